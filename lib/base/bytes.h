@@ -1,0 +1,89 @@
+#pragma once
+// Explicit little-endian encoding. Formats are written and read field by field with these, never by copying structs.
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lzy {
+
+using ByteSpan = std::span<const std::uint8_t>;
+using MutableByteSpan = std::span<std::uint8_t>;
+
+template <class T>
+inline void StoreLe(std::uint8_t* to, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) to[i] = static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i));
+}
+template <class T>
+inline T LoadLe(const std::uint8_t* from) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<std::uint64_t>(from[i]) << (8 * i);
+  return static_cast<T>(value);
+}
+
+/// Appends little-endian fields to a growing buffer.
+class ByteWriter {
+ public:
+  template <class T>
+  void Put(T value) {
+    std::uint8_t raw[sizeof(T)];
+    StoreLe(raw, value);
+    bytes_.insert(bytes_.end(), raw, raw + sizeof(T));
+  }
+  void PutBytes(ByteSpan bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  /// u32 length, then the bytes.
+  void PutString(std::string_view text) {
+    Put<std::uint32_t>(static_cast<std::uint32_t>(text.size()));
+    bytes_.insert(bytes_.end(), text.begin(), text.end());
+  }
+  void PadTo(std::size_t size) { if (bytes_.size() < size) bytes_.resize(size, 0); }
+  std::size_t size() const { return bytes_.size(); }
+  std::vector<std::uint8_t>& bytes() { return bytes_; }
+
+ private:
+  std::vector<std::uint8_t> bytes_;
+};
+
+/// Reads fields off a buffer that is hostile until proven otherwise: reading past the end yields zeros and makes ok()
+/// false for good, so a reader can decode everything and check once.
+class ByteReader {
+ public:
+  explicit ByteReader(ByteSpan bytes) : bytes_(bytes) {}
+  template <class T>
+  T Get() {
+    if (!Need(sizeof(T))) return T{};
+    T value = LoadLe<T>(bytes_.data() + at_);
+    at_ += sizeof(T);
+    return value;
+  }
+  ByteSpan GetBytes(std::size_t count) {
+    if (!Need(count)) return {};
+    ByteSpan out = bytes_.subspan(at_, count);
+    at_ += count;
+    return out;
+  }
+  /// A string written by PutString, refused (ok() false) when longer than `limit`.
+  std::string GetString(std::size_t limit) {
+    auto length = Get<std::uint32_t>();
+    if (length > limit) { ok_ = false; return {}; }
+    ByteSpan raw = GetBytes(length);
+    return std::string(raw.begin(), raw.end());
+  }
+  void Skip(std::size_t count) { if (Need(count)) at_ += count; }
+  bool ok() const { return ok_; }
+  std::size_t remaining() const { return bytes_.size() - at_; }
+
+ private:
+  bool Need(std::size_t count) {
+    if (!ok_ || count > bytes_.size() - at_) { ok_ = false; return false; }
+    return true;
+  }
+  ByteSpan bytes_;
+  std::size_t at_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace lzy

@@ -1,0 +1,97 @@
+#pragma once
+// Files as the layers above see them: an interface, so that tests can put an in-memory, recording or fault-injecting
+// file system below everything. `PosixFileSystem()` is the real one.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace lzy {
+
+/// What `stat` says, as far as lzy cares. Times are nanoseconds since the epoch.
+struct FileStat {
+  std::uint64_t size = 0;
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t mtime_ns = 0;
+  std::int64_t atime_ns = 0;
+  std::uint32_t mode = 0;  ///< permission bits only (07777)
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::uint32_t links = 1;
+  enum class Type { kRegular, kDirectory, kOther } type = Type::kRegular;
+};
+
+enum class OpenMode {
+  kRead,        ///< must exist
+  kReadWrite,   ///< must exist
+  kCreate,      ///< read-write; created if missing, kept if there
+  kCreateNew,   ///< read-write; must not exist
+};
+
+/// One open file. Methods may be called from several threads. Offsets and lengths are bytes.
+class File {
+ public:
+  virtual ~File() = default;
+  /// Reads exactly `to.size()` bytes, or up to end of file: returns the count. EIO is Code::kUnreadable.
+  virtual Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) = 0;
+  /// The same, from the device rather than the page cache as far as the system allows (O_DIRECT, else drop and read).
+  virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
+  /// Writes all of `from`, extending the file as needed.
+  virtual Status WriteAt(std::uint64_t offset, ByteSpan from) = 0;
+  virtual Status Truncate(std::uint64_t size) = 0;
+  /// Data and size are on stable storage when this returns.
+  virtual Status Sync() = 0;
+  virtual Result<FileStat> Stat() = 0;
+  /// Sets access and modification time (ns since the epoch).
+  virtual Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) = 0;
+  /// Gives the file the owner, mode and POSIX ACL of `like`, never wider; owner is best effort (needs privilege).
+  virtual Status CopyAccess(const FileStat& like) = 0;
+  /// Takes the advisory write lock (OFD) on the whole file; kBusy when another open file description holds it.
+  virtual Status Lock() = 0;
+  virtual const std::string& path() const = 0;
+};
+
+/// Directory-level operations. Paths are as the caller gives them.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// Opens without following a symlink in the last component when `follow` is false; only regular files open
+  /// (directories, FIFOs, sockets and devices are kInvalidArgument).
+  virtual Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow = true,
+                                             std::uint32_t create_mode = 0600) = 0;
+  virtual Result<FileStat> Stat(const std::string& path, bool follow = true) = 0;
+  virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual Status Remove(const std::string& path) = 0;
+  /// Makes created, renamed and removed entries of the directory durable.
+  virtual Status SyncDirectory(const std::string& path) = 0;
+  /// Names in the directory (no "." and ".."), sorted.
+  virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
+  virtual Status MakeDirectories(const std::string& path) = 0;
+  /// Absolute path with symlinks resolved; the last component need not exist.
+  virtual Result<std::string> RealPath(const std::string& path) = 0;
+};
+
+/// The operating system's file system. Lives forever; thread-safe.
+FileSystem& PosixFileSystem();
+
+/// "dir" of "dir/name" ("." when there is none) and "name".
+std::string DirectoryOf(const std::string& path);
+std::string BaseNameOf(const std::string& path);
+/// dir + "/" + name, without doubling slashes; `name` alone when dir is empty or ".".
+std::string JoinPath(const std::string& dir, const std::string& name);
+
+/// Reads all of [offset, offset+size) or fails with kCorrupt naming the file ("ends early").
+Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);
+
+/// The clock file systems stamp mtime with, ns since the epoch, and how coarse it is.
+std::int64_t CoarseNowNs();
+std::int64_t CoarseGranularityNs();
+
+}  // namespace lzy

@@ -1,0 +1,52 @@
+#pragma once
+// Collective communication as the engine uses it: one interface, over an MPI communicator or over nothing (one
+// process, no MPI_Init). Only comm/mpi_communicator.* includes mpi.h.
+//
+// All calls are collective over the communicator and return the same kind of Status on every rank; payloads may exceed
+// 2^31 elements. Errors are Code::kMpi with MPI's own text.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace lzy {
+
+class Communicator {
+ public:
+  using Bytes = std::vector<std::uint8_t>;
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// What fails together with this process: the processor name.
+  virtual std::string ProcessorName() const = 0;
+
+  virtual Status Barrier() = 0;
+  /// `bytes` of rank `root` replaces `bytes` everywhere, whatever its length.
+  virtual Status Broadcast(Bytes& bytes, int root) = 0;
+  /// Every rank's bytes, by rank, on every rank.
+  virtual Result<std::vector<Bytes>> AllGather(ByteSpan mine) = 0;
+  /// Every rank's bytes, by rank, on `root`; empty elsewhere.
+  virtual Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) = 0;
+  virtual Result<std::uint64_t> AllReduceMax(std::uint64_t value) = 0;
+  virtual Result<std::uint64_t> AllReduceSum(std::uint64_t value) = 0;
+  /// `send` is the concatenation over ranks of counts[rank] 64-bit words; `receive` (counts[rank()] words) becomes the XOR
+  /// over all ranks of the part meant for this one. MPI_Reduce_scatter(_block), MPI_UINT64_T, MPI_BXOR.
+  virtual Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) = 0;
+  /// Ranks with the same color form a communicator, ordered by rank; color < 0 takes part and gets nullptr.
+  virtual Result<std::unique_ptr<Communicator>> Split(int color) = 0;
+};
+
+/// A communicator of this process alone; needs no MPI.
+std::unique_ptr<Communicator> SelfCommunicator();
+
+/// The gravest Status of all ranks (that of the lowest rank among equally grave ones), the same everywhere. With
+/// it a failure on one rank stops all of them at the same place instead of leaving the others in a collective.
+/// If ranks disagree, the message names the rank.
+Status Agree(Communicator& comm, const Status& mine);
+
+}  // namespace lzy

@@ -1,0 +1,32 @@
+#pragma once
+// Which device of a group holds parity in which unit row (DESIGN §4, docs/format.md "Rotation").
+//
+// In unit row t parity number q lies on device (t + q) mod n; every other device contributes its next unused data
+// unit. For m = 1 and unit = block this is the layout of Gropp, Ross, Miller, "Providing Efficient I/O Redundancy in
+// MPI Environments", §3: P(j) on device j skips device j.
+//
+// A device's *position* in a row is its place in the row's codeword: positions [0, m) are parity, [m, n) are data.
+
+#include <cstdint>
+
+namespace lzy {
+
+struct Rotation {
+  std::uint32_t n = 1;  ///< devices of the group
+  std::uint32_t m = 0;  ///< of which parity in every row; m < n
+
+  std::uint32_t k() const { return n - m; }
+  std::uint32_t PositionOf(std::uint32_t device, std::uint64_t row) const;
+  std::uint32_t DeviceAt(std::uint32_t position, std::uint64_t row) const;
+  bool IsParity(std::uint32_t device, std::uint64_t row) const { return PositionOf(device, row) < m; }
+
+  /// Data units that `device` contributes to rows before `row`; in a row where it holds data, the index of that unit.
+  std::uint64_t DataUnitsBefore(std::uint32_t device, std::uint64_t row) const;
+  /// Parity units that `device` holds of rows before `row`; in a row where it holds parity, the index of that unit.
+  std::uint64_t ParityUnitsBefore(std::uint32_t device, std::uint64_t row) const;
+  /// Inverses of the two above.
+  std::uint64_t RowOfDataUnit(std::uint32_t device, std::uint64_t unit) const;
+  std::uint64_t RowOfParityUnit(std::uint32_t device, std::uint64_t unit) const;
+};
+
+}  // namespace lzy
