@@ -39,7 +39,8 @@ enum class OpenMode {
 class File {
  public:
   virtual ~File() = default;
-  /// Reads exactly `to.size()` bytes, or up to end of file: returns the count. EIO is Code::kUnreadable.
+  /// Reads exactly `to.size()` bytes, or up to end of file: returns the count. EIO, and the codes in which Linux reports
+  /// bad media under O_DIRECT, are Code::kUnreadable, for the range as a whole.
   virtual Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) = 0;
   /// The same, from the device rather than the page cache as far as the system allows (O_DIRECT, else drop and read).
   virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
@@ -51,9 +52,15 @@ class File {
   virtual Result<FileStat> Stat() = 0;
   /// Sets access and modification time (ns since the epoch).
   virtual Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) = 0;
-  /// Gives the file the owner, mode and POSIX ACL of `like`, never wider; owner is best effort (needs privilege).
-  virtual Status CopyAccess(const FileStat& like) = 0;
-  /// Takes the advisory write lock (OFD) on the whole file; kBusy when another open file description holds it.
+  /// The POSIX access ACL in the system's own encoding (extended attribute system.posix_acl_access); empty when the file
+  /// has none, or none beyond its mode. With an ACL, the group bits of Stat().mode are the ACL's mask, not the group's.
+  virtual Result<std::vector<std::uint8_t>> AccessAcl() = 0;
+  /// Gives this file the owner, mode (without execute and special bits) and ACL of `like`: at no moment does it let in
+  /// anybody whom `like` keeps out. Setting the owner needs privilege and is best effort; whoever cannot be let in
+  /// exactly as by `like` (group not settable, ACL not storable here) is kept out.
+  virtual Status CopyAccess(File& like) = 0;
+  /// Takes the advisory write lock (OFD) on the whole file, which must be open for writing; kBusy when another open file
+  /// description holds it, be it of this process. Released when this File goes.
   virtual Status Lock() = 0;
   virtual const std::string& path() const = 0;
 };
@@ -73,15 +80,16 @@ class FileSystem {
   virtual Status SyncDirectory(const std::string& path) = 0;
   /// Names in the directory (no "." and ".."), sorted.
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
+  /// Like mkdir -p; directories made are durable.
   virtual Status MakeDirectories(const std::string& path) = 0;
-  /// Absolute path with symlinks resolved; the last component need not exist.
+  /// Absolute path with symlinks resolved; the last component need not exist (of a dangling symlink: where it points).
   virtual Result<std::string> RealPath(const std::string& path) = 0;
 };
 
 /// The operating system's file system. Lives forever; thread-safe.
 FileSystem& PosixFileSystem();
 
-/// "dir" of "dir/name" ("." when there is none) and "name".
+/// "dir" of "dir/name" ("." when there is none) and "name". Trailing slashes do not count; the root has no name: "/", "".
 std::string DirectoryOf(const std::string& path);
 std::string BaseNameOf(const std::string& path);
 /// dir + "/" + name, without doubling slashes; `name` alone when dir is empty or ".".

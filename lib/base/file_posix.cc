@@ -1,1 +1,524 @@
-// (being written)
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <linux/limits.h>
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <system_error>
+
+#include "base/file.h"
+#include "fmt/format.h"
+
+namespace lzy {
+
+namespace {
+
+constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux stops a little short of 2 GiB
+constexpr std::size_t kDirectAlignment = 4096;              // covers 512 and 4096 byte sectors
+constexpr std::size_t kDirectBufferSize = std::size_t{4} << 20;
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr const char* kAclName = "system.posix_acl_access";
+constexpr int kMaxSymlinks = 40;  // as the kernel
+
+Status SystemError(const std::string& path, std::string_view operation, int error) {
+  Code code = error == ENOENT ? Code::kNotFound : error == ENOMEM ? Code::kNoMemory : Code::kIo;
+  return Status(code, fmt::format("{}: {}: {}", path, operation, std::generic_category().message(error)));
+}
+
+/// Repeats a system call that a signal interrupted.
+template <class Call>
+auto Retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+/// A descriptor, closed with its owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+std::int64_t ToNs(const timespec& time) {
+  return std::int64_t{time.tv_sec} * kNsPerSecond + time.tv_nsec;
+}
+
+timespec FromNs(std::int64_t ns) {
+  std::int64_t nanoseconds = ns % kNsPerSecond;
+  if (nanoseconds < 0) nanoseconds += kNsPerSecond;  // before 1970: tv_nsec still counts forward
+  timespec time{};
+  time.tv_sec = (ns - nanoseconds) / kNsPerSecond;
+  time.tv_nsec = nanoseconds;
+  return time;
+}
+
+FileStat ToFileStat(const struct stat& raw) {
+  FileStat out;
+  out.size = static_cast<std::uint64_t>(raw.st_size);
+  out.device = raw.st_dev;
+  out.inode = raw.st_ino;
+  out.mtime_ns = ToNs(raw.st_mtim);
+  out.atime_ns = ToNs(raw.st_atim);
+  out.mode = raw.st_mode & 07777;
+  out.uid = raw.st_uid;
+  out.gid = raw.st_gid;
+  out.links = static_cast<std::uint32_t>(raw.st_nlink);
+  out.type = S_ISREG(raw.st_mode)   ? FileStat::Type::kRegular
+             : S_ISDIR(raw.st_mode) ? FileStat::Type::kDirectory
+                                    : FileStat::Type::kOther;
+  return out;
+}
+
+Status NotRegular(const std::string& path) {
+  return Status(Code::kInvalidArgument, path + ": not a regular file");
+}
+
+/// A name from a sidecar could hold a NUL, at which the system would cut it and open something else.
+Status CheckPath(const std::string& path) {
+  if (path.find('\0') == std::string::npos) return Status::Ok();
+  return Status(Code::kInvalidArgument, path.substr(0, path.find('\0')) + ": path with a NUL character in it");
+}
+
+/// What Linux says of a range that the medium no longer yields: EIO from the page cache; under O_DIRECT the block
+/// layer's own codes (blk_errors[] in block/blk-core.c); a file system's checksum failures.
+bool IsMediumError(int error) {
+  return error == EIO || error == ENODATA || error == EREMOTEIO || error == EILSEQ || error == EBADMSG ||
+         error == EUCLEAN;
+}
+
+/// Past RLIMIT_FSIZE a write raises SIGXFSZ, which would kill the program that lzy is a guest of.
+bool ExceedsFileSizeLimit(std::uint64_t end) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
+}
+
+/// Takes the execute permission out of every entry of a POSIX ACL (linux/posix_acl_xattr.h: u32 version, then entries
+/// of u16 tag, u16 permissions, u32 id, all little-endian).
+void ClearExecute(std::vector<std::uint8_t>& acl) {
+  constexpr std::size_t kHeader = 4, kEntry = 8, kPermissions = 2;
+  for (std::size_t at = kHeader; at + kEntry <= acl.size(); at += kEntry) {
+    std::uint8_t* permissions = acl.data() + at + kPermissions;
+    StoreLe(permissions, static_cast<std::uint16_t>(LoadLe<std::uint16_t>(permissions) & ~1u));
+  }
+}
+
+class PosixFile final : public File {
+ public:
+  PosixFile(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
+  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  Status WriteAt(std::uint64_t offset, ByteSpan from) override;
+  Status Truncate(std::uint64_t size) override;
+  Status Sync() override;
+  Result<FileStat> Stat() override;
+  Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
+  Result<std::vector<std::uint8_t>> AccessAcl() override;
+  Status CopyAccess(File& like) override;
+  Status Lock() override;
+  const std::string& path() const override { return path_; }
+
+ private:
+  Status Error(std::string_view operation, int error) const { return SystemError(path_, operation, error); }
+  Status ReadError(std::uint64_t offset, std::size_t size, int error) const;
+  Status CheckRange(std::uint64_t offset, std::uint64_t size) const;
+  /// The descriptor for O_DIRECT, opened at first use; -1 where the file system has no such thing.
+  int DirectDescriptor();
+  Descriptor OpenDirect() const;
+  /// Reads with O_DIRECT from `fd`. Code::kInvalidArgument when the file system will not do it after all.
+  Result<std::size_t> ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to);
+  /// Cleans and drops the cached pages of the range, then reads.
+  Result<std::size_t> DropAndRead(std::uint64_t offset, MutableByteSpan to);
+  Status ChangeMode(std::uint32_t mode);
+  /// Sets owner and group as far as allowed; returns what they are then.
+  Result<FileStat> ChangeOwner(const FileStat& want);
+
+  const std::string path_;
+  const Descriptor fd_;
+  std::once_flag direct_once_;
+  Descriptor direct_;
+  std::atomic<bool> direct_works_{false};
+};
+
+Status PosixFile::ReadError(std::uint64_t offset, std::size_t size, int error) const {
+  if (!IsMediumError(error)) return Error(fmt::format("read at offset {}", offset), error);
+  return Status(Code::kUnreadable, fmt::format("{}: read of {} bytes at offset {}: {}", path_, size, offset,
+                                               std::generic_category().message(error)));
+}
+
+Status PosixFile::CheckRange(std::uint64_t offset, std::uint64_t size) const {
+  constexpr auto kLimit = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+  if (offset <= kLimit && size <= kLimit - offset) return Status::Ok();
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}: {} bytes at offset {} are beyond what a file can hold", path_, size, offset));
+}
+
+Result<std::size_t> PosixFile::ReadAt(std::uint64_t offset, MutableByteSpan to) {
+  LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
+  std::size_t done = 0;
+  while (done < to.size()) {
+    std::size_t want = std::min(to.size() - done, kMaxTransfer);
+    ssize_t got = Retry([&] { return pread(fd_.get(), to.data() + done, want, static_cast<off_t>(offset + done)); });
+    if (got < 0) return ReadError(offset + done, want, errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+Result<std::size_t> PosixFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
+  LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
+  if (to.empty()) return std::size_t{0};
+  if (int direct = DirectDescriptor(); direct >= 0) {
+    Result<std::size_t> got = ReadDirect(direct, offset, to);
+    if (got.ok() || got.status().code() != Code::kInvalidArgument) return got;
+    direct_works_ = false;
+  }
+  return DropAndRead(offset, to);
+}
+
+int PosixFile::DirectDescriptor() {
+  std::call_once(direct_once_, [this] {
+    direct_ = OpenDirect();
+    direct_works_ = direct_.valid();
+  });
+  return direct_works_ ? direct_.get() : -1;
+}
+
+Descriptor PosixFile::OpenDirect() const {
+  constexpr int kFlags = O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  std::string self = fmt::format("/proc/self/fd/{}", fd_.get());  // this very file, though it was renamed or removed
+  Descriptor direct(Retry([&] { return open(self.c_str(), kFlags); }));
+  if (direct.valid()) return direct;
+  Descriptor by_name(Retry([&] { return open(path_.c_str(), kFlags); }));
+  struct stat ours {};
+  struct stat theirs {};
+  bool same = by_name.valid() && fstat(fd_.get(), &ours) == 0 && fstat(by_name.get(), &theirs) == 0 &&
+              ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+  return same ? std::move(by_name) : Descriptor();
+}
+
+Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to) {
+  const std::uint64_t end = offset + to.size();
+  std::uint64_t at = offset / kDirectAlignment * kDirectAlignment;
+  const std::uint64_t span = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
+  const auto buffer_size = static_cast<std::size_t>(std::min<std::uint64_t>(span, kDirectBufferSize));
+  std::unique_ptr<std::uint8_t, decltype(&std::free)> buffer(
+      static_cast<std::uint8_t*>(std::aligned_alloc(kDirectAlignment, buffer_size)), &std::free);
+  if (!buffer) return Error("read", ENOMEM);
+
+  std::size_t done = 0;
+  while (done < to.size()) {
+    // Invariant: `at` is aligned and at most offset + done, which is less than at + kDirectAlignment.
+    ssize_t got = Retry([&] { return pread(fd, buffer.get(), buffer_size, static_cast<off_t>(at)); });
+    if (got < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) return Status(Code::kInvalidArgument, "no O_DIRECT");
+    if (got < 0) return ReadError(at, buffer_size, errno);
+    const std::uint64_t read_end = at + static_cast<std::uint64_t>(got);
+    const std::uint64_t from = offset + done;
+    if (read_end <= from) break;  // end of file
+    auto count = static_cast<std::size_t>(std::min(read_end, end) - from);
+    std::copy_n(buffer.get() + (from - at), count, to.data() + done);
+    done += count;
+    if (static_cast<std::size_t>(got) % kDirectAlignment != 0) {
+      // Ended between sectors: at the end of the file, else a file system with ways of its own.
+      if (done == to.size()) break;
+      LZY_ASSIGN_OR_RETURN(FileStat stat, Stat());
+      if (read_end < stat.size) return Status(Code::kInvalidArgument, "short O_DIRECT read");
+      break;
+    }
+    at = read_end;
+  }
+  return done;
+}
+
+Result<std::size_t> PosixFile::DropAndRead(std::uint64_t offset, MutableByteSpan to) {
+  // Dirty pages cannot be dropped. A write error seen here is reported here, since Sync() would not see it again.
+  if (Retry([&] { return fdatasync(fd_.get()); }) != 0 && errno != EINVAL && errno != EROFS) {
+    return Error("fdatasync", errno);
+  }
+  const std::uint64_t start = offset / kDirectAlignment * kDirectAlignment;
+  const std::uint64_t length = offset + to.size() - start + kDirectAlignment;  // only whole pages are dropped
+  posix_fadvise(fd_.get(), static_cast<off_t>(start), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
+  return ReadAt(offset, to);
+}
+
+Status PosixFile::WriteAt(std::uint64_t offset, ByteSpan from) {
+  LZY_RETURN_IF_ERROR(CheckRange(offset, from.size()));
+  if (from.empty()) return Status::Ok();
+  if (ExceedsFileSizeLimit(offset + from.size())) return Error("write", EFBIG);
+  std::size_t done = 0;
+  while (done < from.size()) {
+    std::size_t want = std::min(from.size() - done, kMaxTransfer);
+    ssize_t put = Retry([&] { return pwrite(fd_.get(), from.data() + done, want, static_cast<off_t>(offset + done)); });
+    if (put <= 0) return Error(fmt::format("write at offset {}", offset + done), put < 0 ? errno : EIO);
+    done += static_cast<std::size_t>(put);
+  }
+  return Status::Ok();
+}
+
+Status PosixFile::Truncate(std::uint64_t size) {
+  LZY_RETURN_IF_ERROR(CheckRange(size, 0));
+  if (ExceedsFileSizeLimit(size)) {
+    LZY_ASSIGN_OR_RETURN(FileStat stat, Stat());
+    if (size > stat.size) return Error("truncate", EFBIG);
+  }
+  if (Retry([&] { return ftruncate(fd_.get(), static_cast<off_t>(size)); }) != 0) return Error("truncate", errno);
+  return Status::Ok();
+}
+
+Status PosixFile::Sync() {
+  if (Retry([&] { return fsync(fd_.get()); }) != 0) return Error("fsync", errno);
+  return Status::Ok();
+}
+
+Result<FileStat> PosixFile::Stat() {
+  struct stat raw {};
+  if (fstat(fd_.get(), &raw) != 0) return Error("stat", errno);
+  return ToFileStat(raw);
+}
+
+Status PosixFile::SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) {
+  const timespec times[2] = {FromNs(atime_ns), FromNs(mtime_ns)};
+  if (futimens(fd_.get(), times) != 0) return Error("set times", errno);
+  return Status::Ok();
+}
+
+Result<std::vector<std::uint8_t>> PosixFile::AccessAcl() {
+  std::vector<std::uint8_t> acl(XATTR_SIZE_MAX);
+  ssize_t size = fgetxattr(fd_.get(), kAclName, acl.data(), acl.size());
+  if (size < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != ENOSYS) return Error("read ACL", errno);
+  acl.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  return acl;
+}
+
+Status PosixFile::ChangeMode(std::uint32_t mode) {
+  if (fchmod(fd_.get(), mode) != 0) return Error("change mode", errno);
+  return Status::Ok();
+}
+
+Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
+  LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
+  if (have.uid == want.uid && have.gid == want.gid) return have;
+  // Refused without privilege (EPERM) or for ids unknown to a user namespace (EINVAL); a group of one's own may still
+  // be allowed. What counts is what stat says afterwards: some file systems accept and ignore.
+  if (fchown(fd_.get(), want.uid, want.gid) != 0 && fchown(fd_.get(), static_cast<uid_t>(-1), want.gid) != 0 &&
+      errno != EPERM && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS) {
+    return Error("change owner", errno);
+  }
+  return Stat();
+}
+
+Status PosixFile::CopyAccess(File& like) {
+  constexpr std::uint32_t kReadWriteBits = 0666, kOwnerBits = 0600, kGroupBits = 0060;
+  LZY_ASSIGN_OR_RETURN(const FileStat want, like.Stat());
+  LZY_ASSIGN_OR_RETURN(std::vector<std::uint8_t> want_acl, like.AccessAcl());
+  ClearExecute(want_acl);
+  LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
+  LZY_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have_acl, AccessAcl());
+  std::uint32_t mode = want.mode & kReadWriteBits;
+  if (have.uid == want.uid && have.gid == want.gid && have.mode == mode && have_acl == want_acl) return Status::Ok();
+
+  // Closed to all but the owner while it changes hands. An ACL may be there from the directory's default.
+  LZY_RETURN_IF_ERROR(ChangeMode(have.mode & mode & kOwnerBits));
+  if (!have_acl.empty() && fremovexattr(fd_.get(), kAclName) != 0 && errno != ENODATA) {
+    return Error("remove ACL", errno);
+  }
+  LZY_ASSIGN_OR_RETURN(have, ChangeOwner(want));
+
+  if (have.gid != want.gid) {
+    // The group's members are "others" here, so others get no more than they had.
+    mode &= kOwnerBits | ((mode & kGroupBits) >> 3);
+    if (!want_acl.empty()) mode &= kOwnerBits;
+  } else if (!want_acl.empty() && fsetxattr(fd_.get(), kAclName, want_acl.data(), want_acl.size(), 0) != 0) {
+    mode &= kOwnerBits;  // an ACL can also deny, so without it only the owner is certain
+  }
+  return ChangeMode(mode);
+}
+
+Status PosixFile::Lock() {
+  struct flock lock {};  // from 0 to the end, l_pid 0 as OFD locks require
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (Retry([&] { return fcntl(fd_.get(), F_OFD_SETLK, &lock); }) == 0) return Status::Ok();
+  switch (int error = errno; error) {
+    case EAGAIN:
+    case EACCES:
+      return Status(Code::kBusy, path_ + ": locked by another process");
+    case EBADF:
+      return Status(Code::kInvalidArgument, path_ + ": lock: not open for writing");
+    case ENOLCK:
+    case EOPNOTSUPP:
+    case ENOSYS:
+      return Error("lock: not supported by this file system", error);
+    default:
+      return Error("lock", error);
+  }
+}
+
+class PosixFiles final : public FileSystem {
+ public:
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
+                                     std::uint32_t create_mode) override;
+  Result<FileStat> Stat(const std::string& path, bool follow) override;
+  Status Rename(const std::string& from, const std::string& to) override;
+  Status Remove(const std::string& path) override;
+  Status SyncDirectory(const std::string& path) override;
+  Result<std::vector<std::string>> List(const std::string& path) override;
+  Status MakeDirectories(const std::string& path) override;
+  Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
+
+ private:
+  Result<std::string> Resolve(const std::string& path, int symlinks_left);
+};
+
+int OpenFlags(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::kRead:
+      return O_RDONLY;
+    case OpenMode::kReadWrite:
+      return O_RDWR;
+    case OpenMode::kCreate:
+      return O_RDWR | O_CREAT;
+    case OpenMode::kCreateNew:
+      return O_RDWR | O_CREAT | O_EXCL;
+  }
+  return O_RDONLY;
+}
+
+Result<std::unique_ptr<File>> PosixFiles::Open(const std::string& path, OpenMode mode, bool follow,
+                                               std::uint32_t create_mode) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  // O_NONBLOCK until it is known to be no FIFO, which would wait for the other end.
+  const int flags = OpenFlags(mode) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW);
+  Descriptor fd(Retry([&] { return open(path.c_str(), flags, static_cast<mode_t>(create_mode)); }));
+  if (!fd.valid()) {
+    int error = errno;
+    if (error == ELOOP && !follow) return Status(Code::kInvalidArgument, path + ": is a symbolic link");
+    if (error == EISDIR || error == ENXIO || error == ENODEV) return NotRegular(path);
+    return SystemError(path, "open", error);
+  }
+  struct stat raw {};
+  if (fstat(fd.get(), &raw) != 0) return SystemError(path, "stat", errno);
+  if (!S_ISREG(raw.st_mode)) return NotRegular(path);
+  int status_flags = fcntl(fd.get(), F_GETFL);
+  if (status_flags < 0 || fcntl(fd.get(), F_SETFL, status_flags & ~O_NONBLOCK) != 0) {
+    return SystemError(path, "open", errno);
+  }
+  return std::unique_ptr<File>(std::make_unique<PosixFile>(path, std::move(fd)));
+}
+
+Result<FileStat> PosixFiles::Stat(const std::string& path, bool follow) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  struct stat raw {};
+  if (fstatat(AT_FDCWD, path.c_str(), &raw, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+    return SystemError(path, "stat", errno);
+  }
+  return ToFileStat(raw);
+}
+
+Status PosixFiles::Rename(const std::string& from, const std::string& to) {
+  LZY_RETURN_IF_ERROR(CheckPath(from));
+  LZY_RETURN_IF_ERROR(CheckPath(to));
+  if (rename(from.c_str(), to.c_str()) != 0) return SystemError(from, fmt::format("rename to {}", to), errno);
+  return Status::Ok();
+}
+
+Status PosixFiles::Remove(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  if (unlink(path.c_str()) != 0) return SystemError(path, "remove", errno);
+  return Status::Ok();
+}
+
+Status PosixFiles::SyncDirectory(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  Descriptor fd(Retry([&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd.valid()) return SystemError(path, "open directory", errno);
+  // EINVAL: this file system syncs no directories.
+  if (Retry([&] { return fsync(fd.get()); }) != 0 && errno != EINVAL) return SystemError(path, "fsync", errno);
+  return Status::Ok();
+}
+
+Result<std::vector<std::string>> PosixFiles::List(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), &closedir);
+  if (!directory) return SystemError(path, "list", errno);
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  if (errno != 0) return SystemError(path, "list", errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Status PosixFiles::MakeDirectories(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  const std::string parent = DirectoryOf(path);
+  if (mkdir(path.c_str(), 0777) != 0) {
+    int error = errno;
+    if (error == ENOENT && parent != path && !path.empty()) {
+      LZY_RETURN_IF_ERROR(MakeDirectories(parent));
+      error = mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
+    }
+    if (error != 0) {
+      // EEXIST, or EROFS and EACCES above a directory that is there.
+      struct stat raw {};
+      if (stat(path.c_str(), &raw) == 0 && S_ISDIR(raw.st_mode)) return Status::Ok();
+      return SystemError(path, "make directory", error);
+    }
+  }
+  return SyncDirectory(parent);
+}
+
+Result<std::string> PosixFiles::Resolve(const std::string& path, int symlinks_left) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  auto resolve = [](const std::string& name) {
+    return std::unique_ptr<char, decltype(&std::free)>(realpath(name.c_str(), nullptr), &std::free);
+  };
+  if (auto whole = resolve(path)) return std::string(whole.get());
+  if (errno != ENOENT || path.empty()) return SystemError(path, "resolve", errno);
+  auto directory = resolve(DirectoryOf(path));
+  if (!directory) return SystemError(path, "resolve", errno);
+  const std::string last = JoinPath(directory.get(), BaseNameOf(path));
+  std::string target(PATH_MAX, '\0');
+  ssize_t length = readlink(last.c_str(), target.data(), target.size());
+  if (length < 0) return last;
+  if (symlinks_left == 0) return SystemError(path, "resolve", ELOOP);
+  target.resize(static_cast<std::size_t>(length));
+  return Resolve(target.starts_with('/') ? target : JoinPath(directory.get(), target), symlinks_left - 1);
+}
+
+}  // namespace
+
+FileSystem& PosixFileSystem() {
+  static PosixFiles* files = new PosixFiles;  // never destroyed: hooks may run after static destructors
+  return *files;
+}
+
+}  // namespace lzy

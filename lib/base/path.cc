@@ -1,1 +1,66 @@
-// (being written)
+#include <time.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "fmt/format.h"
+
+namespace lzy {
+
+namespace {
+
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr std::int64_t kNsPerMillisecond = 1'000'000;
+
+std::int64_t ToNs(const timespec& time) {
+  return std::int64_t{time.tv_sec} * kNsPerSecond + time.tv_nsec;
+}
+
+/// The path without trailing slashes, except for the root.
+std::string_view Trimmed(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path;
+}
+
+}  // namespace
+
+std::string DirectoryOf(const std::string& path) {
+  std::string_view rest = Trimmed(path);
+  auto slash = rest.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(Trimmed(rest.substr(0, slash + 1)));
+}
+
+std::string BaseNameOf(const std::string& path) {
+  std::string_view rest = Trimmed(path);
+  auto slash = rest.rfind('/');
+  return std::string(slash == std::string_view::npos ? rest : rest.substr(slash + 1));
+}
+
+std::string JoinPath(const std::string& dir, const std::string& name) {
+  if (dir.empty() || dir == ".") return name;
+  std::string path = dir;
+  if (path.back() != '/') path += '/';
+  return path + name;
+}
+
+Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to) {
+  LZY_ASSIGN_OR_RETURN(std::size_t count, file.ReadAt(offset, to));
+  if (count == to.size()) return Status::Ok();
+  return Status(Code::kCorrupt, fmt::format("{}: ends early: {} bytes expected at offset {}, {} there", file.path(),
+                                            to.size(), offset, count));
+}
+
+std::int64_t CoarseNowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return ToNs(now);
+}
+
+std::int64_t CoarseGranularityNs() {
+  timespec resolution{};
+  clock_getres(CLOCK_REALTIME_COARSE, &resolution);
+  return std::max(ToNs(resolution), kNsPerMillisecond);
+}
+
+}  // namespace lzy

@@ -1,1 +1,104 @@
-// (being written)
+#include "comm/communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "fmt/format.h"
+
+namespace lzy {
+
+namespace {
+
+class Self final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string ProcessorName() const override {
+    std::array<char, 256> name{};
+    if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+    return name.data();
+  }
+
+  Status Barrier() override { return Status::Ok(); }
+  Status Broadcast(Bytes&, int root) override { return CheckRoot(root); }
+  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override {
+    return std::vector<Bytes>{Bytes(mine.begin(), mine.end())};
+  }
+  Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override {
+    LZY_RETURN_IF_ERROR(CheckRoot(root));
+    return AllGather(mine);
+  }
+  Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return value; }
+  Result<std::uint64_t> AllReduceSum(std::uint64_t value) override { return value; }
+  Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
+                          std::span<const std::uint64_t> counts) override {
+    if (counts.size() != 1) {
+      return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for 1 rank", counts.size()));
+    }
+    if (counts[0] != 0) std::memcpy(receive, send, counts[0] * sizeof(std::uint64_t));
+    return Status::Ok();
+  }
+  Result<std::unique_ptr<Communicator>> Split(int color) override {
+    return color < 0 ? std::unique_ptr<Communicator>() : std::make_unique<Self>();
+  }
+
+ private:
+  static Status CheckRoot(int root) {
+    if (root == 0) return Status::Ok();
+    return Status(Code::kInternal, fmt::format("root {} in a communicator of 1 rank", root));
+  }
+};
+
+/// From no trouble to the worst. First what says something of a dataset's state, then what the caller can mend, then
+/// damage, then failures to do what was asked, last those after which nothing more can be relied on.
+constexpr Code kByGravity[] = {
+    Code::kOk,           Code::kUnprotected, Code::kNotFound,
+    Code::kBusy,         Code::kTimeout,     Code::kInvalidArgument,
+    Code::kNewerFormat,  Code::kUnreadable,  Code::kCorrupt,
+    Code::kBeyondRepair, Code::kIo,          Code::kWriteFailed,
+    Code::kNoMemory,     Code::kMpi,         Code::kInternal,
+};
+
+std::uint64_t GravityOf(Code code) {
+  return static_cast<std::uint64_t>(std::find(std::begin(kByGravity), std::end(kByGravity), code) -
+                                    std::begin(kByGravity));
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> SelfCommunicator() {
+  return std::make_unique<Self>();
+}
+
+Status Agree(Communicator& comm, const Status& mine) {
+  // One reduction finds both: gravity above, and below it a number that is greatest for the lowest rank.
+  constexpr std::uint64_t kLowHalf = 0xffffffff;
+  const auto rank = static_cast<std::uint64_t>(comm.rank());
+  const std::uint64_t key = mine.ok() ? 0 : GravityOf(mine.code()) << 32 | (kLowHalf - rank);
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm.AllReduceMax(key));
+  if (worst == 0) return Status::Ok();
+
+  const std::uint64_t speaker = kLowHalf - (worst & kLowHalf);
+  Communicator::Bytes encoded;
+  if (rank == speaker) {
+    ByteWriter writer;
+    writer.Put(static_cast<std::uint32_t>(mine.code()));
+    writer.PutBytes({reinterpret_cast<const std::uint8_t*>(mine.message().data()), mine.message().size()});
+    encoded = std::move(writer.bytes());
+  }
+  LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, static_cast<int>(speaker)));
+  ByteReader reader(encoded);
+  const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
+  ByteSpan text = reader.GetBytes(reader.remaining());
+  std::string message(text.begin(), text.end());
+
+  const bool differs = mine.code() != code || mine.message() != message;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t differing, comm.AllReduceSum(differs ? 1 : 0));
+  if (differing != 0) message = fmt::format("rank {}: {}", speaker, message);
+  return Status(code, std::move(message));
+}
+
+}  // namespace lzy

@@ -46,7 +46,7 @@ std::unique_ptr<Communicator> SelfCommunicator();
 
 /// The gravest Status of all ranks (that of the lowest rank among equally grave ones), the same everywhere. With
 /// it a failure on one rank stops all of them at the same place instead of leaving the others in a collective.
-/// If ranks disagree, the message names the rank.
+/// Unless all ranks say the same, the message begins with "rank R: ". Costs one reduction while all is well.
 Status Agree(Communicator& comm, const Status& mine);
 
 }  // namespace lzy

@@ -1,1 +1,333 @@
-// (being written)
+#include "comm/mpi_communicator.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <stdexcept>
+
+#include "fmt/format.h"
+
+namespace lzy {
+
+namespace {
+
+/// Allocations above this are agreed on, so that a rank out of memory does not leave the others in a collective.
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
+
+Status Check(int error, const char* call) {
+  if (error == MPI_SUCCESS) return Status::Ok();
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  if (MPI_Error_string(error, text.data(), &length) != MPI_SUCCESS) {
+    return Status(Code::kMpi, fmt::format("{}: error {}", call, error));
+  }
+  return Status(Code::kMpi,
+                fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
+}
+
+class Mpi final : public Communicator {
+ public:
+  /// Owns `comm`, which has MPI_ERRORS_RETURN set.
+  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer)
+      : comm_(comm), rank_(rank), size_(size), max_transfer_(max_transfer), self_(SelfCommunicator()) {}
+  ~Mpi() override {
+    int finalized = 0;
+    if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&comm_);
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+
+  /// Takes over a communicator just made; MPI_COMM_NULL gives nullptr.
+  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string ProcessorName() const override;
+  Status Barrier() override { return Check(MPI_Barrier(comm_), "MPI_Barrier"); }
+  Status Broadcast(Bytes& bytes, int root) override;
+  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
+  Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
+  Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return AllReduce(value, MPI_MAX); }
+  Result<std::uint64_t> AllReduceSum(std::uint64_t value) override { return AllReduce(value, MPI_SUM); }
+  Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
+                          std::span<const std::uint64_t> counts) override;
+  Result<std::unique_ptr<Communicator>> Split(int color) override;
+
+ private:
+  /// How many bytes each rank brings, and whether all of it fits one MPI call. The same on all ranks.
+  struct Sizes {
+    std::vector<std::uint64_t> of;
+    std::uint64_t total = 0;
+  };
+
+  Status CheckRoot(int root) const;
+  Result<std::uint64_t> AllReduce(std::uint64_t value, MPI_Op operation);
+  Result<Sizes> ExchangeSizes(std::uint64_t mine);
+  /// Runs `allocate` on every rank; kNoMemory on all of them when it throws on one. `bytes` is what the rank with the
+  /// most to allocate needs, and the same everywhere.
+  template <class Allocate>
+  Status AllocateTogether(std::uint64_t bytes, Allocate allocate);
+  /// Calls transfer(offset, int count) for consecutive pieces of `size` bytes.
+  template <class Transfer>
+  Status InPieces(std::uint64_t size, Transfer transfer) const;
+  Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
+  Status GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all);
+  Status ReduceScatterOnce(const std::uint64_t* send, std::uint64_t* receive, std::span<const int> counts);
+  Status ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* receive,
+                               std::span<const std::uint64_t> counts);
+
+  MPI_Comm comm_;
+  const int rank_;
+  const int size_;
+  const std::uint64_t max_transfer_;
+  const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
+};
+
+Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer) {
+  if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
+  int rank = 0;
+  int size = 0;
+  Status status = Check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (status.ok()) status = Check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  if (status.ok()) status = Check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  if (!status.ok()) {
+    MPI_Comm_free(&comm);
+    return status;
+  }
+  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer));
+}
+
+std::string Mpi::ProcessorName() const {
+  std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
+  int length = 0;
+  if (MPI_Get_processor_name(name.data(), &length) != MPI_SUCCESS) return self_->ProcessorName();
+  return std::string(name.data(), static_cast<std::size_t>(length));
+}
+
+Status Mpi::CheckRoot(int root) const {
+  if (root >= 0 && root < size_) return Status::Ok();
+  return Status(Code::kInternal, fmt::format("root {} in a communicator of {} ranks", root, size_));
+}
+
+Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
+  std::uint64_t result = value;
+  if (size_ == 1) return result;
+  LZY_RETURN_IF_ERROR(Check(MPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_), "MPI_Allreduce"));
+  return result;
+}
+
+Result<Mpi::Sizes> Mpi::ExchangeSizes(std::uint64_t mine) {
+  Sizes sizes;
+  sizes.of.resize(static_cast<std::size_t>(size_));
+  LZY_RETURN_IF_ERROR(
+      Check(MPI_Allgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_), "MPI_Allgather"));
+  sizes.total = std::accumulate(sizes.of.begin(), sizes.of.end(), std::uint64_t{0});
+  return sizes;
+}
+
+template <class Allocate>
+Status Mpi::AllocateTogether(std::uint64_t bytes, Allocate allocate) {
+  std::uint64_t failures = 0;
+  try {
+    allocate();
+  } catch (const std::bad_alloc&) {
+    failures = 1;
+  } catch (const std::length_error&) {
+    failures = 1;
+  }
+  if (bytes > kSmall) {
+    LZY_ASSIGN_OR_RETURN(failures, AllReduceSum(failures));
+  }
+  if (failures == 0) return Status::Ok();
+  return Status(Code::kNoMemory, fmt::format("no memory for an exchange of {} bytes", bytes));
+}
+
+template <class Transfer>
+Status Mpi::InPieces(std::uint64_t size, Transfer transfer) const {
+  for (std::uint64_t offset = 0; offset < size; offset += max_transfer_) {
+    LZY_RETURN_IF_ERROR(transfer(offset, static_cast<int>(std::min(max_transfer_, size - offset))));
+  }
+  return Status::Ok();
+}
+
+Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
+  return InPieces(size, [&](std::uint64_t offset, int count) {
+    return Check(MPI_Bcast(data + offset, count, MPI_BYTE, root, comm_), "MPI_Bcast");
+  });
+}
+
+Status Mpi::Broadcast(Bytes& bytes, int root) {
+  LZY_RETURN_IF_ERROR(CheckRoot(root));
+  if (size_ == 1) return Status::Ok();
+  std::uint64_t length = bytes.size();
+  LZY_RETURN_IF_ERROR(Check(MPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast"));
+  LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
+  return BroadcastPieces(bytes.data(), length, root);
+}
+
+/// Where each rank's bytes go in one buffer; for totals that fit an int.
+struct Placement {
+  explicit Placement(std::span<const std::uint64_t> sizes) {
+    int at = 0;
+    for (std::uint64_t size : sizes) {
+      counts.push_back(static_cast<int>(size));
+      offsets.push_back(at);
+      at += static_cast<int>(size);
+    }
+  }
+  std::vector<int> counts;
+  std::vector<int> offsets;
+};
+
+/// Cuts a buffer filled by MPI_(All)gatherv into one vector a rank.
+void Deal(const Placement& placement, const std::vector<std::uint8_t>& flat,
+          std::vector<std::vector<std::uint8_t>>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::copy_n(flat.begin() + placement.offsets[i], placement.counts[i], all[i].begin());
+  }
+}
+
+Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
+  if (size_ == 1) return self_->AllGather(mine);
+  LZY_ASSIGN_OR_RETURN(const Sizes sizes, ExchangeSizes(mine.size()));
+  const bool at_once = sizes.total <= max_transfer_;
+  std::vector<Bytes> all(static_cast<std::size_t>(size_));
+  Bytes flat;
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].resize(sizes.of[i]);
+    if (at_once) flat.resize(sizes.total);
+  }));
+  if (sizes.total == 0) return all;
+
+  if (at_once) {
+    const Placement placement(sizes.of);
+    LZY_RETURN_IF_ERROR(Check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
+                                             placement.counts.data(), placement.offsets.data(), MPI_BYTE, comm_),
+                              "MPI_Allgatherv"));
+    Deal(placement, flat, all);
+    return all;
+  }
+  std::copy(mine.begin(), mine.end(), all[static_cast<std::size_t>(rank_)].begin());
+  for (int root = 0; root < size_; ++root) {
+    Bytes& part = all[static_cast<std::size_t>(root)];
+    LZY_RETURN_IF_ERROR(BroadcastPieces(part.data(), part.size(), root));
+  }
+  return all;
+}
+
+Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
+  LZY_RETURN_IF_ERROR(CheckRoot(root));
+  if (size_ == 1) return self_->Gather(mine, root);
+  // All ranks learn the sizes, since all must take the same of the two ways.
+  LZY_ASSIGN_OR_RETURN(const Sizes sizes, ExchangeSizes(mine.size()));
+  const bool at_once = sizes.total <= max_transfer_;
+  std::vector<Bytes> all;
+  Bytes flat;
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] {
+    if (rank_ != root) return;
+    for (std::uint64_t size : sizes.of) all.emplace_back(size);
+    if (at_once) flat.resize(sizes.total);
+  }));
+  if (sizes.total == 0) return all;
+
+  if (!at_once) {
+    LZY_RETURN_IF_ERROR(GatherPieces(mine, root, all));
+    return all;
+  }
+  const Placement placement(sizes.of);
+  LZY_RETURN_IF_ERROR(Check(MPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
+                                        placement.counts.data(), placement.offsets.data(), MPI_BYTE, root, comm_),
+                            "MPI_Gatherv"));
+  Deal(placement, flat, all);
+  return all;
+}
+
+Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
+  constexpr int kTag = 0;
+  if (rank_ != root) {
+    return InPieces(mine.size(), [&](std::uint64_t offset, int count) {
+      return Check(MPI_Send(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_), "MPI_Send");
+    });
+  }
+  for (int from = 0; from < size_; ++from) {
+    Bytes& part = all[static_cast<std::size_t>(from)];
+    if (from == root) {
+      std::copy(mine.begin(), mine.end(), part.begin());
+      continue;
+    }
+    LZY_RETURN_IF_ERROR(InPieces(part.size(), [&](std::uint64_t offset, int count) {
+      return Check(MPI_Recv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+    }));
+  }
+  return Status::Ok();
+}
+
+Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
+  if (counts.size() != static_cast<std::size_t>(size_)) {
+    return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));
+  }
+  if (size_ == 1) return self_->ReduceScatterXor(send, receive, counts);
+  const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  if (total == 0) return Status::Ok();
+  if (total > max_transfer_ / sizeof(std::uint64_t)) return ReduceScatterInRounds(send, receive, counts);
+  const std::vector<int> small(counts.begin(), counts.end());
+  return ReduceScatterOnce(send, receive, small);
+}
+
+Status Mpi::ReduceScatterOnce(const std::uint64_t* send, std::uint64_t* receive, std::span<const int> counts) {
+  const bool equal = std::all_of(counts.begin(), counts.end(), [&](int count) { return count == counts[0]; });
+  if (equal) {
+    return Check(MPI_Reduce_scatter_block(send, receive, counts[0], MPI_UINT64_T, MPI_BXOR, comm_),
+                 "MPI_Reduce_scatter_block");
+  }
+  return Check(MPI_Reduce_scatter(send, receive, counts.data(), MPI_UINT64_T, MPI_BXOR, comm_), "MPI_Reduce_scatter");
+}
+
+Status Mpi::ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* receive,
+                                  std::span<const std::uint64_t> counts) {
+  // A round takes the next `step` words of every rank's part; parts that are shorter end in an earlier one.
+  const auto ranks = static_cast<std::uint64_t>(size_);
+  const std::uint64_t step = std::max<std::uint64_t>(1, max_transfer_ / sizeof(std::uint64_t) / ranks);
+  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
+  std::vector<std::uint64_t> staged;
+  std::vector<int> round_counts(counts.size());
+  LZY_RETURN_IF_ERROR(
+      AllocateTogether(std::numeric_limits<std::uint64_t>::max(), [&] { staged.resize(step * ranks); }));
+  for (std::uint64_t done = 0; done < longest; done += step) {
+    const std::uint64_t* part = send;
+    auto to = staged.begin();
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::uint64_t count = counts[i] <= done ? 0 : std::min(step, counts[i] - done);
+      if (count != 0) to = std::copy_n(part + done, count, to);
+      round_counts[i] = static_cast<int>(count);
+      part += counts[i];
+    }
+    const bool over = round_counts[static_cast<std::size_t>(rank_)] == 0;  // `receive` may be nullptr then
+    LZY_RETURN_IF_ERROR(ReduceScatterOnce(staged.data(), over ? receive : receive + done, round_counts));
+  }
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
+  MPI_Comm part = MPI_COMM_NULL;
+  LZY_RETURN_IF_ERROR(Check(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
+  return Adopt(part, max_transfer_);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer) {
+  if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "MpiCommunicator: MPI_COMM_NULL");
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
+  if (max_transfer == 0 || max_transfer > kMost) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("MpiCommunicator: max_transfer {} is not in 1..{}", max_transfer, kMost));
+  }
+  MPI_Comm own = MPI_COMM_NULL;
+  LZY_RETURN_IF_ERROR(Check(MPI_Comm_dup(comm, &own), "MPI_Comm_dup"));
+  return Mpi::Adopt(own, max_transfer);
+}
+
+}  // namespace lzy

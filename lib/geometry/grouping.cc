@@ -1,1 +1,51 @@
-// (being written)
+#include "geometry/grouping.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+namespace lzy {
+namespace {
+
+// As many groups as keep each at or below `max_group`, but no more than leave each the m + 1 members it needs.
+std::uint32_t GroupCount(std::uint64_t devices, std::uint64_t max_group, std::uint64_t parity) {
+  const std::uint64_t wished = (devices + max_group - 1) / max_group;
+  const std::uint64_t possible = std::max<std::uint64_t>(1, devices / (parity + 1));
+  return static_cast<std::uint32_t>(std::min(wished, possible));
+}
+
+}  // namespace
+
+Grouping DealGroups(const std::vector<std::string>& domains, std::uint32_t max_group, std::uint32_t parity) {
+  Grouping result;
+  const auto devices = static_cast<std::uint32_t>(domains.size());
+  result.too_few_devices = devices < std::uint64_t{parity} + 1;
+  result.parity = result.too_few_devices ? 0 : parity;
+  if (devices == 0) return result;
+
+  std::unordered_map<std::string_view, std::uint32_t> domain_numbers;  // by first appearance
+  std::vector<std::vector<std::uint32_t>> members;                     // of each domain, ascending
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    const auto next = static_cast<std::uint32_t>(members.size());
+    const std::uint32_t domain = domain_numbers.try_emplace(domains[device], next).first->second;
+    if (domain == next) members.emplace_back();
+    members[domain].push_back(device);
+  }
+
+  const std::uint32_t count = GroupCount(devices, max_group, result.parity);
+  result.groups.resize(count);
+  // Dealing round robin in order of domains keeps sizes within one of each other, and the members of a domain, being
+  // neighbours in that order, meet only after a whole round: when they are more than the groups.
+  std::uint32_t dealt = 0;
+  for (const std::vector<std::uint32_t>& domain : members) {
+    for (std::uint32_t device : domain) result.groups[dealt++ % count].push_back(device);
+    const auto share = static_cast<std::uint32_t>((domain.size() + count - 1) / count);
+    result.worst_domain_share = std::max(result.worst_domain_share, share);
+  }
+  for (std::vector<std::uint32_t>& group : result.groups) std::sort(group.begin(), group.end());
+  result.domain_shared = result.worst_domain_share > 1;
+  result.groups_grown = result.groups[0].size() > max_group;  // group 0 is dealt first, so none is larger
+  return result;
+}
+
+}  // namespace lzy

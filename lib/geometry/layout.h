@@ -42,7 +42,8 @@ inline constexpr std::uint64_t kMaxUnit = 1ull << 30;
 inline constexpr std::uint32_t kMaxGroup = 255;
 
 /// The rule of DESIGN §4: the largest power-of-two multiple of the block size that is at most `stripe` and has
-/// 4 * n * u <= size (shared; n the largest group) or 4 * u <= size (set; size of the largest member); at least a block.
+/// 4 * n * u <= size (shared; n the largest group) or 4 * u <= size (set; size of the largest member); at least a block,
+/// at most kMaxUnit. Precondition: block_size is a power of two.
 std::uint64_t ChooseUnit(DatasetKind kind, std::uint32_t block_size, std::uint64_t stripe, std::uint32_t n,
                          std::uint64_t size);
 
@@ -65,7 +66,8 @@ struct BlockPlace {
 class Layout {
  public:
   /// `file_sizes`: bytes of each file: one for a shared dataset, D (the number of devices in `groups`) for a set.
-  /// kInvalidArgument names the value that is out of range.
+  /// kInvalidArgument names the value that is out of range: each size is at most 2^62, and no parity region (m / (n - m)
+  /// times its data) may exceed 2^63 - 1 bytes. A set takes kPerDevice only, a shared file any placement.
   static Result<Layout> Create(GeometryParameters parameters, std::vector<std::uint64_t> file_sizes);
 
   const GeometryParameters& parameters() const { return parameters_; }
@@ -99,7 +101,8 @@ class Layout {
   /// Bytes, and blocks (= leaves, zero-length ones in holes included), of a parity region.
   std::uint64_t parity_size(std::uint32_t region) const { return parity_sizes_[region]; }
   std::uint64_t parity_blocks(std::uint32_t region) const { return parity_blocks_[region]; }
-  /// Sum over all regions of the bytes that parity blocks really have (holes between them not counted).
+  /// Sum over all regions of the bytes that parity blocks really have (holes between them not counted). Exact, or
+  /// 2^64 - 1 when it is more than that. O(n^2) a group, whatever the sizes.
   std::uint64_t total_parity_bytes() const;
 
   /// Unit rows of a group: the least number that covers all data of all its devices.
@@ -132,6 +135,15 @@ class Layout {
 
  private:
   Layout() = default;
+  void PlaceData();
+  Status PlaceParity();
+  /// Makes `device`'s parity region large enough for its last parity unit that has any data of rows before `rows_end`,
+  /// the furthest that data of another device of its group reach.
+  Status ExtendRegion(std::uint32_t device, std::uint64_t rows_end);
+  /// The row after that of the device's last data unit; 0 when it has none.
+  std::uint64_t DataRowsEnd(std::uint32_t device) const;
+  /// Unit rows of a group in which some data unit is whole.
+  std::uint64_t FullUnitRows(std::uint32_t g) const;
   std::uint64_t ParityUnitIndex(std::uint32_t device, std::uint64_t unit_row) const;
   /// Bytes of device's data unit in unit_row (0 past the end or where it holds parity).
   std::uint64_t DataUnitLength(std::uint32_t device, std::uint64_t unit_row) const;

@@ -24,7 +24,7 @@ struct Rotation {
   std::uint64_t DataUnitsBefore(std::uint32_t device, std::uint64_t row) const;
   /// Parity units that `device` holds of rows before `row`; in a row where it holds parity, the index of that unit.
   std::uint64_t ParityUnitsBefore(std::uint32_t device, std::uint64_t row) const;
-  /// Inverses of the two above.
+  /// Inverses of the two above. Precondition of the second: m > 0.
   std::uint64_t RowOfDataUnit(std::uint32_t device, std::uint64_t unit) const;
   std::uint64_t RowOfParityUnit(std::uint32_t device, std::uint64_t unit) const;
 };

@@ -1,7 +1,9 @@
 #pragma once
 // Block and node hashes: XXH3-128 seeded by what is hashed and where it stands, so that equal blocks in different
 // places hash differently and swapped blocks are caught (Kratochvil, Merkle-tree validation of MPI transfers, seeds
-// XXH3 with the node index in the same way). Not cryptographic: finds accidents, not forgers.
+// XXH3 with the node index in the same way). XXH3 mixes the length of its input in, so a hash also binds how many bytes
+// it covers: a short last block and the same block padded with zeros differ. Not cryptographic: finds accidents, not
+// forgers.
 //
 // docs/format.md "Hashes". Stored form: low 64 bits little-endian, then high 64 bits little-endian.
 
@@ -33,9 +35,10 @@ enum class HashTag : std::uint8_t {
   kIntent = 0x12,
   kDataNode = 0x40,     ///< + level (1..15)
   kParityNode = 0x50,   ///< + level
-  kDatasetNode = 0x60,  ///< + level
+  kDatasetNode = 0x60,  ///< + level; no tag lies above, so that a deep binary tree may use more than 15 levels
 };
 
+/// The same on every machine; uses the widest vector instructions the processor has. Precondition: index < 2^56.
 Hash HashBytes(HashTag tag, std::uint64_t index, ByteSpan bytes);
 
 }  // namespace lzy

@@ -1,1 +1,221 @@
-// (being written)
+#include "merkle/tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace lzy {
+namespace {
+
+static_assert(sizeof(Hash) == 16, "children are hashed where they lie");
+
+constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // indexes share the seed with the tag
+
+HashTag NodeTag(TreeKind kind, std::size_t level) {
+  HashTag base = HashTag::kDataNode;
+  if (kind == TreeKind::kParity) base = HashTag::kParityNode;
+  if (kind == TreeKind::kDataset) base = HashTag::kDatasetNode;
+  return static_cast<HashTag>(static_cast<std::size_t>(base) + level);
+}
+
+HashTag RootTag(TreeKind kind) {
+  switch (kind) {
+    case TreeKind::kData:
+      return HashTag::kDataRoot;
+    case TreeKind::kParity:
+      return HashTag::kParityRoot;
+    case TreeKind::kDataset:
+      break;
+  }
+  return HashTag::kDatasetTreeRoot;
+}
+
+std::uint64_t ParentCount(std::uint64_t children, std::uint64_t fanout) {
+  return children / fanout + (children % fanout != 0 ? 1 : 0);
+}
+
+// The children of node `index` among the nodes of the level below.
+std::span<const Hash> PageOf(std::span<const Hash> below, std::uint64_t index, std::size_t fanout) {
+  const std::size_t first = index * fanout;
+  return below.subspan(first, std::min(fanout, below.size() - first));
+}
+
+Hash HashPage(TreeKind kind, std::size_t level, std::uint64_t index, std::span<const Hash> page) {
+  return HashBytes(NodeTag(kind, level), index,
+                   {reinterpret_cast<const std::uint8_t*>(page.data()), page.size_bytes()});
+}
+
+Hash HashRoot(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, const Hash& top) {
+  ByteWriter writer;
+  writer.Put(leaf_count);
+  writer.Put(bytes);
+  writer.PutBytes(top.bytes);
+  return HashBytes(RootTag(kind), 0, writer.bytes());
+}
+
+void SortUnique(std::vector<std::uint64_t>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+// Nodes of the next level that must be recomputed, ascending: parents of `changed` children, parents of new children,
+// and the parent whose page got shorter.
+std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, std::uint64_t old_count,
+                                        std::uint64_t new_count, std::uint64_t fanout) {
+  std::vector<std::uint64_t> parents;
+  for (const std::uint64_t child : changed) {
+    if (child < new_count && (parents.empty() || parents.back() != child / fanout)) parents.push_back(child / fanout);
+  }
+  if (old_count < new_count) {
+    for (std::uint64_t p = old_count / fanout; p < ParentCount(new_count, fanout); ++p) parents.push_back(p);
+  } else if (new_count < old_count && new_count % fanout != 0) {
+    parents.push_back(new_count / fanout);
+  }
+  SortUnique(parents);
+  return parents;
+}
+
+// One walk down two trees of the same kind.
+class Comparison {
+ public:
+  Comparison(const Tree& a, const Tree& b, std::size_t fanout, const std::function<void(std::uint64_t)>& visit)
+      : a_(a), b_(b), fanout_(fanout), visit_(visit) {}
+
+  std::uint64_t Run() {
+    const std::size_t height = std::max(a_.levels().size(), b_.levels().size());
+    if (height > 0) Descend(height - 1, 0);
+    return compared_;
+  }
+
+ private:
+  static std::uint64_t CountAt(const Tree& tree, std::size_t level) {
+    return level < tree.levels().size() ? tree.levels()[level].size() : 0;
+  }
+
+  void Descend(std::size_t level, std::uint64_t index) {
+    if (index < CountAt(a_, level) && index < CountAt(b_, level)) {
+      ++compared_;
+      if (a_.levels()[level][index] == b_.levels()[level][index]) return;
+    }
+    if (level == 0) {
+      visit_(index);
+      return;
+    }
+    const std::uint64_t below = std::max(CountAt(a_, level - 1), CountAt(b_, level - 1));
+    const std::uint64_t first = index * fanout_;
+    for (std::uint64_t child = first; child < std::min(first + fanout_, below); ++child) Descend(level - 1, child);
+  }
+
+  const Tree& a_;
+  const Tree& b_;
+  const std::size_t fanout_;
+  const std::function<void(std::uint64_t)>& visit_;
+  std::uint64_t compared_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves) {
+  std::vector<std::uint64_t> counts;
+  if (leaves == 0) return counts;
+  counts.push_back(leaves);
+  while (counts.back() > 1) counts.push_back(ParentCount(counts.back(), FanoutOf(kind)));
+  return counts;
+}
+
+Tree Tree::Build(TreeKind kind, std::vector<Hash> leaves, std::uint64_t bytes) {
+  Tree tree(kind);
+  tree.Update(std::move(leaves), {}, bytes);
+  return tree;
+}
+
+Result<Tree> Tree::FromLevels(TreeKind kind, std::vector<std::vector<Hash>> levels, std::uint64_t bytes) {
+  const std::uint64_t leaves = levels.empty() ? 0 : levels[0].size();
+  const std::vector<std::uint64_t> counts = LevelCounts(kind, leaves);
+  if (levels.size() != counts.size()) {
+    return {Code::kCorrupt,
+            fmt::format("a tree of {} leaves has {} levels, not {}", leaves, counts.size(), levels.size())};
+  }
+  for (std::size_t level = 0; level < counts.size(); ++level) {
+    if (levels[level].size() != counts[level]) {
+      return {Code::kCorrupt, fmt::format("level {} of a tree of {} leaves has {} nodes, not {}", level, leaves,
+                                          counts[level], levels[level].size())};
+    }
+  }
+  Tree tree(kind);
+  tree.bytes_ = bytes;
+  tree.levels_ = std::move(levels);
+  return tree;
+}
+
+void Tree::Update(std::vector<Hash> leaves, std::span<const std::uint64_t> changed, std::uint64_t bytes) {
+  const std::vector<std::uint64_t> counts = LevelCounts(kind_, leaves.size());
+  std::uint64_t old_count = leaf_count();
+  bytes_ = bytes;
+  levels_.resize(counts.size());
+  if (counts.empty()) return;
+  levels_[0] = std::move(leaves);
+
+  std::vector<std::uint64_t> stale(changed.begin(), changed.end());
+  for (std::size_t level = 1; level < counts.size(); ++level) {
+    stale = StaleParents(stale, old_count, counts[level - 1], FanoutOf(kind_));
+    old_count = levels_[level].size();
+    levels_[level].resize(counts[level]);
+    for (const std::uint64_t index : stale) levels_[level][index] = NodeHash(level, index);
+  }
+}
+
+Hash Tree::Root() const {
+  return HashRoot(kind_, leaf_count(), bytes_, levels_.empty() ? Hash{} : levels_.back()[0]);
+}
+
+Hash Tree::NodeHash(std::size_t level, std::uint64_t index) const {
+  return HashPage(kind_, level, index, PageOf(levels_[level - 1], index, FanoutOf(kind_)));
+}
+
+bool Tree::CheckPage(std::size_t level, std::uint64_t index) const {
+  if (level == 0 || level >= levels_.size() || index >= levels_[level].size()) return false;
+  return levels_[level][index] == NodeHash(level, index);
+}
+
+Tree::Proof Tree::Prove(std::uint64_t index) const {
+  assert(index < leaf_count());
+  Proof proof{index, leaf_count(), bytes_, {}};
+  const std::size_t fanout = FanoutOf(kind_);
+  const std::size_t page_levels = std::max<std::size_t>(levels_.size() - 1, 1);
+  std::uint64_t node = index;
+  for (std::size_t level = 0; level < page_levels; ++level) {
+    node /= fanout;
+    const std::span<const Hash> page = PageOf(levels_[level], node, fanout);
+    proof.pages.emplace_back(page.begin(), page.end());
+  }
+  return proof;
+}
+
+bool Tree::Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root) {
+  if (proof.leaf_count > kMaxLeaves || proof.index >= proof.leaf_count) return false;
+  const std::size_t fanout = FanoutOf(kind);
+  const std::vector<std::uint64_t> counts = LevelCounts(kind, proof.leaf_count);
+  if (proof.pages.size() != std::max<std::size_t>(counts.size() - 1, 1)) return false;
+
+  Hash known = leaf;
+  std::uint64_t node = proof.index;
+  for (std::size_t level = 0; level < proof.pages.size(); ++level) {
+    const std::vector<Hash>& page = proof.pages[level];
+    const std::uint64_t parent = node / fanout;
+    if (page.size() != std::min<std::uint64_t>(fanout, counts[level] - parent * fanout)) return false;
+    if (page[node % fanout] != known) return false;
+    if (level + 1 < counts.size()) known = HashPage(kind, level + 1, parent, page);
+    node = parent;
+  }
+  return HashRoot(kind, proof.leaf_count, proof.bytes, known) == root;
+}
+
+std::uint64_t Tree::Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit) {
+  assert(a.kind_ == b.kind_);
+  return Comparison(a, b, FanoutOf(a.kind_), visit).Run();
+}
+
+}  // namespace lzy

@@ -4,8 +4,9 @@
 // Level 0 are the leaves; node i of level l+1 is the hash, tagged with its level and index, of the concatenated
 // children [i*fanout, (i+1)*fanout) of level l, as many as exist. Levels end with the first that has at most one node.
 // A page is one node's children: fanout * 16 bytes, 4 KiB for files and parity regions (fanout 256); the small tree
-// over the members of a set is binary, so that a path through it has O(log p) hashes. The root binds the number of leaves
-// and of bytes: HashBytes(root tag, 0, le64 leaves, le64 bytes, top hash or zeros).
+// over the members of a set is binary, so that a path through it has O(log p) hashes. The root binds the number of
+// leaves and of bytes: HashBytes(root tag, 0, le64 leaves, le64 bytes, top hash or zeros), where the top hash of a
+// single leaf is that leaf.
 //
 // A leaf of a block that has no bytes (a hole between parity units) is the all-zero hash.
 
@@ -39,10 +40,12 @@ class Tree {
   Hash Root() const;
 
   /// Sets leaves and grows or shrinks the tree; interior nodes above changed leaves are recomputed, and only those.
-  /// `leaves` has the new leaf count; `changed` names the leaves whose hash may differ (new ones are implied).
+  /// `leaves` has the new leaf count; `changed` names the leaves whose hash may differ, in any order (new ones are
+  /// implied, those past the new end ignored).
   void Update(std::vector<Hash> leaves, std::span<const std::uint64_t> changed, std::uint64_t bytes);
 
-  /// The pages from `index`'s page up to the top one: enough to prove one leaf with O(log) hashes.
+  /// The pages from `index`'s page up to the top one: enough to prove one leaf with O(log) hashes. The only leaf of a
+  /// tree is a page of its own.
   struct Proof {
     std::uint64_t index = 0;
     std::uint64_t leaf_count = 0;
@@ -50,18 +53,20 @@ class Tree {
     std::vector<std::vector<Hash>> pages;  ///< bottom first; pages[0] contains the leaf
   };
   Proof Prove(std::uint64_t index) const;  ///< precondition: index < leaf_count()
-  /// True when `leaf` is leaf `proof.index` of the tree with this root. Never reads out of bounds, whatever is in proof.
+  /// True when `leaf` is leaf `proof.index` of the tree with this root. Never reads out of bounds, whatever is in
+  /// proof.
   static bool Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root);
 
   /// True when node `index` of `level` (>= 1) is the hash of its stored children.
   bool CheckPage(std::size_t level, std::uint64_t index) const;
 
   /// Calls `visit(leaf index)` for every leaf that differs, ascending, descending only into branches whose nodes differ
-  /// (leaves present in one tree only count as different). Returns the number of nodes compared.
+  /// (leaves present in one tree only count as different). Returns the number of nodes compared. Precondition: the
+  /// trees are of one kind.
   static std::uint64_t Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit);
 
   static std::size_t FanoutOf(TreeKind kind) { return kind == TreeKind::kDataset ? 2 : kPageFanout; }
-  /// Node counts per level for a tree of `leaves` leaves, level 0 first.
+  /// Node counts per level for a tree of `leaves` leaves, level 0 first; empty for no leaves, {1} for one.
   static std::vector<std::uint64_t> LevelCounts(TreeKind kind, std::uint64_t leaves);
 
  private:

@@ -1,0 +1,152 @@
+// Throughput of what touches every byte, on one core: hashing, encoding, decoding; and the cost of the tree. Encode and
+// decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels' own speed,
+// those of large ones show memory's.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "erasure/codec.h"
+#include "merkle/hash.h"
+#include "merkle/tree.h"
+
+namespace lzy {
+namespace {
+
+constexpr std::int64_t kSmallestBlock = 4 << 10;
+constexpr std::int64_t kLargestBlock = 1 << 20;
+
+struct FreeDeleter {
+  void operator()(std::uint8_t* pointer) const { std::free(pointer); }
+};
+
+// `count` aligned blocks, all written to, so that no page is the shared page of zeros.
+class Blocks {
+ public:
+  Blocks(std::size_t count, std::size_t size)
+      : storage_(static_cast<std::uint8_t*>(std::aligned_alloc(4096, count * size))) {
+    for (std::size_t i = 0; i < count * size; ++i) storage_.get()[i] = static_cast<std::uint8_t>(i * 131 + i / 251);
+    for (std::size_t i = 0; i < count; ++i) pointers_.push_back(storage_.get() + i * size);
+  }
+  std::uint8_t* const* pointers() const { return pointers_.data(); }
+
+ private:
+  std::unique_ptr<std::uint8_t, FreeDeleter> storage_;
+  std::vector<std::uint8_t*> pointers_;
+};
+
+void SetBytes(benchmark::State& state, std::int64_t per_iteration) {
+  state.SetBytesProcessed(state.iterations() * per_iteration);
+}
+
+void HashBlock(benchmark::State& state) {
+  const auto size = static_cast<std::size_t>(state.range(0));
+  const Blocks block(1, size);
+  std::uint64_t index = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(HashBytes(HashTag::kDataLeaf, index++, {block.pointers()[0], size}));
+  }
+  SetBytes(state, state.range(0));
+}
+BENCHMARK(HashBlock)->ArgName("block")->RangeMultiplier(2)->Range(kSmallestBlock, kLargestBlock);
+
+void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
+  const Blocks sources(plan.sources(), block);
+  const Blocks targets(plan.targets(), block);
+  std::vector<std::uint32_t> all(plan.sources());
+  std::iota(all.begin(), all.end(), 0);
+  for (auto _ : state) {
+    plan.Apply(all, sources.pointers(), targets.pointers(), block, false);
+    benchmark::ClobberMemory();
+  }
+  SetBytes(state, static_cast<std::int64_t>(plan.sources() * block));
+}
+
+// m = 1 is XOR, more is Reed-Solomon.
+void Encode(benchmark::State& state) {
+  const auto n = static_cast<std::uint32_t>(state.range(0));
+  const auto m = static_cast<std::uint32_t>(state.range(1));
+  RunPlan(state, Codec::Create(n, m).value().EncodePlan(), static_cast<std::size_t>(state.range(2)));
+}
+
+// The worst case: m data blocks are lost, so every parity block is a source.
+void Decode(benchmark::State& state) {
+  const auto n = static_cast<std::uint32_t>(state.range(0));
+  const auto m = static_cast<std::uint32_t>(state.range(1));
+  std::vector<std::uint32_t> sources(n - m);
+  std::vector<std::uint32_t> lost(m);
+  std::iota(sources.begin(), sources.end(), 0);
+  std::iota(lost.begin(), lost.end(), n - m);
+  const auto plan = Codec::Create(n, m).value().MakePlan(sources, lost);
+  if (!plan.ok()) return state.SkipWithError(plan.status().message().c_str());
+  RunPlan(state, *plan, static_cast<std::size_t>(state.range(2)));
+}
+
+void Codes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"n", "m", "block"});
+  for (const std::int64_t n : {8, 16, 64}) {
+    for (const std::int64_t m : {1, 2, 3, 4}) {
+      for (std::int64_t block = kSmallestBlock; block <= kLargestBlock; block *= 2) benchmark->Args({n, m, block});
+    }
+  }
+  benchmark->MinTime(0.1);
+}
+BENCHMARK(Encode)->Apply(Codes);
+BENCHMARK(Decode)->Apply(Codes);
+
+void DecodePlan(benchmark::State& state) {
+  const auto n = static_cast<std::uint32_t>(state.range(0));
+  const auto m = static_cast<std::uint32_t>(state.range(1));
+  const Codec codec = Codec::Create(n, m).value();
+  std::vector<std::uint32_t> sources(n - m);
+  std::vector<std::uint32_t> lost(m);
+  std::iota(sources.begin(), sources.end(), 0);
+  std::iota(lost.begin(), lost.end(), n - m);
+  for (auto _ : state) benchmark::DoNotOptimize(codec.MakePlan(sources, lost));
+}
+BENCHMARK(DecodePlan)->ArgNames({"n", "m"})->Args({8, 2})->Args({16, 4})->Args({64, 4})->Args({255, 20});
+
+std::vector<Hash> Leaves(std::size_t count) {
+  std::vector<Hash> leaves(count);
+  for (std::size_t i = 0; i < count; ++i) StoreLe(leaves[i].bytes.data(), i);
+  return leaves;
+}
+
+// Bytes are those of the leaf hashes: with 64 KiB blocks, 4096 times as much of the file.
+void TreeBuild(benchmark::State& state) {
+  const std::vector<Hash> leaves = Leaves(static_cast<std::size_t>(state.range(0)));
+  for (auto _ : state) benchmark::DoNotOptimize(Tree::Build(TreeKind::kData, leaves, 0));
+  SetBytes(state, state.range(0) * static_cast<std::int64_t>(sizeof(Hash)));
+}
+BENCHMARK(TreeBuild)->ArgName("leaves")->RangeMultiplier(16)->Range(1 << 12, 1 << 20);
+
+// Changed leaves lie evenly spread, the worst case: as many pages as leaves. Bytes are those of all leaf hashes.
+void TreeUpdate(benchmark::State& state) {
+  const std::int64_t count = state.range(0);
+  const std::vector<Hash> leaves = Leaves(static_cast<std::size_t>(count));
+  Tree tree = Tree::Build(TreeKind::kData, leaves, 0);
+  std::vector<std::uint64_t> changed;
+  for (std::int64_t i = 0; i < state.range(1); ++i) {
+    changed.push_back(static_cast<std::uint64_t>(i * (count / state.range(1))));
+  }
+  for (auto _ : state) {
+    state.PauseTiming();
+    std::vector<Hash> next = leaves;
+    state.ResumeTiming();
+    tree.Update(std::move(next), changed, 0);
+    benchmark::DoNotOptimize(tree);
+  }
+  SetBytes(state, count * static_cast<std::int64_t>(sizeof(Hash)));
+}
+BENCHMARK(TreeUpdate)
+    ->ArgNames({"leaves", "changed"})
+    ->ArgsProduct({{1 << 14, 1 << 20}, {1, 16, 256}})
+    ->MinTime(0.01);  // the leaves are copied anew for each round, outside the time measured
+
+}  // namespace
+}  // namespace lzy
+
+BENCHMARK_MAIN();

@@ -1,0 +1,86 @@
+#pragma once
+// The collective algorithms: protect, verify, repair, restore, info; and the epoch calls the interposition layer needs.
+//
+// Every function here that takes a Context is collective over its communicator: all ranks call it with the same
+// arguments (DatasetRef::members excepted) and get the same report. None throws, prints or exits.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "comm/communicator.h"
+#include "engine/options.h"
+#include "engine/report.h"
+#include "engine/resolve.h"
+#include "sidecar/sidecar_format.h"
+
+namespace lzy {
+
+struct Context {
+  FileSystem& fs;
+  Communicator& comm;
+  const Options& options;
+  /// Called now and then by one thread of each rank with bytes done and to do of the current phase; may be empty.
+  std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress = {};
+  /// Polled between batches; when it returns true the operation stops cleanly with kIo "interrupted". May be empty.
+  std::function<bool()> stop = {};
+};
+
+/// Byte ranges of one file that changed, on this rank; `whole` stands for everything.
+struct Touched {
+  bool whole = true;
+  std::vector<ByteRange> ranges;  ///< sorted, disjoint
+};
+
+struct ProtectRequest {
+  bool force = false;  ///< commit even blocks that are damaged (differ from their hash while the file's mtime is as committed)
+  /// Hooks: what was written since the last commit, by rank of a set's member (0 for a shared file); members without an
+  /// entry were not touched. Empty optional (lzy-protect): unknown, so the stamp and the hashes decide.
+  std::optional<std::map<std::uint32_t, Touched>> touched;
+};
+/// Makes or refreshes the sidecars. report.state: kIntact; kDamaged (exit 1) when damaged blocks were found that are not to be
+/// blessed. With `touched`, untouched blocks of touched rows are checked first; one that does not match keeps its old leaf and
+/// is in report.damage.
+DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);
+
+struct VerifyRequest {
+  bool from_disk = false;  ///< read everything past the page cache
+  bool repair = false;     ///< mend what is damaged; never creates missing files
+  bool force = false;      ///< with repair: stale and at-risk blocks go back to the committed content too
+};
+DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request);
+
+struct RestoreRequest {
+  std::vector<std::uint32_t> devices;  ///< to be treated as lost, besides those found missing
+  bool dry_run = false;
+  bool salvage = false;  ///< with more losses than parity can mend: write what can be had nevertheless
+  bool force = false;
+};
+DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
+
+/// Metadata only: geometry, state as far as stamps and intents tell, map of groups. Changes nothing.
+DatasetReport Info(const Context& context, const DatasetRef& dataset);
+
+// ---- for the interposition layer ------------------------------------------------------------------------------------
+
+/// What is known when a file is opened for writing; local to the calling process (not collective).
+struct EpochStart {
+  bool had_sidecar = false;
+  bool changed_behind = false;  ///< the file differs from its stamp: this epoch must cover the whole file
+};
+/// Before the first write of an epoch (docs/design.md "Epochs"): gives the sidecar of a file that was renamed away its new
+/// name (DESIGN §6, write-temporary-then-rename), compares the stamp, and sets the intent durably (creating a sidecar that
+/// holds nothing but the intent if there is none). `pattern` is the set's pattern for members, empty for a shared file.
+Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
+                              const std::string& pattern);
+/// The epoch ended without any change to the file: takes the intent back (removes a sidecar that held nothing else).
+Status AbandonEpoch(FileSystem& fs, const std::string& data_path);
+/// The file was deleted: removes its sidecar. Not an error if there is none.
+Status Forget(FileSystem& fs, const std::string& data_path);
+
+}  // namespace lzy

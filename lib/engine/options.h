@@ -1,0 +1,58 @@
+#pragma once
+// Options of INTERFACE.md, "Options, environment, MPI_Info hints": one table serves command lines, LZY_* variables and
+// lzy_* info hints.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace lzy {
+
+struct Options {
+  std::uint32_t parity = 1;
+  std::uint32_t group = 8;
+  std::uint32_t block_size = 64u << 10;
+  std::uint64_t stripe = 1u << 20;
+  std::vector<std::string> set;
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+  std::vector<std::string> device_dirs;
+  bool fail_on_error = false;  ///< on-error=fail
+  std::uint64_t memory = 256u << 20;
+  std::uint32_t threads = 0;  ///< 0: cores this process may use, shared among the ranks of its node
+  bool verify_reads = false;
+  bool verify_writes = false;
+  bool set_sync = false;
+  std::uint32_t timeout_seconds = 60;
+  std::string report;
+  enum class Log { kError, kWarn, kInfo, kDebug } log = Log::kWarn;
+};
+
+/// One row of the table: `name` as on the command line ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it.
+struct OptionSpec {
+  const char* name;
+  const char* value;    ///< placeholder for help, e.g. "BYTES"
+  const char* help;     ///< one line
+  const char* accepts;  ///< what is accepted, for error messages
+};
+std::span<const OptionSpec> OptionSpecs();
+
+/// Sets one option from its text. kInvalidArgument names the option, the value and what is accepted.
+Status SetOption(Options& options, const std::string& name, const std::string& value);
+/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...).
+Status CheckOptions(const Options& options);
+/// Applies every LZY_* variable set in the environment; unknown LZY_ variables that are not lzy's own are an error too.
+/// `getenv_like` is for tests; the default reads the process's environment.
+Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like = nullptr);
+
+/// "64K" -> 65536; K M G T are powers of 1024. nullopt when it is not a size.
+std::optional<std::uint64_t> ParseSize(const std::string& text);
+/// 65536 -> "64 KiB"; exact multiples only, else bytes or one decimal: for people.
+std::string FormatSize(std::uint64_t bytes);
+
+}  // namespace lzy

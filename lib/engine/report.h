@@ -1,0 +1,82 @@
+#pragma once
+// What the engine found or did with a dataset: the data behind messages, JSON and exit codes (INTERFACE.md).
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "geometry/layout.h"
+#include "merkle/hash.h"
+
+namespace lzy {
+
+enum class DatasetState { kIntact, kDamaged, kUnrepairable, kStale, kAtRisk, kUnprotected, kRestored };
+enum class DamagePart { kData, kParity, kMetadata };
+enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk };
+
+/// Neighbouring blocks with the same fields are one entry.
+struct Damage {
+  std::string path;  ///< the file that offset and length are about (data file, or sidecar for parity and metadata)
+  std::uint32_t device = 0;
+  DamagePart part = DamagePart::kData;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  DamageCause cause = DamageCause::kHash;
+  bool transient = false;     ///< a second reading from the device was right
+  bool repaired = false;
+  bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
+  std::vector<std::string> objects;  ///< names of what lies there, e.g. HDF5 datasets
+};
+
+/// Seconds of one operation, the slowest rank's.
+struct Phases {
+  double read = 0, hash = 0, encode = 0, exchange = 0, write = 0, sync = 0, total = 0;
+};
+
+struct GroupMap {
+  struct Device {
+    std::uint32_t device = 0;
+    std::string path;    ///< member's path; empty for stripe positions
+    std::string domain;  ///< failure domain; empty when unknown
+  };
+  std::vector<Device> devices;
+};
+
+struct DatasetReport {
+  std::string path;  ///< as the user wrote it or as found: file, or pattern of a set
+  DatasetKind kind = DatasetKind::kShared;
+  DatasetState state = DatasetState::kUnprotected;
+  std::uint32_t devices = 0;
+  std::uint32_t parity = 0;
+  std::uint32_t groups = 0;
+  std::uint32_t group_size = 0;  ///< devices of the largest group
+  std::uint32_t block_size = 0;
+  std::uint64_t unit = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t sidecar_bytes = 0;
+  std::uint64_t generation = 0;
+  std::int64_t commit_time_ns = 0;
+  Hash root;
+  std::vector<Damage> damage;
+  std::vector<std::string> warnings;  ///< things the user should know, complete sentences
+  std::vector<GroupMap> map;          ///< filled in by Info
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
+  bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
+  Phases phases;
+  /// Not ok: the operation itself failed (bad options, I/O, no sidecar, ...); `state` is what is known nevertheless.
+  Status status;
+};
+
+const char* Name(DatasetState state);   ///< "intact", "at-risk", ...
+const char* Name(DamagePart part);
+const char* Name(DamageCause cause);
+
+/// The exit code of INTERFACE.md for one dataset, and for several: the highest of 2, 1, 9, 4 in that order of gravity; 3 and
+/// 5-8 win over all.
+int ExitCodeOf(const DatasetReport& report);
+int ExitCodeOf(const Status& status);
+int CombineExitCodes(int a, int b);
+
+}  // namespace lzy

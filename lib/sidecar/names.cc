@@ -1,0 +1,139 @@
+#include "sidecar/names.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+
+namespace lzy {
+namespace {
+
+constexpr std::size_t kNameMax = 255;
+
+// Length of the placeholder at pattern[at] ("%r", "%04r") and its padding width, or length 0.
+struct Placeholder {
+  std::size_t length = 0;
+  std::size_t width = 0;
+};
+Placeholder PlaceholderAt(const std::string& pattern, std::size_t at) {
+  std::size_t end = at + 1;
+  std::size_t width = 0;
+  if (end < pattern.size() && pattern[end] == '0') {
+    ++end;
+    while (end < pattern.size() && pattern[end] >= '0' && pattern[end] <= '9' && width < 100) {
+      width = width * 10 + static_cast<std::size_t>(pattern[end++] - '0');
+    }
+  }
+  if (end < pattern.size() && pattern[end] == 'r' && width < 100) return {end + 1 - at, width};
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> SidecarPath(const std::string& data_path) {
+  const std::string name = BaseNameOf(data_path);
+  const std::size_t longest = kNameMax - (sizeof(kNewDataPrefix) - 1);
+  if (name.empty() || name == "." || name == "..") {
+    return {Code::kInvalidArgument, fmt::format("'{}' does not name a file", data_path)};
+  }
+  if (name.size() > longest) {
+    return {Code::kInvalidArgument,
+            fmt::format("{}: the name has {} bytes; at most {} leave room for the sidecar's prefix", data_path,
+                        name.size(), longest)};
+  }
+  return JoinPath(DirectoryOf(data_path), kSidecarPrefix + name);
+}
+
+std::string NewSidecarPath(const std::string& data_path) {
+  return JoinPath(DirectoryOf(data_path), kNewSidecarPrefix + BaseNameOf(data_path));
+}
+
+std::string NewDataPath(const std::string& data_path) {
+  return JoinPath(DirectoryOf(data_path), kNewDataPrefix + BaseNameOf(data_path));
+}
+
+std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
+  const std::string name = BaseNameOf(sidecar_path);
+  const std::size_t prefix = sizeof(kSidecarPrefix) - 1;
+  if (name.size() <= prefix || name.compare(0, prefix, kSidecarPrefix) != 0) return std::nullopt;
+  return JoinPath(DirectoryOf(sidecar_path), name.substr(prefix));
+}
+
+bool IsLzyName(const std::string& base_name) {
+  return base_name.rfind(kSidecarPrefix, 0) == 0 || base_name.rfind(kNewSidecarPrefix, 0) == 0 ||
+         base_name.rfind(kNewDataPrefix, 0) == 0;
+}
+
+bool HasRankPlaceholder(const std::string& pattern) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%') continue;
+    if (PlaceholderAt(pattern, i).length > 0) return true;
+    ++i;  // %% or an error that CheckPattern reports
+  }
+  return false;
+}
+
+Status CheckPattern(const std::string& pattern) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%') continue;
+    if (Placeholder p = PlaceholderAt(pattern, i); p.length > 0) {
+      i += p.length - 1;
+    } else if (i + 1 < pattern.size() && pattern[i + 1] == '%') {
+      ++i;
+    } else {
+      return {Code::kInvalidArgument,
+              fmt::format("pattern '{}': '%' at character {} is none of %r, %0<width>r, %%", pattern, i + 1)};
+    }
+  }
+  return Status::Ok();
+}
+
+std::string ExpandPattern(const std::string& pattern, std::uint32_t rank) {
+  std::string out;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%') {
+      out += pattern[i];
+    } else if (Placeholder p = PlaceholderAt(pattern, i); p.length > 0) {
+      out += fmt::format("{:0{}d}", rank, p.width);
+      i += p.length - 1;
+    } else {
+      out += '%';
+      if (i + 1 < pattern.size() && pattern[i + 1] == '%') ++i;
+    }
+  }
+  return out;
+}
+
+std::optional<std::uint32_t> MatchPattern(const std::string& pattern, const std::string& path) {
+  // The first placeholder gives the candidate rank; expansion then decides, so that widths and repeats are exact.
+  std::size_t i = 0, j = 0;
+  while (i < pattern.size() && j < path.size()) {
+    if (pattern[i] == '%' && PlaceholderAt(pattern, i).length > 0) {
+      std::uint64_t rank = 0;
+      std::size_t digits = 0;
+      std::optional<std::uint32_t> found;
+      // Digits may continue in the text behind the placeholder, so every prefix of the digits is tried, longest last wins.
+      while (j + digits < path.size() && path[j + digits] >= '0' && path[j + digits] <= '9' && digits < 19) {
+        rank = rank * 10 + static_cast<std::uint64_t>(path[j + digits++] - '0');
+        if (rank <= 0xffffffffu && ExpandPattern(pattern, static_cast<std::uint32_t>(rank)) == path) {
+          found = static_cast<std::uint32_t>(rank);
+        }
+      }
+      return found;
+    }
+    if (pattern[i] == '%' && i + 1 < pattern.size() && pattern[i + 1] == '%') ++i;
+    if (pattern[i++] != path[j++]) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string PatternTail(const std::string& pattern) {
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '/') start = i + 1;
+    if (pattern[i] == '%' && PlaceholderAt(pattern, i).length > 0) return pattern.substr(start);
+    if (pattern[i] == '%') ++i;
+  }
+  return BaseNameOf(pattern);
+}
+
+}  // namespace lzy

@@ -1,0 +1,110 @@
+#pragma once
+// A sidecar file: loading from whatever copies are left, building, updating in place (docs/format.md §4, §8, §9).
+//
+// Invariants kept by every method that writes:
+//  - at any moment one copy of the metadata is whole and durable, once the first commit has succeeded;
+//  - no copy is overwritten before another one is known to be whole and durable;
+//  - an intent returned as set is durable.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "sidecar/sidecar_format.h"
+
+namespace lzy {
+
+/// Everything a sidecar says, decoded.
+struct SidecarContents {
+  Superblock superblock;  ///< `extents`, `copy`, `spacing`, `info_hash` and roots are filled in by whoever writes
+  InfoRecord info;
+  Tree data_tree{TreeKind::kData};
+  Tree parity_tree{TreeKind::kParity};
+};
+
+/// A part of a sidecar's metadata that is not as it should be.
+struct MetadataDamage {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::string what;
+};
+
+class Sidecar {
+ public:
+  /// Reads the newest copy that can be put together (page by page from all copies of its generation).
+  /// kNotFound: no such file. kUnprotected: not a sidecar, or nothing of it usable. kNewerFormat. kIo.
+  /// `accept_prepared`: of several generations present, also accept one that is only prepared (see FinishPrepared).
+  static Result<std::unique_ptr<Sidecar>> Load(FileSystem& fs, const std::string& path, OpenMode mode,
+                                               bool accept_prepared = false);
+
+  /// Creates (or replaces) the file `path` with room for metadata of the shape of `shape` (leaf counts, info size) and
+  /// its parity. Nothing is valid in it before WriteAll. Access is made no wider than that of `like`.
+  static Result<std::unique_ptr<Sidecar>> Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
+                                                 File& like);
+
+  const SidecarContents& contents() const { return contents_; }
+  const std::string& path() const { return file_->path(); }
+  File& file() { return *file_; }
+  std::uint64_t generation() const { return contents_.superblock.generation; }
+  bool committed() const { return contents_.superblock.state != SidecarState::kNeverCommitted; }
+  /// Bytes of the sidecar file.
+  std::uint64_t file_size() const { return size_; }
+
+  /// What was wrong with the metadata when it was loaded (redundant copies included).
+  const std::vector<MetadataDamage>& damage() const { return damage_; }
+  /// Leaves of the data and of the parity tree that no copy had intact: their hash is not known.
+  const std::vector<std::uint64_t>& unknown_data_leaves() const { return unknown_data_; }
+  const std::vector<std::uint64_t>& unknown_parity_leaves() const { return unknown_parity_; }
+  /// The intent that is set, if any.
+  const std::optional<Intent>& intent() const { return intent_; }
+  /// A prepared, not yet committed generation found beside the one loaded (0: none).
+  std::uint64_t prepared_generation() const { return prepared_generation_; }
+
+  /// Byte offsets within the parity region.
+  Result<std::size_t> ReadParity(std::uint64_t offset, MutableByteSpan to, bool from_device = false);
+  Status WriteParity(std::uint64_t offset, ByteSpan from);
+  /// Place of a byte of the parity region in the sidecar file.
+  std::uint64_t ParityFileOffset(std::uint64_t offset) const;
+
+  /// True when `next` can be written in place: same geometry and room for its metadata.
+  bool Fits(const SidecarContents& next) const;
+  /// One-phase commit: writes all copies with contents `next` (those other than copy 0 first, made durable, then copy 0).
+  /// Also the way to write a fresh sidecar, and, with contents() as they are, to heal damaged copies.
+  Status WriteAll(SidecarContents next);
+  /// Two-phase commit in place, for sets: after Prepare the generation is durable in the copies other than 0; FinishPrepared
+  /// makes it the committed one. Between the two the old generation is what Load returns.
+  Status Prepare(SidecarContents next);
+  Status FinishPrepared();
+
+  /// Durably declares that data (whole file or `ranges`) may change from now on.
+  Status SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges);
+  /// Takes the intent back; for use when nothing was changed after all.
+  Status ClearIntent();
+
+ private:
+  Sidecar() = default;
+  Status ReadEverything(bool accept_prepared);
+  Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
+  Status WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state);
+  Status WriteOtherCopies(SidecarContents& contents, SidecarState state);
+  void Seal(SidecarContents& contents) const;
+  Status Adopt(SidecarContents contents);
+
+  std::unique_ptr<File> file_;
+  std::uint64_t size_ = 0;
+  bool fresh_ = false;  // created here and not yet written: nothing in it needs to stay valid
+  SidecarContents contents_;
+  std::optional<SidecarContents> prepared_;
+  std::vector<std::vector<Extent>> extents_;  // by copy
+  std::vector<bool> copy_whole_;
+  std::vector<MetadataDamage> damage_;
+  std::vector<std::uint64_t> unknown_data_;
+  std::vector<std::uint64_t> unknown_parity_;
+  std::optional<Intent> intent_;
+  std::uint64_t prepared_generation_ = 0;
+};
+
+}  // namespace lzy

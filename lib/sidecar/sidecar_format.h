@@ -1,0 +1,140 @@
+#pragma once
+// Tags, limits and in-memory forms of what docs/format.md specifies. Persisted numbers are never reused.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "geometry/layout.h"
+#include "merkle/tree.h"
+
+namespace lzy {
+
+inline constexpr std::size_t kSuperblockSize = 4096;
+inline constexpr std::array<std::uint8_t, 8> kSuperblockMagic = {0x89, 0x4C, 0x5A, 0x59, 0x0D, 0x0A, 0x1A, 0x0A};
+inline constexpr std::uint32_t kByteOrderMark = 0x01020304;
+inline constexpr std::uint16_t kFormatMajor = 1;
+inline constexpr std::uint16_t kFormatMinor = 0;
+inline constexpr std::uint64_t kMinSpacing = 8192;
+inline constexpr std::uint64_t kMaxSpacing = 1ull << 44;
+inline constexpr std::size_t kMaxExtents = 90;
+inline constexpr std::size_t kMaxInfoBytes = 64u << 20;
+inline constexpr std::size_t kMaxNameBytes = 4096;
+inline constexpr std::size_t kIntentPageSize = 4096;
+inline constexpr std::size_t kIntentPages = 2;
+inline constexpr std::size_t kMaxIntentRanges = 240;
+
+using Uuid = std::array<std::uint8_t, 16>;
+Uuid NewUuid();
+std::string UuidText(const Uuid& uuid);
+
+enum class SidecarState : std::uint32_t { kCommitted = 1, kPrepared = 2, kNeverCommitted = 3 };
+
+/// The data file as it was at a commit.
+struct Stamp {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t device = 0;
+  friend bool operator==(const Stamp&, const Stamp&) = default;
+};
+
+enum class ExtentKind : std::uint16_t { kInfo = 1, kIntent = 2, kDataLevel = 3, kParityLevel = 4, kParity = 5 };
+
+struct Extent {
+  ExtentKind kind = ExtentKind::kInfo;
+  std::uint16_t level = 0;
+  std::uint64_t logical = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint64_t capacity = 0;
+};
+
+/// docs/format.md §4, field by field.
+struct Superblock {
+  Uuid uuid{};
+  std::uint64_t generation = 0;
+  std::uint32_t copy = 0;
+  std::uint32_t copies = 2;
+  std::uint64_t spacing = kMinSpacing;
+  SidecarState state = SidecarState::kCommitted;
+  DatasetKind kind = DatasetKind::kShared;
+  ParityPlacement placement = ParityPlacement::kPooled;
+  std::uint32_t block_size = 0;
+  std::uint64_t unit = 0;
+  std::uint32_t parity = 0;
+  std::uint32_t members = 0;  ///< shared: D; set: p
+  std::uint32_t largest_group = 0;
+  std::uint32_t rank = 0;
+  std::int64_t commit_clock_ns = 0;
+  std::int64_t wall_time_ns = 0;
+  Stamp stamp;
+  std::uint64_t parity_size = 0;
+  std::uint64_t parity_stride = 0;
+  std::uint64_t first_row = 0;
+  Hash data_root;
+  Hash parity_root;
+  Hash dataset_root;
+  Hash info_hash;
+  std::vector<Extent> extents;
+};
+
+std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
+/// kUnprotected: not a superblock at all (no magic); kCorrupt: magic but wrong hash or impossible fields;
+/// kNewerFormat: readable only by a newer lzy, or of foreign byte order. `offset_hint` is for the message only.
+Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy);
+
+/// A member as its group's sidecars know it: enough to rebuild its file, prove it, and give it its owner and times back.
+struct MemberRecord {
+  std::uint32_t rank = 0;
+  std::uint32_t mode = 0600;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t size = 0;
+  Hash data_root;
+  std::uint64_t parity_size = 0;
+  Hash parity_root;
+  std::string domain;
+};
+
+/// docs/format.md §5.
+struct InfoRecord {
+  std::string name;
+  std::uint64_t stripe_option = 1u << 20;
+  std::uint32_t group_option = 8;
+  std::vector<std::vector<std::uint32_t>> groups;
+  std::vector<MemberRecord> members;
+  Tree::Proof path;
+};
+
+std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info);
+Result<InfoRecord> DecodeInfo(ByteSpan bytes);
+
+inline constexpr std::uint32_t kIntentWholeFile = 1;
+inline constexpr std::uint32_t kIntentRepair = 2;
+
+struct ByteRange {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
+/// docs/format.md §8.
+struct Intent {
+  Uuid uuid{};
+  std::uint64_t generation = 0;
+  std::uint32_t flags = 0;
+  std::int64_t wall_time_ns = 0;
+  std::uint32_t pid = 0;
+  std::string host;
+  std::vector<ByteRange> ranges;
+};
+
+std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page);
+Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number);
+
+}  // namespace lzy

@@ -1,0 +1,22 @@
+# lzy_mpi_test(name RANKS 1 2 3 SOURCES a.cc LIBS lzy_comm)
+#
+# Builds the GoogleTest program `name`, with the main() of mpi_main.cc, and registers one test a number of ranks:
+# mpi.name.npR, label "mpi". Every rank runs every test.
+function(lzy_mpi_test name)
+  cmake_parse_arguments(ARG "" "" "RANKS;SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/mpi_main.cc)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} lzy_flags MPI::MPI_C GTest::gmock GTest::gtest)
+  foreach(ranks IN LISTS ARG_RANKS)
+    add_test(NAME mpi.${name}.np${ranks}
+             COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+    # PROCESSORS: MPI polls while it waits, so runs beside each other only slow each other down.
+    # The environment is for Open MPI, which refuses root and more ranks than cores unless told; MPICH ignores it.
+    set_tests_properties(mpi.${name}.np${ranks} PROPERTIES
+      LABELS mpi TIMEOUT 120 PROCESSORS 2
+      ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+  endforeach()
+endfunction()
+
+lzy_mpi_test(comm_mpi_test RANKS 1 2 3 4 SOURCES comm_mpi_test.cc LIBS lzy_comm)
