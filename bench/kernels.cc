@@ -123,7 +123,8 @@ void TreeBuild(benchmark::State& state) {
 }
 BENCHMARK(TreeBuild)->ArgName("leaves")->RangeMultiplier(16)->Range(1 << 12, 1 << 20);
 
-// Changed leaves lie evenly spread, the worst case: as many pages as leaves. Bytes are those of all leaf hashes.
+// Changed leaves lie evenly spread, the worst case: as many pages as leaves. Bytes are those of their pages of leaf
+// hashes.
 void TreeUpdate(benchmark::State& state) {
   const std::int64_t count = state.range(0);
   const std::vector<Hash> leaves = Leaves(static_cast<std::size_t>(count));
@@ -139,7 +140,7 @@ void TreeUpdate(benchmark::State& state) {
     tree.Update(std::move(next), changed, 0);
     benchmark::DoNotOptimize(tree);
   }
-  SetBytes(state, count * static_cast<std::int64_t>(sizeof(Hash)));
+  SetBytes(state, state.range(1) * static_cast<std::int64_t>(kPageFanout * sizeof(Hash)));
 }
 BENCHMARK(TreeUpdate)
     ->ArgNames({"leaves", "changed"})

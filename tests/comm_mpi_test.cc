@@ -185,7 +185,7 @@ TEST_P(MpiTest, AgreeNamesNobodyWhenAllSayTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transfers, MpiTest, ::testing::Values(std::uint64_t{1} << 30, std::uint64_t{40}),
-                         [](const auto& info) { return info.param > 1000 ? "Whole" : "Pieces"; });
+                         [](const auto& test) { return test.param > 1000 ? "Whole" : "Pieces"; });
 
 TEST(MpiCommunicator, LeavesTheCallersErrorHandlerAlone) {
   MPI_Comm theirs = MPI_COMM_NULL;

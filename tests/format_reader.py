@@ -96,11 +96,9 @@ _pairs = {}
 
 
 def multiply(c, a):
-    """c times each byte of `a`; two bytes at a time through a table where the width allows it."""
+    """c times each byte of `a`; two bytes at a time through a table (units are even)."""
     if c == 1:
         return a
-    if a.shape[-1] % 2:
-        return MUL[c][a]
     if c not in _pairs:
         _pairs[c] = np.ascontiguousarray(MUL[c][np.arange(65536, dtype="<u2").view(np.uint8)]).view("<u2")
     return _pairs[c][a.view("<u2")].view(np.uint8)
@@ -279,7 +277,7 @@ class Sidecar:
         self.spacing, self.count = sb.spacing, sb.copies
         if not is_power(sb.spacing) or sb.spacing < 8192:
             raise Refused(f"{self.path}: spacing {sb.spacing} is not a power of two of at least 8192")
-        for c in range(min(sb.copies, 255)):
+        for c in range(max(1, min(sb.copies, 255))):
             sb, why = self._at(c * self.spacing, c)
             if not sb:
                 self.bad(c * self.spacing, f"copy {c}: {why}")
@@ -287,6 +285,8 @@ class Sidecar:
             refuse_unknown(sb, f"{self.path}: copy {c}")
             self.copies[c] = sb
             self._check_fields(c, sb)
+        if not self.copies:
+            raise Refused(f"{self.path}: no valid superblock")
 
     def _check_fields(self, c, sb):
         at, start = (lambda field: start + field), c * self.spacing
@@ -294,8 +294,7 @@ class Sidecar:
         self.expect(at(64), "number of copy", c, sb.copy)
         self.expect(at(68), "number of copies", max(2, sb.m + 1) if sb.kind == SHARED else 2, sb.copies)
         self.expect(at(72), "spacing", self.spacing, sb.spacing)
-        checks = ((12, "minor version below 1 (or features unknown to 1.0)", sb.minor > 0 or not sb.zero),
-                  (80, "state 1, 2 or 3", sb.state in (COMMITTED, PREPARED, NEVER)),
+        checks = ((80, "state 1, 2 or 3", sb.state in (COMMITTED, PREPARED, NEVER)),
                   (84, "kind 1 or 2", sb.kind in (SHARED, SET)),
                   (88, "placement that fits the kind",
                    sb.placement in ((PER_DEVICE,) if sb.kind == SET else (POOLED, STRIPED))),
@@ -310,10 +309,10 @@ class Sidecar:
         for field, what, right in checks:
             if not right:
                 self.bad(at(field), f"copy {c}: superblock field: expected {what}")
-        if sb.compatible or sb.readonly:
-            self.notes.append(f"{self.path}: unknown compatible features {sb.compatible:#x}, "
-                              f"read-only {sb.readonly:#x}")
-        sb.usable = all(right for field, _, right in checks if field not in (12, 260))
+        if sb.compatible or sb.readonly or sb.minor:
+            self.notes.append(f"{self.path}: version 1.{sb.minor}, compatible features {sb.compatible:#x}, "
+                              f"read-only compatible {sb.readonly:#x}")
+        sb.usable = all(right for field, _, right in checks if field != 260)
 
     # -- choosing the copy that counts (§9), and checking the others against it
 
@@ -403,9 +402,8 @@ class Sidecar:
         return [e for e in sb.extent_list if e.kind == kind]
 
     def _check_never(self, c, sb):
-        for name in "clock wall size mtime inode device region data_root parity_root dataset_root".split():
-            if name not in ("clock", "wall") and any(getattr(sb, name).to_bytes(8, "little", signed=name == "mtime")
-                                                     if isinstance(getattr(sb, name), int) else getattr(sb, name)):
+        for name in "size mtime inode device region data_root parity_root dataset_root".split():
+            if getattr(sb, name) not in (0, ZERO_HASH):
                 self.bad(c * self.spacing, f"copy {c}: state 3: expected {name} zero")
         for e in sb.extent_list:
             if e.kind in (DATA_LEVEL, PARITY_LEVEL, PARITY):
@@ -427,10 +425,14 @@ class Sidecar:
             self.bad(e.offset, f"copy {c}: info record: {error}")
             return
         before = len(self.lines)
-        self._check_info_content(c, sb, e.offset, info)
-        sb.info = info if len(self.lines) == before or sb.state == NEVER else None
+        self._check_groups(c, sb, e.offset, info)
+        if len(self.lines) == before:
+            sb.info = info  # what follows may lie, but will not trip the reader
+            if sb.state != NEVER:
+                self._check_own_entry(c, sb, e.offset, info)
+                self._check_path(c, sb, e.offset, info)
 
-    def _check_info_content(self, c, sb, at, info):
+    def _check_groups(self, c, sb, at, info):
         shared = sb.kind == SHARED
         if (not info.name or info.name.startswith("/") or ".." in info.name.split("/") or "\0" in info.name
                 or len(info.name.encode(errors="surrogateescape")) > 4096 or shared and "/" in info.name):
@@ -449,12 +451,11 @@ class Sidecar:
                              f"found {everyone}")
         ranks = [e.rank for e in info.members]
         self.expect(at, f"copy {c}: ranks of member entries", [0] if shared else sorted(everyone), sorted(ranks))
-        own = next((e for e in info.members if e.rank == sb.rank), None)
-        if own is None or sb.state == NEVER:
-            return
-        for mine, its in (("mtime",) * 2, ("size",) * 2, ("data_root",) * 2, ("region",) * 2, ("parity_root",) * 2):
-            self.expect(at, f"copy {c}: own member entry: {its}", getattr(sb, mine), getattr(own, its))
-        self._check_path(c, sb, at, info)
+
+    def _check_own_entry(self, c, sb, at, info):
+        own = next(e for e in info.members if e.rank == sb.rank)
+        for name in ("mtime", "size", "data_root", "region", "parity_root"):
+            self.expect(at, f"copy {c}: own member entry: {name}", getattr(sb, name), getattr(own, name))
 
     def _check_path(self, c, sb, at, info):
         p = 1 if sb.kind == SHARED else sb.devices
@@ -675,7 +676,13 @@ class Dataset:
         return data
 
     def check_name(self, s):
-        """A renamed file is none the worse for it (§5)."""
+        """A renamed file is none the worse for it (§5), nor are leftovers of a crash (§1)."""
+        folder, base = os.path.split(s.data_path)
+        for prefix in (".LZY-new.", ".LZY-data."):
+            leftover = os.path.join(folder, prefix + base)
+            if leftover != s.path and os.path.lexists(leftover):
+                s.notes.append(f"{leftover}: left over")
+
         def expand(match):
             return str(s.sb.rank).zfill(int(match[1] or 0))
         name = s.sb.info.name

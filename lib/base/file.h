@@ -98,7 +98,8 @@ std::string JoinPath(const std::string& dir, const std::string& name);
 /// Reads all of [offset, offset+size) or fails with kCorrupt naming the file ("ends early").
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);
 
-/// The clock file systems stamp mtime with, ns since the epoch, and how coarse it is.
+/// The clock file systems stamp mtime with, ns since the epoch, and how coarse it is (nominally: ticks can be late). A file
+/// last changed after somebody asked for its times may have a finer stamp, ahead of this clock (Linux 6.13 and later).
 std::int64_t CoarseNowNs();
 std::int64_t CoarseGranularityNs();
 

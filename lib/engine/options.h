@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct Options {
   std::uint32_t timeout_seconds = 60;
   std::string report;
   enum class Log { kError, kWarn, kInfo, kDebug } log = Log::kWarn;
+
+  /// Names of the options somebody set (SetOption records them): an existing dataset keeps its geometry but for these.
+  std::set<std::string> given;
 };
 
 /// One row of the table: `name` as on the command line ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it.
@@ -42,12 +46,19 @@ struct OptionSpec {
 };
 std::span<const OptionSpec> OptionSpecs();
 
-/// Sets one option from its text. kInvalidArgument names the option, the value and what is accepted.
-Status SetOption(Options& options, const std::string& name, const std::string& value);
-/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...).
+/// The other two spellings of an option's name: "block-size" -> "LZY_BLOCK_SIZE", "lzy_block_size".
+std::string EnvironmentName(const std::string& name);
+std::string HintName(const std::string& name);
+
+/// Sets one option from its text. kInvalidArgument names the option, the value and what is accepted; the option is called
+/// `spelled` then, the way the user wrote it (empty: "--name"). On an error `options` is unchanged.
+Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled = "");
+/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses what
+/// this version does not do.
 Status CheckOptions(const Options& options);
 /// Applies every LZY_* variable set in the environment; unknown LZY_ variables that are not lzy's own are an error too.
-/// `getenv_like` is for tests; the default reads the process's environment.
+/// `getenv_like` is for tests; the default reads the process's environment. Only the latter can be asked for all its
+/// names, so only there unknown ones are found.
 Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like = nullptr);
 
 /// "64K" -> 65536; K M G T are powers of 1024. nullopt when it is not a size.

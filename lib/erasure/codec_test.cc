@@ -61,8 +61,10 @@ class Buffer {
   std::vector<std::uint8_t> bytes() const { return {data_, data_ + size_}; }
   bool GuardsIntact() const {
     const auto is_guard = [](std::uint8_t byte) { return byte == kGuard; };
-    return std::all_of(storage_.data(), static_cast<const std::uint8_t*>(data_), is_guard) &&
-           std::all_of(data_ + size_, const_cast<std::uint8_t*>(storage_.data()) + storage_.size(), is_guard);
+    const std::uint8_t* begin = data_;
+    const std::uint8_t* end = begin + size_;
+    return std::all_of(storage_.data(), begin, is_guard) &&
+           std::all_of(end, storage_.data() + storage_.size(), is_guard);
   }
 
  private:

@@ -119,7 +119,7 @@ TEST(Tree, UpdateEqualsRebuild) {
   for (const TreeKind kind : kKinds) {
     Tree tree(kind);
     std::vector<Hash> leaves;
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 100; ++round) {
       switch (random() % 8) {
         case 0:
           leaves.clear();

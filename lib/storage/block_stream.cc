@@ -1,0 +1,176 @@
+#include "storage/block_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "storage/parallel.h"
+
+namespace lzy {
+namespace {
+
+void Append(std::vector<BadBlocks>& list, std::uint64_t index, BlockFault fault, bool transient) {
+  if (!list.empty()) {
+    BadBlocks& last = list.back();
+    if (last.first + last.count == index && last.fault == fault && last.transient == transient) {
+      ++last.count;
+      return;
+    }
+  }
+  list.push_back({index, 1, fault, transient});
+}
+
+// Reads one block; sets `fault` when its bytes cannot be had.
+Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const BlockPlace& place, bool from_device,
+                                            MutableByteSpan to) {
+  auto got = from_device ? stream.file->ReadAtFromDevice(stream.base + place.offset, to)
+                         : stream.file->ReadAt(stream.base + place.offset, to);
+  if (!got.ok()) {
+    if (got.status().code() == Code::kUnreadable) return std::optional(BlockFault::kUnreadable);
+    return got.status();
+  }
+  if (*got < to.size()) return std::optional(BlockFault::kMissing);
+  return std::optional<BlockFault>();
+}
+
+class Checker {
+ public:
+  Checker(const BlockStream& stream, const CheckOptions& options, std::uint64_t first, std::uint64_t count)
+      : stream_(stream), options_(options), first_(first) {
+    result_.leaves.resize(count);
+  }
+
+  // Checks [begin, end): a piece small enough for one buffer.
+  void Piece(std::uint64_t begin, std::uint64_t end) {
+    if (failed_) return;
+    if (options_.stop && options_.stop()) return Fail({Code::kIo, "interrupted"});
+    thread_local AlignedBuffer buffer;
+    std::vector<BadBlocks> bad;
+    std::uint64_t read = 0;
+    for (std::uint64_t i = begin; i < end;) {
+      // As many blocks as lie back to back are one read.
+      const BlockPlace head = stream_.place(i);
+      std::uint64_t next = i;
+      std::uint64_t length = 0;
+      while (next < end) {
+        const BlockPlace place = stream_.place(next);
+        if (place.length == 0 || place.offset != head.offset + length) break;
+        length += place.length;
+        ++next;
+      }
+      if (next == i) {  // a hole: its leaf is zero by definition
+        CheckHole(i, bad);
+        ++i;
+        continue;
+      }
+      buffer.Reserve(length);
+      const MutableByteSpan span(buffer.data(), length);
+      std::uint64_t available = 0;
+      bool run_readable = true;
+      if (stream_.file != nullptr) {
+        auto got = options_.from_device ? stream_.file->ReadAtFromDevice(stream_.base + head.offset, span)
+                                        : stream_.file->ReadAt(stream_.base + head.offset, span);
+        if (got.ok()) {
+          available = *got;
+        } else if (got.status().code() == Code::kUnreadable) {
+          run_readable = false;
+        } else {
+          return Fail(got.status());
+        }
+      }
+      read += available;
+      std::uint64_t at = 0;
+      for (; i < next; ++i) {
+        const BlockPlace place = stream_.place(i);
+        const MutableByteSpan block = span.subspan(at, place.length);
+        at += place.length;
+        if (Status checked = Block(i, place, block, run_readable, at <= available, bad); !checked.ok()) return Fail(checked);
+      }
+    }
+    std::lock_guard lock(mutex_);
+    result_.bytes_read += read;
+    result_.bad.insert(result_.bad.end(), bad.begin(), bad.end());
+    if (options_.progress) options_.progress(read);
+  }
+
+  Result<CheckResult> Take() {
+    if (!status_.ok()) return status_;
+    std::sort(result_.bad.begin(), result_.bad.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<BadBlocks> merged;
+    for (const BadBlocks& run : result_.bad) {
+      if (!merged.empty() && merged.back().first + merged.back().count == run.first && merged.back().fault == run.fault &&
+          merged.back().transient == run.transient) {
+        merged.back().count += run.count;
+      } else {
+        merged.push_back(run);
+      }
+    }
+    result_.bad = std::move(merged);
+    return std::move(result_);
+  }
+
+ private:
+  void CheckHole(std::uint64_t index, std::vector<BadBlocks>& bad) {
+    if (stream_.expected != nullptr && !stream_.expected->leaf(index).IsZero()) Append(bad, index, BlockFault::kHash, false);
+  }
+
+  Status Block(std::uint64_t index, const BlockPlace& place, MutableByteSpan block, bool run_readable, bool whole,
+               std::vector<BadBlocks>& bad) {
+    const Hash* expected = stream_.expected == nullptr ? nullptr : &stream_.expected->leaf(index);
+    Hash& leaf = result_.leaves[index - first_];
+    if (stream_.file == nullptr) {
+      Append(bad, index, BlockFault::kMissing, false);
+      return Status::Ok();
+    }
+    if (run_readable && whole) {
+      leaf = HashBytes(stream_.tag, index, block);
+      if (expected == nullptr || leaf == *expected) return Status::Ok();
+    }
+    // Wrong, cut off or unreadable: once more, alone, from the device.
+    LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, /*from_device=*/true, block));
+    if (fault) {
+      leaf = Hash{};
+      Append(bad, index, *fault, false);
+      return Status::Ok();
+    }
+    leaf = HashBytes(stream_.tag, index, block);
+    const bool right = expected == nullptr || leaf == *expected;
+    if (right && expected == nullptr) return Status::Ok();
+    Append(bad, index, BlockFault::kHash, right);
+    return Status::Ok();
+  }
+
+  void Fail(const Status& status) {
+    std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = status;
+    failed_ = true;
+  }
+
+  const BlockStream& stream_;
+  const CheckOptions& options_;
+  const std::uint64_t first_;
+  std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  Status status_;
+  CheckResult result_;
+};
+
+}  // namespace
+
+Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
+                                const CheckOptions& options) {
+  Checker checker(stream, options, first, count);
+  std::uint64_t longest = 1;
+  if (count > 0) longest = std::max<std::uint64_t>(1, stream.place(first).length);
+  const std::uint64_t per_piece = std::max<std::uint64_t>(1, options.buffer_bytes / longest);
+  const std::uint64_t pieces = (count + per_piece - 1) / per_piece;
+  ParallelFor(pieces, options.threads, [&](std::size_t piece) {
+    const std::uint64_t begin = first + piece * per_piece;
+    checker.Piece(begin, std::min(first + count, begin + per_piece));
+  });
+  return checker.Take();
+}
+
+}  // namespace lzy

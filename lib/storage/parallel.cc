@@ -1,0 +1,47 @@
+#include "storage/parallel.h"
+
+#include <atomic>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lzy {
+
+void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  auto loop = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  std::vector<std::thread> helpers;
+  const std::size_t wanted = std::min<std::size_t>(threads, count);
+  for (std::size_t t = 1; t < wanted; ++t) {
+    try {
+      helpers.emplace_back(loop);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: the ones there are do the work
+    }
+  }
+  loop();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+AlignedBuffer::AlignedBuffer(std::size_t size)
+    : data_(static_cast<unsigned char*>(::operator new(size, std::align_val_t{kAlignment}))), size_(size) {}
+
+AlignedBuffer::~AlignedBuffer() { ::operator delete(data_, std::align_val_t{kAlignment}); }
+
+AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void AlignedBuffer::Reserve(std::size_t size) {
+  if (size > size_) *this = AlignedBuffer(size);
+}
+
+}  // namespace lzy

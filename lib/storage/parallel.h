@@ -1,0 +1,32 @@
+#pragma once
+// Running independent pieces of work on a few threads.
+#include <cstddef>
+#include <functional>
+
+namespace lzy {
+
+/// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular order.
+/// Returns when all calls have returned. `work` must not throw.
+void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work);
+
+/// A buffer aligned for O_DIRECT and for vector instructions; contents are unspecified.
+class AlignedBuffer {
+ public:
+  static constexpr std::size_t kAlignment = 4096;
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(std::size_t size);
+  ~AlignedBuffer();
+  AlignedBuffer(AlignedBuffer&& other) noexcept;
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
+  unsigned char* data() { return data_; }
+  const unsigned char* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  /// Grows (contents lost) when smaller than `size`.
+  void Reserve(std::size_t size);
+
+ private:
+  unsigned char* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace lzy
