@@ -9,7 +9,9 @@ Checks everything the document lets one check, sharing no code with lib/. Give a
 Exit: 0 all right; 1 discrepancies, one a line; 2 usage, or something is unreadable or refused.
 """
 import argparse
+import glob
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -274,10 +276,10 @@ class Sidecar:
     def _read_superblocks(self):
         sb, _ = self._at(0, 0)
         sb = sb or self._scan()
-        self.spacing, self.count = sb.spacing, sb.copies
+        self.spacing, self.count = sb.spacing, max(1, min(sb.copies, 255))
         if not is_power(sb.spacing) or sb.spacing < 8192:
             raise Refused(f"{self.path}: spacing {sb.spacing} is not a power of two of at least 8192")
-        for c in range(max(1, min(sb.copies, 255))):
+        for c in range(self.count):
             sb, why = self._at(c * self.spacing, c)
             if not sb:
                 self.bad(c * self.spacing, f"copy {c}: {why}")
@@ -294,7 +296,8 @@ class Sidecar:
         self.expect(at(64), "number of copy", c, sb.copy)
         self.expect(at(68), "number of copies", max(2, sb.m + 1) if sb.kind == SHARED else 2, sb.copies)
         self.expect(at(72), "spacing", self.spacing, sb.spacing)
-        checks = ((80, "state 1, 2 or 3", sb.state in (COMMITTED, PREPARED, NEVER)),
+        checks = ((80, "state 1, 2 or 3; 2 in no copy 0 (§9) and no shared file's",
+                   sb.state in (COMMITTED, NEVER) or sb.state == PREPARED and c > 0 and sb.kind == SET),
                   (84, "kind 1 or 2", sb.kind in (SHARED, SET)),
                   (88, "placement that fits the kind",
                    sb.placement in ((PER_DEVICE,) if sb.kind == SET else (POOLED, STRIPED))),
@@ -320,8 +323,7 @@ class Sidecar:
         """`committed`: generations that some member of the dataset has committed."""
         rank = []
         for c, sb in self.copies.items():
-            # A rename commits: copy 0 is never prepared in place.
-            counts = sb.state != PREPARED or sb.generation in committed or c == 0
+            counts = sb.state != PREPARED or sb.generation in committed
             if sb.state == PREPARED:
                 self.notes.append(f"{self.path}: copy {c} is prepared for generation {sb.generation}, "
                                   f"{'which counts' if counts else 'ignored'}")
@@ -357,7 +359,7 @@ class Sidecar:
                 elif e.kind in (INFO, DATA_LEVEL, PARITY_LEVEL):
                     mine, other = (self.read(x.offset, x.length) for x in (e, twin[0]))
                     if mine != other:
-                        at = next((i for i, (x, y) in enumerate(zip(mine, other)) if x != y), min(len(mine), len(other)))
+                        at = len(os.path.commonprefix((mine, other)))
                         self.bad(e.offset + at, f"copy {c}: extent kind {e.kind} level {e.level} differs from copy "
                                                 f"{chosen}, {len(mine)} and {len(other)} bytes")
 
@@ -394,7 +396,8 @@ class Sidecar:
         if sb.state == NEVER:
             self._check_never(c, sb)
             return
-        sb.levels[DATA_TREE] = self._check_tree(c, sb, DATA_LEVEL, DATA_TREE, -(-sb.size // sb.b), sb.size, sb.data_root)
+        blocks = -(-sb.size // sb.b)
+        sb.levels[DATA_TREE] = self._check_tree(c, sb, DATA_LEVEL, DATA_TREE, blocks, sb.size, sb.data_root)
         sb.levels[PARITY_TREE] = self._check_tree(c, sb, PARITY_LEVEL, PARITY_TREE, None, sb.region, sb.parity_root)
         self._check_parity_extents(c, sb)
 
@@ -442,7 +445,8 @@ class Sidecar:
             if g != sorted(set(g)) or not sb.m < len(g) <= sb.n:
                 self.bad(at, f"copy {c}: info group: expected {sb.m + 1} to {sb.n} ascending numbers, found {g}")
         if shared:
-            self.expect(at, f"copy {c}: devices of all groups", list(range(sb.devices)), sorted(everyone))
+            self.expect(at, f"copy {c}: devices in all groups", sb.devices, len(everyone))
+            self.expect(at, f"copy {c}: devices of all groups", list(range(len(everyone))), sorted(everyone))
             self.expect(at, f"copy {c}: n, largest group", max(map(len, info.groups), default=0), sb.n)
         else:
             self.expect(at, f"copy {c}: number of groups", 1, len(info.groups))
@@ -467,7 +471,8 @@ class Sidecar:
             return
         top, index, width = sb.data_root, info.leaf, p
         for i, page in enumerate(info.pages):
-            if not self.expect(at, f"copy {c}: hashes in page {i} of the path", min(2, width - index // 2 * 2), len(page)):
+            children = min(2, width - index // 2 * 2)
+            if not self.expect(at, f"copy {c}: hashes in page {i} of the path", children, len(page)):
                 return
             self.expect(at, f"copy {c}: page {i} of the path, hash {index % 2}", top, page[index % 2])
             top = H(MEMBER_TREE + i + 1, index // 2, b"".join(page))
@@ -544,7 +549,7 @@ class Sidecar:
         """The intent pages that are set."""
         found = []
         for e in self._extents(self.sb, INTENT):
-            for i in range(e.length // PAGE):
+            for i in range(min(e.length, len(self.bytes)) // PAGE):
                 page = self.read(e.offset + i * PAGE, PAGE)
                 if (page[:8] == b"LZYINTNT" and page[8:24] == self.sb.uuid and page[4080:] == H(0x12, i, page[:4080])
                         and int.from_bytes(page[24:32], "little") == self.sb.generation):
@@ -649,11 +654,14 @@ class Dataset:
             self.bad("members disagree; geometry, data and parity not checked")
             return
         self.check_roots()
+        if any(s.sb.levels[DATA_TREE] is None or s.sb.levels[PARITY_TREE] is None for s in self.sidecars):
+            self.bad("a tree does not fit its file; geometry, data and parity not checked")
+            return
         self.make_groups()
         self.check_geometry()
         self.units = self.parity_units()
         self.check_regions()
-        if self.quick:
+        if self.quick or self.sb.u > max(self.sb.b, *(e.size for e, _ in self.entries.values())):
             return
         for s in self.sidecars:
             self.check_data(s)
@@ -679,9 +687,9 @@ class Dataset:
         """A renamed file is none the worse for it (§5), nor are leftovers of a crash (§1)."""
         folder, base = os.path.split(s.data_path)
         for prefix in (".LZY-new.", ".LZY-data."):
-            leftover = os.path.join(folder, prefix + base)
-            if leftover != s.path and os.path.lexists(leftover):
-                s.notes.append(f"{leftover}: left over")
+            for leftover in glob.glob(os.path.join(glob.escape(folder), glob.escape(prefix + base) + "*")):
+                if re.fullmatch(r"(\.\d+)?", os.path.basename(leftover)[len(prefix + base):]):
+                    s.notes.append(f"{leftover}: left over")
 
         def expand(match):
             return str(s.sb.rank).zfill(int(match[1] or 0))
@@ -727,9 +735,9 @@ class Dataset:
             self.bad(f"groups overlap: {sorted(groups)}")
         if self.sb.kind == SHARED:
             return
-        missing = set(range(self.sb.devices)) - self.by_rank.keys()
+        missing = list(itertools.islice((r for r in range(self.sb.devices) if r not in self.by_rank), 100))
         if missing:
-            self.sidecars[0].bad(0, f"set of {self.sb.devices} members: ranks {sorted(missing)} not given")
+            self.sidecars[0].bad(0, f"set of {self.sb.devices} members: ranks {missing} not given")
         elif max(map(len, groups)) != self.sb.n:
             self.bad(f"n, largest group: expected {max(map(len, groups))}, found {self.sb.n}")
 
@@ -922,9 +930,8 @@ def sidecar_of(path):
     """(sidecar, data file) of either (§1); links are followed first."""
     real = os.path.realpath(path)
     folder, name = os.path.split(real)
-    for prefix in (".LZY.", ".LZY-new."):
-        if name.startswith(prefix):
-            return real, os.path.join(folder, name[len(prefix):])
+    if name.startswith(".LZY."):
+        return real, os.path.join(folder, name[5:])
     return os.path.join(folder, ".LZY." + name), real
 
 

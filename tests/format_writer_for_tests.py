@@ -147,12 +147,18 @@ def choose_unit(b, stripe, size_per_unit):
     return best
 
 
+def contents(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
 def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, placement=None, uuid=bytes(range(16)),
           generation=1, state=1, spread=False, slack=0, intent=None, name=None, lies=None):
     """Sidecars of the shared file paths[0], or of the set `paths`. Returns [(sidecar, layout)], layout naming
-    offsets: {"info0": .., "data0.1": (level 1 of the data tree in copy 0), "parity", "intent", "super0", ...}."""
+    offsets: {"info0": .., "data0.1": (level 1 of the data tree in copy 0), "parity", "intent", "super0", ...} and
+    "spans": [(offset, length)] of everything but the intent pages."""
     lies = lies or Lies()
-    data = [open(p, "rb").read() for p in paths]
+    data = [contents(p) for p in paths]
     n = max(map(len, groups))
     count = sum(map(len, groups))
     shared = kind == "shared"
@@ -268,6 +274,7 @@ def put(path, fields, info, data_tree, parity_tree, parity, spread, slack, align
         page = page.ljust(4080, b"\0")
         chunks.append((c * spacing, page + H(0x10, c, page)))
     sidecar = os.path.join(os.path.dirname(path), ".LZY." + os.path.basename(path))
+    layout["spans"] = [(at, len(content)) for at, content in chunks if at != layout["intent"]]
     with open(sidecar, "wb") as f:
         for at, content in chunks:
             f.seek(at)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import format_reader  # noqa: E402
@@ -89,6 +90,12 @@ class Accepts(Case):
             groups[i % number if i < number * (m + 1) else self.random.randrange(number)].append(device)
         return tuple(tuple(sorted(g)) for g in groups)
 
+    def setUp(self):
+        super().setUp()
+        chunk = mock.patch.object(format_reader, "CHUNK", 20000)  # several to a file
+        chunk.start()
+        self.addCleanup(chunk.stop)
+
     def some_size(self):
         return self.random.choice((0, 1, 511, 512, 513, 4096, self.random.randrange(3000),
                                    self.random.randrange(40000), self.random.randrange(20) * 1024))
@@ -163,6 +170,12 @@ class Accepts(Case):
         alone = self.reject(paths[-1:], "not given")
         self.assertEqual(alone.reports[0]["generation"], 1)
 
+    def test_a_copy_0_is_never_prepared(self):
+        paths, sidecars = self.set()
+        sidecar, layout = sidecars[2]
+        set_field(sidecar, [layout["super0"]], 80, b"\2")
+        self.reject(paths, "copy 0: superblock field: expected state")
+
     def test_compatible_features_are_ignored(self):
         paths, _, _ = self.shared(lies=Lies(fields={"compatible": 4, "readonly": 8}))
         self.accept(paths)
@@ -192,6 +205,7 @@ class RejectsFlippedBytes(Case):
 
     def test_metadata_of_each_copy(self):
         paths, sidecar, layout = self.shared(300 * 512 + 7)
+        del layout["spans"]
         for part, at in layout.items():
             if part[:4] in ("info", "data") or "." in part:
                 with self.subTest(part):
@@ -202,10 +216,30 @@ class RejectsFlippedBytes(Case):
 
     def test_metadata_of_both_copies_of_a_leaf(self):
         paths, sidecars = self.set()
-        sidecar, layout = sidecars[3]
-        flip(sidecar, layout["data0.0"] + 16 * 7)
-        flip(sidecar, layout["data1.0"] + 16 * 7)
-        self.reject(paths, "data block 7", "root of the data tree")
+        for level, words in (("0", ("data block 7", "node 0 of level 1")), ("1", ("root of the data tree",))):
+            for copy in "01":
+                flip(sidecars[3][0], sidecars[3][1][f"data{copy}.{level}"] + (16 * 7 if level == "0" else 0))
+            self.reject(paths, *words)
+
+    def flip_any(self, paths, sidecars):
+        for _ in range(100):
+            sidecar, layout = self.random.choice(sidecars)
+            at, length = self.random.choice([s for s in layout["spans"] if s[1]])
+            offset, bit = at + self.random.randrange(length), 1 << self.random.randrange(8)
+            with self.subTest(sidecar=sidecar, offset=offset):
+                flip(sidecar, offset, bit)
+                result = format_reader.check(paths)
+                hole = at >= layout["parity"] and "1 bytes in holes" in str(result.reports[0]["notes"])
+                self.assertTrue(result.lines or hole)
+                flip(sidecar, offset, bit)
+        self.accept(paths)
+
+    def test_any_byte_of_a_shared_files_sidecar(self):
+        paths, sidecar, layout = self.shared()
+        self.flip_any(paths, [(sidecar, layout)])
+
+    def test_any_byte_of_a_sets_sidecars(self):
+        self.flip_any(*self.set(m=2))
 
     def test_parity(self):
         paths, sidecar, layout = self.shared()
@@ -270,20 +304,22 @@ class RejectsLies(Case):
 
     def test_rotation(self):
         self.lie("does not fit the data", rotate=-1)
-        self.lie("does not fit the data", rotate=0)
 
     def test_matrix(self):
         self.lie("does not fit the data", matrix="vandermonde")
 
     def test_leaf_of_a_hole(self):
-        paths, _ = self.set((0, 0, 9000), ((0, 1, 2),), lies=None)
-        holes = [i for i, _ in enumerate(paths)]
-        self.accept(paths)
-        paths, _, _ = self.shared(40000, groups=((0, 1, 2), (3, 4, 5, 6, 7)), m=1)
-        self.accept(paths)
-        paths, _, _ = self.shared(40000, groups=((0, 1, 2), (3, 4, 5, 6, 7)), m=1, lies=Lies(hole_leaf=True))
+        groups = ((0, 1, 2, 3, 4), (5, 6, 7))  # the first needs fewer rows
+        self.accept(self.shared(40000, groups=groups, m=1)[0])
+        paths, _, _ = self.shared(40000, groups=groups, m=1, lies=Lies(hole_leaf=True))
         self.reject(paths, "is in a hole: expected zero")
-        self.assertTrue(holes)
+        options = {"sizes": (0, 9000, 0, 0), "groups": ((0, 1, 2, 3),), "m": 2}  # row 0 has no data
+        paths, sidecars = self.set(**options)
+        whole = self.accept(paths)
+        flip(sidecars[0][0], sidecars[0][1]["parity"])
+        debris = self.accept(paths)
+        self.assertIn("1 bytes in holes", debris["notes"][0])
+        self.assertEqual(debris["parity_sha256"], whole["parity_sha256"])
 
     def test_seeds(self):
         self.lie("data block 1:", seed_blocks=False)

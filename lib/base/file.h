@@ -52,15 +52,15 @@ class File {
   virtual Result<FileStat> Stat() = 0;
   /// Sets access and modification time (ns since the epoch).
   virtual Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) = 0;
-  /// The POSIX access ACL in the system's own encoding (extended attribute system.posix_acl_access); empty when the file
-  /// has none, or none beyond its mode. With an ACL, the group bits of Stat().mode are the ACL's mask, not the group's.
+  /// The POSIX access ACL in the system's own encoding (extended attribute system.posix_acl_access); empty when the
+  /// file has none beyond its mode. With an ACL, the group bits of Stat().mode are the ACL's mask, not the group's.
   virtual Result<std::vector<std::uint8_t>> AccessAcl() = 0;
   /// Gives this file the owner, mode (without execute and special bits) and ACL of `like`: at no moment does it let in
   /// anybody whom `like` keeps out. Setting the owner needs privilege and is best effort; whoever cannot be let in
   /// exactly as by `like` (group not settable, ACL not storable here) is kept out.
   virtual Status CopyAccess(File& like) = 0;
-  /// Takes the advisory write lock (OFD) on the whole file, which must be open for writing; kBusy when another open file
-  /// description holds it, be it of this process. Released when this File goes.
+  /// Takes the advisory write lock (OFD) on the whole file, which must be open for writing; kBusy when another open
+  /// file description holds it, be it of this process. Released when this File goes.
   virtual Status Lock() = 0;
   virtual const std::string& path() const = 0;
 };
@@ -89,7 +89,7 @@ class FileSystem {
 /// The operating system's file system. Lives forever; thread-safe.
 FileSystem& PosixFileSystem();
 
-/// "dir" of "dir/name" ("." when there is none) and "name". Trailing slashes do not count; the root has no name: "/", "".
+/// "dir" of "dir/name" ("." when there is none) and "name". Trailing slashes do not count; the root is "/" and "".
 std::string DirectoryOf(const std::string& path);
 std::string BaseNameOf(const std::string& path);
 /// dir + "/" + name, without doubling slashes; `name` alone when dir is empty or ".".
@@ -98,8 +98,8 @@ std::string JoinPath(const std::string& dir, const std::string& name);
 /// Reads all of [offset, offset+size) or fails with kCorrupt naming the file ("ends early").
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);
 
-/// The clock file systems stamp mtime with, ns since the epoch, and how coarse it is (nominally: ticks can be late). A file
-/// last changed after somebody asked for its times may have a finer stamp, ahead of this clock (Linux 6.13 and later).
+/// The clock file systems stamp mtime with, ns since the epoch, and how coarse it is (nominally: ticks can be late). A
+/// file changed after somebody asked for its times may have a finer stamp, ahead of this clock (Linux 6.13 and later).
 std::int64_t CoarseNowNs();
 std::int64_t CoarseGranularityNs();
 

@@ -367,6 +367,30 @@ TEST_P(DeviceReadTest, SeesLaterWritesAndWorksOnARemovedFileOpenedForReading) {
   }
 }
 
+TEST_P(DeviceReadTest, FallsBackWithoutDirectAccess) {
+  const Bytes content = Pattern(10000);
+  auto file = PosixFileSystem().Open(dir_ / "f", OpenMode::kCreateNew);
+  ASSERT_OK(file);
+  ASSERT_OK((*file)->WriteAt(0, content));
+  // No second descriptor is to be had, as if the file system refused O_DIRECT.
+  rlimit limits{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
+  const rlimit none{0, limits.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  Bytes back(5000, 0xaa);
+  auto whole = (*file)->ReadAtFromDevice(4099, back);
+  const Bytes expected(content.begin() + 4099, content.begin() + 9099);
+  Bytes end(5000);
+  auto at_end = (*file)->ReadAtFromDevice(9999, end);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
+  ASSERT_OK(whole);
+  EXPECT_EQ(*whole, 5000u);
+  EXPECT_TRUE(back == expected);
+  ASSERT_OK(at_end);
+  EXPECT_EQ(*at_end, 1u);
+  EXPECT_EQ(end[0], content[9999]);
+}
+
 INSTANTIATE_TEST_SUITE_P(FileSystems, DeviceReadTest, ::testing::Values("/tmp", "/dev/shm"),
                          [](const auto& test) { return std::string(test.param) == "/tmp" ? "tmp" : "shm"; });
 

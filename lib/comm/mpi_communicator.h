@@ -8,11 +8,12 @@
 
 namespace lzy {
 
-/// A Communicator over a private duplicate of `comm` (collective), with MPI_ERRORS_RETURN set on it. Freed on destruction
-/// (collective too: destroy in the same order on all ranks) unless MPI is finalized by then.
+/// A Communicator over a private duplicate of `comm` (collective), with MPI_ERRORS_RETURN set on it. Freed on
+/// destruction (collective too: destroy in the same order on all ranks) unless MPI is finalized by then.
 ///
-/// Larger payloads travel in pieces, of at most `max_transfer` bytes an MPI call, since MPI-3.1 counts are ints. It must
-/// be the same on all ranks; tests make it small.
-Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer = std::uint64_t{1} << 30);
+/// Larger payloads travel in pieces, of at most `max_transfer` bytes an MPI call, since MPI-3.1 counts are ints. It
+/// must be the same on all ranks; tests make it small.
+Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm,
+                                                      std::uint64_t max_transfer = std::uint64_t{1} << 30);
 
 }  // namespace lzy

@@ -141,7 +141,8 @@ const Row kTable[] = {
 };
 
 const Row* Find(const std::string& name) {
-  const auto at = std::find_if(std::begin(kTable), std::end(kTable), [&](const Row& row) { return name == row.spec.name; });
+  const auto at =
+      std::find_if(std::begin(kTable), std::end(kTable), [&](const Row& row) { return name == row.spec.name; });
   return at == std::end(kTable) ? nullptr : at;
 }
 
@@ -179,8 +180,12 @@ std::span<const OptionSpec> OptionSpecs() {
   return specs;
 }
 
-std::string EnvironmentName(const std::string& name) { return Spelling(name, kEnvironmentPrefix, &std::toupper); }
-std::string HintName(const std::string& name) { return Spelling(name, "lzy_", &std::tolower); }
+std::string EnvironmentName(const std::string& name) {
+  return Spelling(name, kEnvironmentPrefix, &std::toupper);
+}
+std::string HintName(const std::string& name) {
+  return Spelling(name, "lzy_", &std::tolower);
+}
 
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled) {
   const std::string shown = spelled.empty() ? "--" + name : spelled;
@@ -207,9 +212,10 @@ Status CheckOptions(const Options& options) {
   }
   // A block size above the default stripe does without a stripe of its own: a unit is never less than a block.
   if (options.stripe < options.block_size && options.stripe != Options().stripe) {
-    return refuse(fmt::format("stripe: '{}' is not accepted with block-size {}: a power-of-two multiple of block-size, "
-                              "at most 1G",
-                              options.stripe, options.block_size));
+    return refuse(
+        fmt::format("stripe: '{}' is not accepted with block-size {}: a power-of-two multiple of block-size, "
+                    "at most 1G",
+                    options.stripe, options.block_size));
   }
   LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
   if (!options.device_dirs.empty()) return refuse("device-dirs: not supported by this version");

@@ -19,7 +19,7 @@ constexpr int kNoMemory = 8;
 constexpr int kStale = 9;
 
 /// From nothing wrong to the gravest: what a dataset is like, then what kept the tool from its work.
-constexpr std::array kByGravity = {kIntact, kNoSidecar, kStale,       kDamaged,  kBeyondRepair,
+constexpr std::array kByGravity = {kIntact, kNoSidecar,   kStale,       kDamaged,  kBeyondRepair,
                                    kUsage,  kInputOutput, kWriteFailed, kNoMemory, kInternal};
 
 }  // namespace

@@ -31,7 +31,8 @@ Placeholder PlaceholderAt(const std::string& pattern, std::size_t at) {
 
 Result<std::string> SidecarPath(const std::string& data_path) {
   const std::string name = BaseNameOf(data_path);
-  const std::size_t longest = kNameMax - (sizeof(kNewDataPrefix) - 1);
+  // The longest prefix, and a process number behind the name of a temporary.
+  const std::size_t longest = kNameMax - (sizeof(kNewDataPrefix) - 1) - 11;
   if (name.empty() || name == "." || name == "..") {
     return {Code::kInvalidArgument, fmt::format("'{}' does not name a file", data_path)};
   }

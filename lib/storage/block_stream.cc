@@ -37,7 +37,7 @@ Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const Blo
 
 class Checker {
  public:
-  Checker(const BlockStream& stream, const CheckOptions& options, std::uint64_t first, std::uint64_t count)
+  Checker(const BlockStream& stream, const CheckSettings& options, std::uint64_t first, std::uint64_t count)
       : stream_(stream), options_(options), first_(first) {
     result_.leaves.resize(count);
   }
@@ -149,7 +149,7 @@ class Checker {
   }
 
   const BlockStream& stream_;
-  const CheckOptions& options_;
+  const CheckSettings& options_;
   const std::uint64_t first_;
   std::mutex mutex_;
   std::atomic<bool> failed_{false};
@@ -160,7 +160,7 @@ class Checker {
 }  // namespace
 
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
-                                const CheckOptions& options) {
+                                const CheckSettings& options) {
   Checker checker(stream, options, first, count);
   std::uint64_t longest = 1;
   if (count > 0) longest = std::max<std::uint64_t>(1, stream.place(first).length);

@@ -38,7 +38,7 @@ struct BlockStream {
   std::function<BlockPlace(std::uint64_t)> place;
 };
 
-struct CheckOptions {
+struct CheckSettings {
   bool from_device = false;
   unsigned threads = 1;
   std::uint64_t buffer_bytes = 4u << 20;  ///< per thread
@@ -56,7 +56,7 @@ struct CheckResult {
 /// a leaf is listed in `unknown`, are only hashed). A block that does not match is read again from the device before it is
 /// called bad. Fails only for errors that are not the blocks' (kIo other than EIO, stop).
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
-                                const CheckOptions& options);
+                                const CheckSettings& options);
 
 /// The hash of a block as it must be stored for leaf `index`.
 inline Hash LeafOf(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {

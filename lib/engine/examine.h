@@ -1,0 +1,70 @@
+#pragma once
+// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (DESIGN §7).
+
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "engine/view.h"
+
+namespace lzy {
+
+struct FileFindings {
+  std::vector<BadBlocks> data;
+  std::vector<BadBlocks> parity;     ///< of the parity region of this file (shared: the only one)
+  std::vector<MetadataDamage> metadata;
+  std::uint64_t extra_bytes = 0;     ///< the data file is longer than committed
+  bool whole_device = false;         ///< set: data and parity of this member are all lost or unprovable
+};
+
+/// What was found and how it is judged. Agreed: the same on every rank.
+struct Findings {
+  std::vector<std::vector<FileFindings>> files;  ///< [ensemble][file]
+  std::uint64_t bytes_read = 0;
+  double seconds = 0;
+  bool clean() const;
+};
+
+/// Reads and hashes everything; collective. Recovers the leaves of members whose sidecar is lost (FileView::proven_data).
+Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
+
+/// How a difference in `file` at data offset `offset` is to be judged.
+DamageCause CauseOf(const FileView& file, BlockFault fault, std::uint64_t offset);
+
+/// One lost block, in the row it belongs to.
+struct LostBlock {
+  std::uint32_t group = 0;
+  std::uint64_t unit_row = 0;
+  std::uint32_t slice = 0;
+  std::uint32_t device = 0;
+  bool parity = false;
+  DamageCause cause = DamageCause::kHash;
+  friend auto operator<=>(const LostBlock& a, const LostBlock& b) {
+    return std::tie(a.unit_row, a.group, a.slice, a.device) <=> std::tie(b.unit_row, b.group, b.slice, b.device);
+  }
+};
+/// All lost blocks of an ensemble (transient ones left out), by row.
+std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings);
+
+/// Calls fn(begin, end) for each row's stretch of `lost`.
+template <class Fn>
+void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
+  for (std::size_t i = 0; i < lost.size();) {
+    std::size_t end = i + 1;
+    while (end < lost.size() && lost[end].unit_row == lost[i].unit_row && lost[end].group == lost[i].group &&
+           lost[end].slice == lost[i].slice) {
+      ++end;
+    }
+    fn(i, end);
+    i = end;
+  }
+}
+
+/// Fills report.damage and report.state from the findings; metadata of the view into the rest of the report.
+void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report);
+/// Only the fields that metadata alone tell.
+void DescribeMetadata(const DatasetView& view, DatasetReport& report);
+/// Merges neighbouring entries of report.damage that differ in offset only.
+void MergeDamage(std::vector<Damage>& damage);
+
+}  // namespace lzy

@@ -1,0 +1,16 @@
+#pragma once
+// Sidecars whose file was renamed (DESIGN §6: write-temporary-then-rename must keep its protection).
+
+#include <string>
+
+#include "base/file.h"
+#include "base/status.h"
+
+namespace lzy {
+
+/// Makes sure that the name of `data_path`'s sidecar means its sidecar: a sidecar under that name that belongs to a file renamed
+/// away follows that file, and one that belongs to `data_path` under its earlier name comes here. Returns the sidecar's path, whether
+/// or not there is one now.
+Result<std::string> Rehome(FileSystem& fs, const std::string& data_path);
+
+}  // namespace lzy

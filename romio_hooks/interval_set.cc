@@ -1,0 +1,78 @@
+#include "interval_set.h"
+
+#include <algorithm>
+#include <new>
+
+namespace lzy::hooks {
+
+void IntervalSet::Add(Interval interval) noexcept {
+  if (whole_ || interval.begin >= interval.end) return;
+  try {
+    Insert(interval);
+    // A quarter at a time, so that a file written in tiny scattered pieces does not pay for the joining at each of them.
+    if (intervals_.size() > limit_) Coarsen(std::max<std::size_t>(1, limit_ - limit_ / 4));
+  } catch (...) {
+    AddWhole();
+  }
+}
+
+void IntervalSet::Insert(Interval interval) {
+  // [first, last) are those that overlap or touch the new one.
+  const auto first = std::lower_bound(intervals_.begin(), intervals_.end(), interval.begin,
+                                      [](const Interval& old, std::uint64_t begin) { return old.end < begin; });
+  auto last = first;
+  while (last != intervals_.end() && last->begin <= interval.end) ++last;
+  if (first == last) {
+    intervals_.insert(first, interval);
+    return;
+  }
+  first->begin = std::min(first->begin, interval.begin);
+  first->end = std::max((last - 1)->end, interval.end);
+  intervals_.erase(first + 1, last);
+}
+
+void IntervalSet::AddWhole() noexcept {
+  whole_ = true;
+  intervals_.clear();
+}
+
+void IntervalSet::Clear() noexcept {
+  whole_ = false;
+  intervals_.clear();
+}
+
+void IntervalSet::Coarsen(std::size_t limit) {
+  if (whole_ || intervals_.size() <= limit) return;
+  std::vector<std::uint64_t> gaps;
+  gaps.reserve(intervals_.size() - 1);
+  for (std::size_t i = 1; i < intervals_.size(); ++i) gaps.push_back(intervals_[i].begin - intervals_[i - 1].end);
+  // The widest limit-1 gaps stay; of equal ones, the first.
+  const std::size_t kept = limit - 1;
+  std::vector<std::uint64_t> sorted = gaps;
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(kept), sorted.end(), std::greater<>());
+  const std::uint64_t widest_joined = sorted[kept];
+  const auto wider = static_cast<std::size_t>(
+      std::count_if(gaps.begin(), gaps.end(), [&](std::uint64_t gap) { return gap > widest_joined; }));
+  std::size_t equal_kept = kept - wider;
+  std::size_t at = 0;
+  for (std::size_t i = 1; i < intervals_.size(); ++i) {
+    bool keep = gaps[i - 1] > widest_joined;
+    if (!keep && gaps[i - 1] == widest_joined && equal_kept > 0) {
+      keep = true;
+      --equal_kept;
+    }
+    if (keep) {
+      intervals_[++at] = intervals_[i];
+    } else {
+      intervals_[at].end = intervals_[i].end;
+    }
+  }
+  intervals_.resize(at + 1);
+}
+
+void IntervalSet::Clip(std::uint64_t end) {
+  while (!intervals_.empty() && intervals_.back().begin >= end) intervals_.pop_back();
+  if (!intervals_.empty()) intervals_.back().end = std::min(intervals_.back().end, end);
+}
+
+}  // namespace lzy::hooks

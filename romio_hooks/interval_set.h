@@ -1,0 +1,49 @@
+#pragma once
+// Which bytes of a file were touched: disjoint intervals, bounded in number. Never forgets a byte: when there are more
+// intervals than the bound, the nearest are joined, gap included.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lzy::hooks {
+
+/// Bytes [begin, end).
+struct Interval {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+class IntervalSet {
+ public:
+  static constexpr std::size_t kDefaultLimit = 4096;
+  /// Precondition: limit >= 1.
+  explicit IntervalSet(std::size_t limit = kDefaultLimit) : limit_(limit) {}
+
+  /// Adds [begin, end); nothing when empty. Touching and overlapping intervals become one. Should memory run out, the
+  /// set becomes whole.
+  void Add(Interval interval) noexcept;
+  /// The whole file, whatever its size.
+  void AddWhole() noexcept;
+  void Clear() noexcept;
+
+  bool whole() const { return whole_; }
+  bool empty() const { return !whole_ && intervals_.empty(); }
+  /// Sorted and disjoint, with gaps between them; of no meaning when whole().
+  const std::vector<Interval>& intervals() const { return intervals_; }
+
+  /// Joins nearest neighbours until at most `limit` (>= 1) intervals are left.
+  void Coarsen(std::size_t limit);
+  /// Drops what lies at or beyond `end`.
+  void Clip(std::uint64_t end);
+
+ private:
+  void Insert(Interval interval);
+
+  std::size_t limit_;
+  bool whole_ = false;
+  std::vector<Interval> intervals_;
+};
+
+}  // namespace lzy::hooks

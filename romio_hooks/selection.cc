@@ -1,0 +1,62 @@
+#include "selection.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <vector>
+
+#include "sidecar/names.h"
+
+namespace lzy::hooks {
+namespace {
+
+bool IsBelow(const std::string& path, std::string_view directory) {
+  return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// ".<name>.shfp.<number>": where ROMIO keeps the shared file pointer of <name>.
+bool IsSharedPointerFile(const std::string& name) {
+  constexpr std::string_view kMark = ".shfp.";
+  const std::size_t at = name.rfind(kMark);
+  return name.front() == '.' && at != std::string::npos && IsDigits(std::string_view(name).substr(at + kMark.size()));
+}
+
+bool MatchesAny(const std::vector<std::string>& globs, const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return fnmatch(glob.c_str(), path.c_str(), 0) == 0 || fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+}  // namespace
+
+std::string PathOfName(FileSystem& fs, const std::string& name) {
+  const std::size_t colon = name.find(':');
+  const bool prefixed = colon != std::string::npos && colon >= 2 &&
+                        std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(colon),
+                                    [](unsigned char c) { return std::islower(c) != 0; });
+  if (!prefixed) return name;
+  std::string stripped = name.substr(colon + 1);
+  const bool only_whole = !fs.Stat(stripped).ok() && fs.Stat(name).ok();
+  return only_whole ? name : stripped;
+}
+
+bool IsNeverProtected(const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  if (name.empty() || IsLzyName(name) || IsSharedPointerFile(name) || name.starts_with(".commonfstest.")) return true;
+  if (IsBelow(path, "/dev/shm")) return false;
+  return IsBelow(path, "/proc") || IsBelow(path, "/sys") || IsBelow(path, "/dev");
+}
+
+bool IsSelected(const Options& options, const std::string& path) {
+  if (MatchesAny(options.exclude, path)) return false;
+  return options.include.empty() || MatchesAny(options.include, path);
+}
+
+}  // namespace lzy::hooks

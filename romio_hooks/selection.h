@@ -1,0 +1,23 @@
+#pragma once
+// Which files the layer protects, as far as their names tell. Pure but for looking names up in the file system.
+
+#include <string>
+
+#include "base/file.h"
+#include "engine/options.h"
+
+namespace lzy::hooks {
+
+/// `name` as given to MPI_File_open or MPI_File_delete, without the file system prefix ("ufs:") that ROMIO takes off it.
+/// Where both readings name a file or neither does, ROMIO's counts.
+std::string PathOfName(FileSystem& fs, const std::string& name);
+
+/// Names that are never protected: lzy's own, ROMIO's helpers beside a file (shared file pointer, file system probe), and
+/// what lies in /proc, /sys or /dev (but /dev/shm). `path` is absolute, symlinks resolved.
+bool IsNeverProtected(const std::string& path);
+
+/// Options include and exclude; a glob is held against the whole path, '*' matching slashes too, and against the
+/// file's name alone. exclude wins.
+bool IsSelected(const Options& options, const std::string& path);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,91 @@
+#include "set_pattern.h"
+
+#include <string_view>
+#include <vector>
+
+#include "sidecar/names.h"
+
+namespace lzy::hooks {
+namespace {
+
+std::vector<std::string> Components(const std::string& path) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    if (end > at) parts.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+/// A percent sign that is one.
+std::string Escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) out.append(c == '%' ? 2 : 1, c);
+  return out;
+}
+
+/// Whether `glob` is `text` for some values of its '*'s, which are then appended to `values`, shortest first.
+bool MatchComponent(std::string_view glob, std::string_view text, std::vector<std::string>& values) {
+  const std::size_t star = glob.find('*');
+  if (star == std::string_view::npos) return glob == text;
+  if (text.substr(0, star) != glob.substr(0, star)) return false;
+  text.remove_prefix(star);
+  const std::size_t depth = values.size();
+  for (std::size_t length = 0; length <= text.size(); ++length) {
+    values.emplace_back(text.substr(0, length));
+    if (MatchComponent(glob.substr(star + 1), text.substr(length), values)) return true;
+    values.resize(depth);
+  }
+  return false;
+}
+
+/// `pattern` with its '*'s replaced, in order.
+std::string Filled(const std::string& pattern, const std::vector<std::string>& values) {
+  std::string out;
+  std::size_t next = 0;
+  for (char c : pattern) {
+    if (c == '*' && next < values.size()) {
+      out += Escaped(values[next++]);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, const std::string& directory,
+                                std::uint32_t rank, const std::string& path) {
+  const bool absolute = pattern.starts_with('/');
+  const std::vector<std::string> wanted = Components(ExpandPattern(pattern, rank));
+  if (wanted.empty() || path.empty()) return std::nullopt;
+
+  // What comes before the first component with a '*' is one directory, known by its real path.
+  std::size_t fixed = 0;
+  while (fixed + 1 < wanted.size() && wanted[fixed].find('*') == std::string::npos) ++fixed;
+  std::string root = absolute ? "/" : directory;
+  for (std::size_t i = 0; i < fixed; ++i) root = JoinPath(root, wanted[i]);
+  const auto real_root = fs.RealPath(root);
+  const auto real_directory = fs.RealPath(DirectoryOf(path));
+  if (!real_root.ok() || !real_directory.ok()) return std::nullopt;
+
+  const std::vector<std::string> above = Components(*real_root);
+  std::vector<std::string> have = Components(*real_directory);
+  have.push_back(BaseNameOf(path));
+  if (have.size() != above.size() + wanted.size() - fixed) return std::nullopt;
+  for (std::size_t i = 0; i < above.size(); ++i) {
+    if (have[i] != above[i]) return std::nullopt;
+  }
+  std::vector<std::string> values;
+  for (std::size_t i = fixed; i < wanted.size(); ++i) {
+    if (!MatchComponent(wanted[i], have[above.size() + i - fixed], values)) return std::nullopt;
+  }
+  SetName name;
+  name.id = Filled(pattern, values);
+  name.pattern = absolute ? name.id : JoinPath(Escaped(directory), name.id);
+  return name;
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,25 @@
+#pragma once
+// Telling whether a file is a member of a set (INTERFACE.md, "Paths").
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+
+namespace lzy::hooks {
+
+struct SetName {
+  /// The pattern as the user wrote it, '*' replaced by what it stands for: the same on all ranks, wherever each of them has
+  /// its working directory, so it names the set in messages between ranks.
+  std::string id;
+  /// The same, absolute.
+  std::string pattern;
+};
+
+/// The set of which `path` (absolute) is the member of `rank`, if `pattern` makes it one. A relative pattern starts at
+/// `directory`; '*' stands for any text within one component; directories are compared by their real path.
+std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, const std::string& directory,
+                                std::uint32_t rank, const std::string& path);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,105 @@
+#include "settings.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+namespace lzy::hooks {
+namespace {
+
+constexpr std::string_view kHintPrefix = "lzy_";
+constexpr std::size_t kMostOptions = 4096;
+constexpr std::size_t kMostText = std::size_t{1} << 20;
+
+Settings ReadEnvironment() {
+  Settings settings;
+  std::error_code ignored;
+  settings.directory = std::filesystem::current_path(ignored).string();
+  if (settings.directory.empty()) settings.directory = "/";
+  settings.status = ApplyEnvironment(settings.options);
+  if (settings.status.ok()) settings.status = CheckOptions(settings.options);
+  for (const OptionSpec& spec : OptionSpecs()) {
+    const char* value = std::getenv(EnvironmentName(spec.name).c_str());
+    if (value != nullptr) settings.texts.list.push_back({spec.name, value});
+  }
+  return settings;
+}
+
+/// "lzy_block_size" -> "block-size"
+std::string OptionOfHint(std::string_view hint) {
+  std::string name(hint.substr(kHintPrefix.size()));
+  for (char& c : name) {
+    if (c == '_') c = '-';
+  }
+  return name;
+}
+
+std::string HintValue(MPI_Info info, const char* key) {
+  int length = 0;
+  int found = 0;
+  if (MPI_Info_get_valuelen(info, key, &length, &found) != MPI_SUCCESS || !found) return {};
+  std::string value(static_cast<std::size_t>(length) + 1, '\0');
+  if (MPI_Info_get(info, key, length, value.data(), &found) != MPI_SUCCESS || !found) return {};
+  value.resize(static_cast<std::size_t>(length));
+  return value;
+}
+
+}  // namespace
+
+void OptionTexts::Put(ByteWriter& to) const {
+  to.Put<std::uint32_t>(static_cast<std::uint32_t>(list.size()));
+  for (const One& one : list) {
+    to.PutString(one.name);
+    to.PutString(one.value);
+  }
+}
+
+OptionTexts OptionTexts::Get(ByteReader& from) {
+  OptionTexts texts;
+  const auto count = from.Get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && i < kMostOptions && from.ok(); ++i) {
+    std::string name = from.GetString(kMostText);
+    texts.list.push_back({std::move(name), from.GetString(kMostText)});
+  }
+  return texts;
+}
+
+const Settings& EnvironmentSettings() {
+  static const auto& settings = *new Settings(ReadEnvironment());  // never destroyed: files may close at exit
+  return settings;
+}
+
+Result<OptionTexts> TextsWithHints(MPI_Info info) {
+  const Settings& environment = EnvironmentSettings();
+  LZY_RETURN_IF_ERROR(environment.status);
+  OptionTexts texts = environment.texts;
+  int keys = 0;
+  if (info == MPI_INFO_NULL || MPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return texts;
+  Options checked = environment.options;
+  for (int i = 0; i < keys; ++i) {
+    std::array<char, MPI_MAX_INFO_KEY + 1> key{};
+    if (MPI_Info_get_nthkey(info, i, key.data()) != MPI_SUCCESS) continue;
+    if (!std::string_view(key.data()).starts_with(kHintPrefix)) continue;
+    const std::string name = OptionOfHint(key.data());
+    std::string value = HintValue(info, key.data());
+    LZY_RETURN_IF_ERROR(SetOption(checked, name, value, key.data()));
+    texts.list.push_back({name, std::move(value)});
+  }
+  LZY_RETURN_IF_ERROR(CheckOptions(checked));
+  return texts;
+}
+
+Result<Options> Parse(const OptionTexts& texts) {
+  Options options;
+  for (const OptionTexts::One& one : texts.list) LZY_RETURN_IF_ERROR(SetOption(options, one.name, one.value));
+  LZY_RETURN_IF_ERROR(CheckOptions(options));
+  if (!options.report.empty() && options.report.front() != '/') {
+    options.report = EnvironmentSettings().directory + "/" + options.report;
+  }
+  return options;
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,42 @@
+#pragma once
+// The options a file is protected with: hint, then environment, then default (INTERFACE.md).
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "engine/options.h"
+
+namespace lzy::hooks {
+
+/// Options as text, in the order in which they apply; what rank 0 of a file sends to the other ranks, so that all
+/// of them do the same whatever their own environment says.
+struct OptionTexts {
+  struct One {
+    std::string name;
+    std::string value;
+  };
+  std::vector<One> list;
+
+  void Put(ByteWriter& to) const;
+  static OptionTexts Get(ByteReader& from);
+};
+
+/// The environment's options, read once. An error is that of the first unusable variable.
+struct Settings {
+  Status status;
+  Options options;
+  OptionTexts texts;
+  /// The working directory at that time, which relative patterns and file names in options start from.
+  std::string directory;
+};
+const Settings& EnvironmentSettings();
+
+/// The environment's options with those of `info` (lzy_*) on top.
+Result<OptionTexts> TextsWithHints(MPI_Info info);
+Result<Options> Parse(const OptionTexts& texts);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,40 @@
+#pragma once
+// The calls of MPI that the layer stands in front of: the one list from which the exported functions (exports.cc) and
+// the check of their prototypes against mpi.h (prototypes_check.cc) are made.
+//
+// Before including wrapped_calls.def, define
+//   LZY_CALL(name, hook, parameters, arguments)   any other call: its hook in hooks.h, its C parameters, their names
+//   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (hooks::Place) and its form
+// and the parameter types Comm, Info, File, Datatype, Status, Request, Offset and Count. Names come without "MPI_".
+
+/// Forms of the calls that write: how they say where, and how they tell that they are done.
+#define LZY_PARAMETERS_BLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Status* status)
+#define LZY_PARAMETERS_BLOCKING_AT(N) (File fh, Offset offset, const void* buffer, N count, Datatype type, Status* status)
+#define LZY_PARAMETERS_NONBLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Request* request)
+#define LZY_PARAMETERS_NONBLOCKING_AT(N) \
+  (File fh, Offset offset, const void* buffer, N count, Datatype type, Request* request)
+#define LZY_PARAMETERS_SPLIT(N) (File fh, const void* buffer, N count, Datatype type)
+#define LZY_PARAMETERS_SPLIT_AT(N) (File fh, Offset offset, const void* buffer, N count, Datatype type)
+
+#define LZY_ARGUMENTS_BLOCKING (fh, buffer, count, type, status)
+#define LZY_ARGUMENTS_BLOCKING_AT (fh, offset, buffer, count, type, status)
+#define LZY_ARGUMENTS_NONBLOCKING (fh, buffer, count, type, request)
+#define LZY_ARGUMENTS_NONBLOCKING_AT (fh, offset, buffer, count, type, request)
+#define LZY_ARGUMENTS_SPLIT (fh, buffer, count, type)
+#define LZY_ARGUMENTS_SPLIT_AT (fh, offset, buffer, count, type)
+
+#define LZY_OFFSET_BLOCKING 0
+#define LZY_OFFSET_BLOCKING_AT offset
+#define LZY_OFFSET_NONBLOCKING 0
+#define LZY_OFFSET_NONBLOCKING_AT offset
+#define LZY_OFFSET_SPLIT 0
+#define LZY_OFFSET_SPLIT_AT offset
+
+/// Every call that writes has a twin for large counts since MPI-4.
+#ifdef LZY_LARGE_COUNTS
+#define LZY_WRITE_TWINS(name, place, shape) \
+  LZY_WRITE(name, place, int, shape)        \
+  LZY_WRITE(name##_c, place, Count, shape)
+#else
+#define LZY_WRITE_TWINS(name, place, shape) LZY_WRITE(name, place, int, shape)
+#endif

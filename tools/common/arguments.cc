@@ -1,0 +1,100 @@
+#include "common/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace lzy {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 intact, or made so; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or path;\n"
+    "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
+    "memory; 9 stale or at risk: changed since its last commit.";
+
+bool IsList(const std::string& name) {
+  for (const char* list : {"set", "include", "exclude", "device-dirs"}) {
+    if (name == list) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Arguments::Arguments(const std::string& tool, const std::string& summary, const std::string& changes)
+    : tool_(tool), app_(summary + "\nChanges " + changes + ".", tool) {
+  app_.set_version_flag("--version", tool + " " LZY_VERSION, "print the version and exit");
+  app_.set_help_flag("-h,--help", "print this and exit");
+  app_.add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
+  app_.add_flag("-q,--quiet", quiet, "print nothing but errors");
+  app_.add_flag("--no-progress", no_progress, "show no progress on a terminal");
+  app_.footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") + kExitCodes);
+  AddTableOptions({"memory", "threads", "log"});
+}
+
+void Arguments::AddTableOptions(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    for (const OptionSpec& spec : OptionSpecs()) {
+      if (name == spec.name) AddTableOption(spec);
+    }
+  }
+}
+
+void Arguments::AddTableOption(const OptionSpec& spec) {
+  TableOption& option = table_.emplace_back(TableOption{spec.name, IsList(spec.name), {}});
+  // Texts, which the table turns into values: so its messages are the same for all spellings.
+  app_.add_option("--" + option.name, option.values, std::string(spec.help))
+      ->type_name(spec.value)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(option.list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
+}
+
+void Arguments::AddPaths() {
+  app_.add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory")->required()->type_name("");
+}
+
+Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
+  try {
+    app_.parse(argc, argv);
+    return {};
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream output, ignored;
+    if (error.get_exit_code() == 0) {
+      app_.exit(error, output, ignored);
+      return {0, output.str(), ""};
+    }
+    return {kExitUsage, "", fmt::format("{} (see {} --help)", error.what(), tool_)};
+  }
+}
+
+std::vector<Arguments::Given> Arguments::given() const {
+  std::vector<Given> out;
+  for (const TableOption& option : table_) {
+    if (option.values.empty()) continue;
+    // A list option given several times is one list.
+    out.push_back({option.name, option.list ? fmt::format("{}", fmt::join(option.values, ":")) : option.values.back()});
+  }
+  return out;
+}
+
+Result<Options> Arguments::MakeOptions() const {
+  Options options;
+  LZY_RETURN_IF_ERROR(ApplyEnvironment(options));
+  for (const Given& option : given()) LZY_RETURN_IF_ERROR(SetOption(options, option.name, option.value));
+  LZY_RETURN_IF_ERROR(CheckOptions(options));
+  return options;
+}
+
+std::string ShellQuote(const std::string& text) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("%+,-./:=@_^").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace lzy

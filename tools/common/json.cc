@@ -1,0 +1,113 @@
+#include "common/json.h"
+
+namespace lzy {
+namespace {
+
+const char* Name(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return "ok";
+    case Code::kInvalidArgument:
+      return "invalid-argument";
+    case Code::kNotFound:
+      return "not-found";
+    case Code::kIo:
+      return "io";
+    case Code::kUnreadable:
+      return "unreadable";
+    case Code::kCorrupt:
+      return "corrupt";
+    case Code::kNewerFormat:
+      return "newer-format";
+    case Code::kUnprotected:
+      return "unprotected";
+    case Code::kBusy:
+      return "busy";
+    case Code::kTimeout:
+      return "timeout";
+    case Code::kBeyondRepair:
+      return "beyond-repair";
+    case Code::kWriteFailed:
+      return "write-failed";
+    case Code::kNoMemory:
+      return "no-memory";
+    case Code::kMpi:
+      return "mpi";
+    case Code::kInternal:
+      return "internal";
+  }
+  return "unknown";
+}
+
+Json ToJson(const Damage& damage) {
+  return {{"path", damage.path},
+          {"device", damage.device},
+          {"part", lzy::Name(damage.part)},
+          {"offset", damage.offset},
+          {"length", damage.length},
+          {"cause", lzy::Name(damage.cause)},
+          {"transient", damage.transient},
+          {"repaired", damage.repaired},
+          {"beyond_repair", damage.beyond_repair},
+          {"objects", damage.objects}};
+}
+
+Json ToJson(const Phases& phases) {
+  return {{"read", phases.read},         {"hash", phases.hash},   {"encode", phases.encode},
+          {"exchange", phases.exchange}, {"write", phases.write}, {"sync", phases.sync},
+          {"total", phases.total}};
+}
+
+Json ToJson(const GroupMap& group) {
+  Json devices = Json::array();
+  for (const GroupMap::Device& device : group.devices) {
+    devices.push_back({{"device", device.device}, {"path", device.path}, {"domain", device.domain}});
+  }
+  return devices;
+}
+
+}  // namespace
+
+Json ToJson(const Status& status) { return {{"code", Name(status.code())}, {"message", status.message()}}; }
+
+Json ToJson(const DatasetReport& report) {
+  Json out = {{"path", report.path},
+              {"kind", report.kind == DatasetKind::kShared ? "shared" : "set"},
+              {"state", Name(report.state)},
+              {"devices", report.devices},
+              {"parity", report.parity},
+              {"groups", report.groups},
+              {"group_size", report.group_size},
+              {"block_size", report.block_size},
+              {"unit", report.unit},
+              {"bytes", report.bytes},
+              {"sidecar_bytes", report.sidecar_bytes},
+              {"root", report.root.Hex()},
+              {"generation", report.generation},
+              {"commit_time", static_cast<double>(report.commit_time_ns) / 1e9},
+              {"committed", report.committed},
+              {"bytes_read", report.bytes_read},
+              {"bytes_encoded", report.bytes_encoded},
+              {"phases", ToJson(report.phases)},
+              {"warnings", report.warnings},
+              {"damage", Json::array()}};
+  for (const Damage& damage : report.damage) out["damage"].push_back(ToJson(damage));
+  if (!report.map.empty()) {
+    out["map"] = Json::array();
+    for (const GroupMap& group : report.map) out["map"].push_back(ToJson(group));
+  }
+  if (!report.status.ok()) out["error"] = ToJson(report.status);
+  return out;
+}
+
+Json CommitRecord(const DatasetReport& report) {
+  return {{"path", report.path},          {"bytes", report.bytes},           {"generation", report.generation},
+          {"seconds", ToJson(report.phases)}, {"bytes_reread", report.bytes_read}, {"bytes_captured", 0},
+          {"bytes_encoded", report.bytes_encoded}, {"root", report.root.Hex()}};
+}
+
+std::string Dump(const Json& json, bool one_line) {
+  return json.dump(one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lzy

@@ -1,0 +1,20 @@
+#pragma once
+// Reports as JSON: the schema "lzy-report/1" of INTERFACE.md, "JSON".
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "engine/report.h"
+
+namespace lzy {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const DatasetReport& report);
+Json ToJson(const Status& status);
+/// The line that the option `report` asks for after a commit.
+Json CommitRecord(const DatasetReport& report);
+/// Text of a document. File names need not be UTF-8, JSON must be: other bytes are replaced.
+std::string Dump(const Json& json, bool one_line);
+
+}  // namespace lzy

@@ -1,0 +1,45 @@
+#include "common/mpi_session.h"
+
+#include <mpi.h>
+
+#include <cstdlib>
+
+#include "comm/mpi_communicator.h"
+
+namespace lzy {
+
+bool UnderMpiLauncher() {
+  // SLURM_PROCID is not among them: it is also set in batch scripts, where no MPI was started. srun gives its tasks PMI's or
+  // PMIx's variables when it is to start MPI programs.
+  for (const char* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMIX_RANK", "PMIX_NAMESPACE", "MPI_LOCALNRANKS",
+                           "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+MpiSession::MpiSession() {
+  if (UnderMpiLauncher()) {
+    int provided = MPI_THREAD_SINGLE;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS) {
+      status_ = Status(Code::kMpi, "MPI_Init_thread failed");
+    } else {
+      initialized_ = true;
+      auto comm = MpiCommunicator(MPI_COMM_WORLD);
+      status_ = comm.status();
+      if (comm.ok()) comm_ = std::move(comm).value();
+    }
+  }
+  if (!comm_) comm_ = SelfCommunicator();
+}
+
+MpiSession::~MpiSession() {
+  comm_.reset();
+  if (initialized_) MPI_Finalize();
+}
+
+void MpiSession::AbortOthers(int exit_code) {
+  if (initialized_ && comm_->size() > 1) MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+}  // namespace lzy

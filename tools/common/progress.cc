@@ -1,0 +1,62 @@
+#include "common/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "engine/options.h"
+
+namespace lzy {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kSilence = 1s;  // INTERFACE.md: from one second of work on
+constexpr auto kInterval = 200ms;
+
+std::string Duration(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+}  // namespace
+
+std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint64_t total, double seconds) {
+  done = total == 0 ? done : std::min(done, total);
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  std::string line = phase;
+  if (total > 0) line += fmt::format("  {:.0f} %", 100.0 * static_cast<double>(done) / static_cast<double>(total));
+  line += fmt::format("  {}/s", FormatSize(static_cast<std::uint64_t>(rate)));
+  if (total > 0 && rate > 0) line += fmt::format("  {} to go", Duration(static_cast<double>(total - done) / rate));
+  return line;
+}
+
+void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total) {
+  if (!enabled_) return;
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (phase_ != phase || done < last_done_) {
+    phase_ = phase;
+    phase_begin_ = now;
+  }
+  last_done_ = done;
+  if (now - begin_ < kSilence || now < next_) return;
+  next_ = now + kInterval;
+  const std::string line = ProgressLine(phase_, done, total, std::chrono::duration<double>(now - phase_begin_).count());
+  const std::size_t padding = shown_ > line.size() ? shown_ - line.size() : 0;
+  fmt::print(stderr, "\r{}{:{}}", line, "", padding);
+  std::fflush(stderr);
+  shown_ = line.size();
+}
+
+void Progress::Clear() {
+  const std::lock_guard lock(mutex_);
+  if (shown_ == 0) return;
+  fmt::print(stderr, "\r{:{}}\r", "", shown_);
+  std::fflush(stderr);
+  shown_ = 0;
+  next_ = {};
+}
+
+}  // namespace lzy
