@@ -59,6 +59,9 @@ class File {
   /// anybody whom `like` keeps out. Setting the owner needs privilege and is best effort; whoever cannot be let in
   /// exactly as by `like` (group not settable, ACL not storable here) is kept out.
   virtual Status CopyAccess(File& like) = 0;
+  /// Gives this file the mode (07777) and, as far as allowed, the owner and group recorded earlier; where the group cannot be
+  /// set, its bits are not granted. For files that are made again when there is none left to copy from.
+  virtual Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) = 0;
   /// Takes the advisory write lock (OFD) on the whole file, which must be open for writing; kBusy when another open
   /// file description holds it, be it of this process. Released when this File goes.
   virtual Status Lock() = 0;

@@ -137,6 +137,7 @@ class PosixFile final : public File {
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
   Result<std::vector<std::uint8_t>> AccessAcl() override;
   Status CopyAccess(File& like) override;
+  Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override;
   Status Lock() override;
   const std::string& path() const override { return path_; }
 
@@ -355,6 +356,20 @@ Status PosixFile::CopyAccess(File& like) {
     mode &= kOwnerBits;  // an ACL can also deny, so without it only the owner is certain
   }
   return ChangeMode(mode);
+}
+
+Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) {
+  FileStat want;
+  want.uid = uid;
+  want.gid = gid;
+  LZY_RETURN_IF_ERROR(ChangeMode(mode & 0700));
+  LZY_ASSIGN_OR_RETURN(const FileStat have, ChangeOwner(want));
+  // Set-id bits are for the recorded owner and group only.
+  std::uint32_t allowed = mode & 01777;
+  if (have.uid == uid) allowed |= mode & 04000;
+  if (have.gid == gid) allowed |= mode & 02000;
+  if (have.gid != gid) allowed &= ~070u;
+  return ChangeMode(allowed);
 }
 
 Status PosixFile::Lock() {

@@ -307,6 +307,16 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
     add(findings[f].parity, true);
   }
   std::sort(lost.begin(), lost.end());
+  // Parity of a row with edited data is out of date, whatever else is wrong with it: the next commit makes it again.
+  ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
+    std::optional<DamageCause> edited;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (lost[i].cause == DamageCause::kStale || lost[i].cause == DamageCause::kAtRisk) edited = lost[i].cause;
+    }
+    for (std::size_t i = begin; i < end && edited; ++i) {
+      if (lost[i].parity) lost[i].cause = *edited;
+    }
+  });
   return lost;
 }
 

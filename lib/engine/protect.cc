@@ -26,7 +26,7 @@ std::int64_t WallNowNs() {
 // Waits until the file system's clock has left the tick of the last modification, so that any later one shows in the mtime
 // (otherwise the stamp would be racy, DESIGN §7). Bounded: a file from the future is left racy.
 std::int64_t SettledClock(std::int64_t mtime_ns) {
-  const std::int64_t limit = 4 * CoarseGranularityNs();
+  const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
   std::int64_t now = CoarseNowNs();
   while (now <= mtime_ns && mtime_ns - now <= limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

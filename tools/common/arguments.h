@@ -33,8 +33,8 @@ class Arguments {
   };
   Outcome Parse(int argc, const char* const* argv);
 
-  /// The engine's options: command line before environment before default, checked. With Spelled() below, what was given
-  /// on the command line.
+  /// The engine's options: command line before environment before default, checked. With Spelled() below, what was
+  /// given on the command line.
   Result<Options> MakeOptions() const;
   struct Given {
     std::string name;  ///< as in the table

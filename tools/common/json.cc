@@ -40,22 +40,15 @@ const char* Name(Code code) {
 }
 
 Json ToJson(const Damage& damage) {
-  return {{"path", damage.path},
-          {"device", damage.device},
-          {"part", lzy::Name(damage.part)},
-          {"offset", damage.offset},
-          {"length", damage.length},
-          {"cause", lzy::Name(damage.cause)},
-          {"transient", damage.transient},
-          {"repaired", damage.repaired},
-          {"beyond_repair", damage.beyond_repair},
+  return {{"path", damage.path},           {"device", damage.device},     {"part", lzy::Name(damage.part)},
+          {"offset", damage.offset},       {"length", damage.length},     {"cause", lzy::Name(damage.cause)},
+          {"transient", damage.transient}, {"repaired", damage.repaired}, {"beyond_repair", damage.beyond_repair},
           {"objects", damage.objects}};
 }
 
 Json ToJson(const Phases& phases) {
-  return {{"read", phases.read},         {"hash", phases.hash},   {"encode", phases.encode},
-          {"exchange", phases.exchange}, {"write", phases.write}, {"sync", phases.sync},
-          {"total", phases.total}};
+  return {{"read", phases.read},   {"hash", phases.hash}, {"encode", phases.encode}, {"exchange", phases.exchange},
+          {"write", phases.write}, {"sync", phases.sync}, {"total", phases.total}};
 }
 
 Json ToJson(const GroupMap& group) {
@@ -68,7 +61,9 @@ Json ToJson(const GroupMap& group) {
 
 }  // namespace
 
-Json ToJson(const Status& status) { return {{"code", Name(status.code())}, {"message", status.message()}}; }
+Json ToJson(const Status& status) {
+  return {{"code", Name(status.code())}, {"message", status.message()}};
+}
 
 Json ToJson(const DatasetReport& report) {
   Json out = {{"path", report.path},
@@ -101,9 +96,14 @@ Json ToJson(const DatasetReport& report) {
 }
 
 Json CommitRecord(const DatasetReport& report) {
-  return {{"path", report.path},          {"bytes", report.bytes},           {"generation", report.generation},
-          {"seconds", ToJson(report.phases)}, {"bytes_reread", report.bytes_read}, {"bytes_captured", 0},
-          {"bytes_encoded", report.bytes_encoded}, {"root", report.root.Hex()}};
+  return {{"path", report.path},
+          {"bytes", report.bytes},
+          {"generation", report.generation},
+          {"seconds", ToJson(report.phases)},
+          {"bytes_reread", report.bytes_read},
+          {"bytes_captured", 0},
+          {"bytes_encoded", report.bytes_encoded},
+          {"root", report.root.Hex()}};
 }
 
 std::string Dump(const Json& json, bool one_line) {

@@ -9,10 +9,10 @@
 namespace lzy {
 
 bool UnderMpiLauncher() {
-  // SLURM_PROCID is not among them: it is also set in batch scripts, where no MPI was started. srun gives its tasks PMI's or
-  // PMIx's variables when it is to start MPI programs.
-  for (const char* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMIX_RANK", "PMIX_NAMESPACE", "MPI_LOCALNRANKS",
-                           "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+  // SLURM_PROCID is not among them: it is also set in batch scripts, where no MPI was started. srun gives its tasks
+  // PMI's or PMIx's variables when it is to start MPI programs.
+  for (const char* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMIX_RANK", "PMIX_NAMESPACE",
+                           "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     if (std::getenv(name) != nullptr) return true;
   }
   return false;

@@ -1,0 +1,146 @@
+// Verify, repair and restore: opening, examining, judging, and mending as far as asked.
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "engine/engine.h"
+#include "engine/mend.h"
+#include "engine/rehome.h"
+
+namespace lzy {
+namespace {
+
+struct Job {
+  bool from_disk = false;
+  bool mend = false;
+  bool dry_run = false;
+  MendRequest request;
+};
+
+// A commit that happened while a dataset was being read makes differences meaningless. True when one did.
+Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
+  bool changed = false;
+  for (const Ensemble& ensemble : view.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      const bool here = view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
+      if (!here || !file.sidecar) continue;
+      auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
+      if (!now.ok()) continue;
+      if ((*now)->generation() != file.sidecar->generation() || (*now)->intent().has_value() != file.intent.has_value()) changed = true;
+    }
+  }
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));
+  return any != 0;
+}
+
+// The state after mending, from what was not mended.
+DatasetState StateAfter(const DatasetReport& report) {
+  bool damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
+  for (const Damage& d : report.damage) {
+    if (d.transient) continue;
+    if (d.repaired) {
+      mended = true;
+    } else if (d.cause == DamageCause::kStale) {
+      stale = true;
+    } else if (d.cause == DamageCause::kAtRisk) {
+      at_risk = true;
+    } else {
+      damaged = true;
+      beyond = beyond || d.beyond_repair;
+    }
+  }
+  if (beyond) return DatasetState::kUnrepairable;
+  if (damaged) return DatasetState::kDamaged;
+  if (at_risk) return DatasetState::kAtRisk;
+  if (stale) return DatasetState::kStale;
+  return mended ? DatasetState::kRestored : DatasetState::kIntact;
+}
+
+Status RehomeAll(const Context& context, const DatasetRef& dataset) {
+  Status status;
+  if (dataset.kind == DatasetKind::kShared) {
+    if (context.comm.rank() == 0) status = Rehome(context.fs, dataset.path).status();
+  } else {
+    for (const auto& [rank, path] : dataset.members) {
+      if (status.ok()) status = Rehome(context.fs, path).status();
+    }
+  }
+  return Agree(context.comm, status);
+}
+
+Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
+  const bool write = job.mend && !job.dry_run;
+  if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
+  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write}));
+  if (!view.committed) {
+    DescribeMetadata(view, report);
+    if (report.state == DatasetState::kAtRisk) return Status::Ok();
+    if (!view.unusable.ok()) return view.unusable;
+    return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
+  }
+  LZY_ASSIGN_OR_RETURN(Findings findings, Examine(context, view, job.from_disk));
+  LZY_RETURN_IF_ERROR(AddLostDevices(view, job.request, findings));
+  Describe(view, findings, report);
+  if (!write) {
+    if (report.state != DatasetState::kIntact) {
+      LZY_ASSIGN_OR_RETURN(const bool changing, CommittedMeanwhile(context, view));
+      if (changing) {
+        report.warnings.push_back(fmt::format("{}: was being written or committed while it was read; verify it again", dataset.path));
+        for (Damage& d : report.damage) {
+          d.cause = DamageCause::kAtRisk;
+          d.beyond_repair = false;
+        }
+        report.state = DatasetState::kAtRisk;
+      }
+    }
+    return Status::Ok();
+  }
+  if (report.state == DatasetState::kIntact && report.damage.empty()) return Status::Ok();
+  Status mended = Mend(context, view, findings, job.request, report);
+  if (mended.code() == Code::kBeyondRepair) {
+    // Said by the report itself: which ranges, and that nothing was written.
+    if (report.state != DatasetState::kUnrepairable) report.state = DatasetState::kUnrepairable;
+    return Status::Ok();
+  }
+  LZY_RETURN_IF_ERROR(mended);
+  report.state = StateAfter(report);
+  return Status::Ok();
+}
+
+DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {
+  DatasetReport report;
+  report.path = dataset.path;
+  report.kind = dataset.kind;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    report.status = Run(context, dataset, job, report);
+  } catch (const std::bad_alloc&) {
+    report.status = {Code::kNoMemory, fmt::format("{}: out of memory", dataset.path)};
+  }
+  report.phases.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace
+
+DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request) {
+  Job job;
+  job.from_disk = request.from_disk;
+  job.mend = request.repair;
+  job.request.force = request.force;
+  return RunGuarded(context, dataset, job);
+}
+
+DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request) {
+  Job job;
+  job.mend = true;
+  job.dry_run = request.dry_run;
+  job.request.create_missing = true;
+  job.request.force = request.force;
+  job.request.salvage = request.salvage;
+  job.request.devices.insert(request.devices.begin(), request.devices.end());
+  return RunGuarded(context, dataset, job);
+}
+
+}  // namespace lzy

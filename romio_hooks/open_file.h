@@ -1,0 +1,74 @@
+#pragma once
+// What the layer knows of a file that is open for writing and protected.
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "comm/communicator.h"
+#include "engine/options.h"
+#include "interval_set.h"
+#include "set_pattern.h"
+#include "sidecar/sidecar_format.h"
+#include "view.h"
+
+namespace lzy::hooks {
+
+/// A file on disk, of which this process may have several handles (Registry). An epoch belongs to the file, not to the handle.
+struct DiskFile {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  int handles = 0;  ///< guarded by the registry's mutex
+  /// An intent that covers what is being written is durable. False between a commit and the next write.
+  std::atomic<bool> epoch_open{true};
+};
+
+/// Which commit of which sidecar; a change that is not ours means that somebody else commits to this file too.
+struct SidecarVersion {
+  Uuid uuid{};
+  std::uint64_t generation = 0;
+  friend bool operator==(const SidecarVersion&, const SidecarVersion&) = default;
+};
+
+/// What was known when the current epoch of a file began. Whole on rank 0 of the file's communicator; other ranks have size
+/// and time of the last commit only.
+struct Epoch {
+  bool had_leftover_intent = false;  ///< of somebody who never committed: not ours to take back
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  std::optional<SidecarVersion> version;
+};
+
+struct OpenFile {
+  // Set at open, constant thereafter but for `path`, which a commit may change (a file renamed while open).
+  std::string path;  ///< absolute, symlinks resolved; as rank 0 of the communicator sees it
+  Options options;
+  std::unique_ptr<Communicator> comm;
+  std::shared_ptr<DiskFile> disk;
+  bool sequential = false;
+  /// Opened by one process of several: others may have the same file open and nobody knows. Every commit then covers all of it.
+  bool uncoordinated = false;
+  /// Not ok: there is no protection, and with on-error=fail this is what sync and close report. The same on all ranks.
+  Status failed;
+  std::optional<SetName> set;  ///< it is a member of this set
+
+  std::mutex mutex;  ///< guards the next four
+  View view;
+  IntervalSet touched;
+  /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.
+  bool must_cover_all = false;
+  int writes_of_unknown_place = 0;  ///< now in their real call
+
+  std::mutex epoch_mutex;  ///< guards `epoch`, and held while an epoch is begun
+  Epoch epoch;
+
+  bool Leads() const { return comm->rank() == 0; }
+};
+
+}  // namespace lzy::hooks

@@ -1,0 +1,40 @@
+#pragma once
+// The files that are tracked, by handle. Handles are reused by MPI after close, so an entry is taken out before the real close.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "open_file.h"
+#include "real.h"
+
+namespace lzy::hooks {
+
+class Registry {
+ public:
+  /// The only one; never destroyed, since files may be closed while the process ends.
+  static Registry& Get();
+
+  /// Sets file->disk (`device`, `inode`; 0, 0 when unknown) and counts the handle.
+  void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode);
+  std::shared_ptr<OpenFile> Find(Word handle);
+  /// Takes the entry out; nullptr when there is none. The handle still counts as one of its disk file's.
+  std::shared_ptr<OpenFile> Take(Word handle);
+  std::vector<std::shared_ptr<OpenFile>> TakeAll();
+
+  /// The handle of `file` is closed: whether this process has the file open by another one.
+  bool Leave(const OpenFile& file);
+  bool IsOpenElsewhere(const OpenFile& file);
+  /// Makes the next commit by any other handle of this disk file cover all of it.
+  void TouchWholeElsewhere(const OpenFile& file);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<Word, std::shared_ptr<OpenFile>> files_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<DiskFile>> disk_files_;
+};
+
+}  // namespace lzy::hooks

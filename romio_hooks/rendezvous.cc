@@ -1,0 +1,238 @@
+#include "rendezvous.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace lzy::hooks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Pause = std::chrono::microseconds;
+
+constexpr int kTag = 1;
+constexpr std::size_t kMostRanksNamed = 20;
+
+Clock::time_point After(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// Polling, soon at first and then less and less often, so that waiting does not take the processor from whoever is awaited.
+class Backoff {
+ public:
+  void Reset() { pause_ = kShortest; }
+  void Wait() {
+    std::this_thread::sleep_for(pause_);
+    pause_ = std::min(pause_ * 2, kLongest);
+  }
+
+ private:
+  static constexpr Pause kShortest{50};
+  static constexpr Pause kLongest{5000};
+  Pause pause_ = kShortest;
+};
+
+ByteSpan BytesOf(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::string TextOf(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+std::string RankList(const std::set<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  std::size_t named = 0;
+  for (int rank : ranks) {
+    if (named == kMostRanksNamed) return fmt::format("{} and {} more", text, ranks.size() - named);
+    text += fmt::format("{}{}", named == 0 ? " " : ", ", rank);
+    ++named;
+  }
+  return text;
+}
+
+Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
+  MPI_Comm_rank(comm_, &rank_);
+  MPI_Comm_size(comm_, &size_);
+}
+
+// Messages are small and so are gone already, all but those to a rank that never looked at them.
+Rendezvous::~Rendezvous() {
+  for (Sending& sending : sending_) {
+    int done = 0;
+    if (MPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
+    MPI_Cancel(&sending.request);
+    MPI_Request_free(&sending.request);
+  }
+}
+
+void Rendezvous::Send(int to, Kind kind, const Key& key, ByteSpan content) {
+  sending_.remove_if([](Sending& old) {
+    int done = 0;
+    return MPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+  });
+  ByteWriter writer;
+  writer.Put<std::uint8_t>(static_cast<std::uint8_t>(kind));
+  writer.PutString(key.first);
+  writer.Put<std::uint64_t>(key.second);
+  writer.PutBytes(content);
+  Sending& sending = sending_.emplace_back();
+  sending.bytes = std::move(writer.bytes());
+  if (MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_,
+                &sending.request) != MPI_SUCCESS) {
+    sending_.pop_back();
+  }
+}
+
+std::optional<Rendezvous::Message> Rendezvous::Receive() {
+  while (true) {
+    int there = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return std::nullopt;
+    int length = 0;
+    if (MPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return std::nullopt;
+    Bytes bytes(static_cast<std::size_t>(length));
+    if (MPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+      return std::nullopt;
+    }
+    ByteReader reader(bytes);
+    Message message;
+    message.from = status.MPI_SOURCE;
+    message.kind = static_cast<Kind>(reader.Get<std::uint8_t>());
+    message.name = reader.GetString(kMostName);
+    message.number = reader.Get<std::uint64_t>();
+    if (!reader.ok()) continue;
+    const ByteSpan content = reader.GetBytes(reader.remaining());
+    message.content.assign(content.begin(), content.end());
+    return message;
+  }
+}
+
+Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, double timeout_seconds,
+                                     const Decide& decide) {
+  if (name.size() > kMostName) return {Status(Code::kInternal, "the name of a meeting is too long"), {}, false};
+  const Key key{name, ++count_[name]};
+  if (rank_ != 0) return Attend(key, mine, timeout_seconds);
+
+  Outcome outcome;
+  Meeting& meeting = meetings_[key];
+  outcome.status = Coordinate(key, meeting, timeout_seconds, decide, mine, outcome.decision);
+  meetings_.erase(key);
+  for (int rank = 1; rank < size_; ++rank) {
+    if (outcome.status.ok()) {
+      Send(rank, Kind::kGo, key, outcome.decision);
+    } else {
+      Send(rank, Kind::kAbort, key, BytesOf(outcome.status.message()));
+    }
+  }
+  return outcome;
+}
+
+// ------------------------------------------------------------------------------------------------------------- Rank 0
+
+// Receives what there is. Meetings that rank 0 has been to already are over: their number is not above count_.
+void Rendezvous::TakeArrivals(const Key& current) {
+  while (auto message = Receive()) {
+    const Key key{message->name, message->number};
+    const auto came = count_.find(key.first);
+    const bool over = key != current && came != count_.end() && key.second <= came->second;
+    if (over) continue;
+    Meeting& meeting = meetings_[key];
+    switch (message->kind) {
+      case Kind::kArrive:
+        meeting.arrived[message->from] = std::move(message->content);
+        if (key == current) Send(message->from, Kind::kPresent, key, {});
+        break;
+      case Kind::kIn:
+        meeting.in.insert(message->from);
+        break;
+      case Kind::kWithdraw:
+        meeting.withdrawn.insert(message->from);
+        break;
+      case Kind::kPresent:
+      case Kind::kGo:
+      case Kind::kAbort:
+        break;
+    }
+  }
+}
+
+Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide,
+                              ByteSpan mine, Bytes& decision) {
+  const Clock::time_point deadline = After(timeout_seconds);
+  for (const auto& [rank, content] : meeting.arrived) Send(rank, Kind::kPresent, key, {});
+  meeting.arrived[0].assign(mine.begin(), mine.end());
+  meeting.in.insert(0);
+  Backoff backoff;
+  std::size_t seen = 0;
+  while (true) {
+    TakeArrivals(key);
+    if (!meeting.withdrawn.empty()) {
+      return {Code::kTimeout, fmt::format("{} waited for rank 0 and gave up before it came", RankList(meeting.withdrawn))};
+    }
+    if (meeting.in.size() == static_cast<std::size_t>(size_)) break;
+    if (Clock::now() >= deadline) {
+      std::set<int> missing;
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!meeting.in.contains(rank)) missing.insert(rank);
+      }
+      return {Code::kTimeout, fmt::format("waited {:g} s for {}", timeout_seconds, RankList(missing))};
+    }
+    const std::size_t now = meeting.in.size() + meeting.arrived.size();
+    if (now != seen) backoff.Reset();
+    seen = now;
+    backoff.Wait();
+  }
+  std::vector<Bytes> brought;
+  for (auto& [rank, content] : meeting.arrived) brought.push_back(std::move(content));
+  LZY_ASSIGN_OR_RETURN(decision, decide(brought));
+  return Status::Ok();
+}
+
+// -------------------------------------------------------------------------------------------------------- Other ranks
+
+bool Rendezvous::FindAbort(const Key& key, std::string& reason) {
+  const auto at = aborts_.find(key);
+  if (at == aborts_.end()) return false;
+  reason = at->second;
+  aborts_.erase(at);
+  return true;
+}
+
+Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
+  bool arrived = false;
+  bool present = false;
+  Clock::time_point deadline;
+  Backoff backoff;
+  while (true) {
+    while (auto message = Receive()) {
+      backoff.Reset();
+      const Key about{message->name, message->number};
+      if (message->kind == Kind::kAbort && about.second >= count_[about.first]) {
+        aborts_[about] = TextOf(message->content);  // this meeting's, or that of one this rank has yet to come to
+      }
+      if (about != key) continue;
+      if (message->kind == Kind::kPresent && arrived) {
+        present = true;
+        Send(0, Kind::kIn, key, {});
+      }
+      if (message->kind == Kind::kGo) return {Status::Ok(), std::move(message->content), false};
+    }
+    std::string reason;
+    if (FindAbort(key, reason)) return {Status(Code::kTimeout, reason), {}, !arrived};
+    if (!arrived) {
+      Send(0, Kind::kArrive, key, mine);
+      arrived = true;
+      deadline = After(timeout_seconds);
+    }
+    if (!present && Clock::now() >= deadline) {
+      Send(0, Kind::kWithdraw, key, {});
+      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)), {}, false};
+    }
+    backoff.Wait();
+  }
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,235 @@
+#include "common/print.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/arguments.h"
+
+namespace lzy {
+namespace {
+
+constexpr std::size_t kMostDamageLines = 1000;  // beyond that, --json has all of it
+
+std::string Plural(std::uint64_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string KindText(const DatasetReport& report) {
+  if (report.kind == DatasetKind::kShared) return "shared file";
+  return "set of " + Plural(report.devices, "file", "files");
+}
+
+std::string SizeText(std::uint64_t bytes) {
+  return bytes < 1024 ? FormatSize(bytes) : fmt::format("{} ({} bytes)", FormatSize(bytes), bytes);
+}
+
+std::string GeometryText(const DatasetReport& report) {
+  return fmt::format(
+      "{} in {}, {} of each may be lost; block {}, unit {}", Plural(report.devices, "device", "devices"),
+      report.groups == 1 ? "one group" : fmt::format("{} groups of up to {}", report.groups, report.group_size),
+      report.parity, FormatSize(report.block_size), FormatSize(report.unit));
+}
+
+std::string StateText(const DatasetReport& report, Action action) {
+  switch (report.state) {
+    case DatasetState::kIntact:
+      if (action == Action::kProtect) return report.committed ? "protected" : "protected already, up to date";
+      return "intact";
+    case DatasetState::kDamaged:
+      if (ExitCodeOf(report) == 0) return "was damaged, repaired";
+      return action == Action::kProtect ? "damaged: the damage was not committed" : "damaged, repairable";
+    case DatasetState::kUnrepairable:
+      return "damaged beyond repair";
+    case DatasetState::kStale:
+      return "stale: changed since its last commit";
+    case DatasetState::kAtRisk:
+      return "at risk: was being written, and not committed since";
+    case DatasetState::kUnprotected:
+      return "not protected";
+    case DatasetState::kRestored:
+      return "restored";
+  }
+  return "unknown";
+}
+
+std::string CauseText(const Damage& damage) {
+  switch (damage.cause) {
+    case DamageCause::kHash:
+      return "differs from its hash";
+    case DamageCause::kUnreadable:
+      return "cannot be read";
+    case DamageCause::kMissing:
+      return "missing";
+    case DamageCause::kStale:
+      return "changed since the last commit";
+    case DamageCause::kAtRisk:
+      return "was being written";
+  }
+  return "unknown";
+}
+
+std::string RemedyText(const Damage& damage) {
+  if (damage.repaired) return "repaired";
+  if (damage.transient) return "a second reading was right";
+  if (damage.beyond_repair) return "beyond repair";
+  if (damage.cause == DamageCause::kStale) return "a legitimate change, or not: see below";
+  if (damage.cause == DamageCause::kAtRisk) return "neither old nor new for certain: see below";
+  return "repairable";
+}
+
+std::string DamageText(const Damage& damage) {
+  std::string line = fmt::format("  {}: {}, offset {}, length {}, device {}: {}; {}", damage.path, Name(damage.part),
+                                 damage.offset, damage.length, damage.device, CauseText(damage), RemedyText(damage));
+  if (!damage.objects.empty()) line += fmt::format(" [{}]", fmt::join(damage.objects, ", "));
+  return line + "\n";
+}
+
+/// The bytes that are gone for good, neighbours as one.
+std::string LostText(const DatasetReport& report) {
+  std::vector<const Damage*> lost;
+  for (const Damage& damage : report.damage) {
+    if (damage.beyond_repair && damage.part == DamagePart::kData) lost.push_back(&damage);
+  }
+  std::stable_sort(lost.begin(), lost.end(), [](const Damage* a, const Damage* b) {
+    return a->path != b->path ? a->path < b->path : a->offset < b->offset;
+  });
+  std::string out;
+  for (std::size_t i = 0; i < lost.size();) {
+    std::uint64_t end = lost[i]->offset + lost[i]->length;
+    std::size_t next = i + 1;
+    for (; next < lost.size() && lost[next]->path == lost[i]->path && lost[next]->offset <= end; ++next) {
+      end = std::max(end, lost[next]->offset + lost[next]->length);
+    }
+    out += fmt::format("  lost: {}: bytes {} to {} ({})\n", lost[i]->path, lost[i]->offset,
+                       std::max(end, lost[i]->offset + 1) - 1, FormatSize(end - lost[i]->offset));
+    i = next;
+  }
+  return out;
+}
+
+bool AnyMissing(const DatasetReport& report) {
+  return std::any_of(report.damage.begin(), report.damage.end(),
+                     [](const Damage& damage) { return damage.cause == DamageCause::kMissing && !damage.repaired; });
+}
+
+/// What to type next.
+std::string NextText(const DatasetReport& report, Action action) {
+  const std::string path = ShellQuote(report.path);
+  switch (report.state) {
+    case DatasetState::kIntact:
+    case DatasetState::kRestored:
+      return "";
+    case DatasetState::kDamaged:
+      if (ExitCodeOf(report) == 0) return "";
+      if (action == Action::kRestoreDryRun) return fmt::format("  restore with: lzy-restore {}\n", path);
+      return (AnyMissing(report) || action == Action::kRestore
+                  ? fmt::format("  restore with: lzy-restore {}\n", path)
+                  : fmt::format("  repair with: lzy-verify --repair {}\n", path)) +
+             (action == Action::kProtect ? fmt::format("  if it is meant to be so: lzy-protect --force {}\n", path)
+                                         : "");
+    case DatasetState::kUnrepairable: {
+      std::string out = fmt::format("  what can be had is written with: lzy-restore --salvage {}\n", path);
+      if (report.kind == DatasetKind::kShared && AnyMissing(report)) {
+        const std::size_t slash = report.path.rfind('/');
+        const std::string directory =
+            slash == std::string::npos ? "." : report.path.substr(0, std::max<std::size_t>(slash, 1));
+        out += fmt::format("  if it was removed on purpose: lzy-info --prune {}\n", ShellQuote(directory));
+      }
+      return out;
+    }
+    case DatasetState::kStale:
+      return fmt::format(
+          "  changed since its last commit; if the change is meant: lzy-protect {0}; to go back: "
+          "lzy-verify --repair --force {0}\n",
+          path);
+    case DatasetState::kAtRisk:
+      return fmt::format("  to commit it as it is: lzy-protect {0}; to go back: lzy-verify --repair --force {0}\n",
+                         path);
+    case DatasetState::kUnprotected:
+      return fmt::format("  protect it with: lzy-protect {}\n", path);
+  }
+  return "";
+}
+
+/// "shared file, 12 MiB, 1.2 GiB/s"
+std::string WorkText(const DatasetReport& report) {
+  std::string out = fmt::format("{}, {}", KindText(report), FormatSize(report.bytes));
+  constexpr double kWorthARate = 0.1;
+  if (report.phases.total >= kWorthARate && report.bytes_read > 0) {
+    const double rate = static_cast<double>(report.bytes_read) / report.phases.total;
+    out += fmt::format(", {}/s", FormatSize(static_cast<std::uint64_t>(rate)));
+  }
+  return out;
+}
+
+std::string MapText(const DatasetReport& report) {
+  std::string out;
+  for (std::size_t g = 0; g < report.map.size(); ++g) {
+    out += fmt::format("  group {}:\n", g);
+    for (const GroupMap::Device& device : report.map[g].devices) {
+      out += fmt::format("    device {}", device.device);
+      if (!device.path.empty()) out += "  " + device.path;
+      if (!device.domain.empty()) out += fmt::format("  (on {})", device.domain);
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+std::string InfoText(const DatasetReport& report) {
+  if (report.devices == 0) return "";
+  std::string out = fmt::format("  kind:      {}\n  size:      {}\n", KindText(report), SizeText(report.bytes));
+  out += fmt::format("  geometry:  {}\n  sidecars:  {}", GeometryText(report), SizeText(report.sidecar_bytes));
+  if (report.bytes > 0) {
+    out += fmt::format(", {:.1f} %",
+                       100.0 * static_cast<double>(report.sidecar_bytes) / static_cast<double>(report.bytes));
+  }
+  out += fmt::format("\n  root:      {}\n", report.root.Hex());
+  if (report.generation == 0) return out + "  commit:    none yet\n" + MapText(report);
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  out += fmt::format("  commit:    {}, {} ago, generation {}\n", TimeText(report.commit_time_ns),
+                     AgeText(now - report.commit_time_ns), report.generation);
+  return out + MapText(report);
+}
+
+}  // namespace
+
+std::string TimeText(std::int64_t ns_since_epoch) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(ns_since_epoch / kNsPerSecond)));
+}
+
+std::string AgeText(std::int64_t ns) {
+  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
+  if (seconds < 120) return Plural(seconds, "second", "seconds");
+  if (seconds < 2 * 3600) return Plural(seconds / 60, "minute", "minutes");
+  if (seconds < 2 * 86400) return Plural(seconds / 3600, "hour", "hours");
+  return Plural(seconds / 86400, "day", "days");
+}
+
+std::string ReportText(const DatasetReport& report, Action action) {
+  // A failure is told on stderr; here is what to do about it, where that is known.
+  const bool failed = !report.status.ok();
+  const bool unprotected = failed && report.status.code() == Code::kUnprotected;
+  std::string out;
+  if (!failed || report.devices > 0) {
+    out += fmt::format("{}: {}", report.path, failed ? "failed" : StateText(report, action));
+    if (report.devices > 0 && action != Action::kInfo) out += fmt::format(" ({})", WorkText(report));
+    out += "\n";
+  }
+  if (action == Action::kInfo) out += InfoText(report);
+  for (std::size_t i = 0; i < report.damage.size() && i < kMostDamageLines; ++i) out += DamageText(report.damage[i]);
+  if (report.damage.size() > kMostDamageLines) {
+    out += fmt::format("  and {} more; --json lists all of them\n", report.damage.size() - kMostDamageLines);
+  }
+  if (ExitCodeOf(report) == 2) out += LostText(report);
+  if (unprotected) return out + fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(report.path));
+  if (failed && report.state != DatasetState::kUnrepairable) return out;
+  return out + NextText(report, action);
+}
+
+}  // namespace lzy

@@ -1,0 +1,239 @@
+#include "common/tool.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "common/mpi_session.h"
+#include "common/progress.h"
+
+namespace lzy {
+namespace {
+
+constexpr int kExitInputOutput = 6;
+constexpr int kExitInternal = 7;
+constexpr int kExitNoMemory = 8;
+
+volatile sig_atomic_t stop_wanted = 0;
+
+extern "C" void WantStop(int) {
+  stop_wanted = 1;
+}
+
+void CatchSignals() {
+  struct sigaction action {};
+  action.sa_handler = WantStop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends the process at once
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool WantsJson(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--json") == 0; });
+}
+
+Json Document(const std::string& tool, int exit_code, double seconds, Json datasets) {
+  return {{"schema", "lzy-report/1"},
+          {"tool", tool},
+          {"exit_code", exit_code},
+          {"seconds", seconds},
+          {"datasets", std::move(datasets)}};
+}
+
+/// For what fails before there is anything to report on: the message, the JSON document if one is expected, the code.
+int EndEarly(const std::string& tool, bool speaks, bool json, const Status& status) {
+  const int exit_code = ExitCodeOf(status);
+  if (!speaks) return exit_code;
+  fmt::print(stderr, "{}: {}\n", tool, status.message());
+  if (json) {
+    Json document = Document(tool, exit_code, 0, Json::array());
+    document["errors"] = Json::array({ToJson(status)});
+    fmt::print("{}", Dump(document, false));
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+ToolRun::ToolRun(const std::string& tool, const Arguments& arguments, const Options& options, Communicator& comm)
+    : tool_(tool),
+      arguments_(arguments),
+      options_(options),
+      fs_(PosixFileSystem()),
+      comm_(comm),
+      speaks_(comm.rank() == 0),
+      progress_(
+          std::make_unique<Progress>(speaks_ && !arguments.quiet && !arguments.no_progress && isatty(STDERR_FILENO))) {}
+
+ToolRun::~ToolRun() = default;
+
+void ToolRun::Say(const std::string& text) {
+  if (!speaks_ || arguments_.json || arguments_.quiet) return;
+  progress_->Clear();
+  fmt::print("{}", text);
+}
+
+void ToolRun::Fail(const Status& status) {
+  exit_code_ = CombineExitCodes(exit_code_, ExitCodeOf(status));
+  errors_.push_back(ToJson(status));
+  if (!speaks_) return;
+  progress_->Clear();
+  std::fflush(stdout);  // in the order things happened, where both go to one place
+  fmt::print(stderr, "{}: {}\n", tool_, status.message());
+}
+
+void ToolRun::Warn(const std::string& text) {
+  if (!speaks_ || arguments_.quiet || options_.log < Options::Log::kWarn) return;
+  progress_->Clear();
+  std::fflush(stdout);
+  fmt::print(stderr, "{}: warning: {}\n", tool_, text);
+}
+
+bool ToolRun::Interrupted() {
+  if (interrupted_) return true;
+  auto anywhere = comm_.AllReduceMax(stop_wanted != 0 ? 1 : 0);
+  if (!anywhere.ok()) {
+    Fail(anywhere.status());
+    return true;
+  }
+  if (*anywhere == 0) return false;
+  interrupted_ = true;
+  Fail(Status(Code::kIo, "interrupted"));
+  return true;
+}
+
+bool ToolRun::SeenBefore(const DatasetRef& dataset) {
+  const bool fresh = seen_.insert(DatasetKey(fs_, dataset)).second;
+  auto fresh_anywhere = comm_.AllReduceMax(fresh ? 1 : 0);
+  return fresh_anywhere.ok() && *fresh_anywhere == 0;
+}
+
+void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
+  if (tool.before_path && tool.before_path(*this, path)) return;
+  std::vector<Status> troubles;
+  auto datasets = ResolvePath(fs_, comm_, path, tool.resolve, &troubles);
+  for (const Status& trouble : troubles) Fail(trouble);
+  if (!datasets.ok()) {
+    Fail(datasets.status());
+    if (datasets.status().code() == Code::kUnprotected) {
+      Say(fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(path)));
+    }
+    return;
+  }
+  if (tool.select) {
+    if (Status selected = tool.select(*this, path, *datasets); !selected.ok()) return Fail(selected);
+  }
+  for (const DatasetRef& dataset : *datasets) {
+    if (Interrupted()) return;
+    if (!SeenBefore(dataset)) HandleDataset(tool, dataset);
+  }
+}
+
+void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
+  Context context{fs_, comm_, options_};
+  context.progress = [this](const char* phase, std::uint64_t done, std::uint64_t total) {
+    progress_->Update(phase, done, total);
+  };
+  context.stop = [] { return stop_wanted != 0; };
+  const DatasetReport report = tool.engine(context, dataset);
+  exit_code_ = CombineExitCodes(exit_code_, ExitCodeOf(report));
+  if (!speaks_) return;
+  progress_->Clear();
+  for (const std::string& warning : report.warnings) Warn(fmt::format("{}: {}", report.path, warning));
+  if (!report.status.ok()) {
+    // The engine's messages name the file they are about, which need not be the dataset's path.
+    const bool named = report.status.message().find(report.path) != std::string::npos;
+    Fail(named ? report.status : report.status.WithContext(report.path));
+  }
+  Say(ReportText(report, tool.action()));
+  if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
+    fmt::print(stderr, "{}: {}: {}\n", tool_, report.path, Dump(CommitRecord(report)["seconds"], true));
+  }
+  datasets_.push_back(ToJson(report));
+  if (tool.after_dataset) tool.after_dataset(*this, report);
+}
+
+int ToolRun::Finish(double seconds) {
+  // Reports are the same on all ranks; should they ever differ, the exit code still must not.
+  const std::uint8_t mine[] = {static_cast<std::uint8_t>(exit_code_)};
+  if (auto all = comm_.AllGather(mine); all.ok()) {
+    for (const auto& code : *all) exit_code_ = CombineExitCodes(exit_code_, code.empty() ? kExitInternal : code[0]);
+  } else {
+    Fail(all.status());
+  }
+  if (!speaks_) return exit_code_;
+  if (arguments_.json) {
+    Json document = Document(tool_, exit_code_, seconds, std::move(datasets_));
+    if (!errors_.empty()) document["errors"] = std::move(errors_);
+    document.update(extra_);
+    fmt::print("{}", Dump(document, false));
+  }
+  return exit_code_;
+}
+
+namespace {
+
+/// Everything between MPI's beginning and end. `session` outlives what is made here.
+int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
+              const std::function<int(const Arguments&, const Options&)>& run) {
+  Communicator& comm = session.comm();
+  const bool speaks = comm.rank() == 0;
+  if (!session.status().ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), session.status());
+
+  Arguments arguments(tool.name, tool.summary, tool.changes);
+  arguments.AddTableOptions(tool.table_options);
+  if (tool.add_options) tool.add_options(arguments.app());
+  arguments.AddPaths();
+  const Arguments::Outcome outcome = arguments.Parse(argc, argv);
+  if (outcome.exit_code == 0) {
+    if (speaks) fmt::print("{}", outcome.output);
+    return 0;
+  }
+  Status usable = outcome.exit_code ? Status(Code::kInvalidArgument, outcome.error) : Status::Ok();
+  Result<Options> options = usable.ok() ? arguments.MakeOptions() : Result<Options>(usable);
+  usable = options.status();
+  if (usable.ok() && tool.check_options) usable = tool.check_options();
+  // The environment need not be the same on all ranks.
+  usable = Agree(comm, usable);
+  if (!usable.ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), usable);
+  CatchSignals();
+  return run(arguments, *options);
+}
+
+}  // namespace
+
+int RunTool(const Tool& tool, int argc, char** argv) {
+  MpiSession session;
+  int exit_code = kExitInternal;
+  try {
+    const auto begin = std::chrono::steady_clock::now();
+    exit_code = RunWithin(session, tool, argc, argv, [&](const Arguments& arguments, const Options& options) {
+      ToolRun run(tool.name, arguments, options, session.comm());
+      for (const std::string& path : arguments.paths) {
+        if (run.Interrupted()) break;
+        run.HandlePath(tool, path);
+      }
+      return run.Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    });
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "{}: out of memory\n", tool.name);
+    exit_code = kExitNoMemory;
+    session.AbortOthers(exit_code);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: internal error: {}\n", tool.name, error.what());
+    session.AbortOthers(exit_code);
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    fmt::print(stderr, "{}: standard output: {}\n", tool.name, std::strerror(errno));
+    if (exit_code == 0) exit_code = kExitInputOutput;
+  }
+  return exit_code;
+}
+
+}  // namespace lzy

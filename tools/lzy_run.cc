@@ -1,0 +1,117 @@
+// lzy-run: runs a command with the interposition library preloaded and lzy's options in the environment. Not an MPI
+// program.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "common/arguments.h"
+
+namespace {
+
+using lzy::Code;
+using lzy::Result;
+using lzy::Status;
+
+constexpr int kExitInternal = 7;
+constexpr int kExitCannotExecute = 126;  // as shells have it
+constexpr int kExitNoCommand = 127;
+
+constexpr const char* kLibrary = "liblzy_mpiio.so";
+
+/// The library that belongs to this program: where a build or an installation has it.
+Result<std::string> FindLibrary() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Status(Code::kInternal, fmt::format("/proc/self/exe: {}", error.message()));
+  const auto above = self.parent_path().parent_path();
+  for (const char* place : {"lib", "lib64"}) {
+    const std::string path = above / place / kLibrary;
+    if (access(path.c_str(), R_OK) != 0) continue;
+    // The dynamic linker splits LD_PRELOAD at both and knows no way to quote them.
+    if (path.find_first_of(": ") == std::string::npos) return path;
+    return Status(Code::kInternal,
+                  fmt::format("'{}' cannot be preloaded: there is a space or a colon in its path", path));
+  }
+  return Status(Code::kInternal, fmt::format("{} is not in {} nor in {}", kLibrary, (above / "lib").string(),
+                                             (above / "lib64").string()));
+}
+
+void SetVariable(const std::string& name, const std::string& value) {
+  setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+}
+
+void Prepend(const char* name, const std::string& value, char separator) {
+  const char* old = std::getenv(name);
+  SetVariable(name, old == nullptr || *old == '\0' ? value : value + separator + old);
+}
+
+/// Open MPI's launcher passes on to other nodes only what it is told to; others ignore this.
+void TellOpenMpi() {
+  std::string names = "LD_PRELOAD";
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (std::strncmp(*entry, "LZY_", 4) == 0) names += ";" + std::string(*entry, std::strcspn(*entry, "="));
+  }
+  Prepend("OMPI_MCA_mca_base_env_list", names, ';');
+}
+
+int Fail(int exit_code, const std::string& message) {
+  fmt::print(stderr, "lzy-run: {}\n", message);
+  return exit_code;
+}
+
+int Run(int argc, char** argv) {
+  lzy::Arguments arguments("lzy-run",
+                           "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
+                           "--quiet is --log=error; --json and --no-progress have no effect, the output is COMMAND's",
+                           "nothing itself");
+  arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
+                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report"});
+  arguments.app().prefix_command();
+  const auto outcome = arguments.Parse(argc, argv);
+  if (outcome.exit_code == 0) {
+    fmt::print("{}", outcome.output);
+    return 0;
+  }
+  if (outcome.exit_code) return Fail(*outcome.exit_code, outcome.error);
+  std::vector<std::string> command = arguments.app().remaining();
+  const bool separated = !command.empty() && command.front() == "--";
+  if (separated) command.erase(command.begin());
+  if (command.empty() || command.front().empty()) {
+    return Fail(lzy::kExitUsage, "no COMMAND given: lzy-run [options] -- COMMAND [arguments]");
+  }
+  if (!separated && command.front().starts_with("-")) {
+    return Fail(lzy::kExitUsage, fmt::format("{}: there is no such option (see lzy-run --help)", command.front()));
+  }
+  if (const auto options = arguments.MakeOptions(); !options.ok()) {
+    return Fail(lzy::kExitUsage, options.status().message());
+  }
+  const auto library = FindLibrary();
+  if (!library.ok()) return Fail(kExitInternal, library.status().message());
+
+  if (arguments.quiet) SetVariable(lzy::EnvironmentName("log"), "error");
+  for (const auto& option : arguments.given()) SetVariable(lzy::EnvironmentName(option.name), option.value);
+  Prepend("LD_PRELOAD", *library, ':');
+  TellOpenMpi();
+
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  const int error = errno;
+  return Fail(error == ENOENT ? kExitNoCommand : kExitCannotExecute,
+              fmt::format("{}: {}", command[0], std::strerror(error)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& error) {
+    return Fail(kExitInternal, error.what());
+  }
+}
