@@ -144,6 +144,7 @@ Status BeginFirstEpoch(OpenFile& file) {
   // What is in no usable sidecar, or was left by somebody who never came to commit, must be read whole.
   const std::lock_guard touched_lock(file.mutex);
   file.must_cover_all = !start->had_sidecar || start->changed_behind || file.epoch.had_leftover_intent;
+  file.disk->epoch_open.store(true);
   return Status::Ok();
 }
 

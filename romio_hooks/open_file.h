@@ -25,8 +25,9 @@ struct DiskFile {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   int handles = 0;  ///< guarded by the registry's mutex
-  /// An intent that covers what is being written is durable. False between a commit and the next write.
-  std::atomic<bool> epoch_open{true};
+  /// An intent that covers what is being written is durable. False before the first epoch and between a commit
+  /// and the next write.
+  std::atomic<bool> epoch_open{false};
 };
 
 /// Which commit of which sidecar; a change that is not ours means that somebody else commits to this file too.

@@ -21,7 +21,6 @@ void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t
   }
   file->disk->device = device;
   file->disk->inode = inode;
-  file->disk->epoch_open = true;
   std::shared_ptr<OpenFile>& slot = files_[handle];
   ++file->disk->handles;
   if (!slot) tracked_files.fetch_add(1, std::memory_order_release);

@@ -112,7 +112,7 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
 
 Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, double timeout_seconds,
                                      const Decide& decide) {
-  if (name.size() > kMostName) return {Status(Code::kInternal, "the name of a meeting is too long"), {}, false};
+  if (name.size() > kMostName) return {Status(Code::kInternal, "the name of a meeting is too long"), {}};
   const Key key{name, ++count_[name]};
   if (rank_ != 0) return Attend(key, mine, timeout_seconds);
 
@@ -210,7 +210,7 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
     while (auto message = Receive()) {
       backoff.Reset();
       const Key about{message->name, message->number};
-      if (message->kind == Kind::kAbort && about.second >= count_[about.first]) {
+      if (message->kind == Kind::kAbort && (about == key || about.second > count_[about.first])) {
         aborts_[about] = TextOf(message->content);  // this meeting's, or that of one this rank has yet to come to
       }
       if (about != key) continue;
@@ -218,10 +218,12 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
         present = true;
         Send(0, Kind::kIn, key, {});
       }
-      if (message->kind == Kind::kGo) return {Status::Ok(), std::move(message->content), false};
+      if (message->kind == Kind::kGo) return {Status::Ok(), std::move(message->content)};
     }
     std::string reason;
-    if (FindAbort(key, reason)) return {Status(Code::kTimeout, reason), {}, !arrived};
+    if (FindAbort(key, reason)) {
+      return {Status(Code::kTimeout, reason), {}, arrived ? Outcome::Own::kNothing : Outcome::Own::kCameLate};
+    }
     if (!arrived) {
       Send(0, Kind::kArrive, key, mine);
       arrived = true;
@@ -229,7 +231,8 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
     }
     if (!present && Clock::now() >= deadline) {
       Send(0, Kind::kWithdraw, key, {});
-      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)), {}, false};
+      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)), {},
+              Outcome::Own::kNobodyHere};
     }
     backoff.Wait();
   }

@@ -47,8 +47,12 @@ class Rendezvous {
     /// Ok: every rank gets this. kTimeout: ranks did not come, and are named. Else: what Decide said, or kMpi.
     Status status;
     Bytes decision;
-    /// This rank came when the others had given up already.
-    bool late = false;
+    /// What only this rank knows of a meeting that failed, while rank 0 knows all the rest.
+    enum class Own : std::uint8_t {
+      kNothing,
+      kCameLate,   ///< the others had given up already
+      kNobodyHere, ///< rank 0 did not come
+    } own = Own::kNothing;
   };
   /// The next meeting called `name` (of at most kMostName bytes). Local: returns on every rank that calls it.
   Outcome Meet(const std::string& name, ByteSpan mine, double timeout_seconds, const Decide& decide);

@@ -1,10 +1,32 @@
 // lzy-restore: rebuilds lost devices and mends damaged blocks.
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "common/tool.h"
+
+namespace {
+
+using lzy::Status;
+
+Status ParseDevices(const std::vector<std::string>& texts, std::vector<std::uint32_t>& devices) {
+  for (const std::string& text : texts) {
+    std::uint32_t device = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), device);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return {lzy::Code::kInvalidArgument,
+              fmt::format("--device: '{}' is not accepted: the number of a device, as lzy-info --map tells it", text)};
+    }
+    devices.push_back(device);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   lzy::RestoreRequest request;
+  std::vector<std::string> devices;
   lzy::Tool tool;
   tool.name = "lzy-restore";
   tool.summary = "Rebuilds lost devices (found by itself, or named) and mends damaged blocks.";
@@ -22,6 +44,7 @@ int main(int argc, char** argv) {
                  "with more losses than parity can mend: write what can be had nevertheless");
     app.add_flag("--force", request.force, "take stale and at-risk blocks back to the committed content too");
   };
+  tool.check_options = [&] { return ParseDevices(devices, request.devices); };
   tool.action = [&] { return request.dry_run ? lzy::Action::kRestoreDryRun : lzy::Action::kRestore; };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
     return lzy::Restore(context, dataset, request);

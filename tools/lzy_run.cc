@@ -65,6 +65,7 @@ int Fail(int exit_code, const std::string& message) {
 
 int Run(int argc, char** argv) {
   lzy::Arguments arguments("lzy-run",
+                           "lzy-run [options] -- COMMAND [arguments]\n\n"
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
                            "--quiet is --log=error; --json and --no-progress have no effect, the output is COMMAND's",
                            "nothing itself");

@@ -65,6 +65,7 @@ class ContentFile : public File {
   Status SetTimes(std::int64_t, std::int64_t) override { return No(); }
   Result<std::vector<std::uint8_t>> AccessAcl() override { return No(); }
   Status CopyAccess(File&) override { return No(); }
+  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return Status::Ok(); }
   Status Lock() override { return No(); }
   const std::string& path() const override { return path_; }
 

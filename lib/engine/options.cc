@@ -80,13 +80,14 @@ bool ParseList(const std::string& text, std::vector<std::string>& to) {
 }
 
 const Row kTable[] = {
-    {{"parity", "M", "devices of a group that may be lost", "a number from 0 to 254"},
+    {{"parity", "M", "devices of a group that may be lost (default 1)", "a number from 0 to 254"},
      [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMaxGroup - 1, o.parity); }},
-    {{"group", "N", "most devices in a group", "a number from 2 to 255 (1 only with parity 0)"},
+    {{"group", "N", "most devices in a group (default 8)", "a number from 2 to 255 (1 only with parity 0)"},
      [](Options& o, const std::string& v) { return ParseNumber(v, 1, kMaxGroup, o.group); }},
-    {{"block-size", "BYTES", "unit of hashing, re-reading and repair", "a power of two from 512 to 16M"},
+    {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default 64K)", "a power of two from 512 to 16M"},
      [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxBlockSize, o.block_size); }},
-    {{"stripe", "BYTES", "bytes on one device before the next", "a power-of-two multiple of block-size, at most 1G"},
+    {{"stripe", "BYTES", "bytes on one device before the next (default 1M)",
+      "a power-of-two multiple of block-size, at most 1G"},
      [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxUnit, o.stripe); }},
     {{"set", "PATTERNS", "patterns of file sets (name.%r), ':'-separated",
       "patterns separated by ':', each with %r or %0<width>r for the rank"},
@@ -98,29 +99,30 @@ const Row kTable[] = {
     {{"device-dirs", "DIRS", "directories, one a device, for a shared file's sidecars, ':'-separated",
       "directories separated by ':'"},
      [](Options& o, const std::string& v) { return ParseList(v, o.device_dirs); }},
-    {{"on-error", "WHAT", "what to do when redundancy cannot be made", "warn or fail"},
+    {{"on-error", "WHAT", "what to do when redundancy cannot be made (default warn)", "warn or fail"},
      [](Options& o, const std::string& v) {
        if (v != "warn" && v != "fail") return false;
        o.fail_on_error = v == "fail";
        return true;
      }},
-    {{"memory", "BYTES", "most memory of one process for lzy's work", "a size of at least 64K (K, M, G, T)"},
+    {{"memory", "BYTES", "most memory of one process for lzy's work (default 256M)",
+      "a size of at least 64K (K, M, G, T)"},
      [](Options& o, const std::string& v) {
        const auto size = ParseSize(v);
        if (!size || *size < kLeastMemory) return false;
        o.memory = *size;
        return true;
      }},
-    {{"threads", "N", "most threads of one process for lzy's work (0: the cores it may use)",
+    {{"threads", "N", "most threads of one process for lzy's work (default 0: the cores it may use)",
       "a number from 0 to 65535"},
      [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMostThreads, o.threads); }},
-    {{"verify-reads", "on|off", "check what MPI-IO reads return; heal from parity", "on or off"},
+    {{"verify-reads", "on|off", "check what MPI-IO reads return; heal from parity (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_reads); }},
-    {{"verify-writes", "on|off", "re-read from the device after each commit and compare", "on or off"},
+    {{"verify-writes", "on|off", "re-read from the device after each commit and compare (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_writes); }},
-    {{"set-sync", "on|off", "MPI_File_sync of a set's members commits too", "on or off"},
+    {{"set-sync", "on|off", "MPI_File_sync of a set's members commits too (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); }},
-    {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them",
+    {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them (default 60)",
       "a number of seconds, at least 1"},
      [](Options& o, const std::string& v) {
        return ParseNumber(v, 1, std::numeric_limits<std::int32_t>::max(), o.timeout_seconds);
@@ -130,7 +132,7 @@ const Row kTable[] = {
        o.report = v;
        return true;
      }},
-    {{"log", "LEVEL", "what is told on stderr", "error, warn, info or debug"},
+    {{"log", "LEVEL", "what is told on stderr (default warn)", "error, warn, info or debug"},
      [](Options& o, const std::string& v) {
        constexpr std::array<std::string_view, 4> kLevels = {"error", "warn", "info", "debug"};
        const auto at = std::find(kLevels.begin(), kLevels.end(), v);
@@ -197,6 +199,7 @@ Status SetOption(Options& options, const std::string& name, const std::string& v
   if (!row->set(options, value)) {
     return {Code::kInvalidArgument, fmt::format("{}: '{}' is not accepted: {}", shown, value, row->spec.accepts)};
   }
+  options.given.insert(name);
   return Status::Ok();
 }
 

@@ -14,6 +14,17 @@ constexpr const char* kExitCodes =
     "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
     "memory; 9 stale or at risk: changed since its last commit.";
 
+/// CLI11 takes "[a,b]" for a list of two; a file or glob of that name gets this in front while CLI11 has it.
+constexpr char kGuard = '\x01';
+
+std::string Guarded(const std::string& text) {
+  const bool bracketed = text.size() > 1 && text.front() == '[' && text.back() == ']';
+  return bracketed ? kGuard + text : text;
+}
+void Unguard(std::string& text) {
+  if (!text.empty() && text.front() == kGuard) text.erase(0, 1);
+}
+
 bool IsList(const std::string& name) {
   for (const char* list : {"set", "include", "exclude", "device-dirs"}) {
     if (name == list) return true;
@@ -58,8 +69,14 @@ void Arguments::AddPaths() {
 }
 
 Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) words.push_back(Guarded(argv[i]));  // CLI11 wants the last one first
   try {
-    app_.parse(argc, argv);
+    app_.parse(std::move(words));
+    for (std::string& path : paths) Unguard(path);
+    for (TableOption& option : table_) {
+      for (std::string& value : option.values) Unguard(value);
+    }
     return {};
   } catch (const CLI::ParseError& error) {
     std::ostringstream output, ignored;

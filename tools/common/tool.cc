@@ -143,6 +143,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   context.stop = [] { return stop_wanted != 0; };
   const DatasetReport report = tool.engine(context, dataset);
   exit_code_ = CombineExitCodes(exit_code_, ExitCodeOf(report));
+  interrupted_ = report.status.code() == Code::kIo && report.status.message().ends_with("interrupted");
   if (!speaks_) return;
   progress_->Clear();
   for (const std::string& warning : report.warnings) Warn(fmt::format("{}: {}", report.path, warning));
@@ -150,6 +151,10 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
     // The engine's messages name the file they are about, which need not be the dataset's path.
     const bool named = report.status.message().find(report.path) != std::string::npos;
     Fail(named ? report.status : report.status.WithContext(report.path));
+  }
+  // For cron: silent while all is well, one line where it is not.
+  if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
+    fmt::print(stderr, "{}: {}: {}\n", tool_, report.path, Name(report.state));
   }
   Say(ReportText(report, tool.action()));
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {

@@ -1,0 +1,293 @@
+#include "hooks.h"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+
+#include "epoch.h"
+#include "messages.h"
+#include "open.h"
+#include "registry.h"
+#include "selection.h"
+#include "sets.h"
+#include "settings.h"
+
+namespace lzy::hooks {
+namespace {
+
+/// An MPI handle out of the register it came in.
+template <class Handle>
+Handle As(Word word) {
+  if constexpr (std::is_pointer_v<Handle>) {
+    return reinterpret_cast<Handle>(word);
+  } else {
+    return static_cast<Handle>(word);
+  }
+}
+
+/// Runs the layer's own work: whatever goes wrong in it must not reach the program. False when it was left unfinished.
+template <class Work>
+bool Guarded(const char* call, Work work) noexcept {
+  try {
+    work();
+    return true;
+  } catch (const std::exception& error) {
+    Say(std::string(call) + ": " + error.what());
+  } catch (...) {
+    Say(std::string(call) + ": unknown failure");
+  }
+  return false;
+}
+
+/// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
+thread_local bool inside_open = false;
+
+bool SeveralThreads() {
+  static const bool several = [] {
+    int provided = MPI_THREAD_SINGLE;
+    return MPI_Query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE;
+  }();
+  return several;
+}
+
+std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
+  if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
+  try {
+    return Registry::Get().Find(handle);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void TouchWhole(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  file.touched.AddWhole();
+}
+
+void Touch(OpenFile& file, const std::optional<Interval>& range) {
+  if (!range) return TouchWhole(file);
+  const std::lock_guard lock(file.mutex);
+  file.touched.Add(*range);
+}
+
+/// What a write knows before the real call and needs after it.
+struct Before {
+  bool follow_pointer = false;  ///< look again at where the file pointer is
+  bool unknown_place = false;   ///< counted in file.writes_of_unknown_place
+  MPI_Offset position = 0;
+  View view;
+};
+
+MPI_Offset PositionOf(MPI_File fh, Place place) {
+  MPI_Offset at = -1;
+  const int code = place == Place::kSharedPointer ? PMPI_File_get_position_shared(fh, &at)
+                                                  : PMPI_File_get_position(fh, &at);
+  return code == MPI_SUCCESS ? at : -1;
+}
+
+/// Records what the write may touch, and makes sure that an intent says so. The range is a superset: a write that fails may
+/// have written any part of it.
+Before BeforeWrite(OpenFile& file, const WriteCall& call) {
+  Before before;
+  const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
+  bool whole = file.sequential || !bytes;  // in sequential mode MPI does not tell positions
+  {
+    const std::lock_guard lock(file.mutex);
+    before.view = file.view;
+    whole |= file.must_cover_all || file.touched.whole();
+  }
+  if (whole) {
+    // Nothing to write is nothing touched, even where the ranges do not matter. (Collective calls often have it.)
+    if (!bytes || *bytes > 0) TouchWhole(file);
+  } else if (call.place == Place::kExplicit) {
+    Touch(file, before.view.RangeOf(As<MPI_File>(call.fh), call.offset, *bytes));
+  } else if (call.place == Place::kOwnPointer) {
+    before.position = PositionOf(As<MPI_File>(call.fh), call.place);
+    Touch(file, before.view.RangeOf(As<MPI_File>(call.fh), before.position, *bytes));
+    // Another thread may move the pointer between this look and the write.
+    before.follow_pointer = SeveralThreads() && *bytes > 0;
+  } else if (*bytes > 0) {
+    // Other ranks move the shared pointer: this write lies between where it is now and where it is afterwards.
+    before.position = PositionOf(As<MPI_File>(call.fh), call.place);
+    before.follow_pointer = true;
+    before.unknown_place = true;
+    const std::lock_guard lock(file.mutex);
+    ++file.writes_of_unknown_place;
+  }
+  if (!bytes || *bytes > 0) EnsureEpoch(file);
+  return before;
+}
+
+void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before) {
+  if (before.follow_pointer) {
+    const MPI_Offset now = PositionOf(As<MPI_File>(call.fh), call.place);
+    if (before.position < 0 || now < before.position) {
+      TouchWhole(file);
+    } else {
+      const auto bytes = static_cast<std::uint64_t>(now - before.position) * before.view.etype_size();
+      Touch(file, before.view.RangeOf(As<MPI_File>(call.fh), before.position, bytes));
+    }
+  }
+  if (before.unknown_place) {
+    const std::lock_guard lock(file.mutex);
+    --file.writes_of_unknown_place;
+  }
+}
+
+/// With on-error=fail a commit that failed is an error of the call; otherwise, and if the call failed itself, its own code stands.
+int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
+  return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
+}
+
+Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
+  if (file.set && (moment == Moment::kClose || file.options.set_sync)) {
+    if (Sets* sets = Sets::Get()) return sets->Commit(file, moment, data_safe);
+  }
+  if (file.set) {  // sync without set-sync: the data are durable and stay at risk; or MPI is being finalized
+    if (moment == Moment::kClose) Registry::Get().Leave(file);
+    return Status::Ok();
+  }
+  if (!file.failed.ok()) {
+    if (moment == Moment::kClose) Registry::Get().Leave(file);
+    return file.failed;
+  }
+  return CommitShared(file, moment, data_safe);
+}
+
+}  // namespace
+
+int StartLayer(RealCall real) {
+  const int code = real();
+  if (code == MPI_SUCCESS && Active()) {
+    Guarded("MPI_Init", [] { Sets::Start(); });
+  }
+  return code;
+}
+
+// An attribute's delete callback on MPI_COMM_SELF would come later than this, after the callbacks that libraries (HDF5) close
+// their files in. But it could only be set at an open, so that a rank without one would miss the sets' last meeting. A close after
+// this still commits a shared file; a set's member then stays at risk.
+int Finalize(RealCall real) {
+  if (!Active()) return real();
+  Guarded("MPI_Finalize", [] { Sets::Finish(); });
+  const int code = real();
+  Guarded("MPI_Finalize", [] {
+    for (const auto& file : Registry::Get().TakeAll()) {
+      if (!file->Leads() || file->touched.empty()) continue;
+      Say(file->options, Options::Log::kWarn,
+          fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file->path));
+    }
+  });
+  return code;
+}
+
+int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
+  if (inside_open || !Active()) return real();
+  inside_open = true;
+  const int code = real();
+  inside_open = false;
+  if (fh != nullptr && name != nullptr && IsProtectableMode(mode)) {
+    Guarded("MPI_File_open",
+            [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
+  }
+  return code;
+}
+
+int Sync(RealCall real, Word fh) {
+  const auto file = FindTracked(fh);
+  int code = real();
+  if (!file) return code;
+  Guarded("MPI_File_sync", [&] {
+    const int with_commit = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kSync, code == MPI_SUCCESS));
+    if (with_commit != code) {
+      code = with_commit;
+      PMPI_File_call_errhandler(As<MPI_File>(fh), code);  // as for any error of this call; returns the code by default
+    }
+  });
+  return code;
+}
+
+int Close(RealCall real, Word* fh) {
+  std::shared_ptr<OpenFile> file;
+  if (fh != nullptr && tracked_files.load(std::memory_order_relaxed) != 0) {
+    Guarded("MPI_File_close", [&] { file = Registry::Get().Take(*fh); });
+  }
+  int code = real();
+  if (!file) return code;
+  // The handle is gone, and with it the error handler that a failed commit could be reported to: the code is all there is.
+  Guarded("MPI_File_close", [&] { code = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kClose, true)); });
+  Guarded("MPI_File_close", [&] { file.reset(); });
+  return code;
+}
+
+int Delete(RealCall real, const char* name, Word) {
+  if (name == nullptr || !Active()) return real();
+  // Where the sidecar would be. Of a symbolic link only the link is removed, and its target stays protected.
+  std::string path;
+  Guarded("MPI_File_delete", [&] {
+    FileSystem& disk = PosixFileSystem();
+    const std::string given = PathOfName(disk, name);
+    const auto itself = disk.Stat(given, /*follow=*/false);
+    const auto resolved = disk.RealPath(given);
+    if (itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok() && !IsNeverProtected(*resolved)) {
+      path = *resolved;
+    }
+  });
+  const int code = real();
+  if (code == MPI_SUCCESS && !path.empty()) {
+    Guarded("MPI_File_delete", [&] {
+      const Status status = Forget(PosixFileSystem(), path);
+      if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
+    });
+  }
+  return code;
+}
+
+int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
+            Word) {
+  const int code = real();
+  if (code != MPI_SUCCESS) return code;
+  if (const auto file = FindTracked(fh)) {
+    Guarded("MPI_File_set_view", [&] {
+      View view;
+      view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
+      const std::lock_guard lock(file->mutex);
+      file->view = view;
+    });
+  }
+  return code;
+}
+
+int SetSize(RealCall real, Word fh, std::int64_t size) {
+  if (const auto file = FindTracked(fh); file && file->failed.ok() && size >= 0) {
+    Guarded("MPI_File_set_size", [&] {
+      // Everything from the smaller of the two sizes on; a byte earlier, since the block with the end in it becomes
+      // another one. The rank that will do it looks before it does, and that is enough.
+      const auto stat = PosixFileSystem().Stat(file->path);
+      const auto wanted = static_cast<std::uint64_t>(size);
+      const std::uint64_t least = stat.ok() ? std::min(stat->size, wanted) : 0;
+      Touch(*file, Interval{least == 0 ? 0 : least - 1, std::numeric_limits<std::int64_t>::max()});
+      EnsureEpoch(*file);
+    });
+  }
+  return real();
+}
+
+int TrackedWrite(RealCall real, const WriteCall& call) {
+  const auto file = FindTracked(call.fh);
+  if (!file || !file->failed.ok()) return real();
+  Before before;
+  bool recorded = Guarded("MPI_File_write", [&] { before = BeforeWrite(*file, call); });
+  const int code = real();
+  recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before); });
+  if (!recorded) Guarded("MPI_File_write", [&] { TouchWhole(*file); });
+  return code;
+}
+
+}  // namespace lzy::hooks

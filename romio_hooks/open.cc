@@ -1,0 +1,202 @@
+#include "open.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "comm/mpi_communicator.h"
+#include "epoch.h"
+#include "messages.h"
+#include "registry.h"
+#include "selection.h"
+#include "sets.h"
+#include "settings.h"
+#include "sidecar/names.h"
+
+namespace lzy::hooks {
+namespace {
+
+constexpr std::size_t kMostText = 65536;
+
+FileSystem& Disk() { return PosixFileSystem(); }
+
+/// What rank 0 of the file's communicator found out and all its ranks go by.
+struct Candidate {
+  bool wanted = false;
+  std::string path;
+  OptionTexts texts;
+  Options options;
+  FileStat stat;
+
+  void Put(ByteWriter& to, const Status& begun, bool must_cover_all) const;
+};
+
+/// Says once why a file that options ask to protect is not.
+void Refuse(const Options& options, const std::string& path, const Status& why) {
+  SayOnce(options, Options::Log::kWarn, path, "refused", fmt::format("{}: not protected: {}", path, why.message()));
+}
+
+/// By rank 0 alone: what the program and its user want.
+Candidate Consider(const char* name, MPI_Info info) {
+  Candidate candidate;
+  const Settings& environment = EnvironmentSettings();
+  if (!environment.status.ok()) {
+    SayOnce(environment.options, Options::Log::kError, "", "environment",
+            fmt::format("{}; nothing is protected", environment.status.message()));
+    return candidate;
+  }
+  const auto path = Disk().RealPath(PathOfName(Disk(), name));
+  if (!path.ok() || IsNeverProtected(*path)) return candidate;
+  candidate.path = *path;
+  auto texts = TextsWithHints(info);
+  const auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
+  if (!options.ok()) {
+    Refuse(environment.options, *path, options.status());
+    return candidate;
+  }
+  candidate.texts = std::move(*texts);
+  candidate.options = *options;
+  const auto stat = Disk().Stat(*path);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || !IsSelected(*options, *path)) return candidate;
+  candidate.stat = *stat;
+  if (const auto sidecar = SidecarPath(*path); !sidecar.ok()) {
+    Refuse(*options, *path, sidecar.status());
+    return candidate;
+  }
+  candidate.wanted = true;
+  return candidate;
+}
+
+/// True on all ranks or on none. Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and
+/// the others must not wait for them.
+bool AllOpenedAndWanted(MPI_Comm comm, int size, bool mine) {
+  if (size == 1) return mine;
+  int wanted = mine ? 1 : 0;
+  int all = 0;
+  return MPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0;
+}
+
+/// The set that the file is this rank's member of; an error for a file that is another rank's.
+Result<std::optional<SetName>> FindSet(const Options& options, const std::string& path) {
+  if (options.set.empty()) return std::optional<SetName>();
+  Sets* sets = Sets::Get();
+  if (sets == nullptr) {
+    return {Code::kInvalidArgument, "set: file sets need a program that calls MPI_Init or MPI_Init_thread"};
+  }
+  const std::string& directory = EnvironmentSettings().directory;
+  for (const std::string& pattern : options.set) {
+    if (auto set = MatchSet(Disk(), pattern, directory, sets->rank(), path)) return {std::move(set)};
+  }
+  for (const std::string& pattern : options.set) {
+    for (int rank = 0; rank < sets->size(); ++rank) {
+      const auto other = static_cast<std::uint32_t>(rank);
+      if (!MatchSet(Disk(), pattern, directory, other, path)) continue;
+      return {Code::kInvalidArgument, fmt::format("it is the member of rank {} of set {}, but rank {} writes it", rank,
+                                                  pattern, sets->rank())};
+    }
+  }
+  return std::optional<SetName>();
+}
+
+bool InWorldOfOne() {
+  int initialized = 0;
+  int size = 0;
+  return MPI_Initialized(&initialized) == MPI_SUCCESS && initialized &&
+         MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
+}
+
+/// A file opened by this process alone.
+void OpenedAlone(Candidate candidate, bool sequential, Word handle) {
+  auto file = std::make_shared<OpenFile>();
+  file->path = candidate.path;
+  file->options = candidate.options;
+  file->sequential = sequential;
+  file->comm = SelfCommunicator();
+  auto set = FindSet(file->options, file->path);
+  if (!set.ok()) return Refuse(file->options, file->path, set.status());
+  file->set = std::move(*set);
+  if (file->set) Sets::Get()->NoteMember();
+  file->uncoordinated = !file->set && !InWorldOfOne();
+  Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
+  file->failed = BeginFirstEpoch(*file);
+  if (file->failed.ok()) return;
+  Refuse(file->options, file->path, file->failed);
+  // A member must still come to its set's commits, to tell the others.
+  if (!file->set && !file->options.fail_on_error) {
+    Registry::Get().Take(handle);
+    Registry::Get().Leave(*file);
+  }
+}
+
+/// A file opened by several processes together; collective over `comm`, whose rank 0 has a candidate that is wanted.
+void OpenedTogether(MPI_Comm comm, const Candidate& candidate, bool sequential, Word handle) {
+  auto own = MpiCommunicator(comm);
+  if (!own.ok()) return Refuse(candidate.options, candidate.path, own.status());
+  auto file = std::make_shared<OpenFile>();
+  file->comm = std::move(*own);
+  file->sequential = sequential;
+  // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait below for rank 0.
+  Communicator::Bytes bytes;
+  if (file->Leads()) {
+    file->path = candidate.path;
+    file->options = candidate.options;
+    Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
+    file->failed = BeginFirstEpoch(*file);
+    if (!file->failed.ok()) Refuse(file->options, file->path, file->failed);
+    ByteWriter writer;
+    writer.PutString(file->path);
+    candidate.texts.Put(writer);
+    writer.Put<std::uint8_t>(file->must_cover_all);
+    writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file->failed.code()));
+    writer.PutString(file->failed.message());
+    bytes = std::move(writer.bytes());
+  }
+  const Status sent = file->comm->Broadcast(bytes, 0);
+  if (!file->Leads()) {
+    ByteReader reader(bytes);
+    file->path = reader.GetString(kMostText);
+    const auto options = Parse(OptionTexts::Get(reader));
+    if (options.ok()) file->options = *options;
+    file->must_cover_all = reader.Get<std::uint8_t>() != 0;
+    const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
+    file->failed = {code, reader.GetString(kMostText)};
+    if (!sent.ok() || !reader.ok()) file->failed = {Code::kMpi, "the ranks could not agree"};
+    const auto stat = Disk().Stat(file->path);
+    Registry::Get().Insert(handle, file, stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
+    file->disk->epoch_open = true;  // rank 0 saw to it
+  }
+  if (!file->failed.ok() && !file->options.fail_on_error) {
+    Registry::Get().Take(handle);
+    Registry::Get().Leave(*file);
+  }
+}
+
+}  // namespace
+
+bool IsProtectableMode(int mode) {
+  return (mode & (MPI_MODE_WRONLY | MPI_MODE_RDWR)) != 0 && (mode & MPI_MODE_DELETE_ON_CLOSE) == 0;
+}
+
+void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
+  const bool opened = code == MPI_SUCCESS;
+  int error_class = MPI_SUCCESS;
+  // A communicator that MPI did not like is not one to call MPI with.
+  if (!opened && (MPI_Error_class(code, &error_class) != MPI_SUCCESS || error_class == MPI_ERR_COMM)) return;
+  int between = 0;
+  int rank = 0;
+  int size = 0;
+  if (comm == MPI_COMM_NULL || MPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between ||
+      MPI_Comm_rank(comm, &rank) != MPI_SUCCESS || MPI_Comm_size(comm, &size) != MPI_SUCCESS) {
+    return;
+  }
+  Candidate candidate;
+  if (opened && rank == 0) candidate = Consider(name, info);
+  const bool agrees = opened && (rank != 0 || candidate.wanted);
+  if (!AllOpenedAndWanted(comm, size, agrees)) return;
+  const bool sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
+  if (size == 1) return OpenedAlone(std::move(candidate), sequential, handle);
+  OpenedTogether(comm, candidate, sequential, handle);
+}
+
+}  // namespace lzy::hooks

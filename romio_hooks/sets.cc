@@ -1,0 +1,267 @@
+#include "sets.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "comm/mpi_communicator.h"
+#include "commit_report.h"
+#include "messages.h"
+#include "settings.h"
+
+namespace lzy::hooks {
+namespace {
+
+/// The meeting at MPI_Finalize; no set can have this name.
+const std::string kFinalMeeting;
+constexpr std::size_t kMostText = 65536;
+
+FileSystem& Disk() { return PosixFileSystem(); }
+
+std::unique_ptr<Sets>& Instance() {
+  static auto& instance = *new std::unique_ptr<Sets>;
+  return instance;
+}
+
+enum class Decision : std::uint8_t { kNothingWritten, kCommit };
+
+}  // namespace
+
+struct Sets::Arrival {
+  enum class State : std::uint8_t { kUntouched, kTouched, kGone, kFailed };
+  State state = State::kUntouched;
+  std::string text;  ///< of kFailed
+
+  void Put(ByteWriter& to) const {
+    to.Put<std::uint8_t>(static_cast<std::uint8_t>(state));
+    to.PutString(text);
+  }
+  static Arrival Get(ByteSpan bytes) {
+    ByteReader from(bytes);
+    Arrival arrival;
+    arrival.state = static_cast<State>(from.Get<std::uint8_t>());
+    arrival.text = from.GetString(kMostText);
+    return arrival;
+  }
+};
+
+void Sets::Start() {
+  if (Instance()) return;
+  MPI_Comm comm = MPI_COMM_NULL;
+  if (MPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS) return;
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  auto world = MpiCommunicator(comm);
+  if (!world.ok()) {
+    Say(fmt::format("file sets cannot be protected: {}", world.status().message()));
+    MPI_Comm_free(&comm);
+    return;
+  }
+  Instance() = std::make_unique<Sets>(comm, std::move(*world));
+}
+
+Sets* Sets::Get() { return Instance().get(); }
+
+void Sets::Finish() {
+  if (!Instance()) return;
+  Instance()->CommitPending();
+  Instance().reset();
+}
+
+Sets::Sets(MPI_Comm comm, std::unique_ptr<Communicator> world)
+    : comm_(comm), world_(std::move(world)), rendezvous_(comm) {}
+
+Sets::~Sets() {
+  world_.reset();
+  MPI_Comm_free(&comm_);
+}
+
+// --------------------------------------------------------------------------------------------------- At sync and close
+
+Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes>& brought, const std::string& pattern) {
+  std::set<int> gone;
+  bool touched = false;
+  for (std::size_t rank = 0; rank < brought.size(); ++rank) {
+    const Arrival arrival = Arrival::Get(brought[rank]);
+    if (arrival.state == Arrival::State::kFailed) {
+      return {Code::kIo, fmt::format("rank {}: {}", rank, arrival.text)};
+    }
+    if (arrival.state == Arrival::State::kGone) gone.insert(static_cast<int>(rank));
+    touched |= arrival.state == Arrival::State::kTouched;
+  }
+  if (!gone.empty() && gone.size() < brought.size()) {
+    return {Code::kNotFound, fmt::format("the files of {} were removed while they were open", RankList(gone))};
+  }
+  ByteWriter writer;
+  writer.Put<std::uint8_t>(static_cast<std::uint8_t>(touched ? Decision::kCommit : Decision::kNothingWritten));
+  writer.PutString(pattern);
+  return std::move(writer.bytes());
+}
+
+Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
+  const std::lock_guard lock(mutex_);
+  Part part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
+  Arrival mine;
+  if (part.Touched()) mine.state = Arrival::State::kTouched;
+  Status local = file.failed;
+  if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
+  if (local.ok() && part.presence != Part::Presence::kThere) {
+    // A member that was renamed while open is no member any more: its name says what it is.
+    mine.state = Arrival::State::kGone;
+    if (!Disk().Stat(file.path, /*follow=*/false).ok()) (void)Forget(Disk(), file.path);
+  } else if (local.ok() && moment == Moment::kClose && part.Touched()) {
+    local = SyncData(file.path);
+  }
+  if (!local.ok()) mine = {Arrival::State::kFailed, local.message()};
+
+  ByteWriter writer;
+  mine.Put(writer);
+  const auto decide = [&](const std::vector<Rendezvous::Bytes>& brought) {
+    return DecideCommit(brought, file.set->pattern);
+  };
+  const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, writer.bytes(), file.options.timeout_seconds, decide);
+  Status status = met.status;
+  if (status.ok()) {
+    ByteReader reader(met.decision);
+    const auto decision = static_cast<Decision>(reader.Get<std::uint8_t>());
+    const std::string pattern = reader.GetString(kMostText);
+    if (decision == Decision::kNothingWritten) {
+      if (moment == Moment::kClose && !part.open_elsewhere && mine.state == Arrival::State::kUntouched) TakeIntentBack(file);
+      return Status::Ok();
+    }
+    status = CommitTogether(file, part, pattern);
+    if (status.ok()) {
+      pending_.erase(file.set->id);
+      return status;
+    }
+    if (rank() == 0) TellOfFailure(file.options, "set " + pattern, status);
+  } else {
+    TellOfFailedMeeting(file, moment, met);
+  }
+  Untake(file);
+  if (moment == Moment::kClose && file.failed.ok() && mine.state != Arrival::State::kGone) {
+    pending_[file.set->id] = {file.set->pattern, file.path, file.options};
+  }
+  return status;
+}
+
+// Rank 0 speaks for all, but for those that it cannot know of.
+void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const {
+  using Own = Rendezvous::Outcome::Own;
+  if (rank() != 0 && met.own == Own::kNothing) return;
+  std::string what = fmt::format("{} {}", moment == Moment::kClose ? "close" : "sync", met.status.message());
+  if (met.own == Own::kCameLate) {
+    what = fmt::format("rank {} came when the others had given up ({})", rank(), what);
+  }
+  Say(file.options, Options::Log::kWarn,
+      fmt::format("set {}: {}; its members stay at risk until the next commit", file.set->pattern, what));
+}
+
+// All ranks are here, and nobody leaves: from now on the calls are collective over world_.
+Status Sets::CommitTogether(OpenFile& file, const Part& part, const std::string& pattern) {
+  ByteWriter writer;
+  part.Put(writer);
+  LZY_ASSIGN_OR_RETURN(const auto all, world_->AllGather(writer.bytes()));
+  ProtectRequest request;
+  request.touched.emplace();
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    ByteReader reader(all[r]);
+    Part theirs = Part::Get(reader);
+    if (!theirs.Touched()) continue;
+    theirs.touched.Add(theirs.resized);
+    (*request.touched)[static_cast<std::uint32_t>(r)] =
+        theirs.cover_all ? Touched{} : ToTouched(theirs.touched, theirs.size);
+  }
+  const Context context{.fs = Disk(), .comm = *world_, .options = file.options};
+  const DatasetRef dataset{.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), file.path}}};
+  const DatasetReport report = ProtectPatiently(context, dataset, request);
+  if (rank() == 0) TellOfCommit(file.options, report);
+  if (report.status.ok()) {
+    const auto stat = Disk().Stat(file.path);
+    EndEpoch(file, report.generation, stat.ok() ? stat->size : 0);
+  }
+  return report.status;
+}
+
+// -------------------------------------------------------------------------------------------------------- At the end
+
+void Sets::CommitPending() {
+  const std::lock_guard lock(mutex_);
+  const Options& options = EnvironmentSettings().options;
+  // Whoever has declared sets says so on all ranks, by LZY_SET or by hints at open.
+  if (size() == 1 ? pending_.empty() : options.set.empty() && !members_seen_) return;
+  ByteWriter writer;
+  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(pending_.size()));
+  for (const auto& [id, member] : pending_) {
+    writer.PutString(id);
+    writer.PutString(member.pattern);
+  }
+  const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };
+  const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, writer.bytes(), options.timeout_seconds, decide);
+  if (!met.status.ok()) {
+    if (!pending_.empty()) {
+      Say(options, Options::Log::kWarn,
+          fmt::format("MPI_Finalize {}; unfinished sets stay at risk", met.status.message()));
+    }
+    return;
+  }
+  ByteReader reader(met.decision);
+  const auto count = reader.Get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    const std::string id = reader.GetString(kMostText);
+    CommitPendingSet(id, reader.GetString(kMostText));
+  }
+}
+
+// The sets that every rank has a member of to commit, by id: the list is in the same order everywhere.
+Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Bytes>& brought) {
+  std::map<std::string, std::pair<std::string, std::set<int>>> sets;
+  for (std::size_t rank = 0; rank < brought.size(); ++rank) {
+    ByteReader reader(brought[rank]);
+    const auto count = reader.Get<std::uint32_t>();
+    for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+      const std::string id = reader.GetString(kMostText);
+      auto& [pattern, ranks] = sets[id];
+      std::string theirs = reader.GetString(kMostText);
+      if (pattern.empty()) pattern = std::move(theirs);
+      ranks.insert(static_cast<int>(rank));
+    }
+  }
+  for (auto at = sets.begin(); at != sets.end();) {
+    const auto& [pattern, ranks] = at->second;
+    std::set<int> missing;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (!ranks.contains(rank)) missing.insert(rank);
+    }
+    if (missing.empty()) {
+      ++at;
+      continue;
+    }
+    Say(EnvironmentSettings().options, Options::Log::kWarn,
+        fmt::format("set {}: never committed: {} did not close a member of it; the other members stay at risk", pattern,
+                    RankList(missing)));
+    at = sets.erase(at);
+  }
+  ByteWriter writer;
+  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(sets.size()));
+  for (const auto& [id, set] : sets) {
+    writer.PutString(id);
+    writer.PutString(set.first);
+  }
+  return std::move(writer.bytes());
+}
+
+void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
+  const auto at = pending_.find(id);
+  const Pending member = at == pending_.end() ? Pending{} : at->second;
+  ProtectRequest request;
+  request.touched.emplace();
+  for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*request.touched)[r] = Touched{};
+  const Context context{.fs = Disk(), .comm = *world_, .options = member.options};
+  const DatasetRef dataset{.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), member.path}}};
+  const DatasetReport report = ProtectPatiently(context, dataset, request);
+  if (rank() != 0) return;
+  TellOfCommit(member.options, report);
+  if (!report.status.ok()) TellOfFailure(member.options, "set " + pattern, report.status);
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,71 @@
+#pragma once
+// File sets: one file for each rank, opened on communicators of one rank, committed together (DESIGN §6).
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "comm/communicator.h"
+#include "epoch.h"
+#include "open_file.h"
+#include "rendezvous.h"
+
+namespace lzy::hooks {
+
+class Sets {
+ public:
+  /// The communicators on which members' commits meet are made while MPI is initialised, since that is the last moment at
+  /// which all ranks are known to make the same calls: a first open or close of a member is a local call, in which
+  /// duplicating MPI_COMM_WORLD could hang, and MPI_Comm_idup could then come in another order on another rank.
+  static void Start();
+  /// nullptr before Start and after Finish, and in programs that use MPI sessions only.
+  static Sets* Get();
+  /// At MPI_Finalize, while MPI still works: commits once more what could not be committed at close, then frees the
+  /// communicators.
+  static void Finish();
+
+  Sets(MPI_Comm comm, std::unique_ptr<Communicator> world);
+  ~Sets();
+
+  std::uint32_t rank() const { return static_cast<std::uint32_t>(world_->rank()); }
+  int size() const { return world_->size(); }
+  /// A member was opened here: MPI_Finalize will have to ask the others about unfinished commits.
+  void NoteMember() { members_seen_ = true; }
+
+  /// Commits the set of which `file` is this rank's member; to be called by all ranks, and returns in bounded time when
+  /// they do not. The file is closed already when `moment` is kClose. Says on stderr what the user should know.
+  Status Commit(OpenFile& file, Moment moment, bool data_safe);
+
+ private:
+  /// A member whose commit failed, to be tried again.
+  struct Pending {
+    std::string pattern;
+    std::string path;
+    Options options;
+  };
+
+  /// What members bring to a meeting.
+  struct Arrival;
+  static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought, const std::string& pattern);
+  Status CommitTogether(OpenFile& file, const Part& part, const std::string& pattern);
+  void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
+  void CommitPending();
+  Result<Rendezvous::Bytes> DecidePending(const std::vector<Rendezvous::Bytes>& brought);
+  void CommitPendingSet(const std::string& id, const std::string& pattern);
+
+  std::mutex mutex_;  // one commit at a time, whatever threads close members
+  MPI_Comm comm_;
+  std::unique_ptr<Communicator> world_;
+  Rendezvous rendezvous_;
+  std::map<std::string, Pending> pending_;  // by id
+  std::atomic<bool> members_seen_{false};
+};
+
+}  // namespace lzy::hooks

@@ -1,0 +1,21 @@
+# The programs as a user runs them: exit codes and output (tests/cli/*.py, Python's unittest). One test a class.
+find_package(Python3 REQUIRED COMMONENTS Interpreter)
+
+# lzy_cli_test(FILE cli_usage.py CLASSES Help BadOptions [LABELS mpi])
+function(lzy_cli_test)
+  cmake_parse_arguments(ARG "" "FILE" "CLASSES;LABELS" ${ARGN})
+  get_filename_component(module ${ARG_FILE} NAME_WE)
+  foreach(class IN LISTS ARG_CLASSES)
+    add_test(NAME cli.${module}.${class}
+             COMMAND Python3::Interpreter -B -m unittest ${module}.${class}
+             WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/cli)
+    set_tests_properties(cli.${module}.${class} PROPERTIES
+      LABELS "cli;${ARG_LABELS}" TIMEOUT 120
+      ENVIRONMENT "LZY_TEST_BIN=${CMAKE_BINARY_DIR}/bin;LZY_TEST_LIB=${CMAKE_BINARY_DIR}/lib;LZY_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE};LZY_TEST_VERSION=${PROJECT_VERSION};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+  endforeach()
+endfunction()
+
+lzy_cli_test(FILE cli_usage.py CLASSES Help BadOptions BadPaths Run)
+lzy_cli_test(FILE cli_shared.py CLASSES SharedFile Output Directories)
+lzy_cli_test(FILE cli_sets.py CLASSES Sets)
+lzy_cli_test(FILE cli_mpi.py CLASSES UnderMpi LABELS mpi)

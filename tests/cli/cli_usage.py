@@ -1,0 +1,213 @@
+"""Command lines that are about the tools themselves: help, versions, bad options and paths, and lzy-run."""
+
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+from harness import BIN, TOOLS, VERSION, CliTest
+
+
+class Help(CliTest):
+    def test_help_is_on_stdout_and_names_the_common_options(self):
+        for tool in TOOLS:
+            for spelling in ("--help", "-h"):
+                done = self.check(0, tool, spelling)
+                for option in ("--json", "--quiet", "--no-progress", "--threads", "--memory", "--version"):
+                    self.assertIn(option, done.stdout, tool)
+                self.assertEqual(done.stderr, "")
+
+    def test_version(self):
+        for tool in TOOLS:
+            self.assertEqual(self.check(0, tool, "--version").stdout, f"{tool} {VERSION}\n")
+
+    def test_each_tool_has_its_own_options(self):
+        own = {"lzy-run": ["--parity", "--timeout", "--set-sync", "--on-error"],
+               "lzy-protect": ["--force", "--parity", "--group", "--block-size", "--stripe"],
+               "lzy-verify": ["--from-disk", "--repair", "--force"],
+               "lzy-restore": ["--device", "--dry-run", "--salvage"],
+               "lzy-info": ["--map", "--prune"]}
+        for tool, options in own.items():
+            text = self.check(0, tool, "--help").stdout
+            for option in options:
+                self.assertIn(option, text)
+
+
+class BadOptions(CliTest):
+    BAD = [("parity", "x", "a number from 0 to 254"), ("parity", "255", "a number from 0 to 254"),
+           ("parity", "-1", "a number from 0 to 254"), ("group", "1000", "a number from 2 to 255"),
+           ("block-size", "1000", "a power of two from 512 to 16M"), ("block-size", "32M", "a power of two from 512 to 16M"),
+           ("stripe", "3M", "a power-of-two multiple of block-size"), ("memory", "much", "a size"),
+           ("threads", "x", "a number"), ("log", "loud", "error, warn, info or debug")]
+
+    def setUp(self):
+        super().setUp()
+        self.write("a", b"a" * 100)
+
+    def test_options_name_themselves_the_value_and_what_is_accepted(self):
+        for name, value, accepted in self.BAD:
+            done = self.check(3, "lzy-protect", f"--{name}", value, "a")
+            self.assertTrue(done.stderr.startswith("lzy-protect: "), done.stderr)
+            self.assertIn(f"--{name}: '{value}' is not accepted: ", done.stderr)
+            self.assertIn(accepted, done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_variables_too(self):
+        for name, value, accepted in self.BAD:
+            variable = "LZY_" + name.upper().replace("-", "_")
+            for tool in ("lzy-protect", "lzy-verify", "lzy-restore", "lzy-info"):
+                done = self.check(3, tool, "a", env={variable: value})
+                self.assertIn(f"{tool}: {variable}: '{value}' is not accepted: ", done.stderr)
+                self.assertIn(accepted, done.stderr)
+
+    def test_option_goes_before_environment(self):
+        self.assertIn("--parity: 'x'", self.check(3, "lzy-protect", "--parity", "x", "a", env={"LZY_PARITY": "2"}).stderr)
+
+    def test_unknown_variable(self):
+        self.assertIn("LZY_PARTY", self.check(3, "lzy-verify", "a", env={"LZY_PARTY": "1"}).stderr)
+
+    def test_values_that_do_not_go_together(self):
+        self.assertIn("parity", self.check(3, "lzy-protect", "--parity", "4", "--group", "4", "a").stderr)
+        self.assertIn("stripe", self.check(3, "lzy-protect", "--stripe", "4K", "a").stderr)
+        self.assertIn("--force", self.check(3, "lzy-verify", "--force", "a").stderr)
+
+    def test_unknown_option_or_none_at_all(self):
+        for tool in TOOLS:
+            self.assertIn("--bogus", self.check(3, tool, "--bogus", "a").stderr)
+            self.assertNotEqual(self.check(3, tool).stderr, "")
+
+    def test_what_is_not_done_yet_is_refused(self):
+        for option, value in (("device-dirs", "."), ("verify-reads", "on"), ("verify-writes", "on")):
+            done = self.check(3, "lzy-run", f"--{option}", value, "--", "true")
+            self.assertIn(f"{option}:", done.stderr)
+            self.assertIn("not supported by this version", done.stderr)
+
+    def test_device_must_be_a_number(self):
+        self.assertIn("--device: 'x' is not accepted", self.check(3, "lzy-restore", "--device", "x", "a").stderr)
+
+    def test_json_is_a_document_all_the_same(self):
+        for words in (["--bogus"], ["--memory", "x", "a"], ["absent"]):
+            document = self.report(3, "lzy-verify", *words)
+            self.assertEqual(document["datasets"], [])
+            self.assertTrue(document["errors"][0]["message"])
+
+
+class BadPaths(CliTest):
+    def test_nothing_matches(self):
+        for tool in ("lzy-protect", "lzy-verify", "lzy-restore", "lzy-info"):
+            for path in ("absent", "absent/too", "absent.%r", "absent*", "bad.%d.%r", ""):
+                done = self.check(3, tool, path)
+                self.assertIn(path, done.stderr)
+                self.assertEqual(done.stdout, "")
+
+    def test_neither_file_nor_directory(self):
+        os.mkfifo(self.path("fifo"))
+        self.assertIn("fifo", self.check(3, "lzy-verify", "fifo").stderr)
+        self.check(3, "lzy-protect", "/dev/null")
+
+    def test_not_protected(self):
+        self.write("d/a", b"a" * 100)
+        for tool in ("lzy-verify", "lzy-restore", "lzy-info"):
+            done = self.check(4, tool, "d/a")
+            self.assertIn("protect it with: lzy-protect d/a", done.stdout)
+            self.assertEqual(self.check(4, tool, "--quiet", "d/a").stdout, "")
+            self.assertIn("lzy-protect d", self.check(4, tool, "d").stdout)
+
+    def test_bad_path_does_not_keep_others_from_being_handled_and_decides_the_code(self):
+        self.write("a", b"a" * 100)
+        done = self.check(3, "lzy-verify", "absent", "a")
+        self.assertIn("absent", done.stderr)
+        self.assertIn("lzy-protect a", done.stdout)
+
+    def test_prune_wants_a_directory(self):
+        self.write("a", b"a" * 100)
+        self.assertIn("--prune: 'a' is not accepted", self.check(3, "lzy-info", "--prune", "a").stderr)
+
+
+class Run(CliTest):
+    """lzy-run, beside a library that does nothing: any shared object can be preloaded."""
+
+    def setUp(self):
+        super().setUp()
+        os.makedirs(self.path("bin"))
+        os.makedirs(self.path("lib"))
+        self.lzy_run = shutil.copy(os.path.join(BIN, "lzy-run"), self.path("bin"))
+        libraries = subprocess.run(["ldd", self.lzy_run], capture_output=True, text=True, check=True).stdout
+        some = next(line.split("=>")[1].split()[0] for line in libraries.splitlines() if "libstdc++" in line)
+        self.library = shutil.copy(some, self.path("lib/liblzy_mpiio.so"))
+
+    def run_lzy(self, *words, env=None):
+        variables = {k: v for k, v in os.environ.items() if not k.startswith(("LZY_", "LD_PRELOAD"))}
+        variables.update(env or {})
+        return subprocess.run([self.lzy_run, *words], env=variables, capture_output=True, text=True, cwd=self.scratch)
+
+    def variables(self, *words, env=None):
+        done = self.run_lzy(*words, "--", "env", "-0", env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
+
+    def test_does_not_link_mpi(self):
+        libraries = subprocess.run(["ldd", self.lzy_run], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("mpi", libraries.replace(self.scratch, ""))
+
+    def test_exit_code_and_output_are_the_commands(self):
+        for code in (0, 1, 42, 255):
+            done = self.run_lzy("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (code, "out\n", "err\n"))
+
+    def test_signal_that_ends_the_command(self):
+        self.assertEqual(self.run_lzy("--", "sh", "-c", "kill -TERM $$").returncode, -15)
+
+    def test_options_become_variables_and_the_library_is_preloaded(self):
+        seen = self.variables("--parity", "2", "--group=6", "--set", "a.%r", "--set", "b.%r", "--block-size", "4K",
+                              "--on-error", "fail", "--timeout", "5")
+        expected = {"LZY_PARITY": "2", "LZY_GROUP": "6", "LZY_SET": "a.%r:b.%r", "LZY_BLOCK_SIZE": "4K",
+                    "LZY_ON_ERROR": "fail", "LZY_TIMEOUT": "5"}
+        self.assertEqual({k: v for k, v in seen.items() if k.startswith("LZY_")}, expected)
+        self.assertEqual(os.path.realpath(seen["LD_PRELOAD"]), os.path.realpath(self.library))
+        passed_on = seen["OMPI_MCA_mca_base_env_list"].split(";")
+        self.assertEqual(set(passed_on), {"LD_PRELOAD", *expected})
+
+    def test_environment_is_kept_where_no_option_says_otherwise(self):
+        seen = self.variables("--parity", "2", env={"LZY_PARITY": "1", "LZY_GROUP": "5", "LD_PRELOAD": self.library,
+                                                    "OMPI_MCA_mca_base_env_list": "MINE"})
+        self.assertEqual((seen["LZY_PARITY"], seen["LZY_GROUP"]), ("2", "5"))
+        self.assertEqual(seen["LD_PRELOAD"].split(":")[1], self.library)
+        self.assertTrue(seen["OMPI_MCA_mca_base_env_list"].endswith(";MINE"))
+
+    def test_quiet_is_log_error(self):
+        self.assertEqual(self.variables("--quiet")["LZY_LOG"], "error")
+
+    def test_command_without_separator_and_its_own_options(self):
+        done = self.run_lzy("--parity", "2", "sh", "-c", "echo $LZY_PARITY $0 $1", "--", "--help")
+        self.assertEqual((done.returncode, done.stdout), (0, "2 -- --help\n"))
+
+    def test_command_that_is_not_there(self):
+        done = self.run_lzy("--", "no-such-command")
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("lzy-run: no-such-command", done.stderr)
+        self.write("plain", b"")
+        self.assertEqual(self.run_lzy("--", "./plain").returncode, 126)
+
+    def test_no_command(self):
+        for words in ([], ["--"], ["--parity", "1"], ["--parity", "1", "--"]):
+            done = self.run_lzy(*words)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("COMMAND", done.stderr)
+
+    def test_bad_options_start_nothing(self):
+        for words in (["--parity", "x"], ["--parity", "9"], ["--bogus"], ["--set", "state"]):
+            done = self.run_lzy(*words, "--", "touch", "started")
+            self.assertEqual(done.returncode, 3, words)
+            self.assertFalse(os.path.exists(self.path("started")))
+
+    def test_library_that_is_not_there(self):
+        os.remove(self.library)
+        done = self.run_lzy("--", "true")
+        self.assertEqual(done.returncode, 7)
+        self.assertIn("liblzy_mpiio.so", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
