@@ -1,5 +1,6 @@
 #include "set_pattern.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -54,6 +55,14 @@ std::string Filled(const std::string& pattern, const std::vector<std::string>& v
   return out;
 }
 
+/// The directory above the first component with a rank in it by its real path, as in the paths of members.
+std::string WithRealRoot(FileSystem& fs, const std::string& pattern) {
+  const std::string tail = PatternTail(pattern);
+  const std::string root = pattern.substr(0, pattern.size() - tail.size());
+  const auto real = fs.RealPath(ExpandPattern(root, 0));  // takes the escapes out; there is no rank in it
+  return real.ok() ? JoinPath(Escaped(*real), tail) : pattern;
+}
+
 }  // namespace
 
 std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, const std::string& directory,
@@ -84,7 +93,8 @@ std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, cons
   }
   SetName name;
   name.id = Filled(pattern, values);
-  name.pattern = absolute ? name.id : JoinPath(Escaped(directory), name.id);
+  const std::string whole = absolute ? name.id : JoinPath(Escaped(directory), name.id);
+  name.pattern = WithRealRoot(fs, whole);
   return name;
 }
 

@@ -17,8 +17,8 @@ constexpr std::size_t kMostText = std::size_t{1} << 20;
 Settings ReadEnvironment() {
   Settings settings;
   std::error_code ignored;
-  settings.directory = std::filesystem::current_path(ignored).string();
-  if (settings.directory.empty()) settings.directory = "/";
+  const std::filesystem::path directory = std::filesystem::current_path(ignored);
+  settings.directory = directory.empty() ? std::string(1, '/') : directory.string();
   settings.status = ApplyEnvironment(settings.options);
   if (settings.status.ok()) settings.status = CheckOptions(settings.options);
   for (const OptionSpec& spec : OptionSpecs()) {

@@ -1,5 +1,5 @@
 # The programs as a user runs them: exit codes and output (tests/cli/*.py, Python's unittest). One test a class.
-find_package(Python3 REQUIRED COMMONENTS Interpreter)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 # lzy_cli_test(FILE cli_usage.py CLASSES Help BadOptions [LABELS mpi])
 function(lzy_cli_test)

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -14,14 +15,13 @@ namespace {
 using lzy::DatasetRef;
 using lzy::Status;
 
-/// A glob with a '/' is matched against the whole path, one without against the file's name.
+/// As the interposition layer does it: against the whole path, '*' matching slashes too, or the file's name alone.
 bool MatchesAny(const std::vector<std::string>& globs, const std::string& path) {
   const std::string absolute = std::filesystem::absolute(path).lexically_normal();
-  for (const std::string& glob : globs) {
-    const bool whole = glob.find('/') != std::string::npos;
-    if (fnmatch(glob.c_str(), whole ? absolute.c_str() : lzy::BaseNameOf(path).c_str(), 0) == 0) return true;
-  }
-  return false;
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return fnmatch(glob.c_str(), absolute.c_str(), 0) == 0 ||
+           fnmatch(glob.c_str(), lzy::BaseNameOf(path).c_str(), 0) == 0;
+  });
 }
 
 /// Of what was found below a directory, only what include and exclude let through; what a PATH names itself is meant.

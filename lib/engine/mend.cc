@@ -199,7 +199,7 @@ class Mender {
       mend.parity_base = file.sidecar->ParityFileOffset(0);
     }
     if ((mend.data_in_place || mend.cut_tail) && file.sidecar) {
-      LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(kIntentRepair, {{0, 0}}));
+      LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(kIntentRepair, {}));
     }
     return Status::Ok();
   }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -555,8 +554,7 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
     if (!sidecar.ok() && create_for != nullptr &&
         (sidecar.status().code() == Code::kNotFound || sidecar.status().code() == Code::kUnprotected)) {
       // Built aside and renamed, so that nobody ever sees half of it.
-      const std::string temporary =
-          fmt::format("{}.{}", NewSidecarPath(DataPathOf(path).value_or(path)), getpid());
+      const std::string temporary = TemporarySidecarPath(path);
       LZY_ASSIGN_OR_RETURN(auto fresh, Sidecar::Create(fs, temporary, *create_contents, *create_for));
       Status written = fresh->WriteAll(*create_contents);
       if (written.ok()) written = fs.Rename(temporary, path);

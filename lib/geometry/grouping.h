@@ -17,7 +17,8 @@ struct Grouping {
   bool domain_shared = false;      ///< some group has two members of one domain (unavoidable when it happens)
 };
 
-/// Deals devices 0..domains.size()-1 into ceil(p / max_group) groups, sizes differing by at most one, so that members
+/// Deals devices 0..domains.size()-1 into ceil(p / max_group) groups, or as many more as it takes to keep the members of the
+/// largest domain apart if groups of m + 1 members allow that; sizes differ by at most one. Members
 /// of one domain (equal strings) are spread over as many groups as possible: devices are ordered by domain (domains by
 /// first appearance, then by device number) and dealt round robin. Two members of a domain meet in a group only when
 /// the domain has more members than there are groups. Precondition: max_group >= 1.

@@ -51,8 +51,15 @@ TEST(DealGroups, ManyDevicesAreNotOneGroup) {
   EXPECT_FALSE(dealt.domain_shared);
 }
 
-TEST(DealGroups, ADomainLargerThanTheNumberOfGroupsIsShared) {
+TEST(DealGroups, MoreGroupsThanWishedKeepADomainApart) {
+  // Two groups of five would put three of a node together; five pairs need not.
   const Grouping dealt = DealGroups(Nodes(2, 5), 5, 1);
+  EXPECT_EQ(dealt.groups.size(), 5u);
+  EXPECT_FALSE(dealt.domain_shared);
+}
+
+TEST(DealGroups, ADomainLargerThanTheMostGroupsIsShared) {
+  const Grouping dealt = DealGroups(Nodes(2, 5), 5, 2);  // at most three groups can have three members
   EXPECT_EQ(dealt.groups.size(), 2u);
   EXPECT_TRUE(dealt.domain_shared);
   EXPECT_EQ(dealt.worst_domain_share, 3u);  // five of one node in two groups; more than m, and the caller can tell
@@ -112,18 +119,27 @@ void CheckDealt(const std::vector<std::string>& domains, std::uint32_t max_group
   ASSERT_GE(smallest, dealt.parity + 1);
   ASSERT_EQ(dealt.groups_grown, largest > max_group);
 
-  // The fewest groups within the wished size; if those are too small for the parity, the most that are not.
+  std::map<std::string, std::size_t> members;
+  std::size_t largest_domain = 0;
+  for (const std::string& domain : domains) largest_domain = std::max(largest_domain, ++members[domain]);
+
+  // The fewest groups within the wished size that keep domains apart if any number does; if those are too small for the
+  // parity, the most that are not.
   std::uint32_t expected = 1;
   while (Largest(devices, expected) > max_group) ++expected;
   while (Smallest(devices, expected) < dealt.parity + 1) --expected;
+  for (std::uint32_t more = expected; more <= devices && Smallest(devices, more) >= dealt.parity + 1; ++more) {
+    if (largest_domain <= more) {
+      expected = more;
+      break;
+    }
+  }
   ASSERT_EQ(count, expected);
 
   std::map<std::string, std::map<std::size_t, std::uint32_t>> shares;  // members of a domain in a group
-  std::map<std::string, std::size_t> members;
   for (std::size_t g = 0; g < count; ++g) {
     for (std::uint32_t device : dealt.groups[g]) ++shares[domains[device]][g];
   }
-  for (const std::string& domain : domains) ++members[domain];
   std::uint32_t worst = 0;
   for (const auto& [domain, by_group] : shares) {
     std::uint32_t most = 0;

@@ -1,6 +1,7 @@
 #include "sidecar/names.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/file.h"
 
@@ -31,7 +32,7 @@ Placeholder PlaceholderAt(const std::string& pattern, std::size_t at) {
 
 Result<std::string> SidecarPath(const std::string& data_path) {
   const std::string name = BaseNameOf(data_path);
-  // The longest prefix, and a process number behind the name of a temporary.
+  // The longest prefix, and the process number in the name of a temporary.
   const std::size_t longest = kNameMax - (sizeof(kNewDataPrefix) - 1) - 11;
   if (name.empty() || name == "." || name == "..") {
     return {Code::kInvalidArgument, fmt::format("'{}' does not name a file", data_path)};
@@ -52,6 +53,11 @@ std::string NewDataPath(const std::string& data_path) {
   return JoinPath(DirectoryOf(data_path), kNewDataPrefix + BaseNameOf(data_path));
 }
 
+std::string TemporarySidecarPath(const std::string& sidecar_path) {
+  const std::string name = BaseNameOf(sidecar_path).substr(sizeof(kSidecarPrefix) - 1);
+  return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, getpid(), name));
+}
+
 std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path);
   const std::size_t prefix = sizeof(kSidecarPrefix) - 1;
@@ -61,7 +67,7 @@ std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
 
 bool IsLzyName(const std::string& base_name) {
   return base_name.rfind(kSidecarPrefix, 0) == 0 || base_name.rfind(kNewSidecarPrefix, 0) == 0 ||
-         base_name.rfind(kNewDataPrefix, 0) == 0;
+         base_name.rfind(kNewDataPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0;
 }
 
 bool HasRankPlaceholder(const std::string& pattern) {

@@ -145,6 +145,12 @@ class TreeResolver {
   std::vector<std::uint64_t> unknown_;
 };
 
+// Where the parity region begins: behind the copies and the intent pages; on real stripes, at the first device.
+std::uint64_t ParityStart(const Superblock& sb) {
+  const std::uint64_t align = sb.placement == ParityPlacement::kStriped ? sb.unit * sb.members : kSuperblockSize;
+  return RoundUp(sb.spacing * sb.copies + kIntentPages * kIntentPageSize, align);
+}
+
 std::uint64_t ParityLeavesOf(const std::vector<Extent>& extents) {
   const Extent* e = FindExtent(extents, ExtentKind::kParityLevel, 0);
   return e == nullptr ? 0 : e->length / kHashBytes;
@@ -180,20 +186,26 @@ Status Sidecar::ReadEverything(bool accept_prepared) {
     return std::nullopt;
   };
 
-  // Find one superblock, then the others where it says they are.
+  // Find one superblock, then the others where it says they are. Without the first, every place where one may be is tried, and
+  // what most of those found agree on counts: parity may hold a stranger's superblock, as it may hold anything.
   std::map<std::uint32_t, Superblock> found;
   if (auto first = read_superblock(0, 0)) found[0] = *first;
   if (found.empty() && first_failure.code() == Code::kNewerFormat) return first_failure;
-  for (std::uint64_t spacing = kMinSpacing; found.empty() && spacing <= kMaxSpacing && spacing < size_; spacing *= 2) {
-    for (std::uint32_t c = 1; c <= kMaxGroup && found.empty() && spacing * c < size_; ++c) {
-      if (auto other = read_superblock(spacing * c, c)) found[c] = *other;
+  if (found.empty()) {
+    std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>> candidates;
+    for (std::uint64_t step = kMinSpacing; step <= kMaxSpacing && step < size_; step *= 2) {
+      for (std::uint32_t c = 1; c <= kMaxGroup && step * c < size_; ++c) {
+        if (auto other = read_superblock(step * c, c)) candidates[{other->uuid, other->spacing}].emplace(c, *other);
+      }
+    }
+    for (auto& [key, superblocks] : candidates) {
+      if (superblocks.size() > found.size()) found = superblocks;
     }
   }
   if (found.empty()) {
-    return seen_magic ? first_failure.code() == Code::kNewerFormat
-                            ? first_failure
-                            : Status(Code::kUnprotected, "no usable superblock: " + first_failure.message())
-                      : Status(Code::kUnprotected, "not an lzy sidecar, or its superblocks are destroyed");
+    if (!seen_magic) return {Code::kUnprotected, "not an lzy sidecar, or its superblocks are destroyed"};
+    if (first_failure.code() == Code::kNewerFormat) return first_failure;
+    return {Code::kUnprotected, "no usable superblock: " + first_failure.message()};
   }
   const std::uint64_t spacing = found.begin()->second.spacing;
   const std::uint32_t copies = found.begin()->second.copies;
@@ -258,20 +270,7 @@ Status Sidecar::ReadEverything(bool accept_prepared) {
   }
   if (!have_info) return {Code::kUnprotected, "no copy of the info record is intact"};
 
-  // Intent pages.
-  if (const Extent* e = FindExtent(best->extents, ExtentKind::kIntent); e != nullptr && e->length <= kIntentPages * kIntentPageSize) {
-    for (std::uint32_t number = 0; number < e->length / kIntentPageSize; ++number) {
-      std::vector<std::uint8_t> page(kIntentPageSize);
-      ReadLenient(*file_, e->offset + number * kIntentPageSize, page);
-      auto intent = DecodeIntent(page, number);
-      if (intent.ok()) {
-        if (intent->uuid == best->uuid && intent->generation == best->generation && intent->flags != 0) intent_ = *intent;
-        if (intent->uuid == best->uuid && intent->generation == best->generation && !intent->ranges.empty()) intent_ = *intent;
-      } else if (std::any_of(page.begin(), page.end(), [](std::uint8_t b) { return b != 0; })) {
-        damage_.push_back({e->offset + number * kIntentPageSize, kIntentPageSize, "intent page"});
-      }
-    }
-  }
+  ReadIntent(*best);
   if (best->state == SidecarState::kNeverCommitted) return Status::Ok();
 
   // Trees. Counts are bounded by what the file can hold before anything is allocated.
@@ -290,6 +289,30 @@ Status Sidecar::ReadEverything(bool accept_prepared) {
   unknown_parity_ = parity.unknown();
   LZY_ASSIGN_OR_RETURN(contents_.parity_tree, parity.Take());
   return Status::Ok();
+}
+
+// The union of all pages that are set: each process that writes may have one of its own.
+void Sidecar::ReadIntent(const Superblock& superblock) {
+  const Extent* e = FindExtent(superblock.extents, ExtentKind::kIntent);
+  if (e == nullptr || e->length > kMaxIntentPages * kIntentPageSize) return;
+  for (std::uint32_t number = 0; number < e->length / kIntentPageSize; ++number) {
+    std::vector<std::uint8_t> page(kIntentPageSize);
+    ReadLenient(*file_, e->offset + number * kIntentPageSize, page);
+    auto intent = DecodeIntent(page, number);
+    if (!intent.ok()) {
+      if (std::any_of(page.begin(), page.end(), [](std::uint8_t b) { return b != 0; })) {
+        damage_.push_back({e->offset + number * kIntentPageSize, kIntentPageSize, "intent page"});
+      }
+      continue;
+    }
+    if (intent->uuid != superblock.uuid || intent->generation != superblock.generation) continue;
+    if (!intent_) {
+      intent_ = std::move(intent).value();
+    } else {
+      intent_->flags |= intent->flags;
+      intent_->ranges.insert(intent_->ranges.end(), intent->ranges.begin(), intent->ranges.end());
+    }
+  }
 }
 
 // --------------------------------------------------------------------------------------------------------------- write
@@ -318,12 +341,12 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
   if (sb.unit > sb.block_size) spacing = std::max(spacing, sb.unit);
   const std::uint32_t copies = sb.kind == DatasetKind::kShared ? std::max<std::uint32_t>(2, sb.parity + 1) : 2;
   const std::uint64_t intent_at = spacing * copies;
-  std::uint64_t align = kSuperblockSize;
-  if (sb.placement == ParityPlacement::kStriped) align = sb.unit * sb.members;
-  const std::uint64_t parity_at = RoundUp(intent_at + kIntentPages * kIntentPageSize, align);
-
   contents_.superblock.spacing = spacing;
   contents_.superblock.copies = copies;
+  Superblock placed = sb;
+  placed.spacing = spacing;
+  placed.copies = copies;
+  const std::uint64_t parity_at = ParityStart(placed);
   extents_.assign(copies, {});
   copy_whole_.resize(copies, false);
   for (std::uint32_t c = 0; c < copies; ++c) {
@@ -468,21 +491,8 @@ std::uint64_t Sidecar::ParityFileOffset(std::uint64_t offset) const {
       return e.offset + (offset - e.logical);
     }
   }
-  // Past the recorded end: the last extent grows.
-  const std::uint64_t spacing = contents_.superblock.spacing;
-  std::uint64_t align = kSuperblockSize;
-  if (contents_.superblock.placement == ParityPlacement::kStriped) {
-    align = contents_.superblock.unit * contents_.superblock.members;
-  }
-  return RoundUp(spacing * contents_.superblock.copies + kIntentPages * kIntentPageSize, align) + offset;
+  return ParityStart(contents_.superblock) + offset;  // past the recorded end: the extent grows
 }
-
-Result<std::size_t> Sidecar::ReadParity(std::uint64_t offset, MutableByteSpan to, bool from_device) {
-  const std::uint64_t at = ParityFileOffset(offset);
-  return from_device ? file_->ReadAtFromDevice(at, to) : file_->ReadAt(at, to);
-}
-
-Status Sidecar::WriteParity(std::uint64_t offset, ByteSpan from) { return file_->WriteAt(ParityFileOffset(offset), from); }
 
 // -------------------------------------------------------------------------------------------------------------- intent
 

@@ -63,9 +63,6 @@ class Sidecar {
   /// A prepared, not yet committed generation found beside the one loaded (0: none).
   std::uint64_t prepared_generation() const { return prepared_generation_; }
 
-  /// Byte offsets within the parity region.
-  Result<std::size_t> ReadParity(std::uint64_t offset, MutableByteSpan to, bool from_device = false);
-  Status WriteParity(std::uint64_t offset, ByteSpan from);
   /// Place of a byte of the parity region in the sidecar file.
   std::uint64_t ParityFileOffset(std::uint64_t offset) const;
 
@@ -87,6 +84,7 @@ class Sidecar {
  private:
   Sidecar() = default;
   Status ReadEverything(bool accept_prepared);
+  void ReadIntent(const Superblock& superblock);
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
   Status WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state);
   Status WriteOtherCopies(SidecarContents& contents, SidecarState state);

@@ -24,7 +24,8 @@ inline constexpr std::size_t kMaxExtents = 90;
 inline constexpr std::size_t kMaxInfoBytes = 64u << 20;
 inline constexpr std::size_t kMaxNameBytes = 4096;
 inline constexpr std::size_t kIntentPageSize = 4096;
-inline constexpr std::size_t kIntentPages = 2;
+inline constexpr std::size_t kIntentPages = 2;        // written by this version
+inline constexpr std::size_t kMaxIntentPages = 65536;  // read
 inline constexpr std::size_t kMaxIntentRanges = 240;
 
 using Uuid = std::array<std::uint8_t, 16>;

@@ -39,6 +39,10 @@ const char* Name(Code code) {
   return "unknown";
 }
 
+const char* Name(DatasetKind kind) {
+  return kind == DatasetKind::kShared ? "shared" : "set";
+}
+
 Json ToJson(const Damage& damage) {
   return {{"path", damage.path},           {"device", damage.device},     {"part", lzy::Name(damage.part)},
           {"offset", damage.offset},       {"length", damage.length},     {"cause", lzy::Name(damage.cause)},
@@ -67,7 +71,7 @@ Json ToJson(const Status& status) {
 
 Json ToJson(const DatasetReport& report) {
   Json out = {{"path", report.path},
-              {"kind", report.kind == DatasetKind::kShared ? "shared" : "set"},
+              {"kind", Name(report.kind)},
               {"state", Name(report.state)},
               {"devices", report.devices},
               {"parity", report.parity},
@@ -96,9 +100,12 @@ Json ToJson(const DatasetReport& report) {
 }
 
 Json CommitRecord(const DatasetReport& report) {
+  // The same fields as the interposition layer writes.
   return {{"path", report.path},
-          {"bytes", report.bytes},
+          {"kind", Name(report.kind)},
+          {"state", Name(report.state)},
           {"generation", report.generation},
+          {"bytes", report.bytes},
           {"seconds", ToJson(report.phases)},
           {"bytes_reread", report.bytes_read},
           {"bytes_captured", 0},

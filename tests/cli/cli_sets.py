@@ -1,0 +1,134 @@
+"""File sets from the command line: patterns, lost members, restore."""
+
+import os
+import unittest
+
+from harness import CliTest, pattern_bytes
+
+SMALL = ("--block-size", "4K", "--stripe", "16K")
+RANKS = 5
+
+
+class Sets(CliTest):
+    def setUp(self):
+        super().setUp()
+        for rank in range(RANKS):
+            self.write(f"d/state.{rank}", self.content(rank))
+            self.age(f"d/state.{rank}")
+        self.check(0, "lzy-protect", *SMALL, "--parity", "2", "d/state.%r")
+
+    @staticmethod
+    def content(rank):
+        return pattern_bytes(100000 + 5000 * rank, seed=rank)
+
+    def only(self, document):
+        self.assertEqual(len(document["datasets"]), 1)
+        return document["datasets"][0]
+
+    def check_content(self):
+        for rank in range(RANKS):
+            self.assertEqual(self.read(f"d/state.{rank}"), self.content(rank), rank)
+
+    def lose(self, *ranks):
+        for rank in ranks:
+            os.remove(self.path(f"d/state.{rank}"))
+            os.remove(self.path(f"d/.LZY.state.{rank}"))
+
+    def test_intact_however_named(self):
+        for path in ("d/state.%r", "d", "d/state.3", "d/*.%r"):
+            dataset = self.only(self.report(0, "lzy-verify", path))
+            self.assertEqual((dataset["kind"], dataset["path"], dataset["devices"], dataset["parity"]),
+                             ("set", "d/state.%r", RANKS, 2))
+            self.assertEqual(dataset["bytes"], sum(len(self.content(rank)) for rank in range(RANKS)))
+
+    def test_lost_members_are_restored(self):
+        self.lose(1, 4)
+        dataset = self.only(self.report(1, "lzy-verify", "d/state.%r"))
+        missing = {damage["path"] for damage in dataset["damage"] if damage["cause"] == "missing" and damage["part"] == "data"}
+        self.assertEqual(missing, {"d/state.1", "d/state.4"})
+        self.assertIn("restore with: lzy-restore d/state.%r", self.check(1, "lzy-verify", "d/state.%r").stdout)
+        # Repair never creates files.
+        self.run_tool("lzy-verify", "--repair", "d/state.%r")
+        self.assertFalse(os.path.exists(self.path("d/state.1")))
+        self.run_tool("lzy-restore", "--dry-run", "d/state.%r")
+        self.assertFalse(os.path.exists(self.path("d/state.1")))
+
+        self.assertEqual(self.only(self.report(0, "lzy-restore", "d/state.%r"))["state"], "restored")
+        self.check_content()
+        self.check(0, "lzy-verify", "--from-disk", "d/state.%r")
+
+    def test_lost_member_named_alone(self):
+        self.lose(2)
+        self.check(0, "lzy-restore", "d/state.2")
+        self.check_content()
+
+    def test_too_many_lost(self):
+        self.lose(0, 1, 2)
+        self.check(2, "lzy-verify", "d/state.%r")
+        done = self.check(2, "lzy-restore", "d/state.%r")
+        self.assertIn("--salvage", done.stdout)
+        for rank in range(3):
+            self.assertFalse(os.path.exists(self.path(f"d/state.{rank}")))
+
+    def test_device_named_as_lost(self):
+        self.flip("d/state.3", 50)
+        self.check(0, "lzy-restore", "--device", "3", "d/state.%r")
+        self.check_content()
+        self.check(0, "lzy-verify", "d")
+        self.check(3, "lzy-restore", "--device", "99", "d/state.%r")
+
+    def test_damage_names_the_members_file(self):
+        self.flip("d/state.2", 4096)
+        damage = self.only(self.report(1, "lzy-verify", "d"))["damage"]
+        self.assertEqual([(entry["path"], entry["offset"]) for entry in damage], [("d/state.2", 4096)])
+        self.check(0, "lzy-verify", "--repair", "d")
+        self.check_content()
+
+    def test_map(self):
+        text = self.check(0, "lzy-info", "--map", "d/state.%r").stdout
+        for rank in range(RANKS):
+            self.assertIn(f"d/state.{rank}", text)
+        dataset = self.only(self.report(0, "lzy-info", "--map", "d/state.%r"))
+        self.assertEqual(sorted(device["device"] for group in dataset["map"] for device in group), list(range(RANKS)))
+
+    def test_each_step_is_a_set(self):
+        for step in (10, 20):
+            for rank in range(3):
+                self.write(f"c/ckpt.{step}.{rank}", self.content(rank))
+        paths = [d["path"] for d in self.report(0, "lzy-protect", *SMALL, "c/ckpt.*.%r")["datasets"]]
+        self.assertEqual(paths, ["c/ckpt.10.%r", "c/ckpt.20.%r"])
+        paths = [d["path"] for d in self.report(0, "lzy-verify", "c")["datasets"]]
+        self.assertEqual(paths, ["c/ckpt.10.%r", "c/ckpt.20.%r"])
+
+    def test_rank_in_the_directory(self):
+        for rank in range(3):
+            self.write(f"local/{rank}/state", self.content(rank))
+        self.check(0, "lzy-protect", *SMALL, "local/%r/state")
+        os.remove(self.path("local/1/state"))
+        os.remove(self.path("local/1/.LZY.state"))
+        os.rmdir(self.path("local/1"))
+        self.check(0, "lzy-restore", "local/%r/state")
+        self.assertEqual(self.read("local/1/state"), self.content(1))
+
+    def test_fewer_members_than_parity_needs(self):
+        for rank in range(2):
+            self.write(f"few.{rank}", self.content(rank))
+        self.check(3, "lzy-protect", "--parity", "2", "few.%r")
+
+    def test_fewer_ranks_make_a_new_set(self):
+        for rank in range(3):
+            self.write(f"d/state.{rank}", self.content(rank + 10))
+            os.remove(self.path(f"d/.LZY.state.{rank}"))
+        for rank in range(3, RANKS):
+            os.rename(self.path(f"d/state.{rank}"), self.path(f"elsewhere.{rank}"))
+            os.rename(self.path(f"d/.LZY.state.{rank}"), self.path(f".LZY.elsewhere.{rank}"))
+        self.check(0, "lzy-protect", *SMALL, "d/state.%r")
+        for rank in range(3, RANKS):
+            os.rename(self.path(f"elsewhere.{rank}"), self.path(f"d/state.{rank}"))
+            os.rename(self.path(f".LZY.elsewhere.{rank}"), self.path(f"d/.LZY.state.{rank}"))
+        for path in ("d/state.%r", "d"):
+            self.assertEqual(self.only(self.report(0, "lzy-verify", path))["devices"], 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+#pragma once
+// Several ranks as threads of one process: the collectives without MPI, so that sanitizers see all of them.
+#include <algorithm>
+#include <barrier>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace lzy::testing {
+
+class ThreadCommunicator final : public Communicator {
+ public:
+  /// What the ranks of one communicator share.
+  struct Hub {
+    explicit Hub(int size) : barrier(size), bytes(static_cast<std::size_t>(size)), parts(static_cast<std::size_t>(size)) {}
+    std::barrier<> barrier;
+    std::vector<Bytes> bytes;
+    std::vector<const std::uint64_t*> parts;
+    std::mutex mutex;
+    std::map<int, std::shared_ptr<Hub>> children;
+  };
+
+  ThreadCommunicator(std::shared_ptr<Hub> hub, int rank, std::vector<std::string> names)
+      : hub_(std::move(hub)), rank_(rank), names_(std::move(names)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(hub_->bytes.size()); }
+  std::string ProcessorName() const override { return names_[static_cast<std::size_t>(rank_)]; }
+
+  Status Barrier() override {
+    hub_->barrier.arrive_and_wait();
+    return Status::Ok();
+  }
+  Status Broadcast(Bytes& bytes, int root) override {
+    auto all = Exchange(rank_ == root ? ByteSpan(bytes) : ByteSpan());
+    bytes = std::move(all[static_cast<std::size_t>(root)]);
+    return Status::Ok();
+  }
+  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override { return Exchange(mine); }
+  Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override {
+    auto all = Exchange(mine);
+    return rank_ == root ? std::move(all) : std::vector<Bytes>();
+  }
+  Result<std::uint64_t> AllReduceMax(std::uint64_t value) override {
+    std::uint64_t out = 0;
+    for (std::uint64_t one : Numbers(value)) out = std::max(out, one);
+    return out;
+  }
+  Result<std::uint64_t> AllReduceSum(std::uint64_t value) override {
+    std::uint64_t out = 0;
+    for (std::uint64_t one : Numbers(value)) out += one;
+    return out;
+  }
+  Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) override {
+    hub_->parts[static_cast<std::size_t>(rank_)] = send;
+    hub_->barrier.arrive_and_wait();
+    std::uint64_t first = 0;
+    for (int r = 0; r < rank_; ++r) first += counts[static_cast<std::size_t>(r)];
+    for (std::uint64_t i = 0; i < counts[static_cast<std::size_t>(rank_)]; ++i) {
+      std::uint64_t word = 0;
+      for (const std::uint64_t* part : hub_->parts) word ^= part[first + i];
+      receive[i] = word;
+    }
+    hub_->barrier.arrive_and_wait();
+    return Status::Ok();
+  }
+  Result<std::unique_ptr<Communicator>> Split(int color) override {
+    std::vector<std::uint64_t> colors = Numbers(static_cast<std::uint64_t>(color));
+    int size = 0, rank = 0;
+    std::vector<std::string> names;
+    for (std::size_t r = 0; r < colors.size(); ++r) {
+      if (static_cast<int>(colors[r]) != color) continue;
+      if (static_cast<int>(r) < rank_) ++rank;
+      ++size;
+      names.push_back(names_[r]);
+    }
+    std::shared_ptr<Hub> child;
+    if (color >= 0) {
+      std::lock_guard lock(hub_->mutex);
+      auto& slot = hub_->children[color];
+      if (!slot) slot = std::make_shared<Hub>(size);
+      child = slot;
+    }
+    hub_->barrier.arrive_and_wait();
+    if (rank_ == 0) hub_->children.clear();
+    hub_->barrier.arrive_and_wait();
+    if (color < 0) return std::unique_ptr<Communicator>();
+    return std::unique_ptr<Communicator>(std::make_unique<ThreadCommunicator>(child, rank, names));
+  }
+
+ private:
+  std::vector<Bytes> Exchange(ByteSpan mine) {
+    hub_->bytes[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
+    hub_->barrier.arrive_and_wait();
+    std::vector<Bytes> all = hub_->bytes;
+    hub_->barrier.arrive_and_wait();
+    return all;
+  }
+  std::vector<std::uint64_t> Numbers(std::uint64_t value) {
+    std::uint8_t raw[8];
+    StoreLe(raw, value);
+    std::vector<std::uint64_t> out;
+    for (const Bytes& one : Exchange(raw)) out.push_back(LoadLe<std::uint64_t>(one.data()));
+    return out;
+  }
+
+  std::shared_ptr<Hub> hub_;
+  const int rank_;
+  const std::vector<std::string> names_;
+};
+
+/// Calls work(communicator) on `ranks` threads at once. `names`: processor names by rank; all "node" when empty.
+inline void RunRanks(int ranks, const std::function<void(Communicator&)>& work, std::vector<std::string> names = {}) {
+  if (names.empty()) names.assign(static_cast<std::size_t>(ranks), "node");
+  auto hub = std::make_shared<ThreadCommunicator::Hub>(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ThreadCommunicator comm(hub, rank, names);
+      work(comm);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace lzy::testing
