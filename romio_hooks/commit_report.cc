@@ -67,7 +67,9 @@ void TellOfDamage(const Options& options, const DatasetReport& report) {
 void TellOfCommit(const Options& options, const DatasetReport& report) {
   if (!report.status.ok()) return;
   for (const std::string& warning : report.warnings) {
-    SayOnce(options, Options::Log::kWarn, report.path, warning.c_str(), fmt::format("{}: {}", report.path, warning));
+    const bool names_it = warning.find(report.path) != std::string::npos;
+    SayOnce(options, Options::Log::kWarn, report.path, warning.c_str(),
+            names_it ? warning : fmt::format("{}: {}", report.path, warning));
   }
   TellOfDamage(options, report);
   Say(options, Options::Log::kInfo,

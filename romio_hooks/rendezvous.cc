@@ -170,7 +170,7 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
   while (true) {
     TakeArrivals(key);
     if (!meeting.withdrawn.empty()) {
-      return {Code::kTimeout, fmt::format("{} waited for rank 0 and gave up before it came", RankList(meeting.withdrawn))};
+      return {Code::kTimeout, fmt::format("came late on rank 0: {} had given up", RankList(meeting.withdrawn))};
     }
     if (meeting.in.size() == static_cast<std::size_t>(size_)) break;
     if (Clock::now() >= deadline) {

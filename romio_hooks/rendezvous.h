@@ -44,7 +44,7 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   struct Outcome {
-    /// Ok: every rank gets this. kTimeout: ranks did not come, and are named. Else: what Decide said, or kMpi.
+    /// Ok: every rank gets `decision`. kTimeout: "waited 60 s for ranks 2, 5" or the like. On rank 0 also what Decide said.
     Status status;
     Bytes decision;
     /// What only this rank knows of a meeting that failed, while rank 0 knows all the rest.

@@ -148,12 +148,11 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
 void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const {
   using Own = Rendezvous::Outcome::Own;
   if (rank() != 0 && met.own == Own::kNothing) return;
-  std::string what = fmt::format("{} {}", moment == Moment::kClose ? "close" : "sync", met.status.message());
-  if (met.own == Own::kCameLate) {
-    what = fmt::format("rank {} came when the others had given up ({})", rank(), what);
-  }
+  const std::string why = met.own == Own::kCameLate ? fmt::format("came late on rank {}: the others had given up", rank())
+                                                    : met.status.message();
   Say(file.options, Options::Log::kWarn,
-      fmt::format("set {}: {}; its members stay at risk until the next commit", file.set->pattern, what));
+      fmt::format("set {}: {} {}; its members stay at risk until the next commit", file.set->pattern,
+                  moment == Moment::kClose ? "close" : "sync", why));
 }
 
 // All ranks are here, and nobody leaves: from now on the calls are collective over world_.
@@ -196,11 +195,13 @@ void Sets::CommitPending() {
     writer.PutString(member.pattern);
   }
   const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };
-  const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, writer.bytes(), options.timeout_seconds, decide);
+  // Others may come straight from a close that waited as long as closes do, twice the time-out.
+  const double timeout = 3.0 * options.timeout_seconds;
+  const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, writer.bytes(), timeout, decide);
   if (!met.status.ok()) {
-    if (!pending_.empty()) {
+    if (!pending_.empty() && (rank() == 0 || met.own != Rendezvous::Outcome::Own::kNothing)) {
       Say(options, Options::Log::kWarn,
-          fmt::format("MPI_Finalize {}; unfinished sets stay at risk", met.status.message()));
+          fmt::format("MPI_Finalize {}; sets that could not be committed stay at risk", met.status.message()));
     }
     return;
   }

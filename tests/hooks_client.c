@@ -1,1 +1,379 @@
-int main(void){return 0;}
+// hooks_client ACTION FILE [ARGUMENT]: a program that does to FILE what careful programs do not, or what the ones in clients/
+// have no use for. It knows nothing about lzy. What its calls return is printed where tests want to know.
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 100000, NAME = 4096 };
+
+static int rank, ranks;
+static const char* path;
+static const char* argument;
+static char block[BLOCK];
+
+static void fail(const char* what, const char* why) {
+  fprintf(stderr, "hooks_client: rank %d: %s: %s: %s\n", rank, path, what, why);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static int check(int code, const char* call) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  if (code == MPI_SUCCESS) return code;
+  MPI_Error_string(code, text, &length);
+  fail(call, text);
+  return code;
+}
+
+static void fill(int seed) {
+  uint64_t state = (uint64_t)seed * 0x9e3779b97f4a7c15u + 1;
+  for (int i = 0; i < BLOCK; ++i) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    block[i] = (char)state;
+  }
+}
+
+static MPI_File open_with(MPI_Comm comm, const char* name, int mode, MPI_Info info) {
+  MPI_File file = MPI_FILE_NULL;
+  check(MPI_File_open(comm, name, mode, info, &file), "MPI_File_open");
+  return file;
+}
+
+static MPI_File create(MPI_Comm comm, const char* name) {
+  return open_with(comm, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL);
+}
+
+static void write_block(MPI_File file, int number, int seed) {
+  fill(seed);
+  check(MPI_File_write_at(file, (MPI_Offset)number * BLOCK, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+}
+
+static void close_file(MPI_File* file) {
+  check(MPI_File_close(file), "MPI_File_close");
+}
+
+static void print_code(const char* call, int code) {
+  int class = code;
+  MPI_Error_class(code, &class);
+  printf("%s %d %s\n", call, rank, class == MPI_SUCCESS ? "ok" : class == MPI_ERR_IO ? "MPI_ERR_IO" : "other");
+  fflush(stdout);
+}
+
+static void own_name(char* name) {
+  snprintf(name, NAME, "%s.%d", path, rank);
+}
+
+// ----------------------------------------------------------------------------------------------------- Shared files
+
+static void plain(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  close_file(&file);
+}
+
+// Sync between rounds, each of which changes one rank's block; everything is durable and committed after the last.
+static void rounds(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  for (int round = 0; round < 3; ++round) {
+    if (round == 0 || round % ranks == rank) write_block(file, rank, 10 * round + rank);
+    check(MPI_File_sync(file), "MPI_File_sync");
+  }
+  close_file(&file);
+}
+
+// A commit, a write of one block after it, and a sudden end.
+static void crash_after_sync(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  check(MPI_File_sync(file), "MPI_File_sync");
+  if (rank == ranks - 1) write_block(file, rank, 100);
+  MPI_Barrier(MPI_COMM_WORLD);
+  _exit(0);
+}
+
+static void crash_after_commit(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  check(MPI_File_sync(file), "MPI_File_sync");
+  MPI_Barrier(MPI_COMM_WORLD);
+  _exit(0);
+}
+
+static void not_closed(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+}
+
+static void only_read(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  check(MPI_File_read_at(file, 0, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "read_at");
+  close_file(&file);
+}
+
+static void two_handles(void) {
+  MPI_File first = create(MPI_COMM_WORLD, path);
+  MPI_File second = create(MPI_COMM_WORLD, path);
+  write_block(first, rank, rank);
+  write_block(second, ranks + rank, ranks + rank);
+  close_file(&first);
+  write_block(second, rank, 50 + rank);
+  close_file(&second);
+}
+
+static void alone_and_together(void) {
+  MPI_File together = create(MPI_COMM_WORLD, path);
+  MPI_File alone = MPI_FILE_NULL;
+  if (rank == 0) alone = create(MPI_COMM_SELF, path);
+  write_block(together, rank, rank);
+  close_file(&together);
+  if (rank == 0) {
+    write_block(alone, 0, 70);
+    close_file(&alone);
+  }
+}
+
+// Nobody coordinates these: every rank opens the file for itself.
+static void each_alone(void) {
+  MPI_File file = create(MPI_COMM_SELF, path);
+  write_block(file, rank, rank);
+  close_file(&file);
+}
+
+static void renamed_while_open(void) {
+  char other[NAME];
+  snprintf(other, sizeof other, "%s.final", path);
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0 && rename(path, other) != 0) fail("rename", strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);
+  close_file(&file);
+}
+
+static void deleted_while_open(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) check(MPI_File_delete(path, MPI_INFO_NULL), "MPI_File_delete");
+  MPI_Barrier(MPI_COMM_WORLD);
+  write_block(file, ranks + rank, rank);
+  close_file(&file);
+}
+
+static void deleted_by_posix(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0 && unlink(path) != 0) fail("unlink", strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);
+  close_file(&file);
+}
+
+static void delete_it(void) {
+  if (rank == 0) check(MPI_File_delete(path, MPI_INFO_NULL), "MPI_File_delete");
+}
+
+// As PnetCDF does to a file that it writes anew.
+static void truncated_by_posix(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  if (rank == 0 && truncate(path, 0) != 0) fail("truncate", strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == ranks - 1) write_block(file, 1, 33);
+  close_file(&file);
+}
+
+static void codes(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  print_code("sync", MPI_File_sync(file));
+  print_code("close", MPI_File_close(&file));
+}
+
+// ARGUMENT: key=value, a hint for MPI_File_open.
+static void with_hint(void) {
+  char key[MPI_MAX_INFO_KEY + 1] = "";
+  const char* equals = strchr(argument, '=');
+  if (!equals) fail("hint", argument);
+  memcpy(key, argument, (size_t)(equals - argument));
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, key, equals + 1);
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info);
+  write_block(file, rank, rank);
+  print_code("close", MPI_File_close(&file));
+  MPI_Info_free(&info);
+}
+
+// Calls that MPI refuses; what it says must not change.
+static void refused(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  int class = 0;
+  const int results[] = {
+      MPI_File_write_at(file, -1, block, 1, MPI_BYTE, MPI_STATUS_IGNORE),
+      MPI_File_write_at(file, 0, block, -1, MPI_BYTE, MPI_STATUS_IGNORE),
+      MPI_File_write_at(file, 0, block, 1, MPI_DATATYPE_NULL, MPI_STATUS_IGNORE),
+      MPI_File_set_size(file, -5),
+      MPI_File_open(MPI_COMM_WORLD, "/does/not/exist", MPI_MODE_RDWR, MPI_INFO_NULL, &(MPI_File){MPI_FILE_NULL}),
+      MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_RDONLY, MPI_INFO_NULL, &(MPI_File){MPI_FILE_NULL}),
+      MPI_File_delete("/does/not/exist", MPI_INFO_NULL),
+      MPI_File_close(&(MPI_File){MPI_FILE_NULL}),
+  };
+  for (size_t i = 0; i < sizeof results / sizeof results[0]; ++i) {
+    MPI_Error_class(results[i], &class);
+    if (rank == 0) printf("%d ", class);
+  }
+  write_block(file, rank, rank);
+  close_file(&file);
+}
+
+// Writes in sequential mode, where there are no positions to ask for.
+static void sequential(void) {
+  MPI_File file =
+      open_with(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL);
+  fill(rank);
+  check(MPI_File_write_ordered(file, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_ordered");
+  close_file(&file);
+}
+
+// Every block in an order of its own by its own rank, after a commit, in pieces that are no blocks of anybody's.
+static void scattered_updates(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  fill(99 + rank);
+  for (int i = 0; i < 50; ++i) {
+    const MPI_Offset at = (MPI_Offset)((i * 7919 + rank * 104729) % (ranks * BLOCK - 20));
+    check(MPI_File_seek(file, at, MPI_SEEK_SET), "seek");
+    check(MPI_File_write(file, block + i, 13, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+  }
+  close_file(&file);
+}
+
+// --------------------------------------------------------------------------------------------------------- File sets
+
+static void print_time(const char* what, double since) {
+  printf("%s %d took %.3f\n", what, rank, MPI_Wtime() - since);
+  fflush(stdout);
+}
+
+static void close_member(MPI_File* file) {
+  const double start = MPI_Wtime();
+  print_code("close", MPI_File_close(file));
+  print_time("close", start);
+}
+
+static MPI_File write_member(void) {
+  char name[NAME];
+  own_name(name);
+  MPI_File file = create(MPI_COMM_SELF, name);
+  write_block(file, 0, rank);
+  return file;
+}
+
+static void set(void) {
+  MPI_File file = write_member();
+  close_member(&file);
+}
+
+// Steps, written by the same ranks in the same order, each to files of its own: FILE.STEP.RANK
+static void set_steps(void) {
+  for (int step = 0; step < 3; ++step) {
+    char name[NAME];
+    snprintf(name, sizeof name, "%s.%d.%d", path, step, rank);
+    MPI_File file = create(MPI_COMM_SELF, name);
+    write_block(file, 0, 100 * step + rank);
+    close_file(&file);
+  }
+}
+
+static void set_again(void) {
+  for (int step = 0; step < 3; ++step) {
+    MPI_File file = write_member();
+    write_block(file, 1 + step, 100 * step + rank);
+    close_file(&file);
+  }
+}
+
+static void set_sync(void) {
+  MPI_File file = write_member();
+  check(MPI_File_sync(file), "MPI_File_sync");
+  MPI_Barrier(MPI_COMM_WORLD);
+  _exit(0);
+}
+
+// Rank ARGUMENT never opens its member.
+static void set_missing(void) {
+  if (rank == atoi(argument)) return;
+  MPI_File file = write_member();
+  close_member(&file);
+}
+
+// Rank ARGUMENT closes its member when all others are done with theirs.
+static void set_late(void) {
+  const int late = rank == atoi(argument);
+  MPI_File file = write_member();
+  if (!late) close_member(&file);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (late) close_member(&file);
+}
+
+// Rank 0 opens the file of rank 1.
+static void set_wrong_rank(void) {
+  char name[NAME];
+  snprintf(name, sizeof name, "%s.%d", path, (rank + 1) % ranks);
+  MPI_File file = create(MPI_COMM_SELF, name);
+  write_block(file, 0, rank);
+  close_file(&file);
+}
+
+static void set_hint(void) {
+  char name[NAME], pattern[NAME];
+  own_name(name);
+  snprintf(pattern, sizeof pattern, "%s.%%r", path);
+  MPI_Info info;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "lzy_set", pattern);
+  MPI_File file = open_with(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info);
+  write_block(file, 0, rank);
+  close_file(&file);
+  MPI_Info_free(&info);
+}
+
+typedef struct {
+  const char* name;
+  void (*act)(void);
+} Action;
+
+#define ACTION(name) \
+  { #name, name }
+static const Action actions[] = {
+    ACTION(plain),          ACTION(rounds),        ACTION(crash_after_sync),   ACTION(crash_after_commit),
+    ACTION(not_closed),     ACTION(only_read),     ACTION(two_handles),        ACTION(alone_and_together),
+    ACTION(each_alone),     ACTION(delete_it),     ACTION(renamed_while_open), ACTION(deleted_while_open),
+    ACTION(deleted_by_posix), ACTION(codes),       ACTION(truncated_by_posix), ACTION(with_hint),
+    ACTION(refused),        ACTION(sequential),    ACTION(scattered_updates),  ACTION(set),
+    ACTION(set_steps),      ACTION(set_again),     ACTION(set_sync),           ACTION(set_missing),
+    ACTION(set_late),       ACTION(set_wrong_rank), ACTION(set_hint),
+};
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  path = argc > 2 ? argv[2] : "";
+  argument = argc > 3 ? argv[3] : "";
+  int found = 0;
+  for (size_t i = 0; argc > 2 && i < sizeof actions / sizeof actions[0]; ++i) {
+    if (strcmp(argv[1], actions[i].name) != 0) continue;
+    found = 1;
+    actions[i].act();
+  }
+  if (!found && rank == 0) fprintf(stderr, "usage: hooks_client ACTION FILE [ARGUMENT]\n");
+  MPI_Finalize();
+  return found ? 0 : 2;
+}

@@ -33,8 +33,7 @@ int main(int argc, char** argv) {
   tool.changes = "lost files, damaged blocks and sidecars; with --dry-run, nothing";
   tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
-    app.add_option("--device", request.devices,
-                   "a device to be treated as lost, besides those found missing; repeatable")
+    app.add_option("--device", devices, "a device to be treated as lost, besides those found missing; repeatable")
         ->type_name("D")
         ->expected(1)
         ->allow_extra_args(false)

@@ -15,7 +15,8 @@ using MutableByteSpan = std::span<std::uint8_t>;
 
 template <class T>
 inline void StoreLe(std::uint8_t* to, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) to[i] = static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i));
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    to[i] = static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i));
 }
 template <class T>
 inline T LoadLe(const std::uint8_t* from) {
@@ -39,7 +40,9 @@ class ByteWriter {
     Put<std::uint32_t>(static_cast<std::uint32_t>(text.size()));
     bytes_.insert(bytes_.end(), text.begin(), text.end());
   }
-  void PadTo(std::size_t size) { if (bytes_.size() < size) bytes_.resize(size, 0); }
+  void PadTo(std::size_t size) {
+    if (bytes_.size() < size) bytes_.resize(size, 0);
+  }
   std::size_t size() const { return bytes_.size(); }
   std::vector<std::uint8_t>& bytes() { return bytes_; }
 
@@ -68,17 +71,25 @@ class ByteReader {
   /// A string written by PutString, refused (ok() false) when longer than `limit`.
   std::string GetString(std::size_t limit) {
     auto length = Get<std::uint32_t>();
-    if (length > limit) { ok_ = false; return {}; }
+    if (length > limit) {
+      ok_ = false;
+      return {};
+    }
     ByteSpan raw = GetBytes(length);
     return std::string(raw.begin(), raw.end());
   }
-  void Skip(std::size_t count) { if (Need(count)) at_ += count; }
+  void Skip(std::size_t count) {
+    if (Need(count)) at_ += count;
+  }
   bool ok() const { return ok_; }
   std::size_t remaining() const { return bytes_.size() - at_; }
 
  private:
   bool Need(std::size_t count) {
-    if (!ok_ || count > bytes_.size() - at_) { ok_ = false; return false; }
+    if (!ok_ || count > bytes_.size() - at_) {
+      ok_ = false;
+      return false;
+    }
     return true;
   }
   ByteSpan bytes_;

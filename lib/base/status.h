@@ -23,8 +23,8 @@ enum class Code {
   kBeyondRepair,     ///< more erasures in a row than parity can mend
   kWriteFailed,      ///< a repair or restore could not be written or did not verify afterwards
   kNoMemory,
-  kMpi,              ///< an MPI call failed
-  kInternal,         ///< a broken invariant: a bug in lzy
+  kMpi,       ///< an MPI call failed
+  kInternal,  ///< a broken invariant: a bug in lzy
 };
 
 class [[nodiscard]] Status {
@@ -53,8 +53,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}              // NOLINT: implicit on purpose
-  Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {}       // NOLINT
+  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}         // NOLINT: implicit on purpose
+  Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {}  // NOLINT
   Result(Code code, std::string message) : Result(Status(code, std::move(message))) {}
 
   bool ok() const { return state_.index() == 1; }
@@ -74,8 +74,8 @@ class [[nodiscard]] Result {
 #define LZY_CONCAT_INNER(a, b) a##b
 #define LZY_CONCAT(a, b) LZY_CONCAT_INNER(a, b)
 /// Returns early with the Status of `expr` unless it is ok.
-#define LZY_RETURN_IF_ERROR(expr)                              \
-  do {                                                         \
+#define LZY_RETURN_IF_ERROR(expr)                                                  \
+  do {                                                                             \
     if (::lzy::Status lzy_status_ = (expr); !lzy_status_.ok()) return lzy_status_; \
   } while (false)
 /// `LZY_ASSIGN_OR_RETURN(auto x, F())`: x = F()'s value, or returns its Status.

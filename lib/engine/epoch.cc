@@ -10,7 +10,8 @@
 
 namespace lzy {
 
-Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const std::string& pattern) {
+Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
+                              const std::string& pattern) {
   EpochStart start;
   LZY_ASSIGN_OR_RETURN(auto data, fs.Open(data_path, OpenMode::kRead));
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path));
@@ -23,9 +24,10 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
   start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;
-  // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither leaves
-  // anything to rely on.
-  start.changed_behind = !start.had_sidecar || stat.size != stamp.size || stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
+  // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
+  // leaves anything to rely on.
+  start.changed_behind =
+      !start.had_sidecar || stat.size != stamp.size || stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
   LZY_RETURN_IF_ERROR(sidecar->SetIntent(kIntentWholeFile, {}));
   return start;
 }
@@ -65,13 +67,15 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     for (const FileView& file : ensemble.files) {
       missing = missing || !file.present || !file.sidecar_usable();
       at_risk = at_risk || (file.intent && (file.intent->flags & kIntentRepair) == 0);
-      stale = stale || (file.present && (file.stat.size != file.stamp.size || file.stat.mtime_ns != file.stamp.mtime_ns));
+      stale =
+          stale || (file.present && (file.stat.size != file.stamp.size || file.stat.mtime_ns != file.stamp.mtime_ns));
     }
     for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
       GroupMap& map = report.map.emplace_back();
       for (std::uint32_t device : ensemble.layout->group(g)) {
         if (dataset.kind == DatasetKind::kSet) {
-          map.devices.push_back({ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
+          map.devices.push_back(
+              {ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
         } else {
           map.devices.push_back({device, "", ""});
         }

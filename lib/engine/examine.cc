@@ -54,7 +54,8 @@ Status MergeFindings(ByteSpan bytes, Findings& findings) {
   while (in.remaining() > 0 && in.ok()) {
     const auto e = in.Get<std::uint32_t>();
     const auto f = in.Get<std::uint32_t>();
-    if (e >= findings.files.size() || f >= findings.files[e].size()) return {Code::kInternal, "findings of an unknown file"};
+    if (e >= findings.files.size() || f >= findings.files[e].size())
+      return {Code::kInternal, "findings of an unknown file"};
     FileFindings& to = findings.files[e][f];
     GetBad(in, to.data);
     GetBad(in, to.parity);
@@ -109,7 +110,8 @@ class Examiner {
   Examiner(const Context& context, DatasetView& view, bool from_disk) : context_(context), view_(view) {
     settings_.from_device = from_disk;
     settings_.threads = ThreadsFor(context);
-    settings_.buffer_bytes = std::clamp<std::uint64_t>(context.options.memory / (4 * settings_.threads), 64u << 10, 1u << 20);
+    settings_.buffer_bytes =
+        std::clamp<std::uint64_t>(context.options.memory / (4 * settings_.threads), 64u << 10, 1u << 20);
     settings_.stop = context.stop;
     if (context.progress) {
       settings_.progress = [this](std::uint64_t bytes) {
@@ -209,12 +211,13 @@ class Examiner {
     const Share data{0, layout.data_blocks(f)};
     const Share parity{0, layout.parity_blocks(f)};
     if (file.sidecar != nullptr) {
-      LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, f, file.data.get(), &file.sidecar->contents().data_tree), data,
-                                       TreeKind::kData, file.sidecar->unknown_data_leaves(), file.proven_data, own.data));
+      LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, f, file.data.get(), &file.sidecar->contents().data_tree),
+                                       data, TreeKind::kData, file.sidecar->unknown_data_leaves(), file.proven_data,
+                                       own.data));
       LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0),
                                                     &file.sidecar->contents().parity_tree),
-                                       parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(), file.proven_parity,
-                                       own.parity));
+                                       parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
+                                       file.proven_parity, own.parity));
       own.metadata = file.sidecar->damage();
       return Status::Ok();
     }
@@ -222,7 +225,8 @@ class Examiner {
     if (parity.count > 0) own.parity.push_back({0, parity.count, BlockFault::kMissing, false});
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
-      LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(DataStream(layout, f, file.data.get(), nullptr), 0, data.count, settings_));
+      LZY_ASSIGN_OR_RETURN(CheckResult result,
+                           CheckBlocks(DataStream(layout, f, file.data.get(), nullptr), 0, data.count, settings_));
       bytes_read_ += result.bytes_read;
       Tree tree = Tree::Build(TreeKind::kData, std::move(result.leaves), layout.file_size(f));
       if (result.bad.empty() && tree.Root() == ensemble.records[f].data_root) {
@@ -246,7 +250,9 @@ class Examiner {
 };
 
 // A modification within the clock tick of the commit would leave the mtime as it was, so such a stamp proves nothing.
-bool Racy(const FileView& file) { return file.commit_clock_ns != 0 && file.stamp.mtime_ns >= file.commit_clock_ns; }
+bool Racy(const FileView& file) {
+  return file.commit_clock_ns != 0 && file.stamp.mtime_ns >= file.commit_clock_ns;
+}
 
 bool InIntent(const Intent& intent, std::uint64_t offset) {
   if ((intent.flags & kIntentWholeFile) != 0) return true;
@@ -321,9 +327,7 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
 }
 
 void MergeDamage(std::vector<Damage>& damage) {
-  auto key = [](const Damage& d) {
-    return std::tie(d.path, d.part, d.offset);
-  };
+  auto key = [](const Damage& d) { return std::tie(d.path, d.part, d.offset); };
   std::sort(damage.begin(), damage.end(), [&](const Damage& a, const Damage& b) { return key(a) < key(b); });
   std::vector<Damage> merged;
   for (Damage& d : damage) {
@@ -362,7 +366,8 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   report.devices = sb.members;
   report.parity = sb.parity;
   report.group_size = sb.largest_group;
-  report.groups = static_cast<std::uint32_t>(view.ref.kind == DatasetKind::kShared ? view.info.groups.size() : view.ensembles.size());
+  report.groups = static_cast<std::uint32_t>(view.ref.kind == DatasetKind::kShared ? view.info.groups.size()
+                                                                                   : view.ensembles.size());
   report.block_size = sb.block_size;
   report.unit = sb.unit;
   report.generation = sb.generation;
@@ -384,7 +389,8 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
       const bool too_many = end - begin > layout.parity();
       for (std::size_t i = begin; i < end; ++i) {
         const LostBlock& block = lost[i];
-        const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
+        const FileView& file =
+            ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
         Damage d;
         d.device = view.ref.kind == DatasetKind::kSet ? ensemble.files[block.device].rank : block.device;
         d.part = block.parity ? DamagePart::kParity : DamagePart::kData;
@@ -396,7 +402,8 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
         d.length = place.length;
         d.cause = block.cause;
         const bool edited = block.cause == DamageCause::kStale || block.cause == DamageCause::kAtRisk;
-        // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken back.
+        // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be
+        // taken back.
         d.beyond_repair = too_many && !edited;
         (block.cause == DamageCause::kStale ? stale : block.cause == DamageCause::kAtRisk ? at_risk : damaged) = true;
         beyond = beyond || d.beyond_repair;
@@ -410,8 +417,16 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
         for (const BadBlocks& bad : list) {
           for (std::uint64_t i = bad.first; bad.transient && i < bad.first + bad.count; ++i) {
             const BlockPlace place = stream.place(i);
-            report.damage.push_back({part == DamagePart::kData ? file.path : file.sidecar_path, device, part,
-                                     stream.base + place.offset, place.length, DamageCause::kHash, true, true, false, {}});
+            report.damage.push_back({part == DamagePart::kData ? file.path : file.sidecar_path,
+                                     device,
+                                     part,
+                                     stream.base + place.offset,
+                                     place.length,
+                                     DamageCause::kHash,
+                                     true,
+                                     true,
+                                     false,
+                                     {}});
           }
         }
       };
@@ -419,17 +434,28 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
       add_transient(files[f].parity, DamagePart::kParity, ParityStream(layout, f, nullptr, file.parity_base, nullptr));
       if (!file.present && layout.data_blocks(f) == 0) {
         // An empty member has no blocks to miss, but it is missing.
-        report.damage.push_back({file.path, device, DamagePart::kData, 0, 0, DamageCause::kMissing, false, false, false, {}});
+        report.damage.push_back(
+            {file.path, device, DamagePart::kData, 0, 0, DamageCause::kMissing, false, false, false, {}});
         damaged = true;
       }
       if (files[f].extra_bytes != 0) {
         const DamageCause cause = CauseOf(file, BlockFault::kHash, file.stamp.size);
-        report.damage.push_back({file.path, device, DamagePart::kData, file.stamp.size, files[f].extra_bytes, cause, false, false, false, {}});
+        report.damage.push_back({file.path,
+                                 device,
+                                 DamagePart::kData,
+                                 file.stamp.size,
+                                 files[f].extra_bytes,
+                                 cause,
+                                 false,
+                                 false,
+                                 false,
+                                 {}});
         (cause == DamageCause::kStale ? stale : cause == DamageCause::kAtRisk ? at_risk : damaged) = true;
       }
       for (const MetadataDamage& m : files[f].metadata) {
         const DamageCause cause = m.what == "sidecar" ? DamageCause::kMissing : DamageCause::kHash;
-        report.damage.push_back({file.sidecar_path, device, DamagePart::kMetadata, m.offset, m.length, cause, false, false, false, {}});
+        report.damage.push_back(
+            {file.sidecar_path, device, DamagePart::kMetadata, m.offset, m.length, cause, false, false, false, {}});
         damaged = true;
       }
     }
@@ -437,7 +463,16 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
   if (!view.unknown_ranks.empty()) {
     beyond = true;
     for (std::uint32_t rank : view.unknown_ranks) {
-      report.damage.push_back({ExpandPattern(view.ref.path, rank), rank, DamagePart::kData, 0, 0, DamageCause::kMissing, false, false, true, {}});
+      report.damage.push_back({ExpandPattern(view.ref.path, rank),
+                               rank,
+                               DamagePart::kData,
+                               0,
+                               0,
+                               DamageCause::kMissing,
+                               false,
+                               false,
+                               true,
+                               {}});
     }
   }
   MergeDamage(report.damage);

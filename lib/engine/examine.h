@@ -11,10 +11,10 @@ namespace lzy {
 
 struct FileFindings {
   std::vector<BadBlocks> data;
-  std::vector<BadBlocks> parity;     ///< of the parity region of this file (shared: the only one)
+  std::vector<BadBlocks> parity;  ///< of the parity region of this file (shared: the only one)
   std::vector<MetadataDamage> metadata;
-  std::uint64_t extra_bytes = 0;     ///< the data file is longer than committed
-  bool whole_device = false;         ///< set: data and parity of this member are all lost or unprovable
+  std::uint64_t extra_bytes = 0;  ///< the data file is longer than committed
+  bool whole_device = false;      ///< set: data and parity of this member are all lost or unprovable
 };
 
 /// What was found and how it is judged. Agreed: the same on every rank.
@@ -25,7 +25,8 @@ struct Findings {
   bool clean() const;
 };
 
-/// Reads and hashes everything; collective. Recovers the leaves of members whose sidecar is lost (FileView::proven_data).
+/// Reads and hashes everything; collective. Recovers the leaves of members whose sidecar is lost
+/// (FileView::proven_data).
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
 
 /// How a difference in `file` at data offset `offset` is to be judged.

@@ -12,7 +12,9 @@
 namespace lzy {
 namespace {
 
-bool Edited(DamageCause cause) { return cause == DamageCause::kStale || cause == DamageCause::kAtRisk; }
+bool Edited(DamageCause cause) {
+  return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
+}
 
 // What happens to one file and its sidecar.
 struct FileMend {
@@ -21,7 +23,7 @@ struct FileMend {
   bool data_in_place = false;    // some blocks
   bool parity_in_place = false;
   bool heal_metadata = false;
-  bool cut_tail = false;         // bytes behind the committed end
+  bool cut_tail = false;  // bytes behind the committed end
 
   // Local, on ranks that write.
   std::unique_ptr<File> new_data;
@@ -30,16 +32,19 @@ struct FileMend {
   File* data_out = nullptr;
   File* parity_out = nullptr;
   std::uint64_t parity_base = 0;
-  const Tree* data_expected = nullptr;    // null: checked by the root at the end
+  const Tree* data_expected = nullptr;  // null: checked by the root at the end
   const Tree* parity_expected = nullptr;
   std::vector<Hash> data_leaves, parity_leaves;  // where not expected
-  std::vector<RowBlock> written;          // in place, to be read again
-  bool any() const { return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail; }
+  std::vector<RowBlock> written;                 // in place, to be read again
+  bool any() const {
+    return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail;
+  }
 };
 
 class Mender {
  public:
-  Mender(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request, DatasetReport& report)
+  Mender(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
+         DatasetReport& report)
       : context_(context), comm_(context.comm), view_(view), findings_(findings), request_(request), report_(report) {}
 
   Status Run() {
@@ -47,8 +52,9 @@ class Mender {
     runs_.resize(view_.ensembles.size());
     for (std::size_t e = 0; e < view_.ensembles.size(); ++e) LZY_RETURN_IF_ERROR(PlanEnsemble(e));
     if (beyond_ && !request_.salvage) {
-      return {Code::kBeyondRepair, fmt::format("{}: rows have lost more blocks than parity {} can mend; nothing was written",
-                                               view_.ref.path, view_.superblock.parity)};
+      return {Code::kBeyondRepair,
+              fmt::format("{}: rows have lost more blocks than parity {} can mend; nothing was written", view_.ref.path,
+                          view_.superblock.parity)};
     }
     Status status;
     for (std::size_t e = 0; e < view_.ensembles.size() && status.ok(); ++e) status = MendEnsemble(e);
@@ -74,11 +80,13 @@ class Mender {
       const FileView& file = ensemble.files[f];
       FileMend& mend = mends[f];
       if (request_.create_missing) {
-        mend.rebuild_data = !file.present || found[f].whole_device || (!shared() && request_.devices.count(file.rank) != 0);
+        mend.rebuild_data =
+            !file.present || found[f].whole_device || (!shared() && request_.devices.count(file.rank) != 0);
         mend.rebuild_sidecar = !file.sidecar_usable() || (!shared() && request_.devices.count(file.rank) != 0);
-        if (mend.rebuild_data && file.present && found[f].whole_device && !request_.force && request_.devices.count(file.rank) == 0 &&
-            Edited(CauseOf(file, BlockFault::kHash, 0))) {
-          mend.rebuild_data = false;  // changed since the commit and unprovable: an edit, to be taken back only with --force
+        if (mend.rebuild_data && file.present && found[f].whole_device && !request_.force &&
+            request_.devices.count(file.rank) == 0 && Edited(CauseOf(file, BlockFault::kHash, 0))) {
+          mend.rebuild_data =
+              false;  // changed since the commit and unprovable: an edit, to be taken back only with --force
         }
       }
       mend.heal_metadata = file.sidecar_usable() && !mend.rebuild_sidecar && !found[f].metadata.empty();
@@ -147,7 +155,8 @@ class Mender {
   Status MendEnsemble(std::size_t e) {
     Ensemble& ensemble = view_.ensembles[e];
     const Layout& layout = *ensemble.layout;
-    const bool part = shared() || std::any_of(ensemble.files.begin(), ensemble.files.end(), [&](const FileView& file) { return Mine(file); });
+    const bool part = shared() || std::any_of(ensemble.files.begin(), ensemble.files.end(),
+                                              [&](const FileView& file) { return Mine(file); });
     Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
     if (!part && view_.ensembles.size() > 1) return Status::Ok();
     Status status;
@@ -180,7 +189,8 @@ class Mender {
     if (mend.rebuild_data) {
       const std::string temporary = NewDataPath(file.path);
       LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(file.path)));
-      if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound) return removed;
+      if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound)
+        return removed;
       LZY_ASSIGN_OR_RETURN(mend.new_data, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
       LZY_RETURN_IF_ERROR(mend.new_data->Truncate(layout.file_size(f)));
       mend.data_out = mend.new_data.get();
@@ -189,11 +199,14 @@ class Mender {
     }
     if (mend.rebuild_sidecar) {
       File* like = mend.new_data ? mend.new_data.get() : file.data.get();
-      if (like == nullptr) return {Code::kIo, fmt::format("{}: missing, so its sidecar cannot be made again alone", file.path)};
-      LZY_ASSIGN_OR_RETURN(mend.new_sidecar, Sidecar::Create(context_.fs, NewSidecarPath(file.path), FreshContents(ensemble, f), *like));
+      if (like == nullptr)
+        return {Code::kIo, fmt::format("{}: missing, so its sidecar cannot be made again alone", file.path)};
+      LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
+                           Sidecar::Create(context_.fs, NewSidecarPath(file.path), FreshContents(ensemble, f), *like));
       mend.parity_out = &mend.new_sidecar->file();
       mend.parity_base = mend.new_sidecar->ParityFileOffset(0);
-      if (layout.parity_size(f) > 0) LZY_RETURN_IF_ERROR(mend.parity_out->Truncate(mend.parity_base + layout.parity_size(f)));
+      if (layout.parity_size(f) > 0)
+        LZY_RETURN_IF_ERROR(mend.parity_out->Truncate(mend.parity_base + layout.parity_size(f)));
     } else if (file.sidecar) {
       mend.parity_out = &file.sidecar->file();
       mend.parity_base = file.sidecar->ParityFileOffset(0);
@@ -243,7 +256,8 @@ class Mender {
       data[f] = DataStream(layout, f, file.data.get(), file.data_tree());
       setup.data[f] = &data[f];
       if (file.sidecar) {
-        parity[f] = ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree());
+        parity[f] =
+            ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree());
         setup.parity[f] = &parity[f];
       }
     }
@@ -261,16 +275,21 @@ class Mender {
       setup.owner = OwnersIn(ensemble, comm);
     }
     auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
-      const BlockStream& stream = block.parity ? parity[layout.region_of(block.device)] : data[layout.file_of(block.device)];
-      if (stream.expected != nullptr && LeafOf(stream, block.place.index, bytes) == stream.expected->leaf(block.place.index)) {
+      const BlockStream& stream =
+          block.parity ? parity[layout.region_of(block.device)] : data[layout.file_of(block.device)];
+      if (stream.expected != nullptr &&
+          LeafOf(stream, block.place.index, bytes) == stream.expected->leaf(block.place.index)) {
         return Status::Ok();
       }
-      return {Code::kBusy, fmt::format("{}: the block at {} was right when it was checked and is not any more; nothing was made from it",
-                                       stream.file->path(), stream.base + block.place.offset)};
+      return {
+          Code::kBusy,
+          fmt::format("{}: the block at {} was right when it was checked and is not any more; nothing was made from it",
+                      stream.file->path(), stream.base + block.place.offset)};
     };
     auto target = [&](std::span<const RowBlock> blocks, ByteSpan bytes) -> Status {
-      return WriteBlocks(layout, mends_[e][blocks[0].parity ? layout.region_of(blocks[0].device) : layout.file_of(blocks[0].device)], blocks,
-                         bytes);
+      return WriteBlocks(
+          layout, mends_[e][blocks[0].parity ? layout.region_of(blocks[0].device) : layout.file_of(blocks[0].device)],
+          blocks, bytes);
     };
     Status status = ExecuteRows(setup, runs, source, target, stats_);
     return shared() ? Agree(comm_, status) : status;
@@ -281,7 +300,8 @@ class Mender {
     std::set<int> parts;
     for (const FileView& file : ensemble.files) parts.insert(file.owner);
     for (const FileView& file : ensemble.files) {
-      owner.push_back(&comm == &comm_ ? file.owner : static_cast<int>(std::distance(parts.begin(), parts.find(file.owner))));
+      owner.push_back(&comm == &comm_ ? file.owner
+                                      : static_cast<int>(std::distance(parts.begin(), parts.find(file.owner))));
     }
     return owner;
   }
@@ -297,8 +317,9 @@ class Mender {
       at += block.place.length;
       const Hash leaf = HashBytes(parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, one);
       if (expected != nullptr && leaf != expected->leaf(block.place.index)) {
-        return {Code::kWriteFailed, fmt::format("{}: the block rebuilt for offset {} does not have its hash; not written", out->path(),
-                                                block.place.offset)};
+        return {Code::kWriteFailed,
+                fmt::format("{}: the block rebuilt for offset {} does not have its hash; not written", out->path(),
+                            block.place.offset)};
       }
       if (expected == nullptr) (parity ? mend.parity_leaves : mend.data_leaves)[block.place.index] = leaf;
     }
@@ -320,20 +341,23 @@ class Mender {
       buffer.Reserve(block.place.length);
       File* in = block.parity ? mend.parity_out : mend.data_out;
       const Tree* expected = block.parity ? mend.parity_expected : mend.data_expected;
-      const Hash& want = expected != nullptr ? expected->leaf(block.place.index)
-                                             : (block.parity ? mend.parity_leaves : mend.data_leaves)[block.place.index];
+      const Hash& want = expected != nullptr
+                             ? expected->leaf(block.place.index)
+                             : (block.parity ? mend.parity_leaves : mend.data_leaves)[block.place.index];
       const MutableByteSpan bytes(buffer.data(), block.place.length);
       auto got = in->ReadAtFromDevice((block.parity ? mend.parity_base : 0) + block.place.offset, bytes);
       if (!got.ok() || *got != bytes.size() ||
           HashBytes(block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes) != want) {
-        return {Code::kWriteFailed, fmt::format("{}: what was written at {} reads back wrong; the device cannot be trusted",
-                                                block.parity ? file.sidecar_path : file.path, block.place.offset)};
+        return {Code::kWriteFailed,
+                fmt::format("{}: what was written at {} reads back wrong; the device cannot be trusted",
+                            block.parity ? file.sidecar_path : file.path, block.place.offset)};
       }
     }
     return Status::Ok();
   }
 
-  // Contents of a sidecar that is made again, from what the rest of the dataset records; hashes are filled in by Finish.
+  // Contents of a sidecar that is made again, from what the rest of the dataset records; hashes are filled in by
+  // Finish.
   SidecarContents FreshContents(const Ensemble& ensemble, std::uint32_t f) const {
     const Layout& layout = *ensemble.layout;
     SidecarContents contents;
@@ -357,7 +381,8 @@ class Mender {
     contents.info.path = Tree::Build(TreeKind::kDataset, roots, bytes).Prove(ensemble.files[f].rank);
     if (roots.size() == 1) contents.info.path.pages.clear();
     contents.data_tree = Tree::Build(TreeKind::kData, std::vector<Hash>(layout.data_blocks(f)), layout.file_size(f));
-    contents.parity_tree = Tree::Build(TreeKind::kParity, std::vector<Hash>(layout.parity_blocks(f)), layout.parity_size(f));
+    contents.parity_tree =
+        Tree::Build(TreeKind::kParity, std::vector<Hash>(layout.parity_blocks(f)), layout.parity_size(f));
     return contents;
   }
 
@@ -367,7 +392,9 @@ class Mender {
     const Layout& layout = *ensemble.layout;
     const bool salvaged = beyond_;
 
-    SidecarContents contents = mend.rebuild_sidecar ? FreshContents(ensemble, f) : file.sidecar ? file.sidecar->contents() : SidecarContents();
+    SidecarContents contents = mend.rebuild_sidecar ? FreshContents(ensemble, f)
+                               : file.sidecar       ? file.sidecar->contents()
+                                                    : SidecarContents();
     contents.data_tree = mend.data_expected != nullptr
                              ? *mend.data_expected
                              : Tree::Build(TreeKind::kData, std::move(mend.data_leaves), layout.file_size(f));
@@ -375,14 +402,17 @@ class Mender {
                                ? *mend.parity_expected
                                : Tree::Build(TreeKind::kParity, std::move(mend.parity_leaves), layout.parity_size(f));
     if (!shared() && !salvaged) {
-      if (contents.data_tree.Root() != ensemble.records[f].data_root || contents.parity_tree.Root() != ensemble.records[f].parity_root) {
-        return {Code::kWriteFailed, fmt::format("{}: rebuilt, but not what was committed; it was not put in place", file.path)};
+      if (contents.data_tree.Root() != ensemble.records[f].data_root ||
+          contents.parity_tree.Root() != ensemble.records[f].parity_root) {
+        return {Code::kWriteFailed,
+                fmt::format("{}: rebuilt, but not what was committed; it was not put in place", file.path)};
       }
     }
 
     FileStat stat = file.stat;
     if (mend.rebuild_data) {
-      const MemberRecord record = shared() ? contents.info.members.empty() ? MemberRecord() : contents.info.members[0] : ensemble.records[f];
+      const MemberRecord record =
+          shared() ? contents.info.members.empty() ? MemberRecord() : contents.info.members[0] : ensemble.records[f];
       LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(record.mode & 07777, record.uid, record.gid));
       LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
       LZY_RETURN_IF_ERROR(mend.new_data->Sync());
@@ -409,9 +439,11 @@ class Mender {
     } else if (file.sidecar && (mend.heal_metadata || mend.rebuild_data)) {
       LZY_RETURN_IF_ERROR(file.sidecar->WriteAll(contents));
     }
-    if (file.sidecar && !mend.rebuild_sidecar && (mend.heal_metadata || mend.data_in_place || mend.cut_tail || file.sidecar->intent())) {
+    if (file.sidecar && !mend.rebuild_sidecar &&
+        (mend.heal_metadata || mend.data_in_place || mend.cut_tail || file.sidecar->intent())) {
       // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.
-      const bool keep = file.sidecar->intent() && (file.sidecar->intent()->flags & kIntentRepair) == 0 && !request_.force;
+      const bool keep =
+          file.sidecar->intent() && (file.sidecar->intent()->flags & kIntentRepair) == 0 && !request_.force;
       if (!keep) LZY_RETURN_IF_ERROR(file.sidecar->ClearIntent());
     }
     return context_.fs.SyncDirectory(DirectoryOf(file.path));
@@ -421,8 +453,8 @@ class Mender {
     for (std::size_t e = 0; e < mends_.size(); ++e) {
       for (std::uint32_t f = 0; f < mends_[e].size(); ++f) {
         if (!Writer(view_.ensembles[e].files[f])) continue;
-        if (mends_[e][f].new_data) (void)context_.fs.Remove(NewDataPath(view_.ensembles[e].files[f].path));
-        if (mends_[e][f].new_sidecar) (void)context_.fs.Remove(NewSidecarPath(view_.ensembles[e].files[f].path));
+        if (mends_[e][f].new_data) (void)context_.fs.Remove(mends_[e][f].new_data->path());
+        if (mends_[e][f].new_sidecar) (void)context_.fs.Remove(mends_[e][f].new_sidecar->path());
       }
     }
   }
@@ -499,8 +531,8 @@ Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findi
       }
     }
     if (!found) {
-      return {Code::kInvalidArgument, fmt::format("--device: {} has no device {}: 0 to {} are accepted", view.ref.path, wanted,
-                                                  view.superblock.members - 1)};
+      return {Code::kInvalidArgument, fmt::format("--device: {} has no device {}: 0 to {} are accepted", view.ref.path,
+                                                  wanted, view.superblock.members - 1)};
     }
   }
   return Status::Ok();

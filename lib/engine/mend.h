@@ -8,18 +8,18 @@
 namespace lzy {
 
 struct MendRequest {
-  bool create_missing = false;  ///< restore: lost files and sidecars are made again
-  bool force = false;           ///< edited (stale, at-risk) blocks go back to the committed content too
-  bool salvage = false;         ///< write what can be had even if rows are beyond repair
+  bool create_missing = false;      ///< restore: lost files and sidecars are made again
+  bool force = false;               ///< edited (stale, at-risk) blocks go back to the committed content too
+  bool salvage = false;             ///< write what can be had even if rows are beyond repair
   std::set<std::uint32_t> devices;  ///< treated as lost; by rank (set) or device number (shared)
 };
 
 /// Adds the blocks of `request.devices` to the findings, as if they had been lost.
 Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings);
 
-/// Mends; collective. Entries of report.damage that are good afterwards become `repaired`. kBeyondRepair: rows have lost more than
-/// parity covers and nothing was written. kWriteFailed: what was written does not verify. Precondition: the view was opened for
-/// writing.
+/// Mends; collective. Entries of report.damage that are good afterwards become `repaired`. kBeyondRepair: rows have
+/// lost more than parity covers and nothing was written. kWriteFailed: what was written does not verify. Precondition:
+/// the view was opened for writing.
 Status Mend(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
             DatasetReport& report);
 

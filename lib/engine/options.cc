@@ -214,7 +214,8 @@ Status CheckOptions(const Options& options) {
                               options.parity, options.group, options.group - 1));
   }
   // A block size above the default stripe does without a stripe of its own: a unit is never less than a block.
-  if (options.stripe < options.block_size && options.stripe != Options().stripe) {
+  const bool stripe_is_meant = options.given.contains("stripe") || options.stripe != Options().stripe;
+  if (stripe_is_meant && options.stripe < options.block_size) {
     return refuse(
         fmt::format("stripe: '{}' is not accepted with block-size {}: a power-of-two multiple of block-size, "
                     "at most 1G",

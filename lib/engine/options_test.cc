@@ -163,6 +163,8 @@ TEST(CheckOptions, LargeBlocksNeedNoStripe) {
   Options options;
   options.block_size = 4 << 20;
   EXPECT_OK(CheckOptions(options));
+  ASSERT_OK(SetOption(options, "stripe", "1M"));
+  ExpectRefused(options, "stripe: '1048576' is not accepted with block-size 4194304");
 }
 
 TEST(CheckOptions, SetsArePatterns) {

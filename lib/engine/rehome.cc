@@ -17,7 +17,8 @@ std::optional<std::string> FileWithStamp(FileSystem& fs, const std::string& dire
     if (IsLzyName(name)) continue;
     const std::string path = JoinPath(directory, name);
     auto stat = fs.Stat(path, /*follow=*/false);
-    if (stat.ok() && stat->inode == stamp.inode && stat->size == stamp.size && stat->mtime_ns == stamp.mtime_ns) return path;
+    if (stat.ok() && stat->inode == stamp.inode && stat->size == stamp.size && stat->mtime_ns == stamp.mtime_ns)
+      return path;
   }
   return std::nullopt;
 }

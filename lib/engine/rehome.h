@@ -8,9 +8,9 @@
 
 namespace lzy {
 
-/// Makes sure that the name of `data_path`'s sidecar means its sidecar: a sidecar under that name that belongs to a file renamed
-/// away follows that file, and one that belongs to `data_path` under its earlier name comes here. Returns the sidecar's path, whether
-/// or not there is one now.
+/// Makes sure that the name of `data_path`'s sidecar means its sidecar: a sidecar under that name that belongs to a
+/// file renamed away follows that file, and one that belongs to `data_path` under its earlier name comes here. Returns
+/// the sidecar's path, whether or not there is one now.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path);
 
 }  // namespace lzy

@@ -13,15 +13,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-// Bytes of one batch's targets: large enough that a collective's latency does not count, small enough to stay cheap to hold.
+// Bytes of one batch's targets: large enough that a collective's latency does not count, small enough to stay cheap to
+// hold.
 constexpr std::uint64_t kBatchBytes = 32u << 20;
 // Sources are read, hashed and multiplied in pieces that stay in the second-level cache.
 constexpr std::uint64_t kPieceBytes = 64u << 10;
 
-std::uint64_t RoundUpWords(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
+std::uint64_t RoundUpWords(std::uint64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
 
 class Batch {
  public:
@@ -139,7 +143,8 @@ class Pipeline {
       std::size_t inputs_used = 0;
       for (std::size_t s = 0; s < which.size(); ++s) {
         std::uint8_t* to = buffer.data() + s * stride;
-        if (!ReadPiece(run, devices[s], rotation.IsParity(layout_.index_in_group(devices[s]), run.unit_row), at, slices, to)) {
+        if (!ReadPiece(run, devices[s], rotation.IsParity(layout_.index_in_group(devices[s]), run.unit_row), at, slices,
+                       to)) {
           continue;  // all zeros: contributes nothing
         }
         present.push_back(which[s]);
@@ -158,7 +163,8 @@ class Pipeline {
   }
 
   // Fills `to` with the device's blocks, zero-padded; false when there is nothing but padding.
-  bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t at, std::uint32_t slices, std::uint8_t* to) {
+  bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t at, std::uint32_t slices,
+                 std::uint8_t* to) {
     const std::uint64_t block = layout_.block_size();
     const BlockPlace head = PlaceOf(device, parity, run.unit_row, run.first_slice + at);
     std::uint64_t length = 0;
@@ -183,8 +189,10 @@ class Pipeline {
       return false;
     }
     if (*got < length) {
-      Remember({Code::kIo, fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
-                                       stream->file->path(), stream->base + head.offset + *got, stream->base + head.offset + length)});
+      Remember(
+          {Code::kIo,
+           fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
+                       stream->file->path(), stream->base + head.offset + *got, stream->base + head.offset + length)});
       return false;
     }
     bytes_read_ += length;
@@ -285,12 +293,14 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, s
   std::vector<bool> is_bad(rotation.n, false);
   auto plan = std::make_shared<RowPlan>();
   for (std::uint32_t device : bad) is_bad[rotation.PositionOf(layout_.index_in_group(device), unit_row)] = true;
-  for (std::uint32_t device : wanted) plan->targets.push_back(rotation.PositionOf(layout_.index_in_group(device), unit_row));
+  for (std::uint32_t device : wanted)
+    plan->targets.push_back(rotation.PositionOf(layout_.index_in_group(device), unit_row));
   for (std::uint32_t p = 0; p < rotation.n && plan->sources.size() < codec->k(); ++p) {
     if (!is_bad[p]) plan->sources.push_back(p);
   }
   if (plan->sources.size() < codec->k()) {
-    return {Code::kBeyondRepair, fmt::format("{} of {} blocks of a row are lost; parity covers {}", bad.size(), rotation.n, rotation.m)};
+    return {Code::kBeyondRepair,
+            fmt::format("{} of {} blocks of a row are lost; parity covers {}", bad.size(), rotation.n, rotation.m)};
   }
   std::sort(plan->targets.begin(), plan->targets.end());
   std::vector<std::uint32_t> key = plan->sources;
@@ -306,17 +316,18 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, s
 
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
                    const TargetFn& target, RowStats& stats) {
-  const std::uint64_t budget = std::max<std::uint64_t>(setup.layout->block_size(), std::min(kBatchBytes, setup.memory / 4));
+  const std::uint64_t budget =
+      std::max<std::uint64_t>(setup.layout->block_size(), std::min(kBatchBytes, setup.memory / 4));
   Pipeline pipeline(setup, source, target);
   bool stopped = false;
-  // Every rank sees the same runs, hence the same batches. A rank that failed goes on taking part, so that nobody waits for
-  // it; what arrives is checked against its leaf, or thrown away, by the callers.
+  // Every rank sees the same runs, hence the same batches. A rank that failed goes on taking part, so that nobody waits
+  // for it; what arrives is checked against its leaf, or thrown away, by the callers.
   for (std::size_t begin = 0; begin < runs.size();) {
     std::uint64_t bytes = 0;
     std::size_t end = begin;
     while (end < runs.size()) {
-      const std::uint64_t more = std::max<std::uint64_t>(1, runs[end].plan->targets.size()) * std::uint64_t{runs[end].slices} *
-                                 setup.layout->block_size();
+      const std::uint64_t more = std::max<std::uint64_t>(1, runs[end].plan->targets.size()) *
+                                 std::uint64_t{runs[end].slices} * setup.layout->block_size();
       if (end > begin && bytes + more > budget) break;
       bytes += more;
       ++end;

@@ -1,10 +1,11 @@
 #pragma once
-// The one pipeline behind encoding, repair and restore: for a list of runs of block rows, sources are read where they are,
-// multiplied by their coefficients, combined over the ranks with Reduce_scatter, and the targets arrive where they belong.
+// The one pipeline behind encoding, repair and restore: for a list of runs of block rows, sources are read where they
+// are, multiplied by their coefficients, combined over the ranks with Reduce_scatter, and the targets arrive where they
+// belong.
 //
-// Encoding is the run whose sources are the data positions and whose targets are the parity positions; rebuilding picks any k
-// good positions as sources. This is the collective of Gropp, Ross, Miller (§3) generalised to Reed-Solomon and to any mix of
-// lost blocks.
+// Encoding is the run whose sources are the data positions and whose targets are the parity positions; rebuilding picks
+// any k good positions as sources. This is the collective of Gropp, Ross, Miller (§3) generalised to Reed-Solomon and
+// to any mix of lost blocks.
 
 #include <cstdint>
 #include <functional>
@@ -43,10 +44,11 @@ class PlanCache {
  public:
   explicit PlanCache(const Layout& layout) : layout_(layout) {}
   Result<std::shared_ptr<const RowPlan>> Encode(std::uint32_t group);
-  /// `bad`: devices of the row that cannot be sources; `wanted`: devices to be made (a subset of bad). kBeyondRepair when more
-  /// than m are bad.
+  /// `bad`: devices of the row that cannot be sources; `wanted`: devices to be made (a subset of bad). kBeyondRepair
+  /// when more than m are bad.
   Result<std::shared_ptr<const RowPlan>> Rebuild(std::uint32_t group, std::uint64_t unit_row,
-                                                 std::span<const std::uint32_t> bad, std::span<const std::uint32_t> wanted);
+                                                 std::span<const std::uint32_t> bad,
+                                                 std::span<const std::uint32_t> wanted);
 
  private:
   Result<const Codec*> CodecFor(std::uint32_t group);
@@ -63,8 +65,8 @@ struct RowStats {
 
 struct RowPipelineSetup {
   const Layout* layout = nullptr;
-  Communicator* comm = nullptr;         ///< ranks that take part; all must call Execute with the same runs
-  std::vector<int> owner;               ///< by device: rank in `comm` that reads and writes it
+  Communicator* comm = nullptr;            ///< ranks that take part; all must call Execute with the same runs
+  std::vector<int> owner;                  ///< by device: rank in `comm` that reads and writes it
   std::vector<const BlockStream*> data;    ///< by file; null where not owned here
   std::vector<const BlockStream*> parity;  ///< by region; null where not owned here
   std::uint64_t memory = 256u << 20;
@@ -82,12 +84,12 @@ struct RowBlock {
 
 /// Called for every source block with its bytes (not zero-padded); thread-safe; a failure is remembered.
 using SourceFn = std::function<Status(const RowBlock&, ByteSpan)>;
-/// Called for every run of target blocks of one device that lie back to back: blocks[i].place.length bytes each, concatenated in
-/// `bytes`. Thread-safe.
+/// Called for every run of target blocks of one device that lie back to back: blocks[i].place.length bytes each,
+/// concatenated in `bytes`. Thread-safe.
 using TargetFn = std::function<Status(std::span<const RowBlock> blocks, ByteSpan bytes)>;
 
-/// Executes the runs; collective over setup.comm. Failures of any rank (reading, callbacks) are agreed on at the end: every rank
-/// gets the same Status. Target callbacks may have been called for rows before the failure.
+/// Executes the runs; collective over setup.comm. Failures of any rank (reading, callbacks) are agreed on at the end:
+/// every rank gets the same Status. Target callbacks may have been called for rows before the failure.
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
                    const TargetFn& target, RowStats& stats);
 

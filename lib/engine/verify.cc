@@ -23,11 +23,13 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
   bool changed = false;
   for (const Ensemble& ensemble : view.ensembles) {
     for (const FileView& file : ensemble.files) {
-      const bool here = view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
+      const bool here =
+          view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
       if (!here || !file.sidecar) continue;
       auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
       if (!now.ok()) continue;
-      if ((*now)->generation() != file.sidecar->generation() || (*now)->intent().has_value() != file.intent.has_value()) changed = true;
+      if ((*now)->generation() != file.sidecar->generation() || (*now)->intent().has_value() != file.intent.has_value())
+        changed = true;
     }
   }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));
@@ -86,7 +88,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (report.state != DatasetState::kIntact) {
       LZY_ASSIGN_OR_RETURN(const bool changing, CommittedMeanwhile(context, view));
       if (changing) {
-        report.warnings.push_back(fmt::format("{}: was being written or committed while it was read; verify it again", dataset.path));
+        report.warnings.push_back(
+            fmt::format("{}: was being written or committed while it was read; verify it again", dataset.path));
         for (Damage& d : report.damage) {
           d.cause = DamageCause::kAtRisk;
           d.beyond_repair = false;

@@ -198,7 +198,8 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   Status same;
   if (view.committed) {
     if (!file.sidecar || file.sidecar->generation() != view.superblock.generation) {
-      same = {Code::kIo, fmt::format("{}: ranks see different sidecars; is the directory shared by all of them?", ref.path)};
+      same = {Code::kIo,
+              fmt::format("{}: ranks see different sidecars; is the directory shared by all of them?", ref.path)};
     } else if (auto layout = LayoutOf(file.sidecar->contents()); layout.ok()) {
       ensemble.layout = std::move(layout).value();
     } else {
@@ -264,8 +265,8 @@ Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, c
   return merged;
 }
 
-// A process for each member nobody sees: its own number if there is one and its directory is there, else one that can reach the
-// member's directory.
+// A process for each member nobody sees: its own number if there is one and its directory is there, else one that can
+// reach the member's directory.
 Result<std::map<std::uint32_t, int>> AssignMissing(const Context& context, const DatasetRef& ref,
                                                    const std::vector<std::uint32_t>& missing) {
   std::vector<std::uint8_t> reachable(missing.size());
@@ -292,7 +293,8 @@ Result<std::map<std::uint32_t, int>> AssignMissing(const Context& context, const
 }
 
 // The generation that counts, and the members' sidecars that do not belong to it.
-void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members, std::set<std::uint32_t>& roll_forward) {
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
+                      std::set<std::uint32_t>& roll_forward) {
   const Summary* newest = nullptr;
   for (const auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
@@ -311,7 +313,8 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
     if (s.fault != SidecarFault::kNone) continue;
     if (s.superblock.uuid != uuid || s.superblock.kind != DatasetKind::kSet || s.superblock.rank != rank) {
       s.fault = SidecarFault::kForeign;
-      s.fault_text = fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
+      s.fault_text =
+          fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
     } else if (s.superblock.generation != generation || s.superblock.state != SidecarState::kCommitted) {
       if (s.prepared == generation) {
         roll_forward.insert(rank);
@@ -323,10 +326,10 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   }
 }
 
-// Completes the commit of a member that was prepared when another member of its set already had the generation committed: then all
-// had it prepared, so it counts (docs/format.md §9). True when there was one.
-Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::string& data_path, const Superblock& newest,
-                         bool write) {
+// Completes the commit of a member that was prepared when another member of its set already had the generation
+// committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one.
+Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::string& data_path,
+                         const Superblock& newest, bool write) {
   const OpenMode mode = write ? OpenMode::kReadWrite : OpenMode::kRead;
   auto is_it = [&](const Result<std::unique_ptr<Sidecar>>& sidecar) {
     return sidecar.ok() && (*sidecar)->contents().superblock.uuid == newest.uuid &&
@@ -394,8 +397,10 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
   JudgeGenerations(view, members, roll_forward);
   bool rolled = false;
   for (Summary& s : mine) {
-    if (!view.committed || (members.at(s.rank).fault == SidecarFault::kNone && roll_forward.count(s.rank) == 0)) continue;
-    auto advanced = RollForward(context.fs, local[s.rank], s, ExpandPattern(ref.path, s.rank), view.superblock, request.write);
+    if (!view.committed || (members.at(s.rank).fault == SidecarFault::kNone && roll_forward.count(s.rank) == 0))
+      continue;
+    auto advanced =
+        RollForward(context.fs, local[s.rank], s, ExpandPattern(ref.path, s.rank), view.superblock, request.write);
     if (!advanced.ok()) opened = advanced.status();
     if (advanced.ok() && *advanced) rolled = true;
   }
@@ -409,7 +414,8 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
   }
   for (const auto& [rank, s] : members) {
     if (s.fault == SidecarFault::kForeign || s.fault == SidecarFault::kOutdated) {
-      view.warnings.push_back(fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref.path, rank), s.fault_text));
+      view.warnings.push_back(
+          fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref.path, rank), s.fault_text));
     }
     if (s.fault == SidecarFault::kDestroyed && view.unusable.ok()) view.unusable = {Code::kUnprotected, s.fault_text};
   }
@@ -433,7 +439,8 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
     if (s.fault != SidecarFault::kNone) continue;
     LZY_ASSIGN_OR_RETURN(InfoRecord info, DecodeInfo(s.info));
     if (info.groups.size() != 1 || info.members.size() != info.groups[0].size()) {
-      return {Code::kUnprotected, fmt::format("{}: its sidecar does not describe a group", ExpandPattern(ref.path, rank))};
+      return {Code::kUnprotected,
+              fmt::format("{}: its sidecar does not describe a group", ExpandPattern(ref.path, rank))};
     }
     if (groups.empty()) view.info = info;
     groups.emplace(info.groups[0], std::move(info));
@@ -443,7 +450,8 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
   for (const auto& [ranks, info] : groups) {
     for (std::uint32_t rank : ranks) {
       if (rank >= known.size() || known[rank]) {
-        return {Code::kUnprotected, fmt::format("{}: sidecars disagree about who is coded with rank {}", ref.path, rank)};
+        return {Code::kUnprotected,
+                fmt::format("{}: sidecars disagree about who is coded with rank {}", ref.path, rank)};
       }
       known[rank] = true;
       if (members.count(rank) == 0) missing.push_back(rank);
@@ -614,7 +622,8 @@ BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, con
           }};
 }
 
-BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected) {
+BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base,
+                         const Tree* expected) {
   return {sidecar, base, HashTag::kParityLeaf, expected, [&layout, region](std::uint64_t index) {
             const Layout::DeviceRow at = layout.LocateParity(region, index);
             if (at.row.unit_row >= layout.unit_rows(at.row.group)) return BlockPlace{0, 0, index};

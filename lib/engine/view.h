@@ -1,8 +1,8 @@
 #pragma once
 // A dataset opened: files, sidecars, layout, and what every rank knows of them.
 //
-// A shared file is one ensemble (its layout has all groups). A set is one ensemble a group: groups are independent. Within an
-// ensemble a file's number is its index in the group's list of ranks (0 for a shared file).
+// A shared file is one ensemble (its layout has all groups). A set is one ensemble a group: groups are independent.
+// Within an ensemble a file's number is its index in the group's list of ranks (0 for a shared file).
 
 #include <memory>
 #include <optional>
@@ -23,8 +23,8 @@ struct FileView {
   // Local: set only where this rank owns the file (shared: everywhere).
   std::unique_ptr<File> data;        ///< null: missing
   std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
-  /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and of data or
-  /// parity when hash pages that no copy had intact could be computed again.
+  /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and
+  /// of data or parity when hash pages that no copy had intact could be computed again.
   std::optional<Tree> proven_data;
   std::optional<Tree> proven_parity;
 
@@ -37,32 +37,38 @@ struct FileView {
   bool present = false;      ///< the data file exists
   FileStat stat;             ///< if present
   SidecarFault fault = SidecarFault::kMissing;
-  std::string fault_text;    ///< for messages
+  std::string fault_text;  ///< for messages
   std::uint64_t sidecar_bytes = 0;
   std::uint64_t parity_base = 0;  ///< offset of the parity region in the sidecar
   std::optional<Intent> intent;
-  Stamp stamp;               ///< as committed
+  Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
   /// Committed leaves, as far as known here.
-  const Tree* data_tree() const { return proven_data ? &*proven_data : sidecar ? &sidecar->contents().data_tree : nullptr; }
-  const Tree* parity_tree() const { return proven_parity ? &*proven_parity : sidecar ? &sidecar->contents().parity_tree : nullptr; }
+  const Tree* data_tree() const {
+    return proven_data ? &*proven_data : sidecar ? &sidecar->contents().data_tree : nullptr;
+  }
+  const Tree* parity_tree() const {
+    return proven_parity ? &*proven_parity : sidecar ? &sidecar->contents().parity_tree : nullptr;
+  }
   bool sidecar_usable() const { return fault == SidecarFault::kNone; }
 };
 
 struct Ensemble {
   std::vector<FileView> files;
-  std::vector<MemberRecord> records;  ///< as committed, by file (sets only; from whichever sidecar of the group is usable)
+  std::vector<MemberRecord>
+      records;  ///< as committed, by file (sets only; from whichever sidecar of the group is usable)
   std::optional<Layout> layout;
-  std::unique_ptr<Communicator> group_comm;  ///< set: its owners, when there are several ensembles; null where not one of them
+  std::unique_ptr<Communicator>
+      group_comm;  ///< set: its owners, when there are several ensembles; null where not one of them
 };
 
 struct DatasetView {
   DatasetRef ref;
-  bool committed = false;   ///< there is a usable sidecar with a committed generation
+  bool committed = false;  ///< there is a usable sidecar with a committed generation
   bool newer_format = false;
-  Status unusable;          ///< why not, when there are sidecars but none is usable
-  Superblock superblock;    ///< of any usable sidecar (geometry, uuid, generation, dataset root)
-  InfoRecord info;          ///< of the same
+  Status unusable;        ///< why not, when there are sidecars but none is usable
+  Superblock superblock;  ///< of any usable sidecar (geometry, uuid, generation, dataset root)
+  InfoRecord info;        ///< of the same
   std::vector<Ensemble> ensembles;
   std::vector<std::string> warnings;
   std::vector<std::uint32_t> unknown_ranks;  ///< members whose whole group left no trace
@@ -73,15 +79,16 @@ struct OpenRequest {
   bool write = false;  ///< open for writing and take the commit locks
 };
 
-/// Opens what is there; collective. Fails only for I/O trouble (a member that cannot be opened is absent, with a warning).
+/// Opens what is there; collective. Fails only for I/O trouble (a member that cannot be opened is absent, with a
+/// warning).
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
 
 /// The layout that a sidecar's contents describe; kCorrupt when they contradict themselves.
 Result<Layout> LayoutOf(const SidecarContents& contents);
 
-/// Opens the sidecar `path`, takes its lock, and makes sure the name still means the file that was locked; creates one that holds
-/// nothing (never committed) if there is none and `create_for` is given. Waits up to `timeout_seconds` for another holder, then
-/// kBusy naming it.
+/// Opens the sidecar `path`, takes its lock, and makes sure the name still means the file that was locked; creates one
+/// that holds nothing (never committed) if there is none and `create_for` is given. Waits up to `timeout_seconds` for
+/// another holder, then kBusy naming it.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* create_for,
                                              const SidecarContents* create_contents, std::uint32_t timeout_seconds,
                                              bool accept_prepared = false);
@@ -91,9 +98,11 @@ SidecarContents EmptyContents(const Options& options, DatasetKind kind, const st
 
 /// Blocks of data file or parity region as the storage layer reads them. The layout and trees must outlive the stream.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected);
-BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected);
+BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base,
+                         const Tree* expected);
 
-/// Ranks as the engine shares work: threads for this process by option, or the cores it may use divided among local ranks.
+/// Ranks as the engine shares work: threads for this process by option, or the cores it may use divided among local
+/// ranks.
 unsigned ThreadsFor(const Context& context);
 
 }  // namespace lzy

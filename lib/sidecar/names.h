@@ -13,8 +13,8 @@ inline constexpr char kNewSidecarPrefix[] = ".LZY-new.";
 inline constexpr char kNewDataPrefix[] = ".LZY-data.";
 inline constexpr char kTemporaryPrefix[] = ".LZY-tmp.";
 
-/// The sidecar of a data file, and the temporary names used while it or its data are being built. kInvalidArgument for names
-/// that leave no room for the prefix.
+/// The sidecar of a data file, and the temporary names used while it or its data are being built. kInvalidArgument for
+/// names that leave no room for the prefix.
 Result<std::string> SidecarPath(const std::string& data_path);
 std::string NewSidecarPath(const std::string& data_path);
 std::string NewDataPath(const std::string& data_path);

@@ -13,11 +13,14 @@ namespace {
 
 constexpr std::size_t kHashBytes = 16;
 
-std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
+std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) {
+  return (value + to - 1) / to * to;
+}
 
 std::vector<std::uint8_t> LevelBytes(const std::vector<Hash>& level) {
   std::vector<std::uint8_t> out(level.size() * kHashBytes);
-  for (std::size_t i = 0; i < level.size(); ++i) std::copy(level[i].bytes.begin(), level[i].bytes.end(), &out[i * kHashBytes]);
+  for (std::size_t i = 0; i < level.size(); ++i)
+    std::copy(level[i].bytes.begin(), level[i].bytes.end(), &out[i * kHashBytes]);
   return out;
 }
 
@@ -53,7 +56,8 @@ std::string HostName() {
 }
 
 std::int64_t WallNowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 // Reads up to to.size() bytes; what lies past the end or cannot be read is zero, which no hash will vouch for.
@@ -166,13 +170,14 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string
   LZY_ASSIGN_OR_RETURN(sidecar->file_, fs.Open(path, mode, /*follow=*/false));
   LZY_ASSIGN_OR_RETURN(const FileStat stat, sidecar->file_->Stat());
   sidecar->size_ = stat.size;
-  if (Status read = sidecar->ReadEverything(accept_prepared); !read.ok()) return read.WithContext(path);
+  if (Status read = sidecar->ReadEverything(mode, accept_prepared); !read.ok()) return read.WithContext(path);
   return sidecar;
 }
 
-Status Sidecar::ReadEverything(bool accept_prepared) {
+Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
   Status first_failure(Code::kUnprotected, "no usable superblock");
   bool seen_magic = false;
+  bool newer_for_sure = false;
   auto read_superblock = [&](std::uint64_t offset, std::uint32_t copy) -> std::optional<Superblock> {
     if (offset + kSuperblockSize > size_) return std::nullopt;
     std::vector<std::uint8_t> page(kSuperblockSize);
@@ -182,15 +187,18 @@ Status Sidecar::ReadEverything(bool accept_prepared) {
     if (!decoded.ok() && decoded.status().code() != Code::kUnprotected) {
       if (!seen_magic || decoded.status().code() == Code::kNewerFormat) first_failure = decoded.status();
       seen_magic = true;
+      newer_for_sure = decoded.status().code() == Code::kNewerFormat && SuperblockSealed(page, copy);
     }
     return std::nullopt;
   };
 
-  // Find one superblock, then the others where it says they are. Without the first, every place where one may be is tried, and
-  // what most of those found agree on counts: parity may hold a stranger's superblock, as it may hold anything.
+  // Find one superblock, then the others where it says they are. Without the first, every place where one may be is
+  // tried, and what most of those found agree on counts: parity may hold a stranger's superblock, as it may hold
+  // anything.
   std::map<std::uint32_t, Superblock> found;
   if (auto first = read_superblock(0, 0)) found[0] = *first;
-  if (found.empty() && first_failure.code() == Code::kNewerFormat) return first_failure;
+  // A version number without the hash may be rot: then the other copies tell.
+  if (found.empty() && newer_for_sure) return first_failure;
   if (found.empty()) {
     std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>> candidates;
     for (std::uint64_t step = kMinSpacing; step <= kMaxSpacing && step < size_; step *= 2) {
@@ -214,18 +222,53 @@ Status Sidecar::ReadEverything(bool accept_prepared) {
     if (auto other = read_superblock(spacing * c, c)) found[c] = *other;
   }
 
-  // The newest generation that counts.
-  const Superblock* best = nullptr;
+  // The newest generation that is whole counts: the superblocks of one that was cut short may be durable when what they
+  // describe is not. When none is whole, the newest of which anything can be had.
+  std::vector<const Superblock*> candidates;
+  std::uint64_t prepared = 0;
   for (const auto& [c, sb] : found) {
     if (sb.state == SidecarState::kPrepared) {
-      prepared_generation_ = std::max(prepared_generation_, sb.generation);
+      prepared = std::max(prepared, sb.generation);
       if (!accept_prepared) continue;
     }
-    if (best == nullptr || sb.generation > best->generation) best = &sb;
+    const bool known = std::any_of(candidates.begin(), candidates.end(), [&, generation = sb.generation](const auto* one) {
+      return one->generation == generation;
+    });
+    if (!known) candidates.push_back(&sb);
   }
-  if (best == nullptr) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
-  if (prepared_generation_ <= best->generation) prepared_generation_ = 0;
+  if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
+  std::sort(candidates.begin(), candidates.end(), [](const auto* a, const auto* b) { return a->generation > b->generation; });
+  Status failure;
+  const Superblock* best = nullptr;
+  for (const bool must_be_whole : {true, false}) {
+    for (const Superblock* candidate : candidates) {
+      const Status read = ReadGeneration(found, *candidate);
+      if (failure.ok()) failure = read;
+      if (!read.ok() || (must_be_whole && !(unknown_data_.empty() && unknown_parity_.empty()))) continue;
+      best = candidate;
+      break;
+    }
+    if (best != nullptr) break;
+  }
+  if (best == nullptr) return failure;
+  if (prepared > best->generation) prepared_generation_ = prepared;
+  if (mode != OpenMode::kRead && best->read_only_features != 0) {
+    return {Code::kNewerFormat, fmt::format("has features {:#x} of a newer version of lzy: this one may read it, but not write it",
+                                            best->read_only_features)};
+  }
+  return Status::Ok();
+}
+
+Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found, const Superblock& superblock) {
+  const Superblock* best = &superblock;
+  const std::uint64_t spacing = best->spacing;
+  const std::uint32_t copies = best->copies;
+  contents_ = SidecarContents();
   contents_.superblock = *best;
+  damage_.clear();
+  unknown_data_.clear();
+  unknown_parity_.clear();
+  intent_.reset();
 
   extents_.assign(copies, {});
   copy_whole_.assign(copies, true);
@@ -244,7 +287,9 @@ Status Sidecar::ReadEverything(bool accept_prepared) {
       same[c] = &extents_[c];
     } else {
       copy_whole_[c] = false;
-      if (at->second.state != SidecarState::kPrepared) damage_.push_back({spacing * c, kSuperblockSize, "older superblock"});
+      if (at->second.state != SidecarState::kPrepared)
+        damage_.push_back({spacing * c, kSuperblockSize,
+                           at->second.generation < best->generation ? "older superblock" : "superblock of a broken commit"});
     }
   }
 
@@ -277,8 +322,8 @@ Status Sidecar::ReadEverything(bool accept_prepared) {
   const std::uint64_t data_leaves = (best->stamp.size + best->block_size - 1) / best->block_size;
   const std::uint64_t parity_leaves = ParityLeavesOf(best->extents);
   if (data_leaves > size_ / kHashBytes || parity_leaves > size_ / kHashBytes) {
-    return {Code::kUnprotected, fmt::format("claims {} data and {} parity hashes, more than its {} bytes can hold", data_leaves,
-                                            parity_leaves, size_)};
+    return {Code::kUnprotected, fmt::format("claims {} data and {} parity hashes, more than its {} bytes can hold",
+                                            data_leaves, parity_leaves, size_)};
   }
   TreeResolver data(TreeKind::kData, data_leaves, best->stamp.size, best->data_root);
   data.Resolve(*file_, same, ExtentKind::kDataLevel, copy_whole_, damage_);
@@ -309,9 +354,19 @@ void Sidecar::ReadIntent(const Superblock& superblock) {
     if (!intent_) {
       intent_ = std::move(intent).value();
     } else {
-      intent_->flags |= intent->flags;
-      intent_->ranges.insert(intent_->ranges.end(), intent->ranges.begin(), intent->ranges.end());
+      // A repair counts as one only where nobody else was writing.
+      const std::uint32_t both = intent_->flags & intent->flags;
+      intent_->flags = ((intent_->flags | intent->flags) & ~kIntentRepair) | (both & kIntentRepair);
+      for (const ByteRange& range : intent->ranges) {
+        if (std::find(intent_->ranges.begin(), intent_->ranges.end(), range) == intent_->ranges.end()) {
+          intent_->ranges.push_back(range);
+        }
+      }
     }
+  }
+  if (intent_ && intent_->ranges.size() > kMaxIntentRanges) {
+    intent_->ranges.clear();
+    intent_->flags |= kIntentWholeFile;
   }
 }
 
@@ -335,7 +390,8 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
   const Superblock& sb = shape.superblock;
   const bool committed = sb.state != SidecarState::kNeverCommitted;
   const std::uint64_t info_length = RoundUp(EncodeInfo(shape.info).size(), kHashBytes);
-  const std::uint64_t metadata = kSuperblockSize + info_length + LevelsLength(shape.data_tree) + LevelsLength(shape.parity_tree);
+  const std::uint64_t metadata =
+      kSuperblockSize + info_length + LevelsLength(shape.data_tree) + LevelsLength(shape.parity_tree);
   std::uint64_t spacing = std::max(least_spacing, std::bit_ceil(metadata));
   // Copies of a dataset that is not small lie in different stripe units, so that they do not share a server.
   if (sb.unit > sb.block_size) spacing = std::max(spacing, sb.unit);
@@ -363,8 +419,10 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
     for (std::size_t l = 0; l < shape.parity_tree.levels().size(); ++l) {
       add(ExtentKind::kParityLevel, l, shape.parity_tree.levels()[l].size() * kHashBytes);
     }
-    list.push_back({ExtentKind::kIntent, 0, 0, intent_at, kIntentPages * kIntentPageSize, kIntentPages * kIntentPageSize});
-    if (committed && sb.parity_size > 0) list.push_back({ExtentKind::kParity, 0, 0, parity_at, sb.parity_size, sb.parity_size});
+    list.push_back(
+        {ExtentKind::kIntent, 0, 0, intent_at, kIntentPages * kIntentPageSize, kIntentPages * kIntentPageSize});
+    if (committed && sb.parity_size > 0)
+      list.push_back({ExtentKind::kParity, 0, 0, parity_at, sb.parity_size, sb.parity_size});
     if (list.size() > kMaxExtents) return {Code::kInternal, "too many extents for a superblock"};
   }
   return Status::Ok();
@@ -373,9 +431,10 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
 bool Sidecar::Fits(const SidecarContents& next) const {
   const Superblock& a = contents_.superblock;
   const Superblock& b = next.superblock;
-  if (!committed() || a.kind != b.kind || a.placement != b.placement || a.block_size != b.block_size || a.unit != b.unit ||
-      a.parity != b.parity || a.members != b.members || a.largest_group != b.largest_group || a.rank != b.rank ||
-      a.parity_stride != b.parity_stride || a.first_row != b.first_row || contents_.info.groups != next.info.groups) {
+  if (!committed() || a.kind != b.kind || a.placement != b.placement || a.block_size != b.block_size ||
+      a.unit != b.unit || a.parity != b.parity || a.members != b.members || a.largest_group != b.largest_group ||
+      a.rank != b.rank || a.parity_stride != b.parity_stride || a.first_row != b.first_row ||
+      contents_.info.groups != next.info.groups) {
     return false;
   }
   const std::uint64_t metadata = kSuperblockSize + RoundUp(EncodeInfo(next.info).size(), kHashBytes) +
@@ -392,11 +451,7 @@ void Sidecar::Seal(SidecarContents& contents) const {
 }
 
 Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state) {
-  Superblock sb = contents.superblock;
-  sb.copy = copy;
-  sb.state = state;
-  sb.extents = extents_[copy];
-  for (const Extent& e : sb.extents) {
+  for (const Extent& e : extents_[copy]) {
     switch (e.kind) {
       case ExtentKind::kInfo:
         LZY_RETURN_IF_ERROR(file_->WriteAt(e.offset, EncodeInfo(contents.info)));
@@ -412,12 +467,26 @@ Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, S
         break;
     }
   }
+  return WriteSuperblock(copy, contents, state, extents_[copy]);
+}
+
+Status Sidecar::WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,
+                                const std::vector<Extent>& extents) {
+  Superblock sb = contents.superblock;
+  sb.copy = copy;
+  sb.state = state;
+  sb.extents = extents;
   return file_->WriteAt(sb.spacing * copy, EncodeSuperblock(sb));
 }
 
 Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) {
   // Copy 0 is the one that stays valid meanwhile; if it is not whole, it is made so first.
   if (!fresh_ && !copy_whole_[0]) {
+    // Where it lay may be lost with its superblock, or be of another generation; the place is planned as ever.
+    std::vector<std::vector<Extent>> known = extents_;
+    LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
+    known[0] = extents_[0];
+    extents_ = std::move(known);
     LZY_RETURN_IF_ERROR(WriteCopy(0, contents_, contents_.superblock.state));
     LZY_RETURN_IF_ERROR(file_->Sync());
     copy_whole_[0] = true;
@@ -468,15 +537,15 @@ Status Sidecar::FinishPrepared() {
   if (!prepared_) return {Code::kInternal, "FinishPrepared without Prepare"};
   SidecarContents next = std::move(*prepared_);
   prepared_.reset();
-  LZY_RETURN_IF_ERROR(WriteCopy(0, next, SidecarState::kCommitted));
+  // One page makes it count: copy 0's superblock, which for now shares the metadata of copy 1, so that its own, of the
+  // generation before, are not touched until then.
+  LZY_RETURN_IF_ERROR(WriteSuperblock(0, next, SidecarState::kCommitted, extents_[1]));
   LZY_RETURN_IF_ERROR(file_->Sync());
   for (std::uint32_t c = 1; c < extents_.size(); ++c) {
-    Superblock sb = next.superblock;
-    sb.copy = c;
-    sb.state = SidecarState::kCommitted;
-    sb.extents = extents_[c];
-    LZY_RETURN_IF_ERROR(file_->WriteAt(sb.spacing * c, EncodeSuperblock(sb)));
+    LZY_RETURN_IF_ERROR(WriteSuperblock(c, next, SidecarState::kCommitted, extents_[c]));
   }
+  LZY_RETURN_IF_ERROR(file_->Sync());
+  LZY_RETURN_IF_ERROR(WriteCopy(0, next, SidecarState::kCommitted));
   next.superblock.state = SidecarState::kCommitted;
   LZY_RETURN_IF_ERROR(Adopt(std::move(next)));
   return file_->Sync();
@@ -485,7 +554,8 @@ Status Sidecar::FinishPrepared() {
 // -------------------------------------------------------------------------------------------------------------- parity
 
 std::uint64_t Sidecar::ParityFileOffset(std::uint64_t offset) const {
-  const std::vector<Extent>& list = extents_.empty() || extents_[0].empty() ? contents_.superblock.extents : extents_[0];
+  const std::vector<Extent>& list =
+      extents_.empty() || extents_[0].empty() ? contents_.superblock.extents : extents_[0];
   for (const Extent& e : list) {
     if (e.kind == ExtentKind::kParity && offset >= e.logical && offset - e.logical < e.capacity) {
       return e.offset + (offset - e.logical);

@@ -7,6 +7,7 @@
 //  - an intent returned as set is durable.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,11 +69,11 @@ class Sidecar {
 
   /// True when `next` can be written in place: same geometry and room for its metadata.
   bool Fits(const SidecarContents& next) const;
-  /// One-phase commit: writes all copies with contents `next` (those other than copy 0 first, made durable, then copy 0).
-  /// Also the way to write a fresh sidecar, and, with contents() as they are, to heal damaged copies.
+  /// One-phase commit: writes all copies with contents `next` (those other than copy 0 first, made durable, then copy
+  /// 0). Also the way to write a fresh sidecar, and, with contents() as they are, to heal damaged copies.
   Status WriteAll(SidecarContents next);
-  /// Two-phase commit in place, for sets: after Prepare the generation is durable in the copies other than 0; FinishPrepared
-  /// makes it the committed one. Between the two the old generation is what Load returns.
+  /// Two-phase commit in place, for sets: after Prepare the generation is durable in the copies other than 0;
+  /// FinishPrepared makes it the committed one. Between the two the old generation is what Load returns.
   Status Prepare(SidecarContents next);
   Status FinishPrepared();
 
@@ -83,10 +84,15 @@ class Sidecar {
 
  private:
   Sidecar() = default;
-  Status ReadEverything(bool accept_prepared);
+  Status ReadEverything(OpenMode mode, bool accept_prepared);
+  /// Puts together what `best` and the other superblocks of its generation describe.
+  Status ReadGeneration(const std::map<std::uint32_t, Superblock>& found, const Superblock& best);
   void ReadIntent(const Superblock& superblock);
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
   Status WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state);
+  /// The superblock of `copy`, saying that the copy lies where `extents` are.
+  Status WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,
+                         const std::vector<Extent>& extents);
   Status WriteOtherCopies(SidecarContents& contents, SidecarState state);
   void Seal(SidecarContents& contents) const;
   Status Adopt(SidecarContents contents);

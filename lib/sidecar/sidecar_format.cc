@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::size_t kHashedPart = 4080;  // superblocks and intent pages end with the hash of what is before it
 
-void PutHash(ByteWriter& out, const Hash& hash) { out.PutBytes(hash.bytes); }
+void PutHash(ByteWriter& out, const Hash& hash) {
+  out.PutBytes(hash.bytes);
+}
 
 Hash GetHash(ByteReader& in) {
   Hash hash;
@@ -54,7 +56,8 @@ Status CheckFields(const Superblock& sb) {
   if (!std::has_single_bit(sb.block_size) || sb.block_size < kMinBlockSize || sb.block_size > kMaxBlockSize) {
     return Impossible("block size", sb.block_size);
   }
-  if (!std::has_single_bit(sb.unit) || sb.unit < sb.block_size || sb.unit > kMaxUnit) return Impossible("unit", sb.unit);
+  if (!std::has_single_bit(sb.unit) || sb.unit < sb.block_size || sb.unit > kMaxUnit)
+    return Impossible("unit", sb.unit);
   if (sb.largest_group > kMaxGroup) return Impossible("group size", sb.largest_group);
   if (sb.parity != 0 && sb.parity >= sb.largest_group) return Impossible("parity", sb.parity);
   if (sb.stamp.size > (1ull << 62)) return Impossible("file size", sb.stamp.size);
@@ -89,7 +92,7 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   out.Put(kFormatMajor);
   out.Put(kFormatMinor);
   out.Put<std::uint64_t>(0);  // compatible features
-  out.Put<std::uint64_t>(0);  // read-only compatible
+  out.Put(sb.read_only_features);
   out.Put<std::uint64_t>(0);  // incompatible
   out.PutBytes(sb.uuid);
   out.Put(sb.generation);
@@ -133,6 +136,10 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   return std::move(out.bytes());
 }
 
+bool SuperblockSealed(ByteSpan page, std::uint32_t copy) {
+  return page.size() >= kSuperblockSize && PageSealed(page.first(kSuperblockSize), HashTag::kSuperblock, copy);
+}
+
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   if (page.size() < kSuperblockSize) return {Code::kUnprotected, "shorter than a superblock"};
   page = page.first(kSuperblockSize);
@@ -144,7 +151,8 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   const auto order = in.Get<std::uint32_t>();
   const auto major = in.Get<std::uint16_t>();
   in.Skip(2);  // minor: never changes the meaning of what is here
-  in.Skip(16);
+  in.Skip(8);  // compatible features
+  const auto read_only_features = in.Get<std::uint64_t>();
   const auto incompatible = in.Get<std::uint64_t>();
   const bool sealed = PageSealed(page, HashTag::kSuperblock, copy);
   // A newer major version may seal its superblock in another way, so its number is believed without the hash: the
@@ -160,6 +168,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
     return {Code::kNewerFormat, fmt::format("needs features {:#x} of a newer version of lzy", incompatible)};
   }
   Superblock sb;
+  sb.read_only_features = read_only_features;
   sb.uuid = GetUuid(in);
   sb.generation = in.Get<std::uint64_t>();
   sb.copy = in.Get<std::uint32_t>();
@@ -292,7 +301,8 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes) {
   // A name is only ever joined to a directory the user named; it must not lead out of it.
   if (info.name.empty() || info.name.front() == '/' || info.name.find('\0') != std::string::npos ||
       ("/" + info.name + "/").find("/../") != std::string::npos) {
-    return {Code::kCorrupt, fmt::format("info record names '{}', which may lead outside its directory: refused", info.name)};
+    return {Code::kCorrupt,
+            fmt::format("info record names '{}', which may lead outside its directory: refused", info.name)};
   }
   return info;
 }

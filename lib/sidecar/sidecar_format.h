@@ -24,7 +24,7 @@ inline constexpr std::size_t kMaxExtents = 90;
 inline constexpr std::size_t kMaxInfoBytes = 64u << 20;
 inline constexpr std::size_t kMaxNameBytes = 4096;
 inline constexpr std::size_t kIntentPageSize = 4096;
-inline constexpr std::size_t kIntentPages = 2;        // written by this version
+inline constexpr std::size_t kIntentPages = 2;         // written by this version
 inline constexpr std::size_t kMaxIntentPages = 65536;  // read
 inline constexpr std::size_t kMaxIntentRanges = 240;
 
@@ -80,6 +80,7 @@ struct Superblock {
   Hash parity_root;
   Hash dataset_root;
   Hash info_hash;
+  std::uint64_t read_only_features = 0;  ///< those of a newer lzy: whoever does not know them may read, but not write
   std::vector<Extent> extents;
 };
 
@@ -87,8 +88,11 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
 /// kUnprotected: not a superblock at all (no magic); kCorrupt: magic but wrong hash or impossible fields;
 /// kNewerFormat: readable only by a newer lzy, or of foreign byte order. `offset_hint` is for the message only.
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy);
+/// True when the page has the hash that this version gives superblocks, whatever it holds.
+bool SuperblockSealed(ByteSpan page, std::uint32_t copy);
 
-/// A member as its group's sidecars know it: enough to rebuild its file, prove it, and give it its owner and times back.
+/// A member as its group's sidecars know it: enough to rebuild its file, prove it, and give it its owner and times
+/// back.
 struct MemberRecord {
   std::uint32_t rank = 0;
   std::uint32_t mode = 0600;

@@ -86,7 +86,8 @@ class Checker {
         const BlockPlace place = stream_.place(i);
         const MutableByteSpan block = span.subspan(at, place.length);
         at += place.length;
-        if (Status checked = Block(i, place, block, run_readable, at <= available, bad); !checked.ok()) return Fail(checked);
+        if (Status checked = Block(i, place, block, run_readable, at <= available, bad); !checked.ok())
+          return Fail(checked);
       }
     }
     std::lock_guard lock(mutex_);
@@ -100,8 +101,8 @@ class Checker {
     std::sort(result_.bad.begin(), result_.bad.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<BadBlocks> merged;
     for (const BadBlocks& run : result_.bad) {
-      if (!merged.empty() && merged.back().first + merged.back().count == run.first && merged.back().fault == run.fault &&
-          merged.back().transient == run.transient) {
+      if (!merged.empty() && merged.back().first + merged.back().count == run.first &&
+          merged.back().fault == run.fault && merged.back().transient == run.transient) {
         merged.back().count += run.count;
       } else {
         merged.push_back(run);
@@ -113,7 +114,8 @@ class Checker {
 
  private:
   void CheckHole(std::uint64_t index, std::vector<BadBlocks>& bad) {
-    if (stream_.expected != nullptr && !stream_.expected->leaf(index).IsZero()) Append(bad, index, BlockFault::kHash, false);
+    if (stream_.expected != nullptr && !stream_.expected->leaf(index).IsZero())
+      Append(bad, index, BlockFault::kHash, false);
   }
 
   Status Block(std::uint64_t index, const BlockPlace& place, MutableByteSpan block, bool run_readable, bool whole,
@@ -137,7 +139,8 @@ class Checker {
     }
     leaf = HashBytes(stream_.tag, index, block);
     const bool right = expected == nullptr || leaf == *expected;
-    if (right && expected == nullptr) return Status::Ok();
+    // Read with others of which one was unreadable, it was never seen to be wrong.
+    if (right && (expected == nullptr || !run_readable)) return Status::Ok();
     Append(bad, index, BlockFault::kHash, right);
     return Status::Ok();
   }

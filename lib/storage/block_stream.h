@@ -30,8 +30,8 @@ struct BadBlocks {
 
 /// One stream of blocks: a data file, or the parity region of a sidecar. Not the owner of anything.
 struct BlockStream {
-  File* file = nullptr;         ///< null: missing
-  std::uint64_t base = 0;       ///< offset of the stream's first byte in the file
+  File* file = nullptr;    ///< null: missing
+  std::uint64_t base = 0;  ///< offset of the stream's first byte in the file
   HashTag tag = HashTag::kDataLeaf;
   const Tree* expected = nullptr;  ///< committed leaves; null when unknown
   /// Place of block i within the stream; length 0 for holes.
@@ -47,14 +47,14 @@ struct CheckSettings {
 };
 
 struct CheckResult {
-  std::vector<BadBlocks> bad;        ///< ascending, merged; includes transient ones
-  std::vector<Hash> leaves;          ///< computed hashes of blocks [first, first + count); zero where not readable
+  std::vector<BadBlocks> bad;  ///< ascending, merged; includes transient ones
+  std::vector<Hash> leaves;    ///< computed hashes of blocks [first, first + count); zero where not readable
   std::uint64_t bytes_read = 0;
 };
 
-/// Reads blocks [first, first + count) of `stream` and compares them with their leaves (all of them, when `expected` is null or
-/// a leaf is listed in `unknown`, are only hashed). A block that does not match is read again from the device before it is
-/// called bad. Fails only for errors that are not the blocks' (kIo other than EIO, stop).
+/// Reads blocks [first, first + count) of `stream` and compares them with their leaves (all of them, when `expected` is
+/// null or a leaf is listed in `unknown`, are only hashed). A block that does not match is read again from the device
+/// before it is called bad. Fails only for errors that are not the blocks' (kIo other than EIO, stop).
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options);
 

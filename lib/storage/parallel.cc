@@ -27,9 +27,11 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
 }
 
 AlignedBuffer::AlignedBuffer(std::size_t size)
-    : data_(static_cast<unsigned char*>(::operator new(size, std::align_val_t{kAlignment}))), size_(size) {}
+    : data_(static_cast<unsigned char*>(::operator new (size, std::align_val_t{kAlignment}))), size_(size) {}
 
-AlignedBuffer::~AlignedBuffer() { ::operator delete(data_, std::align_val_t{kAlignment}); }
+AlignedBuffer::~AlignedBuffer() {
+  ::operator delete (data_, std::align_val_t{kAlignment});
+}
 
 AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

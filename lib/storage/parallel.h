@@ -5,8 +5,8 @@
 
 namespace lzy {
 
-/// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular order.
-/// Returns when all calls have returned. `work` must not throw.
+/// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular
+/// order. Returns when all calls have returned. `work` must not throw.
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work);
 
 /// A buffer aligned for O_DIRECT and for vector instructions; contents are unspecified.

@@ -7,10 +7,10 @@ import subprocess
 import tempfile
 import unittest
 
-BIN = os.environ["LZY_TEST_BIN"]
-LIB = os.environ["LZY_TEST_LIB"]
-MPIEXEC = os.environ["LZY_TEST_MPIEXEC"]
-VERSION = os.environ["LZY_TEST_VERSION"]
+BIN = os.environ["TEST_LZY_BIN"]
+LIB = os.environ["TEST_LZY_LIB"]
+MPIEXEC = os.environ["TEST_LZY_MPIEXEC"]
+VERSION = os.environ["TEST_LZY_VERSION"]
 TOOLS = ["lzy-run", "lzy-protect", "lzy-verify", "lzy-restore", "lzy-info"]
 
 STATES = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "restored"}

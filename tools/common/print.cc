@@ -39,6 +39,7 @@ std::string StateText(const DatasetReport& report, Action action) {
       if (action == Action::kProtect) return report.committed ? "protected" : "protected already, up to date";
       return "intact";
     case DatasetState::kDamaged:
+      if (action == Action::kInfo) return "damaged";
       if (ExitCodeOf(report) == 0) return "was damaged, repaired";
       return action == Action::kProtect ? "damaged: the damage was not committed" : "damaged, repairable";
     case DatasetState::kUnrepairable:
@@ -80,9 +81,39 @@ std::string RemedyText(const Damage& damage) {
   return "repairable";
 }
 
-std::string DamageText(const Damage& damage) {
-  std::string line = fmt::format("  {}: {}, offset {}, length {}, device {}: {}; {}", damage.path, Name(damage.part),
-                                 damage.offset, damage.length, damage.device, CauseText(damage), RemedyText(damage));
+/// Entries of one file that differ in nothing but place and device, and lie side by side.
+struct DamageRun {
+  Damage first;
+  std::uint64_t length = 0;
+  bool one_device = true;
+
+  bool Continues(const Damage& next) const {
+    return next.path == first.path && next.part == first.part && next.cause == first.cause &&
+           next.transient == first.transient && next.repaired == first.repaired &&
+           next.beyond_repair == first.beyond_repair && next.objects == first.objects && length > 0 &&
+           next.offset == first.offset + length;
+  }
+};
+
+std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
+  std::vector<DamageRun> runs;
+  for (const Damage& entry : damage) {
+    if (!runs.empty() && runs.back().Continues(entry)) {
+      runs.back().length += entry.length;
+      runs.back().one_device = runs.back().one_device && entry.device == runs.back().first.device;
+    } else {
+      runs.push_back({entry, entry.length});
+    }
+  }
+  return runs;
+}
+
+std::string DamageText(const DamageRun& run) {
+  const Damage& damage = run.first;
+  std::string line =
+      fmt::format("  {}: {}, offset {}, length {}, {}: {}; {}", damage.path, Name(damage.part), damage.offset,
+                  run.length, run.one_device ? fmt::format("device {}", damage.device) : "several devices",
+                  CauseText(damage), RemedyText(damage));
   if (!damage.objects.empty()) line += fmt::format(" [{}]", fmt::join(damage.objects, ", "));
   return line + "\n";
 }
@@ -118,6 +149,10 @@ bool AnyMissing(const DatasetReport& report) {
 /// What to type next.
 std::string NextText(const DatasetReport& report, Action action) {
   const std::string path = ShellQuote(report.path);
+  const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
+  if (action == Action::kInfo && !fine) {
+    return fmt::format("  that is what metadata and times tell; check with: lzy-verify {}\n", path);
+  }
   switch (report.state) {
     case DatasetState::kIntact:
     case DatasetState::kRestored:
@@ -222,9 +257,10 @@ std::string ReportText(const DatasetReport& report, Action action) {
     out += "\n";
   }
   if (action == Action::kInfo) out += InfoText(report);
-  for (std::size_t i = 0; i < report.damage.size() && i < kMostDamageLines; ++i) out += DamageText(report.damage[i]);
-  if (report.damage.size() > kMostDamageLines) {
-    out += fmt::format("  and {} more; --json lists all of them\n", report.damage.size() - kMostDamageLines);
+  const std::vector<DamageRun> runs = DamageRuns(report.damage);
+  for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i]);
+  if (runs.size() > kMostDamageLines) {
+    out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
   if (unprotected) return out + fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(report.path));

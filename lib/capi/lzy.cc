@@ -1,0 +1,526 @@
+#include "lzy/lzy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "comm/mpi_communicator.h"
+#include "engine/engine.h"
+
+namespace {
+
+using lzy::Code;
+using lzy::Communicator;
+using lzy::DatasetReport;
+using lzy::Status;
+
+// One dataset: what the engine said, and the same in C. The C side points into the other.
+struct Entry {
+  explicit Entry(DatasetReport engine_report) : report(std::move(engine_report)) {}
+
+  DatasetReport report;
+  std::string root;
+  std::string message;
+  std::vector<std::vector<const char*>> objects;  // by damage
+  std::vector<lzy_damage> damage;
+  lzy_dataset view{};
+};
+
+}  // namespace
+
+struct lzy_report {
+  int code = LZY_OK;
+  std::string message;
+  std::deque<Entry> entries;  // a deque: entries stay where they are
+};
+
+namespace {
+
+// ---- from C to the engine
+// --------------------------------------------------------------------------------------------
+
+// The size of lzy_options in the first version that had it: its last field was device_count.
+constexpr std::size_t kFirstOptionsSize = offsetof(lzy_options, device_count) + sizeof(std::size_t);
+constexpr std::int32_t kParityNotGiven = -1;
+
+// Fields at the end that the caller does not know keep their defaults. Fields that this version does not know are for
+// later ones, whose default is zero too.
+Status CopyOptions(const lzy_options* from, lzy_options& to) {
+  (void)lzy_options_init(&to, sizeof to);
+  if (from == nullptr) return Status::Ok();
+  if (from->size < kFirstOptionsSize) {
+    return {Code::kInvalidArgument, "options: not initialised by lzy_options_init"};
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  if (from->size > sizeof to &&
+      std::any_of(bytes + sizeof to, bytes + from->size, [](unsigned char byte) { return byte != 0; })) {
+    return {Code::kInvalidArgument,
+            fmt::format("options: a field is set that version {} of the library does not have", lzy_version())};
+  }
+  std::memcpy(&to, from, std::min(from->size, sizeof to));
+  if (to.devices == nullptr && to.device_count > 0) {
+    return {Code::kInvalidArgument, fmt::format("devices: NULL is not accepted with device_count {}", to.device_count)};
+  }
+  return Status::Ok();
+}
+
+// The engine's options, checked in the engine's words: a field that is set, else the environment if wanted, else the
+// default.
+lzy::Result<lzy::Options> MakeOptions(const lzy_options& from) {
+  lzy::Options options;
+  if (from.use_environment != 0) LZY_RETURN_IF_ERROR(lzy::ApplyEnvironment(options));
+  const auto set = [&](const char* name, const char* field, auto value, auto not_given) {
+    return value == not_given ? Status::Ok() : lzy::SetOption(options, name, std::to_string(value), field);
+  };
+  LZY_RETURN_IF_ERROR(set("parity", "parity", from.parity, kParityNotGiven));
+  LZY_RETURN_IF_ERROR(set("group", "group", from.group, 0u));
+  LZY_RETURN_IF_ERROR(set("block-size", "block_size", from.block_size, 0u));
+  LZY_RETURN_IF_ERROR(set("stripe", "stripe", from.stripe, 0u));
+  LZY_RETURN_IF_ERROR(set("memory", "memory", from.memory, 0u));
+  LZY_RETURN_IF_ERROR(set("threads", "threads", from.threads, 0u));
+  LZY_RETURN_IF_ERROR(set("timeout", "timeout", from.timeout, 0u));
+  LZY_RETURN_IF_ERROR(lzy::CheckOptions(options));
+  return options;
+}
+
+lzy::Result<std::unique_ptr<Communicator>> MakeCommunicator(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return lzy::SelfCommunicator();
+  int initialized = 0;
+  int finalized = 0;
+  int inter = 0;
+  if (MPI_Initialized(&initialized) != MPI_SUCCESS || MPI_Finalized(&finalized) != MPI_SUCCESS) {
+    return Status(Code::kMpi, "MPI does not say whether it is initialised");
+  }
+  if (initialized == 0 || finalized != 0) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("comm: a communicator is not accepted while MPI is {}: MPI_COMM_NULL is, for this process alone",
+                    finalized != 0 ? "finalized" : "not initialised"));
+  }
+  if (MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter != 0) {
+    return Status(Code::kInvalidArgument, "comm: only an intracommunicator, or MPI_COMM_NULL, is accepted");
+  }
+  return lzy::MpiCommunicator(comm);
+}
+
+// What an operation is asked to do.
+struct Call {
+  std::string path;
+  lzy_options given{};
+  lzy::Options options;
+};
+
+// What must be the same on all ranks, for they could wait for each other otherwise.
+Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
+  lzy::ByteWriter out;
+  out.PutString(operation);
+  out.PutString(call.path);
+  out.Put(call.options.parity);
+  out.Put(call.options.group);
+  out.Put(call.options.block_size);
+  out.Put(call.options.stripe);
+  for (const std::string& name : call.options.given) {
+    if (name == "parity" || name == "group" || name == "block-size" || name == "stripe") out.PutString(name);
+  }
+  for (const std::int32_t on : {call.given.from_disk, call.given.force, call.given.dry_run, call.given.salvage}) {
+    out.Put(static_cast<std::uint32_t>(on != 0));
+  }
+  for (std::size_t i = 0; i < call.given.device_count; ++i) out.Put(call.given.devices[i]);
+  return std::move(out.bytes());
+}
+
+Status CheckSame(Communicator& comm, const char* operation, const Call& call) {
+  const Communicator::Bytes mine = Fingerprint(operation, call);
+  Communicator::Bytes first = mine;
+  LZY_RETURN_IF_ERROR(comm.Broadcast(first, 0));
+  const Status same =
+      first == mine ? Status::Ok()
+                    : Status(Code::kInvalidArgument,
+                             fmt::format("{}: called with another operation, path or options than rank 0", operation));
+  return lzy::Agree(comm, same);
+}
+
+Status MakeCall(const char* path, const lzy_options* options, Call& call) {
+  if (path == nullptr) return {Code::kInvalidArgument, "path: NULL is not accepted: a file, a pattern or a directory"};
+  call.path = path;
+  LZY_RETURN_IF_ERROR(CopyOptions(options, call.given));
+  LZY_ASSIGN_OR_RETURN(call.options, MakeOptions(call.given));
+  return Status::Ok();
+}
+
+// ---- from the engine to C
+// --------------------------------------------------------------------------------------------
+
+lzy_kind ToC(lzy::DatasetKind kind) {
+  return kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
+}
+
+lzy_state ToC(lzy::DatasetState state) {
+  switch (state) {
+    case lzy::DatasetState::kIntact:
+      return LZY_STATE_INTACT;
+    case lzy::DatasetState::kDamaged:
+      return LZY_STATE_DAMAGED;
+    case lzy::DatasetState::kUnrepairable:
+      return LZY_STATE_UNREPAIRABLE;
+    case lzy::DatasetState::kStale:
+      return LZY_STATE_STALE;
+    case lzy::DatasetState::kAtRisk:
+      return LZY_STATE_AT_RISK;
+    case lzy::DatasetState::kUnprotected:
+      return LZY_STATE_UNPROTECTED;
+    case lzy::DatasetState::kRestored:
+      return LZY_STATE_RESTORED;
+  }
+  return LZY_STATE_UNPROTECTED;
+}
+
+lzy_part ToC(lzy::DamagePart part) {
+  switch (part) {
+    case lzy::DamagePart::kData:
+      return LZY_PART_DATA;
+    case lzy::DamagePart::kParity:
+      return LZY_PART_PARITY;
+    case lzy::DamagePart::kMetadata:
+      return LZY_PART_METADATA;
+  }
+  return LZY_PART_METADATA;
+}
+
+lzy_cause ToC(lzy::DamageCause cause) {
+  switch (cause) {
+    case lzy::DamageCause::kHash:
+      return LZY_CAUSE_HASH;
+    case lzy::DamageCause::kUnreadable:
+      return LZY_CAUSE_UNREADABLE;
+    case lzy::DamageCause::kMissing:
+      return LZY_CAUSE_MISSING;
+    case lzy::DamageCause::kStale:
+      return LZY_CAUSE_STALE;
+    case lzy::DamageCause::kAtRisk:
+      return LZY_CAUSE_AT_RISK;
+  }
+  return LZY_CAUSE_HASH;
+}
+
+lzy_damage ToC(const lzy::Damage& from, const std::vector<const char*>& objects) {
+  lzy_damage to{};
+  to.path = from.path.c_str();
+  to.device = from.device;
+  to.part = ToC(from.part);
+  to.offset = from.offset;
+  to.length = from.length;
+  to.cause = ToC(from.cause);
+  to.transient = from.transient ? 1 : 0;
+  to.repaired = from.repaired ? 1 : 0;
+  to.beyond_repair = from.beyond_repair ? 1 : 0;
+  to.objects = objects.data();
+  to.object_count = objects.size();
+  return to;
+}
+
+// Fills in the C side; the entry has its final place.
+void Present(Entry& entry) {
+  const DatasetReport& from = entry.report;
+  lzy_dataset& to = entry.view;
+  entry.root = from.root.IsZero() ? "" : from.root.Hex();
+  // The engine's messages name the file they are about, which need not be the dataset's path.
+  const bool named = from.status.message().find(from.path) != std::string::npos;
+  entry.message = named ? from.status.message() : from.status.WithContext(from.path).message();
+  entry.objects.reserve(from.damage.size());
+  for (const lzy::Damage& damage : from.damage) {
+    std::vector<const char*>& names = entry.objects.emplace_back();
+    for (const std::string& name : damage.objects) names.push_back(name.c_str());
+    entry.damage.push_back(ToC(damage, names));
+  }
+  to.path = from.path.c_str();
+  to.kind = ToC(from.kind);
+  to.state = ToC(from.state);
+  to.code = static_cast<lzy_code>(lzy::ExitCodeOf(from));
+  to.message = entry.message.c_str();
+  to.root = entry.root.c_str();
+  to.devices = from.devices;
+  to.parity = from.parity;
+  to.groups = from.groups;
+  to.group_size = from.group_size;
+  to.block_size = from.block_size;
+  to.unit = from.unit;
+  to.bytes = from.bytes;
+  to.sidecar_bytes = from.sidecar_bytes;
+  to.generation = from.generation;
+  to.commit_time_ns = from.commit_time_ns;
+  to.committed = from.committed ? 1 : 0;
+  to.bytes_read = from.bytes_read;
+  to.bytes_encoded = from.bytes_encoded;
+  to.damage_count = from.damage.size();
+  to.warning_count = from.warnings.size();
+  to.seconds_read = from.phases.read;
+  to.seconds_hash = from.phases.hash;
+  to.seconds_encode = from.phases.encode;
+  to.seconds_exchange = from.phases.exchange;
+  to.seconds_write = from.phases.write;
+  to.seconds_sync = from.phases.sync;
+  to.seconds_total = from.phases.total;
+}
+
+void Fail(lzy_report& report, const Status& status) {
+  if (status.ok()) return;
+  report.code = lzy::CombineExitCodes(report.code, lzy::ExitCodeOf(status));
+  if (report.message.empty()) report.message = status.message();
+}
+
+// ---- operations
+// ------------------------------------------------------------------------------------------------------
+
+struct Operation {
+  const char* name;
+  lzy::Resolve resolve;
+  DatasetReport (*engine)(const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given);
+};
+
+Status Work(const Operation& operation, Communicator& comm, const Call& call, lzy_report& report) {
+  lzy::FileSystem& fs = lzy::PosixFileSystem();
+  std::vector<Status> troubles;
+  LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
+  for (const Status& trouble : troubles) Fail(report, trouble);
+  const lzy::Context context{fs, comm, call.options};
+  for (const lzy::DatasetRef& dataset : datasets) {
+    Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, call.given));
+    Present(entry);
+    report.code = lzy::CombineExitCodes(report.code, entry.view.code);
+  }
+  return Status::Ok();
+}
+
+// Reports are the same on all ranks; should they ever differ, the code still must not.
+Status AgreeOnCode(Communicator& comm, lzy_report& report) {
+  const std::uint8_t mine[] = {static_cast<std::uint8_t>(report.code)};
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine));
+  for (const auto& code : all) {
+    report.code = lzy::CombineExitCodes(report.code, code.size() == 1 ? int{code[0]} : int{LZY_INTERNAL});
+  }
+  return Status::Ok();
+}
+
+Status RunOn(const Operation& operation, MPI_Comm mpi_comm, const char* path, const lzy_options* options,
+             lzy_report& report) {
+  LZY_ASSIGN_OR_RETURN(const auto comm, MakeCommunicator(mpi_comm));
+  Call call;
+  LZY_RETURN_IF_ERROR(lzy::Agree(*comm, MakeCall(path, options, call)));
+  LZY_RETURN_IF_ERROR(CheckSame(*comm, operation.name, call));
+  Fail(report, Work(operation, *comm, call, report));
+  return AgreeOnCode(*comm, report);
+}
+
+int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_options* options,
+        lzy_report** to) noexcept {
+  if (to != nullptr) *to = nullptr;
+  std::unique_ptr<lzy_report> report(new (std::nothrow) lzy_report);
+  if (!report) return LZY_NO_MEMORY;
+  // Texts short enough to need no memory.
+  const auto give_up = [&](int code, const char* text) {
+    report->code = lzy::CombineExitCodes(report->code, code);
+    if (report->message.empty()) report->message = text;
+  };
+  try {
+    Fail(*report, RunOn(operation, comm, path, options, *report));
+  } catch (const std::bad_alloc&) {
+    give_up(LZY_NO_MEMORY, "out of memory");
+  } catch (...) {
+    give_up(LZY_INTERNAL, "internal error");
+  }
+  const int code = report->code;
+  if (to != nullptr) *to = report.release();
+  return code;
+}
+
+const Entry* EntryOf(const lzy_report* report, std::size_t index) {
+  return report != nullptr && index < report->entries.size() ? &report->entries[index] : nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* lzy_strerror(int code) {
+  switch (code) {
+    case LZY_OK:
+      return "intact, or made so";
+    case LZY_DAMAGED:
+      return "damage found, all of it repairable";
+    case LZY_UNREPAIRABLE:
+      return "damage beyond repair";
+    case LZY_USAGE:
+      return "bad option, path or argument";
+    case LZY_UNPROTECTED:
+      return "no usable sidecar: not protected, or metadata destroyed";
+    case LZY_REPAIR_FAILED:
+      return "repair or restore was tried, and writing or checking the result failed";
+    case LZY_IO:
+      return "I/O error or no permission";
+    case LZY_INTERNAL:
+      return "internal or MPI error";
+    case LZY_NO_MEMORY:
+      return "out of memory";
+    case LZY_STALE:
+      return "stale or at risk: the file changed since its last commit";
+    default:
+      return "unknown code";
+  }
+}
+
+const char* lzy_version(void) {
+  return LZY_VERSION;
+}
+
+int lzy_options_init(lzy_options* options, size_t size) {
+  if (options == nullptr || size < kFirstOptionsSize) return LZY_USAGE;
+  std::memset(static_cast<void*>(options), 0, size);
+  options->size = size;
+  options->parity = kParityNotGiven;
+  return LZY_OK;
+}
+
+int lzy_protect(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
+  const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
+    lzy::ProtectRequest request;
+    request.force = given.force != 0;
+    return lzy::Protect(context, dataset, request);
+  };
+  return Run({"lzy_protect", lzy::Resolve::kProtectable, engine}, comm, path, options, report);
+}
+
+int lzy_verify(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
+  const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
+    lzy::VerifyRequest request;
+    request.from_disk = given.from_disk != 0;
+    return lzy::Verify(context, dataset, request);
+  };
+  return Run({"lzy_verify", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+}
+
+int lzy_repair(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
+  const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
+    lzy::VerifyRequest request;
+    request.from_disk = given.from_disk != 0;
+    request.repair = true;
+    request.force = given.force != 0;
+    return lzy::Verify(context, dataset, request);
+  };
+  return Run({"lzy_repair", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+}
+
+int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
+  const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
+    lzy::RestoreRequest request;
+    request.devices.assign(given.devices, given.devices + given.device_count);
+    request.dry_run = given.dry_run != 0;
+    request.salvage = given.salvage != 0;
+    request.force = given.force != 0;
+    return lzy::Restore(context, dataset, request);
+  };
+  return Run({"lzy_restore", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+}
+
+int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
+  const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options&) {
+    return lzy::Info(context, dataset);
+  };
+  return Run({"lzy_info", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+}
+
+const char* lzy_state_name(int state) {
+  switch (state) {
+    case LZY_STATE_INTACT:
+      return lzy::Name(lzy::DatasetState::kIntact);
+    case LZY_STATE_DAMAGED:
+      return lzy::Name(lzy::DatasetState::kDamaged);
+    case LZY_STATE_UNREPAIRABLE:
+      return lzy::Name(lzy::DatasetState::kUnrepairable);
+    case LZY_STATE_STALE:
+      return lzy::Name(lzy::DatasetState::kStale);
+    case LZY_STATE_AT_RISK:
+      return lzy::Name(lzy::DatasetState::kAtRisk);
+    case LZY_STATE_UNPROTECTED:
+      return lzy::Name(lzy::DatasetState::kUnprotected);
+    case LZY_STATE_RESTORED:
+      return lzy::Name(lzy::DatasetState::kRestored);
+    default:
+      return "unknown";
+  }
+}
+
+const char* lzy_part_name(int part) {
+  switch (part) {
+    case LZY_PART_DATA:
+      return lzy::Name(lzy::DamagePart::kData);
+    case LZY_PART_PARITY:
+      return lzy::Name(lzy::DamagePart::kParity);
+    case LZY_PART_METADATA:
+      return lzy::Name(lzy::DamagePart::kMetadata);
+    default:
+      return "unknown";
+  }
+}
+
+const char* lzy_cause_name(int cause) {
+  switch (cause) {
+    case LZY_CAUSE_HASH:
+      return lzy::Name(lzy::DamageCause::kHash);
+    case LZY_CAUSE_UNREADABLE:
+      return lzy::Name(lzy::DamageCause::kUnreadable);
+    case LZY_CAUSE_MISSING:
+      return lzy::Name(lzy::DamageCause::kMissing);
+    case LZY_CAUSE_STALE:
+      return lzy::Name(lzy::DamageCause::kStale);
+    case LZY_CAUSE_AT_RISK:
+      return lzy::Name(lzy::DamageCause::kAtRisk);
+    default:
+      return "unknown";
+  }
+}
+
+int lzy_report_code(const lzy_report* report) {
+  return report == nullptr ? static_cast<int>(LZY_NO_MEMORY) : report->code;
+}
+
+const char* lzy_report_message(const lzy_report* report) {
+  return report == nullptr ? "" : report->message.c_str();
+}
+
+size_t lzy_report_count(const lzy_report* report) {
+  return report == nullptr ? 0 : report->entries.size();
+}
+
+const lzy_dataset* lzy_report_dataset(const lzy_report* report, size_t index) {
+  const Entry* entry = EntryOf(report, index);
+  return entry == nullptr ? nullptr : &entry->view;
+}
+
+const lzy_damage* lzy_report_damage(const lzy_report* report, size_t index, size_t entry) {
+  const Entry* dataset = EntryOf(report, index);
+  return dataset == nullptr || entry >= dataset->damage.size() ? nullptr : &dataset->damage[entry];
+}
+
+const char* lzy_report_warning(const lzy_report* report, size_t index, size_t entry) {
+  const Entry* dataset = EntryOf(report, index);
+  if (dataset == nullptr || entry >= dataset->report.warnings.size()) return nullptr;
+  return dataset->report.warnings[entry].c_str();
+}
+
+void lzy_report_free(lzy_report* report) {
+  delete report;
+}
+
+}  // extern "C"

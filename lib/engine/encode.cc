@@ -1,0 +1,212 @@
+#include "engine/encode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <tuple>
+
+namespace lzy {
+namespace {
+
+// Leaves that were computed, zero for holes, the old ones for the rest.
+template <class IsHole>
+Status MakeTree(TreeKind kind, std::vector<Hash>& leaves, const std::vector<std::uint8_t>& known, const Tree* old,
+                std::uint64_t bytes, const IsHole& is_hole, Tree& tree) {
+  std::vector<std::uint64_t> changed;
+  for (std::uint64_t i = 0; i < leaves.size(); ++i) {
+    if (known[i] != 0) {
+      changed.push_back(i);
+    } else if (is_hole(i)) {
+      leaves[i] = Hash{};
+      changed.push_back(i);
+    } else if (old != nullptr && i < old->leaf_count()) {
+      leaves[i] = old->leaf(i);
+    } else {
+      return {Code::kInternal, fmt::format("block {} of {} was not encoded", i, leaves.size())};
+    }
+  }
+  if (old != nullptr) {
+    tree = *old;
+    tree.Update(std::move(leaves), changed, bytes);
+  } else {
+    tree = Tree::Build(kind, std::move(leaves), bytes);
+  }
+  return Status::Ok();
+}
+
+using RowKey = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // unit row, group, slice
+
+// The rows that a touched range of a file belongs to, now or before the file was cut.
+void AddRows(const Layout& layout, std::uint32_t file, const ByteRange& range, std::set<RowKey>& rows) {
+  const std::uint64_t block = layout.block_size();
+  const std::uint64_t end = (range.offset + range.length + block - 1) / block;
+  for (std::uint64_t i = range.offset / block; i < end; ++i) {
+    const RowId row = layout.LocateData(file, i).row;
+    // Beyond the last row of a file that got shorter there is nothing to encode; a row that lost its block but has
+    // others is.
+    if (row.unit_row < layout.unit_rows(row.group) && layout.RowLength(row) > 0)
+      rows.insert({row.unit_row, row.group, row.slice});
+  }
+}
+
+Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans) {
+  std::vector<RowRun> runs;
+  std::uint64_t rows = 0;
+  for (std::uint32_t g = 0; g < layout.group_count(); ++g) rows = std::max(rows, layout.unit_rows(g));
+  for (std::uint64_t t = 0; t < rows; ++t) {
+    for (std::uint32_t g = 0; g < layout.group_count(); ++g) {
+      const std::uint64_t length = t < layout.unit_rows(g) ? layout.UnitRowLength(g, t) : 0;
+      if (length == 0) continue;
+      LZY_ASSIGN_OR_RETURN(auto plan, plans.Encode(g));
+      const std::uint64_t slices = (length + layout.block_size() - 1) / layout.block_size();
+      runs.push_back({g, t, 0, static_cast<std::uint32_t>(slices), std::move(plan)});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
+  data_leaves.assign(layout.data_blocks(f), Hash{});
+  data_known.assign(data_leaves.size(), 0);
+  if (f < layout.regions()) {
+    parity_leaves.assign(layout.parity_blocks(f), Hash{});
+    parity_known.assign(parity_leaves.size(), 0);
+  }
+}
+
+Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
+  const auto never = [](std::uint64_t) { return false; };
+  LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, data_known, old_parity != nullptr ? old_data : nullptr,
+                               layout.file_size(f), never, data_tree));
+  const BlockStream stream = ParityStream(layout, f, nullptr, 0, nullptr);
+  return MakeTree(
+      TreeKind::kParity, parity_leaves, parity_known, old_parity, layout.parity_size(f),
+      [&](std::uint64_t i) { return stream.place(i).length == 0; }, parity_tree);
+}
+
+Status FileJob::Settle() {
+  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
+  clock_ns = CoarseNowNs();
+  while (clock_ns <= before.mtime_ns && before.mtime_ns - clock_ns <= limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    clock_ns = CoarseNowNs();
+  }
+  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  return Status::Ok();
+}
+
+Status FileJob::CheckUnchanged() const {
+  LZY_ASSIGN_OR_RETURN(const FileStat after, data->Stat());
+  if (after.size == before.size && after.mtime_ns == before.mtime_ns) return Status::Ok();
+  return {Code::kBusy,
+          fmt::format(
+              "{}: something changed the file while its parity was being computed; its protection is as it was before",
+              data->path())};
+}
+
+Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
+                                         const std::vector<const Touched*>& touched, bool all) {
+  if (all) return AllRows(layout, plans);
+  std::set<RowKey> rows;
+  for (std::uint32_t f = 0; f < layout.files(); ++f) {
+    if (touched[f] == nullptr) continue;
+    for (const ByteRange& range : touched[f]->ranges) AddRows(layout, f, range, rows);
+  }
+  std::vector<RowRun> runs;
+  for (const auto& [t, g, slice] : rows) {
+    if (!runs.empty()) {
+      RowRun& last = runs.back();
+      if (last.unit_row == t && last.group == g && last.first_slice + last.slices == slice) {
+        ++last.slices;
+        continue;
+      }
+    }
+    LZY_ASSIGN_OR_RETURN(auto plan, plans.Encode(g));
+    runs.push_back({g, t, slice, 1, std::move(plan)});
+  }
+  return runs;
+}
+
+Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int> owner,
+                       const std::vector<FileJob*>& jobs, std::span<const RowRun> runs) {
+  std::vector<BlockStream> data(layout.files());
+  RowPipelineSetup setup;
+  setup.layout = &layout;
+  setup.comm = &comm;
+  setup.owner = std::move(owner);
+  setup.data.assign(layout.files(), nullptr);
+  setup.parity.assign(layout.regions(), nullptr);
+  for (std::uint32_t f = 0; f < layout.files(); ++f) {
+    if (jobs[f] == nullptr) continue;
+    data[f] = DataStream(layout, f, jobs[f]->data, nullptr);
+    setup.data[f] = &data[f];
+  }
+  setup.memory = context_.options.memory;
+  setup.threads = ThreadsFor(context_);
+  setup.stop = context_.stop;
+  std::uint64_t total = 0;
+  for (const RowRun& run : runs) total += std::uint64_t{layout.block_size()} * run.slices * run.plan->sources.size();
+  total /= static_cast<std::uint64_t>(comm.size());
+  std::atomic<std::uint64_t> done{0};
+  if (context_.progress) {
+    setup.progress = [&](std::uint64_t bytes) {
+      done += bytes;
+      context_.progress("protect", std::min<std::uint64_t>(done, total), total);
+    };
+  }
+  return ExecuteRows(
+      setup, runs,
+      [&](const RowBlock& block, ByteSpan bytes) {
+        return TakeSource(layout, *jobs[layout.file_of(block.device)], block, bytes);
+      },
+      [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
+        return PutTarget(*jobs[layout.region_of(blocks[0].device)], blocks, bytes);
+      },
+      stats_);
+}
+
+Status EncodePass::TakeSource(const Layout&, FileJob& job, const RowBlock& block, ByteSpan bytes) {
+  const std::uint64_t i = block.place.index;
+  job.data_leaves[i] = HashBytes(HashTag::kDataLeaf, i, bytes);
+  job.data_known[i] = 1;
+  encoded_ += bytes.size();
+  const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
+                    !IsTouched(*job.touched, block.place.offset, bytes.size());
+  if (held && job.data_leaves[i] != job.old_data->leaf(i)) {
+    job.data_leaves[i] = job.old_data->leaf(i);
+    std::lock_guard lock(mutex_);
+    rot_.push_back({job.data->path(),
+                    block.device,
+                    DamagePart::kData,
+                    block.place.offset,
+                    bytes.size(),
+                    DamageCause::kHash,
+                    false,
+                    false,
+                    false,
+                    {}});
+  }
+  return Status::Ok();
+}
+
+Status EncodePass::PutTarget(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes) {
+  std::size_t at = 0;
+  for (const RowBlock& block : blocks) {
+    const ByteSpan one = bytes.subspan(at, block.place.length);
+    at += block.place.length;
+    job.parity_leaves[block.place.index] = HashBytes(HashTag::kParityLeaf, block.place.index, one);
+    job.parity_known[block.place.index] = 1;
+  }
+  // Parity of holes is a hole.
+  if (job.parity_is_fresh && std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; }))
+    return Status::Ok();
+  return job.parity_out->WriteAt(job.parity_base + blocks[0].place.offset, bytes);
+}
+
+}  // namespace lzy

@@ -1,0 +1,74 @@
+#pragma once
+// Encoding rows of a dataset: which rows, running them through the pipeline, and the trees that come out.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/rows.h"
+#include "engine/touched.h"
+#include "engine/view.h"
+
+namespace lzy {
+
+/// Everything one file brings into and gets out of an encoding.
+struct FileJob {
+  File* data = nullptr;
+  FileStat before;            ///< as it was when reading began
+  std::int64_t clock_ns = 0;  ///< file system clock at that time
+  const Tree* old_data =
+      nullptr;  ///< committed leaves that untouched blocks must still have; null: nothing to hold them to
+  const Tree* old_parity = nullptr;  ///< leaves of rows that are not encoded again; null: all rows are
+  const Touched* touched = nullptr;  ///< null: the whole file
+  File* parity_out = nullptr;
+  std::uint64_t parity_base = 0;
+  bool parity_is_fresh = false;  ///< the parity region reads as zeros where nothing was written
+  std::vector<Hash> data_leaves, parity_leaves;
+  std::vector<std::uint8_t> data_known, parity_known;  ///< which of them were computed
+  Tree data_tree{TreeKind::kData}, parity_tree{TreeKind::kParity};
+
+  /// Makes room for the leaves of file (and region) `f`.
+  void InitLeaves(const Layout& layout, std::uint32_t f);
+  /// Builds (or, with old trees, updates) data_tree and parity_tree from the leaves. kInternal if one is missing.
+  Status MakeTrees(const Layout& layout, std::uint32_t f);
+  /// Takes stat and clock, waiting until the clock has left the tick of the last modification, so that any later one
+  /// shows in the mtime (otherwise the stamp would be racy, DESIGN §7). Bounded: a file from the future is left racy.
+  Status Settle();
+  /// kBusy when the file is not as it was at Settle.
+  Status CheckUnchanged() const;
+};
+
+/// The rows to be encoded: all of them, or (`all` false) those that blocks touched in any file belong to.
+/// `touched`: by file of the layout; null entries are untouched.
+Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
+                                         const std::vector<const Touched*>& touched, bool all);
+
+/// Runs encodings and adds up what they cost and found.
+class EncodePass {
+ public:
+  explicit EncodePass(const Context& context) : context_(context) {}
+
+  /// Collective over `comm`. `jobs`: by file, null for files of other owners. `owner`: by device, rank in `comm`.
+  Status Run(const Layout& layout, Communicator& comm, std::vector<int> owner, const std::vector<FileJob*>& jobs,
+             std::span<const RowRun> runs);
+
+  const RowStats& stats() const { return stats_; }
+  std::uint64_t bytes_encoded() const { return encoded_; }
+  /// Blocks nobody touched that are not what was committed. Their old leaves were kept, so that they stay visible as
+  /// damage.
+  const std::vector<Damage>& rot() const { return rot_; }
+
+ private:
+  Status TakeSource(const Layout& layout, FileJob& job, const RowBlock& block, ByteSpan bytes);
+  Status PutTarget(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
+
+  const Context& context_;
+  RowStats stats_;
+  std::atomic<std::uint64_t> encoded_{0};
+  std::mutex mutex_;
+  std::vector<Damage> rot_;
+};
+
+}  // namespace lzy

@@ -1,0 +1,379 @@
+// Commits of what was touched, held against commits of everything: the same bytes have the same root, leaves and parity,
+// whichever way and with however many ranks they were protected. Ranks are threads here (MPI: tests/engine_mpi_test.cc).
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "engine/engine.h"
+#include "engine_fixture.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+#include "status_matchers.h"
+#include "thread_communicator.h"
+
+namespace lzy::testing {
+namespace {
+
+/// What the hooks know after an epoch, by rank of the member.
+using Edits = std::map<std::uint32_t, Touched>;
+
+void Note(Touched& touched, std::uint64_t offset, std::uint64_t length) {
+  touched.whole = false;
+  if (length > 0) touched.ranges.push_back({offset, length});
+  std::sort(touched.ranges.begin(), touched.ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  std::vector<ByteRange> merged;
+  for (const ByteRange& r : touched.ranges) {
+    if (!merged.empty() && r.offset <= merged.back().offset + merged.back().length) {
+      merged.back().length = std::max(merged.back().length, r.offset + r.length - merged.back().offset);
+    } else {
+      merged.push_back(r);
+    }
+  }
+  touched.ranges = merged;
+}
+
+/// Some writes, appends and truncations, noted as the hooks note them: what was written, not what changed its size.
+void Edit(Rng& rng, const std::string& path, std::uint32_t block, Touched& touched) {
+  touched.whole = false;
+  for (std::uint64_t count = Below(rng, 4); count > 0; --count) {
+    const std::uint64_t size = ReadFile(path).size();
+    switch (Below(rng, 6)) {
+      case 0: {  // append
+        const Bytes bytes = RandomBytes(rng, 1 + Below(rng, 4 * block));
+        WriteAt(path, size, bytes);
+        Note(touched, size, bytes.size());
+        break;
+      }
+      case 1:  // cut
+        Truncate(path, OneIn(rng, 5) ? 0 : Below(rng, size + 1));
+        break;
+      case 2:  // grow by a hole
+        if (OneIn(rng, 3)) Truncate(path, size + 1 + Below(rng, 3 * block));
+        break;
+      case 3: {  // past the end, leaving a hole
+        const std::uint64_t at = size + Below(rng, 2 * block);
+        const Bytes bytes = RandomBytes(rng, 1 + Below(rng, block));
+        if (OneIn(rng, 3)) {
+          WriteAt(path, at, bytes);
+          Note(touched, at, bytes.size());
+        }
+        break;
+      }
+      default: {
+        if (size == 0) break;
+        const std::uint64_t at = Below(rng, size);
+        const Bytes bytes = RandomBytes(rng, std::min<std::uint64_t>(size - at, 1 + Below(rng, 3 * block)));
+        WriteAt(path, at, bytes);
+        Note(touched, at, bytes.size());
+      }
+    }
+  }
+}
+
+/// Root, leaves and parity bytes of a dataset: what must not depend on how it was protected.
+struct Fingerprint {
+  Hash root;
+  std::vector<std::vector<Hash>> data, parity;
+  std::vector<Bytes> parity_bytes;
+};
+
+Fingerprint FingerprintOf(const std::vector<std::string>& files) {
+  Fingerprint out;
+  for (const std::string& file : files) {
+    auto sidecar = Sidecar::Load(PosixFileSystem(), *SidecarPath(file), OpenMode::kRead);
+    EXPECT_OK(sidecar);
+    if (!sidecar.ok()) return out;
+    EXPECT_TRUE((*sidecar)->damage().empty());
+    EXPECT_FALSE((*sidecar)->intent()) << "a commit voids the intent";
+    const SidecarContents& c = (*sidecar)->contents();
+    out.root = c.superblock.dataset_root;
+    out.data.push_back(c.data_tree.leaf_count() > 0 ? c.data_tree.levels()[0] : std::vector<Hash>());
+    out.parity.push_back(c.parity_tree.leaf_count() > 0 ? c.parity_tree.levels()[0] : std::vector<Hash>());
+    EXPECT_EQ(c.data_tree.Root(), c.superblock.data_root);
+    // Bytes in holes between parity units are nobody's: what counts is covered by the leaves, so holes are compared too only
+    // where they would show.
+    Bytes bytes(c.superblock.parity_size);
+    EXPECT_OK(ReadExactly((*sidecar)->file(), (*sidecar)->ParityFileOffset(0), bytes));
+    out.parity_bytes.push_back(std::move(bytes));
+  }
+  return out;
+}
+
+void ExpectSame(const Fingerprint& got, const Fingerprint& want) {
+  EXPECT_EQ(got.root, want.root);
+  ASSERT_EQ(got.data.size(), want.data.size());
+  for (std::size_t f = 0; f < got.data.size(); ++f) {
+    EXPECT_EQ(got.data[f], want.data[f]) << "leaves of file " << f;
+    EXPECT_EQ(got.parity[f], want.parity[f]) << "leaves of parity " << f;
+    EXPECT_EQ(got.parity_bytes[f], want.parity_bytes[f]) << "parity of file " << f;
+  }
+}
+
+/// The same files, protected afresh by one rank in a directory of their own.
+Fingerprint Fresh(const Sample& sample, const std::string& directory) {
+  Scratch other;
+  std::vector<std::string> files;
+  auto moved = [&](const std::string& path) { return other.path() + path.substr(directory.size()); };
+  for (const std::string& file : sample.files) {
+    files.push_back(moved(file));
+    std::filesystem::create_directories(DirectoryOf(files.back()));
+    WriteFile(files.back(), ReadFile(file));
+    SetMtime(files.back(), 1'700'000'000'000'000'000);
+  }
+  auto comm = SelfCommunicator();
+  const DatasetReport made =
+      Protect({PosixFileSystem(), *comm, sample.options}, RefOf(*comm, moved(sample.path), Resolve::kProtectable), {});
+  EXPECT_OK(made.status);
+  return FingerprintOf(files);
+}
+
+class Epochs {
+ public:
+  Epochs(Rng& rng, int ranks, std::string directory, Sample sample)
+      : rng_(rng), ranks_(ranks), directory_(std::move(directory)), sample_(std::move(sample)) {}
+
+  DatasetReport Protect(const std::optional<std::vector<Edits>>& edits, bool force = false) {
+    return OnAll([&](const Context& context) {
+      ProtectRequest request;
+      request.force = force;
+      if (edits) request.touched = (*edits)[static_cast<std::size_t>(context.comm.rank())];
+      return lzy::Protect(context, RefOf(context.comm, sample_.path, Resolve::kProtectable), request);
+    });
+  }
+  DatasetReport Verify(VerifyRequest request = {}) {
+    return OnAll([&](const Context& context) { return lzy::Verify(context, RefOf(context.comm, sample_.path), request); });
+  }
+
+  /// What each rank would tell of edits that are known by file: a shared file's are dealt to any ranks.
+  std::vector<Edits> Deal(const std::map<std::uint32_t, Touched>& by_file) {
+    std::vector<Edits> out(static_cast<std::size_t>(ranks_));
+    for (const auto& [file, touched] : by_file) {
+      if (sample_.kind == DatasetKind::kSet) {
+        out[file % out.size()][file] = touched;
+        continue;
+      }
+      for (auto& one : out) one[0].whole = false;
+      for (const ByteRange& r : touched.ranges) {
+        // Neighbouring ranks' writes may overlap.
+        const std::uint64_t cut = Below(rng_, r.length + 1);
+        Note(out[Below(rng_, out.size())][0], r.offset, std::min(r.length, cut + Below(rng_, 100)));
+        Note(out[Below(rng_, out.size())][0], r.offset + cut, r.length - cut);
+      }
+    }
+    return out;
+  }
+
+  void Round() {
+    std::map<std::uint32_t, Touched> edits;
+    for (std::uint32_t f = 0; f < sample_.files.size(); ++f) {
+      ASSERT_OK(BeginEpoch(PosixFileSystem(), sample_.options, sample_.files[f], sample_.kind == DatasetKind::kSet ? sample_.path : ""));
+      if (OneIn(rng_, 3)) continue;
+      Edit(rng_, sample_.files[f], sample_.options.block_size, edits[f]);
+    }
+    const DatasetReport made = Protect(Deal(edits));
+    ASSERT_OK(made.status);
+    EXPECT_EQ(std::string(Name(made.state)), "intact");
+    const Fingerprint got = FingerprintOf(sample_.files);
+    EXPECT_EQ(made.root, got.root);
+    ExpectSame(got, Fresh(sample_, directory_));
+    const DatasetReport verified = Verify();
+    ASSERT_OK(verified.status);
+    EXPECT_EQ(std::string(Name(verified.state)), "intact");
+    EXPECT_TRUE(verified.damage.empty());
+    std::uint64_t total = 0;
+    for (const std::string& file : sample_.files) total += ReadFile(file).size();
+    if (made.bytes_encoded < total) ++partial_;
+  }
+
+  const Sample& sample() const { return sample_; }
+  std::uint64_t partial() const { return partial_; }
+
+ private:
+  template <class Fn>
+  DatasetReport OnAll(const Fn& fn) {
+    std::vector<DatasetReport> reports(static_cast<std::size_t>(ranks_));
+    RunRanks(ranks_, [&](Communicator& comm) {
+      reports[static_cast<std::size_t>(comm.rank())] = fn(Context{PosixFileSystem(), comm, sample_.options});
+    });
+    for (const DatasetReport& report : reports) {
+      EXPECT_EQ(report.status.code(), reports[0].status.code());
+      EXPECT_EQ(ExitCodeOf(report), ExitCodeOf(reports[0]));
+      EXPECT_EQ(report.root, reports[0].root);
+      EXPECT_EQ(report.damage.size(), reports[0].damage.size());
+      EXPECT_EQ(report.bytes, reports[0].bytes);
+      EXPECT_EQ(report.sidecar_bytes, reports[0].sidecar_bytes);
+      EXPECT_EQ(report.generation, reports[0].generation);
+    }
+    return reports[0];
+  }
+
+  Rng& rng_;
+  const int ranks_;
+  const std::string directory_;
+  const Sample sample_;
+  std::uint64_t partial_ = 0;
+};
+
+class Incremental : public ::testing::TestWithParam<DatasetKind> {};
+
+TEST_P(Incremental, EqualsACommitOfEverything) {
+  const std::uint64_t seed = SeedOf(4711);
+  std::uint64_t partial = 0;
+  for (std::uint64_t i = 0; i < RoundsOf(40) && !HasFailure(); ++i) {
+    Rng rng(seed + i);
+    Scratch scratch;
+    SampleLimits limits;
+    limits.kind = static_cast<int>(GetParam());
+    limits.bytes = 128u << 10;
+    const int ranks = static_cast<int>(GetParam() == DatasetKind::kShared ? 1 + Below(rng, 4) : 2 + Below(rng, 6));
+    limits.fixed_members = static_cast<std::uint32_t>(ranks);  // sets are closed by all ranks of the job, each its member
+    Epochs epochs(rng, ranks, scratch.path(), MakeSample(rng, scratch.path(), limits));
+    SCOPED_TRACE(fmt::format("dataset {}, {} ranks: {}", i, ranks, epochs.sample().Describe()));
+    ASSERT_OK(epochs.Protect(OneIn(rng, 2) ? std::nullopt : std::optional(std::vector<Edits>(static_cast<std::size_t>(ranks)))).status);
+    for (int round = 0; round < 8 && !HasFailure(); ++round) {
+      SCOPED_TRACE(fmt::format("epoch {}: {}", round, epochs.sample().Describe()));
+      epochs.Round();
+    }
+    partial += epochs.partial();
+  }
+  EXPECT_GT(partial, 10u) << "hardly any commit was one of touched rows only: this proves nothing";
+}
+
+TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
+  const std::uint64_t seed = SeedOf(815);
+  std::uint64_t caught = 0;
+  for (std::uint64_t i = 0; i < RoundsOf(30) && !HasFailure(); ++i) {
+    Rng rng(seed + i);
+    Scratch scratch;
+    SampleLimits limits;
+    limits.kind = static_cast<int>(GetParam());
+    limits.fixed_members = 3;
+    Sample sample = MakeSample(rng, scratch.path(), limits);
+    sample.options.parity = 1;
+    sample.options.group = 3;
+    for (const std::string& file : sample.files) FillFile(rng, file, 20 * sample.options.block_size + Below(rng, 300), sample.options.block_size);
+    Epochs epochs(rng, 3, scratch.path(), sample);
+    ASSERT_OK(epochs.Protect(std::nullopt).status);
+    // Every block but the last of the file is written, in one row at least beside the one that rots.
+    for (std::uint32_t f = 0; f < sample.files.size(); ++f) {
+      ASSERT_OK(BeginEpoch(PosixFileSystem(), sample.options, sample.files[f], sample.kind == DatasetKind::kSet ? sample.path : ""));
+    }
+    const std::uint64_t block = sample.options.block_size;
+    const std::uint32_t victim = static_cast<std::uint32_t>(Below(rng, sample.files.size()));
+    const std::uint64_t rotten = Below(rng, 20);
+    std::map<std::uint32_t, Touched> edits;
+    for (std::uint32_t f = 0; f < sample.files.size(); ++f) {
+      for (std::uint64_t b = 0; b < 20; ++b) {
+        if (f == victim && b == rotten) continue;
+        WriteAt(sample.files[f], b * block, RandomBytes(rng, block));
+        Note(edits[f], b * block, block);
+      }
+    }
+    const Bytes before = ReadFile(sample.files[victim]);
+    Rot(rng, sample.files[victim], rotten * block, block);
+    const Bytes after = ReadFile(sample.files[victim]);
+    if (before == after) continue;  // zeros became zeros
+    const DatasetReport made = epochs.Protect(epochs.Deal(edits));
+    ASSERT_OK(made.status);
+    EXPECT_EQ(std::string(Name(made.state)), "damaged");
+    EXPECT_EQ(ExitCodeOf(made), 1);
+    ASSERT_EQ(made.damage.size(), 1u);
+    EXPECT_EQ(made.damage[0].path, sample.files[victim]);
+    EXPECT_EQ(made.damage[0].offset, rotten * block);
+    EXPECT_EQ(made.damage[0].length, block);
+    EXPECT_EQ(ReadFile(sample.files[victim]), after) << "a commit changes no data";
+    for (int again = 0; again < 2; ++again) {
+      const DatasetReport verified = epochs.Verify();
+      ASSERT_OK(verified.status);
+      EXPECT_NE(std::string(Name(verified.state)), "intact") << "the rot was blessed";
+      ASSERT_EQ(verified.damage.size(), 1u);
+      EXPECT_EQ(verified.damage[0].path, sample.files[victim]);
+      EXPECT_EQ(verified.damage[0].offset, rotten * block);
+      EXPECT_EQ(verified.damage[0].length, block);
+    }
+    // Whatever can be done about it, nothing else may be harmed, and a block must not get contents it never had.
+    VerifyRequest repair;
+    repair.repair = true;
+    const DatasetReport mended = epochs.Verify(repair);
+    const Bytes now = ReadFile(sample.files[victim]);
+    EXPECT_TRUE(now == after || now == before) << "repair made something else of it";
+    EXPECT_EQ(ExitCodeOf(mended), now == before ? 0 : 2) << "what parity cannot mend is to be called so: " << mended.status.message();
+    ++caught;
+  }
+  EXPECT_GT(caught, 10u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Incremental, ::testing::Values(DatasetKind::kShared, DatasetKind::kSet),
+                         [](const auto& test) { return test.param == DatasetKind::kShared ? "Shared" : "Set"; });
+
+/// The same bytes, protected, verified and restored by other numbers of ranks, whatever members each of them sees.
+TEST(Ranks, AnyNumberMakesTheSame) {
+  const std::uint64_t seed = SeedOf(99);
+  for (std::uint64_t i = 0; i < RoundsOf(30) && !::testing::Test::HasFailure(); ++i) {
+    Rng rng(seed + i);
+    Scratch scratch;
+    SampleLimits limits;
+    limits.bytes = 256u << 10;
+    const Sample sample = MakeSample(rng, scratch.path(), limits);
+    SCOPED_TRACE(fmt::format("dataset {}: {}", i, sample.Describe()));
+    const Fingerprint want = Fresh(sample, scratch.path());
+    const Image before = ImageOf(scratch.path());
+    for (int ranks : {1, 2, 3, 5}) {
+      SCOPED_TRACE(fmt::format("{} ranks", ranks));
+      PutBack(scratch.path(), before);
+      // Each member is seen by one rank, several, or all.
+      std::vector<std::map<std::uint32_t, std::string>> seen(static_cast<std::size_t>(ranks));
+      for (std::uint32_t f = 0; f < sample.files.size() && sample.kind == DatasetKind::kSet; ++f) {
+        const std::size_t sure = Below(rng, seen.size());
+        for (std::size_t r = 0; r < seen.size(); ++r) {
+          if (r == sure || OneIn(rng, 3)) seen[r][f] = sample.files[f];
+        }
+      }
+      std::vector<DatasetReport> made(seen.size()), verified(seen.size()), restored(seen.size());
+      auto run = [&](auto&& work) {
+        RunRanks(ranks, [&](Communicator& comm) {
+          const auto r = static_cast<std::size_t>(comm.rank());
+          DatasetRef ref{sample.kind, sample.path, seen[r]};
+          std::erase_if(ref.members, [](const auto& m) { return !Exists(m.second) && !Exists(*SidecarPath(m.second)); });
+          work(Context{PosixFileSystem(), comm, sample.options}, ref, r);
+        });
+      };
+      run([&](const Context& context, const DatasetRef& ref, std::size_t r) { made[r] = Protect(context, ref, {}); });
+      ASSERT_OK(made[0].status);
+      ExpectSame(FingerprintOf(sample.files), want);
+      run([&](const Context& context, const DatasetRef& ref, std::size_t r) { verified[r] = Verify(context, ref, {}); });
+      ASSERT_OK(verified[0].status);
+      EXPECT_EQ(std::string(Name(verified[0].state)), "intact");
+      for (const DatasetReport& report : made) EXPECT_EQ(report.root, want.root);
+      for (const DatasetReport& report : verified) EXPECT_EQ(report.root, want.root);
+
+      // Lose something and get it back.
+      if (sample.options.parity == 0) continue;
+      const Image whole = ImageOf(scratch.path());
+      const std::string& victim = sample.files[Below(rng, sample.files.size())];
+      if (sample.kind == DatasetKind::kSet) {
+        if (!OneIn(rng, 3)) std::filesystem::remove(victim);
+        if (!OneIn(rng, 3)) std::filesystem::remove(*SidecarPath(victim));
+      } else {
+        Rot(rng, victim, Below(rng, ReadFile(victim).size()), 1);
+      }
+      run([&](const Context& context, const DatasetRef& ref, std::size_t r) { restored[r] = Restore(context, ref, {}); });
+      ASSERT_OK(restored[0].status);
+      EXPECT_EQ(ExitCodeOf(restored[0]), 0);
+      const Image now = ImageOf(scratch.path());
+      for (const std::string& file : sample.files) {
+        ASSERT_EQ(now.count(file), 1u);
+        EXPECT_EQ(Differences({{file, whole.at(file)}}, {{file, now.at(file)}}), "");
+      }
+      EXPECT_EQ(now.size(), whole.size()) << "something was left behind";
+      ExpectSame(FingerprintOf(sample.files), want);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lzy::testing

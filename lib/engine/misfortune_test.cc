@@ -1,0 +1,472 @@
+// The engine on files that misbehave: bad sectors, wrong first readings, full disks, and crashes at every operation of a
+// commit, a repair or a restore. Files are in memory.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "engine/engine.h"
+#include "engine_fixture.h"
+#include "memory_files.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+#include "status_matchers.h"
+#include "thread_communicator.h"
+
+namespace lzy::testing {
+namespace {
+
+constexpr std::uint32_t kBlock = 512;
+constexpr std::int64_t kPast = 1'600'000'000'000'000'000;
+
+class MisfortuneTest : public ::testing::Test {
+ protected:
+  MisfortuneTest() {
+    options_.block_size = kBlock;
+    options_.stripe = kBlock;
+    options_.group = 4;
+    options_.parity = 2;
+    options_.threads = 1;
+    options_.timeout_seconds = 1;
+  }
+
+  /// A shared file of 24 blocks and some bytes, or a set of `members` such files; protected.
+  void Make(std::uint32_t members = 0) {
+    paths_.clear();
+    ref_ = {DatasetKind::kShared, "d/f", {}};
+    if (members > 0) ref_ = {DatasetKind::kSet, "d/s.%r", {}};
+    for (std::uint32_t r = 0; r < std::max(1u, members); ++r) {
+      paths_.push_back(members > 0 ? ExpandPattern(ref_.path, r) : ref_.path);
+      fs_.Put(paths_[r], RandomBytes(rng_, 24 * kBlock - 100 * r - 7), kPast + r);
+      if (members > 0) ref_.members[r] = paths_[r];
+    }
+    const DatasetReport made = Protect(Here(), ref_, {});
+    ASSERT_OK(made.status);
+    root_ = made.root;
+    committed_ = fs_.Copy();
+  }
+
+  Context Here() { return {fs_, *self_, options_}; }
+  /// Only what is there is seen.
+  DatasetRef Ref() {
+    DatasetRef ref = ref_;
+    std::erase_if(ref.members, [&](const auto& m) { return !fs_.Has(m.second) && !fs_.Has(*SidecarPath(m.second)); });
+    return ref;
+  }
+  DatasetReport Check() { return Verify(Here(), Ref(), {}); }
+  DatasetReport Repair(bool force = false) {
+    VerifyRequest request;
+    request.repair = true;
+    request.force = force;
+    return Verify(Here(), Ref(), request);
+  }
+  MemoryFileSystem::Node& Data(std::uint32_t r = 0) { return fs_.At(paths_[r]); }
+  /// An edit by somebody who does not know of us.
+  void Write(std::uint32_t r, std::uint64_t offset, const Bytes& bytes) {
+    auto file = fs_.Open(paths_[r], OpenMode::kReadWrite);
+    ASSERT_OK(file);
+    ASSERT_OK((*file)->WriteAt(offset, bytes));
+  }
+  void ExpectDataAsCommitted() {
+    for (const std::string& path : paths_) {
+      ASSERT_TRUE(fs_.Has(path));
+      EXPECT_EQ(fs_.At(path).bytes, committed_.at(path).bytes) << path;
+      EXPECT_EQ(fs_.At(path).stat.mtime_ns, committed_.at(path).stat.mtime_ns) << path;
+      EXPECT_EQ(fs_.At(path).stat.mode, committed_.at(path).stat.mode) << path;
+    }
+  }
+  void ExpectIntact() {
+    const DatasetReport report = Check();
+    ASSERT_OK(report.status);
+    EXPECT_EQ(std::string(Name(report.state)), "intact");
+    EXPECT_TRUE(report.damage.empty());
+    EXPECT_EQ(report.root, root_);
+  }
+  static std::string Text(const DatasetReport& report) {
+    std::string out = std::string(Name(report.state)) + " " + report.status.message();
+    for (const Damage& d : report.damage) {
+      out += fmt::format("; {} {} [{}, +{}) {}{}{}", d.path, Name(d.part), d.offset, d.length, Name(d.cause), d.repaired ? " repaired" : "",
+                         d.beyond_repair ? " beyond repair" : "");
+    }
+    return out;
+  }
+
+  Rng rng_{42};
+  MemoryFileSystem fs_;
+  Options options_;
+  std::unique_ptr<Communicator> self_ = SelfCommunicator();
+  DatasetRef ref_;
+  std::vector<std::string> paths_;
+  std::map<std::string, MemoryFileSystem::Node> committed_;
+  Hash root_;
+};
+
+// ---------------------------------------------------------------------------------------------------------- bad sectors
+
+TEST_F(MisfortuneTest, BadSectorsAreErasures) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Data().unreadable = {{5 * kBlock + 3, 1}};
+    const DatasetReport found = Check();
+    ASSERT_OK(found.status);
+    ASSERT_EQ(found.damage.size(), 1u) << Text(found);
+    EXPECT_EQ(found.damage[0].cause, DamageCause::kUnreadable);
+    EXPECT_EQ(found.damage[0].offset, 5 * kBlock);
+    EXPECT_EQ(found.damage[0].length, kBlock);
+    EXPECT_EQ(ExitCodeOf(Repair()), 0);
+    EXPECT_TRUE(Data().unreadable.empty()) << "it was written over";
+    ExpectDataAsCommitted();
+    ExpectIntact();
+  }
+}
+
+TEST_F(MisfortuneTest, BadSectorsInParityAreErasures) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    const std::string path = *SidecarPath(paths_[0]);
+    const std::uint64_t base = (*Sidecar::Load(fs_, path, OpenMode::kRead))->ParityFileOffset(0);
+    fs_.At(path).unreadable = {{base + kBlock, 1}};
+    const DatasetReport found = Check();
+    ASSERT_EQ(found.damage.size(), 1u) << Text(found);
+    EXPECT_EQ(found.damage[0].cause, DamageCause::kUnreadable);
+    EXPECT_EQ(found.damage[0].part, DamagePart::kParity);
+    EXPECT_EQ(found.damage[0].offset, base + kBlock);
+    EXPECT_EQ(ExitCodeOf(Repair()), 0);
+    ExpectIntact();
+  }
+}
+
+TEST_F(MisfortuneTest, BadSectorsInMetadataAreHealed) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    const std::string path = *SidecarPath(paths_[0]);
+    for (std::uint64_t at : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{8192}, std::uint64_t{8192 + 4096}}) {
+      fs_.At(path).unreadable = {{at, 1}};
+      const DatasetReport found = Check();
+      ASSERT_OK(found.status);
+      EXPECT_EQ(ExitCodeOf(found), 1) << Text(found);
+      EXPECT_EQ(ExitCodeOf(Repair()), 0);
+      fs_.At(path).unreadable.clear();
+      ExpectIntact();
+    }
+  }
+}
+
+TEST_F(MisfortuneTest, TransientReadingsAreToldAndNothingIsWritten) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Data().flaky = {{7 * kBlock, 2}};
+    const auto before = fs_.Copy();
+    for (const bool repair : {false, true}) {
+      const DatasetReport found = repair ? Repair() : Check();
+      ASSERT_OK(found.status);
+      ASSERT_EQ(found.damage.size(), 1u) << Text(found);
+      EXPECT_TRUE(found.damage[0].transient);
+      EXPECT_EQ(found.damage[0].offset, 7 * kBlock);
+      EXPECT_EQ(ExitCodeOf(found), 0) << Text(found);
+      for (const auto& [path, node] : before) EXPECT_EQ(fs_.At(path).bytes, node.bytes) << path;
+    }
+    Data().flaky.clear();
+    ExpectIntact();
+  }
+}
+
+TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Write(0, 2 * kBlock, Bytes(10, 0xee));
+    const std::int64_t edited_at = Data().stat.mtime_ns;
+    ASSERT_NE(edited_at, kPast);
+    const Bytes edited = Data().bytes;
+    Data().unreadable = {{9 * kBlock, 1}};
+    const DatasetReport mended = Repair();
+    ASSERT_OK(mended.status);
+    EXPECT_EQ(std::string(Name(mended.state)), "stale") << Text(mended);
+    EXPECT_EQ(Data().bytes, edited);
+    EXPECT_TRUE(Data().unreadable.empty());
+    EXPECT_NE(Data().stat.mtime_ns, kPast) << "with the committed mtime the edit would look like rot";
+    // The edit must still be an edit, and stay so, whatever is done without force.
+    for (int again = 0; again < 2; ++again) {
+      const DatasetReport after = again == 0 ? Check() : Repair();
+      EXPECT_EQ(std::string(Name(after.state)), "stale") << Text(after);
+      EXPECT_EQ(Data().bytes, edited) << "the edit was taken for rot";
+    }
+    EXPECT_EQ(ExitCodeOf(Repair(/*force=*/true)), 0);
+    ExpectDataAsCommitted();
+    ExpectIntact();
+  }
+}
+
+TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    ASSERT_OK(BeginEpoch(fs_, options_, paths_[0], members > 0 ? ref_.path : ""));
+    Write(0, 2 * kBlock, Bytes(10, 0xee));
+    const Bytes edited = Data().bytes;
+    Data().unreadable = {{9 * kBlock, 1}};
+    const DatasetReport mended = Repair();
+    ASSERT_OK(mended.status);
+    EXPECT_EQ(std::string(Name(mended.state)), "at-risk") << Text(mended);
+    EXPECT_EQ(Data().bytes, edited);
+    for (int again = 0; again < 2; ++again) {
+      const DatasetReport after = again == 0 ? Check() : Repair();
+      EXPECT_EQ(std::string(Name(after.state)), "at-risk") << Text(after);
+      EXPECT_EQ(Data().bytes, edited) << "data of the epoch were taken back without force";
+    }
+    EXPECT_EQ(ExitCodeOf(Repair(/*force=*/true)), 0);
+    ExpectDataAsCommitted();
+    ExpectIntact();
+  }
+}
+
+TEST_F(MisfortuneTest, ATouchedFileIsIntact) {
+  Make();
+  Data().stat.mtime_ns += 5;
+  ExpectIntact();
+  EXPECT_EQ(ExitCodeOf(Repair()), 0);
+}
+
+TEST_F(MisfortuneTest, ARacyStampJudgesNothing) {
+  Make();
+  // The commit's clock reads no later than the mtime: a change within the same tick would not show.
+  {
+    auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kReadWrite);
+    SidecarContents contents = (*sidecar)->contents();
+    contents.superblock.commit_clock_ns = kPast;
+    ASSERT_OK((*sidecar)->WriteAll(contents));
+  }
+  Data().bytes[3] ^= 1;
+  EXPECT_EQ(std::string(Name(Check().state)), "stale");
+  const Bytes edited = Data().bytes;
+  EXPECT_EQ(ExitCodeOf(Repair()), 9);
+  EXPECT_EQ(Data().bytes, edited);
+}
+
+// ------------------------------------------------------------------------------------------------------------ full disk
+
+TEST_F(MisfortuneTest, AFullDiskDoesNoHarm) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Write(0, 0, Bytes(3, 1));
+    const auto start = fs_.Copy();
+    for (std::uint64_t budget = 0;; ++budget) {
+      fs_.Restore(start);
+      std::uint64_t writes = 0;
+      fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+        const bool takes_room = op == MemoryFileSystem::Op::kWrite || op == MemoryFileSystem::Op::kCreate;
+        return takes_room && writes++ >= budget ? Status(Code::kIo, path + ": No space left on device") : Status::Ok();
+      };
+      const DatasetReport made = Protect(Here(), Ref(), {});
+      fs_.fault = nullptr;
+      if (made.status.ok()) break;
+      SCOPED_TRACE(fmt::format("{} members, {} writes: {}", members, budget, made.status.message()));
+      EXPECT_EQ(ExitCodeOf(made), 6);
+      for (const auto& [path, node] : start) {
+        if (BaseNameOf(path).rfind(".LZY", 0) == 0) continue;
+        EXPECT_EQ(fs_.At(path).bytes, node.bytes) << path;
+      }
+      const DatasetReport after = Check();
+      ASSERT_OK(after.status);
+      EXPECT_EQ(std::string(Name(after.state)), "stale") << Text(after);
+      ASSERT_LT(budget, 1000u);
+    }
+    const DatasetReport made = Check();
+    EXPECT_EQ(std::string(Name(made.state)), "intact") << Text(made);
+  }
+}
+
+TEST_F(MisfortuneTest, ARestoreThatFailsLeavesNoHalfFile) {
+  Make(4);
+  fs_.Remove(paths_[1]).ok();
+  fs_.Remove(*SidecarPath(paths_[1])).ok();
+  Data(2).bytes[100] ^= 1;
+  const auto start = fs_.Copy();
+  for (std::uint64_t budget = 0;; ++budget) {
+    fs_.Restore(start);
+    std::uint64_t writes = 0;
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+      return op == MemoryFileSystem::Op::kWrite && writes++ >= budget ? Status(Code::kIo, path + ": No space left on device") : Status::Ok();
+    };
+    const DatasetReport restored = Restore(Here(), Ref(), {});
+    fs_.fault = nullptr;
+    SCOPED_TRACE(fmt::format("{} writes: {}", budget, restored.status.message()));
+    if (restored.status.ok()) break;
+    if (fs_.Has(paths_[1])) {
+      EXPECT_EQ(Data(1).bytes, committed_.at(paths_[1]).bytes) << "whole and checked, or not at all";
+    }
+    EXPECT_EQ(ExitCodeOf(Restore(Here(), Ref(), {})), 0) << "and it works when there is room again";
+    ExpectDataAsCommitted();
+    ExpectIntact();
+    ASSERT_LT(budget, 1000u);
+    if (HasFailure()) return;
+  }
+}
+
+// -------------------------------------------------------------------------------------------------------------- crashes
+
+enum class Crash { kProcess, kPower };
+
+class CrashTest : public MisfortuneTest, public ::testing::WithParamInterface<Crash> {
+ protected:
+  /// Stops `work` after each number of operations there is, and has `check` look at what is left.
+  template <class Work, class CheckFn>
+  void AtEveryOperation(const Work& work, const CheckFn& check) {
+    const auto start = fs_.Copy();
+    const int tries = GetParam() == Crash::kPower ? 4 : 1;
+    for (std::uint64_t budget = 0;; ++budget) {
+      bool done = false;
+      for (int again = 0; again < tries; ++again) {
+        fs_.Restore(start);
+        std::atomic<std::uint64_t> used{0};
+        fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+          if (op == MemoryFileSystem::Op::kRead) return Status::Ok();
+          return used++ < budget ? Status::Ok() : Status(Code::kIo, path + ": crashed");
+        };
+        done = work();
+        fs_.fault = nullptr;
+        auto left = fs_.Copy();
+        fs_.Restore(left);  // locks go with the process
+        if (GetParam() == Crash::kPower) fs_.PowerLoss(rng_);
+        SCOPED_TRACE(fmt::format("stopped after {} operations", budget));
+        check(done);
+        if (HasFailure()) return;
+      }
+      if (done) return;
+      ASSERT_LT(budget, 2000u);
+    }
+  }
+
+  /// Nothing of the data is called rot that is not, and a commit makes everything whole again.
+  void ExpectRecoverable(const std::string& what) {
+    const DatasetReport found = Check();
+    ASSERT_TRUE(found.status.ok()) << what << ": " << Text(found);
+    for (const Damage& d : found.damage) {
+      if (d.part == DamagePart::kMetadata) continue;
+      EXPECT_TRUE(d.cause == DamageCause::kAtRisk || d.cause == DamageCause::kStale) << what << ": " << Text(found);
+    }
+    EXPECT_NE(found.state, DatasetState::kUnrepairable) << what << ": " << Text(found);
+    const auto before = fs_.Copy();
+    const DatasetReport repaired = Repair();
+    for (const std::string& path : paths_) {
+      EXPECT_EQ(fs_.At(path).bytes, before.at(path).bytes) << what << ": repair took data back: " << Text(repaired);
+    }
+    const DatasetReport again = Protect(Here(), Ref(), {});
+    ASSERT_TRUE(again.status.ok()) << what << ": " << Text(again);
+    EXPECT_EQ(ExitCodeOf(again), 0) << what << ": " << Text(again);
+    for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).bytes, before.at(path).bytes) << what;
+    const DatasetReport after = Check();
+    ASSERT_OK(after.status);
+    EXPECT_EQ(std::string(Name(after.state)), "intact") << what << ": " << Text(after);
+    EXPECT_TRUE(after.damage.empty()) << what << ": " << Text(after);
+  }
+
+  /// One epoch of a job with as many ranks as there are members (three for a shared file), as the hooks go through it. True: done.
+  bool Epoch(int ranks) {
+    for (const std::string& path : paths_) {
+      if (!BeginEpoch(fs_, options_, path, ref_.kind == DatasetKind::kSet ? ref_.path : "").ok()) return false;
+    }
+    std::vector<std::map<std::uint32_t, Touched>> touched(static_cast<std::size_t>(ranks));
+    for (std::uint32_t f = 0; f < paths_.size(); ++f) {
+      auto file = fs_.Open(paths_[f], OpenMode::kReadWrite);
+      Touched& mine = touched[f % touched.size()][f];
+      mine.whole = false;
+      mine.ranges = {{3 * kBlock + 10, kBlock}, {20 * kBlock, 9 * kBlock}};
+      for (const ByteRange& r : mine.ranges) {
+        if (!(*file)->WriteAt(r.offset, Bytes(r.length, static_cast<std::uint8_t>(0xa0 + f))).ok()) return false;
+      }
+      if (f % 2 == 1 && !(*file)->Truncate(15 * kBlock + 3).ok()) return false;
+      if (!(*file)->Sync().ok()) return false;
+    }
+    std::atomic<bool> done{true};
+    RunRanks(ranks, [&](Communicator& comm) {
+      ProtectRequest request;
+      request.touched = touched[static_cast<std::size_t>(comm.rank())];
+      DatasetRef ref = ref_;
+      std::erase_if(ref.members, [&](const auto& m) { return static_cast<int>(m.first) != comm.rank(); });
+      if (!Protect(Context{fs_, comm, options_}, ref, request).status.ok()) done = false;
+    });
+    return done;
+  }
+};
+
+TEST_P(CrashTest, FirstCommit) {
+  for (std::uint32_t members : {0u, 3u}) {
+    Make(members);
+    for (const std::string& path : paths_) ASSERT_OK(fs_.Remove(*SidecarPath(path)));
+    const auto data = fs_.Copy();
+    AtEveryOperation([&] { return Protect(Here(), ref_, {}).status.ok(); },
+                     [&](bool done) {
+                       for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).bytes, data.at(path).bytes);
+                       if (done) {
+                         ExpectIntact();
+                       }
+                       const DatasetReport again = Protect(Here(), ref_, {});
+                       ASSERT_TRUE(again.status.ok()) << Text(again);
+                       EXPECT_EQ(again.root, root_);
+                       ExpectIntact();
+                     });
+  }
+}
+
+TEST_P(CrashTest, LzyProtectOfAnEditedDataset) {
+  for (std::uint32_t members : {0u, 3u}) {
+    Make(members);
+    for (std::uint32_t r = 0; r < paths_.size(); ++r) {
+      Write(r, 5 * kBlock, Bytes(700, 0x77));
+      Data(r).durable = Data(r).bytes;
+    }
+    AtEveryOperation([&] { return Protect(Here(), ref_, {}).status.ok(); }, [&](bool) { ExpectRecoverable(members > 0 ? "set" : "shared"); });
+  }
+}
+
+TEST_P(CrashTest, EpochOfASharedFile) {
+  Make();
+  AtEveryOperation([&] { return Epoch(1); }, [&](bool) { ExpectRecoverable("shared"); });
+}
+
+TEST_P(CrashTest, EpochOfASet) {
+  Make(3);
+  AtEveryOperation([&] { return Epoch(3); }, [&](bool) { ExpectRecoverable("set"); });
+}
+
+TEST_P(CrashTest, Repair) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    for (std::uint64_t block : {2u, 3u, 11u}) Data().bytes[block * kBlock] ^= 1;
+    Data().durable = Data().bytes;
+    if (members > 0) {
+      Data(1).bytes.push_back(9);
+      Data(1).durable = Data(1).bytes;
+    }
+    AtEveryOperation([&] { return this->MisfortuneTest::Repair().status.ok(); },
+                     [&](bool) {
+                       const DatasetReport again = this->MisfortuneTest::Repair();
+                       ASSERT_TRUE(again.status.ok()) << Text(again);
+                       EXPECT_EQ(ExitCodeOf(again), 0) << Text(again);
+                       ExpectDataAsCommitted();
+                       ExpectIntact();
+                     });
+  }
+}
+
+TEST_P(CrashTest, Restore) {
+  Make(4);
+  ASSERT_OK(fs_.Remove(paths_[1]));
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[2])));
+  AtEveryOperation([&] { return lzy::Restore(Here(), Ref(), {}).status.ok(); },
+                   [&](bool) {
+                     const DatasetReport again = lzy::Restore(Here(), Ref(), {});
+                     ASSERT_TRUE(again.status.ok()) << Text(again);
+                     EXPECT_EQ(ExitCodeOf(again), 0) << Text(again);
+                     ExpectDataAsCommitted();
+                     ExpectIntact();
+                   });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CrashTest, ::testing::Values(Crash::kProcess, Crash::kPower),
+                         [](const auto& test) { return test.param == Crash::kProcess ? "Process" : "Power"; });
+
+}  // namespace
+}  // namespace lzy::testing

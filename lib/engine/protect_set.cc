@@ -1,0 +1,478 @@
+// Protecting a set: each member is read by its owner, parity is made by Reduce_scatter within each group, and all
+// sidecars are committed in two phases (docs/design.md "Commit").
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/protector.h"
+#include "geometry/grouping.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// What every rank knows of a member.
+struct MemberFacts {
+  FileStat before;
+  std::string domain;
+  int owner = 0;
+  std::uint64_t old_size = 0;  // as committed before
+};
+
+// One group: its members, its layout, its communicator.
+struct Group {
+  std::vector<std::uint32_t> ranks;
+  std::optional<Layout> layout;
+  std::optional<PlanCache> plans;
+  std::unique_ptr<Communicator> comm;  // null: all ranks of the dataset take part (or this one does not)
+  std::vector<int> owner;              // by device: rank in the communicator
+  bool mine = false;                   // this rank owns one of its members
+};
+
+// A member that this rank owns.
+struct OwnMember {
+  FileView* file = nullptr;
+  FileJob job;
+  SidecarContents contents;
+  std::unique_ptr<Sidecar> fresh;
+};
+
+class FileSet : public Protector {
+ public:
+  using Protector::Protector;
+
+ protected:
+  Status Protect() override {
+    LZY_RETURN_IF_ERROR(ChooseSet());
+    if (!request_.touched && same_set_) {
+      LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
+      if (done) return Status::Ok();
+    }
+    LZY_RETURN_IF_ERROR(FindMembers());
+    LZY_RETURN_IF_ERROR(GatherFacts());
+    LZY_RETURN_IF_ERROR(ChooseGroups());
+    LZY_RETURN_IF_ERROR(MakeLayouts());
+    LZY_RETURN_IF_ERROR(MakeShapes());
+    LZY_RETURN_IF_ERROR(ChooseWay());
+    Status status = Agree(comm_, OpenOutputs());
+    if (status.ok()) status = SplitGroups();
+    if (status.ok()) status = Encode();
+    if (status.ok()) status = Commit();
+    if (!status.ok()) RemoveTemporaries();
+    return status;
+  }
+
+ private:
+  // Is this the set whose sidecars are there, or a new one that replaces it?
+  Status ChooseSet() {
+    std::uint64_t present = 0;
+    for (const Ensemble& ensemble : view_.ensembles) {
+      for (const FileView& file : ensemble.files) present += file.present ? 1 : 0;
+    }
+    same_set_ = view_.committed;
+    if (view_.committed && !request_.touched && !view_.unknown_ranks.empty()) {
+      return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
+    }
+    // A program with another number of ranks makes a new set; members of the old one are never mixed in.
+    if (request_.touched &&
+        (present != view_.superblock.members || static_cast<std::uint32_t>(comm_.size()) != view_.superblock.members)) {
+      same_set_ = false;
+    }
+    options_ = same_set_ ? EffectiveOptions() : context_.options;
+    return Status::Ok();
+  }
+
+  Status FindMembers() {
+    std::map<std::uint32_t, FileView*> present;
+    for (Ensemble& ensemble : view_.ensembles) {
+      for (FileView& file : ensemble.files) {
+        if (file.present) present[file.rank] = &file;
+      }
+    }
+    if (present.empty()) return {Code::kNotFound, fmt::format("{}: no member of the set exists", ref_.path)};
+    std::uint32_t expected = 0;
+    for (const auto& [rank, file] : present) {
+      if (rank != expected++) {
+        return {Code::kIo, fmt::format("{}: the member of rank {} is missing ({}); a set has members 0 to p-1",
+                                       ref_.path, expected - 1, ExpandPattern(ref_.path, expected - 1))};
+      }
+    }
+    Status settled;
+    for (const auto& [rank, file] : present) {
+      facts_[rank].old_size = file->stamp.size;
+      if (file->owner != comm_.rank() || !settled.ok()) continue;
+      OwnMember& member = own_[rank];
+      member.file = file;
+      member.job.data = file->data.get();
+      settled = member.job.Settle();
+    }
+    return Agree(comm_, settled);
+  }
+
+  Status GatherFacts() {
+    ByteWriter out;
+    for (const auto& [rank, member] : own_) {
+      const FileStat& stat = member.job.before;
+      out.Put(rank);
+      out.Put(stat.size);
+      out.Put(stat.mtime_ns);
+      out.Put(stat.mode);
+      out.Put(stat.uid);
+      out.Put(stat.gid);
+      out.Put(member.file->sidecar ? member.file->sidecar->generation() : std::uint64_t{0});
+      out.PutString(comm_.ProcessorName());
+    }
+    LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      ByteReader in(all[p]);
+      while (in.remaining() > 0) {
+        MemberFacts& f = facts_[in.Get<std::uint32_t>()];
+        f.before.size = in.Get<std::uint64_t>();
+        f.before.mtime_ns = in.Get<std::int64_t>();
+        f.before.mode = in.Get<std::uint32_t>();
+        f.before.uid = in.Get<std::uint32_t>();
+        f.before.gid = in.Get<std::uint32_t>();
+        generation_ = std::max(generation_, in.Get<std::uint64_t>() + 1);
+        f.domain = in.GetString(kMaxNameBytes);
+        f.owner = static_cast<int>(p);
+        if (!in.ok()) return {Code::kInternal, "facts of a rank's members are malformed"};
+      }
+    }
+    return Status::Ok();
+  }
+
+  // As they are, or dealt across failure domains.
+  Status ChooseGroups() {
+    regroup_ = !same_set_ || options_.parity != view_.superblock.parity || options_.group != view_.info.group_option;
+    if (!regroup_) {
+      parity_ = options_.parity;
+      for (const Ensemble& ensemble : view_.ensembles) {
+        Group& group = groups_.emplace_back();
+        for (const FileView& file : ensemble.files) group.ranks.push_back(file.rank);
+      }
+      return Status::Ok();
+    }
+    std::vector<std::string> domains;
+    for (const auto& [rank, f] : facts_) domains.push_back(f.domain);
+    const Grouping dealt = DealGroups(domains, options_.group, options_.parity);
+    parity_ = dealt.parity;
+    for (const auto& ranks : dealt.groups) groups_.emplace_back().ranks = ranks;
+    if (dealt.too_few_devices && !request_.touched) {
+      return {Code::kInvalidArgument, fmt::format("{}: {} members cannot carry parity {}: at least {} are needed",
+                                                  ref_.path, facts_.size(), options_.parity, options_.parity + 1)};
+    }
+    Warn(dealt, std::set<std::string>(domains.begin(), domains.end()).size());
+    return Status::Ok();
+  }
+
+  void Warn(const Grouping& dealt, std::size_t domains) {
+    auto& warnings = report_.warnings;
+    if (dealt.too_few_devices) {
+      warnings.push_back(fmt::format("{}: {} members cannot carry parity {}; hashes only, nothing can be rebuilt",
+                                     ref_.path, facts_.size(), options_.parity));
+    }
+    if (dealt.groups_grown) {
+      warnings.push_back(fmt::format("{}: groups are larger than {}, since smaller ones could not hold {} members each",
+                                     ref_.path, options_.group, options_.parity + 1));
+    }
+    // On a single node there is nothing to choose, and nothing to be surprised by.
+    if (domains > 1 && dealt.worst_domain_share > dealt.parity) {
+      warnings.push_back(
+          fmt::format("{}: {} members of one node are in one group; losing that node cannot be mended with parity {}",
+                      ref_.path, dealt.worst_domain_share, dealt.parity));
+    }
+  }
+
+  // One layout a group, all with the unit that the largest member gives.
+  Status MakeLayouts() {
+    std::uint64_t largest_member = 0;
+    for (const auto& [rank, f] : facts_) {
+      largest_member = std::max(largest_member, f.before.size);
+      total_bytes_ += f.before.size;
+    }
+    for (const Group& group : groups_)
+      largest_group_ = std::max(largest_group_, static_cast<std::uint32_t>(group.ranks.size()));
+    GeometryParameters parameters;
+    parameters.kind = DatasetKind::kSet;
+    parameters.placement = ParityPlacement::kPerDevice;
+    parameters.block_size = options_.block_size;
+    parameters.parity = parity_;
+    parameters.unit =
+        ChooseUnit(DatasetKind::kSet, options_.block_size, options_.stripe, largest_group_, largest_member);
+    for (Group& group : groups_) {
+      GeometryParameters own = parameters;
+      own.groups.assign(1, {});
+      std::vector<std::uint64_t> sizes;
+      for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
+        own.groups[0].push_back(i);
+        sizes.push_back(facts_.at(group.ranks[i]).before.size);
+        group.mine = group.mine || own_.count(group.ranks[i]) != 0;
+      }
+      LZY_ASSIGN_OR_RETURN(group.layout, Layout::Create(std::move(own), std::move(sizes)));
+      group.plans.emplace(*group.layout);
+    }
+    return Status::Ok();
+  }
+
+  // Contents of the new sidecars as far as known before encoding; trees have their size already.
+  Status MakeShapes() {
+    Uuid uuid = view_.superblock.uuid;
+    if (!same_set_) {
+      LZY_ASSIGN_OR_RETURN(uuid, CommonUuid());
+    }
+    const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
+    ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
+      const Layout& layout = *group.layout;
+      member.job.InitLeaves(layout, f);
+      Superblock& sb = member.contents.superblock;
+      sb.uuid = uuid;
+      sb.generation = generation_;
+      sb.members = static_cast<std::uint32_t>(facts_.size());
+      sb.largest_group = largest_group_;
+      sb.rank = rank;
+      FillSuperblock(member.contents, layout, member.job, f);
+      InfoRecord& info = member.contents.info;
+      info.name = PatternTail(ref_.path);
+      info.stripe_option = options_.stripe;
+      info.group_option = options_.group;
+      info.groups = {group.ranks};
+      for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
+        const MemberFacts& m = facts_.at(group.ranks[i]);
+        info.members.push_back({group.ranks[i],
+                                m.before.mode,
+                                m.before.uid,
+                                m.before.gid,
+                                m.before.mtime_ns,
+                                m.before.size,
+                                {},
+                                layout.parity_size(i),
+                                {},
+                                m.domain});
+      }
+      SetPath(info, placeholder, rank);
+      member.contents.data_tree = Tree::Build(TreeKind::kData, member.job.data_leaves, layout.file_size(f));
+      member.contents.parity_tree = Tree::Build(TreeKind::kParity, member.job.parity_leaves, layout.parity_size(f));
+    });
+    return Status::Ok();
+  }
+
+  static void SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank) {
+    info.path = members.Prove(rank);
+    if (members.leaf_count() == 1) info.path.pages.clear();
+  }
+
+  // Only the touched rows, in place, if the sidecars that are there can serve as the rest; otherwise everything, in new
+  // ones.
+  Status ChooseWay() {
+    if (request_.touched) {
+      LZY_ASSIGN_OR_RETURN(touched_, GatherTouched(comm_, *request_.touched));
+    }
+    for (const auto& [rank, f] : facts_) {
+      auto [at, added] = touched_.try_emplace(rank);
+      if (added && request_.touched) at->second.whole = false;
+      if (same_set_) AddResize(at->second, f.old_size, f.before.size, options_.block_size);
+    }
+    bool fits = same_set_ && !regroup_ && request_.touched.has_value();
+    for (auto& [rank, member] : own_) {
+      const Sidecar* sidecar = member.file->sidecar.get();
+      const bool trusted = same_set_ && request_.touched && sidecar != nullptr && sidecar->committed() &&
+                           !touched_.at(rank).whole && sidecar->unknown_data_leaves().empty() &&
+                           sidecar->unknown_parity_leaves().empty();
+      if (trusted && sidecar->contents().superblock.block_size == options_.block_size) {
+        member.job.old_data = &sidecar->contents().data_tree;
+        member.job.touched = &touched_.at(rank);
+      }
+      fits = fits && trusted && sidecar->Fits(member.contents);
+    }
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(fits ? 0 : 1));
+    incremental_ = obstacles == 0;
+    return Status::Ok();
+  }
+
+  Status OpenOutputs() {
+    Status made;
+    ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) {
+      if (!made.ok()) return;
+      FileJob& job = member.job;
+      Sidecar* out = member.file->sidecar.get();
+      if (incremental_) {
+        job.old_parity = &out->contents().parity_tree;
+      } else {
+        auto path = FreshPath(member.file->path);
+        if (made = path.status(); !made.ok()) return;
+        auto fresh = Sidecar::Create(context_.fs, *path, member.contents, *member.file->data);
+        if (made = fresh.status(); !made.ok()) return;
+        member.fresh = std::move(fresh).value();
+        out = member.fresh.get();
+        job.parity_is_fresh = true;
+        const std::uint64_t size = group.layout->parity_size(f);
+        if (size > 0) made = out->file().Truncate(out->ParityFileOffset(0) + size);
+      }
+      job.parity_out = &out->file();
+      job.parity_base = out->ParityFileOffset(0);
+    });
+    return made;
+  }
+
+  // Each group gets a communicator of its owners, all of them before any is used, so that groups without a common rank
+  // then work side by side.
+  Status SplitGroups() {
+    for (Group& group : groups_) {
+      std::set<int> parts;
+      for (std::uint32_t rank : group.ranks) parts.insert(facts_.at(rank).owner);
+      const bool all = parts.size() == static_cast<std::size_t>(comm_.size());
+      for (std::uint32_t rank : group.ranks) {
+        const int owner = facts_.at(rank).owner;
+        group.owner.push_back(all ? owner : static_cast<int>(std::distance(parts.begin(), parts.find(owner))));
+      }
+      if (all) continue;
+      LZY_ASSIGN_OR_RETURN(group.comm, comm_.Split(group.mine ? 0 : -1));
+    }
+    return Status::Ok();
+  }
+
+  Status Encode() {
+    Status status;
+    for (Group& group : groups_) {
+      if (!group.mine) continue;
+      std::vector<const Touched*> touched;
+      std::vector<FileJob*> jobs;
+      for (std::uint32_t rank : group.ranks) {
+        touched.push_back(&touched_.at(rank));
+        auto at = own_.find(rank);
+        jobs.push_back(at == own_.end() ? nullptr : &at->second.job);
+      }
+      auto runs = RowsToEncode(*group.layout, *group.plans, touched, !incremental_);
+      if (!runs.ok()) return runs.status();  // the same on every rank: arithmetic on agreed facts
+      const Status encoded = pass_.Run(*group.layout, group.comm ? *group.comm : comm_, group.owner, jobs, *runs);
+      if (status.ok()) status = encoded;
+    }
+    Stopwatch watch;
+    for (auto& [rank, member] : own_) {
+      if (status.ok()) status = member.job.data->Sync();
+    }
+    ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) {
+      if (status.ok()) status = member.job.MakeTrees(*group.layout, f);
+      if (status.ok()) status = member.job.CheckUnchanged();
+    });
+    watch.AddTo(report_.phases.sync);
+    return Agree(comm_, status);
+  }
+
+  // Roots of all members, the tree over them, and the two phases.
+  Status Commit() {
+    Stopwatch watch;
+    LZY_RETURN_IF_ERROR(FillContents());
+    Status status;
+    for (auto& [rank, member] : own_) {
+      if (status.ok())
+        status =
+            incremental_ ? member.file->sidecar->Prepare(member.contents) : member.fresh->WriteAll(member.contents);
+    }
+    LZY_RETURN_IF_ERROR(Agree(comm_, status));
+    // From the first of these on the new generation counts, and whoever finds it completes it; so nothing is removed
+    // any more.
+    publishing_ = true;
+    std::uint64_t sidecar_bytes = 0;
+    for (auto& [rank, member] : own_) {
+      Sidecar& sidecar = incremental_ ? *member.file->sidecar : *member.fresh;
+      const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path);
+      if (status.ok()) status = one;
+      sidecar_bytes += sidecar.file_size();
+    }
+    LZY_RETURN_IF_ERROR(Agree(comm_, status));
+    LZY_ASSIGN_OR_RETURN(report_.sidecar_bytes, comm_.AllReduceSum(sidecar_bytes));
+    watch.AddTo(report_.phases.write);
+    FillReport(any_contents_, static_cast<std::uint32_t>(groups_.size()), total_bytes_);
+    return Status::Ok();
+  }
+
+  Status FillContents() {
+    ByteWriter out;
+    for (const auto& [rank, member] : own_) {
+      out.Put(rank);
+      out.PutBytes(member.job.data_tree.Root().bytes);
+      out.PutBytes(member.job.parity_tree.Root().bytes);
+    }
+    LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
+    std::vector<Hash> data_roots(facts_.size()), parity_roots(facts_.size());
+    for (const auto& bytes : all) {
+      ByteReader in(bytes);
+      while (in.remaining() > 0) {
+        const auto rank = in.Get<std::uint32_t>();
+        for (auto* roots : {&data_roots, &parity_roots}) {
+          const ByteSpan raw = in.GetBytes(16);
+          if (!in.ok() || rank >= roots->size()) return {Code::kInternal, "roots of a rank's members are malformed"};
+          std::copy(raw.begin(), raw.end(), (*roots)[rank].bytes.begin());
+        }
+      }
+    }
+    const Tree members = Tree::Build(TreeKind::kDataset, data_roots, total_bytes_);
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t wall, comm_.AllReduceMax(static_cast<std::uint64_t>(WallClockNs())));
+    Superblock& any = any_contents_.superblock;
+    any.kind = DatasetKind::kSet;
+    any.block_size = groups_[0].layout->block_size();
+    any.unit = groups_[0].layout->unit();
+    any.parity = parity_;
+    any.members = static_cast<std::uint32_t>(facts_.size());
+    any.largest_group = largest_group_;
+    any.generation = generation_;
+    any.wall_time_ns = static_cast<std::int64_t>(wall);
+    any.dataset_root = DatasetRoot(any, facts_.size(), members.Root());
+    for (auto& [rank, member] : own_) {
+      member.contents.superblock.wall_time_ns = any.wall_time_ns;
+      member.contents.superblock.dataset_root = any.dataset_root;
+      for (MemberRecord& record : member.contents.info.members) {
+        record.data_root = data_roots[record.rank];
+        record.parity_root = parity_roots[record.rank];
+      }
+      SetPath(member.contents.info, members, rank);
+      member.contents.data_tree = std::move(member.job.data_tree);
+      member.contents.parity_tree = std::move(member.job.parity_tree);
+    }
+    return Status::Ok();
+  }
+
+  void RemoveTemporaries() {
+    if (publishing_) return;
+    for (auto& [rank, member] : own_) {
+      if (member.fresh) (void)context_.fs.Remove(member.fresh->path());
+    }
+  }
+
+  // fn(group, index of the member in it, rank, member) for each member that this rank owns.
+  template <class Fn>
+  void ForEachOwn(const Fn& fn) {
+    for (const Group& group : groups_) {
+      for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+        if (auto at = own_.find(group.ranks[f]); at != own_.end()) fn(group, f, group.ranks[f], at->second);
+      }
+    }
+  }
+
+  Options options_;
+  bool same_set_ = false;
+  bool regroup_ = true;
+  bool incremental_ = false;
+  bool publishing_ = false;
+  std::uint32_t parity_ = 0;
+  std::uint32_t largest_group_ = 0;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t generation_ = 1;
+  std::map<std::uint32_t, MemberFacts> facts_;
+  std::map<std::uint32_t, OwnMember> own_;
+  std::map<std::uint32_t, Touched> touched_;
+  std::vector<Group> groups_;
+  SidecarContents any_contents_;
+};
+
+}  // namespace
+
+std::unique_ptr<Protector> SetProtector(const Context& context, const DatasetRef& ref, const ProtectRequest& request,
+                                        DatasetReport& report) {
+  return std::make_unique<FileSet>(context, ref, request, report);
+}
+
+}  // namespace lzy

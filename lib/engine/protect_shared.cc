@@ -1,0 +1,272 @@
+// Protecting a shared file: rows are dealt to the ranks in contiguous spans, each rank reads, hashes, encodes and
+// writes its own; only leaves travel, to rank 0, which commits.
+
+#include <fmt/format.h>
+
+#include "engine/protector.h"
+#include "geometry/grouping.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+class SharedFile : public Protector {
+ public:
+  using Protector::Protector;
+
+ protected:
+  Status Protect() override {
+    FileView& file = view_.ensembles[0].files[0];
+    options_ = EffectiveOptions();
+    if (!file.present) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
+    if (!request_.touched && view_.committed) {
+      LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
+      if (done) return Status::Ok();
+    }
+    if (request_.touched) {
+      LZY_ASSIGN_OR_RETURN(auto touched, GatherTouched(comm_, *request_.touched));
+      touched_.whole = false;
+      if (auto at = touched.find(0); at != touched.end()) touched_ = std::move(at->second);
+    }
+    Status settled =
+        file.data != nullptr ? Status::Ok() : Status(Code::kNotFound, fmt::format("{}: no such file", ref_.path));
+    job_.data = file.data.get();
+    if (settled.ok() && comm_.rank() == 0) settled = job_.Settle();
+    LZY_RETURN_IF_ERROR(Agree(comm_, settled));
+    LZY_RETURN_IF_ERROR(ShareStat());
+    LZY_RETURN_IF_ERROR(MakeLayout());
+    LZY_RETURN_IF_ERROR(MakeShape());
+    LZY_RETURN_IF_ERROR(ChooseWay(file));
+    Status status = Agree(comm_, OpenOutput(file));
+    if (status.ok()) status = Encode();
+    if (status.ok()) status = Agree(comm_, Commit(file));
+    if (!status.ok() && !incremental_ && comm_.rank() == 0) (void)context_.fs.Remove(out_path_);
+    LZY_RETURN_IF_ERROR(status);
+    return ShareResult();
+  }
+
+ private:
+  // The file as rank 0 saw it when reading began.
+  Status ShareStat() {
+    FileStat& stat = job_.before;
+    Communicator::Bytes bytes;
+    if (comm_.rank() == 0) {
+      ByteWriter out;
+      out.Put(stat.size);
+      out.Put(stat.mtime_ns);
+      out.Put(stat.inode);
+      out.Put(stat.device);
+      out.Put(stat.mode);
+      out.Put(stat.uid);
+      out.Put(stat.gid);
+      out.Put(job_.clock_ns);
+      bytes = std::move(out.bytes());
+    }
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    ByteReader in(bytes);
+    stat.size = in.Get<std::uint64_t>();
+    stat.mtime_ns = in.Get<std::int64_t>();
+    stat.inode = in.Get<std::uint64_t>();
+    stat.device = in.Get<std::uint64_t>();
+    stat.mode = in.Get<std::uint32_t>();
+    stat.uid = in.Get<std::uint32_t>();
+    stat.gid = in.Get<std::uint32_t>();
+    job_.clock_ns = in.Get<std::int64_t>();
+    return Status::Ok();
+  }
+
+  Status MakeLayout() {
+    // Stripe positions of one file fail one by one, so every device is a domain of its own.
+    std::vector<std::string> domains;
+    for (std::uint32_t d = 0; d < options_.group; ++d) domains.push_back(std::to_string(d));
+    GeometryParameters parameters;
+    parameters.kind = DatasetKind::kShared;
+    parameters.placement = ParityPlacement::kPooled;
+    parameters.block_size = options_.block_size;
+    parameters.parity = options_.parity;
+    parameters.groups = DealGroups(domains, options_.group, options_.parity).groups;
+    std::uint32_t largest = 0;
+    for (const auto& group : parameters.groups) largest = std::max(largest, static_cast<std::uint32_t>(group.size()));
+    parameters.unit = ChooseUnit(DatasetKind::kShared, options_.block_size, options_.stripe, largest, job_.before.size);
+    LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(parameters, {job_.before.size}));
+    plans_.emplace(*layout_);
+    job_.InitLeaves(*layout_, 0);
+    return Status::Ok();
+  }
+
+  // Contents of the new sidecar as far as known before encoding; trees have their size already.
+  Status MakeShape() {
+    Superblock& sb = contents_.superblock;
+    sb.uuid = view_.superblock.uuid;
+    if (view_.superblock.kind != DatasetKind::kShared) {  // was a member of a set before: no longer
+      LZY_ASSIGN_OR_RETURN(sb.uuid, CommonUuid());
+    }
+    sb.generation = view_.superblock.generation + 1;
+    sb.members = layout_->devices();
+    sb.largest_group = layout_->largest_group();
+    FillSuperblock(contents_, *layout_, job_, 0);
+    InfoRecord& info = contents_.info;
+    info.name = BaseNameOf(ref_.path);
+    info.stripe_option = options_.stripe;
+    info.group_option = options_.group;
+    info.groups = layout_->parameters().groups;
+    const FileStat& stat = job_.before;
+    info.members.push_back(
+        {0, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, layout_->parity_size(0), {}, ""});
+    info.path.leaf_count = 1;
+    info.path.bytes = stat.size;
+    contents_.data_tree = Tree::Build(TreeKind::kData, job_.data_leaves, stat.size);
+    contents_.parity_tree = Tree::Build(TreeKind::kParity, job_.parity_leaves, layout_->parity_size(0));
+    return Status::Ok();
+  }
+
+  // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
+  Status ChooseWay(const FileView& file) {
+    const bool trusted = view_.committed && file.sidecar && request_.touched && !touched_.whole &&
+                         file.sidecar->unknown_data_leaves().empty() && file.sidecar->unknown_parity_leaves().empty();
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles,
+                         comm_.AllReduceMax(trusted && file.sidecar->Fits(contents_) ? 0 : 1));
+    incremental_ = obstacles == 0;
+    if (trusted) AddResize(touched_, file.stamp.size, job_.before.size, layout_->block_size());
+    if (trusted && view_.superblock.block_size == layout_->block_size()) {
+      job_.old_data = &file.sidecar->contents().data_tree;
+      job_.touched = &touched_;
+    }
+    if (incremental_) job_.old_parity = &file.sidecar->contents().parity_tree;
+    return Status::Ok();
+  }
+
+  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to. The parity region's place is agreed on by
+  // the caller.
+  Status OpenOutput(FileView& file) {
+    Status made;
+    out_path_ = file.sidecar_path;
+    if (incremental_) {
+      job_.parity_base = file.sidecar->ParityFileOffset(0);
+    } else {
+      job_.parity_is_fresh = true;
+      LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
+      if (comm_.rank() == 0) {
+        auto fresh = Sidecar::Create(context_.fs, out_path_, contents_, *file.data);
+        made = fresh.status();
+        if (made.ok()) {
+          fresh_ = std::move(fresh).value();
+          job_.parity_base = fresh_->ParityFileOffset(0);
+          if (layout_->parity_size(0) > 0) made = fresh_->file().Truncate(job_.parity_base + layout_->parity_size(0));
+        }
+      }
+      LZY_RETURN_IF_ERROR(Agree(comm_, made));
+      LZY_ASSIGN_OR_RETURN(job_.parity_base, comm_.AllReduceMax(job_.parity_base));
+    }
+    LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
+    job_.parity_out = parity_file_.get();
+    return Status::Ok();
+  }
+
+  Status Encode() {
+    LZY_ASSIGN_OR_RETURN(const std::vector<RowRun> runs, RowsToEncode(*layout_, *plans_, {&touched_}, !incremental_));
+    const auto size = static_cast<std::size_t>(comm_.size());
+    const auto rank = static_cast<std::size_t>(comm_.rank());
+    const std::size_t begin = runs.size() * rank / size;
+    const std::size_t end = runs.size() * (rank + 1) / size;
+    auto self = SelfCommunicator();
+    Status mine = pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_},
+                            std::span(runs).subspan(begin, end - begin));
+    Stopwatch watch;
+    if (mine.ok()) mine = job_.data->Sync();
+    if (mine.ok()) mine = job_.parity_out->Sync();
+    watch.AddTo(report_.phases.sync);
+    LZY_RETURN_IF_ERROR(Agree(comm_, mine));
+    LZY_RETURN_IF_ERROR(GatherLeaves(job_.data_leaves, job_.data_known));
+    LZY_RETURN_IF_ERROR(GatherLeaves(job_.parity_leaves, job_.parity_known));
+    watch.AddTo(report_.phases.exchange);
+    return Status::Ok();
+  }
+
+  // To rank 0: runs of (first, count, hashes).
+  Status GatherLeaves(std::vector<Hash>& leaves, std::vector<std::uint8_t>& known) {
+    ByteWriter out;
+    for (std::uint64_t i = 0; i < leaves.size() && comm_.rank() != 0;) {
+      std::uint64_t end = i;
+      while (end < leaves.size() && known[end] != 0) ++end;
+      if (end > i) {
+        out.Put(i);
+        out.Put(end - i);
+        for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
+      } else {
+        ++i;
+      }
+    }
+    LZY_ASSIGN_OR_RETURN(const auto all, comm_.Gather(out.bytes(), 0));
+    for (const auto& bytes : all) {
+      ByteReader in(bytes);
+      while (in.remaining() > 0 && in.ok()) {
+        auto first = in.Get<std::uint64_t>();
+        for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
+          const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
+          if (!in.ok()) return {Code::kInternal, "leaves of a rank are malformed"};
+          std::copy(raw.begin(), raw.end(), leaves[first].bytes.begin());
+          known[first] = 1;
+        }
+      }
+    }
+    return Status::Ok();
+  }
+
+  Status Commit(FileView& file) {
+    if (comm_.rank() != 0) return Status::Ok();
+    Stopwatch watch;
+    LZY_RETURN_IF_ERROR(job_.MakeTrees(*layout_, 0));
+    LZY_RETURN_IF_ERROR(job_.CheckUnchanged());
+    contents_.data_tree = std::move(job_.data_tree);
+    contents_.parity_tree = std::move(job_.parity_tree);
+    contents_.superblock.wall_time_ns = WallClockNs();
+    contents_.info.members[0].data_root = contents_.data_tree.Root();
+    contents_.info.members[0].parity_root = contents_.parity_tree.Root();
+    const Tree members = Tree::Build(TreeKind::kDataset, {contents_.data_tree.Root()}, job_.before.size);
+    contents_.superblock.dataset_root = DatasetRoot(contents_.superblock, 1, members.Root());
+    Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
+    LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
+    if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
+    report_.sidecar_bytes = sidecar.file_size();
+    watch.AddTo(report_.phases.write);
+    return Status::Ok();
+  }
+
+  // Rank 0 committed; what it knows goes into everybody's report.
+  Status ShareResult() {
+    ByteWriter out;
+    out.PutBytes(contents_.superblock.dataset_root.bytes);
+    out.Put(contents_.superblock.wall_time_ns);
+    out.Put(report_.sidecar_bytes);
+    Communicator::Bytes bytes = std::move(out.bytes());
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    ByteReader in(bytes);
+    const ByteSpan root = in.GetBytes(contents_.superblock.dataset_root.bytes.size());
+    std::copy(root.begin(), root.end(), contents_.superblock.dataset_root.bytes.begin());
+    contents_.superblock.wall_time_ns = in.Get<std::int64_t>();
+    report_.sidecar_bytes = in.Get<std::uint64_t>();
+    FillReport(contents_, layout_->group_count(), layout_->file_size(0));
+    return Status::Ok();
+  }
+
+  Options options_;
+  Touched touched_;
+  FileJob job_;
+  std::optional<Layout> layout_;
+  std::optional<PlanCache> plans_;
+  SidecarContents contents_;
+  bool incremental_ = false;
+  std::string out_path_;
+  std::unique_ptr<Sidecar> fresh_;
+  std::unique_ptr<File> parity_file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Protector> SharedProtector(const Context& context, const DatasetRef& ref, const ProtectRequest& request,
+                                           DatasetReport& report) {
+  return std::make_unique<SharedFile>(context, ref, request, report);
+}
+
+}  // namespace lzy

@@ -1,0 +1,71 @@
+#pragma once
+// What protecting a shared file and protecting a set have in common: opening under lock, judging what is there, filling
+// in superblocks, publishing, reporting. protect_shared.cc and protect_set.cc add the rest.
+
+#include <memory>
+
+#include "engine/encode.h"
+#include "engine/engine.h"
+#include "engine/examine.h"
+
+namespace lzy {
+
+class Protector {
+ public:
+  Protector(const Context& context, const DatasetRef& ref, const ProtectRequest& request, DatasetReport& report)
+      : context_(context), comm_(context.comm), ref_(ref), request_(request), report_(report), pass_(context) {}
+  virtual ~Protector() = default;
+  Status Run();
+
+ protected:
+  /// Encodes and commits; the view is open.
+  virtual Status Protect() = 0;
+
+  bool shared() const { return ref_.kind == DatasetKind::kShared; }
+  /// The geometry that counts: an existing dataset keeps its own but for options that were given.
+  Options EffectiveOptions() const;
+  /// For lzy-protect on what is protected already: judges it by its hashes. True when nothing is left to be done
+  /// (report_ says why).
+  Result<bool> JudgeExisting(const Options& options);
+
+  /// A new uuid, the same on all ranks.
+  Result<Uuid> CommonUuid();
+  /// The superblock fields that follow from layout and job.
+  void FillSuperblock(SidecarContents& contents, const Layout& layout, const FileJob& job, std::uint32_t region) const;
+  static Hash DatasetRoot(const Superblock& superblock, std::uint64_t members, const Hash& tree_root);
+  /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
+  Result<std::string> FreshPath(const std::string& data_path);
+  Status Publish(const std::string& data_path);
+  void FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes);
+
+  const Context& context_;
+  Communicator& comm_;
+  const DatasetRef& ref_;
+  const ProtectRequest& request_;
+  DatasetReport& report_;
+  DatasetView view_;
+  EncodePass pass_;
+
+ private:
+  Status Open();
+  Status EnsureSidecar(const std::string& path, std::uint32_t rank);
+  bool StampsFresh() const;
+  /// Makes the report the same on every rank: phases of the slowest, bytes and damage of all.
+  Status GatherStats();
+};
+
+std::unique_ptr<Protector> SharedProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
+std::unique_ptr<Protector> SetProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
+
+/// Seconds from construction to Stop, added to a field.
+class Stopwatch {
+ public:
+  Stopwatch();
+  void AddTo(double& seconds);  ///< adds and starts again
+
+ private:
+  double start_;
+};
+std::int64_t WallClockNs();
+
+}  // namespace lzy

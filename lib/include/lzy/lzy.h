@@ -1,0 +1,270 @@
+#ifndef LZY_LZY_H
+#define LZY_LZY_H
+/*
+ * lzy: redundancy and verification for files written by parallel programs.
+ *
+ * This is the only public header; C11 and C++. Link with -llzy and the MPI library that liblzy.so was built with.
+ * docs/example.c is a whole program. The words used here (dataset, member, device, block, group, ...) are explained in
+ * docs/design.md, the options and exit codes in the README.
+ *
+ * MPI. The five operations (lzy_protect, lzy_verify, lzy_repair, lzy_restore, lzy_info) are collective over the
+ * communicator they are given: all its processes call the same operation with the same path and options, in the same
+ * order as other collective operations on that communicator, and all get the same code and the same report. They
+ * communicate on a duplicate of the communicator, so messages of the program are not disturbed. With MPI_COMM_NULL the
+ * calling process works alone, and MPI need not be initialised. Everything else here is local.
+ *
+ * Files must be complete: closed (or synchronised) by all processes before the operation begins. What MPI-IO was told
+ * about them does not matter; lzy reads and writes them through the operating system.
+ *
+ * Threads. An operation uses up to `threads` threads while it runs and leaves none behind; only the calling thread
+ * calls MPI (MPI_THREAD_FUNNELED suffices when that is the main thread). Several operations may run at the same time in
+ * one process, on different datasets, if each has its own communicator and MPI was initialised with
+ * MPI_THREAD_MULTIPLE, or if they are given MPI_COMM_NULL. A report may be read by several threads at once; it belongs
+ * to the caller, and its strings live until lzy_report_free.
+ *
+ * Nothing here prints, exits, changes signal handlers or throws. Offsets, lengths and sizes are in bytes, text is
+ * UTF-8 or whatever bytes a file name has, always terminated by a zero, never NULL unless that is said.
+ */
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LZY_API __attribute__((visibility("default")))
+#else
+#define LZY_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- codes ------------------------------------------------------------------------------------------------------ */
+
+/** What an operation comes to: the exit codes of the tools. Of several datasets, or of several troubles, the gravest:
+ *  LZY_UNREPAIRABLE before LZY_DAMAGED before LZY_STALE before LZY_UNPROTECTED; LZY_USAGE and the codes from
+ *  LZY_REPAIR_FAILED to LZY_NO_MEMORY, which say that the work itself could not be done, before all of these. */
+typedef enum lzy_code {
+  LZY_OK = 0,            /**< intact, or made so */
+  LZY_DAMAGED = 1,       /**< damage found, all of it repairable */
+  LZY_UNREPAIRABLE = 2,  /**< damage beyond repair */
+  LZY_USAGE = 3,         /**< a bad option, path or argument: the caller's mistake */
+  LZY_UNPROTECTED = 4,   /**< no usable sidecar: not protected, or metadata destroyed */
+  LZY_REPAIR_FAILED = 5, /**< repair or restore was tried, and writing or checking the result failed */
+  LZY_IO = 6,            /**< the operating system refused or failed: I/O error, no permission, no space, busy */
+  LZY_INTERNAL = 7,      /**< MPI failed, or a bug in lzy */
+  LZY_NO_MEMORY = 8,     /**< out of memory */
+  LZY_STALE = 9          /**< the file changed since its last commit, so its hashes cannot judge it */
+} lzy_code;
+
+/** A short English phrase for a code, e.g. "damage found, all of it repairable"; "unknown code" for other numbers.
+ *  Static storage; thread-safe. */
+LZY_API const char *lzy_strerror(int code);
+
+/** The version of the library, e.g. "0.1.0". Static storage. */
+LZY_API const char *lzy_version(void);
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+/** Options of an operation. Always initialised by lzy_options_init; then fields are set as needed:
+ *
+ *      lzy_options options;
+ *      lzy_options_init(&options, sizeof options);
+ *      options.parity = 2;
+ *
+ *  Later versions add fields at the end; `size` tells the library which ones the program knows, so programs need not
+ *  be compiled again. The geometry (parity, group, block_size, stripe) counts only where something is encoded: by
+ *  lzy_protect. Of a dataset that is protected already, each geometry field left at its default keeps the value that
+ *  the dataset has; one that is set and differs makes lzy_protect encode it anew. */
+typedef struct lzy_options {
+  size_t size; /**< set by lzy_options_init; leave it alone */
+
+  int32_t parity;      /**< m: devices of a group that may be lost, 0..254, less than group; -1: the default, 1.
+                        *   0: hashes only; damage is found and cannot be repaired */
+  uint32_t group;      /**< n: most devices in a group, 2..255 (1 with parity 0); 0: the default, 8 */
+  uint32_t block_size; /**< bytes: unit of hashing, re-reading and repair, a power of two from 512 to 16 MiB;
+                        *   0: the default, 64 KiB */
+  uint64_t stripe;     /**< bytes on one device before the next: a power-of-two multiple of block_size, at most 1 GiB;
+                        *   smaller for small files; 0: the default, 1 MiB */
+  uint64_t memory;     /**< most bytes of memory one process uses for the work, at least 64 KiB; 0: default, 256 MiB */
+  uint32_t threads;    /**< most threads of one process, at most 65535; 0: the cores it may use, shared among the
+                        *   processes of its node */
+  uint32_t timeout;    /**< seconds to wait for a dataset that another process is changing; 0: the default, 60 */
+
+  /* Switches: 0 is off, everything else on; all are off at first. */
+  int32_t use_environment; /**< the variables LZY_PARITY, LZY_GROUP, LZY_BLOCK_SIZE, LZY_STRIPE, LZY_MEMORY, LZY_THREADS
+                            *   and LZY_TIMEOUT stand in for fields left at their default. Other LZY_ variables are
+                            *   checked, and have no effect; an unknown or unusable one is LZY_USAGE. Off: the
+                            *   environment is not looked at */
+  int32_t from_disk;       /**< lzy_verify, lzy_repair: read everything from the device, past the page cache */
+  int32_t force;           /**< lzy_protect: commit even blocks that are damaged. lzy_repair, lzy_restore: take blocks
+                            *   that are stale or at risk back to the committed content too */
+  int32_t dry_run;         /**< lzy_restore: report what is lost and whether it can be had back; change nothing */
+  int32_t salvage;         /**< lzy_restore: with more losses than parity can mend, write what can be had nevertheless */
+
+  const uint32_t *devices; /**< lzy_restore: numbers of devices to be treated as lost, besides those found missing */
+  size_t device_count;     /**< entries of `devices` */
+} lzy_options;
+
+/** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE
+ *  when `options` is NULL or `size` is smaller than that of any version of this structure. */
+LZY_API int lzy_options_init(lzy_options *options, size_t size);
+
+/* ---- operations ------------------------------------------------------------------------------------------------- */
+
+/** What an operation found and did. Opaque; see the lzy_report functions. */
+typedef struct lzy_report lzy_report;
+
+/* All operations take:
+ *
+ * comm     an intracommunicator, or MPI_COMM_NULL: this process alone.
+ * path     as on the command line of the tools: a file; a pattern of a file set ("state.%r", "/local/%04r/state": %r is
+ *          the rank that wrote the member, whoever reads it now; '*' matches within one component, each match being
+ *          one dataset); or a directory: every protected dataset below it (lzy_protect: every regular file below it
+ *          that is not hidden, each a dataset of its own unless it is a member of a protected set). A member of a
+ *          protected set stands for the whole set. A file that is lost but whose sidecar is there is a dataset. Any
+ *          number of processes can work on a set; with disks that only one node sees, at least one process must run on
+ *          each node.
+ * options  NULL: the defaults.
+ * report   where the report goes; NULL if it is not wanted. Set in any case, to NULL when there is no memory for one.
+ *          To be freed by lzy_report_free, whatever the code.
+ *
+ * They return a lzy_code, which is also lzy_report_code(*report); all processes get the same one. LZY_USAGE when path or
+ * options are unusable or differ among the processes, when nothing matches the path, or when a communicator is given
+ * and MPI is not initialised or finalized already. The operations never stop at the first dataset that is in trouble.
+ */
+
+/** Makes or refreshes sidecars (".LZY.<name>" beside each file): hashes, parity, metadata. Changes nothing else. LZY_OK
+ *  when everything found is protected now, LZY_DAMAGED or LZY_UNREPAIRABLE for datasets in which there are damaged blocks
+ *  or lost members, which are left as they are unless options->force is set. */
+LZY_API int lzy_protect(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+
+/** Checks data, parity and metadata against their hashes. Changes nothing. LZY_OK when all is intact. */
+LZY_API int lzy_verify(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+
+/** Like lzy_verify, and mends what is damaged: blocks of files and sidecars, in place; never creates missing files.
+ *  LZY_OK when all is intact now. When something is beyond repair, nothing of that dataset is written. */
+LZY_API int lzy_repair(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+
+/** Rebuilds lost files and sidecars, and mends damaged blocks. A restored file appears by rename, whole and checked, with
+ *  the mode and times it had. LZY_OK when all is intact now; when something is beyond repair, nothing of that dataset is
+ *  written unless options->salvage is set. */
+LZY_API int lzy_restore(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+
+/** Reads the metadata only: geometry, root, sizes, and the state as far as times and notes of unfinished work tell it.
+ *  Fast; proves nothing about the data. Changes nothing. */
+LZY_API int lzy_info(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+
+/* ---- reports ---------------------------------------------------------------------------------------------------- */
+
+typedef enum lzy_kind {
+  LZY_KIND_SHARED = 1, /**< one file */
+  LZY_KIND_SET = 2     /**< a file set: one file per process, coded together */
+} lzy_kind;
+
+typedef enum lzy_state {
+  LZY_STATE_INTACT = 0,
+  LZY_STATE_DAMAGED = 1,      /**< repairable */
+  LZY_STATE_UNREPAIRABLE = 2, /**< more is lost than parity can mend */
+  LZY_STATE_STALE = 3,        /**< edited since the last commit */
+  LZY_STATE_AT_RISK = 4,      /**< a writer has it open, or died, before it committed */
+  LZY_STATE_UNPROTECTED = 5,  /**< no usable sidecar */
+  LZY_STATE_RESTORED = 6      /**< was damaged; is intact now */
+} lzy_state;
+
+typedef enum lzy_part { LZY_PART_DATA = 0, LZY_PART_PARITY = 1, LZY_PART_METADATA = 2 } lzy_part;
+
+typedef enum lzy_cause {
+  LZY_CAUSE_HASH = 0,       /**< the bytes do not have the hash they had */
+  LZY_CAUSE_UNREADABLE = 1, /**< the device returned an error */
+  LZY_CAUSE_MISSING = 2,    /**< no such file, or it ends before */
+  LZY_CAUSE_STALE = 3,      /**< differs, but so does the file's modification time: an edit rather than damage */
+  LZY_CAUSE_AT_RISK = 4     /**< differs, and was being written when the last epoch broke off */
+} lzy_cause;
+
+/** The words of the tools and of their JSON: "intact", "at-risk", "data", "hash", ...; "unknown" for other numbers.
+ *  Static storage. */
+LZY_API const char *lzy_state_name(int state);
+LZY_API const char *lzy_part_name(int part);
+LZY_API const char *lzy_cause_name(int cause);
+
+/** One dataset of a report. Belongs to the report; later versions add fields at the end. */
+typedef struct lzy_dataset {
+  const char *path;    /**< the file, or the pattern of a set */
+  lzy_kind kind;
+  lzy_state state;     /**< after the operation */
+  lzy_code code;       /**< what this dataset alone comes to */
+  const char *message; /**< why the operation failed on it, for people; "" when it did not */
+  const char *root;    /**< hash that stands for the data and their geometry: 32 lower-case hexadecimal digits; "" when it
+                        *   is not known. Equal for equal data, geometry and options, whoever protected it */
+  uint32_t devices;    /**< number of devices: members of a set, stripe positions of a shared file */
+  uint32_t parity;     /**< m */
+  uint32_t groups;
+  uint32_t group_size; /**< devices of the largest group */
+  uint32_t block_size; /**< bytes */
+  uint64_t unit;       /**< bytes on one device before the next */
+  uint64_t bytes;      /**< of data */
+  uint64_t sidecar_bytes;
+  uint64_t generation;    /**< number of commits; 0 before the first */
+  int64_t commit_time_ns; /**< of the last commit: nanoseconds since 1970-01-01 UTC; 0 when there was none */
+  int32_t committed;      /**< lzy_protect: 1 when a commit was made, 0 when the protection was up to date */
+  uint64_t bytes_read;    /**< by all processes, for this operation */
+  uint64_t bytes_encoded; /**< lzy_protect: data bytes for which parity was made */
+  size_t damage_count;    /**< entries for lzy_report_damage */
+  size_t warning_count;   /**< entries for lzy_report_warning */
+  /* Where the time went, in seconds. read to write are sums over a process's threads divided by their number, sync
+   * and total are elapsed; of several processes, that of the slowest. 0 where an operation does not measure it. */
+  double seconds_read;
+  double seconds_hash;
+  double seconds_encode;
+  double seconds_exchange;
+  double seconds_write;
+  double seconds_sync;
+  double seconds_total;
+} lzy_dataset;
+
+/** One range of bytes that is, or was, not as it should be; neighbouring blocks with the same fields are one entry.
+ *  Belongs to the report; later versions add fields at the end. */
+typedef struct lzy_damage {
+  const char *path; /**< the file that offset and length are about: a data file; for parity and metadata, a sidecar */
+  uint32_t device;  /**< number of the device: the rank of a set's member, the stripe position in a shared file */
+  lzy_part part;
+  uint64_t offset;
+  uint64_t length;
+  lzy_cause cause;
+  int32_t transient;          /**< 1: a second reading, from the device, was right */
+  int32_t repaired;           /**< 1: mended by this operation */
+  int32_t beyond_repair;      /**< 1: parity does not suffice */
+  const char *const *objects; /**< names of what lies there, e.g. of HDF5 datasets; object_count of them */
+  size_t object_count;
+} lzy_damage;
+
+/** The code that the operation returned; LZY_NO_MEMORY for NULL. */
+LZY_API int lzy_report_code(const lzy_report *report);
+
+/** Why the operation as a whole failed, or failed first (a bad option or path, a directory that cannot be read), for
+ *  people: names the thing, its value and what is accepted. "" when nothing did; what is wrong with single datasets is in
+ *  their own messages. */
+LZY_API const char *lzy_report_message(const lzy_report *report);
+
+/** The number of datasets, sorted by path; 0 for NULL. */
+LZY_API size_t lzy_report_count(const lzy_report *report);
+
+/** Dataset number `index`, from 0; NULL when there is none. */
+LZY_API const lzy_dataset *lzy_report_dataset(const lzy_report *report, size_t index);
+
+/** Entry number `entry`, from 0, of the damage of dataset number `index`; NULL when there is none. */
+LZY_API const lzy_damage *lzy_report_damage(const lzy_report *report, size_t index, size_t entry);
+
+/** Warning number `entry`, from 0, of dataset number `index`: a complete sentence for people; NULL when there is none. */
+LZY_API const char *lzy_report_warning(const lzy_report *report, size_t index, size_t entry);
+
+/** Frees a report and all that was got from it. NULL is accepted. */
+LZY_API void lzy_report_free(lzy_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LZY_LZY_H */

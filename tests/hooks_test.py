@@ -1,0 +1,530 @@
+"""Programs with and without the interposition layer: same results, and protected afterwards.
+
+Needs HOOKS_TEST_BUILD (build directory), HOOKS_TEST_MPIEXEC and HOOKS_TEST_MPI (the MPI library) in the environment;
+tests/hooks.cmake sets them.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.environ.get("HOOKS_TEST_BUILD", "build")
+MPIEXEC = os.environ.get("HOOKS_TEST_MPIEXEC", "mpiexec")
+LAYER = f"{BUILD}/lib/liblzy_mpiio.so"
+WRITE_CALLS = f"{BUILD}/clients/write_calls"
+CLIENT = f"{BUILD}/clients/hooks_client"
+# Bounds what a test can hang for; nothing waits for it to pass.
+PATIENCE = 120
+
+# What MPI_File_* functions there are that cannot change a file or what is known of it; the rest must be wrapped.
+HARMLESS = re.compile(
+    r"MPI_File_(get_.*|i?read.*|seek.*|.*_end|c2f|f2c|fromint|toint|.*errhandler|set_info|set_atomicity)$")
+
+
+def listed_calls():
+    out = subprocess.run([MPIEXEC, "-n", "1", WRITE_CALLS, "--list"], check=True, capture_output=True, text=True)
+    return [name for name in out.stdout.split() if re.match(r"i?write", name)]
+
+
+class Layer(unittest.TestCase):
+    """A directory of its own for each test."""
+
+    def setUp(self):
+        self._directory = tempfile.TemporaryDirectory(prefix="lzy-hooks-")
+        self.addCleanup(self._directory.cleanup)
+        self.dir = os.path.realpath(self._directory.name)
+
+    def run_program(self, command, ranks=2, layer=True, **options):
+        """Runs it there, with options as LZY_*; returns what subprocess.run does."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LZY_")}
+        if layer:
+            environment["LD_PRELOAD"] = LAYER
+        environment.update({f"LZY_{name.upper()}": str(value) for name, value in options.items()})
+        # env, so that the launcher itself runs without the layer
+        settings = [f"{k}={v}" for k, v in environment.items() if k.startswith(("LZY_", "LD_PRELOAD"))]
+        environment.pop("LD_PRELOAD", None)
+        return subprocess.run([MPIEXEC, "-n", str(ranks), "env", *settings, *command], cwd=self.dir, env=environment,
+                              capture_output=True, text=True, timeout=PATIENCE)
+
+    def client(self, action, name="f", argument="", **options):
+        ranks = options.pop("ranks", 2)
+        done = self.run_program([CLIENT, action, name, argument], ranks=ranks, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def quiet(self, done):
+        self.assertEqual(done.stderr, "")
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def has(self, name):
+        return os.path.exists(self.path(name))
+
+    def files(self):
+        return sorted(os.listdir(self.dir))
+
+    def content(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def verify(self, name="f"):
+        """lzy-verify's exit code."""
+        return subprocess.run([f"{BUILD}/bin/lzy-verify", "--quiet", name], cwd=self.dir, capture_output=True,
+                              timeout=PATIENCE).returncode
+
+    def damage(self, name, offset):
+        """Flips a byte as bad storage does: the times stay."""
+        path = self.path(name)
+        times = os.stat(path)
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            byte = file.read(1)
+            file.seek(offset)
+            file.write(bytes([byte[0] ^ 0xFF]))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def reports(self, name="report"):
+        with open(self.path(name), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+
+class Symbols(unittest.TestCase):
+    """The list of wrapped calls against the MPI library's own."""
+
+    def exported(self, library):
+        out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
+        return {line.split()[-1].split("@")[0] for line in out.stdout.splitlines()}
+
+    def setUp(self):
+        self.layer = self.exported(LAYER)
+        self.mpi = set()
+        for library in os.environ["HOOKS_TEST_MPI"].split(";"):
+            self.mpi |= self.exported(library)
+
+    def test_every_call_that_changes_files_is_wrapped(self):
+        calls = {name for name in self.mpi if name.startswith("MPI_File_")}
+        self.assertGreater(len(calls), 40)
+        self.assertEqual({name for name in calls if not HARMLESS.match(name)} - self.layer, set())
+
+    def test_nothing_is_wrapped_that_mpi_does_not_have(self):
+        self.assertEqual(self.layer - self.mpi, set())
+
+    def test_both_names_are_exported_and_nothing_else(self):
+        short = {name for name in self.layer if name.startswith("MPI_")}
+        self.assertEqual(self.layer, short | {"P" + name for name in short})
+        self.assertLessEqual({"MPI_Init", "MPI_Init_thread", "MPI_Finalize"}, short)
+
+
+class Calls(Layer):
+    """Every call that writes, bare and under the layer."""
+    VIEW = []
+
+    def test_calls(self):
+        calls = listed_calls()
+        self.assertEqual(len(calls), len(set(calls)))
+        for call in calls:
+            with self.subTest(call=call):
+                command = [WRITE_CALLS, "--call", call, *self.VIEW]
+                bare = self.run_program([*command, f"bare.{call}"], layer=False)
+                done = self.run_program([*command, f"with.{call}"])
+                self.quiet(done)
+                self.assertEqual(done.returncode, bare.returncode)
+                if not re.match(r"i?write_shared", call):  # the order is open, so runs may differ
+                    self.assertEqual(self.content(f"with.{call}"), self.content(f"bare.{call}"))
+                check = self.run_program([*command, "--check", f"with.{call}"], layer=False)
+                self.assertEqual(check.returncode, 0, check.stderr)
+                self.assertTrue(self.has(f".LZY.with.{call}"))
+                self.assertEqual(self.verify(f"with.{call}"), 0)
+
+    def test_each_call_is_seen(self):
+        """Written over a committed file, whose blocks must not be taken for untouched."""
+        self.assertEqual(self.run_program([WRITE_CALLS, "--call", "set_size", *self.VIEW, "f"]).returncode, 0)
+        for call in listed_calls():
+            with self.subTest(call=call):
+                # set_size leaves another content than the calls do
+                self.assertEqual(self.run_program([WRITE_CALLS, "--call", "set_size", *self.VIEW, "f"]).returncode, 0)
+                self.assertEqual(self.verify(), 0)
+                done = self.run_program([WRITE_CALLS, "--call", call, *self.VIEW, "f"])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(self.verify(), 0)
+
+
+class CallsWithView(Calls):
+    VIEW = ["--view"]
+
+
+class Modes(Layer):
+    """The other modes of write_calls."""
+
+    def mode(self, name, **options):
+        done = self.run_program([WRITE_CALLS, "--call", name, "f"], **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.quiet(done)
+        check = self.run_program([WRITE_CALLS, "--call", name, "--check", "f"], layer=False)
+        self.assertEqual(check.returncode, 0, check.stderr)
+
+    def test_protected_afterwards(self):
+        for name in ["set_size", "preallocate", "sync", "update", "read_only"]:
+            with self.subTest(mode=name):
+                self.mode(name)
+                self.assertEqual(self.files(), [".LZY.f", "f"])
+                self.assertEqual(self.verify(), 0)
+                os.remove(self.path("f"))
+                os.remove(self.path(".LZY.f"))
+
+    def test_delete_takes_the_sidecar_along(self):
+        self.mode("delete")
+        self.assertEqual(self.files(), [])
+
+    def test_delete_on_close_leaves_nothing(self):
+        self.mode("delete_on_close")
+        self.assertEqual(self.files(), [])
+
+    def test_reading_makes_no_sidecar(self):
+        self.run_program([WRITE_CALLS, "--call", "write", "f"], layer=False)
+        done = self.run_program([WRITE_CALLS, "--call", "read_only", "--existing", "f"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.files(), ["f"])
+
+    def test_nothing_written_makes_no_sidecar(self):
+        self.mode("close_only")
+        self.assertEqual(self.files(), ["f"])
+
+    def test_a_renamed_file_keeps_its_protection(self):
+        self.mode("rename")
+        self.assertEqual(self.verify(), 0)
+        # The next to write it finds the sidecar by its stamp.
+        done = self.run_program([WRITE_CALLS, "--call", "update", "--existing", "f"], report="report")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.files(), [".LZY.f", "f", "report"])
+        self.assertEqual(self.verify(), 0)
+        self.assertEqual(self.reports()[0]["generation"], 2)
+
+    def test_disabled(self):
+        self.mode("sync", disable=1)
+        self.assertEqual(self.files(), ["f"])
+
+
+class Updates(Layer):
+    """Files that were committed before."""
+
+    def test_an_update_reads_less_than_the_file(self):
+        self.run_program([WRITE_CALLS, "--call", "write_at_all", "f"], block_size="4K", stripe="4K", report="report")
+        self.run_program([WRITE_CALLS, "--call", "update", "--existing", "f"], block_size="4K", stripe="4K", report="report")
+        first, second = self.reports()
+        self.assertEqual((first["generation"], second["generation"]), (1, 2))
+        self.assertEqual(first["bytes"], second["bytes"])
+        self.assertGreaterEqual(first["bytes_reread"], first["bytes"])
+        self.assertLess(second["bytes_reread"], second["bytes"] // 2)
+        self.assertEqual(self.verify(), 0)
+
+    def test_scattered_updates(self):
+        self.client("plain", ranks=3)
+        for _ in range(2):
+            self.quiet(self.client("scattered_updates", ranks=3))
+            self.assertEqual(self.verify(), 0)
+
+    def test_commits_at_sync(self):
+        self.client("rounds", ranks=3, report="report", block_size="4K", stripe="4K")
+        self.assertEqual(self.verify(), 0)
+        reports = self.reports()
+        self.assertEqual([report["generation"] for report in reports], [1, 2, 3])
+        # One rank's block of three was written in each of the later rounds, and that rank began the epoch.
+        for report in reports[1:]:
+            self.assertLess(report["bytes_reread"], report["bytes"])
+
+    def test_what_was_not_written_is_not_taken_for_new(self):
+        self.client("plain", ranks=3, block_size="4K", stripe="4K")
+        self.damage("f", 5)
+        done = self.client("scattered_updates", ranks=3, block_size="4K", stripe="4K")
+        self.assertIn("lzy-verify --repair", done.stderr)
+        self.assertEqual(self.verify(), 1)
+
+    def test_truncated_behind_the_layer(self):
+        self.client("plain", ranks=3)
+        self.client("truncated_by_posix", ranks=3)
+        self.assertEqual(self.verify(), 0)
+
+    def test_changed_behind_the_layer_between_runs(self):
+        self.client("plain", ranks=3)
+        with open(self.path("f"), "r+b") as file:
+            file.write(b"edited")
+        self.client("scattered_updates", ranks=3)
+        self.assertEqual(self.verify(), 0)
+
+    def test_reading_through_a_writable_handle_changes_nothing(self):
+        self.client("plain")
+        before = self.content(".LZY.f")
+        self.client("only_read", report="report")
+        self.assertFalse(self.has("report"))
+        self.assertEqual(len(self.content(".LZY.f")), len(before))
+        self.assertEqual(self.verify(), 0)
+
+
+class Lifetimes(Layer):
+    """Files that are open in several ways, or do not end with a close."""
+
+    def test_handles_beside_each_other(self):
+        for action in ["two_handles", "alone_and_together", "each_alone"]:
+            for again in range(2):
+                with self.subTest(action=action, again=again):
+                    self.quiet(self.client(action, name=action, ranks=3))
+                    self.assertEqual(self.verify(action), 0)
+
+    def test_renamed_while_open(self):
+        self.quiet(self.client("renamed_while_open"))
+        self.assertEqual(self.files(), [".LZY.f.final", "f.final"])
+        self.assertEqual(self.verify("f.final"), 0)
+
+    def test_deleted_while_open(self):
+        for action in ["deleted_while_open", "deleted_by_posix"]:
+            with self.subTest(action=action):
+                self.quiet(self.client(action))
+                self.assertEqual(self.files(), [])
+
+    def test_deleting_a_link_leaves_its_target_protected(self):
+        self.client("plain")
+        os.symlink("f", self.path("link"))
+        self.client("delete_it", name="link")
+        self.assertEqual(self.files(), [".LZY.f", "f"])
+
+    def test_written_through_a_link(self):
+        os.mkdir(self.path("d"))
+        os.symlink("d/target", self.path("link"))
+        self.client("plain", name="link")
+        self.assertEqual(sorted(os.listdir(self.path("d"))), [".LZY.target", "target"])
+        self.assertEqual(self.verify("link"), 0)
+
+    def test_not_closed(self):
+        done = self.client("not_closed")
+        self.assertEqual(done.stderr, f"lzy: {self.path('f')}: not closed before MPI_Finalize; it stays at risk until the "
+                                      "next commit\n")
+        self.assertEqual(self.verify(), 9)
+
+    def test_a_crash_after_a_commit_leaves_it_intact(self):
+        self.client("crash_after_commit", ranks=3)
+        self.assertEqual(self.verify(), 0)
+
+    def test_a_crash_after_a_write_leaves_it_at_risk(self):
+        self.client("crash_after_sync", ranks=3)
+        self.assertEqual(self.verify(), 9)
+        # whoever comes next covers all of it
+        self.client("scattered_updates", ranks=3)
+        self.assertEqual(self.verify(), 0)
+
+    def test_no_positions_to_ask_for(self):
+        self.quiet(self.client("sequential"))
+        self.assertEqual(self.verify(), 0)
+
+    def test_a_prefix_for_romio(self):
+        self.client("plain", name="ufs:f")
+        self.assertEqual(self.files(), [".LZY.f", "f"])
+        self.client("delete_it", name="ufs:f")
+        self.assertEqual(self.files(), [])
+
+
+class Selection(Layer):
+    """Which files are protected, and with which options."""
+
+    def test_include_and_exclude(self):
+        self.client("plain", include="*.h5:f")
+        self.assertTrue(self.has(".LZY.f"))
+        self.client("plain", name="g", include="*.h5:f")
+        self.client("plain", name="h", exclude="?")
+        self.assertEqual(self.files(), [".LZY.f", "f", "g", "h"])
+
+    def test_hint_over_environment(self):
+        done = self.client("with_hint", argument="lzy_parity=2", parity=1, ranks=3)
+        self.quiet(done)
+        info = subprocess.run([f"{BUILD}/bin/lzy-info", "--json", "f"], cwd=self.dir, capture_output=True, text=True,
+                              timeout=PATIENCE)
+        self.assertEqual(json.loads(info.stdout)["datasets"][0]["parity"], 2)
+
+    def test_an_unusable_hint_is_named_once(self):
+        for hint, words in [("lzy_parity=many", ["lzy_parity", "many", "number"]), ("lzy_colour=red", ["lzy_colour"])]:
+            with self.subTest(hint=hint):
+                done = self.client("with_hint", argument=hint)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
+                self.assertEqual(self.files(), ["f"])
+
+    def test_an_unusable_variable_is_named_once(self):
+        done = self.client("rounds", parity="many")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("LZY_PARITY", done.stderr)
+        self.assertEqual(self.files(), ["f"])
+
+    def test_refusals_are_mpis_own(self):
+        bare = self.client("refused", layer=False)
+        done = self.client("refused")
+        self.assertEqual(done.stdout, bare.stdout)
+        self.quiet(done)
+        self.assertEqual(self.verify(), 0)
+
+    def test_reports(self):
+        self.client("rounds", report="report")
+        lines = self.reports()
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            self.assertEqual(line["path"], self.path("f"))
+            self.assertEqual(line["bytes"], 200000)
+            self.assertEqual(line["bytes_captured"], 0)
+            self.assertLessEqual({"read", "hash", "encode", "exchange", "write", "sync", "total"}, set(line["seconds"]))
+
+
+class Sets(Layer):
+    """One file a rank."""
+    TIMEOUT = 2
+
+    def members(self, action, argument="", ranks=3, pattern="s.%r", **options):
+        return self.client(action, name="s", argument=argument, ranks=ranks, set=pattern, timeout=self.TIMEOUT, **options)
+
+    def closes(self, done):
+        """Seconds that each rank's close took."""
+        return {int(rank): float(time) for rank, time in re.findall(r"close (\d+) took ([0-9.]+)", done.stdout)}
+
+    def test_commit_at_close(self):
+        for ranks in [1, 3]:
+            with self.subTest(ranks=ranks):
+                self.quiet(self.members("set", ranks=ranks, pattern="s.%r", parity=0 if ranks == 1 else 1))
+                self.assertEqual(self.verify("s.%r"), 0)
+
+    def test_members_can_be_rebuilt(self):
+        self.quiet(self.members("set"))
+        lost = self.content("s.1")
+        os.remove(self.path("s.1"))
+        restore = subprocess.run([f"{BUILD}/bin/lzy-restore", "--quiet", "s.%r"], cwd=self.dir, timeout=PATIENCE)
+        self.assertEqual(restore.returncode, 0)
+        self.assertEqual(self.content("s.1"), lost)
+
+    def test_steps_are_sets_of_their_own(self):
+        self.quiet(self.members("set_steps", pattern="s.*.%r"))
+        for step in range(3):
+            self.assertEqual(self.verify(f"s.{step}.%r"), 0)
+
+    def test_again_and_again(self):
+        for _ in range(2):
+            self.quiet(self.members("set_again", report="report"))
+            self.assertEqual(self.verify("s.%r"), 0)
+        reports = self.reports()
+        self.assertEqual([line["kind"] for line in reports], ["set"] * 6)
+        self.assertEqual([line["generation"] for line in reports], [1, 2, 3, 4, 5, 6])
+
+    def test_by_hint(self):
+        self.quiet(self.client("set_hint", name="s", ranks=3, timeout=self.TIMEOUT))
+        self.assertEqual(self.verify("s.%r"), 0)
+
+    def test_sync_commits_only_when_asked_to(self):
+        self.members("set_sync")
+        self.assertEqual(self.verify("s.%r"), 9)
+        self.members("set_sync", set_sync="on")
+        self.assertEqual(self.verify("s.%r"), 0)
+
+    def test_a_missing_rank_is_named(self):
+        for missing in [2, 0]:
+            with self.subTest(missing=missing):
+                done = self.members("set_missing", argument=str(missing))
+                self.assertIn(f"lzy: set {self.path('s.%r')}: close waited 2 s for rank {missing}; its members stay at risk "
+                              "until the next commit\n", done.stderr)
+                self.assertIn(f"never committed: rank {missing} did not close a member of it", done.stderr)
+                times = self.closes(done)
+                self.assertEqual(len(times), 2)
+                self.assertLess(max(times.values()), 3 * self.TIMEOUT)
+                self.assertEqual(len(re.findall(r"close \d ok", done.stdout)), 2)
+                self.assertEqual(self.verify("s.%r"), 9)
+                for name in self.files():
+                    os.remove(self.path(name))
+
+    def test_a_late_rank_is_told_and_the_end_mends_it(self):
+        for late in [2, 0]:
+            with self.subTest(late=late):
+                done = self.members("set_late", argument=str(late))
+                self.assertIn(f"close waited 2 s for rank {late};", done.stderr)
+                self.assertIn(f"close came late on rank {late}", done.stderr)
+                self.assertLess(self.closes(done)[late], self.TIMEOUT)
+                self.assertEqual(self.verify("s.%r"), 0)
+
+    def test_missing_ranks_can_be_errors(self):
+        done = self.members("set_missing", argument="2", on_error="fail")
+        self.assertEqual(sorted(re.findall(r"close (\d) (ok|MPI_ERR_IO)", done.stdout)),
+                         [("0", "MPI_ERR_IO"), ("1", "MPI_ERR_IO")])
+
+    def test_the_member_of_another_rank(self):
+        done = self.members("set_wrong_rank")
+        self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 writes it", done.stderr)
+        self.assertEqual(self.files(), ["s.0", "s.1", "s.2"])
+
+    def test_a_member_that_cannot_be_protected_stops_the_others_at_once(self):
+        os.mkdir(self.path(".LZY.s.1"))
+        done = self.members("set")
+        self.assertLess(max(self.closes(done).values()), self.TIMEOUT)
+        self.assertIn("close rank 1: ", done.stderr)
+
+
+class Failures(Layer):
+    """A sidecar that cannot be written: a directory has its name."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path(".LZY.f"))
+
+    def test_warn(self):
+        done = self.client("codes", ranks=3)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn(f"lzy: {self.path('f')}: not protected: ", done.stderr)
+        self.assertEqual(done.stdout.count("ok"), 6)
+
+    def test_fail(self):
+        done = self.client("codes", ranks=3, on_error="fail")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertEqual(done.stdout.count("MPI_ERR_IO"), 6)
+
+    def test_the_data_are_written_all_the_same(self):
+        self.client("codes", on_error="fail")
+        self.client("plain", name="g", layer=False)
+        self.assertEqual(self.content("f"), self.content("g"))
+
+    def test_level_error_is_quiet(self):
+        self.quiet(self.client("codes", log="error"))
+
+
+class Foreign(Layer):
+    """Processes that the layer has nothing to do with."""
+    FOREIGN = f"{BUILD}/tests/foreign"
+
+    def preloaded(self, command, **more):
+        return subprocess.run(command, env={**os.environ, "LD_PRELOAD": LAYER, **more}, capture_output=True, text=True,
+                              timeout=PATIENCE)
+
+    def test_programs_without_mpi(self):
+        for bind in [{}, {"LD_BIND_NOW": "1"}]:
+            for command in [["true"], ["sh", "-c", "echo hello"], [sys.executable, "-c", "print('hello')"]]:
+                with self.subTest(command=command, bind=bind):
+                    done = self.preloaded(command, **bind)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_another_mpi_passes_through_and_is_told_of_once(self):
+        done = self.preloaded([f"{self.FOREIGN}/hooks_foreign_client"])
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("Other MPI 1.0", done.stderr)
+
+    def test_another_mpi_loaded_out_of_sight(self):
+        program = "import ctypes, os, sys; sys.exit(ctypes.CDLL(sys.argv[1], mode=os.RTLD_LOCAL).foreign_main())"
+        done = self.preloaded([sys.executable, "-c", program, f"{self.FOREIGN}/libmpi.so.40"])
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("Other MPI 1.0", done.stderr)
+
+    def test_another_mpi_with_the_layer_switched_off(self):
+        done = self.preloaded([f"{self.FOREIGN}/hooks_foreign_client"], LZY_DISABLE="1")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,258 @@
+#pragma once
+// Files in memory, with the misfortunes that real ones have: bad sectors, wrong first readings, a full disk, a crash of
+// the process at any operation, and a loss of power that keeps any part of what was not synced.
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace lzy::testing {
+
+class MemoryFileSystem final : public FileSystem {
+ public:
+  enum class Op { kRead, kWrite, kTruncate, kSync, kRename, kRemove, kCreate, kSetTimes };
+  /// Called before every operation; a Status that is not ok is what the caller gets, and nothing is done.
+  std::function<Status(Op, const std::string& path, std::uint64_t offset, std::uint64_t length)> fault;
+  /// The time that files are stamped with.
+  std::function<std::int64_t()> now = [] { return CoarseNowNs(); };
+  std::uint64_t reads_from_device = 0;
+
+  struct Node {
+    std::vector<std::uint8_t> bytes;
+    std::vector<std::uint8_t> durable;  ///< as of the last sync
+    FileStat stat;
+    bool locked = false;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> unreadable;  ///< offset, length; written over, they are well again
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> flaky;       ///< read wrong from the page cache, right from the device
+  };
+
+  Node& At(const std::string& path) { return *nodes_.at(path); }
+  bool Has(const std::string& path) const { return nodes_.count(path) != 0; }
+  /// A file of these bytes, all durable. `mtime_ns` 0: now.
+  Node& Put(const std::string& path, std::vector<std::uint8_t> bytes, std::int64_t mtime_ns = 0) {
+    auto& node = nodes_[path];
+    if (!node) node = std::make_shared<Node>(Fresh(0644));
+    node->bytes = node->durable = std::move(bytes);
+    node->stat.mtime_ns = mtime_ns != 0 ? mtime_ns : now();
+    return *node;
+  }
+  const std::map<std::string, std::shared_ptr<Node>>& nodes() const { return nodes_; }
+
+  /// Everything as it is, to come back to.
+  std::map<std::string, Node> Copy() const {
+    std::map<std::string, Node> out;
+    for (const auto& [path, node] : nodes_) out.emplace(path, *node);
+    return out;
+  }
+  void Restore(const std::map<std::string, Node>& copy) {
+    nodes_.clear();
+    for (const auto& [path, node] : copy) {
+      nodes_[path] = std::make_shared<Node>(node);
+      nodes_[path]->locked = false;
+    }
+  }
+  /// The power fails: of what was not synced, each 512-byte sector is there or not, as chance has it.
+  void PowerLoss(std::mt19937_64& rng) {
+    for (auto& [path, node] : nodes_) {
+      std::vector<std::uint8_t> left = rng() % 2 != 0 ? node->durable : node->bytes;
+      std::vector<std::uint8_t> was = node->durable, is = node->bytes;
+      was.resize(left.size(), 0);
+      is.resize(left.size(), 0);
+      for (std::size_t at = 0; at < left.size(); at += 512) {
+        const auto& from = rng() % 2 != 0 ? was : is;
+        std::copy(from.begin() + static_cast<std::ptrdiff_t>(at), from.begin() + static_cast<std::ptrdiff_t>(std::min(at + 512, left.size())),
+                  left.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+      node->bytes = node->durable = left;
+      node->locked = false;
+    }
+  }
+
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool = true, std::uint32_t create_mode = 0600) override;
+  Result<FileStat> Stat(const std::string& path, bool = true) override {
+    std::lock_guard lock(mutex_);
+    if (IsDirectory(path)) {
+      FileStat stat;
+      stat.type = FileStat::Type::kDirectory;
+      return stat;
+    }
+    auto at = nodes_.find(path);
+    if (at == nodes_.end()) return Absent(path);
+    return StatOf(*at->second);
+  }
+  Status Rename(const std::string& from, const std::string& to) override {
+    LZY_RETURN_IF_ERROR(Check(Op::kRename, to, 0, 0));
+    std::lock_guard lock(mutex_);
+    auto at = nodes_.find(from);
+    if (at == nodes_.end()) return Absent(from);
+    auto node = at->second;
+    nodes_.erase(at);
+    nodes_[to] = node;
+    return Status::Ok();
+  }
+  Status Remove(const std::string& path) override {
+    if (nodes_.count(path) == 0) return Absent(path);
+    LZY_RETURN_IF_ERROR(Check(Op::kRemove, path, 0, 0));
+    std::lock_guard lock(mutex_);
+    nodes_.erase(path);
+    return Status::Ok();
+  }
+  Status SyncDirectory(const std::string& path) override { return Check(Op::kSync, path, 0, 0); }
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, node] : nodes_) {
+      if (DirectoryOf(name) == path) names.push_back(BaseNameOf(name));
+    }
+    return names;
+  }
+  Status MakeDirectories(const std::string&) override { return Status::Ok(); }
+  Result<std::string> RealPath(const std::string& path) override { return path; }
+
+ private:
+  friend class MemoryFile;
+  static Status Absent(const std::string& path) { return {Code::kNotFound, path + ": No such file or directory"}; }
+  Status Check(Op op, const std::string& path, std::uint64_t offset, std::uint64_t length) {
+    return fault ? fault(op, path, offset, length) : Status::Ok();
+  }
+  bool IsDirectory(const std::string& path) const {
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& one) { return DirectoryOf(one.first) == path; });
+  }
+  Node Fresh(std::uint32_t mode) {
+    Node node;
+    node.stat.inode = ++inodes_;
+    node.stat.device = 7;
+    node.stat.mode = mode;
+    node.stat.mtime_ns = now();
+    return node;
+  }
+  static FileStat StatOf(const Node& node) {
+    FileStat stat = node.stat;
+    stat.size = node.bytes.size();
+    return stat;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Node>> nodes_;
+  std::uint64_t inodes_ = 100;
+};
+
+class MemoryFile final : public File {
+ public:
+  using Op = MemoryFileSystem::Op;
+  MemoryFile(MemoryFileSystem& fs, std::string path, std::shared_ptr<MemoryFileSystem::Node> node)
+      : fs_(fs), path_(std::move(path)), node_(std::move(node)) {}
+  ~MemoryFile() override {
+    std::lock_guard lock(fs_.mutex_);
+    if (holds_lock_) node_->locked = false;
+  }
+
+  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return Read(offset, to, false); }
+  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override { return Read(offset, to, true); }
+
+  Status WriteAt(std::uint64_t offset, ByteSpan from) override {
+    LZY_RETURN_IF_ERROR(fs_.Check(Op::kWrite, path_, offset, from.size()));
+    std::lock_guard lock(fs_.mutex_);
+    auto& bytes = node_->bytes;
+    if (bytes.size() < offset + from.size()) bytes.resize(offset + from.size(), 0);
+    std::copy(from.begin(), from.end(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
+    std::erase_if(node_->unreadable, [&](const auto& r) { return r.first >= offset && r.first + r.second <= offset + from.size(); });
+    node_->stat.mtime_ns = fs_.now();
+    return Status::Ok();
+  }
+  Status Truncate(std::uint64_t size) override {
+    LZY_RETURN_IF_ERROR(fs_.Check(Op::kTruncate, path_, size, 0));
+    std::lock_guard lock(fs_.mutex_);
+    node_->bytes.resize(size, 0);
+    node_->stat.mtime_ns = fs_.now();
+    return Status::Ok();
+  }
+  Status Sync() override {
+    LZY_RETURN_IF_ERROR(fs_.Check(Op::kSync, path_, 0, 0));
+    std::lock_guard lock(fs_.mutex_);
+    node_->durable = node_->bytes;
+    return Status::Ok();
+  }
+  Result<FileStat> Stat() override {
+    std::lock_guard lock(fs_.mutex_);
+    return MemoryFileSystem::StatOf(*node_);
+  }
+  Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override {
+    LZY_RETURN_IF_ERROR(fs_.Check(Op::kSetTimes, path_, 0, 0));
+    std::lock_guard lock(fs_.mutex_);
+    node_->stat.atime_ns = atime_ns;
+    node_->stat.mtime_ns = mtime_ns;
+    return Status::Ok();
+  }
+  Result<std::vector<std::uint8_t>> AccessAcl() override { return std::vector<std::uint8_t>(); }
+  Status CopyAccess(File& like) override {
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, like.Stat());
+    node_->stat.mode = stat.mode & 0666;
+    return Status::Ok();
+  }
+  Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override {
+    node_->stat.mode = mode;
+    node_->stat.uid = uid;
+    node_->stat.gid = gid;
+    return Status::Ok();
+  }
+  Status Lock() override {
+    std::lock_guard lock(fs_.mutex_);
+    if (node_->locked) return {Code::kBusy, path_ + ": locked"};
+    node_->locked = holds_lock_ = true;
+    return Status::Ok();
+  }
+  const std::string& path() const override { return path_; }
+
+ private:
+  static bool Overlaps(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranges, std::uint64_t offset, std::uint64_t length) {
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [&](const auto& r) { return r.first < offset + length && offset < r.first + r.second; });
+  }
+  Result<std::size_t> Read(std::uint64_t offset, MutableByteSpan to, bool from_device) {
+    LZY_RETURN_IF_ERROR(fs_.Check(Op::kRead, path_, offset, to.size()));
+    std::lock_guard lock(fs_.mutex_);
+    if (from_device) ++fs_.reads_from_device;
+    if (Overlaps(node_->unreadable, offset, to.size())) return {Code::kUnreadable, path_ + ": Input/output error"};
+    const auto& bytes = node_->bytes;
+    const std::size_t count = offset >= bytes.size() ? 0 : std::min<std::size_t>(to.size(), bytes.size() - offset);
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(offset, bytes.size())), count, to.begin());
+    if (!from_device) {
+      for (std::size_t i = 0; i < count; ++i) {
+        if (Overlaps(node_->flaky, offset + i, 1)) to[i] ^= 0x40;
+      }
+    }
+    return count;
+  }
+
+  MemoryFileSystem& fs_;
+  const std::string path_;
+  const std::shared_ptr<MemoryFileSystem::Node> node_;
+  bool holds_lock_ = false;
+};
+
+inline Result<std::unique_ptr<File>> MemoryFileSystem::Open(const std::string& path, OpenMode mode, bool, std::uint32_t create_mode) {
+  std::shared_ptr<Node> node;
+  {
+    std::lock_guard lock(mutex_);
+    auto at = nodes_.find(path);
+    if (at != nodes_.end()) node = at->second;
+  }
+  if (node && mode == OpenMode::kCreateNew) return Status(Code::kIo, path + ": File exists");
+  if (!node && (mode == OpenMode::kRead || mode == OpenMode::kReadWrite)) return Absent(path);
+  if (!node) {
+    LZY_RETURN_IF_ERROR(Check(Op::kCreate, path, 0, 0));
+    std::lock_guard lock(mutex_);
+    node = nodes_[path] = std::make_shared<Node>(Fresh(create_mode));
+  }
+  return std::unique_ptr<File>(std::make_unique<MemoryFile>(*this, path, node));
+}
+
+}  // namespace lzy::testing
