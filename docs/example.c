@@ -18,10 +18,10 @@
 
 enum { COUNT = 1 << 20 }; /* doubles each rank writes: 8 MiB */
 
-static void write_checkpoint(const char *path) {
+static void write_checkpoint(const char* path) {
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  double *values = malloc(COUNT * sizeof *values);
+  double* values = malloc(COUNT * sizeof *values);
   if (values == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
   for (int i = 0; i < COUNT; ++i) values[i] = rank + i * 1e-6;
 
@@ -37,19 +37,19 @@ static void write_checkpoint(const char *path) {
 }
 
 /* Says what a report holds, and frees it. The report is the same on all ranks, so one of them prints. */
-static void tell(const char *what, lzy_report *report) {
+static void tell(const char* what, lzy_report* report) {
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank == 0) {
     printf("%s: %s\n", what, lzy_strerror(lzy_report_code(report)));
     if (lzy_report_message(report)[0] != '\0') printf("  %s\n", lzy_report_message(report));
     for (size_t i = 0; i < lzy_report_count(report); ++i) {
-      const lzy_dataset *dataset = lzy_report_dataset(report, i);
+      const lzy_dataset* dataset = lzy_report_dataset(report, i);
       printf("  %s: %s, %" PRIu64 " bytes, root %s\n", dataset->path, lzy_state_name(dataset->state), dataset->bytes,
              dataset->root);
       if (dataset->message[0] != '\0') printf("    %s\n", dataset->message);
       for (size_t k = 0; k < dataset->damage_count; ++k) {
-        const lzy_damage *damage = lzy_report_damage(report, i, k);
+        const lzy_damage* damage = lzy_report_damage(report, i, k);
         printf("    %s of %s: bytes %" PRIu64 " to %" PRIu64 " (%s)%s\n", lzy_part_name(damage->part), damage->path,
                damage->offset, damage->offset + damage->length, lzy_cause_name(damage->cause),
                damage->repaired ? ", repaired" : "");
@@ -60,7 +60,7 @@ static void tell(const char *what, lzy_report *report) {
 }
 
 /* What a failing disk does: a byte changes, and the file's times do not. */
-static void damage_one_byte(const char *path) {
+static void damage_one_byte(const char* path) {
   struct stat before;
   unsigned char byte;
   const int file = open(path, O_RDWR);
@@ -71,9 +71,9 @@ static void damage_one_byte(const char *path) {
   close(file);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  const char *path = argc > 1 ? argv[1] : "checkpoint";
+  const char* path = argc > 1 ? argv[1] : "checkpoint";
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 
@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
   lzy_options options;
   lzy_options_init(&options, sizeof options);
   options.parity = 2;
-  lzy_report *report;
+  lzy_report* report;
   int code = lzy_protect(MPI_COMM_WORLD, path, &options, &report);
   tell("protected", report);
 

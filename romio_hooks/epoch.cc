@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "commit_report.h"
 #include "messages.h"
@@ -173,6 +174,18 @@ void EnsureEpoch(OpenFile& file) {
   file.disk->epoch_open.store(true);
 }
 
+void CompareSizes(OpenFile& file) {
+  {
+    const std::lock_guard lock(file.mutex);
+    if (std::exchange(file.size_compared, true)) return;
+  }
+  const auto stat = Disk().Stat(file.path);
+  const std::lock_guard epoch_lock(file.epoch_mutex);
+  if (stat.ok() && stat->size >= file.epoch.size) return;
+  const std::lock_guard lock(file.mutex);
+  file.touched.AddWhole();
+}
+
 void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size) {
   {
     const std::lock_guard lock(file.epoch_mutex);
@@ -186,6 +199,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size) {
   {
     const std::lock_guard lock(file.mutex);
     file.must_cover_all = false;
+    file.size_compared = false;
     // Another thread wrote while the commit was made: what it wrote may be in the commit, or not.
     touched_meanwhile = file.writes_of_unknown_place > 0 || !file.touched.empty();
     if (touched_meanwhile) file.touched.AddWhole();

@@ -23,6 +23,10 @@ Status BeginFirstEpoch(OpenFile& file);
 /// while an epoch is open.
 void EnsureEpoch(OpenFile& file);
 
+/// Before a write, at the first of an epoch: whether the file has become smaller than it was, which nobody told MPI (PnetCDF
+/// uses truncate()). Touches all of it then.
+void CompareSizes(OpenFile& file);
+
 /// What one rank brings to a commit.
 struct Part {
   enum class Presence : std::uint8_t { kThere, kMoved, kGone };

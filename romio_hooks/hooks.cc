@@ -96,6 +96,7 @@ MPI_Offset PositionOf(MPI_File fh, Place place) {
 Before BeforeWrite(OpenFile& file, const WriteCall& call) {
   Before before;
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
+  CompareSizes(file);
   bool whole = file.sequential || !bytes;  // in sequential mode MPI does not tell positions
   {
     const std::lock_guard lock(file.mutex);

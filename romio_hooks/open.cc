@@ -148,6 +148,8 @@ void OpenedTogether(MPI_Comm comm, const Candidate& candidate, bool sequential, 
     writer.PutString(file->path);
     candidate.texts.Put(writer);
     writer.Put<std::uint8_t>(file->must_cover_all);
+    writer.Put<std::uint64_t>(file->epoch.size);
+    writer.Put<std::int64_t>(file->epoch.mtime_ns);
     writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file->failed.code()));
     writer.PutString(file->failed.message());
     bytes = std::move(writer.bytes());
@@ -159,6 +161,8 @@ void OpenedTogether(MPI_Comm comm, const Candidate& candidate, bool sequential, 
     const auto options = Parse(OptionTexts::Get(reader));
     if (options.ok()) file->options = *options;
     file->must_cover_all = reader.Get<std::uint8_t>() != 0;
+    file->epoch.size = reader.Get<std::uint64_t>();
+    file->epoch.mtime_ns = reader.Get<std::int64_t>();
     const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
     file->failed = {code, reader.GetString(kMostText)};
     if (!sent.ok() || !reader.ok()) file->failed = {Code::kMpi, "the ranks could not agree"};

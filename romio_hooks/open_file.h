@@ -37,8 +37,8 @@ struct SidecarVersion {
   friend bool operator==(const SidecarVersion&, const SidecarVersion&) = default;
 };
 
-/// What was known when the current epoch of a file began. Whole on rank 0 of the file's communicator; other ranks have size
-/// and time of the last commit only.
+/// What was known when the current epoch of a file began. Whole on rank 0 of the file's communicator; other ranks have sizes
+/// and times only.
 struct Epoch {
   bool had_leftover_intent = false;  ///< of somebody who never committed: not ours to take back
   std::uint64_t size = 0;
@@ -59,11 +59,12 @@ struct OpenFile {
   Status failed;
   std::optional<SetName> set;  ///< it is a member of this set
 
-  std::mutex mutex;  ///< guards the next four
+  std::mutex mutex;  ///< guards the next five
   View view;
   IntervalSet touched;
   /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.
   bool must_cover_all = false;
+  bool size_compared = false;  ///< in this epoch, before the first write by this rank
   int writes_of_unknown_place = 0;  ///< now in their real call
 
   std::mutex epoch_mutex;  ///< guards `epoch`, and held while an epoch is begun

@@ -155,6 +155,15 @@ void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendez
                   moment == Moment::kClose ? "close" : "sync", why));
 }
 
+// A set that leaves out the member of a rank is not the set that the program wrote.
+DatasetReport Sets::ProtectTogether(const Context& context, const DatasetRef& dataset, const ProtectRequest& request) {
+  DatasetReport report = ProtectPatiently(context, dataset, request);
+  if (report.status.ok() && report.devices != static_cast<std::uint32_t>(size())) {
+    report.status = {Code::kInternal, fmt::format("{} of {} members were committed", report.devices, size())};
+  }
+  return report;
+}
+
 // All ranks are here, and nobody leaves: from now on the calls are collective over world_.
 Status Sets::CommitTogether(OpenFile& file, const Part& part, const std::string& pattern) {
   ByteWriter writer;
@@ -172,7 +181,7 @@ Status Sets::CommitTogether(OpenFile& file, const Part& part, const std::string&
   }
   const Context context{.fs = Disk(), .comm = *world_, .options = file.options};
   const DatasetRef dataset{.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), file.path}}};
-  const DatasetReport report = ProtectPatiently(context, dataset, request);
+  const DatasetReport report = ProtectTogether(context, dataset, request);
   if (rank() == 0) TellOfCommit(file.options, report);
   if (report.status.ok()) {
     const auto stat = Disk().Stat(file.path);
@@ -259,7 +268,7 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*request.touched)[r] = Touched{};
   const Context context{.fs = Disk(), .comm = *world_, .options = member.options};
   const DatasetRef dataset{.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), member.path}}};
-  const DatasetReport report = ProtectPatiently(context, dataset, request);
+  const DatasetReport report = ProtectTogether(context, dataset, request);
   if (rank() != 0) return;
   TellOfCommit(member.options, report);
   if (!report.status.ok()) TellOfFailure(member.options, "set " + pattern, report.status);

@@ -56,6 +56,7 @@ class Sets {
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought, const std::string& pattern);
   Status CommitTogether(OpenFile& file, const Part& part, const std::string& pattern);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
+  DatasetReport ProtectTogether(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);
   void CommitPending();
   Result<Rendezvous::Bytes> DecidePending(const std::vector<Rendezvous::Bytes>& brought);
   void CommitPendingSet(const std::string& id, const std::string& pattern);

@@ -1,10 +1,11 @@
 /*
- * The C API as a C program uses it: a shared file and a file set are protected, damaged, verified, repaired and restored.
+ * The C API as a C program uses it: a shared file and a file set are protected, damaged, verified, repaired and
+ * restored.
  *
  *   capi_test [--no-mpi] DIRECTORY
  *
- * Runs on any number of ranks; with --no-mpi without MPI_Init, on MPI_COMM_NULL. Rank 0 makes files and damage. DIRECTORY
- * is made; it must not exist.
+ * Runs on any number of ranks; with --no-mpi without MPI_Init, on MPI_COMM_NULL. Rank 0 makes files and damage.
+ * DIRECTORY is made; it must not exist.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,29 +24,29 @@ static MPI_Comm comm = MPI_COMM_NULL;
 static int rank = 0;
 static char directory[4000];
 
-#define CHECK(condition)                                                                               \
-  do {                                                                                                 \
-    if (!(condition)) {                                                                                \
+#define CHECK(condition)                                                                                        \
+  do {                                                                                                          \
+    if (!(condition)) {                                                                                         \
       fprintf(stderr, "%s:%d: rank %d: not so: %s (%s)\n", __FILE__, __LINE__, rank, #condition, last_words()); \
-      if (comm != MPI_COMM_NULL) MPI_Abort(MPI_COMM_WORLD, 1);                                         \
-      exit(1);                                                                                         \
-    }                                                                                                  \
+      if (comm != MPI_COMM_NULL) MPI_Abort(MPI_COMM_WORLD, 1);                                                  \
+      exit(1);                                                                                                  \
+    }                                                                                                           \
   } while (0)
 
 /* The last operation, for messages: what it said. */
-static lzy_report *report = NULL;
+static lzy_report* report = NULL;
 
-static const char *last_words(void) {
+static const char* last_words(void) {
   static char text[5000];
-  const lzy_dataset *first = lzy_report_dataset(report, 0);
+  const lzy_dataset* first = lzy_report_dataset(report, 0);
   snprintf(text, sizeof text, "code %d; %s; %s", lzy_report_code(report), lzy_report_message(report),
            first == NULL ? "no dataset" : first->message);
   return text;
 }
 
-typedef int operation(MPI_Comm, const char *, const lzy_options *, lzy_report **);
+typedef int operation(MPI_Comm, const char*, const lzy_options*, lzy_report**);
 
-static int run(operation *what, const char *path, const lzy_options *options) {
+static int run(operation* what, const char* path, const lzy_options* options) {
   lzy_report_free(report);
   report = NULL;
   if (comm != MPI_COMM_NULL) MPI_Barrier(comm); /* what rank 0 did to the files is done */
@@ -56,11 +57,12 @@ static int run(operation *what, const char *path, const lzy_options *options) {
   return code;
 }
 
-static const char *in_directory(const char *name) {
-  static char paths[4][5000];
-  static int next = 0;
-  char *path = paths[next++ % 4];
-  snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+/* Valid until the end; there are not many. */
+static const char* in_directory(const char* name) {
+  const size_t size = strlen(directory) + strlen(name) + 2;
+  char* path = malloc(size);
+  CHECK(path != NULL);
+  snprintf(path, size, "%s/%s", directory, name);
   return path;
 }
 
@@ -68,12 +70,12 @@ static unsigned char content(unsigned seed, size_t i) {
   return (unsigned char)((i * 2654435761u + seed * 40503u) >> 13);
 }
 
-static void make_file(const char *path, size_t size, unsigned seed) {
+static void make_file(const char* path, size_t size, unsigned seed) {
   if (rank != 0) return;
-  unsigned char *bytes = malloc(size);
+  unsigned char* bytes = malloc(size);
   CHECK(bytes != NULL);
   for (size_t i = 0; i < size; ++i) bytes[i] = content(seed, i);
-  FILE *file = fopen(path, "wb");
+  FILE* file = fopen(path, "wb");
   CHECK(file != NULL);
   CHECK(fwrite(bytes, 1, size, file) == size);
   CHECK(fclose(file) == 0);
@@ -83,9 +85,9 @@ static void make_file(const char *path, size_t size, unsigned seed) {
   CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
 }
 
-static void check_file(const char *path, size_t size, unsigned seed) {
+static void check_file(const char* path, size_t size, unsigned seed) {
   if (rank != 0) return;
-  FILE *file = fopen(path, "rb");
+  FILE* file = fopen(path, "rb");
   CHECK(file != NULL);
   for (size_t i = 0; i < size; ++i) CHECK(fgetc(file) == content(seed, i));
   CHECK(fgetc(file) == EOF);
@@ -96,7 +98,7 @@ static void check_file(const char *path, size_t size, unsigned seed) {
 }
 
 /* Rot: a byte changes, the times do not. */
-static void flip(const char *path, off_t offset) {
+static void flip(const char* path, off_t offset) {
   if (rank != 0) return;
   struct stat before;
   unsigned char byte;
@@ -110,14 +112,14 @@ static void flip(const char *path, off_t offset) {
   close(file);
 }
 
-static void lose(const char *path) {
+static void lose(const char* path) {
   if (rank == 0) CHECK(unlink(path) == 0);
 }
 
-static void check_one_damaged_block(const char *path, uint32_t device, uint64_t offset, int repaired) {
-  const lzy_dataset *dataset = lzy_report_dataset(report, 0);
+static void check_one_damaged_block(const char* path, uint32_t device, uint64_t offset, int repaired) {
+  const lzy_dataset* dataset = lzy_report_dataset(report, 0);
   CHECK(dataset->damage_count == 1);
-  const lzy_damage *damage = lzy_report_damage(report, 0, 0);
+  const lzy_damage* damage = lzy_report_damage(report, 0, 0);
   CHECK(strcmp(damage->path, path) == 0);
   CHECK(damage->device == device);
   CHECK(damage->part == LZY_PART_DATA && damage->cause == LZY_CAUSE_HASH);
@@ -130,7 +132,7 @@ static void check_one_damaged_block(const char *path, uint32_t device, uint64_t 
 
 static void check_dataset(lzy_kind kind, lzy_state state, uint32_t devices, uint32_t parity, uint64_t bytes) {
   CHECK(lzy_report_count(report) == 1);
-  const lzy_dataset *dataset = lzy_report_dataset(report, 0);
+  const lzy_dataset* dataset = lzy_report_dataset(report, 0);
   CHECK(dataset->kind == kind);
   CHECK(dataset->state == state);
   CHECK(dataset->devices == devices && dataset->parity == parity);
@@ -140,7 +142,7 @@ static void check_dataset(lzy_kind kind, lzy_state state, uint32_t devices, uint
 }
 
 static void test_shared(void) {
-  const char *path = in_directory("shared");
+  const char* path = in_directory("shared");
   const size_t size = 1000001;
   make_file(path, size, 1);
   CHECK(run(lzy_verify, path, NULL) == LZY_UNPROTECTED);
@@ -152,9 +154,10 @@ static void test_shared(void) {
   options.parity = 2;
   CHECK(run(lzy_protect, path, &options) == LZY_OK);
   check_dataset(LZY_KIND_SHARED, LZY_STATE_INTACT, 5, 2, size);
-  const lzy_dataset *dataset = lzy_report_dataset(report, 0);
+  const lzy_dataset* dataset = lzy_report_dataset(report, 0);
   CHECK(strcmp(dataset->path, path) == 0);
-  CHECK(dataset->committed == 1 && dataset->generation == 1 && dataset->commit_time_ns > 1700000000 * INT64_C(1000000000));
+  CHECK(dataset->committed == 1 && dataset->generation == 1 &&
+        dataset->commit_time_ns > 1700000000 * INT64_C(1000000000));
   CHECK(dataset->bytes_encoded == size && dataset->bytes_read >= size && dataset->sidecar_bytes > size * 2 / 3);
   CHECK(dataset->seconds_total > 0 && dataset->damage_count == 0);
   char root[33];
@@ -191,15 +194,14 @@ static void test_shared(void) {
   CHECK(lzy_report_damage(report, 0, 0)->cause == LZY_CAUSE_MISSING);
 }
 
-static const char *member(int i) {
+static const char* member(int i) {
   char name[32];
   snprintf(name, sizeof name, "state.%04d", i);
   return in_directory(name);
 }
 
 static void test_set(void) {
-  const char *pattern = in_directory("state.%04r");
-  char path[5000];
+  const char* pattern = in_directory("state.%04r");
   const size_t size = 300001;
   size_t bytes = 0;
   for (int i = 0; i < MEMBERS; ++i) {
@@ -214,7 +216,7 @@ static void test_set(void) {
   check_dataset(LZY_KIND_SET, LZY_STATE_INTACT, MEMBERS, 2, bytes);
   CHECK(strcmp(lzy_report_dataset(report, 0)->path, pattern) == 0);
 
-  strcpy(path, member(3));
+  const char* path = member(3);
   flip(path, 7 * BLOCK);
   CHECK(run(lzy_verify, pattern, NULL) == LZY_DAMAGED);
   check_one_damaged_block(path, 3, 7 * BLOCK, 0);
@@ -241,13 +243,19 @@ static void test_set(void) {
   CHECK(run(lzy_restore, pattern, &options) == LZY_DAMAGED);
   CHECK(lzy_report_damage(report, 0, 0)->device == 1);
 
-  for (int i = 0; i < 3; ++i) lose(member(i));
+  /* Three of four devices. */
+  for (int i = 0; i < 3; ++i) {
+    char sidecar[32];
+    snprintf(sidecar, sizeof sidecar, ".LZY.state.%04d", i);
+    lose(member(i));
+    lose(in_directory(sidecar));
+  }
   CHECK(run(lzy_restore, pattern, NULL) == LZY_UNREPAIRABLE);
   CHECK(lzy_report_dataset(report, 0)->state == LZY_STATE_UNREPAIRABLE);
 }
 
 static void test_directory(void) {
-  const char *tree = in_directory("tree");
+  const char* tree = in_directory("tree");
   if (rank == 0) CHECK(mkdir(tree, 0700) == 0);
   make_file(in_directory("tree/b"), 50000, 21);
   make_file(in_directory("tree/a"), 70000, 22);
@@ -277,14 +285,29 @@ static void test_directory(void) {
   CHECK(run(lzy_verify, tree, NULL) == LZY_OK);
 }
 
+/* Those of whoever runs the test. */
+static void forget_environment(void) {
+  extern char** environ;
+  for (char** entry = environ; *entry != NULL;) {
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+    if (strncmp(name, "LZY_", 4) != 0 || unsetenv(name) != 0) {
+      ++entry;
+    } else {
+      entry = environ;
+    }
+  }
+}
+
 static void test_options(void) {
+  forget_environment();
   lzy_options options;
   CHECK(lzy_options_init(NULL, sizeof options) == LZY_USAGE);
   CHECK(lzy_options_init(&options, 8) == LZY_USAGE);
   CHECK(lzy_options_init(&options, sizeof options) == LZY_OK);
 
   make_file(in_directory("plain"), 10000, 31);
-  const char *path = in_directory("plain");
+  const char* path = in_directory("plain");
   options.parity = 8;
   CHECK(run(lzy_protect, path, &options) == LZY_USAGE);
   CHECK(strstr(lzy_report_message(report), "parity: '8'") != NULL);
@@ -355,13 +378,13 @@ static void test_names(void) {
 
 /* Before MPI_Init a communicator is refused, not followed. */
 static void test_without_mpi(void) {
-  lzy_report *refused = NULL;
+  lzy_report* refused = NULL;
   CHECK(lzy_verify(MPI_COMM_SELF, ".", NULL, &refused) == LZY_USAGE);
   CHECK(strstr(lzy_report_message(refused), "not initialised") != NULL);
   lzy_report_free(refused);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const int with_mpi = argc < 2 || strcmp(argv[1], "--no-mpi") != 0;
   if (argc != (with_mpi ? 2 : 3)) {
     fprintf(stderr, "usage: capi_test [--no-mpi] DIRECTORY\n");

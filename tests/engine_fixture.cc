@@ -11,7 +11,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/view.h"
 #include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+#include "status_matchers.h"
 
 namespace lzy::testing {
 namespace {
@@ -269,6 +272,120 @@ DatasetRef RefOf(Communicator& comm, const std::string& path, Resolve what) {
   if (!found.ok() || found->empty()) return {};
   EXPECT_EQ(found->size(), 1u) << path;
   return found->front();
+}
+
+void AddTouched(Touched& touched, std::uint64_t offset, std::uint64_t length) {
+  touched.whole = false;
+  if (length > 0) touched.ranges.push_back({offset, length});
+  std::sort(touched.ranges.begin(), touched.ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  std::vector<ByteRange> merged;
+  for (const ByteRange& r : touched.ranges) {
+    if (!merged.empty() && r.offset <= merged.back().offset + merged.back().length) {
+      merged.back().length = std::max(merged.back().length, r.offset + r.length - merged.back().offset);
+    } else {
+      merged.push_back(r);
+    }
+  }
+  touched.ranges = merged;
+}
+
+void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& touched) {
+  touched.whole = false;
+  for (std::uint64_t count = Below(rng, 4); count > 0; --count) {
+    const std::uint64_t size = ReadFile(path).size();
+    switch (Below(rng, 6)) {
+      case 0: {  // append
+        const Bytes bytes = RandomBytes(rng, 1 + Below(rng, 4 * block));
+        WriteAt(path, size, bytes);
+        AddTouched(touched, size, bytes.size());
+        break;
+      }
+      case 1:  // cut
+        Truncate(path, OneIn(rng, 5) ? 0 : Below(rng, size + 1));
+        break;
+      case 2:  // grow by a hole
+        if (OneIn(rng, 3)) Truncate(path, size + 1 + Below(rng, 3 * block));
+        break;
+      case 3: {  // past the end, leaving a hole
+        const std::uint64_t at = size + Below(rng, 2 * block);
+        const Bytes bytes = RandomBytes(rng, 1 + Below(rng, block));
+        if (OneIn(rng, 3)) {
+          WriteAt(path, at, bytes);
+          AddTouched(touched, at, bytes.size());
+        }
+        break;
+      }
+      default: {
+        if (size == 0) break;
+        const std::uint64_t at = Below(rng, size);
+        const Bytes bytes = RandomBytes(rng, std::min<std::uint64_t>(size - at, 1 + Below(rng, 3 * block)));
+        WriteAt(path, at, bytes);
+        AddTouched(touched, at, bytes.size());
+      }
+    }
+  }
+}
+
+Fingerprint FingerprintOf(const std::vector<std::string>& files) {
+  Fingerprint out;
+  for (const std::string& file : files) {
+    auto sidecar = Sidecar::Load(PosixFileSystem(), *SidecarPath(file), OpenMode::kRead);
+    EXPECT_OK(sidecar);
+    if (!sidecar.ok()) return out;
+    EXPECT_TRUE((*sidecar)->damage().empty());
+    EXPECT_FALSE((*sidecar)->intent()) << "a commit voids the intent";
+    const SidecarContents& c = (*sidecar)->contents();
+    out.root = c.superblock.dataset_root;
+    out.data.push_back(c.data_tree.leaf_count() > 0 ? c.data_tree.levels()[0] : std::vector<Hash>());
+    out.parity.push_back(c.parity_tree.leaf_count() > 0 ? c.parity_tree.levels()[0] : std::vector<Hash>());
+    EXPECT_EQ(c.data_tree.Root(), c.superblock.data_root);
+    // What lies in holes between parity units means nothing (docs/format.md §6).
+    const Result<Layout> layout = LayoutOf(c);
+    EXPECT_OK(layout);
+    if (!layout.ok()) return out;
+    std::uint32_t region = 0;
+    if (c.superblock.kind == DatasetKind::kSet) {
+      const auto& group = c.info.groups[0];
+      region = static_cast<std::uint32_t>(std::find(group.begin(), group.end(), c.superblock.rank) - group.begin());
+    }
+    const BlockStream stream = ParityStream(*layout, region, nullptr, 0, nullptr);
+    Bytes parity;
+    for (std::uint64_t i = 0; i < layout->parity_blocks(region); ++i) {
+      const BlockPlace place = stream.place(i);
+      Bytes bytes(place.length);
+      EXPECT_OK(ReadExactly((*sidecar)->file(), (*sidecar)->ParityFileOffset(0) + place.offset, bytes));
+      parity.insert(parity.end(), bytes.begin(), bytes.end());
+    }
+    out.parity_bytes.push_back(std::move(parity));
+  }
+  return out;
+}
+
+void ExpectSame(const Fingerprint& got, const Fingerprint& want) {
+  EXPECT_EQ(got.root, want.root);
+  ASSERT_EQ(got.data.size(), want.data.size());
+  for (std::size_t f = 0; f < got.data.size(); ++f) {
+    EXPECT_EQ(got.data[f], want.data[f]) << "leaves of file " << f;
+    EXPECT_EQ(got.parity[f], want.parity[f]) << "leaves of parity " << f;
+    EXPECT_EQ(got.parity_bytes[f], want.parity_bytes[f]) << "parity of file " << f;
+  }
+}
+
+Fingerprint FingerprintOfCopy(const Sample& sample, const std::string& directory) {
+  Scratch other;
+  std::vector<std::string> files;
+  auto moved = [&](const std::string& path) { return other.path() + path.substr(directory.size()); };
+  for (const std::string& file : sample.files) {
+    files.push_back(moved(file));
+    std::filesystem::create_directories(DirectoryOf(files.back()));
+    WriteFile(files.back(), ReadFile(file));
+    SetMtime(files.back(), 1'700'000'000'000'000'000);
+  }
+  auto comm = SelfCommunicator();
+  const DatasetReport made =
+      Protect({PosixFileSystem(), *comm, sample.options}, RefOf(*comm, moved(sample.path), Resolve::kProtectable), {});
+  EXPECT_OK(made.status);
+  return FingerprintOf(files);
 }
 
 }  // namespace lzy::testing

@@ -91,4 +91,23 @@ void FillFile(Rng& rng, const std::string& path, std::uint64_t size, std::uint32
 /// The dataset at `path`, found as the tools find it.
 DatasetRef RefOf(Communicator& comm, const std::string& path, Resolve what = Resolve::kProtected);
 
+/// What the hooks know after an epoch, by rank of the member.
+using Edits = std::map<std::uint32_t, Touched>;
+/// Adds a range, keeping them sorted and disjoint.
+void AddTouched(Touched& touched, std::uint64_t offset, std::uint64_t length);
+/// Some writes, appends and truncations, noted as the hooks note them: what was written, not what changed its size.
+void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& touched);
+
+/// Root, leaves and parity bytes of a dataset: what must not depend on how it was protected.
+struct Fingerprint {
+  Hash root;
+  std::vector<std::vector<Hash>> data, parity;
+  std::vector<Bytes> parity_bytes;
+};
+
+Fingerprint FingerprintOf(const std::vector<std::string>& files);
+/// That of the same files, protected afresh by one rank in a directory of their own.
+Fingerprint FingerprintOfCopy(const Sample& sample, const std::string& directory);
+void ExpectSame(const Fingerprint& got, const Fingerprint& want);
+
 }  // namespace lzy::testing

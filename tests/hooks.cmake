@@ -15,7 +15,7 @@ lzy_mpi_test(hooks_view_test RANKS 1 SOURCES hooks_view_test.cc LIBS lzy_hooks_c
 # What the programs in clients/ do not do: files opened twice, renamed or removed while open, members of sets, ...
 add_executable(hooks_client hooks_client.c)
 set_target_properties(hooks_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
-target_link_libraries(hooks_client PRIVATE lzy_flags MPI::MPI_C)
+target_link_libraries(hooks_client PRIVATE lzy_flags MPI::MPI_C Threads::Threads)
 
 # A program of another MPI, by the file name of one.
 add_library(hooks_foreign_mpi SHARED hooks_foreign_mpi.c)

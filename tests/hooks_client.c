@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,6 +255,51 @@ static void scattered_updates(void) {
   close_file(&file);
 }
 
+// Threads with a file each, and all of them with one more by its individual pointer.
+enum { THREADS = 4 };
+static MPI_File everybodys;
+
+typedef struct {
+  int number;
+  MPI_Comm comm;
+} Thread;
+
+static void* one_thread(void* of) {
+  const Thread* thread = of;
+  char name[NAME];
+  char data[1000];
+  memset(data, 'a' + thread->number + rank, sizeof data);
+  snprintf(name, sizeof name, "%s.%d", path, thread->number);
+  for (int again = 0; again < 3; ++again) {
+    MPI_File file = create(thread->comm, name);
+    for (int i = 0; i < 50; ++i) {
+      const MPI_Offset at = (MPI_Offset)(i * ranks + rank) * (MPI_Offset)sizeof data;
+      check(MPI_File_write_at(file, at, data, sizeof data, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+      if (i == 25) check(MPI_File_sync(file), "MPI_File_sync");
+      check(MPI_File_write(everybodys, data, sizeof data, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    }
+    close_file(&file);
+  }
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t running[THREADS];
+  Thread all[THREADS];
+  everybodys = create(MPI_COMM_WORLD, path);
+  check(MPI_File_seek(everybodys, rank * (MPI_Offset)1000000, MPI_SEEK_SET), "seek");
+  for (int i = 0; i < THREADS; ++i) {
+    all[i].number = i;
+    MPI_Comm_dup(MPI_COMM_WORLD, &all[i].comm);
+    pthread_create(&running[i], NULL, one_thread, &all[i]);
+  }
+  for (int i = 0; i < THREADS; ++i) {
+    pthread_join(running[i], NULL);
+    MPI_Comm_free(&all[i].comm);
+  }
+  close_file(&everybodys);
+}
+
 // --------------------------------------------------------------------------------------------------------- File sets
 
 static void print_time(const char* what, double since) {
@@ -358,11 +404,13 @@ static const Action actions[] = {
     ACTION(deleted_by_posix), ACTION(codes),       ACTION(truncated_by_posix), ACTION(with_hint),
     ACTION(refused),        ACTION(sequential),    ACTION(scattered_updates),  ACTION(set),
     ACTION(set_steps),      ACTION(set_again),     ACTION(set_sync),           ACTION(set_missing),
-    ACTION(set_late),       ACTION(set_wrong_rank), ACTION(set_hint),
+    ACTION(threads),        ACTION(set_late),       ACTION(set_wrong_rank), ACTION(set_hint),
 };
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, argc > 1 && strcmp(argv[1], "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                  &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   path = argc > 2 ? argv[2] : "";

@@ -58,16 +58,16 @@ class MemoryFileSystem final : public FileSystem {
       nodes_[path]->locked = false;
     }
   }
-  /// The power fails: of what was not synced, each 512-byte sector is there or not, as chance has it.
-  void PowerLoss(std::mt19937_64& rng) {
+  /// The power fails: of what was not synced, each sector is there or not, as chance has it.
+  void PowerLoss(std::mt19937_64& rng, std::size_t sector = 4096) {
     for (auto& [path, node] : nodes_) {
       std::vector<std::uint8_t> left = rng() % 2 != 0 ? node->durable : node->bytes;
       std::vector<std::uint8_t> was = node->durable, is = node->bytes;
       was.resize(left.size(), 0);
       is.resize(left.size(), 0);
-      for (std::size_t at = 0; at < left.size(); at += 512) {
+      for (std::size_t at = 0; at < left.size(); at += sector) {
         const auto& from = rng() % 2 != 0 ? was : is;
-        std::copy(from.begin() + static_cast<std::ptrdiff_t>(at), from.begin() + static_cast<std::ptrdiff_t>(std::min(at + 512, left.size())),
+        std::copy(from.begin() + static_cast<std::ptrdiff_t>(at), from.begin() + static_cast<std::ptrdiff_t>(std::min(at + sector, left.size())),
                   left.begin() + static_cast<std::ptrdiff_t>(at));
       }
       node->bytes = node->durable = left;

@@ -278,8 +278,9 @@ Result<Findings> Examine(const Context& context, DatasetView& view, bool from_di
 DamageCause CauseOf(const FileView& file, BlockFault fault, std::uint64_t offset) {
   if (fault == BlockFault::kUnreadable) return DamageCause::kUnreadable;
   if (!file.present) return DamageCause::kMissing;
-  const bool repairing = file.intent && (file.intent->flags & kIntentRepair) != 0;
-  if (file.intent && !repairing && InIntent(*file.intent, offset)) return DamageCause::kAtRisk;
+  const bool named = file.intent && InIntent(*file.intent, offset);
+  const bool repairing = named && (file.intent->flags & kIntentRepair) != 0;
+  if (named && !repairing) return DamageCause::kAtRisk;
   if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }

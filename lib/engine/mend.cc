@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "engine/touched.h"
 #include "sidecar/names.h"
 #include "storage/parallel.h"
 
@@ -16,6 +17,13 @@ bool Edited(DamageCause cause) {
   return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
 }
 
+// Neighbouring ranges as one, in order.
+std::vector<ByteRange> Merged(std::vector<ByteRange> ranges) {
+  Touched all{false, std::move(ranges)};
+  Normalise(all);
+  return std::move(all.ranges);
+}
+
 // What happens to one file and its sidecar.
 struct FileMend {
   bool rebuild_data = false;     // all of it, aside, then renamed
@@ -24,6 +32,9 @@ struct FileMend {
   bool parity_in_place = false;
   bool heal_metadata = false;
   bool cut_tail = false;  // bytes behind the committed end
+  bool edits_left = false;  // stale or at-risk data stay as they are: the file must not look as committed
+  bool finish_repair = false;      // an earlier repair broke off: its note and the mtime are still to be put right
+  std::vector<ByteRange> changed;  // of the data, in place
 
   // Local, on ranks that write.
   std::unique_ptr<File> new_data;
@@ -37,7 +48,8 @@ struct FileMend {
   std::vector<Hash> data_leaves, parity_leaves;  // where not expected
   std::vector<RowBlock> written;                 // in place, to be read again
   bool any() const {
-    return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail;
+    return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail ||
+           finish_repair;
   }
 };
 
@@ -85,14 +97,18 @@ class Mender {
         mend.rebuild_sidecar = !file.sidecar_usable() || (!shared() && request_.devices.count(file.rank) != 0);
         if (mend.rebuild_data && file.present && found[f].whole_device && !request_.force &&
             request_.devices.count(file.rank) == 0 && Edited(CauseOf(file, BlockFault::kHash, 0))) {
-          mend.rebuild_data =
-              false;  // changed since the commit and unprovable: an edit, to be taken back only with --force
+          // Changed since the commit and unprovable: an edit, to be taken back only with --force. Its sidecar cannot be
+          // made again without the data that were committed.
+          mend.rebuild_data = mend.rebuild_sidecar = false;
         }
       }
       mend.heal_metadata = file.sidecar_usable() && !mend.rebuild_sidecar && !found[f].metadata.empty();
       if (found[f].extra_bytes != 0 && !mend.rebuild_data) {
         mend.cut_tail = request_.force || !Edited(CauseOf(file, BlockFault::kHash, file.stamp.size));
+        mend.edits_left = !mend.cut_tail;
+        if (mend.cut_tail) mend.changed.push_back({file.stamp.size, found[f].extra_bytes});
       }
+      mend.finish_repair = file.present && !mend.rebuild_data && file.intent && (file.intent->flags & kIntentRepair) != 0;
     }
 
     const std::vector<LostBlock> lost = LostBlocks(ensemble, found);
@@ -100,18 +116,23 @@ class Mender {
     Status failed;
     ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
       std::vector<std::uint32_t> bad, wanted;
-      bool wanted_data = false;
+      bool damaged = false;
       for (std::size_t i = begin; i < end; ++i) {
         bad.push_back(lost[i].device);
-        if (!Wanted(ensemble, mends, lost[i])) continue;
+        damaged = damaged || !Edited(lost[i].cause);
+        if (!Wanted(ensemble, mends, lost[i])) {
+          if (!lost[i].parity && Edited(lost[i].cause)) mends[layout.file_of(lost[i].device)].edits_left = true;
+          continue;
+        }
         wanted.push_back(lost[i].device);
-        wanted_data = wanted_data || !lost[i].parity;
       }
-      if (wanted.empty()) return;
+      // A row that is lost, though nobody asked for it to be mended now, forbids writing as any other does.
+      if (wanted.empty() && !damaged) return;
       if (bad.size() > layout.parity()) {
         beyond_ = true;
         return;
       }
+      if (wanted.empty()) return;
       auto plan = plans_[e]->Rebuild(lost[begin].group, lost[begin].unit_row, bad, wanted);
       if (!plan.ok()) {
         failed = plan.status();
@@ -123,7 +144,10 @@ class Mender {
         if (lost[i].parity) {
           mend.parity_in_place = mend.parity_in_place || !mend.rebuild_sidecar;
         } else {
-          mend.data_in_place = mend.data_in_place || !mend.rebuild_data;
+          if (mend.rebuild_data) continue;
+          mend.data_in_place = true;
+          const BlockPlace place = layout.DataBlock(lost[i].device, lost[i].unit_row, lost[i].slice);
+          mend.changed.push_back({place.offset, place.length});
         }
       }
       std::vector<RowRun>& runs = runs_[e];
@@ -211,8 +235,9 @@ class Mender {
       mend.parity_out = &file.sidecar->file();
       mend.parity_base = file.sidecar->ParityFileOffset(0);
     }
-    if ((mend.data_in_place || mend.cut_tail) && file.sidecar) {
-      LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(kIntentRepair, {}));
+    // Where edits stay, the note that a repair is going on would make rot of them.
+    if ((mend.data_in_place || mend.cut_tail) && file.sidecar && !mend.edits_left) {
+      LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(kIntentRepair, Merged(mend.changed)));
     }
     return Status::Ok();
   }
@@ -366,6 +391,8 @@ class Mender {
     contents.superblock.rank = ensemble.files[f].rank;
     contents.superblock.parity_size = layout.parity_size(f);
     contents.superblock.stamp.size = layout.file_size(f);
+    // The superblock at hand is another member's; by its clock this member's mtime might look racy.
+    contents.superblock.commit_clock_ns = std::max(contents.superblock.commit_clock_ns, CoarseNowNs());
     contents.info = view_.info;
     contents.info.groups.assign(1, {});
     for (const FileView& member : ensemble.files) contents.info.groups[0].push_back(member.rank);
@@ -417,9 +444,10 @@ class Mender {
       LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
       LZY_RETURN_IF_ERROR(mend.new_data->Sync());
       LZY_ASSIGN_OR_RETURN(stat, mend.new_data->Stat());
-    } else if (mend.data_in_place || mend.cut_tail) {
+    } else if (mend.data_in_place || mend.cut_tail || mend.finish_repair) {
       if (mend.cut_tail) LZY_RETURN_IF_ERROR(file.data->Truncate(layout.file_size(f)));
-      LZY_RETURN_IF_ERROR(file.data->SetTimes(file.stat.atime_ns, file.stamp.mtime_ns));
+      const std::int64_t mtime_ns = mend.edits_left ? file.stat.mtime_ns : file.stamp.mtime_ns;
+      LZY_RETURN_IF_ERROR(file.data->SetTimes(file.stat.atime_ns, mtime_ns));
       LZY_RETURN_IF_ERROR(file.data->Sync());
       LZY_ASSIGN_OR_RETURN(stat, file.data->Stat());
     }

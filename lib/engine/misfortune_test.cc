@@ -220,6 +220,46 @@ TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
   }
 }
 
+TEST_F(MisfortuneTest, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
+  Make(4);
+  Write(1, 2 * kBlock, Bytes(10, 0xee));
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
+  const auto before = fs_.Copy();
+  for (const bool restore : {false, true}) {
+    const DatasetReport report = restore ? Restore(Here(), Ref(), {}) : Repair();
+    EXPECT_OK(report.status);
+    EXPECT_TRUE(ExitCodeOf(report) == 1 || ExitCodeOf(report) == 9) << Text(report);
+    EXPECT_EQ(Data(1).bytes, before.at(paths_[1]).bytes) << "an edit was taken back without force";
+  }
+  RestoreRequest force;
+  force.force = true;
+  const DatasetReport forced = Restore(Here(), Ref(), force);
+  EXPECT_EQ(ExitCodeOf(forced), 0) << Text(forced);
+  ExpectDataAsCommitted();
+  ExpectIntact();
+}
+
+TEST_F(MisfortuneTest, DamageIsJudgedAsBeforeInARestoredMember) {
+  // The members' commit clocks differ: the first was read before the last one was written.
+  options_.parity = 1;
+  ref_ = {DatasetKind::kSet, "d/s.%r", {}};
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    paths_.push_back(ExpandPattern(ref_.path, r));
+    ref_.members[r] = paths_[r];
+    fs_.Put(paths_[r], RandomBytes(rng_, 20 * kBlock), r == 2 ? CoarseNowNs() : kPast);
+  }
+  ASSERT_OK(Protect(Here(), ref_, {}).status);
+  committed_ = fs_.Copy();
+  root_ = Check().root;
+  ASSERT_OK(fs_.Remove(paths_[2]));
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[2])));
+  EXPECT_EQ(ExitCodeOf(Restore(Here(), Ref(), {})), 0);
+  ExpectDataAsCommitted();
+  Data(2).bytes[77] ^= 1;
+  const DatasetReport found = Check();
+  EXPECT_EQ(std::string(Name(found.state)), "damaged") << Text(found);
+}
+
 TEST_F(MisfortuneTest, ATouchedFileIsIntact) {
   Make();
   Data().stat.mtime_ns += 5;

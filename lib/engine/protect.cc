@@ -33,6 +33,7 @@ Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
   if (status.ok()) status = Protect();
+  if (!status.ok()) RemoveEmptySidecars();
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
   return status;
@@ -67,7 +68,17 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
   const SidecarContents empty = EmptyContents(context_.options, ref_.kind, name, rank);
-  return LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status();
+  LZY_RETURN_IF_ERROR(LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status());
+  created_.push_back(sidecar_path);
+  return Status::Ok();
+}
+
+// A failed attempt leaves no sidecars behind that say nothing.
+void Protector::RemoveEmptySidecars() {
+  for (const std::string& path : created_) {
+    auto sidecar = Sidecar::Load(context_.fs, path, OpenMode::kRead);
+    if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(path);
+  }
 }
 
 Options Protector::EffectiveOptions() const {

@@ -49,9 +49,12 @@ class Protector {
  private:
   Status Open();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
+  void RemoveEmptySidecars();
   bool StampsFresh() const;
   /// Makes the report the same on every rank: phases of the slowest, bytes and damage of all.
   Status GatherStats();
+
+  std::vector<std::string> created_;  // sidecars that were made only to be locked
 };
 
 std::unique_ptr<Protector> SharedProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);

@@ -36,6 +36,16 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
   return any != 0;
 }
 
+// A repair that broke off may have left nothing to mend but its note and the file's mtime.
+bool RepairBrokeOff(const DatasetView& view) {
+  for (const Ensemble& ensemble : view.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (file.intent && (file.intent->flags & kIntentRepair) != 0) return true;
+    }
+  }
+  return false;
+}
+
 // The state after mending, from what was not mended.
 DatasetState StateAfter(const DatasetReport& report) {
   bool damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
@@ -99,7 +109,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     }
     return Status::Ok();
   }
-  if (report.state == DatasetState::kIntact && report.damage.empty()) return Status::Ok();
+  if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view)) return Status::Ok();
   Status mended = Mend(context, view, findings, job.request, report);
   if (mended.code() == Code::kBeyondRepair) {
     // Said by the report itself: which ranges, and that nothing was written.

@@ -1,7 +1,8 @@
 #include "sidecar/names.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include <random>
 
 #include "base/file.h"
 
@@ -55,7 +56,8 @@ std::string NewDataPath(const std::string& data_path) {
 
 std::string TemporarySidecarPath(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path).substr(sizeof(kSidecarPrefix) - 1);
-  return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, getpid(), name));
+  // By chance, not by process: processes of other nodes, or of other containers, may have the same number.
+  return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, std::random_device()(), name));
 }
 
 std::optional<std::string> DataPathOf(const std::string& sidecar_path) {

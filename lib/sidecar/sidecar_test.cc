@@ -175,7 +175,7 @@ TEST_F(SidecarTest, AnyTwoBytesMayFlipWithoutHarmBeyondUnknownLeaves) {
        {MakeContents(1, 3, 2, 1), MakeContents(2, 600, 300, 2), MakeContents(3, 40, 0, 0, DatasetKind::kSet)}) {
     Create(contents);
     const Bytes good = File();
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 1500; ++i) {
       for (std::uint64_t flips = 2 + rng() % 4; flips > 0; --flips)
         File()[rng() % good.size()] ^= static_cast<std::uint8_t>(1 + rng() % 255);
       auto loaded = Load();
@@ -265,7 +265,7 @@ TEST_F(SidecarTest, HostileSuperblocksWithRightHashesDoNoHarm) {
     const Bytes good = File();
     const std::uint64_t spacing = (*Load())->contents().superblock.spacing;
     const std::uint32_t copies = (*Load())->contents().superblock.copies;
-    for (int i = 0; i < 4000; ++i) {
+    for (int i = 0; i < 1500; ++i) {
       for (std::uint32_t c = 0; c < copies; ++c) {
         if (c > 0 && rng() % 3 == 0) continue;
         std::size_t field = rng() % 3 == 0 ? 40 + rng() % 224 : 256 + rng() % 300;
@@ -463,7 +463,7 @@ void AtEveryCrash(MemoryFileSystem& fs, const Commit& commit, const Check& check
       };
       const Status status = commit();
       fs.fault = nullptr;
-      if (mode > 0) fs.PowerLoss(rng);
+      if (mode > 0) fs.PowerLoss(rng, 512);
       SCOPED_TRACE("stopped after " + std::to_string(budget) + " operations" + (mode > 0 ? ", power lost" : ""));
       check(status.ok());
       if (::testing::Test::HasFailure() || status.ok()) break;
@@ -522,7 +522,15 @@ TEST_F(SidecarTest, ATwoPhaseCommitIsAllOrNothingWhereverItStops) {
       },
       [&](bool done) {
         auto loaded = Load();
-        ASSERT_OK(loaded);
+        if (!loaded.ok()) {
+          // The one page that makes it count was torn. The member has it prepared, for when another has it committed.
+          EXPECT_TRUE(prepared && !done) << loaded.status().message();
+          loaded = Load(OpenMode::kRead, /*prepared=*/true);
+          ASSERT_OK(loaded);
+          EXPECT_TRUE(Same((*loaded)->contents(), after));
+          EXPECT_TRUE(Whole(**loaded));
+          return;
+        }
         EXPECT_TRUE(Whole(**loaded));
         const bool is_new = Same((*loaded)->contents(), after);
         EXPECT_TRUE(is_new || Same((*loaded)->contents(), before));

@@ -60,10 +60,10 @@ typedef enum lzy_code {
 
 /** A short English phrase for a code, e.g. "damage found, all of it repairable"; "unknown code" for other numbers.
  *  Static storage; thread-safe. */
-LZY_API const char *lzy_strerror(int code);
+LZY_API const char* lzy_strerror(int code);
 
 /** The version of the library, e.g. "0.1.0". Static storage. */
-LZY_API const char *lzy_version(void);
+LZY_API const char* lzy_version(void);
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
@@ -101,15 +101,15 @@ typedef struct lzy_options {
   int32_t force;           /**< lzy_protect: commit even blocks that are damaged. lzy_repair, lzy_restore: take blocks
                             *   that are stale or at risk back to the committed content too */
   int32_t dry_run;         /**< lzy_restore: report what is lost and whether it can be had back; change nothing */
-  int32_t salvage;         /**< lzy_restore: with more losses than parity can mend, write what can be had nevertheless */
+  int32_t salvage; /**< lzy_restore: with more losses than parity can mend, write what can be had nevertheless */
 
-  const uint32_t *devices; /**< lzy_restore: numbers of devices to be treated as lost, besides those found missing */
+  const uint32_t* devices; /**< lzy_restore: numbers of devices to be treated as lost, besides those found missing */
   size_t device_count;     /**< entries of `devices` */
 } lzy_options;
 
 /** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE
  *  when `options` is NULL or `size` is smaller than that of any version of this structure. */
-LZY_API int lzy_options_init(lzy_options *options, size_t size);
+LZY_API int lzy_options_init(lzy_options* options, size_t size);
 
 /* ---- operations ------------------------------------------------------------------------------------------------- */
 
@@ -130,31 +130,31 @@ typedef struct lzy_report lzy_report;
  * report   where the report goes; NULL if it is not wanted. Set in any case, to NULL when there is no memory for one.
  *          To be freed by lzy_report_free, whatever the code.
  *
- * They return a lzy_code, which is also lzy_report_code(*report); all processes get the same one. LZY_USAGE when path or
- * options are unusable or differ among the processes, when nothing matches the path, or when a communicator is given
+ * They return a lzy_code, which is also lzy_report_code(*report); all processes get the same one. LZY_USAGE when path
+ * or options are unusable or differ among the processes, when nothing matches the path, or when a communicator is given
  * and MPI is not initialised or finalized already. The operations never stop at the first dataset that is in trouble.
  */
 
 /** Makes or refreshes sidecars (".LZY.<name>" beside each file): hashes, parity, metadata. Changes nothing else. LZY_OK
- *  when everything found is protected now, LZY_DAMAGED or LZY_UNREPAIRABLE for datasets in which there are damaged blocks
- *  or lost members, which are left as they are unless options->force is set. */
-LZY_API int lzy_protect(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+ *  when everything found is protected now, LZY_DAMAGED or LZY_UNREPAIRABLE for datasets in which there are damaged
+ * blocks or lost members, which are left as they are unless options->force is set. */
+LZY_API int lzy_protect(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
 
 /** Checks data, parity and metadata against their hashes. Changes nothing. LZY_OK when all is intact. */
-LZY_API int lzy_verify(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+LZY_API int lzy_verify(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
 
 /** Like lzy_verify, and mends what is damaged: blocks of files and sidecars, in place; never creates missing files.
  *  LZY_OK when all is intact now. When something is beyond repair, nothing of that dataset is written. */
-LZY_API int lzy_repair(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+LZY_API int lzy_repair(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
 
-/** Rebuilds lost files and sidecars, and mends damaged blocks. A restored file appears by rename, whole and checked, with
- *  the mode and times it had. LZY_OK when all is intact now; when something is beyond repair, nothing of that dataset is
- *  written unless options->salvage is set. */
-LZY_API int lzy_restore(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+/** Rebuilds lost files and sidecars, and mends damaged blocks. A restored file appears by rename, whole and checked,
+ * with the mode and times it had. LZY_OK when all is intact now; when something is beyond repair, nothing of that
+ * dataset is written unless options->salvage is set. */
+LZY_API int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
 
 /** Reads the metadata only: geometry, root, sizes, and the state as far as times and notes of unfinished work tell it.
  *  Fast; proves nothing about the data. Changes nothing. */
-LZY_API int lzy_info(MPI_Comm comm, const char *path, const lzy_options *options, lzy_report **report);
+LZY_API int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
 
 /* ---- reports ---------------------------------------------------------------------------------------------------- */
 
@@ -185,21 +185,21 @@ typedef enum lzy_cause {
 
 /** The words of the tools and of their JSON: "intact", "at-risk", "data", "hash", ...; "unknown" for other numbers.
  *  Static storage. */
-LZY_API const char *lzy_state_name(int state);
-LZY_API const char *lzy_part_name(int part);
-LZY_API const char *lzy_cause_name(int cause);
+LZY_API const char* lzy_state_name(int state);
+LZY_API const char* lzy_part_name(int part);
+LZY_API const char* lzy_cause_name(int cause);
 
 /** One dataset of a report. Belongs to the report; later versions add fields at the end. */
 typedef struct lzy_dataset {
-  const char *path;    /**< the file, or the pattern of a set */
+  const char* path; /**< the file, or the pattern of a set */
   lzy_kind kind;
   lzy_state state;     /**< after the operation */
   lzy_code code;       /**< what this dataset alone comes to */
-  const char *message; /**< why the operation failed on it, for people; "" when it did not */
-  const char *root;    /**< hash that stands for the data and their geometry: 32 lower-case hexadecimal digits; "" when it
-                        *   is not known. Equal for equal data, geometry and options, whoever protected it */
-  uint32_t devices;    /**< number of devices: members of a set, stripe positions of a shared file */
-  uint32_t parity;     /**< m */
+  const char* message; /**< why the operation failed on it, for people; "" when it did not */
+  const char* root; /**< hash that stands for the data and their geometry: 32 lower-case hexadecimal digits; "" when it
+                     *   is not known. Equal for equal data, geometry and options, whoever protected it */
+  uint32_t devices; /**< number of devices: members of a set, stripe positions of a shared file */
+  uint32_t parity;  /**< m */
   uint32_t groups;
   uint32_t group_size; /**< devices of the largest group */
   uint32_t block_size; /**< bytes */
@@ -227,7 +227,7 @@ typedef struct lzy_dataset {
 /** One range of bytes that is, or was, not as it should be; neighbouring blocks with the same fields are one entry.
  *  Belongs to the report; later versions add fields at the end. */
 typedef struct lzy_damage {
-  const char *path; /**< the file that offset and length are about: a data file; for parity and metadata, a sidecar */
+  const char* path; /**< the file that offset and length are about: a data file; for parity and metadata, a sidecar */
   uint32_t device;  /**< number of the device: the rank of a set's member, the stripe position in a shared file */
   lzy_part part;
   uint64_t offset;
@@ -236,32 +236,33 @@ typedef struct lzy_damage {
   int32_t transient;          /**< 1: a second reading, from the device, was right */
   int32_t repaired;           /**< 1: mended by this operation */
   int32_t beyond_repair;      /**< 1: parity does not suffice */
-  const char *const *objects; /**< names of what lies there, e.g. of HDF5 datasets; object_count of them */
+  const char* const* objects; /**< names of what lies there, e.g. of HDF5 datasets; object_count of them */
   size_t object_count;
 } lzy_damage;
 
 /** The code that the operation returned; LZY_NO_MEMORY for NULL. */
-LZY_API int lzy_report_code(const lzy_report *report);
+LZY_API int lzy_report_code(const lzy_report* report);
 
 /** Why the operation as a whole failed, or failed first (a bad option or path, a directory that cannot be read), for
- *  people: names the thing, its value and what is accepted. "" when nothing did; what is wrong with single datasets is in
- *  their own messages. */
-LZY_API const char *lzy_report_message(const lzy_report *report);
+ *  people: names the thing, its value and what is accepted. "" when nothing did; what is wrong with single datasets is
+ * in their own messages. */
+LZY_API const char* lzy_report_message(const lzy_report* report);
 
 /** The number of datasets, sorted by path; 0 for NULL. */
-LZY_API size_t lzy_report_count(const lzy_report *report);
+LZY_API size_t lzy_report_count(const lzy_report* report);
 
 /** Dataset number `index`, from 0; NULL when there is none. */
-LZY_API const lzy_dataset *lzy_report_dataset(const lzy_report *report, size_t index);
+LZY_API const lzy_dataset* lzy_report_dataset(const lzy_report* report, size_t index);
 
 /** Entry number `entry`, from 0, of the damage of dataset number `index`; NULL when there is none. */
-LZY_API const lzy_damage *lzy_report_damage(const lzy_report *report, size_t index, size_t entry);
+LZY_API const lzy_damage* lzy_report_damage(const lzy_report* report, size_t index, size_t entry);
 
-/** Warning number `entry`, from 0, of dataset number `index`: a complete sentence for people; NULL when there is none. */
-LZY_API const char *lzy_report_warning(const lzy_report *report, size_t index, size_t entry);
+/** Warning number `entry`, from 0, of dataset number `index`: a complete sentence for people; NULL when there is none.
+ */
+LZY_API const char* lzy_report_warning(const lzy_report* report, size_t index, size_t entry);
 
 /** Frees a report and all that was got from it. NULL is accepted. */
-LZY_API void lzy_report_free(lzy_report *report);
+LZY_API void lzy_report_free(lzy_report* report);
 
 #ifdef __cplusplus
 }

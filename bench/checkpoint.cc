@@ -1,0 +1,283 @@
+// What protection costs a program that writes checkpoints through MPI-IO.
+//
+// Alternately, --repeat times each: `bare` writes a shared file (or, with --set, files of its own on every rank) and
+// closes it; `protected` does the same and then calls lzy_protect, with no sidecars there before. Both begin without
+// files and end when the last rank is done. Medians are printed. Not to be run with the interposition layer preloaded:
+// nothing would be bare then.
+
+#include <fmt/format.h>
+#include <lzy/lzy.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Settings {
+  std::string directory = "/dev/shm";
+  bool set = false;
+  int files = 1;
+  std::uint64_t size = 256u << 20;
+  std::uint64_t transfer = 4u << 20;
+  bool sync = false;
+  int repeat = 5;
+  bool json = false;
+  lzy_options options{};
+};
+
+void Check(int error, const char* call) {
+  if (error != MPI_SUCCESS) throw std::runtime_error(fmt::format("{} failed", call));
+}
+
+int Rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int Ranks() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Elapsed seconds of `work` on the slowest rank.
+double Timed(const std::function<void()>& work) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = MPI_Wtime();
+  work();
+  double mine = MPI_Wtime() - start;
+  double slowest = 0;
+  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return slowest;
+}
+
+class Checkpoint {
+ public:
+  explicit Checkpoint(const Settings& settings) : settings_(settings) {
+    int pid = static_cast<int>(getpid());
+    MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    directory_ = fmt::format("{}/lzy-bench-{}", settings.directory, pid);
+    std::filesystem::create_directories(directory_);
+    std::mt19937_64 random(static_cast<std::uint64_t>(Rank()) + 1);
+    buffer_.resize(settings.transfer / sizeof(std::uint64_t));
+    for (std::uint64_t& word : buffer_) word = random();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  ~Checkpoint() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::error_code ignored;
+    if (Rank() == 0) std::filesystem::remove_all(directory_, ignored);
+  }
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  std::string path() const { return directory_ + (settings_.set ? "/state.%r" : "/state"); }
+  std::uint64_t bytes() const { return settings_.size * static_cast<std::uint64_t>(Ranks()); }
+
+  void Remove() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (Rank() == 0) {
+      for (const auto& entry : std::filesystem::directory_iterator(directory_)) std::filesystem::remove(entry.path());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  void Write() {
+    if (!settings_.set) {
+      WriteFile(MPI_COMM_WORLD, directory_ + "/state", settings_.size * static_cast<std::uint64_t>(Rank()),
+                settings_.size);
+      return;
+    }
+    for (int i = 0; i < settings_.files; ++i) {
+      const std::string member = fmt::format("{}/state.{}", directory_, Rank() * settings_.files + i);
+      WriteFile(MPI_COMM_SELF, member, 0, settings_.size / static_cast<std::uint64_t>(settings_.files));
+    }
+  }
+
+ private:
+  void WriteFile(MPI_Comm comm, const std::string& name, std::uint64_t offset, std::uint64_t size) {
+    MPI_File file = MPI_FILE_NULL;
+    Check(MPI_File_open(comm, name.c_str(), MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file), "MPI_File_open");
+    for (std::uint64_t done = 0; done < size; done += settings_.transfer) {
+      const auto count = static_cast<int>(std::min(settings_.transfer, size - done));
+      Check(MPI_File_write_at(file, static_cast<MPI_Offset>(offset + done), buffer_.data(), count, MPI_BYTE,
+                              MPI_STATUS_IGNORE),
+            "MPI_File_write_at");
+    }
+    if (settings_.sync) Check(MPI_File_sync(file), "MPI_File_sync");
+    Check(MPI_File_close(&file), "MPI_File_close");
+  }
+
+  const Settings& settings_;
+  std::string directory_;
+  std::vector<std::uint64_t> buffer_;
+};
+
+// Seconds by what they are of, a value a repetition.
+using Times = std::map<std::string, std::vector<double>>;
+
+const char* const kPhases[] = {"read", "hash", "encode", "exchange", "write", "sync"};
+
+using Operation = int(MPI_Comm, const char*, const lzy_options*, lzy_report**);
+
+lzy_dataset Call(Operation* operation, const std::string& path, const lzy_options& options) {
+  lzy_report* report = nullptr;
+  const int code = operation(MPI_COMM_WORLD, path.c_str(), &options, &report);
+  const lzy_dataset* found = lzy_report_dataset(report, 0);
+  const lzy_dataset dataset = found != nullptr ? *found : lzy_dataset{};
+  std::string message = lzy_report_message(report);
+  if (message.empty() && found != nullptr) message = found->message;
+  lzy_report_free(report);
+  if (code != LZY_OK) throw std::runtime_error(fmt::format("{}: {}", lzy_strerror(code), message));
+  return dataset;  // its strings are gone
+}
+
+lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, Times& times) {
+  lzy_dataset dataset{};
+  for (int i = -1; i < settings.repeat; ++i) {  // the first round is not counted: it warms up memory and allocators
+    checkpoint.Remove();
+    const double bare = Timed([&] { checkpoint.Write(); });
+    checkpoint.Remove();
+    double protect = 0;
+    const double all = Timed([&] {
+      checkpoint.Write();
+      const double start = MPI_Wtime();
+      dataset = Call(lzy_protect, checkpoint.path(), settings.options);
+      protect = MPI_Wtime() - start;
+    });
+    const double verify = Timed([&] { (void)Call(lzy_verify, checkpoint.path(), settings.options); });
+    if (i < 0) continue;
+    times["bare"].push_back(bare);
+    times["protected"].push_back(all);
+    times["protect"].push_back(protect);
+    times["verify"].push_back(verify);
+    const double phases[] = {dataset.seconds_read,     dataset.seconds_hash,  dataset.seconds_encode,
+                             dataset.seconds_exchange, dataset.seconds_write, dataset.seconds_sync};
+    for (std::size_t p = 0; p < std::size(kPhases); ++p) times[kPhases[p]].push_back(phases[p]);
+  }
+  return dataset;
+}
+
+Json Describe(const Settings& settings, const lzy_dataset& dataset) {
+  return {{"ranks", Ranks()},
+          {"kind", settings.set ? "set" : "shared"},
+          {"files", settings.set ? Ranks() * settings.files : 1},
+          {"bytes", dataset.bytes},
+          {"transfer", settings.transfer},
+          {"sync", settings.sync},
+          {"devices", dataset.devices},
+          {"groups", dataset.groups},
+          {"group_size", dataset.group_size},
+          {"parity", dataset.parity},
+          {"block_size", dataset.block_size},
+          {"unit", dataset.unit},
+          {"sidecar_bytes", dataset.sidecar_bytes},
+          {"repeat", settings.repeat},
+          {"directory", settings.directory},
+          {"lzy", lzy_version()}};
+}
+
+void Print(const Settings& settings, const lzy_dataset& dataset, const Times& times) {
+  const auto gigabytes = static_cast<double>(dataset.bytes) / 1e9;
+  const auto seconds = [&](const char* name) { return Median(times.at(name)); };
+  if (settings.json) {
+    Json out = Describe(settings, dataset);
+    for (const auto& [name, values] : times) out["seconds"][name] = {{"median", Median(values)}, {"all", values}};
+    out["ratio"] = seconds("protected") / seconds("bare");
+    out["encode_gb_per_s"] = gigabytes / seconds("protect");
+    out["verify_gb_per_s"] = gigabytes / seconds("verify");
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  fmt::print(
+      "{} ranks, {} of {:.3f} GB; {} devices in {} group(s) of at most {}, {} of each may be lost; block {}, unit {}\n",
+      Ranks(), settings.set ? fmt::format("set of {} files", dataset.devices) : "shared file", gigabytes,
+      dataset.devices, dataset.groups, dataset.group_size, dataset.parity, dataset.block_size, dataset.unit);
+  fmt::print("medians of {} runs{}\n\n", settings.repeat, settings.sync ? ", with MPI_File_sync" : "");
+  fmt::print("{:<28}{:>10}{:>10}\n", "", "seconds", "GB/s");
+  for (const char* name : {"bare", "protected", "protect", "verify"}) {
+    fmt::print("{:<28}{:>10.3f}{:>10.2f}\n", name, seconds(name), gigabytes / seconds(name));
+  }
+  fmt::print("{:<28}{:>10.2f}\n\n", "protected / bare", seconds("protected") / seconds("bare"));
+  for (const char* name : kPhases) fmt::print("  {:<26}{:>10.3f}\n", name, seconds(name));
+}
+
+void AddOptions(CLI::App& app, Settings& settings) {
+  const auto size = [&](const char* name, auto& to, const char* help) {
+    app.add_option(name, to, help)->transform(CLI::AsSizeValue(false))->capture_default_str();
+  };
+  app.add_option("--directory", settings.directory, "where to write")->capture_default_str();
+  app.add_flag("--set", settings.set, "files of its own for every rank instead of one shared file");
+  app.add_option("--files", settings.files, "with --set: files a rank, which share --size")->capture_default_str();
+  size("--size", settings.size, "bytes a rank writes");
+  size("--transfer", settings.transfer, "bytes a call of MPI_File_write_at");
+  app.add_flag("--sync", settings.sync, "MPI_File_sync before MPI_File_close");
+  app.add_option("--repeat", settings.repeat, "measured runs of each kind")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--json", settings.json, "JSON instead of a table");
+  app.add_option("--parity", settings.options.parity, "m (default 1)");
+  app.add_option("--group", settings.options.group, "n (default 8)");
+  size("--block-size", settings.options.block_size, "bytes; 0: default");
+  size("--stripe", settings.options.stripe, "bytes; 0: default");
+  size("--memory", settings.options.memory, "bytes a rank; 0: default");
+  app.add_option("--threads", settings.options.threads, "threads a rank; 0: the cores it may use, shared");
+}
+
+int Run(int argc, char** argv) {
+  Settings settings;
+  lzy_options_init(&settings.options, sizeof settings.options);
+  CLI::App app("What protection costs a program that writes checkpoints through MPI-IO", "bench_checkpoint");
+  AddOptions(app, settings);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return Rank() == 0 ? app.exit(error) : error.get_exit_code();
+  }
+  const std::uint64_t step = settings.transfer;
+  if (settings.files < 1 || step == 0 || step % 8 != 0 || step > (1u << 30)) {
+    if (Rank() == 0) fmt::print(stderr, "--files: at least 1; --transfer: a multiple of 8, at most 1G\n");
+    return 2;
+  }
+  Checkpoint checkpoint(settings);
+  Times times;
+  const lzy_dataset dataset = Measure(settings, checkpoint, times);
+  if (Rank() == 0) Print(settings, dataset, times);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int exit_code = 1;
+  try {
+    exit_code = Run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_checkpoint: rank {}: {}\n", Rank(), error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return exit_code;
+}
