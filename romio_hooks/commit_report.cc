@@ -81,8 +81,9 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
 }
 
 void TellOfFailure(const Options& options, const std::string& path, const Status& status) {
-  SayOnce(options, Options::Log::kWarn, path, "commit",
-          fmt::format("{}: no redundancy was made: {}; it stays at risk until the next commit", path, status.message()));
+  SayOnce(
+      options, Options::Log::kWarn, path, "commit",
+      fmt::format("{}: no redundancy was made: {}; it stays at risk until the next commit", path, status.message()));
 }
 
 }  // namespace lzy::hooks

@@ -8,7 +8,8 @@
 
 namespace lzy::hooks {
 
-/// After a Protect that succeeded: its warnings, damage it found, and one line of JSON for option report. Nothing when it failed.
+/// After a Protect that succeeded: its warnings, damage it found, and one line of JSON for option report. Nothing when
+/// it failed.
 void TellOfCommit(const Options& options, const DatasetReport& report);
 
 /// After one that failed.

@@ -19,17 +19,20 @@ namespace {
 constexpr std::size_t kMostIntervals = 65536;
 constexpr std::size_t kMostPath = 65536;
 
-FileSystem& Disk() { return PosixFileSystem(); }
+FileSystem& Disk() {
+  return PosixFileSystem();
+}
 
-// ---------------------------------------------------------------------------------------------------- What sidecars say
+// ---------------------------------------------------------------------------------------------------- What sidecars
+// say
 
 struct Peek {
   SidecarVersion version;
   bool intent = false;  ///< an intent for the whole file is set
 };
 
-/// A look at the first copy's superblock and intent page, two small reads, where loading the sidecar would read all its hashes.
-/// nullopt when there is nothing there that can be told from these alone.
+/// A look at the first copy's superblock and intent page, two small reads, where loading the sidecar would read all its
+/// hashes. nullopt when there is nothing there that can be told from these alone.
 std::optional<Peek> PeekAt(const std::string& data_path) {
   const auto path = SidecarPath(data_path);
   if (!path.ok()) return std::nullopt;
@@ -56,10 +59,11 @@ std::optional<SidecarVersion> VersionOf(const std::string& data_path) {
   return peek ? std::optional(peek->version) : std::nullopt;
 }
 
-// -------------------------------------------------------------------------------------------------------------- Waiting
+// --------------------------------------------------------------------------------------------------------------
+// Waiting
 
-/// Pauses between attempts, doubling up to half a second, `timeout` in all. Counts the pauses and not the clock, so that
-/// ranks that make the same attempts give up at the same one.
+/// Pauses between attempts, doubling up to half a second, `timeout` in all. Counts the pauses and not the clock, so
+/// that ranks that make the same attempts give up at the same one.
 class Patience {
  public:
   explicit Patience(std::uint32_t timeout_seconds) : left_(std::chrono::seconds(timeout_seconds)) {}
@@ -156,8 +160,7 @@ void EnsureEpoch(OpenFile& file) {
   // The order matters. A rank that finds the stamp changed and no intent saw somebody else's edit. One that finds the
   // stamp changed and an intent sees the writes of another rank of this file, whose intent was there before them.
   const auto stat = Disk().Stat(file.path);
-  const bool changed =
-      !stat.ok() || stat->size != file.epoch.size || stat->mtime_ns != file.epoch.mtime_ns;
+  const bool changed = !stat.ok() || stat->size != file.epoch.size || stat->mtime_ns != file.epoch.mtime_ns;
   const auto peek = PeekAt(file.path);
   if (!peek || !peek->intent) {
     const auto start = BeginPatiently(file);
@@ -265,8 +268,7 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
   Part part;
   part.data_safe = data_safe;
   part.path = file.path;
-  part.open_elsewhere =
-      moment == Moment::kClose ? Registry::Get().Leave(file) : Registry::Get().IsOpenElsewhere(file);
+  part.open_elsewhere = moment == Moment::kClose ? Registry::Get().Leave(file) : Registry::Get().IsOpenElsewhere(file);
   {
     const std::lock_guard lock(file.mutex);
     part.touched = file.touched;
@@ -343,7 +345,8 @@ Result<Union> Exchange(OpenFile& file, const Part& mine) {
   return sum;
 }
 
-/// The file was renamed while it was open: the sidecar at its old place goes, unless that place is another file's by now.
+/// The file was renamed while it was open: the sidecar at its old place goes, unless that place is another file's by
+/// now.
 void FollowMove(OpenFile& file, const std::string& to) {
   if (file.Leads() && !Disk().Stat(file.path, /*follow=*/false).ok()) {
     const Status status = Forget(Disk(), file.path);
@@ -379,8 +382,8 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   }
   Union& sum = *exchanged;
   if (sum.lead.presence == Part::Presence::kGone) {
-    // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took its
-    // name has a life of its own.
+    // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took
+    // its name has a life of its own.
     if (file.Leads() && !Disk().Stat(file.path, /*follow=*/false).ok()) (void)Forget(Disk(), file.path);
     return Status::Ok();
   }

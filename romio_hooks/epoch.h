@@ -1,6 +1,6 @@
 #pragma once
-// The epochs of one file: beginning them, and committing what was written in them (DESIGN §6). Set members begin and count here
-// too; how their commits come together is in sets.h.
+// The epochs of one file: beginning them, and committing what was written in them (DESIGN §6). Set members begin and
+// count here too; how their commits come together is in sets.h.
 
 #include <cstdint>
 #include <string>
@@ -23,21 +23,21 @@ Status BeginFirstEpoch(OpenFile& file);
 /// while an epoch is open.
 void EnsureEpoch(OpenFile& file);
 
-/// Before a write, at the first of an epoch: whether the file has become smaller than it was, which nobody told MPI (PnetCDF
-/// uses truncate()). Touches all of it then.
+/// Before a write, at the first of an epoch: whether the file has become smaller than it was, which nobody told MPI
+/// (PnetCDF uses truncate()). Touches all of it then.
 void CompareSizes(OpenFile& file);
 
 /// What one rank brings to a commit.
 struct Part {
   enum class Presence : std::uint8_t { kThere, kMoved, kGone };
 
-  bool data_safe = true;       ///< its own sync succeeded
-  bool open_elsewhere = false; ///< this process has the file open by another handle
-  bool cover_all = false;      ///< something else than this program's writes changed the file, or may have
+  bool data_safe = true;        ///< its own sync succeeded
+  bool open_elsewhere = false;  ///< this process has the file open by another handle
+  bool cover_all = false;       ///< something else than this program's writes changed the file, or may have
   Presence presence = Presence::kThere;
-  std::string path;            ///< where the file is now
-  std::uint64_t size = 0;      ///< the larger of its sizes at the beginning of the epoch and now
-  Interval resized;            ///< what lies between these sizes: changed if anything was
+  std::string path;        ///< where the file is now
+  std::uint64_t size = 0;  ///< the larger of its sizes at the beginning of the epoch and now
+  Interval resized;        ///< what lies between these sizes: changed if anything was
   IntervalSet touched;
 
   bool Touched() const { return !touched.empty(); }
@@ -67,8 +67,8 @@ Status SyncData(const std::string& path);
 /// Protect, waiting while another process holds the dataset's lock, up to option timeout. Collective.
 DatasetReport ProtectPatiently(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);
 
-/// Commits a shared file; collective over its communicator, the same Status on all its ranks. The file is closed already when
-/// `moment` is kClose. Says on stderr what the user should know.
+/// Commits a shared file; collective over its communicator, the same Status on all its ranks. The file is closed
+/// already when `moment` is kClose. Says on stderr what the user should know.
 Status CommitShared(OpenFile& file, Moment moment, bool data_safe);
 
 }  // namespace lzy::hooks

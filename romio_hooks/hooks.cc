@@ -86,13 +86,13 @@ struct Before {
 
 MPI_Offset PositionOf(MPI_File fh, Place place) {
   MPI_Offset at = -1;
-  const int code = place == Place::kSharedPointer ? PMPI_File_get_position_shared(fh, &at)
-                                                  : PMPI_File_get_position(fh, &at);
+  const int code =
+      place == Place::kSharedPointer ? PMPI_File_get_position_shared(fh, &at) : PMPI_File_get_position(fh, &at);
   return code == MPI_SUCCESS ? at : -1;
 }
 
-/// Records what the write may touch, and makes sure that an intent says so. The range is a superset: a write that fails may
-/// have written any part of it.
+/// Records what the write may touch, and makes sure that an intent says so. The range is a superset: a write that fails
+/// may have written any part of it.
 Before BeforeWrite(OpenFile& file, const WriteCall& call) {
   Before before;
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
@@ -141,7 +141,8 @@ void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before) {
   }
 }
 
-/// With on-error=fail a commit that failed is an error of the call; otherwise, and if the call failed itself, its own code stands.
+/// With on-error=fail a commit that failed is an error of the call; otherwise, and if the call failed itself, its own
+/// code stands.
 int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
   return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
 }
@@ -171,9 +172,9 @@ int StartLayer(RealCall real) {
   return code;
 }
 
-// An attribute's delete callback on MPI_COMM_SELF would come later than this, after the callbacks that libraries (HDF5) close
-// their files in. But it could only be set at an open, so that a rank without one would miss the sets' last meeting. A close after
-// this still commits a shared file; a set's member then stays at risk.
+// An attribute's delete callback on MPI_COMM_SELF would come later than this, after the callbacks that libraries (HDF5)
+// close their files in. But it could only be set at an open, so that a rank without one would miss the sets' last
+// meeting. A close after this still commits a shared file; a set's member then stays at risk.
 int Finalize(RealCall real) {
   if (!Active()) return real();
   Guarded("MPI_Finalize", [] { Sets::Finish(); });
@@ -194,8 +195,7 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   const int code = real();
   inside_open = false;
   if (fh != nullptr && name != nullptr && IsProtectableMode(mode)) {
-    Guarded("MPI_File_open",
-            [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
+    Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
   }
   return code;
 }
@@ -221,7 +221,8 @@ int Close(RealCall real, Word* fh) {
   }
   int code = real();
   if (!file) return code;
-  // The handle is gone, and with it the error handler that a failed commit could be reported to: the code is all there is.
+  // The handle is gone, and with it the error handler that a failed commit could be reported to: the code is all there
+  // is.
   Guarded("MPI_File_close", [&] { code = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kClose, true)); });
   Guarded("MPI_File_close", [&] { file.reset(); });
   return code;

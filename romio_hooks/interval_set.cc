@@ -9,7 +9,8 @@ void IntervalSet::Add(Interval interval) noexcept {
   if (whole_ || interval.begin >= interval.end) return;
   try {
     Insert(interval);
-    // A quarter at a time, so that a file written in tiny scattered pieces does not pay for the joining at each of them.
+    // A quarter at a time, so that a file written in tiny scattered pieces does not pay for the joining at each of
+    // them.
     if (intervals_.size() > limit_) Coarsen(std::max<std::size_t>(1, limit_ - limit_ / 4));
   } catch (...) {
     AddWhole();

@@ -7,8 +7,8 @@
 
 namespace lzy::hooks {
 
-/// Writes "lzy: TEXT\n" with one write(2), so that lines of several processes do not mix. TEXT says what happened to which
-/// file and what follows from it.
+/// Writes "lzy: TEXT\n" with one write(2), so that lines of several processes do not mix. TEXT says what happened to
+/// which file and what follows from it.
 void Say(const std::string& text) noexcept;
 
 /// Says it unless option `log` leaves such messages out.

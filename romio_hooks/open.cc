@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::size_t kMostText = 65536;
 
-FileSystem& Disk() { return PosixFileSystem(); }
+FileSystem& Disk() {
+  return PosixFileSystem();
+}
 
 /// What rank 0 of the file's communicator found out and all its ranks go by.
 struct Candidate {
@@ -68,8 +70,8 @@ Candidate Consider(const char* name, MPI_Info info) {
   return candidate;
 }
 
-/// True on all ranks or on none. Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and
-/// the others must not wait for them.
+/// True on all ranks or on none. Ranks whose real open failed take part: with some MPIs it fails on some ranks only,
+/// and the others must not wait for them.
 bool AllOpenedAndWanted(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
   int wanted = mine ? 1 : 0;
@@ -92,8 +94,8 @@ Result<std::optional<SetName>> FindSet(const Options& options, const std::string
     for (int rank = 0; rank < sets->size(); ++rank) {
       const auto other = static_cast<std::uint32_t>(rank);
       if (!MatchSet(Disk(), pattern, directory, other, path)) continue;
-      return {Code::kInvalidArgument, fmt::format("it is the member of rank {} of set {}, but rank {} writes it", rank,
-                                                  pattern, sets->rank())};
+      return {Code::kInvalidArgument,
+              fmt::format("it is the member of rank {} of set {}, but rank {} writes it", rank, pattern, sets->rank())};
     }
   }
   return std::optional<SetName>();

@@ -20,7 +20,8 @@
 
 namespace lzy::hooks {
 
-/// A file on disk, of which this process may have several handles (Registry). An epoch belongs to the file, not to the handle.
+/// A file on disk, of which this process may have several handles (Registry). An epoch belongs to the file, not to the
+/// handle.
 struct DiskFile {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -37,8 +38,8 @@ struct SidecarVersion {
   friend bool operator==(const SidecarVersion&, const SidecarVersion&) = default;
 };
 
-/// What was known when the current epoch of a file began. Whole on rank 0 of the file's communicator; other ranks have sizes
-/// and times only.
+/// What was known when the current epoch of a file began. Whole on rank 0 of the file's communicator; other ranks have
+/// sizes and times only.
 struct Epoch {
   bool had_leftover_intent = false;  ///< of somebody who never committed: not ours to take back
   std::uint64_t size = 0;
@@ -53,7 +54,8 @@ struct OpenFile {
   std::unique_ptr<Communicator> comm;
   std::shared_ptr<DiskFile> disk;
   bool sequential = false;
-  /// Opened by one process of several: others may have the same file open and nobody knows. Every commit then covers all of it.
+  /// Opened by one process of several: others may have the same file open and nobody knows. Every commit then covers
+  /// all of it.
   bool uncoordinated = false;
   /// Not ok: there is no protection, and with on-error=fail this is what sync and close report. The same on all ranks.
   Status failed;
@@ -64,7 +66,7 @@ struct OpenFile {
   IntervalSet touched;
   /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.
   bool must_cover_all = false;
-  bool size_compared = false;  ///< in this epoch, before the first write by this rank
+  bool size_compared = false;       ///< in this epoch, before the first write by this rank
   int writes_of_unknown_place = 0;  ///< now in their real call
 
   std::mutex epoch_mutex;  ///< guards `epoch`, and held while an epoch is begun

@@ -19,7 +19,7 @@ using Request = MPI_Request;
 using Offset = MPI_Offset;
 using Count = MPI_Count;
 
-#define LZY_CALL(name, hook, parameters, arguments)                             \
+#define LZY_CALL(name, hook, parameters, arguments)                            \
   static_assert(std::is_same_v<decltype(PMPI_##name), int parameters>, #name); \
   static_assert(std::is_same_v<decltype(MPI_##name), int parameters>, #name);
 #define LZY_WRITE(name, place, N, shape) LZY_CALL(name, Write, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)

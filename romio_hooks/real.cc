@@ -33,7 +33,9 @@ constexpr Family kBuiltFor = Family::kUnknown;
 constexpr const char* kBuiltForName = "an MPI unknown to lzy";
 #endif
 
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view BaseName(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 /// "libmpi.so.40", "libmpich.so.12.2.2", ...; not libmpi_cxx, libmpifort and the like.
 bool IsMpiLibrary(std::string_view path) {
@@ -172,6 +174,8 @@ void* FindReal(const char* name) noexcept {
   }
 }
 
-int NoRealFunction() noexcept { return MPI_ERR_OTHER; }
+int NoRealFunction() noexcept {
+  return MPI_ERR_OTHER;
+}
 
 }  // namespace lzy::hooks

@@ -49,9 +49,10 @@ class Real<int(Arguments...)> {
 class RealCall {
  public:
   template <class Callable>
-    requires(!std::is_same_v<std::remove_cvref_t<Callable>, RealCall>)
-  RealCall(Callable&& callable)  // NOLINT: implicit on purpose
-      : object_(&callable), invoke_([](void* object) { return (*static_cast<std::remove_reference_t<Callable>*>(object))(); }) {}
+  requires(!std::is_same_v<std::remove_cvref_t<Callable>, RealCall>)
+      RealCall(Callable&& callable)  // NOLINT: implicit on purpose
+      : object_(&callable),
+        invoke_([](void* object) { return (*static_cast<std::remove_reference_t<Callable>*>(object))(); }) {}
   int operator()() const { return invoke_(object_); }
 
  private:

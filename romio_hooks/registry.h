@@ -1,5 +1,6 @@
 #pragma once
-// The files that are tracked, by handle. Handles are reused by MPI after close, so an entry is taken out before the real close.
+// The files that are tracked, by handle. Handles are reused by MPI after close, so an entry is taken out before the
+// real close.
 
 #include <map>
 #include <memory>

@@ -19,7 +19,8 @@ Clock::time_point After(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Polling, soon at first and then less and less often, so that waiting does not take the processor from whoever is awaited.
+/// Polling, soon at first and then less and less often, so that waiting does not take the processor from whoever is
+/// awaited.
 class Backoff {
  public:
   void Reset() { pause_ = kShortest; }
@@ -38,7 +39,9 @@ ByteSpan BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-std::string TextOf(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::string TextOf(const std::vector<std::uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
 
 }  // namespace
 
@@ -231,7 +234,8 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
     }
     if (!present && Clock::now() >= deadline) {
       Send(0, Kind::kWithdraw, key, {});
-      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)), {},
+      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)),
+              {},
               Outcome::Own::kNobodyHere};
     }
     backoff.Wait();

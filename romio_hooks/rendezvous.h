@@ -2,17 +2,17 @@
 // Meetings of all ranks that may fail: who does not come is named, and nobody waits for ever (DESIGN §6, file sets).
 //
 // A close of a set's member is a local call, so a collective operation in it would hang for ever when one rank does not
-// call it. Ranks therefore meet by messages, and only when all are known to be there, and have said that they will not leave, is
-// there a collective commit. Rank 0 coordinates:
+// call it. Ranks therefore meet by messages, and only when all are known to be there, and have said that they will not
+// leave, is there a collective commit. Rank 0 coordinates:
 //
 //   rank r: ARRIVE ->            rank 0, once it is in the same meeting, answers each ARRIVE:   <- PRESENT
 //   rank r: IN ->                (r promises to stay)                when all are IN:           <- GO, or ABORT
 //   rank r: WITHDRAW ->          (no PRESENT within the time-out)                               <- ABORT to all
 //
-// Rank 0 ends every meeting within the time-out of its own arrival, so a rank that is IN waits without one; altogether nobody
-// waits for longer than twice the time-out. ABORT goes to ranks that have not arrived too: they find it when they do.
-// Meetings of one name are numbered by each rank for itself; a message for another number than the one a rank is at is stale, or
-// waits for it.
+// Rank 0 ends every meeting within the time-out of its own arrival, so a rank that is IN waits without one; altogether
+// nobody waits for longer than twice the time-out. ABORT goes to ranks that have not arrived too: they find it when
+// they do. Meetings of one name are numbered by each rank for itself; a message for another number than the one a rank
+// is at is stale, or waits for it.
 
 #include <mpi.h>
 
@@ -44,14 +44,15 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   struct Outcome {
-    /// Ok: every rank gets `decision`. kTimeout: "waited 60 s for ranks 2, 5" or the like. On rank 0 also what Decide said.
+    /// Ok: every rank gets `decision`. kTimeout: "waited 60 s for ranks 2, 5" or the like. On rank 0 also what Decide
+    /// said.
     Status status;
     Bytes decision;
     /// What only this rank knows of a meeting that failed, while rank 0 knows all the rest.
     enum class Own : std::uint8_t {
       kNothing,
-      kCameLate,   ///< the others had given up already
-      kNobodyHere, ///< rank 0 did not come
+      kCameLate,    ///< the others had given up already
+      kNobodyHere,  ///< rank 0 did not come
     } own = Own::kNothing;
   };
   /// The next meeting called `name` (of at most kMostName bytes). Local: returns on every rank that calls it.

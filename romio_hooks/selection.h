@@ -8,12 +8,12 @@
 
 namespace lzy::hooks {
 
-/// `name` as given to MPI_File_open or MPI_File_delete, without the file system prefix ("ufs:") that ROMIO takes off it.
-/// Where both readings name a file or neither does, ROMIO's counts.
+/// `name` as given to MPI_File_open or MPI_File_delete, without the file system prefix ("ufs:") that ROMIO takes off
+/// it. Where both readings name a file or neither does, ROMIO's counts.
 std::string PathOfName(FileSystem& fs, const std::string& name);
 
-/// Names that are never protected: lzy's own, ROMIO's helpers beside a file (shared file pointer, file system probe), and
-/// what lies in /proc, /sys or /dev (but /dev/shm). `path` is absolute, symlinks resolved.
+/// Names that are never protected: lzy's own, ROMIO's helpers beside a file (shared file pointer, file system probe),
+/// and what lies in /proc, /sys or /dev (but /dev/shm). `path` is absolute, symlinks resolved.
 bool IsNeverProtected(const std::string& path);
 
 /// Options include and exclude; a glob is held against the whole path, '*' matching slashes too, and against the

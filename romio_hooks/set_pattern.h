@@ -10,8 +10,8 @@
 namespace lzy::hooks {
 
 struct SetName {
-  /// The pattern as the user wrote it, '*' replaced by what it stands for: the same on all ranks, wherever each of them has
-  /// its working directory, so it names the set in messages between ranks.
+  /// The pattern as the user wrote it, '*' replaced by what it stands for: the same on all ranks, wherever each of them
+  /// has its working directory, so it names the set in messages between ranks.
   std::string id;
   /// The same, absolute.
   std::string pattern;

@@ -16,7 +16,9 @@ namespace {
 const std::string kFinalMeeting;
 constexpr std::size_t kMostText = 65536;
 
-FileSystem& Disk() { return PosixFileSystem(); }
+FileSystem& Disk() {
+  return PosixFileSystem();
+}
 
 std::unique_ptr<Sets>& Instance() {
   static auto& instance = *new std::unique_ptr<Sets>;
@@ -59,7 +61,9 @@ void Sets::Start() {
   Instance() = std::make_unique<Sets>(comm, std::move(*world));
 }
 
-Sets* Sets::Get() { return Instance().get(); }
+Sets* Sets::Get() {
+  return Instance().get();
+}
 
 void Sets::Finish() {
   if (!Instance()) return;
@@ -77,7 +81,8 @@ Sets::~Sets() {
 
 // --------------------------------------------------------------------------------------------------- At sync and close
 
-Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes>& brought, const std::string& pattern) {
+Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
+                                             const std::string& pattern) {
   std::set<int> gone;
   bool touched = false;
   for (std::size_t rank = 0; rank < brought.size(); ++rank) {
@@ -125,7 +130,8 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     const auto decision = static_cast<Decision>(reader.Get<std::uint8_t>());
     const std::string pattern = reader.GetString(kMostText);
     if (decision == Decision::kNothingWritten) {
-      if (moment == Moment::kClose && !part.open_elsewhere && mine.state == Arrival::State::kUntouched) TakeIntentBack(file);
+      if (moment == Moment::kClose && !part.open_elsewhere && mine.state == Arrival::State::kUntouched)
+        TakeIntentBack(file);
       return Status::Ok();
     }
     status = CommitTogether(file, part, pattern);
@@ -148,8 +154,9 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
 void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const {
   using Own = Rendezvous::Outcome::Own;
   if (rank() != 0 && met.own == Own::kNothing) return;
-  const std::string why = met.own == Own::kCameLate ? fmt::format("came late on rank {}: the others had given up", rank())
-                                                    : met.status.message();
+  const std::string why = met.own == Own::kCameLate
+                              ? fmt::format("came late on rank {}: the others had given up", rank())
+                              : met.status.message();
   Say(file.options, Options::Log::kWarn,
       fmt::format("set {}: {} {}; its members stay at risk until the next commit", file.set->pattern,
                   moment == Moment::kClose ? "close" : "sync", why));

@@ -21,8 +21,8 @@ namespace lzy::hooks {
 
 class Sets {
  public:
-  /// The communicators on which members' commits meet are made while MPI is initialised, since that is the last moment at
-  /// which all ranks are known to make the same calls: a first open or close of a member is a local call, in which
+  /// The communicators on which members' commits meet are made while MPI is initialised, since that is the last moment
+  /// at which all ranks are known to make the same calls: a first open or close of a member is a local call, in which
   /// duplicating MPI_COMM_WORLD could hang, and MPI_Comm_idup could then come in another order on another rank.
   static void Start();
   /// nullptr before Start and after Finish, and in programs that use MPI sessions only.
@@ -53,7 +53,8 @@ class Sets {
 
   /// What members bring to a meeting.
   struct Arrival;
-  static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought, const std::string& pattern);
+  static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
+                                                const std::string& pattern);
   Status CommitTogether(OpenFile& file, const Part& part, const std::string& pattern);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport ProtectTogether(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);

@@ -97,8 +97,8 @@ std::optional<Interval> View::TileRange(std::uint64_t first, std::uint64_t last)
 
 std::optional<std::uint64_t> DataBytes(std::int64_t count, MPI_Datatype type) {
   MPI_Count size = 0;
-  // A handle that is not a datatype at all would make MPI call the error handler of MPI_COMM_WORLD, here as in the real call
-  // just after; MPI_DATATYPE_NULL is the one such that programs pass by mistake.
+  // A handle that is not a datatype at all would make MPI call the error handler of MPI_COMM_WORLD, here as in the real
+  // call just after; MPI_DATATYPE_NULL is the one such that programs pass by mistake.
   if (count < 0 || type == MPI_DATATYPE_NULL || MPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) {
     return std::nullopt;
   }

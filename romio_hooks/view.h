@@ -16,8 +16,8 @@ class View {
   /// Takes what MPI_File_set_view has just accepted. Cheap: PnetCDF sets views as often as it writes.
   void Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* representation);
 
-  /// A range that holds all bytes which `bytes` bytes of data from etype number `offset` on go to; the exact one where the
-  /// view has no holes. nullopt when that cannot be told: the whole file, then. Empty for no bytes.
+  /// A range that holds all bytes which `bytes` bytes of data from etype number `offset` on go to; the exact one where
+  /// the view has no holes. nullopt when that cannot be told: the whole file, then. Empty for no bytes.
   std::optional<Interval> RangeOf(MPI_File fh, MPI_Offset offset, std::uint64_t bytes) const;
 
   std::uint64_t etype_size() const { return etype_size_; }
@@ -26,10 +26,10 @@ class View {
   std::optional<Interval> DenseRange(std::uint64_t offset, std::uint64_t bytes) const;
   std::optional<Interval> TileRange(std::uint64_t first, std::uint64_t last) const;
 
-  bool followed_ = true;     // false: types or a representation whose bytes are not worked out here
-  bool dense_ = true;        // the filetype has no holes
-  bool interleaved_ = false; // neighbouring tiles of the filetype overlap in extent
-  bool plain_etype_ = true;  // the etype begins at its own lower bound 0
+  bool followed_ = true;      // false: types or a representation whose bytes are not worked out here
+  bool dense_ = true;         // the filetype has no holes
+  bool interleaved_ = false;  // neighbouring tiles of the filetype overlap in extent
+  bool plain_etype_ = true;   // the etype begins at its own lower bound 0
   std::uint64_t displacement_ = 0;
   std::uint64_t etype_size_ = 1;
   std::uint64_t etype_end_ = 1;  // true upper bound of the etype

@@ -4,12 +4,14 @@
 //
 // Before including wrapped_calls.def, define
 //   LZY_CALL(name, hook, parameters, arguments)   any other call: its hook in hooks.h, its C parameters, their names
-//   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (hooks::Place) and its form
+//   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (hooks::Place) and its
+//   form
 // and the parameter types Comm, Info, File, Datatype, Status, Request, Offset and Count. Names come without "MPI_".
 
 /// Forms of the calls that write: how they say where, and how they tell that they are done.
 #define LZY_PARAMETERS_BLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Status* status)
-#define LZY_PARAMETERS_BLOCKING_AT(N) (File fh, Offset offset, const void* buffer, N count, Datatype type, Status* status)
+#define LZY_PARAMETERS_BLOCKING_AT(N) \
+  (File fh, Offset offset, const void* buffer, N count, Datatype type, Status* status)
 #define LZY_PARAMETERS_NONBLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Request* request)
 #define LZY_PARAMETERS_NONBLOCKING_AT(N) \
   (File fh, Offset offset, const void* buffer, N count, Datatype type, Request* request)

@@ -49,7 +49,9 @@ void RawWrite(const std::string& path, std::uint64_t offset, const Bytes& bytes)
 
 }  // namespace
 
-std::uint64_t Below(Rng& rng, std::uint64_t limit) { return limit == 0 ? 0 : rng() % limit; }
+std::uint64_t Below(Rng& rng, std::uint64_t limit) {
+  return limit == 0 ? 0 : rng() % limit;
+}
 
 std::uint64_t SeedOf(std::uint64_t fallback) {
   const std::uint64_t seed = NumberFromEnvironment("LZY_TEST_SEED", fallback);
@@ -57,11 +59,14 @@ std::uint64_t SeedOf(std::uint64_t fallback) {
   return seed;
 }
 
-std::uint64_t RoundsOf(std::uint64_t fallback) { return NumberFromEnvironment("LZY_TEST_ROUNDS", fallback); }
+std::uint64_t RoundsOf(std::uint64_t fallback) {
+  return NumberFromEnvironment("LZY_TEST_ROUNDS", fallback);
+}
 
 Scratch::Scratch() {
-  std::string name = (std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string()) +
-                     "/lzy-test-XXXXXX";
+  std::string name =
+      (std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string()) +
+      "/lzy-test-XXXXXX";
   path_ = mkdtemp(name.data()) != nullptr ? name : "";
   if (path_.empty()) std::abort();
 }
@@ -103,11 +108,13 @@ std::string Differences(const Image& before, const Image& after) {
       continue;
     }
     const FileImage& now = at->second;
-    if (now.bytes.size() != was.bytes.size()) out += fmt::format("{}: {} bytes became {}; ", path, was.bytes.size(), now.bytes.size());
+    if (now.bytes.size() != was.bytes.size())
+      out += fmt::format("{}: {} bytes became {}; ", path, was.bytes.size(), now.bytes.size());
     if (now.mtime_ns != was.mtime_ns) out += fmt::format("{}: mtime {} became {}; ", path, was.mtime_ns, now.mtime_ns);
     if (now.mode != was.mode) out += fmt::format("{}: mode {:o} became {:o}; ", path, was.mode, now.mode);
     const auto [a, b] = std::mismatch(was.bytes.begin(), was.bytes.end(), now.bytes.begin(), now.bytes.end());
-    if (a != was.bytes.end() && b != now.bytes.end()) out += fmt::format("{}: differs at {}; ", path, a - was.bytes.begin());
+    if (a != was.bytes.end() && b != now.bytes.end())
+      out += fmt::format("{}: differs at {}; ", path, a - was.bytes.begin());
   }
   for (const auto& [path, now] : after) {
     if (before.count(path) == 0) out += path + " is new; ";
@@ -158,7 +165,9 @@ void Truncate(const std::string& path, std::uint64_t size) {
   EXPECT_EQ(truncate(path.c_str(), static_cast<off_t>(size)), 0) << path;
 }
 
-void WriteAt(const std::string& path, std::uint64_t offset, const Bytes& bytes) { RawWrite(path, offset, bytes); }
+void WriteAt(const std::string& path, std::uint64_t offset, const Bytes& bytes) {
+  RawWrite(path, offset, bytes);
+}
 
 void Rot(Rng& rng, const std::string& path, std::uint64_t offset, std::uint64_t length) {
   if (length == 0) return;
@@ -166,7 +175,8 @@ void Rot(Rng& rng, const std::string& path, std::uint64_t offset, std::uint64_t 
   Bytes bytes = ReadFile(path);
   if (offset >= bytes.size()) return;
   length = std::min<std::uint64_t>(length, bytes.size() - offset);
-  Bytes part(bytes.begin() + static_cast<std::ptrdiff_t>(offset), bytes.begin() + static_cast<std::ptrdiff_t>(offset + length));
+  Bytes part(bytes.begin() + static_cast<std::ptrdiff_t>(offset),
+             bytes.begin() + static_cast<std::ptrdiff_t>(offset + length));
   switch (Below(rng, 4)) {
     case 0:  // one bit
       part[Below(rng, length)] ^= static_cast<std::uint8_t>(1u << Below(rng, 8));
@@ -184,14 +194,16 @@ Bytes RandomBytes(Rng& rng, std::uint64_t size) {
   Bytes bytes(size);
   for (std::size_t i = 0; i < bytes.size(); i += 8) {
     const std::uint64_t word = rng();
-    for (std::size_t b = i; b < std::min<std::size_t>(i + 8, bytes.size()); ++b) bytes[b] = static_cast<std::uint8_t>(word >> (8 * (b - i)));
+    for (std::size_t b = i; b < std::min<std::size_t>(i + 8, bytes.size()); ++b)
+      bytes[b] = static_cast<std::uint8_t>(word >> (8 * (b - i)));
   }
   return bytes;
 }
 
 std::string Sample::Describe() const {
-  std::string out = fmt::format("{} {} m={} n={} block={} stripe={} sizes:", kind == DatasetKind::kShared ? "shared" : "set", path,
-                                options.parity, options.group, options.block_size, options.stripe);
+  std::string out =
+      fmt::format("{} {} m={} n={} block={} stripe={} sizes:", kind == DatasetKind::kShared ? "shared" : "set", path,
+                  options.parity, options.group, options.block_size, options.stripe);
   for (const std::string& file : files) out += fmt::format(" {}", Exists(file) ? ReadFile(file).size() : 0);
   return out;
 }
@@ -223,12 +235,16 @@ void FillFile(Rng& rng, const std::string& path, std::uint64_t size, std::uint32
 Sample MakeSample(Rng& rng, const std::string& directory, const SampleLimits& limits) {
   Sample sample;
   Options& options = sample.options;
-  sample.kind = limits.kind != 0 ? static_cast<DatasetKind>(limits.kind) : OneIn(rng, 2) ? DatasetKind::kShared : DatasetKind::kSet;
+  sample.kind = limits.kind != 0 ? static_cast<DatasetKind>(limits.kind)
+                : OneIn(rng, 2)  ? DatasetKind::kShared
+                                 : DatasetKind::kSet;
   const std::uint64_t members =
       limits.fixed_members != 0 ? limits.fixed_members : 2 + Below(rng, OneIn(rng, 3) ? limits.members - 1 : 6);
   options.group = static_cast<std::uint32_t>(2 + Below(rng, 8));
-  options.parity = static_cast<std::uint32_t>(std::min<std::uint64_t>(Below(rng, 8) == 0 ? 0 : 1 + Below(rng, 4), options.group - 1));
-  if (sample.kind == DatasetKind::kSet) options.parity = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.parity, members - 1));
+  options.parity = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(Below(rng, 8) == 0 ? 0 : 1 + Below(rng, 4), options.group - 1));
+  if (sample.kind == DatasetKind::kSet)
+    options.parity = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.parity, members - 1));
   options.block_size = 512u << (OneIn(rng, 4) ? Below(rng, 8) : Below(rng, 4));
   options.stripe = std::uint64_t{options.block_size} << Below(rng, 4);
   options.threads = OneIn(rng, 8) ? 3 : 1;
@@ -277,7 +293,8 @@ DatasetRef RefOf(Communicator& comm, const std::string& path, Resolve what) {
 void AddTouched(Touched& touched, std::uint64_t offset, std::uint64_t length) {
   touched.whole = false;
   if (length > 0) touched.ranges.push_back({offset, length});
-  std::sort(touched.ranges.begin(), touched.ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  std::sort(touched.ranges.begin(), touched.ranges.end(),
+            [](const auto& a, const auto& b) { return a.offset < b.offset; });
   std::vector<ByteRange> merged;
   for (const ByteRange& r : touched.ranges) {
     if (!merged.empty() && r.offset <= merged.back().offset + merged.back().length) {
@@ -300,9 +317,12 @@ void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& t
         AddTouched(touched, size, bytes.size());
         break;
       }
-      case 1:  // cut
-        Truncate(path, OneIn(rng, 5) ? 0 : Below(rng, size + 1));
+      case 1: {  // cut; what lay there is gone, even if the file grows again
+        const std::uint64_t left = OneIn(rng, 5) ? 0 : Below(rng, size + 1);
+        Truncate(path, left);
+        AddTouched(touched, left, size - left);
         break;
+      }
       case 2:  // grow by a hole
         if (OneIn(rng, 3)) Truncate(path, size + 1 + Below(rng, 3 * block));
         break;

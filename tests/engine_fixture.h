@@ -19,7 +19,9 @@ using Bytes = std::vector<std::uint8_t>;
 
 /// A number in [0, limit); 0 when limit is 0.
 std::uint64_t Below(Rng& rng, std::uint64_t limit);
-inline bool OneIn(Rng& rng, std::uint64_t n) { return Below(rng, n) == 0; }
+inline bool OneIn(Rng& rng, std::uint64_t n) {
+  return Below(rng, n) == 0;
+}
 
 /// LZY_TEST_SEED, or `fallback`; printed, so that a failure can be had again.
 std::uint64_t SeedOf(std::uint64_t fallback);
@@ -76,11 +78,11 @@ struct Sample {
   std::string Describe() const;
 };
 struct SampleLimits {
-  std::uint64_t blocks = 40;           ///< of one file, about
-  std::uint64_t bytes = 512u << 10;    ///< of one file
+  std::uint64_t blocks = 40;         ///< of one file, about
+  std::uint64_t bytes = 512u << 10;  ///< of one file
   std::uint32_t members = 14;
-  std::uint32_t fixed_members = 0;     ///< exactly so many, when not 0
-  int kind = 0;                        ///< 0: either, else a DatasetKind
+  std::uint32_t fixed_members = 0;  ///< exactly so many, when not 0
+  int kind = 0;                     ///< 0: either, else a DatasetKind
 };
 /// Creates the files of a random dataset in `directory`: both kinds, unequal sizes, empty files, short last blocks, all
 /// block sizes from 512 to 64K, n 2 to 9, m 0 to 4, several groups, small stripes; with mtimes in the past.
@@ -95,7 +97,8 @@ DatasetRef RefOf(Communicator& comm, const std::string& path, Resolve what = Res
 using Edits = std::map<std::uint32_t, Touched>;
 /// Adds a range, keeping them sorted and disjoint.
 void AddTouched(Touched& touched, std::uint64_t offset, std::uint64_t length);
-/// Some writes, appends and truncations, noted as the hooks note them: what was written, not what changed its size.
+/// Some writes, appends and truncations, noted as the hooks note them: what was written or cut off, not where the
+/// file grew.
 void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& touched);
 
 /// Root, leaves and parity bytes of a dataset: what must not depend on how it was protected.

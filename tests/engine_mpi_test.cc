@@ -1,5 +1,5 @@
-// The engine under MPI: any number of ranks, seeing any part of a set, makes the same sidecars as one process alone, and
-// mends the same damage. Every rank runs every test; rank 0 makes the files and looks at what became of them.
+// The engine under MPI: any number of ranks, seeing any part of a set, makes the same sidecars as one process alone,
+// and mends the same damage. Every rank runs every test; rank 0 makes the files and looks at what became of them.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -79,7 +79,8 @@ class EngineMpiTest : public ::testing::Test {
       const std::uint64_t sure = Below(rng, ranks());
       for (std::uint64_t r = 0; r < ranks(); ++r) {
         const bool sees = r == sure || OneIn(rng, 4);
-        if (sees && static_cast<int>(r) == comm_->rank() && (Exists(sample.files[f]) || Exists(*SidecarPath(sample.files[f])))) {
+        if (sees && static_cast<int>(r) == comm_->rank() &&
+            (Exists(sample.files[f]) || Exists(*SidecarPath(sample.files[f])))) {
           ref.members[f] = sample.files[f];
         }
       }
@@ -123,7 +124,7 @@ class EngineMpiTest : public ::testing::Test {
 
 TEST_F(EngineMpiTest, MakesTheSameAsOneProcess) {
   const std::uint64_t seed = SeedOf(31337);
-  for (std::uint64_t i = 0; i < RoundsOf(25); ++i) {
+  for (std::uint64_t i = 0; i < RoundsOf(12); ++i) {
     Rng rng(seed + i);
     SampleLimits limits;
     limits.bytes = 256u << 10;
@@ -191,7 +192,7 @@ TEST_F(EngineMpiTest, MakesTheSameAsOneProcess) {
 
 TEST_F(EngineMpiTest, CommitsOfWhatWasTouchedEqualCommitsOfEverything) {
   const std::uint64_t seed = SeedOf(2718);
-  for (std::uint64_t i = 0; i < RoundsOf(12); ++i) {
+  for (std::uint64_t i = 0; i < RoundsOf(6); ++i) {
     Rng rng(seed + i);
     SampleLimits limits;
     limits.bytes = 128u << 10;
@@ -203,7 +204,7 @@ TEST_F(EngineMpiTest, CommitsOfWhatWasTouchedEqualCommitsOfEverything) {
     const auto mine = static_cast<std::uint32_t>(comm_->rank());
     if (set) ref.members[mine] = sample.files[mine];
     EXPECT_OK(Protect(With(sample), ref, {}).status);
-    for (int epoch = 0; epoch < 5; ++epoch) {
+    for (int epoch = 0; epoch < 3; ++epoch) {
       SCOPED_TRACE(fmt::format("dataset {}, epoch {}: {}", i, epoch, sample.Describe()));
       EXPECT_OK(comm_->Barrier());
       // A set's members are written by their ranks; a shared file here by one after the other.
@@ -243,7 +244,8 @@ TEST_F(EngineMpiTest, BeyondRepairIsSaidByAllAndWritesNothing) {
     sample.options.parity = 1;
     sample.options.group = 5;
     if (First()) {
-      for (const std::string& file : sample.files) FillFile(rng, file, 30 * sample.options.block_size, sample.options.block_size);
+      for (const std::string& file : sample.files)
+        FillFile(rng, file, 30 * sample.options.block_size, sample.options.block_size);
       for (const std::string& file : sample.files) WriteAt(file, 0, Bytes(30 * sample.options.block_size, 0x11));
     }
     EXPECT_OK(comm_->Barrier());
@@ -251,7 +253,9 @@ TEST_F(EngineMpiTest, BeyondRepairIsSaidByAllAndWritesNothing) {
     EXPECT_OK(Protect(With(sample), Part(rng, sample), {}).status);
     Image before;
     if (First()) {
-      Rot(rng, sample.files[0], 0, 30 * sample.options.block_size);
+      const std::int64_t mtime = MtimeOf(sample.files[0]);
+      WriteAt(sample.files[0], 0, Bytes(30 * sample.options.block_size, 0x22));
+      SetMtime(sample.files[0], mtime);
       if (kind == 2) std::filesystem::remove(sample.files[3]);
       before = ImageOf(directory_);
     }

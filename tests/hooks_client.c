@@ -1,5 +1,5 @@
-// hooks_client ACTION FILE [ARGUMENT]: a program that does to FILE what careful programs do not, or what the ones in clients/
-// have no use for. It knows nothing about lzy. What its calls return is printed where tests want to know.
+// hooks_client ACTION FILE [ARGUMENT]: a program that does to FILE what careful programs do not, or what the ones in
+// clients/ have no use for. It knows nothing about lzy. What its calls return is printed where tests want to know.
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
@@ -255,26 +255,24 @@ static void scattered_updates(void) {
   close_file(&file);
 }
 
-// Threads with a file each, and all of them with one more by its individual pointer.
+// Threads with a file each, and all of them with one more by its individual pointer. Their own files are not shared
+// with other ranks: ROMIO (MPICH 4.0.2) holds its one lock during the barrier in MPI_File_close, so two ranks that
+// close two files from two threads lock each other out.
 enum { THREADS = 4 };
 static MPI_File everybodys;
 
-typedef struct {
-  int number;
-  MPI_Comm comm;
-} Thread;
-
 static void* one_thread(void* of) {
-  const Thread* thread = of;
+  const int number = rank * THREADS + *(const int*)of;
   char name[NAME];
   char data[1000];
-  memset(data, 'a' + thread->number + rank, sizeof data);
-  snprintf(name, sizeof name, "%s.%d", path, thread->number);
+  memset(data, 'a' + number, sizeof data);
+  snprintf(name, sizeof name, "%s.%d", path, number);
   for (int again = 0; again < 3; ++again) {
-    MPI_File file = create(thread->comm, name);
+    MPI_File file = create(MPI_COMM_SELF, name);
     for (int i = 0; i < 50; ++i) {
-      const MPI_Offset at = (MPI_Offset)(i * ranks + rank) * (MPI_Offset)sizeof data;
-      check(MPI_File_write_at(file, at, data, sizeof data, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+      check(MPI_File_write_at(file, (MPI_Offset)i * (MPI_Offset)sizeof data, data, sizeof data, MPI_BYTE,
+                              MPI_STATUS_IGNORE),
+            "write_at");
       if (i == 25) check(MPI_File_sync(file), "MPI_File_sync");
       check(MPI_File_write(everybodys, data, sizeof data, MPI_BYTE, MPI_STATUS_IGNORE), "write");
     }
@@ -285,18 +283,14 @@ static void* one_thread(void* of) {
 
 static void threads(void) {
   pthread_t running[THREADS];
-  Thread all[THREADS];
+  int numbers[THREADS];
   everybodys = create(MPI_COMM_WORLD, path);
   check(MPI_File_seek(everybodys, rank * (MPI_Offset)1000000, MPI_SEEK_SET), "seek");
   for (int i = 0; i < THREADS; ++i) {
-    all[i].number = i;
-    MPI_Comm_dup(MPI_COMM_WORLD, &all[i].comm);
-    pthread_create(&running[i], NULL, one_thread, &all[i]);
+    numbers[i] = i;
+    pthread_create(&running[i], NULL, one_thread, &numbers[i]);
   }
-  for (int i = 0; i < THREADS; ++i) {
-    pthread_join(running[i], NULL);
-    MPI_Comm_free(&all[i].comm);
-  }
+  for (int i = 0; i < THREADS; ++i) pthread_join(running[i], NULL);
   close_file(&everybodys);
 }
 
@@ -398,13 +392,34 @@ typedef struct {
 #define ACTION(name) \
   { #name, name }
 static const Action actions[] = {
-    ACTION(plain),          ACTION(rounds),        ACTION(crash_after_sync),   ACTION(crash_after_commit),
-    ACTION(not_closed),     ACTION(only_read),     ACTION(two_handles),        ACTION(alone_and_together),
-    ACTION(each_alone),     ACTION(delete_it),     ACTION(renamed_while_open), ACTION(deleted_while_open),
-    ACTION(deleted_by_posix), ACTION(codes),       ACTION(truncated_by_posix), ACTION(with_hint),
-    ACTION(refused),        ACTION(sequential),    ACTION(scattered_updates),  ACTION(set),
-    ACTION(set_steps),      ACTION(set_again),     ACTION(set_sync),           ACTION(set_missing),
-    ACTION(threads),        ACTION(set_late),       ACTION(set_wrong_rank), ACTION(set_hint),
+    ACTION(plain),
+    ACTION(rounds),
+    ACTION(crash_after_sync),
+    ACTION(crash_after_commit),
+    ACTION(not_closed),
+    ACTION(only_read),
+    ACTION(two_handles),
+    ACTION(alone_and_together),
+    ACTION(each_alone),
+    ACTION(delete_it),
+    ACTION(renamed_while_open),
+    ACTION(deleted_while_open),
+    ACTION(deleted_by_posix),
+    ACTION(codes),
+    ACTION(truncated_by_posix),
+    ACTION(with_hint),
+    ACTION(refused),
+    ACTION(sequential),
+    ACTION(scattered_updates),
+    ACTION(set),
+    ACTION(set_steps),
+    ACTION(set_again),
+    ACTION(set_sync),
+    ACTION(set_missing),
+    ACTION(threads),
+    ACTION(set_late),
+    ACTION(set_wrong_rank),
+    ACTION(set_hint),
 };
 
 int main(int argc, char** argv) {

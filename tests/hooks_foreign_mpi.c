@@ -1,5 +1,5 @@
-// A library that looks like another MPI than the one lzy was built for, whatever that is. Its handles are pointers with bits all
-// over them, and its calls fail when one of them arrives changed.
+// A library that looks like another MPI than the one lzy was built for, whatever that is. Its handles are pointers with
+// bits all over them, and its calls fail when one of them arrives changed.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -42,7 +42,7 @@ TEST_F(Names, PrefixesAreTakenOff) {
   EXPECT_EQ(PathOfName(disk, file), file);
   EXPECT_EQ(PathOfName(disk, "ufs:" + file), file);
   EXPECT_EQ(PathOfName(disk, "ufs:not-there-yet"), "not-there-yet");
-  EXPECT_EQ(PathOfName(disk, "c:name"), "c:name");      // ROMIO leaves one letter alone
+  EXPECT_EQ(PathOfName(disk, "c:name"), "c:name");        // ROMIO leaves one letter alone
   EXPECT_EQ(PathOfName(disk, "/a/b:name"), "/a/b:name");  // no prefix
 }
 

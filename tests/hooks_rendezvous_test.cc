@@ -58,9 +58,8 @@ TEST_F(Meetings, AllGetWhatRankZeroDecides) {
 }
 
 TEST_F(Meetings, RankZeroMayCallItOff) {
-  const auto outcome = rendezvous_->Meet("a", {}, kLong, [](const std::vector<Bytes>&) -> Result<Bytes> {
-    return Status(Code::kIo, "no disk");
-  });
+  const auto outcome = rendezvous_->Meet(
+      "a", {}, kLong, [](const std::vector<Bytes>&) -> Result<Bytes> { return Status(Code::kIo, "no disk"); });
   ASSERT_FALSE(outcome.status.ok());
   EXPECT_EQ(outcome.status.message(), "no disk");
   EXPECT_EQ(outcome.own, Own::kNothing);

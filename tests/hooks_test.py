@@ -324,7 +324,7 @@ class Lifetimes(Layer):
     def test_threads(self):
         for again in range(2):
             self.quiet(self.client("threads"))
-            for name in ["f", "f.0", "f.1", "f.2", "f.3"]:
+            for name in ["f"] + [f"f.{number}" for number in range(8)]:
                 with self.subTest(again=again, name=name):
                     self.assertEqual(self.verify(name), 0)
 

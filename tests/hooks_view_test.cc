@@ -33,7 +33,8 @@ class Views : public testing::Test {
     MPI_File_get_byte_offset(file_, etype, &at);
     return at;
   }
-  /// The range of `count` etypes of `size` bytes holds each of them; if `tight`, nothing before the first and after the last.
+  /// The range of `count` etypes of `size` bytes holds each of them; if `tight`, nothing before the first and after the
+  /// last.
   void Check(MPI_Offset first, MPI_Offset count, std::uint64_t size, bool tight) {
     const auto range = view_.RangeOf(file_, first, static_cast<std::uint64_t>(count) * size);
     ASSERT_TRUE(range);

@@ -29,8 +29,10 @@ class MemoryFileSystem final : public FileSystem {
     std::vector<std::uint8_t> durable;  ///< as of the last sync
     FileStat stat;
     bool locked = false;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> unreadable;  ///< offset, length; written over, they are well again
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> flaky;       ///< read wrong from the page cache, right from the device
+    std::vector<std::pair<std::uint64_t, std::uint64_t>>
+        unreadable;  ///< offset, length; written over, they are well again
+    std::vector<std::pair<std::uint64_t, std::uint64_t>>
+        flaky;  ///< read wrong from the page cache, right from the device
   };
 
   Node& At(const std::string& path) { return *nodes_.at(path); }
@@ -67,7 +69,8 @@ class MemoryFileSystem final : public FileSystem {
       is.resize(left.size(), 0);
       for (std::size_t at = 0; at < left.size(); at += sector) {
         const auto& from = rng() % 2 != 0 ? was : is;
-        std::copy(from.begin() + static_cast<std::ptrdiff_t>(at), from.begin() + static_cast<std::ptrdiff_t>(std::min(at + sector, left.size())),
+        std::copy(from.begin() + static_cast<std::ptrdiff_t>(at),
+                  from.begin() + static_cast<std::ptrdiff_t>(std::min(at + sector, left.size())),
                   left.begin() + static_cast<std::ptrdiff_t>(at));
       }
       node->bytes = node->durable = left;
@@ -75,7 +78,8 @@ class MemoryFileSystem final : public FileSystem {
     }
   }
 
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool = true, std::uint32_t create_mode = 0600) override;
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool = true,
+                                     std::uint32_t create_mode = 0600) override;
   Result<FileStat> Stat(const std::string& path, bool = true) override {
     std::lock_guard lock(mutex_);
     if (IsDirectory(path)) {
@@ -155,7 +159,9 @@ class MemoryFile final : public File {
   }
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return Read(offset, to, false); }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override { return Read(offset, to, true); }
+  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
+    return Read(offset, to, true);
+  }
 
   Status WriteAt(std::uint64_t offset, ByteSpan from) override {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kWrite, path_, offset, from.size()));
@@ -163,7 +169,8 @@ class MemoryFile final : public File {
     auto& bytes = node_->bytes;
     if (bytes.size() < offset + from.size()) bytes.resize(offset + from.size(), 0);
     std::copy(from.begin(), from.end(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
-    std::erase_if(node_->unreadable, [&](const auto& r) { return r.first >= offset && r.first + r.second <= offset + from.size(); });
+    std::erase_if(node_->unreadable,
+                  [&](const auto& r) { return r.first >= offset && r.first + r.second <= offset + from.size(); });
     node_->stat.mtime_ns = fs_.now();
     return Status::Ok();
   }
@@ -212,7 +219,8 @@ class MemoryFile final : public File {
   const std::string& path() const override { return path_; }
 
  private:
-  static bool Overlaps(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranges, std::uint64_t offset, std::uint64_t length) {
+  static bool Overlaps(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranges, std::uint64_t offset,
+                       std::uint64_t length) {
     return std::any_of(ranges.begin(), ranges.end(),
                        [&](const auto& r) { return r.first < offset + length && offset < r.first + r.second; });
   }
@@ -223,7 +231,8 @@ class MemoryFile final : public File {
     if (Overlaps(node_->unreadable, offset, to.size())) return {Code::kUnreadable, path_ + ": Input/output error"};
     const auto& bytes = node_->bytes;
     const std::size_t count = offset >= bytes.size() ? 0 : std::min<std::size_t>(to.size(), bytes.size() - offset);
-    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(offset, bytes.size())), count, to.begin());
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(offset, bytes.size())), count,
+                to.begin());
     if (!from_device) {
       for (std::size_t i = 0; i < count; ++i) {
         if (Overlaps(node_->flaky, offset + i, 1)) to[i] ^= 0x40;
@@ -238,7 +247,8 @@ class MemoryFile final : public File {
   bool holds_lock_ = false;
 };
 
-inline Result<std::unique_ptr<File>> MemoryFileSystem::Open(const std::string& path, OpenMode mode, bool, std::uint32_t create_mode) {
+inline Result<std::unique_ptr<File>> MemoryFileSystem::Open(const std::string& path, OpenMode mode, bool,
+                                                            std::uint32_t create_mode) {
   std::shared_ptr<Node> node;
   {
     std::lock_guard lock(mutex_);

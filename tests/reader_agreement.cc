@@ -26,13 +26,17 @@ bool Live(Rng& rng, const Sample& sample, DatasetReport& report) {
       for (std::uint64_t epochs = 1 + Below(rng, 3); epochs > 0; --epochs) {
         std::vector<Edits> edits(static_cast<std::size_t>(ranks));
         for (std::uint32_t f = 0; f < sample.files.size(); ++f) {
-          if (!BeginEpoch(PosixFileSystem(), sample.options, sample.files[f], sample.kind == DatasetKind::kSet ? sample.path : "").ok()) return false;
+          if (!BeginEpoch(PosixFileSystem(), sample.options, sample.files[f],
+                          sample.kind == DatasetKind::kSet ? sample.path : "")
+                   .ok())
+            return false;
           EditFile(rng, sample.files[f], sample.options.block_size, edits[f % edits.size()][f]);
         }
         RunRanks(ranks, [&](Communicator& comm) {
           ProtectRequest request;
           request.touched = edits[static_cast<std::size_t>(comm.rank())];
-          DatasetReport one = Protect(Context{PosixFileSystem(), comm, sample.options}, RefOf(comm, sample.path), request);
+          DatasetReport one =
+              Protect(Context{PosixFileSystem(), comm, sample.options}, RefOf(comm, sample.path), request);
           if (comm.rank() == 0) report = std::move(one);
         });
       }
@@ -74,7 +78,8 @@ int Main(int argc, char** argv) {
     DatasetReport report =
         Protect({PosixFileSystem(), *self, sample.options}, RefOf(*self, sample.path, Resolve::kProtectable), {});
     if (!report.status.ok() || !Live(rng, sample, report)) {
-      std::fprintf(stderr, "seed %llu: %s: %s\n", static_cast<unsigned long long>(seed + i), sample.Describe().c_str(), report.status.message().c_str());
+      std::fprintf(stderr, "seed %llu: %s: %s\n", static_cast<unsigned long long>(seed + i), sample.Describe().c_str(),
+                   report.status.message().c_str());
       return 1;
     }
     std::printf("%s", report.root.Hex().c_str());

@@ -10,7 +10,7 @@ endforeach()
 
 # Builds what tests without the label "mpi" need: the test programs that link no MPI, and the programs they run. Which
 # these are is known when all of tests/CMakeLists.txt has been read.
-add_custom_target(tests_without_mpi DEPENDS lzy-run lzy-protect lzy-verify lzy-restore lzy-info lzy_mpiio)
+add_custom_target(tests_without_mpi DEPENDS lzy-run lzy-protect lzy-verify lzy-restore lzy-info)
 function(lzy_find_tests_without_mpi)
   get_property(programs DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
   foreach(program IN LISTS programs)

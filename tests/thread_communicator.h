@@ -19,7 +19,8 @@ class ThreadCommunicator final : public Communicator {
  public:
   /// What the ranks of one communicator share.
   struct Hub {
-    explicit Hub(int size) : barrier(size), bytes(static_cast<std::size_t>(size)), parts(static_cast<std::size_t>(size)) {}
+    explicit Hub(int size)
+        : barrier(size), bytes(static_cast<std::size_t>(size)), parts(static_cast<std::size_t>(size)) {}
     std::barrier<> barrier;
     std::vector<Bytes> bytes;
     std::vector<const std::uint64_t*> parts;
@@ -58,7 +59,8 @@ class ThreadCommunicator final : public Communicator {
     for (std::uint64_t one : Numbers(value)) out += one;
     return out;
   }
-  Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) override {
+  Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
+                          std::span<const std::uint64_t> counts) override {
     hub_->parts[static_cast<std::size_t>(rank_)] = send;
     hub_->barrier.arrive_and_wait();
     std::uint64_t first = 0;

@@ -45,7 +45,9 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
       }
     }
   }
-  if (sets.empty()) return Status::Ok();
+  // Whether there are any is asked of all: a rank that sees no member must not leave the others waiting.
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t most, run.comm().AllReduceMax(sets.size()));
+  if (most == 0) return Status::Ok();
   // Replaced one by one; the set itself comes several times then, and is handled once. A rank that does not see a
   // member has it replaced all the same, so that the list stays the same everywhere.
   for (DatasetRef& dataset : datasets) {

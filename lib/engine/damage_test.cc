@@ -136,8 +136,10 @@ class Model {
 
   static void JudgeGroup(const ModelGroup& group, Judgement& out) {
     const Layout& layout = group.layout;
-    if (std::none_of(group.files.begin(), group.files.end(), [](const ModelFile& file) { return Exists(file.sidecar); })) {
-      // Nothing says any more what the group was like (only possible with more losses than parity): it is named as a whole.
+    if (std::none_of(group.files.begin(), group.files.end(),
+                     [](const ModelFile& file) { return Exists(file.sidecar); })) {
+      // Nothing says any more what the group was like (only possible with more losses than parity): it is named as a
+      // whole.
       for (const ModelFile& file : group.files) out.missing_empty.insert(file.path);
       out.worst_row = SIZE_MAX;
       out.anything = out.missing = true;
@@ -199,7 +201,8 @@ class Model {
 };
 
 /// `report` names exactly what `truth` has: no block missed, none falsely accused.
-void ExpectNamed(const DatasetReport& report, const Judgement& truth, const Model& model_const, std::optional<DamageCause> data_cause = {}) {
+void ExpectNamed(const DatasetReport& report, const Judgement& truth, const Model& model_const,
+                 std::optional<DamageCause> data_cause = {}) {
   Model& model = const_cast<Model&>(model_const);
   std::map<std::pair<std::string, DamagePart>, Ranges> named;
   std::set<std::string> empty_missing, sidecars_missing;
@@ -230,9 +233,12 @@ void ExpectNamed(const DatasetReport& report, const Judgement& truth, const Mode
     EXPECT_EQ(want, got) << key.first << " " << Name(key.second) << ": damaged" << Text(want) << ", named" << Text(got);
     named.erase(key);
   }
-  for (const auto& [key, ranges] : named) EXPECT_TRUE(ranges.empty()) << key.first << " named for nothing:" << Text(ranges);
+  for (const auto& [key, ranges] : named)
+    EXPECT_TRUE(ranges.empty()) << key.first << " named for nothing:" << Text(ranges);
 
-  auto overlaps = [](const ByteRange& a, const ByteRange& b) { return a.offset < b.offset + b.length && b.offset < a.offset + a.length; };
+  auto overlaps = [](const ByteRange& a, const ByteRange& b) {
+    return a.offset < b.offset + b.length && b.offset < a.offset + a.length;
+  };
   for (const auto& [path, hits] : truth.metadata_hits) {
     const ModelFile* file = nullptr;
     for (ModelGroup& group : model.groups()) {
@@ -253,8 +259,9 @@ void ExpectNamed(const DatasetReport& report, const Judgement& truth, const Mode
   for (const auto& [path, ranges] : metadata) {
     const auto at = truth.metadata_hits.find(path);
     for (const ByteRange& r : ranges) {
-      const bool hit = at != truth.metadata_hits.end() &&
-                       std::any_of(at->second.begin(), at->second.end(), [&](const ByteRange& b) { return overlaps(r, b); });
+      const bool hit =
+          at != truth.metadata_hits.end() &&
+          std::any_of(at->second.begin(), at->second.end(), [&](const ByteRange& b) { return overlaps(r, b); });
       EXPECT_TRUE(hit) << path << ": metadata [" << r.offset << ", +" << r.length << ") named for nothing";
     }
   }
@@ -282,7 +289,8 @@ class Campaign {
     Apply(kind);
     SCOPED_TRACE(log_);
     const auto has_sidecar = [](const ModelGroup& group) {
-      return std::any_of(group.files.begin(), group.files.end(), [](const ModelFile& file) { return Exists(file.sidecar); });
+      return std::any_of(group.files.begin(), group.files.end(),
+                         [](const ModelFile& file) { return Exists(file.sidecar); });
     };
     if (std::none_of(model_->groups().begin(), model_->groups().end(), has_sidecar)) {
       PutBack(model_->directory(), model_->image());  // no dataset is left
@@ -296,7 +304,9 @@ class Campaign {
     const DatasetReport found = Verify(context_, Ref(), verify);
     ASSERT_OK(found.status);
     ExpectNamed(found, truth, *model_);
-    EXPECT_EQ(std::string(Name(found.state)), Name(beyond ? DatasetState::kUnrepairable : truth.anything ? DatasetState::kDamaged : DatasetState::kIntact));
+    EXPECT_EQ(std::string(Name(found.state)), Name(beyond           ? DatasetState::kUnrepairable
+                                                   : truth.anything ? DatasetState::kDamaged
+                                                                    : DatasetState::kIntact));
     EXPECT_EQ(found.root, model_->root());
     EXPECT_EQ(Differences(before, ImageOf(model_->directory())), "") << "verifying changes nothing";
     if (::testing::Test::HasFailure()) return;
@@ -319,7 +329,8 @@ class Campaign {
       WriteAt(file.path, at, RandomBytes(rng_, 1 + Below(rng_, 3000)));
     }
     if (OneIn(rng_, 4)) Truncate(file.path, Below(rng_, size));
-    SetMtime(file.path, file.data.mtime_ns + (OneIn(rng_, 2) ? 1 : -1) * static_cast<std::int64_t>(1 + Below(rng_, 1'000'000'000)));
+    SetMtime(file.path, file.data.mtime_ns +
+                            (OneIn(rng_, 2) ? 1 : -1) * static_cast<std::int64_t>(1 + Below(rng_, 1'000'000'000)));
     const Judgement truth = model_->Judge();
     const Image before = ImageOf(model_->directory());
     const DatasetReport found = Verify(context_, Ref(), {});
@@ -353,7 +364,8 @@ class Campaign {
     SCOPED_TRACE("edit and damage of " + model_->sample().Describe());
     log_.clear();
     const std::uint32_t a = static_cast<std::uint32_t>(Below(rng_, group.files.size()));
-    const std::uint32_t b = static_cast<std::uint32_t>((a + 1 + Below(rng_, group.files.size() - 1)) % group.files.size());
+    const std::uint32_t b =
+        static_cast<std::uint32_t>((a + 1 + Below(rng_, group.files.size() - 1)) % group.files.size());
     if (group.layout.file_size(a) == 0 || group.layout.file_size(b) == 0) return;
     WriteAt(group.files[a].path, Below(rng_, group.layout.file_size(a)), RandomBytes(rng_, 1));
     SetMtime(group.files[a].path, group.files[a].data.mtime_ns + 1);
@@ -368,7 +380,9 @@ class Campaign {
       EXPECT_EQ(ExitCodeOf(mended), 2);
       EXPECT_EQ(Differences(before, after), "");
     } else {
-      EXPECT_EQ(std::string(Name(mended.state)), edited == group.files[a].data ? "restored" : edited.bytes == group.files[a].data.bytes ? "restored" : "stale");
+      EXPECT_EQ(std::string(Name(mended.state)), edited == group.files[a].data               ? "restored"
+                                                 : edited.bytes == group.files[a].data.bytes ? "restored"
+                                                                                             : "stale");
       EXPECT_EQ(after.at(group.files[a].path), edited) << "the edit was touched";
       EXPECT_EQ(after.at(group.files[b].path), group.files[b].data) << "the damage was not mended";
     }
@@ -471,7 +485,8 @@ class Campaign {
     const Layout& layout = group.layout;
     for (std::uint32_t device : layout.group(row.group)) {
       const bool parity = layout.IsParity(device, row.unit_row);
-      const BlockPlace place = parity ? layout.ParityBlock(device, row.unit_row, row.slice) : layout.DataBlock(device, row.unit_row, row.slice);
+      const BlockPlace place = parity ? layout.ParityBlock(device, row.unit_row, row.slice)
+                                      : layout.DataBlock(device, row.unit_row, row.slice);
       if (place.length == 0) continue;
       const ModelFile& file = group.files[parity ? layout.region_of(device) : layout.file_of(device)];
       out.push_back({parity ? file.sidecar : file.path, place.offset + (parity ? file.parity_base : 0), place.length});
@@ -496,7 +511,8 @@ class Campaign {
     if (!row) return;
     auto places = BlocksOf(group, *row);
     std::shuffle(places.begin(), places.end(), rng_);
-    if (parity_only) std::erase_if(places, [](const Place& p) { return BaseNameOf(p.path).rfind(kSidecarPrefix, 0) != 0; });
+    if (parity_only)
+      std::erase_if(places, [](const Place& p) { return BaseNameOf(p.path).rfind(kSidecarPrefix, 0) != 0; });
     const std::size_t count = std::min<std::size_t>(places.size(), most);
     for (std::size_t i = 0; i < count; ++i) RotBlock(places[i].path, places[i].offset, places[i].length);
   }
@@ -506,7 +522,8 @@ class Campaign {
     const Ranges& copy = file.metadata[Below(rng_, file.metadata.size())];
     for (std::uint64_t count = 1 + Below(rng_, 3); count > 0; --count) {
       const ByteRange& r = copy[Below(rng_, copy.size())];
-      const std::uint64_t at = r.offset + Below(rng_, OneIn(rng_, 2) ? std::min<std::uint64_t>(r.length, 64) : r.length);
+      const std::uint64_t at =
+          r.offset + Below(rng_, OneIn(rng_, 2) ? std::min<std::uint64_t>(r.length, 64) : r.length);
       const std::uint64_t length = OneIn(rng_, 3) ? r.offset + r.length - at : 1;
       RotBlock(file.sidecar, at, length);
     }
@@ -540,7 +557,8 @@ class Campaign {
           const bool parity = layout.IsParity(device, t);
           const BlockPlace place = parity ? layout.ParityBlock(device, t, slice) : layout.DataBlock(device, t, slice);
           if (place.length == 0 || OneIn(rng_, 8)) continue;
-          RotBlock(parity ? group.files[0].sidecar : group.files[0].path, place.offset + (parity ? group.files[0].parity_base : 0), place.length);
+          RotBlock(parity ? group.files[0].sidecar : group.files[0].path,
+                   place.offset + (parity ? group.files[0].parity_base : 0), place.length);
         }
       }
       return;
@@ -558,7 +576,8 @@ class Campaign {
         Lose(file.path);
         Lose(file.sidecar);
         // With node-local disks the directory may be new and empty, or not there at all.
-        if (DirectoryOf(file.path) != model_->directory() && OneIn(rng_, 2)) std::filesystem::remove(DirectoryOf(file.path));
+        if (DirectoryOf(file.path) != model_->directory() && OneIn(rng_, 2))
+          std::filesystem::remove(DirectoryOf(file.path));
         break;
       case 3:
         if (size > 0) Cut(file.path, Below(rng_, size));
@@ -598,7 +617,8 @@ class Campaign {
     const std::uint64_t size = file.data.bytes.size();
     std::uint64_t most = size;
     // DESIGN §4: a burst of so many bytes costs no row more than m blocks.
-    if (model_->sample().kind == DatasetKind::kShared) most = model_->parity() * group.layout.unit() - group.layout.block_size() + 1;
+    if (model_->sample().kind == DatasetKind::kShared)
+      most = model_->parity() * group.layout.unit() - group.layout.block_size() + 1;
     if (size == 0 || most == 0 || model_->parity() == 0) return;
     const std::uint64_t at = Below(rng_, size);
     RotBlock(file.path, at, std::min(most, size - at));
@@ -609,7 +629,8 @@ class Campaign {
     ModelFile& file = group.files[Below(rng_, group.files.size())];
     const std::uint64_t size = file.data.bytes.size();
     std::uint64_t most = size;
-    if (model_->sample().kind == DatasetKind::kShared) most = model_->parity() * group.layout.unit() - group.layout.block_size() + 1;
+    if (model_->sample().kind == DatasetKind::kShared)
+      most = model_->parity() * group.layout.unit() - group.layout.block_size() + 1;
     if (size > 0 && most > 0 && model_->parity() > 0) Cut(file.path, size - 1 - Below(rng_, std::min(most, size)));
   }
 
@@ -621,7 +642,8 @@ class Campaign {
     const std::uint64_t i = Below(rng_, blocks_a) * block, j = Below(rng_, blocks_b) * block;
     log_ += fmt::format("swap {} {} with {} {}; ", a.path, i, b.path, j);
     const auto cut = [&](const ModelFile& f, std::uint64_t at) {
-      return Bytes(f.data.bytes.begin() + static_cast<std::ptrdiff_t>(at), f.data.bytes.begin() + static_cast<std::ptrdiff_t>(at + block));
+      return Bytes(f.data.bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                   f.data.bytes.begin() + static_cast<std::ptrdiff_t>(at + block));
     };
     const Bytes from_a = cut(a, i), from_b = cut(b, j);
     const std::int64_t mtime_a = MtimeOf(a.path), mtime_b = MtimeOf(b.path);

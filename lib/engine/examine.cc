@@ -181,7 +181,10 @@ class Examiner {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
     const int size = context_.comm.size();
-    if (!file.sidecar->unknown_data_leaves().empty() || !file.sidecar->unknown_parity_leaves().empty()) {
+    // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
+    const bool unknown = !file.sidecar->unknown_data_leaves().empty() || !file.sidecar->unknown_parity_leaves().empty();
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t any_unknown, context_.comm.AllReduceMax(unknown));
+    if (any_unknown != 0) {
       // Rare: pages must be proven whole, so every rank looks at everything, and one speaks for all.
       Status checked = CheckStretch(DataStream(layout, 0, file.data.get(), &file.sidecar->contents().data_tree),
                                     {0, layout.data_blocks(0)}, TreeKind::kData, file.sidecar->unknown_data_leaves(),
@@ -192,8 +195,9 @@ class Examiner {
                                {0, layout.parity_blocks(0)}, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
                                file.proven_parity, own.parity);
       }
-      if (rank == 0) own.metadata = file.sidecar->damage();
+      // The first speaks for all of the blocks; each for the metadata it could not read.
       if (rank != 0) own = FileFindings();
+      if (rank == 0 || unknown) own.metadata = file.sidecar->damage();
       return checked;
     }
     LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), file.data_tree()),
@@ -265,7 +269,11 @@ bool InIntent(const Intent& intent, std::uint64_t offset) {
 bool Findings::clean() const {
   for (const auto& ensemble : files) {
     for (const FileFindings& f : ensemble) {
-      if (!f.data.empty() || !f.parity.empty() || !f.metadata.empty() || f.extra_bytes != 0) return false;
+      const auto lasting = [](const BadBlocks& bad) { return !bad.transient; };
+      if (std::any_of(f.data.begin(), f.data.end(), lasting) || std::any_of(f.parity.begin(), f.parity.end(), lasting) ||
+          !f.metadata.empty() || f.extra_bytes != 0) {
+        return false;
+      }
     }
   }
   return true;
@@ -314,6 +322,13 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
     add(findings[f].parity, true);
   }
   std::sort(lost.begin(), lost.end());
+  // Parity may have been half rewritten by the epoch that broke off.
+  const bool broken_off = std::any_of(ensemble.files.begin(), ensemble.files.end(), [](const FileView& file) {
+    return file.intent && (file.intent->flags & kIntentRepair) == 0;
+  });
+  for (LostBlock& block : lost) {
+    if (broken_off && block.parity && block.cause == DamageCause::kHash) block.cause = DamageCause::kAtRisk;
+  }
   // Parity of a row with edited data is out of date, whatever else is wrong with it: the next commit makes it again.
   ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
     std::optional<DamageCause> edited;
@@ -348,6 +363,13 @@ void MergeDamage(std::vector<Damage>& damage) {
 
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
+  for (const FileView& file : view.extras) {
+    if (!file.present) continue;
+    const bool leftover = file.fault == SidecarFault::kForeign || file.fault == SidecarFault::kOutdated;
+    report.warnings.push_back(fmt::format("{}: {}", file.path,
+                                          leftover ? "is left over from an older set and not part of this one; it was not looked at"
+                                                   : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
+  }
   report.path = view.ref.path;
   report.kind = view.ref.kind;
   report.warnings.insert(report.warnings.end(), view.warnings.begin(), view.warnings.end());

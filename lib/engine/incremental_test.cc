@@ -1,5 +1,6 @@
-// Commits of what was touched, held against commits of everything: the same bytes have the same root, leaves and parity,
-// whichever way and with however many ranks they were protected. Ranks are threads here (MPI: tests/engine_mpi_test.cc).
+// Commits of what was touched, held against commits of everything: the same bytes have the same root, leaves and
+// parity, whichever way and with however many ranks they were protected. Ranks are threads here (MPI:
+// tests/engine_mpi_test.cc).
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -32,7 +33,8 @@ class Epochs {
     });
   }
   DatasetReport Verify(VerifyRequest request = {}) {
-    return OnAll([&](const Context& context) { return lzy::Verify(context, RefOf(context.comm, sample_.path), request); });
+    return OnAll(
+        [&](const Context& context) { return lzy::Verify(context, RefOf(context.comm, sample_.path), request); });
   }
 
   /// What each rank would tell of edits that are known by file: a shared file's are dealt to any ranks.
@@ -57,7 +59,8 @@ class Epochs {
   void Round() {
     std::map<std::uint32_t, Touched> edits;
     for (std::uint32_t f = 0; f < sample_.files.size(); ++f) {
-      ASSERT_OK(BeginEpoch(PosixFileSystem(), sample_.options, sample_.files[f], sample_.kind == DatasetKind::kSet ? sample_.path : ""));
+      ASSERT_OK(BeginEpoch(PosixFileSystem(), sample_.options, sample_.files[f],
+                           sample_.kind == DatasetKind::kSet ? sample_.path : ""));
       if (OneIn(rng_, 3)) continue;
       EditFile(rng_, sample_.files[f], sample_.options.block_size, edits[f]);
     }
@@ -117,10 +120,14 @@ TEST_P(Incremental, EqualsACommitOfEverything) {
     limits.kind = static_cast<int>(GetParam());
     limits.bytes = 128u << 10;
     const int ranks = static_cast<int>(GetParam() == DatasetKind::kShared ? 1 + Below(rng, 4) : 2 + Below(rng, 6));
-    limits.fixed_members = static_cast<std::uint32_t>(ranks);  // sets are closed by all ranks of the job, each its member
+    limits.fixed_members =
+        static_cast<std::uint32_t>(ranks);  // sets are closed by all ranks of the job, each its member
     Epochs epochs(rng, ranks, scratch.path(), MakeSample(rng, scratch.path(), limits));
     SCOPED_TRACE(fmt::format("dataset {}, {} ranks: {}", i, ranks, epochs.sample().Describe()));
-    ASSERT_OK(epochs.Protect(OneIn(rng, 2) ? std::nullopt : std::optional(std::vector<Edits>(static_cast<std::size_t>(ranks)))).status);
+    ASSERT_OK(
+        epochs
+            .Protect(OneIn(rng, 2) ? std::nullopt : std::optional(std::vector<Edits>(static_cast<std::size_t>(ranks))))
+            .status);
     for (int round = 0; round < 8 && !HasFailure(); ++round) {
       SCOPED_TRACE(fmt::format("epoch {}: {}", round, epochs.sample().Describe()));
       epochs.Round();
@@ -142,12 +149,14 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
     Sample sample = MakeSample(rng, scratch.path(), limits);
     sample.options.parity = 1;
     sample.options.group = 3;
-    for (const std::string& file : sample.files) FillFile(rng, file, 20 * sample.options.block_size + Below(rng, 300), sample.options.block_size);
+    for (const std::string& file : sample.files)
+      FillFile(rng, file, 20 * sample.options.block_size + Below(rng, 300), sample.options.block_size);
     Epochs epochs(rng, 3, scratch.path(), sample);
     ASSERT_OK(epochs.Protect(std::nullopt).status);
     // Every block but the last of the file is written, in one row at least beside the one that rots.
     for (std::uint32_t f = 0; f < sample.files.size(); ++f) {
-      ASSERT_OK(BeginEpoch(PosixFileSystem(), sample.options, sample.files[f], sample.kind == DatasetKind::kSet ? sample.path : ""));
+      ASSERT_OK(BeginEpoch(PosixFileSystem(), sample.options, sample.files[f],
+                           sample.kind == DatasetKind::kSet ? sample.path : ""));
     }
     const std::uint64_t block = sample.options.block_size;
     const std::uint32_t victim = static_cast<std::uint32_t>(Below(rng, sample.files.size()));
@@ -225,14 +234,17 @@ TEST(Ranks, AnyNumberMakesTheSame) {
         RunRanks(ranks, [&](Communicator& comm) {
           const auto r = static_cast<std::size_t>(comm.rank());
           DatasetRef ref{sample.kind, sample.path, seen[r]};
-          std::erase_if(ref.members, [](const auto& m) { return !Exists(m.second) && !Exists(*SidecarPath(m.second)); });
+          std::erase_if(ref.members,
+                        [](const auto& m) { return !Exists(m.second) && !Exists(*SidecarPath(m.second)); });
           work(Context{PosixFileSystem(), comm, sample.options}, ref, r);
         });
       };
       run([&](const Context& context, const DatasetRef& ref, std::size_t r) { made[r] = Protect(context, ref, {}); });
       ASSERT_OK(made[0].status);
       ExpectSame(FingerprintOf(sample.files), want);
-      run([&](const Context& context, const DatasetRef& ref, std::size_t r) { verified[r] = Verify(context, ref, {}); });
+      run([&](const Context& context, const DatasetRef& ref, std::size_t r) {
+        verified[r] = Verify(context, ref, {});
+      });
       ASSERT_OK(verified[0].status);
       EXPECT_EQ(std::string(Name(verified[0].state)), "intact");
       for (const DatasetReport& report : made) EXPECT_EQ(report.root, want.root);
@@ -248,7 +260,9 @@ TEST(Ranks, AnyNumberMakesTheSame) {
       } else {
         Rot(rng, victim, Below(rng, ReadFile(victim).size()), 1);
       }
-      run([&](const Context& context, const DatasetRef& ref, std::size_t r) { restored[r] = Restore(context, ref, {}); });
+      run([&](const Context& context, const DatasetRef& ref, std::size_t r) {
+        restored[r] = Restore(context, ref, {});
+      });
       ASSERT_OK(restored[0].status);
       EXPECT_EQ(ExitCodeOf(restored[0]), 0);
       const Image now = ImageOf(scratch.path());

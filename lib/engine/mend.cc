@@ -69,7 +69,11 @@ class Mender {
                           view_.superblock.parity)};
     }
     Status status;
-    for (std::size_t e = 0; e < view_.ensembles.size() && status.ok(); ++e) status = MendEnsemble(e);
+    // Every ensemble, whatever became of the others: their ranks are waiting for this one.
+    for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
+      const Status one = MendEnsemble(e);
+      if (status.ok()) status = one;
+    }
     status = Agree(comm_, status);
     if (!status.ok()) RemoveTemporaries();
     LZY_RETURN_IF_ERROR(status);
@@ -103,7 +107,7 @@ class Mender {
         }
       }
       mend.heal_metadata = file.sidecar_usable() && !mend.rebuild_sidecar && !found[f].metadata.empty();
-      if (found[f].extra_bytes != 0 && !mend.rebuild_data) {
+      if (found[f].extra_bytes != 0 && !mend.rebuild_data && !found[f].whole_device) {
         mend.cut_tail = request_.force || !Edited(CauseOf(file, BlockFault::kHash, file.stamp.size));
         mend.edits_left = !mend.cut_tail;
         if (mend.cut_tail) mend.changed.push_back({file.stamp.size, found[f].extra_bytes});
@@ -169,7 +173,8 @@ class Mender {
     const Layout& layout = *ensemble.layout;
     const std::uint32_t f = block.parity ? layout.region_of(block.device) : layout.file_of(block.device);
     const FileView& file = ensemble.files[f];
-    if (block.parity) return file.sidecar_usable() || mends[f].rebuild_sidecar;
+    // Parity of rows with edits is out of date; the next commit makes it again.
+    if (block.parity) return mends[f].rebuild_sidecar || (file.sidecar_usable() && (request_.force || !Edited(block.cause)));
     if (mends[f].rebuild_data) return true;
     if (!file.present) return false;
     if (!shared() && !file.sidecar_usable()) return false;  // nothing to prove single blocks with

@@ -1,5 +1,5 @@
-// The engine on files that misbehave: bad sectors, wrong first readings, full disks, and crashes at every operation of a
-// commit, a repair or a restore. Files are in memory.
+// The engine on files that misbehave: bad sectors, wrong first readings, full disks, and crashes at every operation of
+// a commit, a repair or a restore. Files are in memory.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -33,6 +33,7 @@ class MisfortuneTest : public ::testing::Test {
 
   /// A shared file of 24 blocks and some bytes, or a set of `members` such files; protected.
   void Make(std::uint32_t members = 0) {
+    fs_.Restore({});
     paths_.clear();
     ref_ = {DatasetKind::kShared, "d/f", {}};
     if (members > 0) ref_ = {DatasetKind::kSet, "d/s.%r", {}};
@@ -86,8 +87,8 @@ class MisfortuneTest : public ::testing::Test {
   static std::string Text(const DatasetReport& report) {
     std::string out = std::string(Name(report.state)) + " " + report.status.message();
     for (const Damage& d : report.damage) {
-      out += fmt::format("; {} {} [{}, +{}) {}{}{}", d.path, Name(d.part), d.offset, d.length, Name(d.cause), d.repaired ? " repaired" : "",
-                         d.beyond_repair ? " beyond repair" : "");
+      out += fmt::format("; {} {} [{}, +{}) {}{}{}", d.path, Name(d.part), d.offset, d.length, Name(d.cause),
+                         d.repaired ? " repaired" : "", d.beyond_repair ? " beyond repair" : "");
     }
     return out;
   }
@@ -102,7 +103,8 @@ class MisfortuneTest : public ::testing::Test {
   Hash root_;
 };
 
-// ---------------------------------------------------------------------------------------------------------- bad sectors
+// ---------------------------------------------------------------------------------------------------------- bad
+// sectors
 
 TEST_F(MisfortuneTest, BadSectorsAreErasures) {
   for (std::uint32_t members : {0u, 4u}) {
@@ -283,7 +285,111 @@ TEST_F(MisfortuneTest, ARacyStampJudgesNothing) {
   EXPECT_EQ(Data().bytes, edited);
 }
 
-// ------------------------------------------------------------------------------------------------------------ full disk
+TEST_F(MisfortuneTest, EditsAfterABrokenRepairAreEdits) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Data().bytes[5 * kBlock] ^= 1;
+    Data().bytes[6 * kBlock] ^= 1;
+    std::uint64_t writes = 0;
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+      const bool to_data = op == MemoryFileSystem::Op::kWrite && path == paths_[0];
+      return to_data && writes++ > 0 ? Status(Code::kIo, path + ": crashed") : Status::Ok();
+    };
+    EXPECT_NE(ExitCodeOf(Repair()), 0);
+    fs_.fault = nullptr;
+    Write(0, 12 * kBlock, Bytes(10, 0xee));
+    const DatasetReport mended = Repair();
+    ASSERT_OK(mended.status);
+    EXPECT_EQ(std::string(Name(mended.state)), "stale") << Text(mended);
+    EXPECT_EQ(Data().bytes[12 * kBlock], 0xee) << "taken for what the repair had begun";
+    EXPECT_EQ(Data().bytes[5 * kBlock], committed_.at(paths_[0]).bytes[5 * kBlock]);
+    EXPECT_EQ(Data().bytes[6 * kBlock], committed_.at(paths_[0]).bytes[6 * kBlock]);
+    const DatasetReport after = Check();
+    EXPECT_EQ(std::string(Name(after.state)), "stale") << Text(after);
+    EXPECT_EQ(ExitCodeOf(Repair(/*force=*/true)), 0);
+    ExpectDataAsCommitted();
+    ExpectIntact();
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- devices and salvage
+
+TEST_F(MisfortuneTest, ANamedDeviceIsMadeAgain) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    for (std::uint32_t device = 0; device < 4; ++device) {
+      RestoreRequest request;
+      request.devices = {device};
+      const DatasetReport restored = Restore(Here(), Ref(), request);
+      ASSERT_OK(restored.status);
+      EXPECT_EQ(ExitCodeOf(restored), 0) << Text(restored);
+      ExpectDataAsCommitted();
+      ExpectIntact();
+    }
+    RestoreRequest request;
+    request.devices = {4};
+    EXPECT_EQ(ExitCodeOf(Restore(Here(), Ref(), request)), 3);
+    request.devices = {0, 1, 2};
+    const auto before = fs_.Copy();
+    EXPECT_EQ(ExitCodeOf(Restore(Here(), Ref(), request)), 2);
+    for (const auto& [path, node] : before) EXPECT_EQ(fs_.At(path).bytes, node.bytes);
+  }
+}
+
+TEST_F(MisfortuneTest, DryRunWritesNothing) {
+  Make(4);
+  ASSERT_OK(fs_.Remove(paths_[1]));
+  Data(2).bytes[0] ^= 1;
+  const auto before = fs_.Copy();
+  fs_.fault = [](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+    return op == MemoryFileSystem::Op::kRead ? Status::Ok() : Status(Code::kIo, path + ": written to");
+  };
+  RestoreRequest request;
+  request.dry_run = true;
+  const DatasetReport report = Restore(Here(), Ref(), request);
+  fs_.fault = nullptr;
+  ASSERT_OK(report.status);
+  EXPECT_EQ(ExitCodeOf(report), 1) << Text(report);
+  EXPECT_FALSE(fs_.Has(paths_[1]));
+}
+
+TEST_F(MisfortuneTest, SalvageMendsTheRowsThatCanBe) {
+  Make();
+  for (std::uint64_t at : {0u, 1u, 2u}) Data().bytes[at * kBlock] ^= 1;  // neighbours: three of one row or of two
+  auto damaged_only = [&] {
+    std::vector<std::uint64_t> bad;
+    for (std::uint64_t b = 0; b * kBlock < Data().bytes.size(); ++b) {
+      const auto from = static_cast<std::ptrdiff_t>(b * kBlock);
+      const auto to = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>((b + 1) * kBlock, Data().bytes.size()));
+      if (!std::equal(Data().bytes.begin() + from, Data().bytes.begin() + to,
+                      committed_.at(paths_[0]).bytes.begin() + from))
+        bad.push_back(b);
+    }
+    return bad;
+  };
+  // Make one row lose all of its data and parity, and another one block.
+  std::fill(Data().bytes.begin(), Data().bytes.begin() + 4 * kBlock, std::uint8_t{0});
+  const std::string sidecar = *SidecarPath(paths_[0]);
+  const std::uint64_t base = (*Sidecar::Load(fs_, sidecar, OpenMode::kRead))->ParityFileOffset(0);
+  for (std::uint64_t b = 0; b < 6; ++b) fs_.At(sidecar).bytes[base + b * kBlock] ^= 1;
+  Data().bytes[20 * kBlock] ^= 1;
+  const DatasetReport refused = Restore(Here(), Ref(), {});
+  EXPECT_EQ(ExitCodeOf(refused), 2) << Text(refused);
+  EXPECT_EQ(damaged_only(), (std::vector<std::uint64_t>{0, 1, 2, 3, 20}));
+  RestoreRequest request;
+  request.salvage = true;
+  const DatasetReport salvaged = Restore(Here(), Ref(), request);
+  ASSERT_OK(salvaged.status);
+  EXPECT_EQ(ExitCodeOf(salvaged), 2) << Text(salvaged);
+  const auto left = damaged_only();
+  EXPECT_EQ(std::count(left.begin(), left.end(), 20u), 0) << "this one could be had";
+  EXPECT_FALSE(left.empty());
+  const DatasetReport after = Check();
+  EXPECT_EQ(ExitCodeOf(after), 2) << "what was not had is still lost: " << Text(after);
+}
+
+// ------------------------------------------------------------------------------------------------------------ full
+// disk
 
 TEST_F(MisfortuneTest, AFullDiskDoesNoHarm) {
   for (std::uint32_t members : {0u, 4u}) {
@@ -326,7 +432,9 @@ TEST_F(MisfortuneTest, ARestoreThatFailsLeavesNoHalfFile) {
     fs_.Restore(start);
     std::uint64_t writes = 0;
     fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
-      return op == MemoryFileSystem::Op::kWrite && writes++ >= budget ? Status(Code::kIo, path + ": No space left on device") : Status::Ok();
+      return op == MemoryFileSystem::Op::kWrite && writes++ >= budget
+                 ? Status(Code::kIo, path + ": No space left on device")
+                 : Status::Ok();
     };
     const DatasetReport restored = Restore(Here(), Ref(), {});
     fs_.fault = nullptr;
@@ -343,7 +451,93 @@ TEST_F(MisfortuneTest, ARestoreThatFailsLeavesNoHalfFile) {
   }
 }
 
-// -------------------------------------------------------------------------------------------------------------- crashes
+// --------------------------------------------------------------------------------------------------------------
+// crashes
+
+TEST_F(MisfortuneTest, AGenerationThatOneMemberHasCountsForAll) {
+  // In either order, and with a clock that was set back between the two commits.
+  for (std::uint32_t first : {0u, 1u, 2u}) {
+    Make(3);
+    const std::uint64_t generation = Check().generation;
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[r]), OpenMode::kReadWrite);
+      ASSERT_OK(sidecar);
+      SidecarContents next = (*sidecar)->contents();
+      next.superblock.generation = generation + 1;
+      next.superblock.wall_time_ns -= 3'600'000'000'000;
+      ASSERT_OK((*sidecar)->Prepare(next));
+      if (r == first) {
+        ASSERT_OK((*sidecar)->FinishPrepared());
+      }
+    }
+    const auto before = fs_.Copy();
+    const DatasetReport found = Check();
+    EXPECT_EQ(found.generation, generation + 1) << "member " << first << " has it";
+    EXPECT_EQ(std::string(Name(found.state)), "damaged") << Text(found);
+    for (const Damage& d : found.damage) EXPECT_EQ(d.part, DamagePart::kMetadata) << Text(found);
+    for (const auto& [path, node] : before) EXPECT_EQ(fs_.At(path).bytes, node.bytes) << "looking changes nothing";
+    EXPECT_EQ(ExitCodeOf(Repair()), 0);
+    ExpectIntact();
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      EXPECT_EQ((*Sidecar::Load(fs_, *SidecarPath(paths_[r]), OpenMode::kRead))->generation(), generation + 1)
+          << "rolled forward";
+    }
+  }
+}
+
+TEST_F(MisfortuneTest, APreparationGivenUpIsNotTakenForTheCommitOfTheSameNumber) {
+  Make(3);
+  const std::uint64_t generation = Check().generation;
+  Hash other;
+  other.bytes.fill(0x33);
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    const std::string path = *SidecarPath(paths_[r]);
+    auto sidecar = Sidecar::Load(fs_, path, OpenMode::kReadWrite);
+    ASSERT_OK(sidecar);
+    SidecarContents next = (*sidecar)->contents();
+    next.superblock.generation = generation + 1;
+    next.superblock.wall_time_ns += 1'000'000'000;
+    if (r != 1) {
+      ASSERT_OK((*sidecar)->WriteAll(next));
+      continue;
+    }
+    // This one prepared in place in an earlier attempt, and was built anew, but not yet renamed, in the one that
+    // counts.
+    SidecarContents given_up = next;
+    given_up.superblock.dataset_root = other;
+    given_up.superblock.wall_time_ns -= 1;
+    ASSERT_OK((*sidecar)->Prepare(given_up));
+    auto data = fs_.Open(paths_[r], OpenMode::kRead);
+    auto fresh = Sidecar::Create(fs_, NewSidecarPath(paths_[r]), next, **data);
+    ASSERT_OK(fresh);
+    const std::uint64_t size = next.superblock.parity_size;
+    Bytes parity(size);
+    ASSERT_OK(ReadExactly((*sidecar)->file(), (*sidecar)->ParityFileOffset(0), parity));
+    ASSERT_OK((*fresh)->file().WriteAt((*fresh)->ParityFileOffset(0), parity));
+    ASSERT_OK((*fresh)->WriteAll(next));
+  }
+  const DatasetReport found = Check();
+  EXPECT_EQ(found.generation, generation + 1);
+  EXPECT_EQ(found.root, root_) << Text(found);
+  EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
+  EXPECT_EQ(ExitCodeOf(Repair()), 0);
+  ExpectIntact();
+  EXPECT_EQ((*Sidecar::Load(fs_, *SidecarPath(paths_[1]), OpenMode::kRead))->generation(), generation + 1);
+}
+
+TEST_F(MisfortuneTest, APreparedGenerationThatNobodyHasIsIgnored) {
+  Make(3);
+  const std::uint64_t generation = Check().generation;
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[r]), OpenMode::kReadWrite);
+    SidecarContents next = (*sidecar)->contents();
+    next.superblock.generation = generation + 1;
+    ASSERT_OK((*sidecar)->Prepare(next));
+  }
+  const DatasetReport found = Check();
+  EXPECT_EQ(found.generation, generation);
+  EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
+}
 
 enum class Crash { kProcess, kPower };
 
@@ -401,7 +595,8 @@ class CrashTest : public MisfortuneTest, public ::testing::WithParamInterface<Cr
     EXPECT_TRUE(after.damage.empty()) << what << ": " << Text(after);
   }
 
-  /// One epoch of a job with as many ranks as there are members (three for a shared file), as the hooks go through it. True: done.
+  /// One epoch of a job with as many ranks as there are members (three for a shared file), as the hooks go through it.
+  /// True: done.
   bool Epoch(int ranks) {
     for (const std::string& path : paths_) {
       if (!BeginEpoch(fs_, options_, path, ref_.kind == DatasetKind::kSet ? ref_.path : "").ok()) return false;
@@ -456,7 +651,8 @@ TEST_P(CrashTest, LzyProtectOfAnEditedDataset) {
       Write(r, 5 * kBlock, Bytes(700, 0x77));
       Data(r).durable = Data(r).bytes;
     }
-    AtEveryOperation([&] { return Protect(Here(), ref_, {}).status.ok(); }, [&](bool) { ExpectRecoverable(members > 0 ? "set" : "shared"); });
+    AtEveryOperation([&] { return Protect(Here(), ref_, {}).status.ok(); },
+                     [&](bool) { ExpectRecoverable(members > 0 ? "set" : "shared"); });
   }
 }
 

@@ -46,9 +46,9 @@ class FileSet : public Protector {
  protected:
   Status Protect() override {
     LZY_RETURN_IF_ERROR(ChooseSet());
-    if (!request_.touched && same_set_) {
+    if (!request_.touched && view_.committed) {
       LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
-      if (done) return Status::Ok();
+      if (done && !(grown_ && report_.state == DatasetState::kIntact)) return Status::Ok();
     }
     LZY_RETURN_IF_ERROR(FindMembers());
     LZY_RETURN_IF_ERROR(GatherFacts());
@@ -72,6 +72,13 @@ class FileSet : public Protector {
       for (const FileView& file : ensemble.files) present += file.present ? 1 : 0;
     }
     same_set_ = view_.committed;
+    // New files that match the pattern make it another set; what is left of an older, larger one does not.
+    for (FileView& file : view_.extras) {
+      const bool leftover = file.fault == SidecarFault::kForeign || file.fault == SidecarFault::kOutdated;
+      if (file.present && (request_.touched || !leftover)) added_.push_back(&file);
+    }
+    present += added_.size();
+    grown_ = !added_.empty();
     if (view_.committed && !request_.touched && !view_.unknown_ranks.empty()) {
       return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
     }
@@ -80,7 +87,8 @@ class FileSet : public Protector {
         (present != view_.superblock.members || static_cast<std::uint32_t>(comm_.size()) != view_.superblock.members)) {
       same_set_ = false;
     }
-    options_ = same_set_ ? EffectiveOptions() : context_.options;
+    if (grown_) same_set_ = false;
+    options_ = view_.committed && !request_.touched ? EffectiveOptions() : same_set_ ? EffectiveOptions() : context_.options;
     return Status::Ok();
   }
 
@@ -91,6 +99,7 @@ class FileSet : public Protector {
         if (file.present) present[file.rank] = &file;
       }
     }
+    for (FileView* file : added_) present[file->rank] = file;
     if (present.empty()) return {Code::kNotFound, fmt::format("{}: no member of the set exists", ref_.path)};
     std::uint32_t expected = 0;
     for (const auto& [rank, file] : present) {
@@ -454,6 +463,8 @@ class FileSet : public Protector {
 
   Options options_;
   bool same_set_ = false;
+  bool grown_ = false;
+  std::vector<FileView*> added_;  // members that the committed set did not have
   bool regroup_ = true;
   bool incremental_ = false;
   bool publishing_ = false;

@@ -40,7 +40,7 @@ class SharedFile : public Protector {
     Status status = Agree(comm_, OpenOutput(file));
     if (status.ok()) status = Encode();
     if (status.ok()) status = Agree(comm_, Commit(file));
-    if (!status.ok() && !incremental_ && comm_.rank() == 0) (void)context_.fs.Remove(out_path_);
+    if (!status.ok() && fresh_) (void)context_.fs.Remove(fresh_->path());
     LZY_RETURN_IF_ERROR(status);
     return ShareResult();
   }
@@ -140,13 +140,15 @@ class SharedFile : public Protector {
   // the caller.
   Status OpenOutput(FileView& file) {
     Status made;
-    out_path_ = file.sidecar_path;
     if (incremental_) {
+      out_path_ = file.sidecar_path;
       job_.parity_base = file.sidecar->ParityFileOffset(0);
     } else {
       job_.parity_is_fresh = true;
-      LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
-      if (comm_.rank() == 0) {
+      auto path = FreshPath(ref_.path);
+      made = path.status();
+      if (made.ok()) out_path_ = *path;
+      if (made.ok() && comm_.rank() == 0) {
         auto fresh = Sidecar::Create(context_.fs, out_path_, contents_, *file.data);
         made = fresh.status();
         if (made.ok()) {

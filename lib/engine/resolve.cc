@@ -310,8 +310,7 @@ std::vector<std::string> Components(const std::string& path) {
   return out;
 }
 
-// --------------------------------------------------------------------------------------------------------- the
-// resolver
+// -------------------------------------------------------------------------------------------------------- the resolver
 
 /// A version of a set that members were seen of.
 struct SetVersion {
@@ -690,8 +689,7 @@ std::vector<std::string> Resolver::Orphans(const std::string& path) {
   return out;
 }
 
-// ------------------------------------------------------------------------------------------------- agreeing among
-// ranks
+// ------------------------------------------------------------------------------------------------ agreeing among ranks
 
 using Bytes = Communicator::Bytes;
 

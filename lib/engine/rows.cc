@@ -90,24 +90,41 @@ class Pipeline {
 
   void Run(std::span<const RowRun> runs) {
     Batch batch(setup_, runs);
-    send_.Reserve(std::max<std::uint64_t>(64, batch.send_bytes()));
-    ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) { Contribute(runs[i], i, batch); });
+    Guarded([&] { ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) { Contribute(runs[i], i, batch); }); });
     std::uint8_t* received = send_.data();
     if (!alone_) {
-      receive_.Reserve(std::max<std::uint64_t>(64, batch.receive_bytes()));
       const auto start = Clock::now();
       Remember(setup_.comm->ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send_.data()),
                                              reinterpret_cast<std::uint64_t*>(receive_.data()), batch.counts()));
       Add(stats_.exchange, start);
       received = receive_.data();
     }
-    ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) { Deliver(runs[i], i, batch, received); });
+    Guarded([&] { ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) { Deliver(runs[i], i, batch, received); }); });
+  }
+
+  /// Gets the buffers for batches of `bytes`, so that nobody runs out of memory between collectives.
+  Status Prepare(std::uint64_t bytes) {
+    Guarded([&] {
+      send_.Reserve(bytes);
+      if (!alone_) receive_.Reserve(bytes);
+    });
+    return status_;
   }
 
   Status status() const { return status_; }
   const RowStats& stats() const { return stats_; }
 
  private:
+  // Runs a local phase; a failure must not keep this rank from the collective that follows.
+  template <class Fn>
+  void Guarded(const Fn& phase) {
+    try {
+      phase();
+    } catch (const std::bad_alloc&) {
+      Remember({Code::kNoMemory, "out of memory"});
+    }
+  }
+
   bool Mine(std::uint32_t device) const { return setup_.owner[device] == setup_.comm->rank(); }
 
   const BlockStream* StreamOf(std::uint32_t device, bool parity) const {
@@ -318,26 +335,33 @@ Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, 
                    const TargetFn& target, RowStats& stats) {
   const std::uint64_t budget =
       std::max<std::uint64_t>(setup.layout->block_size(), std::min(kBatchBytes, setup.memory / 4));
-  Pipeline pipeline(setup, source, target);
-  bool stopped = false;
-  // Every rank sees the same runs, hence the same batches. A rank that failed goes on taking part, so that nobody waits
-  // for it; what arrives is checked against its leaf, or thrown away, by the callers.
+  // Every rank sees the same runs, hence the same batches.
+  std::vector<std::span<const RowRun>> batches;
+  std::uint64_t largest = 64;
   for (std::size_t begin = 0; begin < runs.size();) {
     std::uint64_t bytes = 0;
     std::size_t end = begin;
     while (end < runs.size()) {
-      const std::uint64_t more = std::max<std::uint64_t>(1, runs[end].plan->targets.size()) *
-                                 std::uint64_t{runs[end].slices} * setup.layout->block_size();
+      const std::uint64_t more = std::max<std::uint64_t>(1, runs[end].plan->targets.size()) * Batch::TargetBytes(*setup.layout, runs[end]);
       if (end > begin && bytes + more > budget) break;
       bytes += more;
       ++end;
     }
+    largest = std::max(largest, bytes);
+    batches.push_back(runs.subspan(begin, end - begin));
+    begin = end;
+  }
+  Pipeline pipeline(setup, source, target);
+  LZY_RETURN_IF_ERROR(Agree(*setup.comm, pipeline.Prepare(largest)));
+  bool stopped = false;
+  // A rank that failed goes on taking part, so that nobody waits for it; what arrives is checked against its leaf, or thrown away,
+  // by the callers.
+  for (const auto& batch : batches) {
     if (setup.stop && setup.comm->size() == 1 && setup.stop()) {
       stopped = true;
       break;
     }
-    pipeline.Run(runs.subspan(begin, end - begin));
-    begin = end;
+    pipeline.Run(batch);
   }
   Status mine = stopped ? Status(Code::kIo, "interrupted") : pipeline.status();
   const RowStats& own = pipeline.stats();

@@ -28,8 +28,9 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
       if (!here || !file.sidecar) continue;
       auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
       if (!now.ok()) continue;
-      if ((*now)->generation() != file.sidecar->generation() || (*now)->intent().has_value() != file.intent.has_value())
-        changed = true;
+      // An older one is that of a commit which broke off half-way and was completed in this view only.
+      const std::uint64_t then = file.sidecar->generation(), since = (*now)->generation();
+      if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) changed = true;
     }
   }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));

@@ -124,7 +124,8 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
       s.prepared = view.sidecar->prepared_generation();
       s.sidecar_bytes = view.sidecar->file_size();
       s.parity_base = view.sidecar->ParityFileOffset(0);
-    } else if (sidecar.status().code() == Code::kIo || sidecar.status().code() == Code::kBusy) {
+    } else if (sidecar.status().code() == Code::kIo || sidecar.status().code() == Code::kBusy ||
+               sidecar.status().code() == Code::kNewerFormat) {
       return sidecar.status();
     } else {
       s.fault = SidecarFault::kDestroyed;
@@ -188,7 +189,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   Fill(file, summary);
   file.path = ref.path;
   if (!file.sidecar_usable()) {
-    view.unusable = {Code::kUnprotected, file.fault_text};
+    if (!file.fault_text.empty()) view.unusable = {Code::kUnprotected, file.fault_text};
     return view;
   }
   view.superblock = summary.superblock;
@@ -299,10 +300,11 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   for (const auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
     if (s.superblock.state != SidecarState::kCommitted) continue;
-    if (newest == nullptr || s.superblock.wall_time_ns > newest->superblock.wall_time_ns ||
-        (s.superblock.uuid == newest->superblock.uuid && s.superblock.generation > newest->superblock.generation)) {
-      newest = &s;
-    }
+    // Within a set generations decide: clocks may be set back between two commits.
+    const bool newer = newest == nullptr || (s.superblock.uuid == newest->superblock.uuid
+                                                 ? s.superblock.generation > newest->superblock.generation
+                                                 : s.superblock.wall_time_ns > newest->superblock.wall_time_ns);
+    if (newer) newest = &s;
   }
   if (newest == nullptr) return;
   view.committed = true;
@@ -329,20 +331,21 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
 // Completes the commit of a member that was prepared when another member of its set already had the generation
 // committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one.
 Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::string& data_path,
-                         const Superblock& newest, bool write) {
+                         const Superblock& newest, bool write, std::uint32_t timeout_seconds) {
   const OpenMode mode = write ? OpenMode::kReadWrite : OpenMode::kRead;
   auto is_it = [&](const Result<std::unique_ptr<Sidecar>>& sidecar) {
     return sidecar.ok() && (*sidecar)->contents().superblock.uuid == newest.uuid &&
-           (*sidecar)->generation() == newest.generation && (*sidecar)->contents().superblock.rank == s.rank;
+           (*sidecar)->generation() == newest.generation && (*sidecar)->contents().superblock.rank == s.rank &&
+           // A commit given up earlier may have had the same number.
+           (*sidecar)->contents().superblock.dataset_root == newest.dataset_root &&
+           (*sidecar)->contents().superblock.wall_time_ns == newest.wall_time_ns;
   };
   std::string path = s.sidecar_path;
-  auto sidecar = Sidecar::Load(fs, path, mode, /*accept_prepared=*/true);
+  file.sidecar.reset();  // and with it the lock, which is taken again with what was prepared
+  auto sidecar = write ? LockSidecar(fs, path, nullptr, nullptr, timeout_seconds, /*accept_prepared=*/true)
+                       : Sidecar::Load(fs, path, mode, /*accept_prepared=*/true);
   if (is_it(sidecar)) {
-    if (write) {
-      SidecarContents contents = (*sidecar)->contents();
-      contents.superblock.state = SidecarState::kCommitted;
-      LZY_RETURN_IF_ERROR((*sidecar)->WriteAll(std::move(contents)));
-    }
+    if (write) LZY_RETURN_IF_ERROR((*sidecar)->CompletePrepared());
   } else {
     const std::string fresh = NewSidecarPath(data_path);
     sidecar = Sidecar::Load(fs, fresh, mode);
@@ -352,7 +355,7 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
       LZY_ASSIGN_OR_RETURN(path, SidecarPath(data_path));
       LZY_RETURN_IF_ERROR(fs.Rename(fresh, path));
       LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
-      sidecar = Sidecar::Load(fs, path, mode);
+      sidecar = LockSidecar(fs, path, nullptr, nullptr, timeout_seconds);
       if (!sidecar.ok()) return sidecar.status();
     }
   }
@@ -400,9 +403,14 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
     if (!view.committed || (members.at(s.rank).fault == SidecarFault::kNone && roll_forward.count(s.rank) == 0))
       continue;
     auto advanced =
-        RollForward(context.fs, local[s.rank], s, ExpandPattern(ref.path, s.rank), view.superblock, request.write);
+        RollForward(context.fs, local[s.rank], s, ExpandPattern(ref.path, s.rank), view.superblock, request.write,
+                                context.options.timeout_seconds);
     if (!advanced.ok()) opened = advanced.status();
     if (advanced.ok() && *advanced) rolled = true;
+    if (advanced.ok() && !*advanced && s.prepared != 0) {
+      s.prepared = 0;  // not what the others have: of no use
+      rolled = true;
+    }
   }
   LZY_RETURN_IF_ERROR(Agree(comm, opened));
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any_rolled, comm.AllReduceMax(rolled));
@@ -459,6 +467,14 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
   }
   for (std::uint32_t rank = 0; rank < known.size(); ++rank) {
     if (!known[rank]) view.unknown_ranks.push_back(rank);
+  }
+  for (const auto& [rank, s] : members) {
+    if (rank < known.size() && known[rank]) continue;
+    FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
+    Fill(file, s);
+    file.path = ExpandPattern(ref.path, rank);
+    file.owner = owners.at(rank);
+    view.extras.push_back(std::move(file));
   }
   LZY_ASSIGN_OR_RETURN(const auto missing_owner, AssignMissing(context, ref, missing));
 
@@ -553,44 +569,48 @@ Result<Layout> LayoutOf(const SidecarContents& contents) {
   return layout;
 }
 
+namespace {
+
+// A sidecar that says nothing yet, where there is none or only the ruins of one. Built aside and renamed, so that nobody ever sees
+// half of it.
+Status CreateIfMissing(FileSystem& fs, const std::string& path, File& like, const SidecarContents& contents) {
+  auto existing = Sidecar::Load(fs, path, OpenMode::kRead);
+  if (existing.ok()) return Status::Ok();
+  if (existing.status().code() != Code::kNotFound && existing.status().code() != Code::kUnprotected) return existing.status();
+  const std::string temporary = TemporarySidecarPath(path);
+  LZY_ASSIGN_OR_RETURN(auto fresh, Sidecar::Create(fs, temporary, contents, like));
+  Status written = fresh->WriteAll(contents);
+  if (written.ok()) written = fs.Rename(temporary, path);
+  if (!written.ok()) {
+    (void)fs.Remove(temporary);
+    return written;
+  }
+  return fs.SyncDirectory(DirectoryOf(path));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* create_for,
                                              const SidecarContents* create_contents, std::uint32_t timeout_seconds,
                                              bool accept_prepared) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
-  for (;;) {
-    auto sidecar = Sidecar::Load(fs, path, OpenMode::kReadWrite, accept_prepared);
-    if (!sidecar.ok() && create_for != nullptr &&
-        (sidecar.status().code() == Code::kNotFound || sidecar.status().code() == Code::kUnprotected)) {
-      // Built aside and renamed, so that nobody ever sees half of it.
-      const std::string temporary = TemporarySidecarPath(path);
-      LZY_ASSIGN_OR_RETURN(auto fresh, Sidecar::Create(fs, temporary, *create_contents, *create_for));
-      Status written = fresh->WriteAll(*create_contents);
-      if (written.ok()) written = fs.Rename(temporary, path);
-      if (!written.ok()) {
-        (void)fs.Remove(temporary);
-        return written;
-      }
-      LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
-      sidecar = Sidecar::Load(fs, path, OpenMode::kReadWrite, accept_prepared);
-    }
-    if (!sidecar.ok()) return sidecar;
-    Status locked = (*sidecar)->file().Lock();
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    if (create_for != nullptr) LZY_RETURN_IF_ERROR(CreateIfMissing(fs, path, *create_for, *create_contents));
+    LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
+    const Status locked = file->Lock();
     if (locked.ok()) {
       // A commit by rename may have happened between open and lock: the name must still mean this file.
-      LZY_ASSIGN_OR_RETURN(const FileStat held, (*sidecar)->file().Stat());
+      LZY_ASSIGN_OR_RETURN(const FileStat held, file->Stat());
       auto named = fs.Stat(path, false);
       if (named.ok() && named->inode == held.inode && named->device == held.device) {
-        // What was read before the lock may be old by now.
-        auto again = Sidecar::Load(fs, path, OpenMode::kReadWrite, accept_prepared);
-        if (again.ok() && (*again)->generation() == (*sidecar)->generation()) return sidecar;
+        return Sidecar::Load(std::move(file), OpenMode::kReadWrite, accept_prepared);  // read under the lock, so that nothing in it is old
       }
-      continue;
+    } else if (locked.code() != Code::kBusy) {
+      return locked;
     }
-    if (locked.code() != Code::kBusy) return locked;
     if (std::chrono::steady_clock::now() >= deadline) {
       return {Code::kBusy, fmt::format("{}: another process is committing or repairing this dataset", path)};
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 

@@ -65,11 +65,11 @@ struct Ensemble {
 struct DatasetView {
   DatasetRef ref;
   bool committed = false;  ///< there is a usable sidecar with a committed generation
-  bool newer_format = false;
   Status unusable;        ///< why not, when there are sidecars but none is usable
   Superblock superblock;  ///< of any usable sidecar (geometry, uuid, generation, dataset root)
   InfoRecord info;        ///< of the same
   std::vector<Ensemble> ensembles;
+  std::vector<FileView> extras;  ///< files that match the set's pattern but are not members of what is committed
   std::vector<std::string> warnings;
   std::vector<std::uint32_t> unknown_ranks;  ///< members whose whole group left no trace
   std::uint64_t data_bytes() const;

@@ -166,11 +166,16 @@ std::uint64_t ParityLeavesOf(const std::vector<Extent>& extents) {
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared) {
+  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, mode, /*follow=*/false));
+  return Load(std::move(file), mode, accept_prepared);
+}
+
+Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::unique_ptr<File> file, OpenMode mode, bool accept_prepared) {
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
-  LZY_ASSIGN_OR_RETURN(sidecar->file_, fs.Open(path, mode, /*follow=*/false));
+  sidecar->file_ = std::move(file);
   LZY_ASSIGN_OR_RETURN(const FileStat stat, sidecar->file_->Stat());
   sidecar->size_ = stat.size;
-  if (Status read = sidecar->ReadEverything(mode, accept_prepared); !read.ok()) return read.WithContext(path);
+  if (Status read = sidecar->ReadEverything(mode, accept_prepared); !read.ok()) return read.WithContext(sidecar->path());
   return sidecar;
 }
 
@@ -533,6 +538,11 @@ Status Sidecar::Prepare(SidecarContents next) {
   return Status::Ok();
 }
 
+Status Sidecar::CompletePrepared() {
+  prepared_ = contents_;
+  return FinishPrepared();
+}
+
 Status Sidecar::FinishPrepared() {
   if (!prepared_) return {Code::kInternal, "FinishPrepared without Prepare"};
   SidecarContents next = std::move(*prepared_);
@@ -566,6 +576,16 @@ std::uint64_t Sidecar::ParityFileOffset(std::uint64_t offset) const {
 
 // -------------------------------------------------------------------------------------------------------------- intent
 
+Result<std::uint64_t> Sidecar::IntentOffset() const {
+  for (const std::vector<Extent>& list : extents_) {
+    const Extent* e = FindExtent(list, ExtentKind::kIntent);
+    if (e == nullptr) continue;
+    if (e->length == kIntentPages * kIntentPageSize) return e->offset;
+    break;
+  }
+  return {Code::kNewerFormat, fmt::format("{}: its intent pages are not laid out as this version writes them", path())};
+}
+
 Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
   Intent intent;
   intent.uuid = contents_.superblock.uuid;
@@ -579,7 +599,7 @@ Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ran
     intent.ranges.clear();
     intent.flags |= kIntentWholeFile;
   }
-  const std::uint64_t at = contents_.superblock.spacing * contents_.superblock.copies;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
   for (std::uint32_t page = 0; page < kIntentPages; ++page) {
     LZY_RETURN_IF_ERROR(file_->WriteAt(at + page * kIntentPageSize, EncodeIntent(intent, page)));
   }
@@ -590,7 +610,8 @@ Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ran
 
 Status Sidecar::ClearIntent() {
   const std::vector<std::uint8_t> zeros(kIntentPages * kIntentPageSize, 0);
-  LZY_RETURN_IF_ERROR(file_->WriteAt(contents_.superblock.spacing * contents_.superblock.copies, zeros));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
+  LZY_RETURN_IF_ERROR(file_->WriteAt(at, zeros));
   intent_.reset();
   return file_->Sync();
 }

@@ -41,6 +41,9 @@ class Sidecar {
   static Result<std::unique_ptr<Sidecar>> Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared = false);
 
+  /// The same from a file that is open already, e.g. under its lock.
+  static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File> file, OpenMode mode, bool accept_prepared = false);
+
   /// Creates (or replaces) the file `path` with room for metadata of the shape of `shape` (leaf counts, info size) and
   /// its parity. Nothing is valid in it before WriteAll. Access is made no wider than that of `like`.
   static Result<std::unique_ptr<Sidecar>> Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
@@ -76,6 +79,8 @@ class Sidecar {
   /// FinishPrepared makes it the committed one. Between the two the old generation is what Load returns.
   Status Prepare(SidecarContents next);
   Status FinishPrepared();
+  /// The second phase for what was prepared before a crash and loaded with `accept_prepared`.
+  Status CompletePrepared();
 
   /// Durably declares that data (whole file or `ranges`) may change from now on.
   Status SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges);
@@ -88,6 +93,7 @@ class Sidecar {
   /// Puts together what `best` and the other superblocks of its generation describe.
   Status ReadGeneration(const std::map<std::uint32_t, Superblock>& found, const Superblock& best);
   void ReadIntent(const Superblock& superblock);
+  Result<std::uint64_t> IntentOffset() const;
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
   Status WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state);
   /// The superblock of `copy`, saying that the copy lies where `extents` are.

@@ -169,10 +169,14 @@ Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, 
   if (count > 0) longest = std::max<std::uint64_t>(1, stream.place(first).length);
   const std::uint64_t per_piece = std::max<std::uint64_t>(1, options.buffer_bytes / longest);
   const std::uint64_t pieces = (count + per_piece - 1) / per_piece;
-  ParallelFor(pieces, options.threads, [&](std::size_t piece) {
-    const std::uint64_t begin = first + piece * per_piece;
-    checker.Piece(begin, std::min(first + count, begin + per_piece));
-  });
+  try {
+    ParallelFor(pieces, options.threads, [&](std::size_t piece) {
+      const std::uint64_t begin = first + piece * per_piece;
+      checker.Piece(begin, std::min(first + count, begin + per_piece));
+    });
+  } catch (const std::bad_alloc&) {
+    return {Code::kNoMemory, "out of memory"};
+  }
   return checker.Take();
 }
 

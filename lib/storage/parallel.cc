@@ -1,6 +1,8 @@
 #include "storage/parallel.h"
 
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <new>
 #include <thread>
 #include <utility>
@@ -10,8 +12,16 @@ namespace lzy {
 
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
   auto loop = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
+    try {
+      for (std::size_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      next = count;  // the others stop too
+    }
   };
   std::vector<std::thread> helpers;
   const std::size_t wanted = std::min<std::size_t>(threads, count);
@@ -24,6 +34,7 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
   }
   loop();
   for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 AlignedBuffer::AlignedBuffer(std::size_t size)

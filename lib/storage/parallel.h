@@ -6,7 +6,7 @@
 namespace lzy {
 
 /// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular
-/// order. Returns when all calls have returned. `work` must not throw.
+/// order. Returns when all calls have returned. What `work` throws is thrown here, when all threads have ended.
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work);
 
 /// A buffer aligned for O_DIRECT and for vector instructions; contents are unspecified.
