@@ -50,3 +50,5 @@ lzy_capi_test(example "
     *) exit 1 ;;
   esac")
 set_tests_properties(capi.np1 capi.np2 capi.np3 capi.example PROPERTIES LABELS "capi;mpi" PROCESSORS 2)
+# The library links MPI whether or not it is initialised, so these two are not for the sanitizer run either.
+set_tests_properties(capi.symbols capi.alone PROPERTIES LABELS "capi;mpi")

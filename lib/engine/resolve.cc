@@ -146,7 +146,7 @@ class Directory {
 
   /// The name of the sidecar of data file `name`; empty when it has none. See FindSidecar.
   std::string SidecarOf(const std::string& name) {
-    const std::string own = kSidecarPrefix + name;
+    std::string own = kSidecarPrefix + name;
     const bool has_own = IsRegular(own);
     const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
     if (!data.ok()) return has_own ? own : "";
@@ -154,7 +154,7 @@ class Directory {
     if (!Names().ok()) return has_own ? own : "";
     // Whoever still has a file of his own name did not have it renamed away.
     for (const std::string& owner : LostOwners()) {
-      const std::string sidecar = kSidecarPrefix + owner;
+      std::string sidecar = kSidecarPrefix + owner;
       if (PeekAt(sidecar).ok() && SameFile(PeekAt(sidecar)->stamp, *data)) return sidecar;
     }
     return has_own ? own : "";
@@ -444,11 +444,10 @@ Status Resolver::AddPath(const std::string& path) {
 
 void Resolver::AddFile(const std::string& path) {
   const Lookup own = SidecarOf(path);
-  if (own.peek && own.peek->kind == DatasetKind::kSet) {
-    AddMember(path, *own.peek);
-  } else if (own.peek) {
-    AddShared(path);
-  } else if (auto pattern = PatternOfSiblings(path)) {
+  if (own.peek && own.peek->kind == DatasetKind::kSet) return AddMember(path, *own.peek);
+  // Without a usable sidecar of its own, its neighbours' may still say that it is one of them.
+  const auto pattern = own.peek ? std::nullopt : PatternOfSiblings(path);
+  if (pattern) {
     AddSet(*pattern);
   } else {
     AddShared(path);

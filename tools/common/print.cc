@@ -239,11 +239,12 @@ std::string TimeText(std::int64_t ns_since_epoch) {
 }
 
 std::string AgeText(std::int64_t ns) {
+  constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
   const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
-  if (seconds < 120) return Plural(seconds, "second", "seconds");
-  if (seconds < 2 * 3600) return Plural(seconds / 60, "minute", "minutes");
-  if (seconds < 2 * 86400) return Plural(seconds / 3600, "hour", "hours");
-  return Plural(seconds / 86400, "day", "days");
+  if (seconds < 2 * kMinute) return Plural(seconds, "second", "seconds");
+  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute", "minutes");
+  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour", "hours");
+  return Plural(seconds / kDay, "day", "days");
 }
 
 std::string ReportText(const DatasetReport& report, Action action) {
