@@ -162,8 +162,8 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
   }
   return ExecuteRows(
       setup, runs,
-      [&](const RowBlock& block, ByteSpan bytes) {
-        return TakeSource(layout, *jobs[layout.file_of(block.device)], block, bytes);
+      [&](const RowBlock& block, MutableByteSpan bytes) {
+        return TakeSource(*jobs[layout.file_of(block.device)], block, bytes);
       },
       [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
         return PutTarget(*jobs[layout.region_of(blocks[0].device)], blocks, bytes);
@@ -171,27 +171,28 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
       stats_);
 }
 
-Status EncodePass::TakeSource(const Layout&, FileJob& job, const RowBlock& block, ByteSpan bytes) {
+// An untouched block must be what was committed. Order of attack (DESIGN §7): the device may have it right where the page cache
+// has not; else what was rebuilt of it; else it keeps its old leaf, so that the rot is not laundered into the new commit.
+Status EncodePass::TakeSource(FileJob& job, const RowBlock& block, MutableByteSpan bytes) {
   const std::uint64_t i = block.place.index;
-  job.data_leaves[i] = HashBytes(HashTag::kDataLeaf, i, bytes);
-  job.data_known[i] = 1;
   encoded_ += bytes.size();
+  job.data_known[i] = 1;
+  job.data_leaves[i] = HashBytes(HashTag::kDataLeaf, i, bytes);
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
                     !IsTouched(*job.touched, block.place.offset, bytes.size());
-  if (held && job.data_leaves[i] != job.old_data->leaf(i)) {
-    job.data_leaves[i] = job.old_data->leaf(i);
-    std::lock_guard lock(mutex_);
-    rot_.push_back({job.data->path(),
-                    block.device,
-                    DamagePart::kData,
-                    block.place.offset,
-                    bytes.size(),
-                    DamageCause::kHash,
-                    false,
-                    false,
-                    false,
-                    {}});
+  if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
+
+  job.data_leaves[i] = job.old_data->leaf(i);
+  std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
+  const auto again = job.data->ReadAtFromDevice(block.place.offset, bytes);
+  if (again.ok() && *again == bytes.size() && HashBytes(HashTag::kDataLeaf, i, bytes) == job.data_leaves[i]) {
+    return Status::Ok();
   }
+  const std::lock_guard lock(mutex_);
+  job.rotten.insert(i);
+  const auto rebuilt = job.rebuilt.find(i);
+  const std::vector<std::uint8_t>& take = rebuilt != job.rebuilt.end() ? rebuilt->second : cached;
+  std::copy(take.begin(), take.end(), bytes.begin());
   return Status::Ok();
 }
 

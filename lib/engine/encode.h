@@ -2,9 +2,11 @@
 // Encoding rows of a dataset: which rows, running them through the pipeline, and the trees that come out.
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/rows.h"
@@ -12,6 +14,11 @@
 #include "engine/view.h"
 
 namespace lzy {
+
+/// The leaf of a parity block that was made from contents which are not what their leaves say; no bytes have it
+/// (docs/format.md "Rows without parity").
+inline constexpr Hash kNoParityLeaf{
+    {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 /// Everything one file brings into and gets out of an encoding.
 struct FileJob {
@@ -27,6 +34,10 @@ struct FileJob {
   bool parity_is_fresh = false;  ///< the parity region reads as zeros where nothing was written
   std::vector<Hash> data_leaves, parity_leaves;
   std::vector<std::uint8_t> data_known, parity_known;  ///< which of them were computed
+  /// Blocks that nobody touched and that are not what was committed. They keep their leaves, so that they stay visible as damage,
+  /// and are encoded with the right contents where these could be rebuilt from the parity of before.
+  std::set<std::uint64_t> rotten;
+  std::map<std::uint64_t, std::vector<std::uint8_t>> rebuilt;
   Tree data_tree{TreeKind::kData}, parity_tree{TreeKind::kParity};
 
   /// Makes room for the leaves of file (and region) `f`.
@@ -56,19 +67,15 @@ class EncodePass {
 
   const RowStats& stats() const { return stats_; }
   std::uint64_t bytes_encoded() const { return encoded_; }
-  /// Blocks nobody touched that are not what was committed. Their old leaves were kept, so that they stay visible as
-  /// damage.
-  const std::vector<Damage>& rot() const { return rot_; }
 
  private:
-  Status TakeSource(const Layout& layout, FileJob& job, const RowBlock& block, ByteSpan bytes);
+  Status TakeSource(FileJob& job, const RowBlock& block, MutableByteSpan bytes);
   Status PutTarget(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
 
   const Context& context_;
   RowStats stats_;
   std::atomic<std::uint64_t> encoded_{0};
   std::mutex mutex_;
-  std::vector<Damage> rot_;
 };
 
 }  // namespace lzy

@@ -174,6 +174,21 @@ TEST_F(MisfortuneTest, TransientReadingsAreToldAndNothingIsWritten) {
   }
 }
 
+// Judged clean, and then encoded from what the page cache has wrong: the wrong bytes must not become the truth.
+TEST_F(MisfortuneTest, TransientReadingsAreNotCommitted) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Write(0, 2 * kBlock, Bytes(10, 0xee));
+    Data().flaky = {{7 * kBlock, 2}};
+    const DatasetReport made = Protect(Here(), Ref(), {});
+    ASSERT_OK(made.status);
+    EXPECT_EQ(ExitCodeOf(made), 0) << Text(made);
+    Data().flaky.clear();
+    root_ = made.root;
+    ExpectIntact();
+  }
+}
+
 TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);

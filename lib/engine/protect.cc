@@ -5,6 +5,7 @@
 
 #include "engine/protector.h"
 #include "engine/rehome.h"
+#include "engine/touched.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -117,8 +118,52 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   warn(stale, "changed since the last commit; committed as they are now");
   warn(at_risk, "were being written when the last epoch broke off; committed as they are now");
   warn(damaged, "are damaged; committed as they are now (--force)");
+  HoldUndamaged();
   report_.damage.clear();
   return false;
+}
+
+// What was found different just now is what the new commit may find different.
+void Protector::HoldUndamaged() {
+  holds_ = true;
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) touched_[file.rank].whole = false;
+  }
+  for (const Damage& d : report_.damage) {
+    if (d.part != DamagePart::kData || d.transient) continue;
+    touched_[shared() ? 0 : d.device].ranges.push_back({d.offset, d.length});
+  }
+  for (auto& [rank, touched] : touched_) Normalise(touched);
+}
+
+Status Protector::TakeRequestedRanges() {
+  LZY_ASSIGN_OR_RETURN(touched_, GatherTouched(comm_, *request_.touched));
+  holds_ = true;
+  return Status::Ok();
+}
+
+void Protector::CheckJudged(const FileView& file, const FileStat& now) {
+  if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
+  touched_[file.rank] = Touched{};
+}
+
+void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot) {
+  const auto rotten = rot.all.find(file.rank);
+  const auto lost = rot.lost.find(file.rank);
+  if (rotten == rot.all.end()) return;
+  for (std::uint64_t index : rotten->second) {
+    const auto at = layout.LocateData(f, index);
+    const BlockPlace place = layout.DataBlock(at.device, at.row.unit_row, at.row.slice);
+    Damage& d = report_.damage.emplace_back();
+    d.path = file.path;
+    d.device = shared() ? at.device : file.rank;
+    d.offset = place.offset;
+    d.length = place.length;
+    d.beyond_repair = lost != rot.lost.end() && lost->second.contains(index);
+    if (report_.state == DatasetState::kIntact) report_.state = DatasetState::kDamaged;
+    if (d.beyond_repair) report_.state = DatasetState::kUnrepairable;
+  }
+  MergeDamage(report_.damage);
 }
 
 bool Protector::StampsFresh() const {
@@ -211,37 +256,16 @@ Status Protector::GatherStats() {
   for (const double* seconds : fields) out.Put(static_cast<std::uint64_t>(*seconds * 1e9));
   out.Put(stats.bytes_read);
   out.Put(pass_.bytes_encoded());
-  out.Put(static_cast<std::uint32_t>(pass_.rot().size()));
-  for (const Damage& d : pass_.rot()) {
-    out.PutString(d.path);
-    out.Put(d.device);
-    out.Put(d.offset);
-    out.Put(d.length);
-  }
   LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
   std::uint64_t slowest[std::size(fields)] = {};
   report_.bytes_encoded = 0;
-  std::vector<Damage> rot;
   for (const auto& bytes : all) {
     ByteReader in(bytes);
     for (std::uint64_t& value : slowest) value = std::max(value, in.Get<std::uint64_t>());
     report_.bytes_read += in.Get<std::uint64_t>();
     report_.bytes_encoded += in.Get<std::uint64_t>();
-    for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-      Damage d;
-      d.path = in.GetString(1 << 16);
-      d.device = in.Get<std::uint32_t>();
-      d.offset = in.Get<std::uint64_t>();
-      d.length = in.Get<std::uint64_t>();
-      rot.push_back(std::move(d));
-    }
   }
   for (std::size_t i = 0; i < std::size(fields); ++i) *fields[i] = static_cast<double>(slowest[i]) * 1e-9;
-  if (!rot.empty()) {
-    report_.state = DatasetState::kDamaged;
-    report_.damage.insert(report_.damage.end(), rot.begin(), rot.end());
-    MergeDamage(report_.damage);
-  }
   return Status::Ok();
 }
 

@@ -19,6 +19,7 @@ struct MemberFacts {
   std::string domain;
   int owner = 0;
   std::uint64_t old_size = 0;  // as committed before
+  const FileView* file = nullptr;
 };
 
 // One group: its members, its layout, its communicator.
@@ -111,6 +112,7 @@ class FileSet : public Protector {
     Status settled;
     for (const auto& [rank, file] : present) {
       facts_[rank].old_size = file->stamp.size;
+      facts_[rank].file = file;
       if (file->owner != comm_.rank() || !settled.ok()) continue;
       OwnMember& member = own_[rank];
       member.file = file;
@@ -275,20 +277,19 @@ class FileSet : public Protector {
   // Only the touched rows, in place, if the sidecars that are there can serve as the rest; otherwise everything, in new
   // ones.
   Status ChooseWay() {
-    if (request_.touched) {
-      LZY_ASSIGN_OR_RETURN(touched_, GatherTouched(comm_, *request_.touched));
-    }
+    if (request_.touched) LZY_RETURN_IF_ERROR(TakeRequestedRanges());
+    holds_ = holds_ && same_set_;
     for (const auto& [rank, f] : facts_) {
       auto [at, added] = touched_.try_emplace(rank);
-      if (added && request_.touched) at->second.whole = false;
-      if (same_set_) AddResize(at->second, f.old_size, f.before.size, options_.block_size);
+      if (added && request_.touched) at->second.whole = false;  // nothing but, perhaps, its size
+      if (holds_) CheckJudged(*f.file, f.before);
+      if (holds_) AddResize(at->second, f.old_size, f.before.size, options_.block_size);
     }
-    bool fits = same_set_ && !regroup_ && request_.touched.has_value();
+    bool fits = holds_ && !regroup_ && request_.touched.has_value();
     for (auto& [rank, member] : own_) {
       const Sidecar* sidecar = member.file->sidecar.get();
-      const bool trusted = same_set_ && request_.touched && sidecar != nullptr && sidecar->committed() &&
-                           !touched_.at(rank).whole && sidecar->unknown_data_leaves().empty() &&
-                           sidecar->unknown_parity_leaves().empty();
+      const bool trusted = holds_ && sidecar != nullptr && sidecar->committed() && !touched_.at(rank).whole &&
+                           sidecar->unknown_data_leaves().empty() && sidecar->unknown_parity_leaves().empty();
       if (trusted && sidecar->contents().superblock.block_size == options_.block_size) {
         member.job.old_data = &sidecar->contents().data_tree;
         member.job.touched = &touched_.at(rank);
@@ -343,21 +344,11 @@ class FileSet : public Protector {
   }
 
   Status Encode() {
-    Status status;
-    for (Group& group : groups_) {
-      if (!group.mine) continue;
-      std::vector<const Touched*> touched;
-      std::vector<FileJob*> jobs;
-      for (std::uint32_t rank : group.ranks) {
-        touched.push_back(&touched_.at(rank));
-        auto at = own_.find(rank);
-        jobs.push_back(at == own_.end() ? nullptr : &at->second.job);
-      }
-      auto runs = RowsToEncode(*group.layout, *group.plans, touched, !incremental_);
-      if (!runs.ok()) return runs.status();  // the same on every rank: arithmetic on agreed facts
-      const Status encoded = pass_.Run(*group.layout, group.comm ? *group.comm : comm_, group.owner, jobs, *runs);
-      if (status.ok()) status = encoded;
-    }
+    std::map<std::uint32_t, const Touched*> touched;
+    for (const auto& [rank, one] : touched_) touched[rank] = &one;
+    Status status = EncodeGroups(touched, !incremental_);
+    if (Status agreed = Agree(comm_, status); !agreed.ok()) return agreed;
+    LZY_RETURN_IF_ERROR(HandleRot());
     Stopwatch watch;
     for (auto& [rank, member] : own_) {
       if (status.ok()) status = member.job.data->Sync();
@@ -368,6 +359,67 @@ class FileSet : public Protector {
     });
     watch.AddTo(report_.phases.sync);
     return Agree(comm_, status);
+  }
+
+  // Encodes the rows that are touched, or all. Groups without a common rank work side by side.
+  Status EncodeGroups(const std::map<std::uint32_t, const Touched*>& touched, bool all) {
+    Status status;
+    for (Group& group : groups_) {
+      if (!group.mine) continue;
+      std::vector<const Touched*> by_file;
+      std::vector<FileJob*> jobs;
+      for (std::uint32_t rank : group.ranks) {
+        const auto edits = touched.find(rank);
+        by_file.push_back(edits == touched.end() ? nullptr : edits->second);
+        const auto own = own_.find(rank);
+        jobs.push_back(own == own_.end() ? nullptr : &own->second.job);
+      }
+      auto runs = RowsToEncode(*group.layout, *group.plans, by_file, all);
+      if (!runs.ok()) return runs.status();  // the same on every rank: arithmetic on agreed facts
+      const Status encoded = pass_.Run(*group.layout, group.comm ? *group.comm : comm_, group.owner, jobs, *runs);
+      if (status.ok()) status = encoded;
+    }
+    return status;
+  }
+
+  // Encodes rows with rotten blocks again, with their right contents where the parity of before still gives them.
+  Status HandleRot() {
+    std::map<std::uint32_t, FileJob*> jobs;
+    for (auto& [rank, member] : own_) jobs[rank] = &member.job;
+    LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    if (rot_.all.empty()) return Status::Ok();
+    if (!incremental_) {
+      Status status;
+      for (const Ensemble& ensemble : view_.ensembles) {
+        const bool mine = std::any_of(ensemble.files.begin(), ensemble.files.end(),
+                                      [&](const FileView& file) { return file.owner == comm_.rank(); });
+        if (!mine && ensemble.group_comm == nullptr && view_.ensembles.size() > 1) continue;
+        Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
+        const Status one = RebuildRot(context_, ensemble, comm, OwnersIn(ensemble, comm), rot_.all, touched_, jobs);
+        if (status.ok()) status = one;
+      }
+      LZY_RETURN_IF_ERROR(Agree(comm_, status));
+      for (auto& [rank, job] : jobs) job->parity_is_fresh = false;  // it has been written once
+      std::map<std::uint32_t, Touched> blocks;
+      std::map<std::uint32_t, const Touched*> touched;
+      for (const auto& [rank, indices] : rot_.all) {
+        blocks[rank] = TouchedBlocks(indices, options_.block_size);
+        touched[rank] = &blocks[rank];
+      }
+      LZY_RETURN_IF_ERROR(Agree(comm_, EncodeGroups(touched, false)));
+      LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    }
+    for (Group& group : groups_) {
+      RottenBlocks lost;
+      std::vector<FileJob*> own;
+      for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+        if (auto at = rot_.lost.find(group.ranks[f]); at != rot_.lost.end()) lost[f] = at->second;
+        const auto mine = jobs.find(group.ranks[f]);
+        own.push_back(mine == jobs.end() ? nullptr : mine->second);
+      }
+      ForsakeParity(*group.layout, lost, own);
+    }
+    return Status::Ok();
   }
 
   // Roots of all members, the tree over them, and the two phases.
@@ -395,6 +447,11 @@ class FileSet : public Protector {
     LZY_ASSIGN_OR_RETURN(report_.sidecar_bytes, comm_.AllReduceSum(sidecar_bytes));
     watch.AddTo(report_.phases.write);
     FillReport(any_contents_, static_cast<std::uint32_t>(groups_.size()), total_bytes_);
+    for (const Group& group : groups_) {
+      for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+        ReportRot(*facts_.at(group.ranks[f]).file, *group.layout, f, rot_);
+      }
+    }
     return Status::Ok();
   }
 
@@ -474,7 +531,7 @@ class FileSet : public Protector {
   std::uint64_t generation_ = 1;
   std::map<std::uint32_t, MemberFacts> facts_;
   std::map<std::uint32_t, OwnMember> own_;
-  std::map<std::uint32_t, Touched> touched_;
+  Rot rot_;
   std::vector<Group> groups_;
   SidecarContents any_contents_;
 };

@@ -24,9 +24,8 @@ class SharedFile : public Protector {
       if (done) return Status::Ok();
     }
     if (request_.touched) {
-      LZY_ASSIGN_OR_RETURN(auto touched, GatherTouched(comm_, *request_.touched));
-      touched_.whole = false;
-      if (auto at = touched.find(0); at != touched.end()) touched_ = std::move(at->second);
+      LZY_RETURN_IF_ERROR(TakeRequestedRanges());
+      if (!touched_.contains(0)) touched_[0].whole = false;  // nothing but, perhaps, its size
     }
     Status settled =
         file.data != nullptr ? Status::Ok() : Status(Code::kNotFound, fmt::format("{}: no such file", ref_.path));
@@ -34,11 +33,13 @@ class SharedFile : public Protector {
     if (settled.ok() && comm_.rank() == 0) settled = job_.Settle();
     LZY_RETURN_IF_ERROR(Agree(comm_, settled));
     LZY_RETURN_IF_ERROR(ShareStat());
+    CheckJudged(file, job_.before);
     LZY_RETURN_IF_ERROR(MakeLayout());
     LZY_RETURN_IF_ERROR(MakeShape());
     LZY_RETURN_IF_ERROR(ChooseWay(file));
     Status status = Agree(comm_, OpenOutput(file));
     if (status.ok()) status = Encode();
+    if (status.ok()) status = HandleRot();
     if (status.ok()) status = Agree(comm_, Commit(file));
     if (!status.ok() && fresh_) (void)context_.fs.Remove(fresh_->path());
     LZY_RETURN_IF_ERROR(status);
@@ -122,15 +123,16 @@ class SharedFile : public Protector {
 
   // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
   Status ChooseWay(const FileView& file) {
-    const bool trusted = view_.committed && file.sidecar && request_.touched && !touched_.whole &&
+    Touched& touched = touched_[0];
+    const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole &&
                          file.sidecar->unknown_data_leaves().empty() && file.sidecar->unknown_parity_leaves().empty();
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles,
-                         comm_.AllReduceMax(trusted && file.sidecar->Fits(contents_) ? 0 : 1));
+    const bool in_place = trusted && request_.touched && file.sidecar->Fits(contents_);
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
     incremental_ = obstacles == 0;
-    if (trusted) AddResize(touched_, file.stamp.size, job_.before.size, layout_->block_size());
+    if (trusted) AddResize(touched, file.stamp.size, job_.before.size, layout_->block_size());
     if (trusted && view_.superblock.block_size == layout_->block_size()) {
       job_.old_data = &file.sidecar->contents().data_tree;
-      job_.touched = &touched_;
+      job_.touched = &touched;
     }
     if (incremental_) job_.old_parity = &file.sidecar->contents().parity_tree;
     return Status::Ok();
@@ -166,14 +168,13 @@ class SharedFile : public Protector {
   }
 
   Status Encode() {
-    LZY_ASSIGN_OR_RETURN(const std::vector<RowRun> runs, RowsToEncode(*layout_, *plans_, {&touched_}, !incremental_));
+    LZY_ASSIGN_OR_RETURN(const std::vector<RowRun> runs,
+                         RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
     const auto size = static_cast<std::size_t>(comm_.size());
     const auto rank = static_cast<std::size_t>(comm_.rank());
     const std::size_t begin = runs.size() * rank / size;
     const std::size_t end = runs.size() * (rank + 1) / size;
-    auto self = SelfCommunicator();
-    Status mine = pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_},
-                            std::span(runs).subspan(begin, end - begin));
+    Status mine = EncodeAlone(std::span(runs).subspan(begin, end - begin));
     Stopwatch watch;
     if (mine.ok()) mine = job_.data->Sync();
     if (mine.ok()) mine = job_.parity_out->Sync();
@@ -183,6 +184,42 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(GatherLeaves(job_.parity_leaves, job_.parity_known));
     watch.AddTo(report_.phases.exchange);
     return Status::Ok();
+  }
+
+  Status EncodeAlone(std::span<const RowRun> runs) {
+    auto self = SelfCommunicator();
+    return pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_}, runs);
+  }
+
+  // Rank 0 does it, since it is rare: encodes rows with rotten blocks again, with their right contents where the parity of before
+  // still gives them.
+  Status HandleRot() {
+    std::map<std::uint32_t, FileJob*> jobs{{0, &job_}};
+    LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    if (rot_.all.empty()) return Status::Ok();
+    Status status;
+    if (comm_.rank() == 0) {
+      job_.rotten = rot_.all.at(0);
+      if (!incremental_) status = EncodeRebuilt(rot_);
+    } else {
+      jobs.clear();
+    }
+    LZY_RETURN_IF_ERROR(Agree(comm_, status));
+    LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    ForsakeParity(*layout_, rot_.lost, {&job_});
+    return Status::Ok();
+  }
+
+  Status EncodeRebuilt(const Rot& rot) {
+    auto self = SelfCommunicator();
+    const Ensemble& before = view_.ensembles[0];
+    LZY_RETURN_IF_ERROR(RebuildRot(context_, before, *self, std::vector<int>(before.layout->devices(), 0), rot.all, touched_,
+                                   {{0, &job_}}));
+    job_.parity_is_fresh = false;  // it has been written once
+    const Touched blocks = TouchedBlocks(rot.all.at(0), layout_->block_size());
+    LZY_ASSIGN_OR_RETURN(const auto runs, RowsToEncode(*layout_, *plans_, {&blocks}, false));
+    LZY_RETURN_IF_ERROR(EncodeAlone(runs));
+    return job_.parity_out->Sync();
   }
 
   // To rank 0: runs of (first, count, hashes).
@@ -249,12 +286,13 @@ class SharedFile : public Protector {
     contents_.superblock.wall_time_ns = in.Get<std::int64_t>();
     report_.sidecar_bytes = in.Get<std::uint64_t>();
     FillReport(contents_, layout_->group_count(), layout_->file_size(0));
+    if (!rot_.all.empty()) ReportRot(view_.ensembles[0].files[0], *layout_, 0, rot_);
     return Status::Ok();
   }
 
   Options options_;
-  Touched touched_;
   FileJob job_;
+  Rot rot_;
   std::optional<Layout> layout_;
   std::optional<PlanCache> plans_;
   SidecarContents contents_;

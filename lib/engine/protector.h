@@ -7,6 +7,7 @@
 #include "engine/encode.h"
 #include "engine/engine.h"
 #include "engine/examine.h"
+#include "engine/rebuild.h"
 
 namespace lzy {
 
@@ -25,8 +26,12 @@ class Protector {
   /// The geometry that counts: an existing dataset keeps its own but for options that were given.
   Options EffectiveOptions() const;
   /// For lzy-protect on what is protected already: judges it by its hashes. True when nothing is left to be done
-  /// (report_ says why).
+  /// (report_ says why). Otherwise sets holds_ and touched_.
   Result<bool> JudgeExisting(const Options& options);
+  /// From what the hooks say was written: sets holds_ and touched_. Collective.
+  Status TakeRequestedRanges();
+  /// A file that changed after it was judged was judged in vain.
+  void CheckJudged(const FileView& file, const FileStat& now);
 
   /// A new uuid, the same on all ranks.
   Result<Uuid> CommonUuid();
@@ -37,6 +42,8 @@ class Protector {
   Result<std::string> FreshPath(const std::string& data_path);
   Status Publish(const std::string& data_path);
   void FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes);
+  /// Blocks of `file`, file `f` of the layout, that nobody touched and that are damaged, for the report.
+  void ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot);
 
   const Context& context_;
   Communicator& comm_;
@@ -45,13 +52,17 @@ class Protector {
   DatasetReport& report_;
   DatasetView view_;
   EncodePass pass_;
+  /// Blocks outside touched_ (by rank of the member; 0: the shared file) must be what was committed; false: nothing is known.
+  bool holds_ = false;
+  std::map<std::uint32_t, Touched> touched_;
 
  private:
   Status Open();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();
   bool StampsFresh() const;
-  /// Makes the report the same on every rank: phases of the slowest, bytes and damage of all.
+  void HoldUndamaged();
+  /// Makes the report the same on every rank: phases of the slowest, bytes of all.
   Status GatherStats();
 
   std::vector<std::string> created_;  // sidecars that were made only to be locked

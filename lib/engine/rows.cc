@@ -217,7 +217,7 @@ class Pipeline {
     start = Clock::now();
     std::uint64_t offset = 0;
     for (const RowBlock& one : blocks) {
-      if (source_) Remember(source_(one, ByteSpan(to + offset, one.place.length)));
+      if (source_) Remember(source_(one, MutableByteSpan(to + offset, one.place.length)));
       offset += one.place.length;
     }
     Add(stats_.hash, start);

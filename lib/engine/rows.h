@@ -82,8 +82,9 @@ struct RowBlock {
   BlockPlace place;
 };
 
-/// Called for every source block with its bytes (not zero-padded); thread-safe; a failure is remembered.
-using SourceFn = std::function<Status(const RowBlock&, ByteSpan)>;
+/// Called for every source block with its bytes (not zero-padded), which it may change: what it leaves is what counts.
+/// Thread-safe; a failure is remembered.
+using SourceFn = std::function<Status(const RowBlock&, MutableByteSpan)>;
 /// Called for every run of target blocks of one device that lie back to back: blocks[i].place.length bytes each,
 /// concatenated in `bytes`. Thread-safe.
 using TargetFn = std::function<Status(std::span<const RowBlock> blocks, ByteSpan bytes)>;

@@ -1,0 +1,185 @@
+#include "engine/rebuild.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "engine/touched.h"
+
+namespace lzy {
+namespace {
+
+using RowKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, slice
+
+RowKey KeyOf(const RowId& row) {
+  return {row.group, row.unit_row, row.slice};
+}
+
+// The devices of a row whose block is not as it was committed. What cannot be told from here (rotten parity) shows when a rebuilt
+// block does not have its hash.
+std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& row, const RottenBlocks& rot,
+                                       const std::map<std::uint32_t, Touched>& touched) {
+  const Layout& layout = *ensemble.layout;
+  std::vector<std::uint32_t> lost;
+  for (std::uint32_t device : layout.group(row.group)) {
+    if (layout.IsParity(device, row.unit_row)) {
+      if (!ensemble.files[layout.region_of(device)].sidecar_usable()) lost.push_back(device);
+      continue;
+    }
+    const FileView& file = ensemble.files[layout.file_of(device)];
+    const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
+    if (place.length == 0) continue;  // zeros, by definition
+    const auto rotten = rot.find(file.rank);
+    const auto edits = touched.find(file.rank);
+    if (!file.present || file.stat.size < place.offset + place.length ||
+        (rotten != rot.end() && rotten->second.contains(place.index)) ||
+        (edits != touched.end() && IsTouched(edits->second, place.offset, place.length))) {
+      lost.push_back(device);
+    }
+  }
+  return lost;
+}
+
+}  // namespace
+
+void AppendRun(std::vector<RowRun>& runs, RowRun run) {
+  if (!runs.empty()) {
+    RowRun& last = runs.back();
+    if (last.group == run.group && last.unit_row == run.unit_row && last.plan == run.plan &&
+        last.first_slice + last.slices == run.first_slice) {
+      last.slices += run.slices;
+      return;
+    }
+  }
+  runs.push_back(std::move(run));
+}
+
+Status RebuildRows(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
+                   std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target, RowStats& stats) {
+  const Layout& layout = *ensemble.layout;
+  std::vector<BlockStream> data(layout.files()), parity(layout.regions());
+  RowPipelineSetup setup;
+  setup.layout = &layout;
+  setup.comm = &comm;
+  setup.owner = std::move(owner);
+  setup.data.assign(layout.files(), nullptr);
+  setup.parity.assign(layout.regions(), nullptr);
+  setup.memory = context.options.memory;
+  setup.threads = ThreadsFor(context);
+  setup.stop = context.stop;
+  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+    const FileView& file = ensemble.files[f];
+    data[f] = DataStream(layout, f, file.data.get(), file.data_tree());
+    setup.data[f] = &data[f];
+    if (!file.sidecar) continue;
+    parity[f] = ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree());
+    setup.parity[f] = &parity[f];
+  }
+  return ExecuteRows(setup, runs, source, target, stats);
+}
+
+std::vector<int> OwnersIn(const Ensemble& ensemble, const Communicator& comm) {
+  std::vector<int> owner;
+  std::set<int> parts;
+  for (const FileView& file : ensemble.files) parts.insert(file.owner);
+  for (const FileView& file : ensemble.files) {
+    owner.push_back(&comm == ensemble.group_comm.get()
+                        ? static_cast<int>(std::distance(parts.begin(), parts.find(file.owner)))
+                        : file.owner);
+  }
+  return owner;
+}
+
+Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*>& jobs) {
+  ByteWriter out;
+  for (const auto& [rank, job] : jobs) {
+    for (std::uint64_t index : job->rotten) {
+      out.Put(rank);
+      out.Put(index);
+      out.Put<std::uint8_t>(job->rebuilt.contains(index));
+    }
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  Rot rot;
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    while (in.remaining() > 0 && in.ok()) {
+      const auto rank = in.Get<std::uint32_t>();
+      const auto index = in.Get<std::uint64_t>();
+      rot.all[rank].insert(index);
+      if (in.Get<std::uint8_t>() == 0) rot.lost[rank].insert(index);
+    }
+    if (!in.ok()) return {Code::kInternal, "rotten blocks of a rank are malformed"};
+  }
+  return rot;
+}
+
+Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
+                  const RottenBlocks& rot, const std::map<std::uint32_t, Touched>& touched,
+                  const std::map<std::uint32_t, FileJob*>& jobs) {
+  const Layout& layout = *ensemble.layout;
+  std::map<RowKey, RowId> rows;
+  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+    const auto at = rot.find(ensemble.files[f].rank);
+    if (at == rot.end()) continue;
+    for (std::uint64_t index : at->second) {
+      if (index >= layout.data_blocks(f)) continue;
+      const RowId row = layout.LocateData(f, index).row;
+      rows.emplace(KeyOf(row), row);
+    }
+  }
+  PlanCache plans(layout);
+  std::vector<RowRun> runs;
+  for (const auto& [key, row] : rows) {
+    const std::vector<std::uint32_t> lost = LostDevices(ensemble, row, rot, touched);
+    auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
+    if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
+  }
+  std::mutex mutex;
+  const auto keep = [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
+    std::size_t at = 0;
+    for (const RowBlock& block : blocks) {
+      const ByteSpan one = bytes.subspan(at, block.place.length);
+      at += block.place.length;
+      if (block.parity) continue;
+      const FileView& file = ensemble.files[layout.file_of(block.device)];
+      const auto job = jobs.find(file.rank);
+      const auto rotten = rot.find(file.rank);
+      if (job == jobs.end() || rotten == rot.end() || !rotten->second.contains(block.place.index)) continue;
+      if (HashBytes(HashTag::kDataLeaf, block.place.index, one) != file.data_tree()->leaf(block.place.index)) continue;
+      const std::lock_guard lock(mutex);
+      job->second->rebuilt[block.place.index].assign(one.begin(), one.end());
+    }
+    return Status::Ok();
+  };
+  RowStats stats;
+  const Status done = RebuildRows(context, ensemble, comm, std::move(owner), runs, nullptr, keep, stats);
+  // Blocks that could not be read are blocks that cannot be rebuilt: no reason to make no commit at all.
+  return done.code() == Code::kUnreadable || done.code() == Code::kIo ? Status::Ok() : done;
+}
+
+Touched TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size) {
+  Touched touched;
+  touched.whole = false;
+  for (std::uint64_t index : blocks) touched.ranges.push_back({index * block_size, block_size});
+  Normalise(touched);
+  return touched;
+}
+
+void ForsakeParity(const Layout& layout, const RottenBlocks& lost, const std::vector<FileJob*>& jobs) {
+  for (const auto& [file, blocks] : lost) {
+    for (std::uint64_t index : blocks) {
+      const RowId row = layout.LocateData(file, index).row;
+      for (std::uint32_t device : layout.group(row.group)) {
+        if (!layout.IsParity(device, row.unit_row)) continue;
+        FileJob* job = jobs[layout.region_of(device)];
+        if (job == nullptr) continue;
+        const std::uint64_t at = layout.ParityBlock(device, row.unit_row, row.slice).index;
+        job->parity_leaves[at] = kNoParityLeaf;
+        job->parity_known[at] = 1;
+      }
+    }
+  }
+}
+
+}  // namespace lzy
