@@ -2,6 +2,8 @@
 // Several ranks as threads of one process: the collectives without MPI, so that sanitizers see all of them.
 #include <algorithm>
 #include <barrier>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,8 +22,12 @@ class ThreadCommunicator final : public Communicator {
   /// What the ranks of one communicator share.
   struct Hub {
     explicit Hub(int size)
-        : barrier(size), bytes(static_cast<std::size_t>(size)), parts(static_cast<std::size_t>(size)) {}
+        : barrier(size),
+          calls(static_cast<std::size_t>(size)),
+          bytes(static_cast<std::size_t>(size)),
+          parts(static_cast<std::size_t>(size)) {}
     std::barrier<> barrier;
+    std::vector<const char*> calls;
     std::vector<Bytes> bytes;
     std::vector<const std::uint64_t*> parts;
     std::mutex mutex;
@@ -36,33 +42,33 @@ class ThreadCommunicator final : public Communicator {
   std::string ProcessorName() const override { return names_[static_cast<std::size_t>(rank_)]; }
 
   Status Barrier() override {
-    hub_->barrier.arrive_and_wait();
+    Meet("Barrier");
     return Status::Ok();
   }
   Status Broadcast(Bytes& bytes, int root) override {
-    auto all = Exchange(rank_ == root ? ByteSpan(bytes) : ByteSpan());
+    auto all = Exchange("Broadcast", rank_ == root ? ByteSpan(bytes) : ByteSpan());
     bytes = std::move(all[static_cast<std::size_t>(root)]);
     return Status::Ok();
   }
-  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override { return Exchange(mine); }
+  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override { return Exchange("AllGather", mine); }
   Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override {
-    auto all = Exchange(mine);
+    auto all = Exchange("Gather", mine);
     return rank_ == root ? std::move(all) : std::vector<Bytes>();
   }
   Result<std::uint64_t> AllReduceMax(std::uint64_t value) override {
     std::uint64_t out = 0;
-    for (std::uint64_t one : Numbers(value)) out = std::max(out, one);
+    for (std::uint64_t one : Numbers("AllReduceMax", value)) out = std::max(out, one);
     return out;
   }
   Result<std::uint64_t> AllReduceSum(std::uint64_t value) override {
     std::uint64_t out = 0;
-    for (std::uint64_t one : Numbers(value)) out += one;
+    for (std::uint64_t one : Numbers("AllReduceSum", value)) out += one;
     return out;
   }
   Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
                           std::span<const std::uint64_t> counts) override {
     hub_->parts[static_cast<std::size_t>(rank_)] = send;
-    hub_->barrier.arrive_and_wait();
+    Meet("ReduceScatterXor");
     std::uint64_t first = 0;
     for (int r = 0; r < rank_; ++r) first += counts[static_cast<std::size_t>(r)];
     for (std::uint64_t i = 0; i < counts[static_cast<std::size_t>(rank_)]; ++i) {
@@ -74,7 +80,7 @@ class ThreadCommunicator final : public Communicator {
     return Status::Ok();
   }
   Result<std::unique_ptr<Communicator>> Split(int color) override {
-    std::vector<std::uint64_t> colors = Numbers(static_cast<std::uint64_t>(color));
+    std::vector<std::uint64_t> colors = Numbers("Split", static_cast<std::uint64_t>(color));
     int size = 0, rank = 0;
     std::vector<std::string> names;
     for (std::size_t r = 0; r < colors.size(); ++r) {
@@ -98,18 +104,28 @@ class ThreadCommunicator final : public Communicator {
   }
 
  private:
-  std::vector<Bytes> Exchange(ByteSpan mine) {
-    hub_->bytes[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
+  /// All ranks are here, in the same call: anything else is what MPI would hang in, or worse.
+  void Meet(const char* call) {
+    hub_->calls[static_cast<std::size_t>(rank_)] = call;
     hub_->barrier.arrive_and_wait();
+    for (const char* other : hub_->calls) {
+      if (std::string(other) == call) continue;
+      std::fprintf(stderr, "rank %d is in %s while another is in %s\n", rank_, call, other);
+      std::abort();
+    }
+  }
+  std::vector<Bytes> Exchange(const char* call, ByteSpan mine) {
+    hub_->bytes[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
+    Meet(call);
     std::vector<Bytes> all = hub_->bytes;
     hub_->barrier.arrive_and_wait();
     return all;
   }
-  std::vector<std::uint64_t> Numbers(std::uint64_t value) {
+  std::vector<std::uint64_t> Numbers(const char* call, std::uint64_t value) {
     std::uint8_t raw[8];
     StoreLe(raw, value);
     std::vector<std::uint64_t> out;
-    for (const Bytes& one : Exchange(raw)) out.push_back(LoadLe<std::uint64_t>(one.data()));
+    for (const Bytes& one : Exchange(call, raw)) out.push_back(LoadLe<std::uint64_t>(one.data()));
     return out;
   }
 

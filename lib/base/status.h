@@ -2,6 +2,8 @@
 // The one result type of the project. Nothing below the tools prints or exits: everything that can go wrong comes back
 // as a Status, and no exception crosses a layer (std::bad_alloc is turned into Code::kNoMemory at the engine's edge).
 
+#include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <variant>
@@ -73,16 +75,30 @@ class [[nodiscard]] Result {
 
 #define LZY_CONCAT_INNER(a, b) a##b
 #define LZY_CONCAT(a, b) LZY_CONCAT_INNER(a, b)
-/// Returns early with the Status of `expr` unless it is ok.
-#define LZY_RETURN_IF_ERROR(expr)                                                  \
-  do {                                                                             \
-    if (::lzy::Status lzy_status_ = (expr); !lzy_status_.ok()) return lzy_status_; \
+/// Returns early with the Status of `expr` unless it is ok. (Names are counted, so that `expr` may be a lambda in which it is used
+/// again.)
+#define LZY_RETURN_IF_ERROR(expr) LZY_RETURN_IF_ERROR_INNER(LZY_CONCAT(lzy_status_, __COUNTER__), expr)
+#define LZY_RETURN_IF_ERROR_INNER(tmp, expr)                 \
+  do {                                                       \
+    if (::lzy::Status tmp = (expr); !tmp.ok()) return tmp;   \
   } while (false)
 /// `LZY_ASSIGN_OR_RETURN(auto x, F())`: x = F()'s value, or returns its Status.
-#define LZY_ASSIGN_OR_RETURN(lhs, expr) LZY_ASSIGN_OR_RETURN_INNER(LZY_CONCAT(lzy_result_, __LINE__), lhs, expr)
+#define LZY_ASSIGN_OR_RETURN(lhs, expr) LZY_ASSIGN_OR_RETURN_INNER(LZY_CONCAT(lzy_result_, __COUNTER__), lhs, expr)
 #define LZY_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \
   auto tmp = (expr);                               \
   if (!tmp.ok()) return tmp.status();              \
   lhs = std::move(tmp).value()
+
+/// What `work` returns; an exception that it throws is a failure like any other.
+template <class Work>
+Status NoThrow(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return {Code::kNoMemory, "out of memory"};
+  } catch (const std::exception& e) {
+    return {Code::kInternal, e.what()};
+  }
+}
 
 }  // namespace lzy

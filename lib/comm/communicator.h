@@ -49,4 +49,11 @@ std::unique_ptr<Communicator> SelfCommunicator();
 /// Unless all ranks say the same, the message begins with "rank R: ". Costs one reduction while all is well.
 Status Agree(Communicator& comm, const Status& mine);
 
+/// Does `work`, which must not communicate, and agrees on how it went. Whatever a rank does between two collective calls that can
+/// run out of memory belongs into one of these: an exception that left only this rank would leave the others waiting.
+template <class Work>
+Status AgreeOn(Communicator& comm, const Work& work) {
+  return Agree(comm, NoThrow(work));
+}
+
 }  // namespace lzy

@@ -125,7 +125,6 @@ class Examiner {
     const auto start = std::chrono::steady_clock::now();
     Findings findings;
     ByteWriter out;
-    Status mine;
     const bool shared = view_.ref.kind == DatasetKind::kShared;
     for (const Ensemble& ensemble : view_.ensembles) {
       findings.files.emplace_back(ensemble.files.size());
@@ -135,17 +134,29 @@ class Examiner {
       }
     }
     if (shared) total_ /= static_cast<std::uint64_t>(context_.comm.size());
-    for (std::uint32_t e = 0; e < view_.ensembles.size() && mine.ok(); ++e) {
-      Ensemble& ensemble = view_.ensembles[e];
-      for (std::uint32_t f = 0; f < ensemble.files.size() && mine.ok(); ++f) {
-        FileView& file = ensemble.files[f];
-        if (!shared && file.owner != context_.comm.rank()) continue;
-        FileFindings own;
-        mine = shared ? ExamineShared(ensemble, file, own) : ExamineMember(ensemble, f, file, own);
-        PutFindings(out, e, f, own);
-      }
+    bool prove = false;
+    if (shared) {
+      // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
+      const Sidecar& sidecar = *view_.ensembles[0].files[0].sidecar;
+      const bool unknown = !sidecar.unknown_data_leaves().empty() || !sidecar.unknown_parity_leaves().empty();
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(unknown));
+      prove = any != 0;
     }
-    LZY_RETURN_IF_ERROR(Agree(context_.comm, mine));
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
+        Ensemble& ensemble = view_.ensembles[e];
+        for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+          FileView& file = ensemble.files[f];
+          if (!shared && file.owner != context_.comm.rank()) continue;
+          FileFindings own;
+          LZY_RETURN_IF_ERROR(!shared ? ExamineMember(ensemble, f, file, own)
+                              : prove ? ExamineWhole(ensemble, file, own)
+                                      : ExamineShared(ensemble, file, own));
+          PutFindings(out, e, f, own);
+        }
+      }
+      return Status::Ok();
+    }));
     LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
     for (const auto& bytes : all) LZY_RETURN_IF_ERROR(MergeFindings(bytes, findings));
     for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
@@ -177,29 +188,29 @@ class Examiner {
     return Status::Ok();
   }
 
+  // Rare: hash pages that no copy had must be proven whole, so every rank looks at everything, and one speaks for all.
+  Status ExamineWhole(Ensemble& ensemble, FileView& file, FileFindings& own) {
+    const Layout& layout = *ensemble.layout;
+    const int rank = context_.comm.rank();
+    const Sidecar& sidecar = *file.sidecar;
+    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), &sidecar.contents().data_tree),
+                                     {0, layout.data_blocks(0)}, TreeKind::kData, sidecar.unknown_data_leaves(),
+                                     file.proven_data, own.data));
+    LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, 0, &file.sidecar->file(), sidecar.ParityFileOffset(0),
+                                                  &sidecar.contents().parity_tree),
+                                     {0, layout.parity_blocks(0)}, TreeKind::kParity, sidecar.unknown_parity_leaves(),
+                                     file.proven_parity, own.parity));
+    // The first speaks for all of the blocks; each for the metadata it could not read.
+    if (rank != 0) own = FileFindings();
+    const bool unknown = !sidecar.unknown_data_leaves().empty() || !sidecar.unknown_parity_leaves().empty();
+    if (rank == 0 || unknown) own.metadata = sidecar.damage();
+    return Status::Ok();
+  }
+
   Status ExamineShared(Ensemble& ensemble, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
     const int size = context_.comm.size();
-    // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
-    const bool unknown = !file.sidecar->unknown_data_leaves().empty() || !file.sidecar->unknown_parity_leaves().empty();
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t any_unknown, context_.comm.AllReduceMax(unknown));
-    if (any_unknown != 0) {
-      // Rare: pages must be proven whole, so every rank looks at everything, and one speaks for all.
-      Status checked = CheckStretch(DataStream(layout, 0, file.data.get(), &file.sidecar->contents().data_tree),
-                                    {0, layout.data_blocks(0)}, TreeKind::kData, file.sidecar->unknown_data_leaves(),
-                                    file.proven_data, own.data);
-      if (checked.ok()) {
-        checked = CheckStretch(ParityStream(layout, 0, &file.sidecar->file(), file.sidecar->ParityFileOffset(0),
-                                            &file.sidecar->contents().parity_tree),
-                               {0, layout.parity_blocks(0)}, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
-                               file.proven_parity, own.parity);
-      }
-      // The first speaks for all of the blocks; each for the metadata it could not read.
-      if (rank != 0) own = FileFindings();
-      if (rank == 0 || unknown) own.metadata = file.sidecar->damage();
-      return checked;
-    }
     LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), file.data_tree()),
                                      ShareOf(layout.data_blocks(0), rank, size), TreeKind::kData, {}, file.proven_data,
                                      own.data));

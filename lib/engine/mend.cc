@@ -45,15 +45,11 @@ class Mender {
       : context_(context), comm_(context.comm), view_(view), findings_(findings), request_(request), report_(report) {}
 
   Status Run() {
-    LZY_ASSIGN_OR_RETURN(plan_, PlanMending(view_, findings_, request_));
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return Plan(); }));
     if (plan_.beyond && !request_.salvage) {
       return {Code::kBeyondRepair,
               fmt::format("{}: rows have lost more blocks than parity {} can mend; nothing was written", view_.ref.path,
                           view_.superblock.parity)};
-    }
-    for (const EnsemblePlan& ensemble : plan_.ensembles) {
-      auto& mends = mends_.emplace_back(ensemble.files.size());
-      for (std::size_t f = 0; f < mends.size(); ++f) mends[f].plan = &ensemble.files[f];
     }
     Status status;
     // Every ensemble, whatever became of the others: their ranks are waiting for this one.
@@ -69,6 +65,14 @@ class Mender {
   }
 
  private:
+  Status Plan() {
+    LZY_ASSIGN_OR_RETURN(plan_, PlanMending(view_, findings_, request_));
+    for (const EnsemblePlan& ensemble : plan_.ensembles) {
+      auto& mends = mends_.emplace_back(ensemble.files.size());
+      for (std::size_t f = 0; f < mends.size(); ++f) mends[f].plan = &ensemble.files[f];
+    }
+    return Status::Ok();
+  }
   bool shared() const { return view_.ref.kind == DatasetKind::kShared; }
   bool Mine(const FileView& file) const { return shared() || file.owner == comm_.rank(); }
   bool Writer(const FileView& file) const { return shared() ? comm_.rank() == 0 : file.owner == comm_.rank(); }
@@ -79,21 +83,23 @@ class Mender {
                                               [&](const FileView& file) { return Mine(file); });
     Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
     if (!part && view_.ensembles.size() > 1) return Status::Ok();
-    Status status;
-    for (std::uint32_t f = 0; f < ensemble.files.size() && status.ok(); ++f) {
-      if (Mine(ensemble.files[f]) && mends_[e][f].plan->any()) status = OpenOutputs(ensemble, e, f);
-    }
-    LZY_RETURN_IF_ERROR(Agree(comm, status));
+    const auto for_each = [&](const auto& work) {
+      return AgreeOn(comm, [&] {
+        for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) LZY_RETURN_IF_ERROR(work(f));
+        return Status::Ok();
+      });
+    };
+    LZY_RETURN_IF_ERROR(for_each([&](std::uint32_t f) {
+      return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
+    }));
     if (shared()) LZY_RETURN_IF_ERROR(OpenSharedOutputs(ensemble, e));
     LZY_RETURN_IF_ERROR(ExecuteMending(ensemble, e, comm));
-    for (std::uint32_t f = 0; f < ensemble.files.size() && status.ok(); ++f) {
-      if (Mine(ensemble.files[f])) status = VerifyWritten(mends_[e][f], ensemble.files[f]);
-    }
-    LZY_RETURN_IF_ERROR(Agree(comm, status));
-    for (std::uint32_t f = 0; f < ensemble.files.size() && status.ok(); ++f) {
-      if (Writer(ensemble.files[f]) && mends_[e][f].plan->any()) status = Finish(ensemble, e, f);
-    }
-    return Agree(comm, status);
+    LZY_RETURN_IF_ERROR(for_each([&](std::uint32_t f) {
+      return Mine(ensemble.files[f]) ? VerifyWritten(mends_[e][f], ensemble.files[f]) : Status::Ok();
+    }));
+    return for_each([&](std::uint32_t f) {
+      return Writer(ensemble.files[f]) && mends_[e][f].plan->any() ? Finish(ensemble, e, f) : Status::Ok();
+    });
   }
 
   // Opens what will be written, and notes that a repair is going on where blocks change in place.
@@ -142,25 +148,22 @@ class Mender {
 
   // A shared file's blocks are mended by all ranks; rank 0 has made what had to be made.
   Status OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
-    Status status;
     FileMend& mend = mends_[e][0];
     FileView& file = ensemble.files[0];
-    if (comm_.rank() != 0 && mend.plan->any()) {
+    return AgreeOn(comm_, [&]() -> Status {
+      if (comm_.rank() == 0 || !mend.plan->any()) return Status::Ok();
+      mend.data_out = file.data.get();
       if (mend.plan->rebuild_data) {
-        auto opened = context_.fs.Open(NewDataPath(mend.target), OpenMode::kReadWrite, /*follow=*/false);
-        status = opened.status();
-        if (opened.ok()) mend.new_data = std::move(opened).value();
+        LZY_ASSIGN_OR_RETURN(mend.new_data,
+                             context_.fs.Open(NewDataPath(mend.target), OpenMode::kReadWrite, /*follow=*/false));
         mend.data_out = mend.new_data.get();
-      } else {
-        mend.data_out = file.data.get();
       }
-      auto opened = context_.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false);
-      if (status.ok()) status = opened.status();
-      if (opened.ok()) mend.own_handle = std::move(opened).value();
+      LZY_ASSIGN_OR_RETURN(mend.own_handle,
+                           context_.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false));
       mend.parity_out = mend.own_handle.get();
       mend.parity_base = file.sidecar->ParityFileOffset(0);
-    }
-    return Agree(comm_, status);
+      return Status::Ok();
+    });
   }
 
   Status ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm) {
@@ -180,17 +183,15 @@ class Mender {
       const std::uint32_t device = blocks[0].device;
       return WriteBlocks(mends_[e][blocks[0].parity ? layout.region_of(device) : layout.file_of(device)], blocks, bytes);
     };
-    std::span<const RowRun> runs = plan_.ensembles[e].runs;
+    const std::span<const RowRun> runs = plan_.ensembles[e].runs;
     if (!shared()) {
       return RebuildRows(context_, ensemble, comm, OwnersIn(ensemble, comm), runs, source, target, stats_);
     }
-    const auto size = static_cast<std::size_t>(comm_.size());
-    const auto rank = static_cast<std::size_t>(comm_.rank());
-    const std::size_t begin = runs.size() * rank / size;
-    runs = runs.subspan(begin, runs.size() * (rank + 1) / size - begin);
-    const auto self = SelfCommunicator();
-    return Agree(comm_, RebuildRows(context_, ensemble, *self, std::vector<int>(layout.devices(), 0), runs, source,
-                                    target, stats_));
+    return AgreeOn(comm_, [&] {
+      const auto self = SelfCommunicator();
+      return RebuildRows(context_, ensemble, *self, std::vector<int>(layout.devices(), 0), ShareOf(runs, comm_), source,
+                         target, stats_);
+    });
   }
 
   Status WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes) {

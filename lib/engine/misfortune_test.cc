@@ -63,6 +63,36 @@ class MisfortuneTest : public ::testing::Test {
     return Verify(Here(), Ref(), request);
   }
   MemoryFileSystem::Node& Data(std::uint32_t r = 0) { return fs_.At(paths_[r]); }
+  /// Protects, commits, verifies or restores with three ranks, of which rank 1 has no memory for its operation `at`; nothing
+  /// when it has not so many.
+  std::vector<DatasetReport> RunWithoutMemory(const std::string& what, int at) {
+    static thread_local bool starving = false;
+    std::atomic<int> operations{0};
+    fs_.fault = [&](MemoryFileSystem::Op, const std::string&, std::uint64_t, std::uint64_t) -> Status {
+      if (starving && operations++ == at) throw std::bad_alloc();
+      return Status::Ok();
+    };
+    std::vector<DatasetReport> reports(3);
+    RunRanks(3, [&](Communicator& comm) {
+      starving = comm.rank() == 1;
+      const Context context{fs_, comm, options_};
+      DatasetRef ref = ref_;
+      std::erase_if(ref.members, [&](const auto& m) { return static_cast<int>(m.first) != comm.rank(); });
+      DatasetReport& report = reports[static_cast<std::size_t>(comm.rank())];
+      ProtectRequest request;
+      if (what == "commit") {
+        request.touched.emplace();
+        (*request.touched)[ref_.members.empty() ? 0 : static_cast<std::uint32_t>(comm.rank())] =
+            Touched{false, {{3 * kBlock, 100}}};
+      }
+      report = what == "verify"    ? Verify(context, ref, {})
+               : what == "restore" ? Restore(context, ref, {})
+                                   : Protect(context, ref, request);
+    });
+    fs_.fault = nullptr;
+    if (operations <= at) reports.clear();
+    return reports;
+  }
   /// An edit by somebody who does not know of us.
   void Write(std::uint32_t r, std::uint64_t offset, const Bytes& bytes) {
     auto file = fs_.Open(paths_[r], OpenMode::kReadWrite);
@@ -171,6 +201,40 @@ TEST_F(MisfortuneTest, TransientReadingsAreToldAndNothingIsWritten) {
     }
     Data().flaky.clear();
     ExpectIntact();
+  }
+}
+
+// Each operation on files in turn has no memory left, on one rank of three. Nobody may wait for it for ever, all must get the same
+// answer, and what was protected must stay so (or be named as at risk).
+TEST_F(MisfortuneTest, OutOfMemoryOnOneRankStopsAll) {
+  options_.timeout_seconds = 0;
+  for (const char* what : {"protect", "commit", "verify", "restore"}) {
+    for (std::uint32_t members : {0u, 3u}) {
+      SCOPED_TRACE(fmt::format("{} with {} members", what, members));
+      Make(members);
+      if (std::string(what) == "protect") Write(0, 0, Bytes(10, 0xee));
+      if (std::string(what) == "restore") fs_.At(paths_[0]).bytes[5 * kBlock] ^= 1;
+      const auto start = fs_.Copy();
+      int stopped = 0;
+      for (int at = 0;; ++at) {
+        ASSERT_LT(at, 5000);
+        fs_.Restore(start);
+        const std::vector<DatasetReport> reports = RunWithoutMemory(what, at);
+        if (reports.empty()) break;  // fewer operations than that
+        for (const DatasetReport& report : reports) {
+          EXPECT_EQ(report.status.code(), reports[0].status.code()) << report.status.message();
+          EXPECT_EQ(ExitCodeOf(report), ExitCodeOf(reports[0]));
+        }
+        stopped += reports[0].status.code() == Code::kNoMemory ? 1 : 0;
+        const DatasetReport after = Check();
+        ASSERT_OK(after.status);
+        for (const Damage& d : after.damage) {
+          EXPECT_TRUE(d.cause == DamageCause::kAtRisk || d.cause == DamageCause::kStale || std::string(what) == "restore")
+              << "operation " << at << ": " << Text(after);
+        }
+      }
+      EXPECT_GT(stopped, 3);
+    }
   }
 }
 

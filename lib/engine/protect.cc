@@ -42,18 +42,18 @@ Status Protector::Run() {
 
 // Opens the dataset with its locks held, after making sure that every file has a sidecar to lock.
 Status Protector::Open() {
-  Status made;
-  if (shared()) {
-    if (comm_.rank() == 0) made = EnsureSidecar(ref_.path, 0);
-  } else {
-    for (const auto& [rank, path] : ref_.members) {
-      auto stat = context_.fs.Stat(path);
-      if (!stat.ok() && stat.status().code() == Code::kNotFound) continue;  // a lost member: judged later
-      if (made = EnsureSidecar(path, rank); !made.ok()) break;
-    }
-  }
-  LZY_RETURN_IF_ERROR(Agree(comm_, made));
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
   LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {/*write=*/true}));
+  return Status::Ok();
+}
+
+Status Protector::EnsureSidecars() {
+  if (shared()) return comm_.rank() == 0 ? EnsureSidecar(ref_.path, 0) : Status::Ok();
+  for (const auto& [rank, path] : ref_.members) {
+    const auto stat = context_.fs.Stat(path);
+    if (!stat.ok() && stat.status().code() == Code::kNotFound) continue;  // a lost member: judged later
+    LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
+  }
   return Status::Ok();
 }
 

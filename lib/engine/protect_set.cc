@@ -51,13 +51,19 @@ class FileSet : public Protector {
       LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
       if (done && !(grown_ && report_.state == DatasetState::kIntact)) return Status::Ok();
     }
-    LZY_RETURN_IF_ERROR(FindMembers());
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return FindMembers(); }));
     LZY_RETURN_IF_ERROR(GatherFacts());
-    LZY_RETURN_IF_ERROR(ChooseGroups());
-    LZY_RETURN_IF_ERROR(MakeLayouts());
-    LZY_RETURN_IF_ERROR(MakeShapes());
+    uuid_ = view_.superblock.uuid;
+    if (!same_set_) {
+      LZY_ASSIGN_OR_RETURN(uuid_, CommonUuid());
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      LZY_RETURN_IF_ERROR(ChooseGroups());
+      LZY_RETURN_IF_ERROR(MakeLayouts());
+      return MakeShapes();
+    }));
     LZY_RETURN_IF_ERROR(ChooseWay());
-    Status status = Agree(comm_, OpenOutputs());
+    Status status = AgreeOn(comm_, [&] { return OpenOutputs(); });
     if (status.ok()) status = SplitGroups();
     if (status.ok()) status = Encode();
     if (status.ok()) status = Commit();
@@ -109,17 +115,16 @@ class FileSet : public Protector {
                                        ref_.path, expected - 1, ExpandPattern(ref_.path, expected - 1))};
       }
     }
-    Status settled;
     for (const auto& [rank, file] : present) {
       facts_[rank].old_size = file->stamp.size;
       facts_[rank].file = file;
-      if (file->owner != comm_.rank() || !settled.ok()) continue;
+      if (file->owner != comm_.rank()) continue;
       OwnMember& member = own_[rank];
       member.file = file;
       member.job.data = file->data.get();
-      settled = member.job.Settle();
+      LZY_RETURN_IF_ERROR(member.job.Settle());
     }
-    return Agree(comm_, settled);
+    return Status::Ok();
   }
 
   Status GatherFacts() {
@@ -229,16 +234,12 @@ class FileSet : public Protector {
 
   // Contents of the new sidecars as far as known before encoding; trees have their size already.
   Status MakeShapes() {
-    Uuid uuid = view_.superblock.uuid;
-    if (!same_set_) {
-      LZY_ASSIGN_OR_RETURN(uuid, CommonUuid());
-    }
     const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
-    ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
+    return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
       const Layout& layout = *group.layout;
       member.job.InitLeaves(layout, f);
       Superblock& sb = member.contents.superblock;
-      sb.uuid = uuid;
+      sb.uuid = uuid_;
       sb.generation = generation_;
       sb.members = static_cast<std::uint32_t>(facts_.size());
       sb.largest_group = largest_group_;
@@ -265,8 +266,8 @@ class FileSet : public Protector {
       SetPath(info, placeholder, rank);
       member.contents.data_tree = Tree::Build(TreeKind::kData, member.job.data_leaves, layout.file_size(f));
       member.contents.parity_tree = Tree::Build(TreeKind::kParity, member.job.parity_leaves, layout.parity_size(f));
+      return Status::Ok();
     });
-    return Status::Ok();
   }
 
   static void SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank) {
@@ -302,28 +303,23 @@ class FileSet : public Protector {
   }
 
   Status OpenOutputs() {
-    Status made;
-    ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) {
-      if (!made.ok()) return;
+    return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
       FileJob& job = member.job;
       Sidecar* out = member.file->sidecar.get();
       if (incremental_) {
         job.old_parity = &out->contents().parity_tree;
       } else {
-        auto path = FreshPath(member.file->path);
-        if (made = path.status(); !made.ok()) return;
-        auto fresh = Sidecar::Create(context_.fs, *path, member.contents, *member.file->data);
-        if (made = fresh.status(); !made.ok()) return;
-        member.fresh = std::move(fresh).value();
+        LZY_ASSIGN_OR_RETURN(const std::string path, FreshPath(member.file->path));
+        LZY_ASSIGN_OR_RETURN(member.fresh, Sidecar::Create(context_.fs, path, member.contents, *member.file->data));
         out = member.fresh.get();
         job.parity_is_fresh = true;
         const std::uint64_t size = group.layout->parity_size(f);
-        if (size > 0) made = out->file().Truncate(out->ParityFileOffset(0) + size);
+        if (size > 0) LZY_RETURN_IF_ERROR(out->file().Truncate(out->ParityFileOffset(0) + size));
       }
       job.parity_out = &out->file();
       job.parity_base = out->ParityFileOffset(0);
+      return Status::Ok();
     });
-    return made;
   }
 
   // Each group gets a communicator of its owners, all of them before any is used, so that groups without a common rank
@@ -344,42 +340,48 @@ class FileSet : public Protector {
   }
 
   Status Encode() {
-    std::map<std::uint32_t, const Touched*> touched;
-    for (const auto& [rank, one] : touched_) touched[rank] = &one;
-    Status status = EncodeGroups(touched, !incremental_);
-    if (Status agreed = Agree(comm_, status); !agreed.ok()) return agreed;
+    LZY_RETURN_IF_ERROR(EncodeGroups(touched_, !incremental_));
     LZY_RETURN_IF_ERROR(HandleRot());
-    Stopwatch watch;
-    for (auto& [rank, member] : own_) {
-      if (status.ok()) status = member.job.data->Sync();
-    }
-    ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) {
-      if (status.ok()) status = member.job.MakeTrees(*group.layout, f);
-      if (status.ok()) status = member.job.CheckUnchanged();
+    return AgreeOn(comm_, [&]() -> Status {
+      Stopwatch watch;
+      for (auto& [rank, member] : own_) LZY_RETURN_IF_ERROR(member.job.data->Sync());
+      LZY_RETURN_IF_ERROR(ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
+        LZY_RETURN_IF_ERROR(member.job.MakeTrees(*group.layout, f));
+        return member.job.CheckUnchanged();
+      }));
+      watch.AddTo(report_.phases.sync);
+      return Status::Ok();
     });
-    watch.AddTo(report_.phases.sync);
-    return Agree(comm_, status);
   }
 
-  // Encodes the rows that are touched, or all. Groups without a common rank work side by side.
-  Status EncodeGroups(const std::map<std::uint32_t, const Touched*>& touched, bool all) {
+  // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before all are
+  // done, and a failure is agreed on by everybody.
+  Status EncodeGroups(const std::map<std::uint32_t, Touched>& touched, bool all) {
     Status status;
     for (Group& group : groups_) {
       if (!group.mine) continue;
+      const Status encoded = EncodeGroup(group, touched, all);
+      if (status.ok()) status = encoded;
+    }
+    return Agree(comm_, status);
+  }
+
+  Status EncodeGroup(Group& group, const std::map<std::uint32_t, Touched>& touched, bool all) {
+    Communicator& comm = group.comm ? *group.comm : comm_;
+    std::vector<FileJob*> jobs;
+    std::vector<RowRun> runs;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm, [&]() -> Status {
       std::vector<const Touched*> by_file;
-      std::vector<FileJob*> jobs;
       for (std::uint32_t rank : group.ranks) {
         const auto edits = touched.find(rank);
-        by_file.push_back(edits == touched.end() ? nullptr : edits->second);
+        by_file.push_back(edits == touched.end() ? nullptr : &edits->second);
         const auto own = own_.find(rank);
         jobs.push_back(own == own_.end() ? nullptr : &own->second.job);
       }
-      auto runs = RowsToEncode(*group.layout, *group.plans, by_file, all);
-      if (!runs.ok()) return runs.status();  // the same on every rank: arithmetic on agreed facts
-      const Status encoded = pass_.Run(*group.layout, group.comm ? *group.comm : comm_, group.owner, jobs, *runs);
-      if (status.ok()) status = encoded;
-    }
-    return status;
+      LZY_ASSIGN_OR_RETURN(runs, RowsToEncode(*group.layout, *group.plans, by_file, all));
+      return Status::Ok();
+    }));
+    return pass_.Run(*group.layout, comm, group.owner, jobs, runs);
   }
 
   // Encodes rows with rotten blocks again, with their right contents where the parity of before still gives them.
@@ -401,12 +403,8 @@ class FileSet : public Protector {
       LZY_RETURN_IF_ERROR(Agree(comm_, status));
       for (auto& [rank, job] : jobs) job->parity_is_fresh = false;  // it has been written once
       std::map<std::uint32_t, Touched> blocks;
-      std::map<std::uint32_t, const Touched*> touched;
-      for (const auto& [rank, indices] : rot_.all) {
-        blocks[rank] = TouchedBlocks(indices, options_.block_size);
-        touched[rank] = &blocks[rank];
-      }
-      LZY_RETURN_IF_ERROR(Agree(comm_, EncodeGroups(touched, false)));
+      for (const auto& [rank, indices] : rot_.all) blocks[rank] = TouchedBlocks(indices, options_.block_size);
+      LZY_RETURN_IF_ERROR(EncodeGroups(blocks, false));
       LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
     }
     for (Group& group : groups_) {
@@ -426,24 +424,27 @@ class FileSet : public Protector {
   Status Commit() {
     Stopwatch watch;
     LZY_RETURN_IF_ERROR(FillContents());
-    Status status;
-    for (auto& [rank, member] : own_) {
-      if (status.ok())
-        status =
-            incremental_ ? member.file->sidecar->Prepare(member.contents) : member.fresh->WriteAll(member.contents);
-    }
-    LZY_RETURN_IF_ERROR(Agree(comm_, status));
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      for (auto& [rank, member] : own_) {
+        LZY_RETURN_IF_ERROR(incremental_ ? member.file->sidecar->Prepare(member.contents)
+                                         : member.fresh->WriteAll(member.contents));
+      }
+      return Status::Ok();
+    }));
     // From the first of these on the new generation counts, and whoever finds it completes it; so nothing is removed
     // any more.
     publishing_ = true;
     std::uint64_t sidecar_bytes = 0;
-    for (auto& [rank, member] : own_) {
-      Sidecar& sidecar = incremental_ ? *member.file->sidecar : *member.fresh;
-      const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path);
-      if (status.ok()) status = one;
-      sidecar_bytes += sidecar.file_size();
-    }
-    LZY_RETURN_IF_ERROR(Agree(comm_, status));
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      Status status;
+      for (auto& [rank, member] : own_) {
+        Sidecar& sidecar = incremental_ ? *member.file->sidecar : *member.fresh;
+        const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path);
+        if (status.ok()) status = one;
+        sidecar_bytes += sidecar.file_size();
+      }
+      return status;
+    }));
     LZY_ASSIGN_OR_RETURN(report_.sidecar_bytes, comm_.AllReduceSum(sidecar_bytes));
     watch.AddTo(report_.phases.write);
     FillReport(any_contents_, static_cast<std::uint32_t>(groups_.size()), total_bytes_);
@@ -508,14 +509,16 @@ class FileSet : public Protector {
     }
   }
 
-  // fn(group, index of the member in it, rank, member) for each member that this rank owns.
+  // fn(group, index of the member in it, rank, member) for each member that this rank owns, until one fails.
   template <class Fn>
-  void ForEachOwn(const Fn& fn) {
+  Status ForEachOwn(const Fn& fn) {
     for (const Group& group : groups_) {
       for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
-        if (auto at = own_.find(group.ranks[f]); at != own_.end()) fn(group, f, group.ranks[f], at->second);
+        const auto at = own_.find(group.ranks[f]);
+        if (at != own_.end()) LZY_RETURN_IF_ERROR(fn(group, f, group.ranks[f], at->second));
       }
     }
+    return Status::Ok();
   }
 
   Options options_;
@@ -533,6 +536,7 @@ class FileSet : public Protector {
   std::map<std::uint32_t, OwnMember> own_;
   Rot rot_;
   std::vector<Group> groups_;
+  Uuid uuid_{};
   SidecarContents any_contents_;
 };
 

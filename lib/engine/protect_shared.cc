@@ -27,20 +27,24 @@ class SharedFile : public Protector {
       LZY_RETURN_IF_ERROR(TakeRequestedRanges());
       if (!touched_.contains(0)) touched_[0].whole = false;  // nothing but, perhaps, its size
     }
-    Status settled =
-        file.data != nullptr ? Status::Ok() : Status(Code::kNotFound, fmt::format("{}: no such file", ref_.path));
-    job_.data = file.data.get();
-    if (settled.ok() && comm_.rank() == 0) settled = job_.Settle();
-    LZY_RETURN_IF_ERROR(Agree(comm_, settled));
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
+      job_.data = file.data.get();
+      return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
+    }));
     LZY_RETURN_IF_ERROR(ShareStat());
     CheckJudged(file, job_.before);
-    LZY_RETURN_IF_ERROR(MakeLayout());
-    LZY_RETURN_IF_ERROR(MakeShape());
+    LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      LZY_RETURN_IF_ERROR(MakeLayout());
+      MakeShape();
+      return Status::Ok();
+    }));
     LZY_RETURN_IF_ERROR(ChooseWay(file));
-    Status status = Agree(comm_, OpenOutput(file));
+    Status status = OpenOutput(file);
     if (status.ok()) status = Encode();
     if (status.ok()) status = HandleRot();
-    if (status.ok()) status = Agree(comm_, Commit(file));
+    if (status.ok()) status = AgreeOn(comm_, [&] { return Commit(file); });
     if (!status.ok() && fresh_) (void)context_.fs.Remove(fresh_->path());
     LZY_RETURN_IF_ERROR(status);
     return ShareResult();
@@ -95,13 +99,15 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
+  Result<Uuid> ChooseUuid() {
+    if (view_.superblock.kind == DatasetKind::kShared) return view_.superblock.uuid;
+    return CommonUuid();  // was a member of a set before: no longer
+  }
+
   // Contents of the new sidecar as far as known before encoding; trees have their size already.
-  Status MakeShape() {
+  void MakeShape() {
     Superblock& sb = contents_.superblock;
-    sb.uuid = view_.superblock.uuid;
-    if (view_.superblock.kind != DatasetKind::kShared) {  // was a member of a set before: no longer
-      LZY_ASSIGN_OR_RETURN(sb.uuid, CommonUuid());
-    }
+    sb.uuid = uuid_;
     sb.generation = view_.superblock.generation + 1;
     sb.members = layout_->devices();
     sb.largest_group = layout_->largest_group();
@@ -118,7 +124,6 @@ class SharedFile : public Protector {
     info.path.bytes = stat.size;
     contents_.data_tree = Tree::Build(TreeKind::kData, job_.data_leaves, stat.size);
     contents_.parity_tree = Tree::Build(TreeKind::kParity, job_.parity_leaves, layout_->parity_size(0));
-    return Status::Ok();
   }
 
   // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
@@ -138,48 +143,44 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
-  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to. The parity region's place is agreed on by
-  // the caller.
+  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to.
   Status OpenOutput(FileView& file) {
-    Status made;
     if (incremental_) {
       out_path_ = file.sidecar_path;
       job_.parity_base = file.sidecar->ParityFileOffset(0);
     } else {
       job_.parity_is_fresh = true;
-      auto path = FreshPath(ref_.path);
-      made = path.status();
-      if (made.ok()) out_path_ = *path;
-      if (made.ok() && comm_.rank() == 0) {
-        auto fresh = Sidecar::Create(context_.fs, out_path_, contents_, *file.data);
-        made = fresh.status();
-        if (made.ok()) {
-          fresh_ = std::move(fresh).value();
-          job_.parity_base = fresh_->ParityFileOffset(0);
-          if (layout_->parity_size(0) > 0) made = fresh_->file().Truncate(job_.parity_base + layout_->parity_size(0));
-        }
-      }
-      LZY_RETURN_IF_ERROR(Agree(comm_, made));
+      LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return CreateOutput(file); }));
       LZY_ASSIGN_OR_RETURN(job_.parity_base, comm_.AllReduceMax(job_.parity_base));
     }
-    LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
-    job_.parity_out = parity_file_.get();
-    return Status::Ok();
+    return AgreeOn(comm_, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
+      job_.parity_out = parity_file_.get();
+      return Status::Ok();
+    });
+  }
+
+  Status CreateOutput(FileView& file) {
+    LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
+    if (comm_.rank() != 0) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(fresh_, Sidecar::Create(context_.fs, out_path_, contents_, *file.data));
+    job_.parity_base = fresh_->ParityFileOffset(0);
+    if (layout_->parity_size(0) == 0) return Status::Ok();
+    return fresh_->file().Truncate(job_.parity_base + layout_->parity_size(0));
   }
 
   Status Encode() {
-    LZY_ASSIGN_OR_RETURN(const std::vector<RowRun> runs,
-                         RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
-    const auto size = static_cast<std::size_t>(comm_.size());
-    const auto rank = static_cast<std::size_t>(comm_.rank());
-    const std::size_t begin = runs.size() * rank / size;
-    const std::size_t end = runs.size() * (rank + 1) / size;
-    Status mine = EncodeAlone(std::span(runs).subspan(begin, end - begin));
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(const std::vector<RowRun> runs,
+                           RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
+      LZY_RETURN_IF_ERROR(EncodeAlone(ShareOf(runs, comm_)));
+      Stopwatch watch;
+      LZY_RETURN_IF_ERROR(job_.data->Sync());
+      LZY_RETURN_IF_ERROR(job_.parity_out->Sync());
+      watch.AddTo(report_.phases.sync);
+      return Status::Ok();
+    }));
     Stopwatch watch;
-    if (mine.ok()) mine = job_.data->Sync();
-    if (mine.ok()) mine = job_.parity_out->Sync();
-    watch.AddTo(report_.phases.sync);
-    LZY_RETURN_IF_ERROR(Agree(comm_, mine));
     LZY_RETURN_IF_ERROR(GatherLeaves(job_.data_leaves, job_.data_known));
     LZY_RETURN_IF_ERROR(GatherLeaves(job_.parity_leaves, job_.parity_known));
     watch.AddTo(report_.phases.exchange);
@@ -197,14 +198,11 @@ class SharedFile : public Protector {
     std::map<std::uint32_t, FileJob*> jobs{{0, &job_}};
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
     if (rot_.all.empty()) return Status::Ok();
-    Status status;
-    if (comm_.rank() == 0) {
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      if (comm_.rank() != 0) jobs.clear();
       job_.rotten = rot_.all.at(0);
-      if (!incremental_) status = EncodeRebuilt(rot_);
-    } else {
-      jobs.clear();
-    }
-    LZY_RETURN_IF_ERROR(Agree(comm_, status));
+      return comm_.rank() == 0 && !incremental_ ? EncodeRebuilt(rot_) : Status::Ok();
+    }));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
     ForsakeParity(*layout_, rot_.lost, {&job_});
     return Status::Ok();
@@ -293,6 +291,7 @@ class SharedFile : public Protector {
   Options options_;
   FileJob job_;
   Rot rot_;
+  Uuid uuid_{};
   std::optional<Layout> layout_;
   std::optional<PlanCache> plans_;
   SidecarContents contents_;

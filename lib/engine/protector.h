@@ -58,6 +58,7 @@ class Protector {
 
  private:
   Status Open();
+  Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();
   bool StampsFresh() const;

@@ -54,6 +54,13 @@ void AppendRun(std::vector<RowRun>& runs, RowRun run) {
   runs.push_back(std::move(run));
 }
 
+std::span<const RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
+  const auto size = static_cast<std::size_t>(comm.size());
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  const std::size_t begin = runs.size() * rank / size;
+  return runs.subspan(begin, runs.size() * (rank + 1) / size - begin);
+}
+
 Status RebuildRows(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
                    std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target, RowStats& stats) {
   const Layout& layout = *ensemble.layout;

@@ -15,6 +15,9 @@ namespace lzy {
 /// Appends the rows of `run` to `runs`: as part of the last one where they continue it.
 void AppendRun(std::vector<RowRun>& runs, RowRun run);
 
+/// The part of the rows of a shared file that this rank works on: contiguous, so that each rank reads long stretches.
+std::span<const RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm);
+
 /// Executes `runs` of rebuild plans over the files and parity regions of `ensemble` as they were committed. Collective over
 /// `comm`; `owner`: by device, rank in it. `source` and `target` as for ExecuteRows: to check what goes in, to take what
 /// comes out.

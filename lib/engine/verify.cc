@@ -18,9 +18,7 @@ struct Job {
   MendRequest request;
 };
 
-// A commit that happened while a dataset was being read makes differences meaningless. True when one did.
-Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
-  bool changed = false;
+bool CommittedHere(const Context& context, const DatasetView& view) {
   for (const Ensemble& ensemble : view.ensembles) {
     for (const FileView& file : ensemble.files) {
       const bool here =
@@ -30,9 +28,19 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
       if (!now.ok()) continue;
       // An older one is that of a commit which broke off half-way and was completed in this view only.
       const std::uint64_t then = file.sidecar->generation(), since = (*now)->generation();
-      if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) changed = true;
+      if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) return true;
     }
   }
+  return false;
+}
+
+// A commit that happened while a dataset was being read makes differences meaningless. True when one did.
+Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
+  bool changed = false;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    changed = CommittedHere(context, view);
+    return Status::Ok();
+  }));
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));
   return any != 0;
 }
@@ -71,15 +79,13 @@ DatasetState StateAfter(const DatasetReport& report) {
 }
 
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
-  Status status;
-  if (dataset.kind == DatasetKind::kShared) {
-    if (context.comm.rank() == 0) status = Rehome(context.fs, dataset.path).status();
-  } else {
-    for (const auto& [rank, path] : dataset.members) {
-      if (status.ok()) status = Rehome(context.fs, path).status();
+  return AgreeOn(context.comm, [&]() -> Status {
+    if (dataset.kind == DatasetKind::kShared) {
+      return context.comm.rank() == 0 ? Rehome(context.fs, dataset.path).status() : Status::Ok();
     }
-  }
-  return Agree(context.comm, status);
+    for (const auto& [rank, path] : dataset.members) LZY_RETURN_IF_ERROR(Rehome(context.fs, path).status());
+    return Status::Ok();
+  });
 }
 
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
@@ -93,8 +99,11 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
   LZY_ASSIGN_OR_RETURN(Findings findings, Examine(context, view, job.from_disk));
-  LZY_RETURN_IF_ERROR(AddLostDevices(view, job.request, findings));
-  Describe(view, findings, report);
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+    LZY_RETURN_IF_ERROR(AddLostDevices(view, job.request, findings));
+    Describe(view, findings, report);
+    return Status::Ok();
+  }));
   if (!write) {
     if (report.state != DatasetState::kIntact) {
       LZY_ASSIGN_OR_RETURN(const bool changing, CommittedMeanwhile(context, view));
