@@ -96,6 +96,8 @@ Result<std::unique_ptr<File>> OpenData(FileSystem& fs, const std::string& path, 
   return file;
 }
 
+constexpr int kLooks = 5;
+
 // Opens one member's files on its owner; absence is not a failure.
 Result<Summary> OpenMember(const Context& context, const std::string& path, bool write, FileView& view) {
   Summary s;
@@ -109,11 +111,17 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
     return data.status();
   }
   auto found = FindSidecar(fs, path);
-  if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
-  if (found.ok()) {
+  Result<std::unique_ptr<Sidecar>> sidecar = found.status();
+  // Somebody may give it another name just now.
+  for (int again = 0; found.ok(); ++again) {
     s.sidecar_path = *found;
-    auto sidecar = write ? LockSidecar(fs, *found, nullptr, nullptr, context.options.timeout_seconds)
-                         : Sidecar::Load(fs, *found, OpenMode::kRead);
+    sidecar = write ? LockSidecar(fs, *found, view.data.get(), nullptr, context.options.timeout_seconds)
+                    : Sidecar::Load(fs, *found, OpenMode::kRead);
+    if (sidecar.status().code() != Code::kNotFound || again == kLooks) break;
+    found = FindSidecar(fs, path);
+  }
+  if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
+  if (found.ok() && sidecar.status().code() != Code::kNotFound) {
     if (sidecar.ok()) {
       view.sidecar = std::move(sidecar).value();
       s.fault = SidecarFault::kNone;
@@ -341,7 +349,7 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
   };
   std::string path = s.sidecar_path;
   file.sidecar.reset();  // and with it the lock, which is taken again with what was prepared
-  auto sidecar = write ? LockSidecar(fs, path, nullptr, nullptr, timeout_seconds, /*accept_prepared=*/true)
+  auto sidecar = write ? LockSidecar(fs, path, file.data.get(), nullptr, timeout_seconds, /*accept_prepared=*/true)
                        : Sidecar::Load(fs, path, mode, /*accept_prepared=*/true);
   if (is_it(sidecar)) {
     if (write) LZY_RETURN_IF_ERROR((*sidecar)->CompletePrepared());
@@ -354,7 +362,7 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
       LZY_ASSIGN_OR_RETURN(path, SidecarPath(data_path));
       LZY_RETURN_IF_ERROR(fs.Rename(fresh, path));
       LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
-      sidecar = LockSidecar(fs, path, nullptr, nullptr, timeout_seconds);
+      sidecar = LockSidecar(fs, path, file.data.get(), nullptr, timeout_seconds);
       if (!sidecar.ok()) return sidecar.status();
     }
   }

@@ -170,12 +170,15 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string
   return Load(std::move(file), mode, accept_prepared);
 }
 
-Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::unique_ptr<File> file, OpenMode mode, bool accept_prepared) {
+Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::unique_ptr<File>&& file, OpenMode mode, bool accept_prepared) {
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
   sidecar->file_ = std::move(file);
-  LZY_ASSIGN_OR_RETURN(const FileStat stat, sidecar->file_->Stat());
   sidecar->size_ = stat.size;
-  if (Status read = sidecar->ReadEverything(mode, accept_prepared); !read.ok()) return read.WithContext(sidecar->path());
+  if (Status read = sidecar->ReadEverything(mode, accept_prepared); !read.ok()) {
+    file = std::move(sidecar->file_);
+    return read.WithContext(file->path());
+  }
   return sidecar;
 }
 
