@@ -11,19 +11,6 @@ namespace {
 
 constexpr std::size_t kHashBytes = 16;
 
-Hash RootOf(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& top) {
-  ByteWriter out;
-  out.Put(leaves);
-  out.Put(bytes);
-  out.PutBytes(top.bytes);
-  return HashBytes(kind == TreeKind::kData ? HashTag::kDataRoot : HashTag::kParityRoot, 0, out.bytes());
-}
-
-Hash NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children) {
-  const auto base = static_cast<std::uint8_t>(kind == TreeKind::kData ? HashTag::kDataNode : HashTag::kParityNode);
-  return HashBytes(static_cast<HashTag>(base + level), index, children);
-}
-
 // Reads up to to.size() bytes; what lies past the end or cannot be read is zero, which no hash will vouch for.
 void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
   std::fill(to.begin(), to.end(), std::uint8_t{0});
@@ -100,9 +87,9 @@ class TreeResolver {
     if (top) {
       Hash hash;
       std::copy_n(bytes.begin(), kHashBytes, hash.bytes.begin());
-      return RootOf(kind_, counts_[0], bytes_, hash) == root_;
+      return Tree::RootOf(kind_, counts_[0], bytes_, hash) == root_;
     }
-    return NodeOf(kind_, level + 1, page, bytes) == levels_[level + 1][page];
+    return Tree::NodeOf(kind_, level + 1, page, bytes) == levels_[level + 1][page];
   }
 
   TreeKind kind_;
