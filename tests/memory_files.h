@@ -101,6 +101,15 @@ class MemoryFileSystem final : public FileSystem {
     nodes_[to] = node;
     return Status::Ok();
   }
+  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
+    LZY_RETURN_IF_ERROR(Check(Op::kRename, to, 0, 0));
+    std::lock_guard lock(mutex_);
+    auto at = nodes_.find(from);
+    if (at == nodes_.end()) return Absent(from);
+    if (!nodes_.emplace(to, at->second).second) return false;
+    nodes_.erase(from);
+    return true;
+  }
   Status Remove(const std::string& path) override {
     if (nodes_.count(path) == 0) return Absent(path);
     LZY_RETURN_IF_ERROR(Check(Op::kRemove, path, 0, 0));

@@ -78,6 +78,9 @@ class FileSystem {
                                              std::uint32_t create_mode = 0600) = 0;
   virtual Result<FileStat> Stat(const std::string& path, bool follow = true) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  /// Renames only if nothing has the name `to`; false, and nothing done, when something has. One step to everybody else
+  /// where the file system can rename so or make hard links; on others, as good as looking first.
+  virtual Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;
   /// Makes created, renamed and removed entries of the directory durable.
   virtual Status SyncDirectory(const std::string& path) = 0;

@@ -398,6 +398,7 @@ class PosixFiles final : public FileSystem {
                                      std::uint32_t create_mode) override;
   Result<FileStat> Stat(const std::string& path, bool follow) override;
   Status Rename(const std::string& from, const std::string& to) override;
+  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override;
   Status Remove(const std::string& path) override;
   Status SyncDirectory(const std::string& path) override;
   Result<std::vector<std::string>> List(const std::string& path) override;
@@ -458,6 +459,28 @@ Status PosixFiles::Rename(const std::string& from, const std::string& to) {
   LZY_RETURN_IF_ERROR(CheckPath(to));
   if (rename(from.c_str(), to.c_str()) != 0) return SystemError(from, fmt::format("rename to {}", to), errno);
   return Status::Ok();
+}
+
+Result<bool> PosixFiles::RenameIfAbsent(const std::string& from, const std::string& to) {
+  LZY_RETURN_IF_ERROR(CheckPath(from));
+  LZY_RETURN_IF_ERROR(CheckPath(to));
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno == EEXIST) return false;
+  if (errno != EINVAL && errno != ENOSYS) return SystemError(from, fmt::format("rename to {}", to), errno);
+  // NFS and older Lustre rename in no other way than always, but make links.
+  if (link(from.c_str(), to.c_str()) == 0) {
+    LZY_RETURN_IF_ERROR(Remove(from));
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP && errno != EMLINK) {
+    return SystemError(from, fmt::format("rename to {}", to), errno);
+  }
+  auto there = Stat(to, /*follow=*/false);
+  if (there.ok()) return false;
+  if (there.status().code() != Code::kNotFound) return there.status();
+  LZY_RETURN_IF_ERROR(Rename(from, to));
+  return true;
 }
 
 Status PosixFiles::Remove(const std::string& path) {

@@ -528,6 +528,22 @@ TEST_F(FileTest, ListIsSorted) {
   EXPECT_CODE(files_.List(dir_ / "a"), Code::kIo);
 }
 
+TEST_F(FileTest, RenameIfAbsentNeverReplaces) {
+  ASSERT_OK(files_.Open(dir_ / "old", OpenMode::kCreateNew));
+  auto old_stat = files_.Stat(dir_ / "old");
+  auto renamed = files_.RenameIfAbsent(dir_ / "old", dir_ / "new");
+  ASSERT_OK(renamed);
+  EXPECT_TRUE(*renamed);
+  EXPECT_CODE(files_.Stat(dir_ / "old"), Code::kNotFound);
+  ASSERT_OK(files_.Open(dir_ / "other", OpenMode::kCreateNew));
+  renamed = files_.RenameIfAbsent(dir_ / "other", dir_ / "new");
+  ASSERT_OK(renamed);
+  EXPECT_FALSE(*renamed);
+  EXPECT_OK(files_.Stat(dir_ / "other"));
+  EXPECT_EQ(files_.Stat(dir_ / "new")->inode, old_stat->inode);
+  EXPECT_CODE(files_.RenameIfAbsent(dir_ / "old", dir_ / "newer"), Code::kNotFound);
+}
+
 TEST_F(FileTest, RenameReplacesAndRemoveRemoves) {
   Make(dir_ / "old", {1});
   Make(dir_ / "new", {2});

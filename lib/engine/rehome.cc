@@ -1,15 +1,22 @@
 #include "engine/rehome.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "engine/resolve.h"
+#include "engine/view.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // The file in `directory` that has this stamp, if any.
 std::optional<std::string> FileWithStamp(FileSystem& fs, const std::string& directory, const Stamp& stamp) {
@@ -36,56 +43,144 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   auto sidecar = Sidecar::Load(fs, path, OpenMode::kRead);
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
   if (!sidecar.ok() || (*sidecar)->contents().superblock.state != SidecarState::kCommitted) return claim;
-  if (auto owner = FileWithStamp(fs, directory, (*sidecar)->contents().superblock.stamp)) {
+  const Stamp& stamp = (*sidecar)->contents().superblock.stamp;
+  // Edited or linked, the file is still that of its name.
+  const auto data = DataPathOf(path);
+  auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  if (namesake.ok() && namesake->inode == stamp.inode) {
+    claim.home = path;
+  } else if (auto owner = FileWithStamp(fs, directory, stamp)) {
     LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(*owner));
   }
   return claim;
 }
 
-// Sends the sidecar `own` to the file it belongs to, and whatever sits at its new place to where that belongs, and so on: files
-// may have been rotated (a to b, b to c) or swapped. No sidecar that belongs to a file is overwritten.
-Status SendHome(FileSystem& fs, const std::string& directory, const std::string& own) {
-  std::vector<std::string> chain{own};
-  bool cycle = false;
-  for (;;) {
-    LZY_ASSIGN_OR_RETURN(const Claim claim, ClaimOf(fs, directory, chain.back()));
-    if (!claim.there || claim.home.empty()) break;            // the end: free, or nobody's
-    if (claim.home == chain.back()) return Status::Ok();      // at home already: what wants to go there has to stay
-    cycle = claim.home == chain.front();
-    if (cycle) break;
-    if (std::find(chain.begin(), chain.end(), claim.home) != chain.end()) return Status::Ok();
-    chain.push_back(claim.home);
+// Who moves sidecars in a directory holds the lock of a file there, so that two who do so at once do not undo each other's
+// work half way. It is there only meanwhile.
+class MoveLock {
+ public:
+  static std::string PathIn(const std::string& directory) {
+    return JoinPath(directory, std::string(kTemporaryPrefix) + "lock");
   }
-  if (chain.size() == 1) return Status::Ok();
-  const std::string aside = TemporarySidecarPath(own);
-  if (cycle) LZY_RETURN_IF_ERROR(fs.Rename(chain.back(), aside));
-  for (std::size_t i = chain.size() - 1; i > 0; --i) LZY_RETURN_IF_ERROR(fs.Rename(chain[i - 1], chain[i]));
-  if (cycle) LZY_RETURN_IF_ERROR(fs.Rename(aside, own));
-  return fs.SyncDirectory(directory);
+  static Result<MoveLock> Take(FileSystem& fs, const std::string& directory, Clock::time_point deadline) {
+    const std::string path = PathIn(directory);
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+      LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreate, /*follow=*/false, 0666));
+      const Status locked = file->Lock();
+      if (locked.ok()) {
+        // Its last holder may have removed it.
+        LZY_ASSIGN_OR_RETURN(const FileStat held, file->Stat());
+        auto named = fs.Stat(path, /*follow=*/false);
+        if (named.ok() && named->inode == held.inode) return MoveLock(fs, std::move(file));
+      } else if (locked.code() != Code::kBusy) {
+        return locked;
+      }
+      if (Clock::now() >= deadline) {
+        return {Code::kBusy, fmt::format("{}: another process is moving sidecars to their renamed files", directory)};
+      }
+    }
+  }
+  MoveLock(MoveLock&&) = default;
+  ~MoveLock() {
+    if (file_) (void)fs_.Remove(file_->path());  // before the lock goes, so that it is nobody else's yet
+  }
+
+ private:
+  MoveLock(FileSystem& fs, std::unique_ptr<File> file) : fs_(fs), file_(std::move(file)) {}
+  FileSystem& fs_;
+  std::unique_ptr<File> file_;
+};
+
+// Moves a sidecar to the name `to`, where there may be one that is of no file any more. That one is replaced under its lock,
+// and not at all (false) if it holds nothing but an intent: then somebody is about to write.
+Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Clock::time_point deadline) {
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+    LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
+    if (moved) return true;
+    auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
+    if (occupant.ok() && !(*occupant)->committed() && (*occupant)->intent()) return false;
+    const Code code = occupant.status().code();
+    if (code != Code::kBusy && code != Code::kNotFound) {
+      LZY_RETURN_IF_ERROR(fs.Rename(from, to));
+      return true;
+    }
+    if (Clock::now() >= deadline) return occupant.status();
+  }
+}
+
+// Sidecars on their way: the one at each name goes to the next, the last one to the first if it is a cycle (files were
+// swapped), else to a name that is free or nobody's (they were rotated, a to b, b to c).
+struct Chain {
+  std::vector<std::string> names;
+  bool cycle = false;
+  bool empty() const { return names.size() < 2; }
+};
+
+// Where the sidecar `own` has to go, and whatever sits at its new place, and so on. No sidecar that belongs to a file is
+// overwritten.
+Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std::string& own) {
+  Chain chain{{own}, false};
+  for (;;) {
+    LZY_ASSIGN_OR_RETURN(const Claim claim, ClaimOf(fs, directory, chain.names.back()));
+    if (!claim.there || claim.home.empty()) return chain;        // the end: free, or nobody's
+    if (claim.home == chain.names.back()) return Chain();        // at home already: what wants to go there has to stay
+    chain.cycle = claim.home == chain.names.front();
+    if (chain.cycle) return chain;
+    if (std::find(chain.names.begin(), chain.names.end(), claim.home) != chain.names.end()) return Chain();
+    chain.names.push_back(claim.home);
+  }
+}
+
+// What has to move for the name `own` to mean the sidecar of `data`: its present occupant away, then its own one here.
+Result<Chain> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
+  if (!fs.Stat(data).ok()) return Chain();  // lost: what is under its name is its
+  LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
+  if (occupant.home == own) return Chain();
+  if (!occupant.home.empty()) return ChainFrom(fs, directory, own);
+  auto found = FindSidecar(fs, data);
+  if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Chain();
+  return Chain{{*found, own}, false};
+}
+
+// False when something stood in the way.
+Result<bool> Move(FileSystem& fs, const Chain& chain, Clock::time_point deadline) {
+  const std::vector<std::string>& names = chain.names;
+  const std::string aside = TemporarySidecarPath(names.back());
+  if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(names.back(), aside));
+  Result<bool> moved = true;
+  std::size_t hole = names.size() - 1;
+  for (; hole > 0; --hole) {
+    moved = MoveInto(fs, names[hole - 1], names[hole], deadline);
+    if (!moved.ok() || !*moved) break;
+  }
+  if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(aside, names[hole]));
+  LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(names.front())));
+  return moved;
 }
 
 }  // namespace
 
-Result<std::string> Rehome(FileSystem& fs, const std::string& data_path) {
+Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::uint32_t timeout_seconds) {
+  const auto deadline = Clock::now() + std::chrono::seconds(timeout_seconds);
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(real));
   const std::string directory = DirectoryOf(real);
-  auto data = fs.Stat(real);
-  auto sidecar = Sidecar::Load(fs, own, OpenMode::kRead);
-  if (sidecar.ok() && (*sidecar)->committed()) {
-    const Stamp& stamp = (*sidecar)->contents().superblock.stamp;
-    if (data.ok() && data->inode != stamp.inode) {
-      auto owner = FileWithStamp(fs, directory, stamp);
-      if (owner && *owner != real) LZY_RETURN_IF_ERROR(SendHome(fs, directory, own));
+  for (;;) {
+    // Most often there is nothing to do, and nobody else at it: then no lock is taken.
+    LZY_ASSIGN_OR_RETURN(Chain chain, NextMoves(fs, directory, real, own));
+    if (chain.empty()) {
+      const bool absent = !fs.Stat(own, /*follow=*/false).ok();
+      if (!absent || !fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok()) return own;
     }
+    LZY_ASSIGN_OR_RETURN(const MoveLock lock, MoveLock::Take(fs, directory, deadline));
+    LZY_ASSIGN_OR_RETURN(chain, NextMoves(fs, directory, real, own));
+    if (chain.empty()) return own;
+    auto moved = Move(fs, chain, deadline);
+    // What is gone was taken by somebody who holds no lock here, e.g. a program that deletes its files: look again.
+    if (moved.status().code() == Code::kNotFound && Clock::now() < deadline) continue;
+    if (!moved.ok()) return moved.status();
+    if (!*moved) return own;
   }
-  auto found = FindSidecar(fs, real);
-  LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
-  if (found.ok() && BaseNameOf(*found) != BaseNameOf(own) && occupant.home.empty()) {
-    LZY_RETURN_IF_ERROR(fs.Rename(*found, own));
-    LZY_RETURN_IF_ERROR(fs.SyncDirectory(directory));
-  }
-  return own;
 }
 
 }  // namespace lzy

@@ -1,6 +1,7 @@
 #pragma once
 // Sidecars whose file was renamed (DESIGN §6: write-temporary-then-rename must keep its protection).
 
+#include <cstdint>
 #include <string>
 
 #include "base/file.h"
@@ -10,7 +11,8 @@ namespace lzy {
 
 /// Makes sure that the name of `data_path`'s sidecar means its sidecar: a sidecar under that name that belongs to a
 /// file renamed away follows that file, and one that belongs to `data_path` under its earlier name comes here. Returns
-/// the sidecar's path, whether or not there is one now.
-Result<std::string> Rehome(FileSystem& fs, const std::string& data_path);
+/// the sidecar's path, whether or not there is one now. Any number of processes may do this at once, for the same files
+/// or for such as were swapped; kBusy if another one keeps a sidecar in the way locked for `timeout_seconds`.
+Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::uint32_t timeout_seconds = 60);
 
 }  // namespace lzy

@@ -184,6 +184,9 @@ class Locked final : public FileSystem {
   }
   Result<FileStat> Stat(const std::string& path, bool follow) override { return fs_.Stat(path, follow); }
   Status Rename(const std::string& from, const std::string& to) override { return fs_.Rename(from, to); }
+  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
+    return fs_.RenameIfAbsent(from, to);
+  }
   Status Remove(const std::string& path) override { return fs_.Remove(path); }
   Status SyncDirectory(const std::string& path) override { return fs_.SyncDirectory(path); }
   Result<std::vector<std::string>> List(const std::string& path) override {

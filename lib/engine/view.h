@@ -86,10 +86,11 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
 /// The layout that a sidecar's contents describe; kCorrupt when they contradict themselves.
 Result<Layout> LayoutOf(const SidecarContents& contents);
 
-/// Opens the sidecar `path`, takes its lock, and makes sure the name still means the file that was locked; creates one
-/// that holds nothing (never committed) if there is none and `create_for` is given. Waits up to `timeout_seconds` for
-/// another holder, then kBusy naming it.
-Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* create_for,
+/// Opens the sidecar `path`, takes its lock, and makes sure that the name still means the file that was locked. With
+/// `create_contents` (which needs `data`), one that holds these is made where there is none, or only the ruins of one; any
+/// number of processes may do so at once. Where `data`, the file it belongs to, is given, access to the sidecar is made no
+/// wider than to that. Waits up to `timeout_seconds` for another holder, then kBusy naming it. kNotFound: no such sidecar.
+Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const SidecarContents* create_contents, std::uint32_t timeout_seconds,
                                              bool accept_prepared = false);
 

@@ -42,17 +42,8 @@ std::span<const Hash> PageOf(std::span<const Hash> below, std::uint64_t index, s
   return below.subspan(first, std::min(fanout, below.size() - first));
 }
 
-Hash HashPage(TreeKind kind, std::size_t level, std::uint64_t index, std::span<const Hash> page) {
-  return HashBytes(NodeTag(kind, level), index,
-                   {reinterpret_cast<const std::uint8_t*>(page.data()), page.size_bytes()});
-}
-
-Hash HashRoot(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, const Hash& top) {
-  ByteWriter writer;
-  writer.Put(leaf_count);
-  writer.Put(bytes);
-  writer.PutBytes(top.bytes);
-  return HashBytes(RootTag(kind), 0, writer.bytes());
+ByteSpan BytesOf(std::span<const Hash> hashes) {
+  return {reinterpret_cast<const std::uint8_t*>(hashes.data()), hashes.size_bytes()};
 }
 
 void SortUnique(std::vector<std::uint64_t>& values) {
@@ -117,6 +108,18 @@ class Comparison {
 
 }  // namespace
 
+Hash Tree::NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children) {
+  return HashBytes(NodeTag(kind, level), index, children);
+}
+
+Hash Tree::RootOf(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, const Hash& top) {
+  ByteWriter writer;
+  writer.Put(leaf_count);
+  writer.Put(bytes);
+  writer.PutBytes(top.bytes);
+  return HashBytes(RootTag(kind), 0, writer.bytes());
+}
+
 std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves) {
   std::vector<std::uint64_t> counts;
   if (leaves == 0) return counts;
@@ -168,11 +171,11 @@ void Tree::Update(std::vector<Hash> leaves, std::span<const std::uint64_t> chang
 }
 
 Hash Tree::Root() const {
-  return HashRoot(kind_, leaf_count(), bytes_, levels_.empty() ? Hash{} : levels_.back()[0]);
+  return RootOf(kind_, leaf_count(), bytes_, levels_.empty() ? Hash{} : levels_.back()[0]);
 }
 
 Hash Tree::NodeHash(std::size_t level, std::uint64_t index) const {
-  return HashPage(kind_, level, index, PageOf(levels_[level - 1], index, FanoutOf(kind_)));
+  return NodeOf(kind_, level, index, BytesOf(PageOf(levels_[level - 1], index, FanoutOf(kind_))));
 }
 
 bool Tree::CheckPage(std::size_t level, std::uint64_t index) const {
@@ -207,10 +210,10 @@ bool Tree::Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Has
     const std::uint64_t parent = node / fanout;
     if (page.size() != std::min<std::uint64_t>(fanout, counts[level] - parent * fanout)) return false;
     if (page[node % fanout] != known) return false;
-    if (level + 1 < counts.size()) known = HashPage(kind, level + 1, parent, page);
+    if (level + 1 < counts.size()) known = NodeOf(kind, level + 1, parent, BytesOf(page));
     node = parent;
   }
-  return HashRoot(kind, proof.leaf_count, proof.bytes, known) == root;
+  return RootOf(kind, proof.leaf_count, proof.bytes, known) == root;
 }
 
 std::uint64_t Tree::Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit) {

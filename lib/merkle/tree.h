@@ -66,6 +66,10 @@ class Tree {
   static std::uint64_t Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit);
 
   static std::size_t FanoutOf(TreeKind kind) { return kind == TreeKind::kDataset ? 2 : kPageFanout; }
+  /// Node `index` of `level` (>= 1) from the concatenated hashes of its children; and the root from the top hash (zeros
+  /// when there are no leaves). For whoever holds a tree in pieces.
+  static Hash NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children);
+  static Hash RootOf(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, const Hash& top);
   /// Node counts per level for a tree of `leaves` leaves, level 0 first; empty for no leaves, {1} for one.
   static std::vector<std::uint64_t> LevelCounts(TreeKind kind, std::uint64_t leaves);
 

@@ -41,8 +41,8 @@ class Sidecar {
   static Result<std::unique_ptr<Sidecar>> Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared = false);
 
-  /// The same from a file that is open already, e.g. under its lock.
-  static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File> file, OpenMode mode, bool accept_prepared = false);
+  /// The same from a file that is open already, e.g. under its lock; taken only on success.
+  static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File>&& file, OpenMode mode, bool accept_prepared = false);
 
   /// Creates (or replaces) the file `path` with room for metadata of the shape of `shape` (leaf counts, info size) and
   /// its parity. Nothing is valid in it before WriteAll. Access is made no wider than that of `like`.

@@ -85,6 +85,13 @@ std::string UuidText(const Uuid& uuid) {
   return out;
 }
 
+const Extent* FindExtent(const std::vector<Extent>& extents, ExtentKind kind, std::size_t level) {
+  for (const Extent& e : extents) {
+    if (e.kind == kind && e.level == level) return &e;
+  }
+  return nullptr;
+}
+
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   ByteWriter out;
   out.PutBytes(kSuperblockMagic);

@@ -54,6 +54,9 @@ struct Extent {
   std::uint64_t capacity = 0;
 };
 
+/// The first extent of this kind and level; null if there is none.
+const Extent* FindExtent(const std::vector<Extent>& extents, ExtentKind kind, std::size_t level = 0);
+
 /// docs/format.md §4, field by field.
 struct Superblock {
   Uuid uuid{};
@@ -86,7 +89,7 @@ struct Superblock {
 
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
 /// kUnprotected: not a superblock at all (no magic); kCorrupt: magic but wrong hash or impossible fields;
-/// kNewerFormat: readable only by a newer lzy, or of foreign byte order. `offset_hint` is for the message only.
+/// kNewerFormat: readable only by a newer lzy, or of foreign byte order.
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy);
 /// True when the page has the hash that this version gives superblocks, whatever it holds.
 bool SuperblockSealed(ByteSpan page, std::uint32_t copy);

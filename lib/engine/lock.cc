@@ -1,0 +1,117 @@
+// Sidecars under their commit lock, and their making where there is none yet.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "engine/view.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// A sidecar that says nothing yet, whole and durable under a name of its own.
+Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& like, const SidecarContents& contents) {
+  const std::string temporary = TemporarySidecarPath(path);
+  Status written;
+  {
+    auto fresh = Sidecar::Create(fs, temporary, contents, like);
+    written = fresh.ok() ? (*fresh)->WriteAll(contents) : fresh.status();
+  }
+  if (written.ok()) return temporary;
+  (void)fs.Remove(temporary);
+  return written;
+}
+
+// Where there is none. Of several processes that do this at once one succeeds; the others use what it made.
+Status CreateWhereAbsent(FileSystem& fs, const std::string& path, File& like, const SidecarContents& contents) {
+  LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, contents));
+  auto published = fs.RenameIfAbsent(temporary, path);
+  if (!published.ok() || !*published) (void)fs.Remove(temporary);
+  return published.ok() ? fs.SyncDirectory(DirectoryOf(path)) : published.status();
+}
+
+// In place of the ruins of one, whose lock the caller holds: without it nobody replaces them.
+Status ReplaceRuins(FileSystem& fs, const std::string& path, File& like, const SidecarContents& contents) {
+  LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, contents));
+  const Status renamed = fs.Rename(temporary, path);
+  if (!renamed.ok()) (void)fs.Remove(temporary);
+  return renamed.ok() ? fs.SyncDirectory(DirectoryOf(path)) : renamed;
+}
+
+// Parity reveals data: whoever was shut out of the file since its sidecar was made is shut out of that, too. The owner
+// keeps what he has. Best effort, since only the owner may do it.
+Status NarrowAccess(File& sidecar, File& data) {
+  LZY_ASSIGN_OR_RETURN(const FileStat have, sidecar.Stat());
+  LZY_ASSIGN_OR_RETURN(const FileStat want, data.Stat());
+  LZY_ASSIGN_OR_RETURN(const auto have_acl, sidecar.AccessAcl());
+  LZY_ASSIGN_OR_RETURN(const auto want_acl, data.AccessAcl());
+  // As File::CopyAccess has it: of a file with another group its members are "others", and without the ACL that the
+  // data have, only the owner is certain.
+  std::uint32_t allowed = want.mode & 0066;
+  if (have.gid != want.gid) allowed &= (allowed & 0060) >> 3;
+  if (have_acl != want_acl) allowed = 0;
+  if ((have.mode & 0066 & ~allowed) == 0) return Status::Ok();
+  return sidecar.SetAccess((have.mode & 0600) | (have.mode & allowed), have.uid, have.gid);
+}
+
+// True when `path` still means the open file: a commit may have renamed another one to it.
+Result<bool> StillNamed(FileSystem& fs, const std::string& path, File& file) {
+  LZY_ASSIGN_OR_RETURN(const FileStat held, file.Stat());
+  auto named = fs.Stat(path, /*follow=*/false);
+  return named.ok() && named->inode == held.inode && named->device == held.device;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
+                                             const SidecarContents* create_contents, std::uint32_t timeout_seconds,
+                                             bool accept_prepared) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
+  for (;;) {
+    auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+    if (file.status().code() == Code::kNotFound && create_contents != nullptr) {
+      LZY_RETURN_IF_ERROR(CreateWhereAbsent(fs, path, *data, *create_contents));
+      file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+    }
+    const bool gone = file.status().code() == Code::kNotFound && create_contents != nullptr;
+    if (!file.ok() && !gone) return file.status();
+    const Status locked = gone ? Status(Code::kBusy, "") : (*file)->Lock();
+    if (!locked.ok() && locked.code() != Code::kBusy) return locked;
+    if (locked.ok()) {
+      LZY_ASSIGN_OR_RETURN(const bool named, StillNamed(fs, path, **file));
+      if (named) {
+        // Read under the lock, so that nothing in it is old.
+        auto sidecar = Sidecar::Load(std::move(*file), OpenMode::kReadWrite, accept_prepared);
+        if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
+        if (sidecar.status().code() != Code::kUnprotected || create_contents == nullptr) return sidecar;
+        LZY_RETURN_IF_ERROR(ReplaceRuins(fs, path, *data, *create_contents));
+      }
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return {Code::kBusy, fmt::format("{}: another process is committing or repairing this dataset", path)};
+    }
+    if (!locked.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+SidecarContents EmptyContents(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank) {
+  SidecarContents contents;
+  Superblock& sb = contents.superblock;
+  sb.uuid = NewUuid();
+  sb.state = SidecarState::kNeverCommitted;
+  sb.kind = kind;
+  sb.placement = kind == DatasetKind::kSet ? ParityPlacement::kPerDevice : ParityPlacement::kPooled;
+  sb.block_size = options.block_size;
+  sb.unit = options.block_size;
+  sb.members = 1;
+  sb.largest_group = 1;
+  sb.rank = rank;
+  contents.info.name = name;
+  contents.info.stripe_option = options.stripe;
+  contents.info.group_option = options.group;
+  return contents;
+}
+
+}  // namespace lzy

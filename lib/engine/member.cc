@@ -1,0 +1,141 @@
+#include "engine/member.h"
+
+#include <fmt/format.h>
+
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+constexpr int kLooks = 5;
+
+}  // namespace
+
+void PutSummary(ByteWriter& out, const Summary& s) {
+  out.Put(s.rank);
+  out.Put<std::uint8_t>(s.present);
+  out.Put(s.stat.size);
+  out.Put(s.stat.device);
+  out.Put(s.stat.inode);
+  out.Put(s.stat.mtime_ns);
+  out.Put(s.stat.atime_ns);
+  out.Put(s.stat.mode);
+  out.Put(s.stat.uid);
+  out.Put(s.stat.gid);
+  out.Put(static_cast<std::uint8_t>(s.fault));
+  out.PutString(s.fault_text);
+  out.PutString(s.sidecar_path);
+  out.Put(s.sidecar_bytes);
+  out.Put(s.parity_base);
+  out.Put<std::uint8_t>(s.intent.has_value());
+  if (s.intent) out.PutBytes(EncodeIntent(*s.intent, 0));
+  out.Put(s.prepared);
+  if (s.fault == SidecarFault::kNone) {
+    Superblock plain = s.superblock;
+    plain.copy = 0;
+    plain.extents.clear();
+    out.PutBytes(EncodeSuperblock(plain));
+    out.Put(static_cast<std::uint32_t>(s.info.size()));
+    out.PutBytes(s.info);
+  }
+}
+
+Result<Summary> GetSummary(ByteReader& in) {
+  Summary s;
+  s.rank = in.Get<std::uint32_t>();
+  s.present = in.Get<std::uint8_t>() != 0;
+  s.stat.size = in.Get<std::uint64_t>();
+  s.stat.device = in.Get<std::uint64_t>();
+  s.stat.inode = in.Get<std::uint64_t>();
+  s.stat.mtime_ns = in.Get<std::int64_t>();
+  s.stat.atime_ns = in.Get<std::int64_t>();
+  s.stat.mode = in.Get<std::uint32_t>();
+  s.stat.uid = in.Get<std::uint32_t>();
+  s.stat.gid = in.Get<std::uint32_t>();
+  s.fault = static_cast<SidecarFault>(in.Get<std::uint8_t>());
+  s.fault_text = in.GetString(1 << 16);
+  s.sidecar_path = in.GetString(1 << 16);
+  s.sidecar_bytes = in.Get<std::uint64_t>();
+  s.parity_base = in.Get<std::uint64_t>();
+  if (in.Get<std::uint8_t>() != 0) {
+    auto intent = DecodeIntent(in.GetBytes(kIntentPageSize), 0);
+    if (intent.ok()) s.intent = *intent;
+  }
+  s.prepared = in.Get<std::uint64_t>();
+  if (s.fault == SidecarFault::kNone) {
+    LZY_ASSIGN_OR_RETURN(s.superblock, DecodeSuperblock(in.GetBytes(kSuperblockSize), 0));
+    ByteSpan info = in.GetBytes(in.Get<std::uint32_t>());
+    s.info.assign(info.begin(), info.end());
+  }
+  if (!in.ok()) return {Code::kInternal, "a rank's summary of its members is malformed"};
+  return s;
+}
+
+Result<std::unique_ptr<File>> OpenData(FileSystem& fs, const std::string& path, bool write) {
+  auto file = fs.Open(path, write ? OpenMode::kReadWrite : OpenMode::kRead);
+  // Restoring parity of a read-only file needs no more than reading it; a repair will say what it lacks.
+  if (!file.ok() && write && file.status().code() == Code::kIo) return fs.Open(path, OpenMode::kRead);
+  return file;
+}
+
+Result<Summary> OpenMember(const Context& context, const std::string& path, bool write, FileView& view) {
+  Summary s;
+  FileSystem& fs = context.fs;
+  auto data = OpenData(fs, path, write);
+  if (data.ok()) {
+    view.data = std::move(data).value();
+    LZY_ASSIGN_OR_RETURN(s.stat, view.data->Stat());
+    s.present = true;
+  } else if (data.status().code() != Code::kNotFound) {
+    return data.status();
+  }
+  auto found = FindSidecar(fs, path);
+  Result<std::unique_ptr<Sidecar>> sidecar = found.status();
+  // Somebody may give it another name just now.
+  for (int again = 0; found.ok(); ++again) {
+    s.sidecar_path = *found;
+    sidecar = write ? LockSidecar(fs, *found, view.data.get(), nullptr, context.options.timeout_seconds)
+                    : Sidecar::Load(fs, *found, OpenMode::kRead);
+    if (sidecar.status().code() != Code::kNotFound || again == kLooks) break;
+    found = FindSidecar(fs, path);
+  }
+  if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
+  if (found.ok() && sidecar.status().code() != Code::kNotFound) {
+    if (sidecar.ok()) {
+      view.sidecar = std::move(sidecar).value();
+      s.fault = SidecarFault::kNone;
+      s.superblock = view.sidecar->contents().superblock;
+      s.info = EncodeInfo(view.sidecar->contents().info);
+      s.intent = view.sidecar->intent();
+      s.prepared = view.sidecar->prepared_generation();
+      s.sidecar_bytes = view.sidecar->file_size();
+      s.parity_base = view.sidecar->ParityFileOffset(0);
+    } else if (sidecar.status().code() == Code::kIo || sidecar.status().code() == Code::kBusy ||
+               sidecar.status().code() == Code::kNewerFormat) {
+      return sidecar.status();
+    } else {
+      s.fault = SidecarFault::kDestroyed;
+      s.fault_text = sidecar.status().message();
+    }
+  } else {
+    LZY_ASSIGN_OR_RETURN(s.sidecar_path, SidecarPath(path));
+  }
+  return s;
+}
+
+void Fill(FileView& view, const Summary& s) {
+  view.rank = s.rank;
+  view.present = s.present;
+  view.seen = s.present || s.fault != SidecarFault::kMissing;
+  view.stat = s.stat;
+  view.fault = s.fault;
+  view.fault_text = s.fault_text;
+  view.sidecar_path = s.sidecar_path;
+  view.sidecar_bytes = s.sidecar_bytes;
+  view.parity_base = s.parity_base;
+  view.intent = s.intent;
+  view.stamp = s.superblock.stamp;
+  view.commit_clock_ns = s.superblock.commit_clock_ns;
+}
+
+}  // namespace lzy

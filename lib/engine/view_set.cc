@@ -1,0 +1,330 @@
+// A set opened: each member by its owner, and what all of them make of their sidecars.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/member.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// Who sees which members: lists of ranks, by process.
+Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, const DatasetRef& ref) {
+  ByteWriter out;
+  for (const auto& [rank, path] : ref.members) out.Put(rank);
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  std::vector<std::vector<std::uint32_t>> seen(all.size());
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    ByteReader in(all[p]);
+    while (in.remaining() >= 4) seen[p].push_back(in.Get<std::uint32_t>());
+  }
+  return seen;
+}
+
+// An owner for every member: the process of the same number if it sees the member, else the least busy one that does.
+std::map<std::uint32_t, int> AssignOwners(const std::vector<std::vector<std::uint32_t>>& seen) {
+  std::map<std::uint32_t, std::vector<int>> seers;
+  for (std::size_t p = 0; p < seen.size(); ++p) {
+    for (std::uint32_t rank : seen[p]) seers[rank].push_back(static_cast<int>(p));
+  }
+  std::vector<std::size_t> load(seen.size(), 0);
+  std::map<std::uint32_t, int> owner;
+  for (const auto& [rank, candidates] : seers) {
+    int best = candidates.front();
+    for (int p : candidates) {
+      if (static_cast<std::uint32_t>(p) == rank) {
+        best = p;
+        break;
+      }
+      if (load[p] < load[best]) best = p;
+    }
+    owner[rank] = best;
+    ++load[best];
+  }
+  return owner;
+}
+
+Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, const std::vector<Summary>& mine) {
+  ByteWriter out;
+  out.Put(static_cast<std::uint32_t>(mine.size()));
+  for (const Summary& s : mine) PutSummary(out, s);
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  std::map<std::uint32_t, Summary> merged;
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    for (auto count = in.Get<std::uint32_t>(); count > 0; --count) {
+      LZY_ASSIGN_OR_RETURN(Summary s, GetSummary(in));
+      merged.emplace(s.rank, std::move(s));
+    }
+  }
+  return merged;
+}
+
+// A process for each member nobody sees: its own number if there is one and its directory is there, else one that can
+// reach the member's directory.
+Result<std::map<std::uint32_t, int>> AssignMissing(const Context& context, const DatasetRef& ref,
+                                                   const std::vector<std::uint32_t>& missing) {
+  std::vector<std::uint8_t> reachable(missing.size());
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    auto stat = context.fs.Stat(DirectoryOf(ExpandPattern(ref.path, missing[i])));
+    reachable[i] = stat.ok() && stat->type == FileStat::Type::kDirectory;
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(reachable));
+  std::map<std::uint32_t, int> owner;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const int wish = static_cast<int>(missing[i] % static_cast<std::uint32_t>(context.comm.size()));
+    int chosen = wish;
+    if (all[wish].size() <= i || all[wish][i] == 0) {
+      for (int p = 0; p < context.comm.size(); ++p) {
+        if (all[p].size() > i && all[p][i] != 0) {
+          chosen = p;
+          break;
+        }
+      }
+    }
+    owner[missing[i]] = chosen;
+  }
+  return owner;
+}
+
+// The generation that counts, and the members' sidecars that do not belong to it.
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
+                      std::set<std::uint32_t>& roll_forward) {
+  const Summary* newest = nullptr;
+  for (const auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
+    if (s.superblock.state != SidecarState::kCommitted) continue;
+    // Within a set generations decide: clocks may be set back between two commits.
+    const bool newer = newest == nullptr || (s.superblock.uuid == newest->superblock.uuid
+                                                 ? s.superblock.generation > newest->superblock.generation
+                                                 : s.superblock.wall_time_ns > newest->superblock.wall_time_ns);
+    if (newer) newest = &s;
+  }
+  if (newest == nullptr) return;
+  view.committed = true;
+  view.superblock = newest->superblock;
+  const Uuid uuid = newest->superblock.uuid;
+  const std::uint64_t generation = newest->superblock.generation;
+  for (auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone) continue;
+    if (s.superblock.uuid != uuid || s.superblock.kind != DatasetKind::kSet || s.superblock.rank != rank) {
+      s.fault = SidecarFault::kForeign;
+      s.fault_text =
+          fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
+    } else if (s.superblock.generation != generation || s.superblock.state != SidecarState::kCommitted) {
+      if (s.prepared == generation) {
+        roll_forward.insert(rank);
+      } else {
+        s.fault = SidecarFault::kOutdated;
+        s.fault_text = fmt::format("is of generation {}, the set of {}", s.superblock.generation, generation);
+      }
+    }
+  }
+}
+
+// Completes the commit of a member that was prepared when another member of its set already had the generation
+// committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one.
+Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::string& data_path,
+                         const Superblock& newest, bool write, std::uint32_t timeout_seconds) {
+  const OpenMode mode = write ? OpenMode::kReadWrite : OpenMode::kRead;
+  auto is_it = [&](const Result<std::unique_ptr<Sidecar>>& sidecar) {
+    return sidecar.ok() && (*sidecar)->contents().superblock.uuid == newest.uuid &&
+           (*sidecar)->generation() == newest.generation && (*sidecar)->contents().superblock.rank == s.rank &&
+           // A commit given up earlier may have had the same number.
+           (*sidecar)->contents().superblock.dataset_root == newest.dataset_root &&
+           (*sidecar)->contents().superblock.wall_time_ns == newest.wall_time_ns;
+  };
+  std::string path = s.sidecar_path;
+  file.sidecar.reset();  // and with it the lock, which is taken again with what was prepared
+  auto sidecar = write ? LockSidecar(fs, path, file.data.get(), nullptr, timeout_seconds, /*accept_prepared=*/true)
+                       : Sidecar::Load(fs, path, mode, /*accept_prepared=*/true);
+  if (is_it(sidecar)) {
+    if (write) LZY_RETURN_IF_ERROR((*sidecar)->CompletePrepared());
+  } else {
+    const std::string fresh = NewSidecarPath(data_path);
+    sidecar = Sidecar::Load(fs, fresh, mode);
+    if (!is_it(sidecar)) return false;
+    path = fresh;
+    if (write) {
+      LZY_ASSIGN_OR_RETURN(path, SidecarPath(data_path));
+      LZY_RETURN_IF_ERROR(fs.Rename(fresh, path));
+      LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
+      sidecar = LockSidecar(fs, path, file.data.get(), nullptr, timeout_seconds);
+      if (!sidecar.ok()) return sidecar.status();
+    }
+  }
+  file.sidecar = std::move(sidecar).value();
+  s.fault = SidecarFault::kNone;
+  s.fault_text.clear();
+  s.sidecar_path = path;
+  s.superblock = file.sidecar->contents().superblock;
+  s.superblock.state = SidecarState::kCommitted;
+  s.info = EncodeInfo(file.sidecar->contents().info);
+  s.intent = file.sidecar->intent();
+  s.prepared = 0;
+  s.sidecar_bytes = file.sidecar->file_size();
+  s.parity_base = file.sidecar->ParityFileOffset(0);
+  return true;
+}
+
+}  // namespace
+
+Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
+  Communicator& comm = context.comm;
+  DatasetView view;
+  view.ref = ref;
+  LZY_ASSIGN_OR_RETURN(const auto seen, GatherSeen(comm, ref));
+  const auto owners = AssignOwners(seen);
+
+  std::map<std::uint32_t, FileView> local;
+  std::vector<Summary> mine;
+  Status opened;
+  for (const auto& [rank, path] : ref.members) {
+    if (owners.at(rank) != comm.rank()) continue;
+    auto summary = OpenMember(context, path, request.write, local[rank]);
+    if (!summary.ok()) {
+      opened = summary.status();
+      break;
+    }
+    summary->rank = rank;
+    mine.push_back(std::move(summary).value());
+  }
+  LZY_RETURN_IF_ERROR(Agree(comm, opened));
+  LZY_ASSIGN_OR_RETURN(auto members, ExchangeSummaries(comm, mine));
+
+  std::set<std::uint32_t> roll_forward;
+  JudgeGenerations(view, members, roll_forward);
+  bool rolled = false;
+  for (Summary& s : mine) {
+    if (!view.committed || (members.at(s.rank).fault == SidecarFault::kNone && roll_forward.count(s.rank) == 0))
+      continue;
+    auto advanced =
+        RollForward(context.fs, local[s.rank], s, ExpandPattern(ref.path, s.rank), view.superblock, request.write,
+                                context.options.timeout_seconds);
+    if (!advanced.ok()) opened = advanced.status();
+    if (advanced.ok() && *advanced) rolled = true;
+    if (advanced.ok() && !*advanced && s.prepared != 0) {
+      s.prepared = 0;  // not what the others have: of no use
+      rolled = true;
+    }
+  }
+  LZY_RETURN_IF_ERROR(Agree(comm, opened));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any_rolled, comm.AllReduceMax(rolled));
+  if (any_rolled != 0) {
+    LZY_ASSIGN_OR_RETURN(members, ExchangeSummaries(comm, mine));
+    roll_forward.clear();
+    view.committed = false;
+    JudgeGenerations(view, members, roll_forward);
+  }
+  for (const auto& [rank, s] : members) {
+    if (s.fault == SidecarFault::kForeign || s.fault == SidecarFault::kOutdated) {
+      view.warnings.push_back(
+          fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref.path, rank), s.fault_text));
+    }
+    if (s.fault == SidecarFault::kDestroyed && view.unusable.ok()) view.unusable = {Code::kUnprotected, s.fault_text};
+  }
+
+  if (!view.committed) {
+    // Nothing to go by: one ensemble of all that is there, in rank order (Protect deals groups itself).
+    Ensemble& ensemble = view.ensembles.emplace_back();
+    for (const auto& [rank, s] : members) {
+      FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
+      Fill(file, s);
+      file.path = ExpandPattern(ref.path, rank);
+      file.owner = owners.at(rank);
+      ensemble.files.push_back(std::move(file));
+    }
+    return view;
+  }
+
+  // Groups as their sidecars tell them.
+  std::map<std::vector<std::uint32_t>, InfoRecord> groups;
+  for (const auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone) continue;
+    LZY_ASSIGN_OR_RETURN(InfoRecord info, DecodeInfo(s.info));
+    if (info.groups.size() != 1 || info.members.size() != info.groups[0].size()) {
+      return {Code::kUnprotected,
+              fmt::format("{}: its sidecar does not describe a group", ExpandPattern(ref.path, rank))};
+    }
+    if (groups.empty()) view.info = info;
+    groups.emplace(info.groups[0], std::move(info));
+  }
+  std::vector<std::uint32_t> missing;
+  std::vector<bool> known(view.superblock.members, false);
+  for (const auto& [ranks, info] : groups) {
+    for (std::uint32_t rank : ranks) {
+      if (rank >= known.size() || known[rank]) {
+        return {Code::kUnprotected,
+                fmt::format("{}: sidecars disagree about who is coded with rank {}", ref.path, rank)};
+      }
+      known[rank] = true;
+      if (members.count(rank) == 0) missing.push_back(rank);
+    }
+  }
+  for (std::uint32_t rank = 0; rank < known.size(); ++rank) {
+    if (!known[rank]) view.unknown_ranks.push_back(rank);
+  }
+  for (const auto& [rank, s] : members) {
+    if (rank < known.size() && known[rank]) continue;
+    FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
+    Fill(file, s);
+    file.path = ExpandPattern(ref.path, rank);
+    file.owner = owners.at(rank);
+    view.extras.push_back(std::move(file));
+  }
+  LZY_ASSIGN_OR_RETURN(const auto missing_owner, AssignMissing(context, ref, missing));
+
+  for (auto& [ranks, info] : groups) {
+    Ensemble& ensemble = view.ensembles.emplace_back();
+    ensemble.records = info.members;
+    GeometryParameters parameters;
+    parameters.kind = DatasetKind::kSet;
+    parameters.placement = ParityPlacement::kPerDevice;
+    parameters.block_size = view.superblock.block_size;
+    parameters.unit = view.superblock.unit;
+    parameters.parity = view.superblock.parity;
+    parameters.groups.emplace_back();
+    std::vector<std::uint64_t> sizes;
+    for (std::uint32_t i = 0; i < ranks.size(); ++i) {
+      parameters.groups[0].push_back(i);
+      sizes.push_back(info.members[i].size);
+      const std::uint32_t rank = ranks[i];
+      FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
+      if (auto at = members.find(rank); at != members.end()) {
+        Fill(file, at->second);
+        file.owner = owners.at(rank);
+      } else {
+        file.rank = rank;
+        file.owner = missing_owner.at(rank);
+        auto sidecar_path = SidecarPath(ExpandPattern(ref.path, rank));
+        if (sidecar_path.ok()) file.sidecar_path = *sidecar_path;
+      }
+      file.path = ExpandPattern(ref.path, rank);
+      if (!file.sidecar_usable()) file.sidecar.reset();
+      file.stamp.size = info.members[i].size;
+      file.stamp.mtime_ns = info.members[i].mtime_ns;
+      ensemble.files.push_back(std::move(file));
+    }
+    auto layout = Layout::Create(std::move(parameters), std::move(sizes));
+    if (!layout.ok()) return {Code::kUnprotected, layout.status().message()};
+    for (std::uint32_t i = 0; i < ranks.size(); ++i) {
+      if (layout->parity_size(i) != info.members[i].parity_size) {
+        return {Code::kUnprotected, fmt::format("{}: the sidecar's geometry contradicts itself", ref.path)};
+      }
+    }
+    ensemble.layout = std::move(layout).value();
+  }
+  if (view.ensembles.size() > 1 && comm.size() > 1) {
+    for (Ensemble& ensemble : view.ensembles) {
+      const bool part = std::any_of(ensemble.files.begin(), ensemble.files.end(),
+                                    [&](const FileView& f) { return f.owner == comm.rank(); });
+      LZY_ASSIGN_OR_RETURN(ensemble.group_comm, comm.Split(part ? 0 : -1));
+    }
+  }
+  return view;
+}
+
+}  // namespace lzy
