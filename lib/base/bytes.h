@@ -30,9 +30,8 @@ class ByteWriter {
  public:
   template <class T>
   void Put(T value) {
-    std::uint8_t raw[sizeof(T)];
-    StoreLe(raw, value);
-    bytes_.insert(bytes_.end(), raw, raw + sizeof(T));
+    bytes_.resize(bytes_.size() + sizeof(T));
+    StoreLe(bytes_.data() + bytes_.size() - sizeof(T), value);
   }
   void PutBytes(ByteSpan bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   /// u32 length, then the bytes.
