@@ -41,11 +41,7 @@ class ForgedTest : public ::testing::Test {
     ASSERT_OK(Protect(Here(), ref_, {}).status);
   }
   Context Here() { return {fs_, *self_, options_}; }
-  DatasetReport Check(bool repair = false) {
-    VerifyRequest request;
-    request.repair = repair;
-    return Verify(Here(), ref_, request);
-  }
+  DatasetReport Check() { return Verify(Here(), ref_, {}); }
   std::string SidecarOf(std::uint32_t rank) { return *SidecarPath(paths_.at(rank)); }
   /// Has a sidecar say something else, in all copies.
   template <class Lie>
@@ -68,7 +64,7 @@ class ForgedTest : public ::testing::Test {
       std::copy(hash.bytes.begin(), hash.bytes.end(), page + 4080);
     }
   }
-  /// The set is repairable but for the sidecar of `rank`, which is damaged metadata; repair makes it whole.
+  /// The set is repairable but for the sidecar of `rank`, which is damaged metadata; restoring makes it whole.
   void ExpectOnlyTheSidecarIsDamaged(std::uint32_t rank) {
     const DatasetReport found = Check();
     ASSERT_OK(found.status);
@@ -80,7 +76,7 @@ class ForgedTest : public ::testing::Test {
       metadata = metadata || d.part == DamagePart::kMetadata;
     }
     EXPECT_TRUE(metadata);
-    EXPECT_EQ(ExitCodeOf(Check(/*repair=*/true)), 0);
+    EXPECT_EQ(ExitCodeOf(Restore(Here(), ref_, {})), 0);
     EXPECT_EQ(ExitCodeOf(Check()), 0);
   }
 
