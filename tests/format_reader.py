@@ -296,14 +296,15 @@ class Sidecar:
         self.expect(at(64), "number of copy", c, sb.copy)
         self.expect(at(68), "number of copies", max(2, sb.m + 1) if sb.kind == SHARED else 2, sb.copies)
         self.expect(at(72), "spacing", self.spacing, sb.spacing)
-        checks = ((80, "state 1, 2 or 3; 2 in no copy 0 (§9) and no shared file's",
-                   sb.state in (COMMITTED, NEVER) or sb.state == PREPARED and c > 0 and sb.kind == SET),
+        checks = ((80, "state 1, 2 or 3; 2 in no copy 0 (§9)",
+                   sb.state in (COMMITTED, NEVER) or sb.state == PREPARED and c > 0),
                   (84, "kind 1 or 2", sb.kind in (SHARED, SET)),
                   (88, "placement that fits the kind",
                    sb.placement in ((PER_DEVICE,) if sb.kind == SET else (POOLED, STRIPED))),
                   (92, "block size: power of two, 512 … 16 MiB", is_power(sb.b) and 512 <= sb.b <= 1 << 24),
                   (96, "unit: power-of-two multiple of b up to 1 GiB", is_power(sb.u) and sb.b <= sb.u <= 1 << 30),
                   (104, "m < n <= 255 and n <= devices", sb.m < sb.n <= 255 and sb.n <= sb.devices),
+                  (108, "at most 2^24 devices or members", sb.devices <= 1 << 24),
                   (116, "rank below the number of members", sb.rank < (sb.devices if sb.kind == SET else 1)),
                   (56, "generation 0 exactly in state 3", (sb.generation == 0) == (sb.state == NEVER)),
                   (136, "file size below 2^62", sb.size < 1 << 62),
@@ -323,7 +324,8 @@ class Sidecar:
         """`committed`: generations that some member of the dataset has committed."""
         rank = []
         for c, sb in self.copies.items():
-            counts = sb.state != PREPARED or sb.generation in committed
+            counts = (sb.state != PREPARED or sb.generation in committed or
+                      all(x.state == PREPARED and x.kind == SHARED for x in self.copies.values()))
             if sb.state == PREPARED:
                 self.notes.append(f"{self.path}: copy {c} is prepared for generation {sb.generation}, "
                                   f"{'which counts' if counts else 'ignored'}")
@@ -389,7 +391,7 @@ class Sidecar:
                 self.bad(at + 32, f"copy {c}: extent {i}: expected capacity >= length {e.length}, found {e.capacity}")
             if e.offset + e.length > len(self.bytes):
                 self.bad(at + 16, f"copy {c}: extent {i}: {e.offset}+{e.length} is beyond the end {len(self.bytes)}")
-            if e.logical and e.kind < PARITY:
+            if e.logical and e.kind <= PARITY:
                 self.bad(at + 8, f"copy {c}: extent {i}: expected logical offset 0, found {e.logical}")
         self._check_info(c, sb)
         self._check_intent_extent(c, sb)
@@ -512,15 +514,12 @@ class Sidecar:
         return levels[0] if levels else b""
 
     def _check_parity_extents(self, c, sb):
-        end = 0
-        for e in sorted(self._extents(sb, PARITY), key=lambda e: e.logical):
-            if not e.length:
-                continue
-            self.expect(e.offset, f"copy {c}: parity extent: logical offset", end, e.logical)
-            end = e.logical + e.length
-            if sb.placement == STRIPED and (e.offset - e.logical) % (sb.devices * sb.u):
+        extents = self._extents(sb, PARITY)
+        self.expect(c * self.spacing + 168, f"copy {c}: bytes in parity extents", [sb.region] if sb.region else [],
+                    [e.length for e in extents])
+        for e in extents:
+            if sb.placement == STRIPED and e.offset % (sb.devices * sb.u):
                 self.bad(e.offset, f"copy {c}: striped parity: expected to start at a multiple of {sb.devices * sb.u}")
-        self.expect(c * self.spacing + 168, f"copy {c}: bytes in parity extents", sb.region, end)
 
     def _check_intent_extent(self, c, sb):
         extents = self._extents(sb, INTENT)
@@ -531,15 +530,13 @@ class Sidecar:
 
     def region(self):
         """The parity region; tolerates what _check_parity_extents has reported."""
-        parts = sorted(((e.logical, e) for e in self._extents(self.sb, PARITY) if e.length), key=lambda x: x[0])
-        views = [self.bytes[e.offset:e.offset + e.length] for _, e in parts]
-        whole = views[0] if len(views) == 1 else np.concatenate(views) if views else np.zeros(0, np.uint8)
-        return whole[:self.sb.region]
+        for e in self._extents(self.sb, PARITY):
+            return self.bytes[e.offset:e.offset + e.length][:self.sb.region]
+        return np.zeros(0, np.uint8)
 
     def region_offset(self, byte):
         for e in self._extents(self.sb, PARITY):
-            if e.logical <= byte < e.logical + e.length:
-                return e.offset + byte - e.logical
+            return e.offset + byte if byte < e.length else None
         return None
 
     def leaf_offset(self, kind, leaf):

@@ -260,11 +260,9 @@ def put(path, fields, info, data_tree, parity_tree, parity, spread, slack, align
     end += len(pages)
     end += -end % align
     layout["parity"] = end
-    half = len(parity) // 2 // align * align
-    for logical, piece in ((0, parity[:half]), (half, parity[half:])):
-        if piece:
-            chunks.append((end + logical, piece))
-            common.append((5, 0, 0, logical, end + logical, len(piece), len(piece)))
+    if parity:
+        chunks.append((end, parity))
+        common.append((5, 0, 0, 0, end, len(parity), len(parity)))
     for c in range(copies):
         values = {**fields, "copy": c, "spacing": spacing, **lies.fields,
                   **(lies.copy_fields if c == copies - 1 else {})}

@@ -101,7 +101,8 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
   }
   if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
   if (found.ok() && sidecar.status().code() != Code::kNotFound) {
-    if (sidecar.ok()) {
+    const Status sound = sidecar.ok() ? CheckContents((*sidecar)->contents()) : sidecar.status();
+    if (sound.ok()) {
       view.sidecar = std::move(sidecar).value();
       s.fault = SidecarFault::kNone;
       s.superblock = view.sidecar->contents().superblock;
@@ -110,12 +111,11 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
       s.prepared = view.sidecar->prepared_generation();
       s.sidecar_bytes = view.sidecar->file_size();
       s.parity_base = view.sidecar->ParityFileOffset(0);
-    } else if (sidecar.status().code() == Code::kIo || sidecar.status().code() == Code::kBusy ||
-               sidecar.status().code() == Code::kNewerFormat) {
-      return sidecar.status();
+    } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
+      return sound;
     } else {
       s.fault = SidecarFault::kDestroyed;
-      s.fault_text = sidecar.status().message();
+      s.fault_text = sidecar.ok() ? fmt::format("{}: {}", s.sidecar_path, sound.message()) : sound.message();
     }
   } else {
     LZY_ASSIGN_OR_RETURN(s.sidecar_path, SidecarPath(path));

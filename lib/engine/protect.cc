@@ -202,18 +202,6 @@ void Protector::FillSuperblock(SidecarContents& contents, const Layout& layout, 
   sb.first_row = layout.first_row();
 }
 
-Hash Protector::DatasetRoot(const Superblock& sb, std::uint64_t members, const Hash& tree_root) {
-  ByteWriter out;
-  out.Put(static_cast<std::uint32_t>(sb.kind));
-  out.Put(sb.block_size);
-  out.Put(sb.unit);
-  out.Put(sb.largest_group);
-  out.Put(sb.parity);
-  out.Put(members);
-  out.PutBytes(tree_root.bytes);
-  return HashBytes(HashTag::kDatasetRoot, 0, out.bytes());
-}
-
 Result<std::string> Protector::FreshPath(const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   return NewSidecarPath(real);

@@ -487,7 +487,7 @@ class FileSet : public Protector {
     any.largest_group = largest_group_;
     any.generation = generation_;
     any.wall_time_ns = static_cast<std::int64_t>(wall);
-    any.dataset_root = DatasetRoot(any, facts_.size(), members.Root());
+    any.dataset_root = DatasetRootOf(any, members.Root());
     for (auto& [rank, member] : own_) {
       member.contents.superblock.wall_time_ns = any.wall_time_ns;
       member.contents.superblock.dataset_root = any.dataset_root;

@@ -261,7 +261,7 @@ class SharedFile : public Protector {
     contents_.info.members[0].data_root = contents_.data_tree.Root();
     contents_.info.members[0].parity_root = contents_.parity_tree.Root();
     const Tree members = Tree::Build(TreeKind::kDataset, {contents_.data_tree.Root()}, job_.before.size);
-    contents_.superblock.dataset_root = DatasetRoot(contents_.superblock, 1, members.Root());
+    contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));

@@ -37,7 +37,6 @@ class Protector {
   Result<Uuid> CommonUuid();
   /// The superblock fields that follow from layout and job.
   void FillSuperblock(SidecarContents& contents, const Layout& layout, const FileJob& job, std::uint32_t region) const;
-  static Hash DatasetRoot(const Superblock& superblock, std::uint64_t members, const Hash& tree_root);
   /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
   Result<std::string> FreshPath(const std::string& data_path);
   Status Publish(const std::string& data_path);

@@ -23,33 +23,6 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
   return ref.kind == DatasetKind::kShared ? OpenShared(context, ref, request) : OpenSet(context, ref, request);
 }
 
-Result<Layout> LayoutOf(const SidecarContents& contents) {
-  const Superblock& sb = contents.superblock;
-  GeometryParameters parameters;
-  parameters.kind = sb.kind;
-  parameters.placement = sb.placement;
-  parameters.block_size = sb.block_size;
-  parameters.unit = sb.unit;
-  parameters.parity = sb.parity;
-  parameters.groups = contents.info.groups;
-  std::vector<std::uint64_t> sizes{sb.stamp.size};
-  if (sb.kind == DatasetKind::kSet) {
-    parameters.groups.assign(1, {});
-    sizes.clear();
-    for (std::uint32_t i = 0; i < contents.info.members.size(); ++i) {
-      parameters.groups[0].push_back(i);
-      sizes.push_back(contents.info.members[i].size);
-    }
-  }
-  auto layout = Layout::Create(std::move(parameters), std::move(sizes));
-  if (!layout.ok()) return {Code::kCorrupt, layout.status().message()};
-  if (sb.kind == DatasetKind::kShared &&
-      (layout->parity_size(0) != sb.parity_size || layout->parity_blocks(0) != contents.parity_tree.leaf_count())) {
-    return {Code::kCorrupt, "the sidecar's geometry contradicts itself"};
-  }
-  return layout;
-}
-
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected) {
   const std::uint64_t block = layout.block_size();
   const std::uint64_t size = layout.file_size(file);

@@ -85,6 +85,9 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
 
 /// The layout that a sidecar's contents describe; kCorrupt when they contradict themselves.
 Result<Layout> LayoutOf(const SidecarContents& contents);
+/// kCorrupt unless all that a sidecar says agrees: records, groups, layout, trees, and the path from its root to the
+/// dataset's. What was never committed says nothing.
+Status CheckContents(const SidecarContents& contents);
 
 /// Opens the sidecar `path`, takes its lock, and makes sure that the name still means the file that was locked. With
 /// `create_contents` (which needs `data`), one that holds these is made where there is none, or only the ruins of one; any

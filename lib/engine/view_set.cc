@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "engine/member.h"
@@ -49,13 +50,12 @@ std::map<std::uint32_t, int> AssignOwners(const std::vector<std::vector<std::uin
 
 Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, const std::vector<Summary>& mine) {
   ByteWriter out;
-  out.Put(static_cast<std::uint32_t>(mine.size()));
   for (const Summary& s : mine) PutSummary(out, s);
   LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
   std::map<std::uint32_t, Summary> merged;
   for (const auto& bytes : all) {
     ByteReader in(bytes);
-    for (auto count = in.Get<std::uint32_t>(); count > 0; --count) {
+    while (in.remaining() > 0) {
       LZY_ASSIGN_OR_RETURN(Summary s, GetSummary(in));
       merged.emplace(s.rank, std::move(s));
     }
@@ -90,6 +90,26 @@ Result<std::map<std::uint32_t, int>> AssignMissing(const Context& context, const
   return owner;
 }
 
+// Of the members with the generation of `newest`, one that holds the dataset root that most of them hold.
+const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, const Summary& newest) {
+  std::map<std::array<std::uint8_t, 16>, std::vector<const Summary*>> by_root;
+  for (const auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone || s.superblock.uuid != newest.superblock.uuid || s.superblock.rank != rank ||
+        s.superblock.generation != newest.superblock.generation ||
+        s.superblock.state != SidecarState::kCommitted) {
+      continue;
+    }
+    by_root[s.superblock.dataset_root.bytes].push_back(&s);
+  }
+  const Summary* out = &newest;
+  std::size_t most = 0;
+  for (const auto& [root, holders] : by_root) {
+    if (holders.size() > most) out = holders.front();
+    most = std::max(most, holders.size());
+  }
+  return out;
+}
+
 // The generation that counts, and the members' sidecars that do not belong to it.
 void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
                       std::set<std::uint32_t>& roll_forward) {
@@ -104,10 +124,12 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
     if (newer) newest = &s;
   }
   if (newest == nullptr) return;
+  newest = SpokesmanOf(members, *newest);
   view.committed = true;
   view.superblock = newest->superblock;
   const Uuid uuid = newest->superblock.uuid;
   const std::uint64_t generation = newest->superblock.generation;
+  const Hash root = newest->superblock.dataset_root;
   for (auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone) continue;
     if (s.superblock.uuid != uuid || s.superblock.kind != DatasetKind::kSet || s.superblock.rank != rank) {
@@ -121,8 +143,48 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
         s.fault = SidecarFault::kOutdated;
         s.fault_text = fmt::format("is of generation {}, the set of {}", s.superblock.generation, generation);
       }
+    } else if (s.superblock.dataset_root != root) {
+      s.fault = SidecarFault::kOutdated;
+      s.fault_text = "has another root of the dataset than most members have";
     }
   }
+}
+
+// What a sidecar says about its group, in a form to compare.
+Hash GroupAccount(const InfoRecord& info) {
+  InfoRecord account;
+  for (const MemberRecord& record : info.members) {
+    MemberRecord& same = account.members.emplace_back();
+    same.rank = record.rank;
+    same.size = record.size;
+    same.data_root = record.data_root;
+    same.parity_size = record.parity_size;
+    same.parity_root = record.parity_root;
+  }
+  return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
+}
+
+// Sidecars that say something else about their group than most of it do not count.
+Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
+  std::map<std::vector<std::uint32_t>, std::map<std::array<std::uint8_t, 16>, std::vector<Summary*>>> accounts;
+  for (auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone) continue;
+    LZY_ASSIGN_OR_RETURN(const InfoRecord info, DecodeInfo(s.info));
+    if (info.groups.size() == 1) accounts[info.groups[0]][GroupAccount(info).bytes].push_back(&s);
+  }
+  for (auto& [group, by_account] : accounts) {
+    const auto most = std::max_element(by_account.begin(), by_account.end(), [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size();
+    });
+    for (auto& [account, tellers] : by_account) {
+      if (account == most->first) continue;
+      for (Summary* s : tellers) {
+        s->fault = SidecarFault::kOutdated;
+        s->fault_text = "says something else about its group than most of it";
+      }
+    }
+  }
+  return Status::Ok();
 }
 
 // Completes the commit of a member that was prepared when another member of its set already had the generation
@@ -131,7 +193,8 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
                          const Superblock& newest, bool write, std::uint32_t timeout_seconds) {
   const OpenMode mode = write ? OpenMode::kReadWrite : OpenMode::kRead;
   auto is_it = [&](const Result<std::unique_ptr<Sidecar>>& sidecar) {
-    return sidecar.ok() && (*sidecar)->contents().superblock.uuid == newest.uuid &&
+    return sidecar.ok() && CheckContents((*sidecar)->contents()).ok() &&
+           (*sidecar)->contents().superblock.uuid == newest.uuid &&
            (*sidecar)->generation() == newest.generation && (*sidecar)->contents().superblock.rank == s.rank &&
            // A commit given up earlier may have had the same number.
            (*sidecar)->contents().superblock.dataset_root == newest.dataset_root &&
@@ -168,6 +231,21 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
   s.sidecar_bytes = file.sidecar->file_size();
   s.parity_base = file.sidecar->ParityFileOffset(0);
   return true;
+}
+
+// Members of which no sidecar tells anything: the first ones, since a set may claim any number of them.
+std::vector<std::uint32_t> UnknownRanks(const std::set<std::uint32_t>& known, std::uint32_t members) {
+  constexpr std::size_t kMost = 65536;
+  std::vector<std::uint32_t> out;
+  auto next = known.begin();
+  for (std::uint32_t rank = 0; rank < members && out.size() < kMost; ++rank) {
+    if (next != known.end() && *next == rank) {
+      ++next;
+    } else {
+      out.push_back(rank);
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -219,6 +297,7 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
     view.committed = false;
     JudgeGenerations(view, members, roll_forward);
   }
+  if (view.committed) LZY_RETURN_IF_ERROR(DropDissenters(members));
   for (const auto& [rank, s] : members) {
     if (s.fault == SidecarFault::kForeign || s.fault == SidecarFault::kOutdated) {
       view.warnings.push_back(
@@ -253,22 +332,19 @@ Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const
     groups.emplace(info.groups[0], std::move(info));
   }
   std::vector<std::uint32_t> missing;
-  std::vector<bool> known(view.superblock.members, false);
+  std::set<std::uint32_t> known;
   for (const auto& [ranks, info] : groups) {
     for (std::uint32_t rank : ranks) {
-      if (rank >= known.size() || known[rank]) {
+      if (rank >= view.superblock.members || !known.insert(rank).second) {
         return {Code::kUnprotected,
                 fmt::format("{}: sidecars disagree about who is coded with rank {}", ref.path, rank)};
       }
-      known[rank] = true;
       if (members.count(rank) == 0) missing.push_back(rank);
     }
   }
-  for (std::uint32_t rank = 0; rank < known.size(); ++rank) {
-    if (!known[rank]) view.unknown_ranks.push_back(rank);
-  }
+  view.unknown_ranks = UnknownRanks(known, view.superblock.members);
   for (const auto& [rank, s] : members) {
-    if (rank < known.size() && known[rank]) continue;
+    if (known.count(rank) != 0) continue;
     FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
     Fill(file, s);
     file.path = ExpandPattern(ref.path, rank);

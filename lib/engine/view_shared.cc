@@ -45,7 +45,6 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
     return view;
   }
   view.superblock = summary.superblock;
-  view.superblock.parity_size = summary.superblock.parity_size;
   LZY_ASSIGN_OR_RETURN(view.info, DecodeInfo(summary.info));
   view.committed = view.superblock.state == SidecarState::kCommitted && view.superblock.kind == DatasetKind::kShared;
   Status same;

@@ -198,22 +198,26 @@ Tree::Proof Tree::Prove(std::uint64_t index) const {
 }
 
 bool Tree::Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root) {
-  if (proof.leaf_count > kMaxLeaves || proof.index >= proof.leaf_count) return false;
+  return RootFrom(kind, proof, leaf) == root;
+}
+
+std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash& leaf) {
+  if (proof.leaf_count > kMaxLeaves || proof.index >= proof.leaf_count) return std::nullopt;
   const std::size_t fanout = FanoutOf(kind);
   const std::vector<std::uint64_t> counts = LevelCounts(kind, proof.leaf_count);
-  if (proof.pages.size() != std::max<std::size_t>(counts.size() - 1, 1)) return false;
+  if (proof.pages.size() != std::max<std::size_t>(counts.size() - 1, 1)) return std::nullopt;
 
   Hash known = leaf;
   std::uint64_t node = proof.index;
   for (std::size_t level = 0; level < proof.pages.size(); ++level) {
     const std::vector<Hash>& page = proof.pages[level];
     const std::uint64_t parent = node / fanout;
-    if (page.size() != std::min<std::uint64_t>(fanout, counts[level] - parent * fanout)) return false;
-    if (page[node % fanout] != known) return false;
+    if (page.size() != std::min<std::uint64_t>(fanout, counts[level] - parent * fanout)) return std::nullopt;
+    if (page[node % fanout] != known) return std::nullopt;
     if (level + 1 < counts.size()) known = NodeOf(kind, level + 1, parent, BytesOf(page));
     node = parent;
   }
-  return RootOf(kind, proof.leaf_count, proof.bytes, known) == root;
+  return RootOf(kind, proof.leaf_count, proof.bytes, known);
 }
 
 std::uint64_t Tree::Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,10 @@ class Tree {
   /// True when `leaf` is leaf `proof.index` of the tree with this root. Never reads out of bounds, whatever is in
   /// proof.
   static bool Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root);
+
+  /// The root that `leaf` and the proof lead to; none when the proof is malformed or not of this leaf. For whoever knows
+  /// the root only as a part of another hash.
+  static std::optional<Hash> RootFrom(TreeKind kind, const Proof& proof, const Hash& leaf);
 
   /// True when node `index` of `level` (>= 1) is the hash of its stored children.
   bool CheckPage(std::size_t level, std::uint64_t index) const;

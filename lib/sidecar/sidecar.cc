@@ -157,7 +157,15 @@ Status Sidecar::WriteSuperblock(std::uint32_t copy, const SidecarContents& conte
   return file_->WriteAt(sb.spacing * copy, EncodeSuperblock(sb));
 }
 
+Status Sidecar::SyncFile() {
+  LZY_RETURN_IF_ERROR(file_->Sync());
+  synced_ = true;
+  return Status::Ok();
+}
+
 Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) {
+  // What was read may be of a process that died before it was durable.
+  if (!fresh_ && !synced_) LZY_RETURN_IF_ERROR(SyncFile());
   // Copy 0 is the one that stays valid meanwhile; if it is not whole, it is made so first.
   if (!fresh_ && !copy_whole_[0]) {
     // Where it lay may be lost with its superblock, or be of another generation; the place is planned as ever.
@@ -166,16 +174,16 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
     known[0] = extents_[0];
     extents_ = std::move(known);
     LZY_RETURN_IF_ERROR(WriteCopy(0, contents_, contents_.superblock.state));
-    LZY_RETURN_IF_ERROR(file_->Sync());
+    LZY_RETURN_IF_ERROR(SyncFile());
     copy_whole_[0] = true;
   }
   LZY_RETURN_IF_ERROR(PlanExtents(contents, contents_.superblock.spacing));
   Seal(contents);
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
-  return fresh_ ? Status::Ok() : file_->Sync();
+  return fresh_ ? Status::Ok() : SyncFile();
 }
 
-Status Sidecar::Adopt(SidecarContents contents) {
+void Sidecar::Adopt(SidecarContents contents) {
   contents_ = std::move(contents);
   fresh_ = false;
   copy_whole_.assign(extents_.size(), true);
@@ -184,25 +192,33 @@ Status Sidecar::Adopt(SidecarContents contents) {
   unknown_parity_.clear();
   if (intent_ && intent_->generation != generation()) intent_.reset();
   prepared_generation_ = 0;
+}
+
+// The file ends where its last extent ends: intent pages and holes at the end of the parity are part of it, what a longer
+// past left behind is not.
+Status Sidecar::CutToLength() {
   std::uint64_t end = 0;
   for (const Extent& e : extents_[0]) end = std::max(end, e.offset + e.capacity);
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file_->Stat());
   size_ = stat.size;
-  // The file ends where its last extent ends: intent pages and holes at the end of the parity are part of it, what a
-  // longer past left behind is not.
-  if (size_ != end) {
-    LZY_RETURN_IF_ERROR(file_->Truncate(end));
-    size_ = end;
-  }
+  if (size_ == end) return Status::Ok();
+  LZY_RETURN_IF_ERROR(file_->Truncate(end));
+  size_ = end;
   return Status::Ok();
 }
 
 Status Sidecar::WriteAll(SidecarContents next) {
+  const bool counts_already = !fresh_ && next.superblock.generation == generation();
+  if (!fresh_ && !counts_already) {
+    LZY_RETURN_IF_ERROR(Prepare(std::move(next)));
+    return FinishPrepared();
+  }
   const SidecarState state = next.superblock.state;
   LZY_RETURN_IF_ERROR(WriteOtherCopies(next, state));
   LZY_RETURN_IF_ERROR(WriteCopy(0, next, state));
-  LZY_RETURN_IF_ERROR(Adopt(std::move(next)));
-  return file_->Sync();
+  Adopt(std::move(next));
+  LZY_RETURN_IF_ERROR(CutToLength());
+  return SyncFile();
 }
 
 Status Sidecar::Prepare(SidecarContents next) {
@@ -212,26 +228,52 @@ Status Sidecar::Prepare(SidecarContents next) {
 }
 
 Status Sidecar::CompletePrepared() {
+  // Copy 0 is of the generation before; it gets the place it would have been given.
+  std::vector<std::vector<Extent>> known = extents_;
+  LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
+  known[0] = extents_[0];
+  extents_ = std::move(known);
   prepared_ = contents_;
   return FinishPrepared();
+}
+
+// One page makes a prepared generation count: copy 0's superblock, which for now shares the metadata of copy 1, so that its
+// own, of the generation before, are not touched until then.
+Status Sidecar::MakeCount(const SidecarContents& next) {
+  std::vector<std::uint8_t> before(kSuperblockSize);
+  const bool known = ReadExactly(*file_, 0, before).ok();
+  Status status = WriteSuperblock(0, next, SidecarState::kCommitted, extents_[1]);
+  if (status.ok()) status = SyncFile();
+  // The caller will go by the generation before, and by its intent, so that is what has to be found.
+  if (!status.ok() && known) (void)file_->WriteAt(0, before);
+  return status;
+}
+
+Status Sidecar::FinishCopies(const SidecarContents& next) {
+  for (std::uint32_t c = 1; c < extents_.size(); ++c) {
+    LZY_RETURN_IF_ERROR(WriteSuperblock(c, next, SidecarState::kCommitted, extents_[c]));
+  }
+  LZY_RETURN_IF_ERROR(SyncFile());
+  return WriteCopy(0, next, SidecarState::kCommitted);
 }
 
 Status Sidecar::FinishPrepared() {
   if (!prepared_) return {Code::kInternal, "FinishPrepared without Prepare"};
   SidecarContents next = std::move(*prepared_);
   prepared_.reset();
-  // One page makes it count: copy 0's superblock, which for now shares the metadata of copy 1, so that its own, of the
-  // generation before, are not touched until then.
-  LZY_RETURN_IF_ERROR(WriteSuperblock(0, next, SidecarState::kCommitted, extents_[1]));
-  LZY_RETURN_IF_ERROR(file_->Sync());
-  for (std::uint32_t c = 1; c < extents_.size(); ++c) {
-    LZY_RETURN_IF_ERROR(WriteSuperblock(c, next, SidecarState::kCommitted, extents_[c]));
-  }
-  LZY_RETURN_IF_ERROR(file_->Sync());
-  LZY_RETURN_IF_ERROR(WriteCopy(0, next, SidecarState::kCommitted));
+  LZY_RETURN_IF_ERROR(MakeCount(next));
+  // It counts. What fails from here on leaves fewer copies, which whoever loads the sidecar finds and can heal, but no
+  // other outcome.
+  const Status finished = FinishCopies(next);
   next.superblock.state = SidecarState::kCommitted;
-  LZY_RETURN_IF_ERROR(Adopt(std::move(next)));
-  return file_->Sync();
+  Adopt(std::move(next));
+  if (!finished.ok()) {
+    extents_[0] = extents_[1];
+    copy_whole_[0] = false;
+    return Status::Ok();
+  }
+  if (CutToLength().ok()) (void)SyncFile();
+  return Status::Ok();
 }
 
 // -------------------------------------------------------------------------------------------------------------- parity
@@ -276,7 +318,7 @@ Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ran
   for (std::uint32_t page = 0; page < kIntentPages; ++page) {
     LZY_RETURN_IF_ERROR(file_->WriteAt(at + page * kIntentPageSize, EncodeIntent(intent, page)));
   }
-  LZY_RETURN_IF_ERROR(file_->Sync());
+  LZY_RETURN_IF_ERROR(SyncFile());
   intent_ = std::move(intent);
   return Status::Ok();
 }
@@ -286,7 +328,7 @@ Status Sidecar::ClearIntent() {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
   LZY_RETURN_IF_ERROR(file_->WriteAt(at, zeros));
   intent_.reset();
-  return file_->Sync();
+  return SyncFile();
 }
 
 }  // namespace lzy

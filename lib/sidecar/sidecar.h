@@ -36,7 +36,8 @@ struct MetadataDamage {
 class Sidecar {
  public:
   /// Reads the newest copy that can be put together (page by page from all copies of its generation).
-  /// kNotFound: no such file. kUnprotected: not a sidecar, or nothing of it usable. kNewerFormat. kIo.
+  /// kNotFound: no such file. kUnprotected: not a sidecar, or nothing of it usable. kCorrupt: its hashes are right, but
+  /// what it says is impossible. kNewerFormat. kIo.
   /// `accept_prepared`: of several generations present, also accept one that is only prepared (see FinishPrepared).
   static Result<std::unique_ptr<Sidecar>> Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared = false);
@@ -72,11 +73,14 @@ class Sidecar {
 
   /// True when `next` can be written in place: same geometry and room for its metadata.
   bool Fits(const SidecarContents& next) const;
-  /// One-phase commit: writes all copies with contents `next` (those other than copy 0 first, made durable, then copy
-  /// 0). Also the way to write a fresh sidecar, and, with contents() as they are, to heal damaged copies.
+  /// One-phase commit of a further generation, in place: Prepare and FinishPrepared. When it fails, the generation before
+  /// still counts, and with it its intent, unless the device takes nothing at all any more. Also the way to write a fresh
+  /// sidecar, and, with contents() as they are, to heal damaged copies.
   Status WriteAll(SidecarContents next);
   /// Two-phase commit in place, for sets: after Prepare the generation is durable in the copies other than 0;
-  /// FinishPrepared makes it the committed one. Between the two the old generation is what Load returns.
+  /// FinishPrepared makes it the committed one. Between the two the old generation is what Load returns. Once the new one
+  /// counts, FinishPrepared succeeds, even if not all copies of the metadata could be brought up to it: damage() tells
+  /// when the sidecar is loaded again.
   Status Prepare(SidecarContents next);
   Status FinishPrepared();
   /// The second phase for what was prepared before a crash and loaded with `accept_prepared`.
@@ -99,13 +103,18 @@ class Sidecar {
   /// The superblock of `copy`, saying that the copy lies where `extents` are.
   Status WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,
                          const std::vector<Extent>& extents);
+  Status SyncFile();
   Status WriteOtherCopies(SidecarContents& contents, SidecarState state);
   void Seal(SidecarContents& contents) const;
-  Status Adopt(SidecarContents contents);
+  Status MakeCount(const SidecarContents& next);
+  Status FinishCopies(const SidecarContents& next);
+  void Adopt(SidecarContents contents);
+  Status CutToLength();
 
   std::unique_ptr<File> file_;
   std::uint64_t size_ = 0;
   bool fresh_ = false;  // created here and not yet written: nothing in it needs to stay valid
+  bool synced_ = false;  // what was there when it was loaded is durable
   SidecarContents contents_;
   std::optional<SidecarContents> prepared_;
   std::vector<std::vector<Extent>> extents_;  // by copy

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <random>
 
@@ -42,26 +43,57 @@ Status Impossible(const char* field, std::uint64_t value) {
   return {Code::kCorrupt, fmt::format("superblock has impossible {} {}", field, value)};
 }
 
-Status CheckFields(const Superblock& sb) {
-  if (sb.copies < 2 || sb.copies > 256) return Impossible("copy count", sb.copies);
+Status CheckPlaces(const Superblock& sb) {
+  if (sb.copies != CopiesOf(sb.kind, sb.parity)) return Impossible("copy count", sb.copies);
+  if (sb.copy >= sb.copies) return Impossible("copy number", sb.copy);
   if (!std::has_single_bit(sb.spacing) || sb.spacing < kMinSpacing || sb.spacing > kMaxSpacing) {
     return Impossible("spacing", sb.spacing);
   }
+  return Status::Ok();
+}
+
+Status CheckGeometry(const Superblock& sb) {
+  if (!std::has_single_bit(sb.block_size) || sb.block_size < kMinBlockSize || sb.block_size > kMaxBlockSize) {
+    return Impossible("block size", sb.block_size);
+  }
+  if (!std::has_single_bit(sb.unit) || sb.unit < sb.block_size || sb.unit > kMaxUnit)
+    return Impossible("unit", sb.unit);
+  if (sb.largest_group < 1 || sb.largest_group > kMaxGroup) return Impossible("group size", sb.largest_group);
+  if (sb.parity >= sb.largest_group) return Impossible("parity", sb.parity);
+  if (sb.members < 1 || sb.members > kMaxMembers) return Impossible("number of devices", sb.members);
+  return Status::Ok();
+}
+
+Status CheckCommitted(const Superblock& sb) {
+  if (sb.generation == 0 || sb.generation > kMaxGeneration) return Impossible("generation", sb.generation);
+  if (sb.largest_group > sb.members) return Impossible("group size", sb.largest_group);
+  if (sb.rank >= (sb.kind == DatasetKind::kSet ? sb.members : 1)) return Impossible("rank", sb.rank);
+  if ((sb.kind == DatasetKind::kSet) != (sb.placement == ParityPlacement::kPerDevice)) {
+    return Impossible("placement", static_cast<std::uint32_t>(sb.placement));
+  }
+  if (sb.stamp.size > kMaxFileSize) return Impossible("file size", sb.stamp.size);
+  if (sb.parity_size > kMaxFileSize) return Impossible("parity size", sb.parity_size);
+  if (sb.parity_size > 0 && sb.parity == 0) return Impossible("parity size", sb.parity_size);
+  if (sb.parity_size > 0 && (sb.parity_stride < 1 || sb.parity_stride > sb.unit)) {
+    return Impossible("parity stride", sb.parity_stride);
+  }
+  if (sb.first_row > kMaxFileSize) return Impossible("first row", sb.first_row);
+  return Status::Ok();
+}
+
+Status CheckFields(const Superblock& sb) {
   const auto state = static_cast<std::uint32_t>(sb.state);
   if (state < 1 || state > 3) return Impossible("state", state);
   const auto kind = static_cast<std::uint32_t>(sb.kind);
   if (kind < 1 || kind > 2) return Impossible("kind", kind);
   const auto placement = static_cast<std::uint32_t>(sb.placement);
   if (placement < 1 || placement > 3) return Impossible("placement", placement);
-  if (!std::has_single_bit(sb.block_size) || sb.block_size < kMinBlockSize || sb.block_size > kMaxBlockSize) {
-    return Impossible("block size", sb.block_size);
+  LZY_RETURN_IF_ERROR(CheckGeometry(sb));
+  LZY_RETURN_IF_ERROR(CheckPlaces(sb));
+  if (sb.state != SidecarState::kNeverCommitted) return CheckCommitted(sb);
+  if (sb.generation != 0 || sb.stamp.size != 0 || sb.parity_size != 0) {
+    return Impossible("generation or size of what was never committed", sb.generation);
   }
-  if (!std::has_single_bit(sb.unit) || sb.unit < sb.block_size || sb.unit > kMaxUnit)
-    return Impossible("unit", sb.unit);
-  if (sb.largest_group > kMaxGroup) return Impossible("group size", sb.largest_group);
-  if (sb.parity != 0 && sb.parity >= sb.largest_group) return Impossible("parity", sb.parity);
-  if (sb.stamp.size > (1ull << 62)) return Impossible("file size", sb.stamp.size);
-  if (sb.parity_size > (1ull << 62)) return Impossible("parity size", sb.parity_size);
   return Status::Ok();
 }
 
@@ -90,6 +122,43 @@ const Extent* FindExtent(const std::vector<Extent>& extents, ExtentKind kind, st
     if (e.kind == kind && e.level == level) return &e;
   }
   return nullptr;
+}
+
+std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity) {
+  return kind == DatasetKind::kShared ? std::max<std::uint32_t>(2, parity + 1) : 2;
+}
+
+Status CheckExtents(const Superblock& sb) {
+  // What is written in place must not lie on what else has to stay valid: on each other, or on any copy's superblock.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
+  for (std::uint32_t c = 0; c < sb.copies; ++c) taken.emplace_back(sb.spacing * c, sb.spacing * c + kSuperblockSize);
+  std::size_t parity = 0, intent = 0;
+  for (const Extent& e : sb.extents) {
+    if (e.kind < ExtentKind::kInfo || e.kind > ExtentKind::kParity) continue;
+    if (e.capacity > 0) taken.emplace_back(e.offset, e.offset + e.capacity);
+    if (e.kind == ExtentKind::kIntent && ++intent > 1) return Impossible("number of intent extents", intent);
+    if (e.kind != ExtentKind::kParity) continue;
+    if (++parity > 1) return Impossible("number of parity extents", parity);
+    if (e.logical != 0 || e.length != sb.parity_size) return Impossible("parity extent length", e.length);
+  }
+  if (parity != (sb.parity_size > 0 ? 1 : 0)) return Impossible("number of parity extents", parity);
+  std::sort(taken.begin(), taken.end());
+  for (std::size_t i = 1; i < taken.size(); ++i) {
+    if (taken[i].first < taken[i - 1].second) return Impossible("extents, which overlap at", taken[i].first);
+  }
+  return Status::Ok();
+}
+
+Hash DatasetRootOf(const Superblock& sb, const Hash& members_root) {
+  ByteWriter out;
+  out.Put(static_cast<std::uint32_t>(sb.kind));
+  out.Put(sb.block_size);
+  out.Put(sb.unit);
+  out.Put(sb.largest_group);
+  out.Put(sb.parity);
+  out.Put<std::uint64_t>(sb.kind == DatasetKind::kSet ? sb.members : 1);
+  out.PutBytes(members_root.bytes);
+  return HashBytes(HashTag::kDatasetRoot, 0, out.bytes());
 }
 
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
@@ -216,7 +285,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
     e.offset = in.Get<std::uint64_t>();
     e.length = in.Get<std::uint64_t>();
     e.capacity = in.Get<std::uint64_t>();
-    if (e.offset > (1ull << 62) || e.length > e.capacity || e.capacity > (1ull << 62)) {
+    if (e.offset > kMaxFileSize || e.length > e.capacity || e.capacity > kMaxFileSize) {
       return Impossible("extent offset", e.offset);
     }
     sb.extents.push_back(e);
@@ -272,7 +341,7 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes) {
   if (groups > in.remaining() / 4) return corrupt;
   for (std::uint32_t g = 0; g < groups && in.ok(); ++g) {
     const auto n = in.Get<std::uint32_t>();
-    if (n > kMaxGroup || n > in.remaining() / 4) return corrupt;
+    if (n == 0 || n > kMaxGroup || n > in.remaining() / 4) return corrupt;
     auto& group = info.groups.emplace_back();
     for (std::uint32_t i = 0; i < n; ++i) group.push_back(in.Get<std::uint32_t>());
   }
@@ -290,7 +359,7 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes) {
     member.parity_size = in.Get<std::uint64_t>();
     member.parity_root = GetHash(in);
     member.domain = in.GetString(kMaxNameBytes);
-    if (member.size > (1ull << 62) || member.parity_size > (1ull << 62)) return corrupt;
+    if (member.size > kMaxFileSize || member.parity_size > kMaxFileSize) return corrupt;
     info.members.push_back(std::move(member));
   }
   info.path.index = in.Get<std::uint64_t>();

@@ -21,6 +21,9 @@ inline constexpr std::uint16_t kFormatMinor = 0;
 inline constexpr std::uint64_t kMinSpacing = 8192;
 inline constexpr std::uint64_t kMaxSpacing = 1ull << 44;
 inline constexpr std::size_t kMaxExtents = 90;
+inline constexpr std::uint64_t kMaxFileSize = 1ull << 62;
+inline constexpr std::uint32_t kMaxMembers = 1u << 24;  ///< of a set
+inline constexpr std::uint64_t kMaxGeneration = 1ull << 62;
 inline constexpr std::size_t kMaxInfoBytes = 64u << 20;
 inline constexpr std::size_t kMaxNameBytes = 4096;
 inline constexpr std::size_t kIntentPageSize = 4096;
@@ -91,6 +94,13 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
 /// kUnprotected: not a superblock at all (no magic); kCorrupt: magic but wrong hash or impossible fields;
 /// kNewerFormat: readable only by a newer lzy, or of foreign byte order.
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy);
+/// kCorrupt when extents overlap, or are not as many or as long as they have to be. How long the file is does not count:
+/// it may have been cut short.
+Status CheckExtents(const Superblock& superblock);
+/// Copies of the metadata that a sidecar has.
+std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity);
+/// docs/format.md §3, from the root of the tree over members.
+Hash DatasetRootOf(const Superblock& superblock, const Hash& members_root);
 /// True when the page has the hash that this version gives superblocks, whatever it holds.
 bool SuperblockSealed(ByteSpan page, std::uint32_t copy);
 

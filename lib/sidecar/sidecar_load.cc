@@ -105,6 +105,41 @@ std::uint64_t ParityLeavesOf(const std::vector<Extent>& extents) {
   return e == nullptr ? 0 : e->length / kHashBytes;
 }
 
+void Unite(Intent& to, const Intent& more) {
+  // A repair counts as one only where nobody else was writing.
+  const std::uint32_t both = to.flags & more.flags;
+  to.flags = ((to.flags | more.flags) & ~kIntentRepair) | (both & kIntentRepair);
+  for (const ByteRange& range : more.ranges) {
+    if ((to.flags & kIntentWholeFile) != 0) break;
+    if (std::find(to.ranges.begin(), to.ranges.end(), range) == to.ranges.end()) to.ranges.push_back(range);
+    if (to.ranges.size() > kMaxIntentRanges) to.flags |= kIntentWholeFile;
+  }
+  if ((to.flags & kIntentWholeFile) != 0) to.ranges.clear();
+}
+
+// A superblock of each generation that may count, newest first, and the newest that is only prepared. Of a set, other members
+// decide whether a prepared one counts (docs/format.md §9). Of a shared file, it was about to, with all that it describes
+// durable: so it does where the page that would have said so was torn.
+std::vector<const Superblock*> GenerationsOf(const std::map<std::uint32_t, Superblock>& found, bool accept_prepared,
+                                             std::uint64_t& prepared) {
+  std::vector<const Superblock*> out;
+  const bool nothing_else = std::all_of(found.begin(), found.end(), [](const auto& one) {
+    return one.second.state == SidecarState::kPrepared && one.second.kind == DatasetKind::kShared;
+  });
+  for (const auto& [c, sb] : found) {
+    if (sb.state == SidecarState::kPrepared) {
+      prepared = std::max(prepared, sb.generation);
+      if (!accept_prepared && !nothing_else) continue;
+    }
+    const bool known = std::any_of(out.begin(), out.end(), [&, generation = sb.generation](const auto* one) {
+      return one->generation == generation;
+    });
+    if (!known) out.push_back(&sb);
+  }
+  std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->generation > b->generation; });
+  return out;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string& path, OpenMode mode,
@@ -134,6 +169,9 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     std::vector<std::uint8_t> page(kSuperblockSize);
     ReadLenient(*file_, offset, page);
     auto decoded = DecodeSuperblock(page, copy);
+    if (decoded.ok()) {
+      if (Status placed = CheckExtents(*decoded); !placed.ok()) decoded = placed;
+    }
     if (decoded.ok() && decoded->spacing * copy == offset) return std::move(decoded).value();
     if (!decoded.ok() && decoded.status().code() != Code::kUnprotected) {
       if (!seen_magic || decoded.status().code() == Code::kNewerFormat) first_failure = decoded.status();
@@ -175,20 +213,9 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
 
   // The newest generation that is whole counts: the superblocks of one that was cut short may be durable when what they
   // describe is not. When none is whole, the newest of which anything can be had.
-  std::vector<const Superblock*> candidates;
   std::uint64_t prepared = 0;
-  for (const auto& [c, sb] : found) {
-    if (sb.state == SidecarState::kPrepared) {
-      prepared = std::max(prepared, sb.generation);
-      if (!accept_prepared) continue;
-    }
-    const bool known = std::any_of(candidates.begin(), candidates.end(), [&, generation = sb.generation](const auto* one) {
-      return one->generation == generation;
-    });
-    if (!known) candidates.push_back(&sb);
-  }
+  std::vector<const Superblock*> candidates = GenerationsOf(found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
-  std::sort(candidates.begin(), candidates.end(), [](const auto* a, const auto* b) { return a->generation > b->generation; });
   Status failure;
   const Superblock* best = nullptr;
   for (const bool must_be_whole : {true, false}) {
@@ -202,6 +229,7 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     if (best != nullptr) break;
   }
   if (best == nullptr) return failure;
+  if (!accept_prepared) contents_.superblock.state = best->state == SidecarState::kPrepared ? SidecarState::kCommitted : best->state;
   if (prepared > best->generation) prepared_generation_ = prepared;
   if (mode != OpenMode::kRead && best->read_only_features != 0) {
     return {Code::kNewerFormat, fmt::format("has features {:#x} of a newer version of lzy: this one may read it, but not write it",
@@ -242,6 +270,13 @@ Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found,
         damage_.push_back({spacing * c, kSuperblockSize,
                            at->second.generation < best->generation ? "older superblock" : "superblock of a broken commit"});
     }
+  }
+
+  // A commit that broke off just after it began to count leaves copy 0 without metadata of its own (FinishPrepared).
+  const Extent* own = same[0] == nullptr ? nullptr : FindExtent(*same[0], ExtentKind::kInfo);
+  if (own != nullptr && own->offset >= spacing) {
+    copy_whole_[0] = false;
+    damage_.push_back({0, kSuperblockSize, "superblock that refers to another copy's metadata"});
   }
 
   // Info: any copy whose hash is right.
@@ -302,22 +337,8 @@ void Sidecar::ReadIntent(const Superblock& superblock) {
       continue;
     }
     if (intent->uuid != superblock.uuid || intent->generation != superblock.generation) continue;
-    if (!intent_) {
-      intent_ = std::move(intent).value();
-    } else {
-      // A repair counts as one only where nobody else was writing.
-      const std::uint32_t both = intent_->flags & intent->flags;
-      intent_->flags = ((intent_->flags | intent->flags) & ~kIntentRepair) | (both & kIntentRepair);
-      for (const ByteRange& range : intent->ranges) {
-        if (std::find(intent_->ranges.begin(), intent_->ranges.end(), range) == intent_->ranges.end()) {
-          intent_->ranges.push_back(range);
-        }
-      }
-    }
-  }
-  if (intent_ && intent_->ranges.size() > kMaxIntentRanges) {
-    intent_->ranges.clear();
-    intent_->flags |= kIntentWholeFile;
+    if (intent_) Unite(*intent_, *intent);
+    if (!intent_) intent_ = std::move(intent).value();
   }
 }
 

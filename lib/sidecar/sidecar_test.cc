@@ -279,6 +279,79 @@ TEST_F(SidecarTest, HostileSuperblocksWithRightHashesDoNoHarm) {
   }
 }
 
+/// A field of a superblock (docs/format.md §4) and what can never stand there.
+struct ImpossibleField {
+  const char* name;
+  std::size_t offset;
+  std::size_t size;
+  std::vector<std::uint64_t> values;
+};
+
+TEST_F(SidecarTest, ImpossibleFieldsAreRefusedWhateverTheirHash) {
+  const std::uint64_t huge = ~std::uint64_t{0};
+  const std::uint64_t e = 264;  // the first extent: offset at +16, length at +24, capacity at +32
+  const std::vector<ImpossibleField> fields = {
+      {"generation", 56, 8, {0, huge}},
+      {"copy", 64, 4, {2, 255, huge}},
+      {"copies", 68, 4, {0, 1, 3, 256, huge}},
+      {"spacing", 72, 8, {0, 1, 4096, 8191, huge, 1ull << 63}},
+      {"state", 80, 4, {0, 4, huge}},
+      {"kind", 84, 4, {0, 3, huge}},
+      {"placement", 88, 4, {0, 2, 4, huge}},
+      {"block size", 92, 4, {0, 1, 256, 513, 1u << 31, huge}},
+      {"unit", 96, 8, {0, 1, 256, 513, 1ull << 31, huge}},
+      {"parity", 104, 4, {0, 2, 4, 255, huge}},
+      {"members", 108, 4, {0, 1, huge}},
+      {"largest group", 112, 4, {0, 1, 5, 256, huge}},
+      {"rank", 116, 4, {1, huge}},
+      {"file size", 136, 8, {(1ull << 62) + 1, huge}},
+      {"parity size", 168, 8, {0, 1, (1ull << 62) + 1, huge}},
+      {"parity stride", 176, 8, {0, 513, huge}},
+      {"first row", 184, 8, {huge}},
+      {"extents", 256, 4, {91, huge}},
+      {"extent offset", e + 16, 8, {0, 100, 8192, huge, huge - 4096}},
+      {"extent length", e + 24, 8, {huge, 1ull << 62}},
+      {"extent capacity", e + 32, 8, {0, 1ull << 40, huge}},
+  };
+  Create(MakeContents(1, 300, 100, 1));
+  const Bytes good = File();
+  const std::uint64_t spacing = (*Load())->contents().superblock.spacing;
+  for (const ImpossibleField& field : fields) {
+    for (const std::uint64_t value : field.values) {
+      SCOPED_TRACE(std::string(field.name) + " " + std::to_string(value));
+      Bytes raw(field.size);
+      for (std::size_t i = 0; i < raw.size(); ++i) raw[i] = static_cast<std::uint8_t>(value >> 8 * i);
+      for (std::uint32_t c = 0; c < 2; ++c) Reseal(c * spacing, c, field.offset, raw);
+      for (const bool prepared : {false, true}) EXPECT_CODE(Load(OpenMode::kRead, prepared), Code::kUnprotected);
+      File() = good;
+    }
+  }
+}
+
+// The format knows one stretch of parity: a second one, or one of another length, is refused.
+TEST_F(SidecarTest, ParityIsOneExtent) {
+  const SidecarContents contents = MakeContents(1, 30, 10, 1);
+  Create(contents);
+  const Superblock sb = (*Load())->contents().superblock;
+  ASSERT_OK(CheckExtents(sb));
+  for (int change = 0; change < 4; ++change) {
+    Superblock bad = sb;
+    Extent& parity = bad.extents.back();
+    ASSERT_EQ(parity.kind, ExtentKind::kParity);
+    if (change == 0) bad.extents.pop_back();
+    if (change == 1) parity.logical = 512;
+    if (change == 2) parity.length -= 1;
+    if (change == 3) {
+      Extent second = parity;
+      parity.length = parity.capacity = parity.length / 2;
+      second.logical = second.length = second.capacity = sb.parity_size - parity.length;
+      second.offset += second.length;
+      bad.extents.push_back(second);
+    }
+    EXPECT_CODE(CheckExtents(bad), Code::kCorrupt) << change;
+  }
+}
+
 TEST_F(SidecarTest, HostileInfoRecordsDoNoHarm) {
   std::mt19937_64 rng(12);
   const Bytes good = EncodeInfo(MakeContents(1, 3, 2, 1, DatasetKind::kSet).info);
@@ -551,6 +624,120 @@ TEST_F(SidecarTest, ATwoPhaseCommitIsAllOrNothingWhereverItStops) {
       });
 }
 
+// A write that fails (once, or from then on) is another matter than a crash: the caller goes on, relying on the generation
+// before and on its intent.
+TEST_F(SidecarTest, AFailedCommitLeavesTheGenerationBeforeAndItsIntent) {
+  for (const auto kind : {DatasetKind::kShared, DatasetKind::kSet}) {
+    for (const bool once : {true, false}) {
+      const SidecarContents before = MakeContents(1, 300, 100, 1, kind);
+      const SidecarContents after = MakeContents(2, 170, 120, 1, kind, 2);
+      ASSERT_OK(Create(before)->SetIntent(kIntentWholeFile, {}));
+      const auto start = fs_.Copy();
+      for (std::uint64_t fails = 0;; ++fails) {
+        SCOPED_TRACE(std::to_string(fails) + (once ? " once" : " for good"));
+        ASSERT_LT(fails, 100u);
+        fs_.Restore(start);
+        auto sidecar = Load(OpenMode::kReadWrite);
+        ASSERT_OK(sidecar);
+        std::uint64_t used = 0;
+        fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+          if (op == MemoryFileSystem::Op::kRead) return Status::Ok();
+          const bool failing = once ? used == fails : used >= fails;
+          ++used;
+          return failing ? Status(Code::kIo, path + ": failed") : Status::Ok();
+        };
+        const bool failed = !(*sidecar)->WriteAll(after).ok();
+        fs_.fault = nullptr;
+        auto loaded = Load();
+        ASSERT_OK(loaded);
+        EXPECT_TRUE(Whole(**loaded));
+        const bool is_new = Same((*loaded)->contents(), after);
+        if (failed && once) {
+          EXPECT_FALSE(is_new);
+        }
+        if (!failed) {
+          EXPECT_TRUE(is_new);
+        }
+        EXPECT_EQ((*loaded)->intent().has_value(), !is_new);
+        EXPECT_TRUE(is_new || Same((*loaded)->contents(), before));
+        // What is left is as good a start as any, on the same object (unless it was told of failure) and on a fresh one.
+        if (!failed) {
+          ASSERT_OK((*sidecar)->WriteAll(MakeContents(4, 200, 90, 1, kind, 3)));
+        }
+        loaded = Load(OpenMode::kReadWrite);
+        ASSERT_OK(loaded);
+        const SidecarContents next = MakeContents(3, 280, 110, 1, kind, 4);
+        ASSERT_OK((*loaded)->WriteAll(next));
+        loaded = Load();
+        ASSERT_OK(loaded);
+        EXPECT_TRUE(Same((*loaded)->contents(), next));
+        EXPECT_TRUE((*loaded)->damage().empty());
+        if (used <= fails || HasFailure()) break;
+      }
+    }
+  }
+}
+
+// A commit that stops just after it began to count leaves copy 0 with copy 1's metadata: the next one must not begin by
+// overwriting these.
+TEST_F(SidecarTest, ACommitAfterABrokenOneIsAllOrNothingToo) {
+  const SidecarContents first = MakeContents(1, 300, 100, 1);
+  const SidecarContents second = MakeContents(2, 170, 120, 1, DatasetKind::kShared, 2);
+  const SidecarContents third = MakeContents(3, 280, 110, 1, DatasetKind::kShared, 3);
+  Create(first);
+  const auto start = fs_.Copy();
+  for (std::uint64_t stop = 0; !HasFailure(); ++stop) {
+    SCOPED_TRACE(stop);
+    fs_.Restore(start);
+    std::uint64_t used = 0;
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+      return op == MemoryFileSystem::Op::kRead || used++ < stop ? Status::Ok() : Status(Code::kIo, path + ": crashed");
+    };
+    {
+      auto sidecar = Load(OpenMode::kReadWrite);
+      (void)(*sidecar)->WriteAll(second).ok();
+    }
+    fs_.fault = nullptr;
+    auto left = Load();
+    ASSERT_OK(left);
+    const SidecarContents middle = (*left)->contents();
+    AtEveryCrash(
+        fs_,
+        [&]() -> Status {
+          LZY_ASSIGN_OR_RETURN(auto sidecar, Load(OpenMode::kReadWrite));
+          return sidecar->WriteAll(third);
+        },
+        [&](bool) {
+          auto loaded = Load();
+          ASSERT_OK(loaded);
+          EXPECT_TRUE(Whole(**loaded));
+          EXPECT_TRUE(Same((*loaded)->contents(), third) || Same((*loaded)->contents(), middle));
+        });
+    if (used <= stop) break;
+  }
+}
+
+// What was prepared may have fewer levels than what is in copy 0.
+TEST_F(SidecarTest, APreparedGenerationOfAnotherShapeIsCompleted) {
+  for (const auto& [blocks, more] : {std::pair<std::uint64_t, std::uint64_t>{300, 170}, {170, 300}}) {
+    Create(MakeContents(1, blocks, blocks / 3, 1, DatasetKind::kSet));
+    const SidecarContents after = MakeContents(2, more, more / 3, 1, DatasetKind::kSet, 2);
+    {
+      auto sidecar = Load(OpenMode::kReadWrite);
+      ASSERT_OK(sidecar);
+      if (!(*sidecar)->Fits(after)) continue;
+      ASSERT_OK((*sidecar)->Prepare(after));
+    }
+    auto loaded = Load(OpenMode::kReadWrite, /*prepared=*/true);
+    ASSERT_OK(loaded);
+    ASSERT_OK((*loaded)->CompletePrepared());
+    loaded = Load();
+    ASSERT_OK(loaded);
+    ExpectSame((*loaded)->contents(), after);
+    EXPECT_TRUE((*loaded)->damage().empty());
+  }
+}
+
 TEST_F(SidecarTest, HealingIsSafeWhereverItStops) {
   const SidecarContents contents = MakeContents(1, 300, 100, 1);
   Create(contents);
@@ -724,9 +911,11 @@ TEST_F(SidecarTest, FullDiskLeavesTheCommittedStateAlone) {
 
 TEST(SuperblockFormat, RoundTrip) {
   Superblock sb = MakeContents(9, 100, 30, 1).superblock;
-  sb.copies = 2;
   sb.spacing = 1 << 20;
   sb.extents = {{ExtentKind::kInfo, 0, 0, 4096, 77, 80}, {ExtentKind::kParity, 0, 12345, 1ull << 40, 5, 6}};
+  sb.parity = 200;
+  sb.members = sb.largest_group = 255;
+  sb.copies = 201;
   for (std::uint32_t copy : {0u, 1u, 200u}) {
     sb.copy = copy;
     const auto page = EncodeSuperblock(sb);
