@@ -1,29 +1,14 @@
 #include "engine/rehome.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
-#include "engine/resolve.h"
+#include "engine/lookup.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
-
-// The file in `directory` that has this stamp, if any.
-std::optional<std::string> FileWithStamp(FileSystem& fs, const std::string& directory, const Stamp& stamp) {
-  auto names = fs.List(directory);
-  if (!names.ok()) return std::nullopt;
-  for (const std::string& name : *names) {
-    if (IsLzyName(name)) continue;
-    const std::string path = JoinPath(directory, name);
-    auto stat = fs.Stat(path, /*follow=*/false);
-    if (stat.ok() && stat->inode == stamp.inode && stat->size == stamp.size && stat->mtime_ns == stamp.mtime_ns)
-      return path;
-  }
-  return std::nullopt;
-}
 
 // The sidecar at `path` and where it belongs.
 struct Claim {
@@ -36,8 +21,8 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   auto sidecar = Sidecar::Load(fs, path, OpenMode::kRead);
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
   if (!sidecar.ok() || (*sidecar)->contents().superblock.state != SidecarState::kCommitted) return claim;
-  if (auto owner = FileWithStamp(fs, directory, (*sidecar)->contents().superblock.stamp)) {
-    LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(*owner));
+  if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
+    LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(JoinPath(directory, *home)));
   }
   return claim;
 }
@@ -73,10 +58,9 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path) {
   auto data = fs.Stat(real);
   auto sidecar = Sidecar::Load(fs, own, OpenMode::kRead);
   if (sidecar.ok() && (*sidecar)->committed()) {
-    const Stamp& stamp = (*sidecar)->contents().superblock.stamp;
-    if (data.ok() && data->inode != stamp.inode) {
-      auto owner = FileWithStamp(fs, directory, stamp);
-      if (owner && *owner != real) LZY_RETURN_IF_ERROR(SendHome(fs, directory, own));
+    if (data.ok() && data->inode != (*sidecar)->contents().superblock.stamp.inode) {
+      const auto home = Directory(fs, directory).HomeOf(BaseNameOf(own));
+      if (home && *home != BaseNameOf(real)) LZY_RETURN_IF_ERROR(SendHome(fs, directory, own));
     }
   }
   auto found = FindSidecar(fs, real);

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include "engine/orphans.h"
+#include "engine/rehome.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
@@ -15,6 +18,7 @@ namespace lzy {
 namespace {
 
 namespace stdfs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -334,12 +338,56 @@ TEST_F(ResolveTest, MembersOfAnOlderSetAreNotMixedIn) {
   MakeSet("d/state.%r", 4);
   EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3]"));
   EXPECT_THAT(Found("d"), ElementsAre("p:d/state.%r[0,1,2,3]"));
-  EXPECT_THAT(Found("d/state.5"), ElementsAre("p:d/state.%r[0,1,2,3]"));
   EXPECT_THAT(Found("d/state.%r", Resolve::kProtectable), ElementsAre("p:d/state.%r[0,1,2,3]"));
-  // A new file may join a set, but only lzy-protect makes it do so.
+  // A new file may join a set: it is looked at as well, so that somebody says that it does not belong yet.
   Write("d/state.6");
   EXPECT_THAT(Found("d/state.%r", Resolve::kProtectable), ElementsAre("p:d/state.%r[0,1,2,3,6]"));
-  EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3]"));
+  EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3,6]"));
+  EXPECT_THAT(Found("d/state.6"), ElementsAre("s:d/state.6"));
+}
+
+TEST_F(ResolveTest, LeftoverOfALargerSetIsNotedAndUnprotectedWhenNamedAlone) {
+  MakeSet("d/s.%r", 4);
+  MakeSet("d/s.%r", 3);
+  for (const char* path : {"d/s.%r", "d", "d/s.1"}) {
+    auto found = Find(path);
+    ASSERT_OK(found);
+    ASSERT_EQ(found->size(), 1u) << path;
+    EXPECT_THAT(found->front().notes, ElementsAre(AllOf(HasSubstr("'d/s.3'"), HasSubstr("older set of 4"),
+                                                        HasSubstr("'d/s.%r' has 3"), HasSubstr("d/.LZY.s.3"))));
+  }
+  for (const char* gone : {"no", "yes"}) {
+    if (std::string(gone) == "yes") stdfs::remove("d/s.3");
+    for (Resolve what : {Resolve::kProtected, Resolve::kProtectable}) {
+      if (std::string(gone) == "yes" && what == Resolve::kProtectable) continue;
+      std::vector<Status> troubles;
+      auto found = ResolvePath(fs_, *comm_, "d/s.3", what, &troubles);
+      ASSERT_OK(found);
+      EXPECT_THAT(*found, IsEmpty());
+      ASSERT_EQ(troubles.size(), 1u);
+      EXPECT_CODE(troubles[0], Code::kUnprotected);
+      EXPECT_THAT(troubles[0].message(), HasSubstr("older set of 4 files"));
+      EXPECT_CODE(ResolvePath(fs_, *comm_, "d/s.3", what), Code::kUnprotected);
+    }
+  }
+  // What is left of it is no news to whoever looks at the set.
+  EXPECT_THAT(Find("d")->front().notes, IsEmpty());
+}
+
+TEST_F(ResolveTest, MemberThatWasNeverCommittedIsNoLargerSet) {
+  MakeSet("d/s.%r", 3);
+  Write("d/s.3");
+  Superblock sb;
+  sb.uuid = UuidOf(99);
+  sb.kind = DatasetKind::kSet;
+  sb.placement = ParityPlacement::kPerDevice;
+  sb.state = SidecarState::kNeverCommitted;
+  sb.members = 1;
+  sb.rank = 3;
+  Protect("d/s.3", sb, "s.%r");
+  EXPECT_THAT(Found("d/s.%r"), ElementsAre("p:d/s.%r[0,1,2]"));
+  EXPECT_CODE(Find("d/s.3"), Code::kUnprotected);
+  EXPECT_THAT(Found("d/s.%r", Resolve::kProtectable), ElementsAre("p:d/s.%r[0,1,2,3]"));
 }
 
 TEST_F(ResolveTest, RenamedFileIsFoundUnderItsNewName) {
@@ -374,6 +422,127 @@ TEST_F(ResolveTest, RenamedSetIsFoundUnderItsNewPattern) {
   EXPECT_THAT(Found("d/step7.%03r.dat"), ElementsAre("p:d/step7.%03r.dat[0,1,2,3,4,5,6,7,8,9,10,11]"));
 }
 
+/// Paths of what may be removed; in brackets what may be in use.
+std::vector<std::string> Orphans(FileSystem& fs, const std::string& path) {
+  auto orphans = FindOrphans(fs, path);
+  if (!orphans.ok()) return {orphans.status().message()};
+  std::vector<std::string> out;
+  for (const Orphan& orphan : *orphans) out.push_back(orphan.in_use ? "(" + orphan.path + ")" : orphan.path);
+  return out;
+}
+
+/// What `FindSidecar` says, without the directory.
+std::string SidecarName(FileSystem& fs, const std::string& path) {
+  auto found = FindSidecar(fs, path);
+  return found.ok() ? BaseNameOf(*found) : "";
+}
+
+TEST_F(ResolveTest, SidecarIsAdoptedWhileAnotherFileHasItsName) {
+  for (const char* path : {"d/ck", "d/ck.new"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename("d/ck", "d/ck.old");
+  stdfs::rename("d/ck.new", "d/ck");
+  EXPECT_EQ(SidecarName(fs_, "d/ck.old"), ".LZY.ck");
+  EXPECT_EQ(SidecarName(fs_, "d/ck"), ".LZY.ck.new");
+  EXPECT_THAT(Found("d"), ElementsAre("s:d/ck", "s:d/ck.old"));
+  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());
+  // A file that came later and has no sidecar is not judged by another's.
+  stdfs::rename("d/ck", "d/ck.new");
+  Write("d/ck", "a third one");
+  EXPECT_EQ(SidecarName(fs_, "d/ck"), "");
+  EXPECT_EQ(SidecarName(fs_, "d/ck.old"), ".LZY.ck");
+  EXPECT_EQ(SidecarName(fs_, "d/ck.new"), ".LZY.ck.new");
+}
+
+TEST_F(ResolveTest, FilesSwappedAndRotatedKeepTheirSidecars) {
+  for (const char* path : {"a", "b", "c"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename("a", "t");
+  stdfs::rename("b", "a");
+  stdfs::rename("c", "b");
+  stdfs::rename("t", "c");
+  EXPECT_EQ(SidecarName(fs_, "a"), ".LZY.b");
+  EXPECT_EQ(SidecarName(fs_, "b"), ".LZY.c");
+  EXPECT_EQ(SidecarName(fs_, "c"), ".LZY.a");
+  EXPECT_THAT(Found("."), ElementsAre("s:a", "s:b", "s:c"));
+  // As the tools that write have it.
+  for (const char* path : {"a", "b", "c"}) ASSERT_OK(Rehome(fs_, path));
+  for (const char* path : {"a", "b", "c"}) EXPECT_EQ(SidecarName(fs_, path), std::string(".LZY.") + path);
+}
+
+TEST_F(ResolveTest, SidecarSetAsideByAnExchangeThatBrokeOffIsFound) {
+  Write("a");
+  ProtectShared("a");
+  stdfs::rename(".LZY.a", ".LZY-tmp.12345.b");
+  EXPECT_EQ(SidecarName(fs_, "a"), ".LZY-tmp.12345.b");
+  EXPECT_THAT(Found("."), ElementsAre("s:a"));
+  EXPECT_THAT(Orphans(fs_, "."), IsEmpty());
+  ASSERT_OK(Rehome(fs_, "a"));
+  EXPECT_EQ(SidecarName(fs_, "a"), ".LZY.a");
+}
+
+TEST_F(ResolveTest, RotatedSetsAreFoundUnderTheirNewPatterns) {
+  MakeSet("d/ck.%r", 3);
+  MakeSet("d/ck.new.%r", 4);
+  for (int rank = 0; rank < 3; ++rank) stdfs::rename(fmt::format("d/ck.{}", rank), fmt::format("d/ck.old.{}", rank));
+  for (int rank = 0; rank < 4; ++rank) stdfs::rename(fmt::format("d/ck.new.{}", rank), fmt::format("d/ck.{}", rank));
+  const auto old_set = "p:d/ck.old.%r[0,1,2]", new_set = "p:d/ck.%r[0,1,2,3]";
+  EXPECT_THAT(Found("d"), ElementsAre(new_set, old_set));
+  for (const char* path : {"d/ck.%r", "d/ck.2", "d/ck.3"}) EXPECT_THAT(Found(path), ElementsAre(new_set)) << path;
+  for (const char* path : {"d/ck.old.%r", "d/ck.old.1"}) EXPECT_THAT(Found(path), ElementsAre(old_set)) << path;
+  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());
+}
+
+TEST_F(ResolveTest, MembersOfOneSetKeepTheirSidecarsByName) {
+  MakeSet("d/w.%r", 3);
+  stdfs::rename("d/w.0", "d/t");
+  stdfs::rename("d/w.1", "d/w.0");
+  stdfs::rename("d/t", "d/w.1");
+  ASSERT_OK(Rehome(fs_, "d/w.0"));
+  for (const char* name : {"w.0", "w.1", "w.2"}) {
+    EXPECT_EQ(SidecarName(fs_, JoinPath("d", name)), std::string(".LZY.") + name);
+  }
+  auto found = Find("d");
+  ASSERT_OK(found);
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_THAT(found->front().notes,
+              ElementsAre(HasSubstr("'d/w.0' is the file that was 'd/w.1'"), HasSubstr("'d/w.1' is the file that was 'd/w.0'")));
+}
+
+TEST_F(ResolveTest, NameFromBeforeARenameMeansTheRenamedFile) {
+  Write("d/g");
+  ProtectShared("d/g");
+  stdfs::rename("d/g", "d/g2");
+  auto found = Find("d/g");
+  ASSERT_OK(found);
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_EQ(found->front().path, "d/g2");
+  EXPECT_THAT(found->front().notes, ElementsAre("'d/g' is gone: it was renamed to 'd/g2'"));
+
+  MakeSet("d/s.%r", 3);
+  for (int rank = 0; rank < 3; ++rank) stdfs::rename(fmt::format("d/s.{}", rank), fmt::format("d/t.{}", rank));
+  for (const char* path : {"d/s.%r", "d/s.1"}) {
+    EXPECT_THAT(Found(path), ElementsAre("p:d/t.%r[0,1,2]"));
+    EXPECT_THAT(Find(path)->front().notes, ElementsAre(HasSubstr("renamed"))) << path;
+  }
+  // One member under another name is a member that is missing.
+  stdfs::rename("d/t.1", "d/elsewhere");
+  for (int rank : {0, 2}) stdfs::rename(fmt::format("d/t.{}", rank), fmt::format("d/s.{}", rank));
+  EXPECT_THAT(Found("d/s.1"), ElementsAre("p:d/s.%r[0,1,2]"));
+}
+
+TEST_F(ResolveTest, NameTooLongForASidecarIsNotProtected) {
+  const std::string name(250, 'n');
+  Write(name);
+  auto sidecar = FindSidecar(fs_, name);
+  EXPECT_CODE(sidecar, Code::kUnprotected);
+  EXPECT_THAT(sidecar.status().message(), HasSubstr("not protected"));
+}
+
 TEST_F(ResolveTest, EditedFileKeepsItsSidecar) {
   Write("a");
   ProtectShared("a");
@@ -391,11 +560,6 @@ TEST_F(ResolveTest, HardLinkDoesNotTakeTheSidecarAway) {
   ProtectShared("a");
   stdfs::create_hard_link("a", "b");
   EXPECT_CODE(FindSidecar(fs_, "b"), Code::kNotFound);
-}
-
-std::vector<std::string> Orphans(FileSystem& fs, const std::string& path) {
-  auto orphans = FindOrphans(fs, path);
-  return orphans.ok() ? *orphans : std::vector<std::string>{orphans.status().message()};
 }
 
 TEST_F(ResolveTest, OrphansAreSidecarsWithoutAFile) {
@@ -430,6 +594,80 @@ TEST_F(ResolveTest, RemnantsOfAnOlderSetAreOrphansOnceTheirDataAreGone) {
   stdfs::remove("d/s.2");
   stdfs::remove("d/s.3");
   EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY.s.2", "d/.LZY.s.3"));
+}
+
+TEST_F(ResolveTest, SidecarOfAReplacedFileIsAnOrphan) {
+  for (const char* path : {"d/ck", "d/ck.new"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename("d/ck.new", "d/ck");
+  EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY.ck"));
+}
+
+TEST_F(ResolveTest, SidecarThatALaterCommitOfTheMemberReplacedIsAnOrphan) {
+  MakeSet("d/s.%r", 3);
+  // Renamed, and one member changed, so that nothing tells that it is the same file; then committed again.
+  for (int rank = 0; rank < 3; ++rank) {
+    stdfs::rename(fmt::format("d/s.{}", rank), fmt::format("d/t.{}", rank));
+    if (rank != 1) stdfs::rename(fmt::format("d/.LZY.s.{}", rank), fmt::format("d/.LZY.t.{}", rank));
+  }
+  Write("d/t.1", "something else");
+  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());
+  Superblock sb;
+  sb.uuid = UuidOf(100 + sets_);
+  sb.generation = 2;
+  sb.kind = DatasetKind::kSet;
+  sb.placement = ParityPlacement::kPerDevice;
+  sb.members = 3;
+  sb.rank = 1;
+  Protect("d/t.1", sb, "t.%r");
+  EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY.s.1"));
+}
+
+TEST_F(ResolveTest, DebrisIsFoundAndRemovedUnlessInUse) {
+  Write("d/a");
+  ProtectShared("d/a");
+  for (const char* name : {"d/.LZY-data.a", "d/.LZY-new.a", "d/.LZY-tmp.7.a", "d/.LZY-new.lost"}) Write(name);
+  // The last has no sidecar beside it whose lock would tell whether it is being built; the third is too young.
+  EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY-data.a", "d/.LZY-new.a", "(d/.LZY-tmp.7.a)"));
+  stdfs::last_write_time("d/.LZY-tmp.7.a", stdfs::file_time_type::clock::now() - std::chrono::hours(2));
+  auto orphans = FindOrphans(fs_, "d");
+  ASSERT_OK(orphans);
+  {
+    auto restoring = fs_.Open("d/.LZY-data.a", OpenMode::kReadWrite);
+    auto committing = fs_.Open("d/.LZY.a", OpenMode::kReadWrite);
+    ASSERT_OK(restoring);
+    ASSERT_OK(committing);
+    ASSERT_OK((*restoring)->Lock());
+    ASSERT_OK((*committing)->Lock());
+    EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("(d/.LZY-data.a)", "(d/.LZY-new.a)", "d/.LZY-tmp.7.a"));
+    EXPECT_CODE(RemoveOrphan(fs_, orphans->front()), Code::kBusy);
+    EXPECT_TRUE(stdfs::exists("d/.LZY-data.a"));
+  }
+  for (const Orphan& orphan : *orphans) EXPECT_OK(RemoveOrphan(fs_, orphan));
+  for (const Orphan& orphan : *orphans) EXPECT_OK(RemoveOrphan(fs_, orphan));  // gone already
+  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());
+  EXPECT_TRUE(stdfs::exists("d/.LZY.a"));
+}
+
+TEST_F(ResolveTest, SidecarThatASetMayHaveCommittedIsNoDebris) {
+  MakeSet("d/s.%r", 2);
+  stdfs::copy("d/.LZY.s.0", "d/old");
+  const Uuid uuid = UuidOf(100 + sets_);
+  Superblock sb;
+  sb.uuid = uuid;
+  sb.generation = 2;
+  sb.kind = DatasetKind::kSet;
+  sb.placement = ParityPlacement::kPerDevice;
+  sb.members = 2;
+  Protect("d/s.0", sb, "s.%r");
+  stdfs::rename("d/.LZY.s.0", "d/.LZY-new.s.0");
+  stdfs::rename("d/old", "d/.LZY.s.0");
+  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());  // generation 2: the other member may have it
+  stdfs::remove("d/.LZY.s.0");
+  stdfs::copy("d/.LZY-new.s.0", "d/.LZY.s.0");
+  EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY-new.s.0"));
 }
 
 }  // namespace

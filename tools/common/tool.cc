@@ -141,7 +141,8 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
     progress_->Update(phase, done, total);
   };
   context.stop = [] { return stop_wanted != 0; };
-  const DatasetReport report = tool.engine(context, dataset);
+  DatasetReport report = tool.engine(context, dataset);
+  report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   exit_code_ = CombineExitCodes(exit_code_, ExitCodeOf(report));
   interrupted_ = report.status.code() == Code::kIo && report.status.message().ends_with("interrupted");
   if (!speaks_) return;
