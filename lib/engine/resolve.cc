@@ -104,8 +104,7 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
 }
 
 /// One rank's part of what AgreeOnMembers() puts together.
-void PutRemarks(ByteWriter& out, bool meant, const std::vector<Leftover>& leftovers,
-                const std::vector<std::string>& notes) {
+void PutRemarks(ByteWriter& out, bool meant, const std::vector<Leftover>& leftovers, const DatasetRef& dataset) {
   out.Put<std::uint8_t>(meant);
   out.Put(static_cast<std::uint32_t>(leftovers.size()));
   for (const Leftover& leftover : leftovers) {
@@ -114,8 +113,10 @@ void PutRemarks(ByteWriter& out, bool meant, const std::vector<Leftover>& leftov
     out.Put(leftover.members);
     out.Put<std::uint8_t>(leftover.present);
   }
-  out.Put(static_cast<std::uint32_t>(notes.size()));
-  for (const std::string& note : notes) out.PutString(note);
+  for (const auto* texts : {&dataset.notes, &dataset.hints}) {
+    out.Put(static_cast<std::uint32_t>(texts->size()));
+    for (const std::string& text : *texts) out.PutString(text);
+  }
 }
 
 /// What all ranks have to say about a dataset.
@@ -123,6 +124,7 @@ struct Remarks {
   bool meant = false;
   std::map<std::string, Leftover> leftovers;
   std::vector<std::string> notes;
+  std::vector<std::string> hints;
 
   void Merge(ByteReader& in) {
     meant = in.Get<std::uint8_t>() != 0 || meant;
@@ -134,9 +136,11 @@ struct Remarks {
       leftover.present = in.Get<std::uint8_t>() != 0;
       leftovers.emplace(leftover.path, leftover);
     }
-    for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-      std::string note = in.GetString(kMostText);
-      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
+    for (auto* texts : {&notes, &hints}) {
+      for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
+        std::string text = in.GetString(kMostText);
+        if (std::find(texts->begin(), texts->end(), text) == texts->end()) texts->push_back(std::move(text));
+      }
     }
   }
 };
@@ -161,7 +165,7 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
       meant = survey.IsMeant(dataset.path, *version);
       leftovers = survey.FillMembers(dataset, *version++);
     }
-    PutRemarks(mine, meant, leftovers, dataset.notes);
+    PutRemarks(mine, meant, leftovers, dataset);
   }
   LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine.bytes()));
   std::vector<Remarks> remarks(datasets.size());
@@ -174,6 +178,7 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     DatasetRef& dataset = datasets[i];
     dataset.notes = std::move(remarks[i].notes);
+    dataset.hints = std::move(remarks[i].hints);
     const std::uint32_t members = dataset.kind == DatasetKind::kSet ? (version++)->members : 0;
     for (const auto& [path, leftover] : remarks[i].leftovers) {
       std::string text = LeftoverText(leftover, dataset.path, members);

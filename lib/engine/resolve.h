@@ -23,6 +23,8 @@ struct DatasetRef {
   std::map<std::uint32_t, std::string> members;
   /// What the user should know about how this came to be what PATH stands for: complete sentences.
   std::vector<std::string> notes = {};
+  /// What would explain it if something differed; no news while nothing does.
+  std::vector<std::string> hints = {};
 };
 
 enum class Resolve {

@@ -509,7 +509,8 @@ TEST_F(ResolveTest, MembersOfOneSetKeepTheirSidecarsByName) {
   auto found = Find("d");
   ASSERT_OK(found);
   ASSERT_EQ(found->size(), 1u);
-  EXPECT_THAT(found->front().notes,
+  EXPECT_THAT(found->front().notes, IsEmpty());
+  EXPECT_THAT(found->front().hints,
               ElementsAre(HasSubstr("'d/w.0' is the file that was 'd/w.1'"), HasSubstr("'d/w.1' is the file that was 'd/w.0'")));
 }
 

@@ -334,19 +334,19 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
     }
     return true;
   });
-  NoteSwaps(dataset);
+  HintAtSwaps(dataset);
   return leftovers;
 }
 
-void Survey::NoteSwaps(DatasetRef& dataset) {
+void Survey::HintAtSwaps(DatasetRef& dataset) {
   for (const auto& [rank, path] : dataset.members) {
     const std::string real = FollowLink(fs_, path);
     Directory& directory = At(DirectoryOf(real));
     const auto other = directory.OtherMemberIn(BaseNameOf(real));
     if (!other) continue;
-    dataset.notes.push_back(
-        fmt::format("'{}' is the file that was '{}' at the last commit: members were renamed among each other. To go "
-                    "back, give them their names back; to keep it so: lzy-protect",
+    dataset.hints.push_back(
+        fmt::format("'{}' is the file that was '{}' at the last commit: members were renamed among each other; give "
+                    "them their names back, or commit them as they are",
                     path, directory.PathOf(*other)));
   }
 }

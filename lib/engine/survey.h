@@ -86,7 +86,7 @@ class Survey {
   Status WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                      const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out);
   Result<std::vector<Match>> MatchesOf(const std::string& pattern);
-  void NoteSwaps(DatasetRef& dataset);
+  void HintAtSwaps(DatasetRef& dataset);
 
   FileSystem& fs_;
   const Resolve what_;

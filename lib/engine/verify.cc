@@ -71,12 +71,17 @@ DatasetState StateAfter(const DatasetReport& report) {
 }
 
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
+  const auto rehome = [&](const std::string& path) {
+    // A name too long for a sidecar is no mistake of whoever asks what is protected.
+    const Status found = FindSidecar(context.fs, path).status();
+    return found.code() == Code::kUnprotected ? found : Rehome(context.fs, path).status();
+  };
   Status status;
   if (dataset.kind == DatasetKind::kShared) {
-    if (context.comm.rank() == 0) status = Rehome(context.fs, dataset.path).status();
+    if (context.comm.rank() == 0) status = rehome(dataset.path);
   } else {
     for (const auto& [rank, path] : dataset.members) {
-      if (status.ok()) status = Rehome(context.fs, path).status();
+      if (status.ok()) status = rehome(path);
     }
   }
   return Agree(context.comm, status);
