@@ -87,7 +87,7 @@ class OrphanFinder {
     const std::string path = directory.PathOf(name);
     const auto& current = directory.PeekAt(sidecar);
     // Without a sidecar whose lock tells whether somebody is building this one, it is left alone.
-    if (!current.ok() || !current->committed) return;
+    if (!current.ok()) return;
     const auto fresh = PeekSidecar(fs_, path);
     const bool of_set = fresh.ok() && fresh->kind == DatasetKind::kSet && fresh->committed;
     const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
