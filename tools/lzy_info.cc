@@ -48,7 +48,9 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune) {
     const bool remove = prune && !orphan.in_use;
     removable = removable || !orphan.in_use;
     run.Say(fmt::format("{}: orphan: {}{}\n", lzy::Printable(name), orphan.reason,
-                        orphan.in_use ? "; it may be in use, and is kept" : remove ? "; removing it" : ""));
+                        orphan.in_use ? "; it may be in use, and is kept"
+                        : remove      ? "; removing it"
+                                      : ""));
     run.extra()["orphans"].push_back({{"path", name}, {"reason", orphan.reason}, {"removed", remove}});
   }
   if (!prune) {
@@ -86,8 +88,9 @@ int main(int argc, char** argv) {
   tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--map", map, "also tell which devices are coded with which");
-    app.add_flag("--prune", prune, "list sidecars below the directory PATH whose file is gone, and what tools that broke off left there, "
-                                   "and remove them");
+    app.add_flag("--prune", prune,
+                 "list sidecars below the directory PATH whose file is gone, and what tools that broke off left there, "
+                 "and remove them");
   };
   tool.action = [] { return lzy::Action::kInfo; };
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {

@@ -16,8 +16,8 @@ namespace {
 Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
   const bool committed = sb.state != SidecarState::kNeverCommitted;
   const bool counts = committed && sb.kind == DatasetKind::kSet;
-  return {sb.uuid, sb.generation, sb.kind, committed, sb.rank, counts ? sb.members : 0, sb.wall_time_ns, sb.stamp,
-          info.name};
+  return {sb.uuid,         sb.generation, sb.kind,  committed, sb.rank, counts ? sb.members : 0,
+          sb.wall_time_ns, sb.stamp,      info.name};
 }
 
 /// Reads a superblock and the info record alone. Fails when anything is unusual.

@@ -119,8 +119,8 @@ TEST_F(ResolveRenamedTest, MembersOfOneSetKeepTheirSidecarsByName) {
   ASSERT_OK(found);
   ASSERT_EQ(found->size(), 1u);
   EXPECT_THAT(found->front().notes, IsEmpty());
-  EXPECT_THAT(found->front().hints,
-              ElementsAre(HasSubstr("'d/w.0' is the file that was 'd/w.1'"), HasSubstr("'d/w.1' is the file that was 'd/w.0'")));
+  EXPECT_THAT(found->front().hints, ElementsAre(HasSubstr("'d/w.0' is the file that was 'd/w.1'"),
+                                                HasSubstr("'d/w.1' is the file that was 'd/w.0'")));
 }
 
 TEST_F(ResolveRenamedTest, NameFromBeforeARenameMeansTheRenamedFile) {

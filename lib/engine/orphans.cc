@@ -57,8 +57,7 @@ class OrphanFinder {
     const std::string owner = *DataPathOf(sidecar);
     const std::string path = directory.PathOf(sidecar);
     const bool replaced = (*directory.Names())->contains(owner);
-    const std::string reason =
-        replaced ? "its file was replaced by one that has another sidecar" : "its file is gone";
+    const std::string reason = replaced ? "its file was replaced by one that has another sidecar" : "its file is gone";
     const auto& peek = directory.PeekAt(sidecar);
     if (!peek.ok()) {
       const bool unusable = peek.status().code() == Code::kUnprotected || peek.status().code() == Code::kCorrupt;
@@ -100,10 +99,10 @@ class OrphanFinder {
   static bool IsSuperseded(Directory& directory, const Peek& peek) {
     const auto& all = directory.Sidecars();
     return peek.committed && std::any_of(all.begin(), all.end(), [&](const std::string& sidecar) {
-      const auto& other = directory.PeekAt(sidecar);
-      return other.ok() && other->committed && other->kind == peek.kind && other->uuid == peek.uuid &&
-             other->rank == peek.rank && other->generation > peek.generation;
-    });
+             const auto& other = directory.PeekAt(sidecar);
+             return other.ok() && other->committed && other->kind == peek.kind && other->uuid == peek.uuid &&
+                    other->rank == peek.rank && other->generation > peek.generation;
+           });
   }
 
   /// True when a member of the set that `peek` is of may be left, for which this one's parity counts.
@@ -121,7 +120,9 @@ class OrphanFinder {
   }
 
   bool InUse(const std::string& path) { return !Seize(fs_, path).ok(); }
-  void Add(const std::string& path, const std::string& reason, bool in_use) { found_.push_back({path, reason, in_use}); }
+  void Add(const std::string& path, const std::string& reason, bool in_use) {
+    found_.push_back({path, reason, in_use});
+  }
 
   FileSystem& fs_;
   Survey survey_;

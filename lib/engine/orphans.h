@@ -16,7 +16,8 @@ struct Orphan {
 };
 
 /// Below `directory`, sorted by path:
-///  - sidecars whose data file exists under no name in their directory, or has another sidecar, and that are not part of
+///  - sidecars whose data file exists under no name in their directory, or has another sidecar, and that are not part
+///  of
 ///    a set with survivors. A set of which some members are not to be seen from here (other nodes may have them) has
 ///    none, except sidecars that a newer commit of the same member, under another name, replaced;
 ///  - what was being built when its process ended: data being restored (DIR/.LZY-data.*), sidecars being built

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "engine/engine.h"
 #include "resolve_fixture.h"
 
 namespace lzy {
@@ -135,6 +136,31 @@ TEST_F(ResolveOrphansTest, SidecarThatASetMayHaveCommittedIsNoDebris) {
   stdfs::remove("d/.LZY.s.0");
   stdfs::copy("d/.LZY-new.s.0", "d/.LZY.s.0");
   EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY-new.s.0"));
+}
+
+TEST_F(ResolveOrphansTest, WhatARestoreIsBuildingIsInUse) {
+  for (const char* path : {"d/s.0", "d/s.1", "d/s.2"}) Write(path, std::string(300000, path[4]));
+  Options options;
+  options.block_size = 4096;
+  options.stripe = 4096;
+  Context context{fs_, *comm_, options};
+  auto whole = Find("d/s.%r", Resolve::kProtectable);
+  ASSERT_OK(whole);
+  ASSERT_OK(lzy::Protect(context, whole->front(), {}).status);
+  stdfs::remove("d/s.1");
+  stdfs::remove("d/.LZY.s.1");
+  bool seen = false;
+  context.stop = [&] {
+    const auto orphans = Orphans("d");
+    EXPECT_TRUE(orphans.empty() || orphans == std::vector<std::string>{"(d/.LZY-data.s.1)"}) << orphans.front();
+    seen = seen || !orphans.empty();
+    return false;
+  };
+  auto lacking = Find("d/s.%r");
+  ASSERT_OK(lacking);
+  EXPECT_EQ(Restore(context, lacking->front(), {}).state, DatasetState::kRestored);
+  EXPECT_TRUE(seen);
+  EXPECT_THAT(Orphans("d"), IsEmpty());
 }
 
 }  // namespace

@@ -91,16 +91,18 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
   if (leftover.members == 0) {
     return fmt::format("'{}' was being written and was never committed: nothing protects it", leftover.path);
   }
-  const std::string what = fmt::format("of an older set of {} files; '{}' has {} since its last commit",
-                                       leftover.members, pattern, members);
+  const std::string what =
+      fmt::format("of an older set of {} files; '{}' has {} since its last commit", leftover.members, pattern, members);
   if (!leftover.present) {
-    return fmt::format("'{}' is gone, and was a member only {}; what is left of it is removed with: lzy-info --prune "
-                       "on its directory",
-                       leftover.path, what);
+    return fmt::format(
+        "'{}' is gone, and was a member only {}; what is left of it is removed with: lzy-info --prune "
+        "on its directory",
+        leftover.path, what);
   }
-  return fmt::format("'{0}' is left over from a member {1}, and nothing protects it. If it is not wanted, remove it and "
-                     "'{2}'; to protect it, remove '{2}' and then run lzy-protect on it",
-                     leftover.path, what, leftover.sidecar);
+  return fmt::format(
+      "'{0}' is left over from a member {1}, and nothing protects it. If it is not wanted, remove it and "
+      "'{2}'; to protect it, remove '{2}' and then run lzy-protect on it",
+      leftover.path, what, leftover.sidecar);
 }
 
 /// One rank's part of what AgreeOnMembers() puts together.

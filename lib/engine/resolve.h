@@ -33,15 +33,17 @@ enum class Resolve {
 };
 
 /// The datasets PATH stands for, sorted by path; collective over `comm`, the same list everywhere. A file whose data are
-/// missing but whose sidecar is there is a dataset. A file that is a member of a protected set, named alone, stands for its whole set
-/// (its pattern is in its sidecar). '*' in a pattern or path matches within one component, each match being one dataset.
-/// To be protected already (kProtected), a file or set that is gone, but is there under another name, means that one, with a
-/// note. A file left over from an older, larger version of a set is no member: a note of the set, or, if PATH leads to
-/// nothing else of it, kUnprotected in `troubles`.
+/// missing but whose sidecar is there is a dataset. A file that is a member of a protected set, named alone, stands for
+/// its whole set (its pattern is in its sidecar). '*' in a pattern or path matches within one component, each match
+/// being one dataset.
+/// To be protected already (kProtected), a file or set that is gone, but is there under another name, means that one,
+/// with a note. A file left over from an older, larger version of a set is no member: a note of the set, or, if PATH
+/// leads to nothing else of it, kUnprotected in `troubles`.
 ///
-/// kInvalidArgument: nothing matches, or a malformed pattern (names it and says what is accepted). kUnprotected: PATH is a
-/// directory without any sidecar below it (kProtected only). What cannot be looked into while walking a tree (no permission)
-/// is added to `troubles`, the same on all ranks, and the rest is found nevertheless; without `troubles` it is the result.
+/// kInvalidArgument: nothing matches, or a malformed pattern (names it and says what is accepted). kUnprotected: PATH is
+/// a directory without any sidecar below it (kProtected only). What cannot be looked into while walking a tree (no
+/// permission) is added to `troubles`, the same on all ranks, and the rest is found nevertheless; without `troubles` it
+/// is the result.
 Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, const std::string& path, Resolve what,
                                             std::vector<Status>* troubles = nullptr);
 

@@ -68,7 +68,8 @@ bool ComponentMatcher::Match(std::optional<std::uint32_t> rank) {
   return From(0, 0, "", rank);
 }
 
-bool ComponentMatcher::From(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+bool ComponentMatcher::From(std::size_t p, std::size_t n, const std::string& resolved,
+                            std::optional<std::uint32_t> rank) {
   if (p == pattern_.size()) return n == name_.size() && visit_(resolved, rank);
   if (pattern_[p] == '*') return Star(p, n, resolved, rank);
   const bool escape = pattern_[p] == '%' && p + 1 < pattern_.size() && pattern_[p + 1] == '%';
@@ -77,20 +78,21 @@ bool ComponentMatcher::From(std::size_t p, std::size_t n, const std::string& res
   return From(p + (escape ? 2 : 1), n + 1, resolved + pattern_.substr(p, escape ? 2 : 1), rank);
 }
 
-bool ComponentMatcher::Star(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+bool ComponentMatcher::Star(std::size_t p, std::size_t n, const std::string& resolved,
+                            std::optional<std::uint32_t> rank) {
   for (std::size_t end = n; end <= name_.size(); ++end) {
     if (From(p + 1, end, resolved + EscapePercent(name_.substr(n, end - n)), rank)) return true;
   }
   return false;
 }
 
-bool ComponentMatcher::Rank(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+bool ComponentMatcher::Rank(std::size_t p, std::size_t n, const std::string& resolved,
+                            std::optional<std::uint32_t> rank) {
   const std::size_t length = pattern_.find('r', p) + 1 - p;
   const std::string placeholder = pattern_.substr(p, length);
   const auto try_rank = [&](std::uint32_t value) {
     const std::string text = ExpandPattern(placeholder, value);
-    return name_.compare(n, text.size(), text) == 0 &&
-           From(p + length, n + text.size(), resolved + placeholder, value);
+    return name_.compare(n, text.size(), text) == 0 && From(p + length, n + text.size(), resolved + placeholder, value);
   };
   if (rank) return try_rank(*rank);
   std::size_t end = n;

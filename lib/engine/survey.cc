@@ -16,8 +16,8 @@ Status Nothing(const std::string& path) {
           fmt::format("'{}' matches nothing: a file, a file-set pattern (name.%r) or a directory is accepted", path)};
 }
 
-/// A remnant of a run with more ranks, or protected alone: no part of `newest`, which has no such rank. A file without a
-/// sidecar is none: lzy-protect would make it a member.
+/// A remnant of a run with more ranks, or protected alone: no part of `newest`, which has no such rank. A file without
+/// a sidecar is none: lzy-protect would make it a member.
 bool IsLeftover(std::uint32_t rank, const std::optional<Peek>& peek, const SetVersion& newest, Resolve what) {
   if (newest.members == 0 || rank < newest.members || !peek) return false;
   return peek->committed ? peek->uuid != newest.uuid : what == Resolve::kProtected;
@@ -216,9 +216,8 @@ Status Survey::Walk(const std::string& path, bool hidden, const std::function<vo
   return Status::Ok();
 }
 
-Status Survey::WalkPattern(const std::vector<std::string>& components, std::size_t depth,
-                             const std::string& directory, const std::string& resolved,
-                             std::optional<std::uint32_t> rank, std::vector<Match>& out) {
+Status Survey::WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
+                           const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out) {
   const std::string& component = components[depth];
   const bool last = depth + 1 == components.size();
   const auto step = [&](const std::string& name, const std::string& as, std::optional<std::uint32_t> now) -> Status {
@@ -272,8 +271,8 @@ Status Survey::AddPattern(const std::string& pattern) {
     if (match.rank && IsThere(match.path)) by_set[starred ? match.resolved : pattern].push_back(match);
   }
   for (const auto& [set, members] : by_set) {
-    const bool all_gone = std::none_of(members.begin(), members.end(),
-                                       [&](const Match& match) { return fs_.Stat(match.path).ok(); });
+    const bool all_gone =
+        std::none_of(members.begin(), members.end(), [&](const Match& match) { return fs_.Stat(match.path).ok(); });
     if (all_gone && what_ == Resolve::kProtected && AddRenamed(members.front().path)) continue;
     for (const Match& match : members) AddSet(set).members.emplace(*match.rank, match.path);
     meant_.insert(set);
@@ -355,9 +354,8 @@ bool Survey::IsMeant(const std::string& pattern, const SetVersion& newest) const
   if (meant_.contains(pattern)) return true;
   const auto named = named_members_.find(pattern);
   return named != named_members_.end() &&
-         std::any_of(named->second.begin(), named->second.end(), [&](const auto& member) {
-           return !IsLeftover(member.first, member.second.peek, newest, what_);
-         });
+         std::any_of(named->second.begin(), named->second.end(),
+                     [&](const auto& member) { return !IsLeftover(member.first, member.second.peek, newest, what_); });
 }
 
 }  // namespace lzy

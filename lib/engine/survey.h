@@ -1,6 +1,6 @@
 #pragma once
-// What one process sees of the datasets that a PATH stands for. No communication; engine/resolve.h puts the ranks' views
-// together.
+// What one process sees of the datasets that a PATH stands for. No communication; engine/resolve.h puts the ranks'
+// views together.
 
 #include <functional>
 #include <map>
@@ -53,8 +53,8 @@ class Survey {
   /// The newest set among them.
   SetVersion NewestOf(const std::string& pattern);
 
-  /// Gives `dataset`, a set, the members seen here, without those that only an older set of the same name has: these are
-  /// returned.
+  /// Gives `dataset`, a set, the members seen here, without those that only an older set of the same name has: these
+  /// are returned.
   std::vector<Leftover> FillMembers(DatasetRef& dataset, const SetVersion& newest);
   /// True when PATH leads to the set by more than files left over from an older version of it.
   bool IsMeant(const std::string& pattern, const SetVersion& newest) const;
@@ -93,7 +93,7 @@ class Survey {
   std::map<std::string, Directory> directories_;
   std::map<std::string, DatasetRef> found_;
   std::set<std::string> set_patterns_;  // keys of the sets in found_
-  std::set<std::string> meant_;         // those of them that are named, or have a member that can be of no older version
+  std::set<std::string> meant_;  // those of them that are named, or have a member that can be of no older version
   std::map<std::string, std::map<std::uint32_t, Member>> named_members_;
   std::map<std::string, std::map<std::uint32_t, Member>> surveyed_;
   std::vector<Status> troubles_;

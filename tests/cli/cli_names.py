@@ -1,4 +1,4 @@
-"""Files under other names than at their commit, what runs left behind, names that are hard to print, and what to do next."""
+"""Files under other names than at their commit, what runs left behind, names hard to print, and what to do next."""
 
 import fcntl
 import json
@@ -91,7 +91,8 @@ class Renamed(NamesTest):
             self.rename(f"{name}.1", f"{name}.0")
             self.rename("t", f"{name}.1")
             # An edit where the times tell so; damage where they do not, which one parity cannot mend and two can.
-            done = self.check({(1, False): 9, (1, True): 2, (2, True): 1}[parity, same_times], "lzy-verify", f"{name}.%r")
+            exit_code = {(1, False): 9, (1, True): 2, (2, True): 1}[parity, same_times]
+            done = self.check(exit_code, "lzy-verify", f"{name}.%r")
             self.assertIn(f"'{name}.0' is the file that was '{name}.1' at the last commit", done.stderr)
             self.assertNotIn("another set", done.stderr)
             self.run_tool("lzy-restore", *options, f"{name}.%r")
@@ -166,7 +167,8 @@ class Debris(NamesTest):
             self.assertIn(f"d/{name}: orphan: what a ", listed)
         self.assertIn("lzy-info --prune d", listed)
         self.assertEqual(len(os.listdir(self.path("d"))), 5)
-        self.assertEqual([entry["removed"] for entry in self.report(0, "lzy-info", "--prune", "d")["orphans"]], [True] * 3)
+        entries = self.report(0, "lzy-info", "--prune", "d")["orphans"]
+        self.assertEqual([entry["removed"] for entry in entries], [True] * 3)
         self.assertEqual(sorted(os.listdir(self.path("d"))), [".LZY.a", "a"])
         self.check(0, "lzy-verify", "d")
 
@@ -254,8 +256,9 @@ class Advice(NamesTest):
             self.protect(name, pattern_bytes(50000))
             sidecar = self.read(f".LZY.{name}")
             magic = b"\x89LZY\r\n\x1a\n"
-            copies = sidecar.split(magic)
-            self.write(f".LZY.{name}", magic.join([copies[0], *(c[:at - 8] + field + c[at - 8 + len(field):] for c in copies[1:])]))
+            first, *copies = sidecar.split(magic)
+            copies = [copy[:at - 8] + field + copy[at - 8 + len(field):] for copy in copies]
+            self.write(f".LZY.{name}", magic.join([first, *copies]))
             self.assertEqual(self.report(4, "lzy-verify", name)["datasets"][0]["error"]["code"], "newer-format")
             text = self.check(4, "lzy-verify", name).stdout
             self.assertNotIn("protect it with", text)
@@ -331,7 +334,7 @@ class Advice(NamesTest):
                                   capture_output=True, text=True)
             self.assertEqual(done.returncode, 6, done)
             self.assertIn("Read-only file system", done.stderr)
-            self.assertIn("d/a is on a file system that is mounted read-only: lzy-verify and lzy-info work", done.stdout)
+            self.assertIn("d/a is on a file system that is mounted read-only: lzy-verify and lzy-info", done.stdout)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,8 @@ std::string NextText(const DatasetReport& report, Action action) {
     case DatasetState::kUnrepairable: {
       std::string out =
           action == Action::kSalvage
-              ? fmt::format("  what could be had is written; with the rest from elsewhere, commit it: lzy-protect {}\n", path)
+              ? fmt::format("  what could be had is written; with the rest from elsewhere, commit it: lzy-protect {}\n",
+                            path)
               : fmt::format("  what can be had is written with: lzy-restore --salvage {}\n", path);
       if (report.kind == DatasetKind::kShared && AnyMissing(report)) {
         const std::size_t slash = report.path.rfind('/');
@@ -281,9 +282,10 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
   if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
   if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
-  return fmt::format("  its sidecar is destroyed; if it is a file of a set, name the set: lzy-restore 'NAME.%r'; if "
-                     "not, protect it as it is now: lzy-protect {}\n",
-                     path);
+  return fmt::format(
+      "  its sidecar is destroyed; if it is a file of a set, name the set: lzy-restore 'NAME.%r'; if "
+      "not, protect it as it is now: lzy-protect {}\n",
+      path);
 }
 
 std::string ReportText(const DatasetReport& given, Action action) {

@@ -10,7 +10,8 @@ namespace lzy {
 /// What a tool was asked to do; it decides what a report means.
 enum class Action { kProtect, kVerify, kRepair, kRestore, kRestoreDryRun, kSalvage, kInfo };
 
-/// The whole report, several lines, each ended. What to do about a failed operation (report.status) is FailureAdvice()'s.
+/// The whole report, several lines, each ended. What to do about a failed operation (report.status) is
+/// FailureAdvice()'s.
 std::string ReportText(const DatasetReport& report, Action action);
 /// What to do when `report.status` says that a dataset cannot be judged: a line, or nothing where there is no advice.
 /// `ruined_sidecar`: a sidecar that is there and that this lzy cannot read, or empty.

@@ -80,9 +80,10 @@ std::string ReadOnlyAdvice(const DatasetReport& report, const DatasetRef& datase
   const std::string& some = dataset.members.empty() ? dataset.path : dataset.members.begin()->second;
   struct statvfs system {};
   if (statvfs(DirectoryOf(some).c_str(), &system) != 0 || (system.f_flag & ST_RDONLY) == 0) return "";
-  return fmt::format("  {} is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for "
-                     "anything else mount it for writing, or copy data and sidecars elsewhere\n",
-                     Printable(some));
+  return fmt::format(
+      "  {} is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for "
+      "anything else mount it for writing, or copy data and sidecars elsewhere\n",
+      Printable(some));
 }
 
 }  // namespace
