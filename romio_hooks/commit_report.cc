@@ -1,56 +1,12 @@
 #include "commit_report.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <system_error>
-
-#include <nlohmann/json.hpp>
-
+#include "engine/commit_record.h"
 #include "messages.h"
 
 namespace lzy::hooks {
 namespace {
-
-std::string JsonLine(const DatasetReport& report) {
-  const Phases& phases = report.phases;
-  const nlohmann::ordered_json line = {
-      {"path", report.path},
-      {"kind", report.kind == DatasetKind::kSet ? "set" : "shared"},
-      {"state", Name(report.state)},
-      {"generation", report.generation},
-      {"bytes", report.bytes},
-      {"seconds",
-       {{"read", phases.read},
-        {"hash", phases.hash},
-        {"encode", phases.encode},
-        {"exchange", phases.exchange},
-        {"write", phases.write},
-        {"sync", phases.sync},
-        {"total", phases.total}}},
-      {"bytes_reread", report.bytes_read},
-      {"bytes_captured", 0},
-      {"bytes_encoded", report.bytes_encoded},
-      {"root", report.root.Hex()},
-  };
-  // Paths are bytes; those that are not UTF-8 must not throw.
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
-
-/// One write(2) with O_APPEND, so that lines of several jobs do not mix.
-Status Append(const std::string& path, const std::string& line) {
-  const auto error = [&](const char* what) {
-    return Status(Code::kIo, fmt::format("{}: {}: {}", path, what, std::generic_category().message(errno)));
-  };
-  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) return error("open");
-  Status status;
-  if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) status = error("write");
-  if (close(fd) != 0 && status.ok()) status = error("close");
-  return status;
-}
 
 void TellOfDamage(const Options& options, const DatasetReport& report) {
   std::uint64_t bytes = 0;
@@ -76,7 +32,7 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
       fmt::format("{}: generation {} of {} made in {:.3f} s", report.path, report.generation, FormatSize(report.bytes),
                   report.phases.total));
   if (options.report.empty()) return;
-  const Status status = Append(options.report, JsonLine(report));
+  const Status status = AppendCommitRecord(options.report, report);
   if (!status.ok()) SayOnce(options, Options::Log::kWarn, options.report, "report", status.message());
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comm/mpi_communicator.h"
+#include "engine/options.h"
 #include "epoch.h"
 #include "messages.h"
 #include "registry.h"

@@ -1,11 +1,8 @@
 #include "selection.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cctype>
 #include <string_view>
-#include <vector>
 
 #include "sidecar/names.h"
 
@@ -27,13 +24,6 @@ bool IsSharedPointerFile(const std::string& name) {
   return name.front() == '.' && at != std::string::npos && IsDigits(std::string_view(name).substr(at + kMark.size()));
 }
 
-bool MatchesAny(const std::vector<std::string>& globs, const std::string& path) {
-  const std::string name = BaseNameOf(path);
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-    return fnmatch(glob.c_str(), path.c_str(), 0) == 0 || fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-  });
-}
-
 }  // namespace
 
 std::string PathOfName(FileSystem& fs, const std::string& name) {
@@ -52,11 +42,6 @@ bool IsNeverProtected(const std::string& path) {
   if (name.empty() || IsLzyName(name) || IsSharedPointerFile(name) || name.starts_with(".commonfstest.")) return true;
   if (IsBelow(path, "/dev/shm")) return false;
   return IsBelow(path, "/proc") || IsBelow(path, "/sys") || IsBelow(path, "/dev");
-}
-
-bool IsSelected(const Options& options, const std::string& path) {
-  if (MatchesAny(options.exclude, path)) return false;
-  return options.include.empty() || MatchesAny(options.include, path);
 }
 
 }  // namespace lzy::hooks

@@ -1,10 +1,10 @@
 #pragma once
-// Which files the layer protects, as far as their names tell. Pure but for looking names up in the file system.
+// Which files the layer protects, as far as their names tell, beside the options include and exclude (IsSelected in
+// engine/options.h). Pure but for looking names up in the file system.
 
 #include <string>
 
 #include "base/file.h"
-#include "engine/options.h"
 
 namespace lzy::hooks {
 
@@ -15,9 +15,5 @@ std::string PathOfName(FileSystem& fs, const std::string& name);
 /// Names that are never protected: lzy's own, ROMIO's helpers beside a file (shared file pointer, file system probe),
 /// and what lies in /proc, /sys or /dev (but /dev/shm). `path` is absolute, symlinks resolved.
 bool IsNeverProtected(const std::string& path);
-
-/// Options include and exclude; a glob is held against the whole path, '*' matching slashes too, and against the
-/// file's name alone. exclude wins.
-bool IsSelected(const Options& options, const std::string& path);
 
 }  // namespace lzy::hooks

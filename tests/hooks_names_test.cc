@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "engine/options.h"
 #include "selection.h"
 #include "set_pattern.h"
 

@@ -1,53 +1,71 @@
-// lzy-info: geometry, state, root, sizes and age of datasets; removes orphaned sidecars when asked to.
+// lzy-info: geometry, state, root, sizes and age of datasets; removes orphaned files of lzy's when asked to.
 #include <fmt/format.h>
 
+#include <map>
+
+#include "base/printable.h"
 #include "common/tool.h"
+#include "engine/orphans.h"
 
 namespace {
 
+using lzy::Orphan;
 using lzy::Status;
 
-/// Every rank's texts, without doubles, in order; the same everywhere.
-lzy::Result<std::set<std::string>> GatherTexts(lzy::Communicator& comm, const std::vector<std::string>& mine) {
+/// Every rank's orphans, without doubles, in order; the same everywhere.
+lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm, const std::vector<Orphan>& mine) {
   lzy::ByteWriter out;
-  for (const std::string& text : mine) out.PutString(text);
+  for (const Orphan& orphan : mine) {
+    out.PutString(orphan.path);
+    out.PutString(orphan.reason);
+    out.Put<std::uint8_t>(orphan.in_use);
+  }
   LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
-  std::set<std::string> texts;
+  std::map<std::string, Orphan> orphans;
   for (const auto& bytes : all) {
     lzy::ByteReader in(bytes);
-    while (in.remaining() > 0 && in.ok()) texts.insert(in.GetString(bytes.size()));
+    while (in.remaining() > 0 && in.ok()) {
+      Orphan orphan;
+      orphan.path = in.GetString(bytes.size());
+      orphan.reason = in.GetString(bytes.size());
+      orphan.in_use = in.Get<std::uint8_t>() != 0;
+      // What one rank may not touch, none does: another looked at it at the same moment, as a rule.
+      auto [at, fresh] = orphans.emplace(orphan.path, orphan);
+      if (!fresh) at->second.in_use = at->second.in_use && orphan.in_use;
+    }
   }
-  return texts;
+  return orphans;
 }
 
-/// Removes this rank's orphans; those on a shared file system are removed by whoever comes first.
-Status Remove(lzy::FileSystem& fs, const std::vector<std::string>& orphans) {
-  Status first_failure;
-  for (const std::string& orphan : orphans) {
-    Status removed = fs.Remove(orphan);
-    if (removed.ok()) removed = fs.SyncDirectory(lzy::DirectoryOf(orphan));
-    if (!removed.ok() && removed.code() != lzy::Code::kNotFound && first_failure.ok()) first_failure = removed;
-  }
-  return first_failure;
-}
-
-/// Lists sidecars without a file below `path`, and removes them if `prune`. Collective.
+/// Lists what nothing needs below `path`, and removes it if `prune`. Collective.
 Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune) {
   auto mine = lzy::FindOrphans(run.fs(), path);
   const bool absent = !mine.ok() && mine.status().code() == lzy::Code::kNotFound;  // on another node it may be there
   LZY_RETURN_IF_ERROR(lzy::Agree(run.comm(), absent ? Status::Ok() : mine.status()));
-  const std::vector<std::string> orphans = mine.ok() ? *mine : std::vector<std::string>{};
-  LZY_ASSIGN_OR_RETURN(const auto all, GatherTexts(run.comm(), orphans));
-  for (const std::string& orphan : all) {
-    run.Say(fmt::format("{}: orphan: its file is gone{}\n", orphan, prune ? ", removing it" : ""));
-    run.extra()["orphans"].push_back({{"path", orphan}, {"removed", prune}});
+  LZY_ASSIGN_OR_RETURN(const auto all, GatherOrphans(run.comm(), mine.ok() ? *mine : std::vector<Orphan>{}));
+  bool removable = false;
+  for (const auto& [name, orphan] : all) {
+    const bool remove = prune && !orphan.in_use;
+    removable = removable || !orphan.in_use;
+    run.Say(fmt::format("{}: orphan: {}{}\n", lzy::Printable(name), orphan.reason,
+                        orphan.in_use ? "; it may be in use, and is kept"
+                        : remove      ? "; removing it"
+                                      : ""));
+    run.extra()["orphans"].push_back({{"path", name}, {"reason", orphan.reason}, {"removed", remove}});
   }
   if (!prune) {
-    if (!all.empty()) run.Say(fmt::format("  remove orphans with: lzy-info --prune {}\n", lzy::ShellQuote(path)));
+    if (removable) run.Say(fmt::format("  remove orphans with: lzy-info --prune {}\n", lzy::ShellQuote(path)));
     return Status::Ok();
   }
-  if (all.empty()) run.Say(fmt::format("{}: no orphaned sidecars\n", path));
-  return lzy::Agree(run.comm(), Remove(run.fs(), orphans));
+  if (all.empty()) run.Say(fmt::format("{}: no orphaned sidecars\n", lzy::Printable(path)));
+  // Each rank removes what it sees; what lies on a shared file system is removed by whoever comes first.
+  Status first_failure;
+  for (const Orphan& orphan : mine.ok() ? *mine : std::vector<Orphan>{}) {
+    if (all.at(orphan.path).in_use) continue;
+    const Status removed = lzy::RemoveOrphan(run.fs(), orphan);
+    if (!removed.ok() && first_failure.ok()) first_failure = removed;
+  }
+  return lzy::Agree(run.comm(), first_failure);
 }
 
 /// True on all ranks when one of them sees a directory at `path`.
@@ -70,7 +88,9 @@ int main(int argc, char** argv) {
   tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--map", map, "also tell which devices are coded with which");
-    app.add_flag("--prune", prune, "list sidecars below the directory PATH whose file is gone, and remove them");
+    app.add_flag("--prune", prune,
+                 "list sidecars below the directory PATH whose file is gone, and what tools that broke off left there, "
+                 "and remove them");
   };
   tool.action = [] { return lzy::Action::kInfo; };
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {

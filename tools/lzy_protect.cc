@@ -1,34 +1,20 @@
 // lzy-protect: makes or refreshes the sidecars of existing files.
-#include <fmt/format.h>
-#include <fnmatch.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
 #include "common/tool.h"
+#include "engine/commit_record.h"
 
 namespace {
 
 using lzy::DatasetRef;
 using lzy::Status;
 
-/// As the interposition layer does it: against the whole path, '*' matching slashes too, or the file's name alone.
-bool MatchesAny(const std::vector<std::string>& globs, const std::string& path) {
-  const std::string absolute = std::filesystem::absolute(path).lexically_normal();
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-    return fnmatch(glob.c_str(), absolute.c_str(), 0) == 0 ||
-           fnmatch(glob.c_str(), lzy::BaseNameOf(path).c_str(), 0) == 0;
-  });
-}
-
 /// Of what was found below a directory, only what include and exclude let through; what a PATH names itself is meant.
 void ApplyGlobs(const lzy::Options& options, std::vector<DatasetRef>& datasets) {
   std::erase_if(datasets, [&](const DatasetRef& dataset) {
-    const bool included = options.include.empty() || MatchesAny(options.include, dataset.path);
-    return !included || MatchesAny(options.exclude, dataset.path);
+    return !lzy::IsSelected(options, std::filesystem::absolute(dataset.path).lexically_normal());
   });
 }
 
@@ -71,19 +57,6 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
   return Status::Ok();
 }
 
-/// The option `report`: a line for each commit.
-Status AppendRecord(const std::string& file, const lzy::DatasetReport& report) {
-  std::FILE* out = std::fopen(file.c_str(), "ae");
-  const auto failure = [&] {
-    return Status(lzy::Code::kIo, fmt::format("report: {}: {}", file, std::strerror(errno)));
-  };
-  if (out == nullptr) return failure();
-  const std::string line = lzy::Dump(lzy::CommitRecord(report), /*one_line=*/true);
-  const bool written = std::fwrite(line.data(), 1, line.size(), out) == line.size();
-  const Status result = written ? Status::Ok() : failure();
-  return std::fclose(out) == 0 || !result.ok() ? result : failure();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -112,7 +85,7 @@ int main(int argc, char** argv) {
   };
   tool.after_dataset = [](lzy::ToolRun& run, const lzy::DatasetReport& report) {
     if (run.options().report.empty() || !report.committed) return;
-    if (Status appended = AppendRecord(run.options().report, report); !appended.ok()) run.Fail(appended);
+    if (Status appended = lzy::AppendCommitRecord(run.options().report, report); !appended.ok()) run.Fail(appended);
   };
   return lzy::RunTool(tool, argc, argv);
 }

@@ -44,7 +44,10 @@ int main(int argc, char** argv) {
     app.add_flag("--force", request.force, "take stale and at-risk blocks back to the committed content too");
   };
   tool.check_options = [&] { return ParseDevices(devices, request.devices); };
-  tool.action = [&] { return request.dry_run ? lzy::Action::kRestoreDryRun : lzy::Action::kRestore; };
+  tool.action = [&] {
+    if (request.dry_run) return lzy::Action::kRestoreDryRun;
+    return request.salvage ? lzy::Action::kSalvage : lzy::Action::kRestore;
+  };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
     return lzy::Restore(context, dataset, request);
   };

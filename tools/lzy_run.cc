@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/printable.h"
 #include "common/arguments.h"
 
 namespace {
@@ -59,7 +60,7 @@ void TellOpenMpi() {
 }
 
 int Fail(int exit_code, const std::string& message) {
-  fmt::print(stderr, "lzy-run: {}\n", message);
+  fmt::print(stderr, "lzy-run: {}\n", lzy::Printable(message));
   return exit_code;
 }
 

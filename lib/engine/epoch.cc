@@ -62,10 +62,17 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     report.status = view->unusable;
     return report;
   }
-  bool missing = false, stale = false, at_risk = false;
+  bool stale = false, at_risk = false;
+  const auto damaged = [&](const FileView& file, DamagePart part) {
+    const bool data = part == DamagePart::kData;
+    const bool unusable = !data && file.fault != SidecarFault::kMissing;
+    report.damage.push_back({data ? file.path : file.sidecar_path, file.rank, part, 0, data ? file.stamp.size : 0,
+                             unusable ? DamageCause::kHash : DamageCause::kMissing, false, false, false, {}});
+  };
   for (const Ensemble& ensemble : view->ensembles) {
     for (const FileView& file : ensemble.files) {
-      missing = missing || !file.present || !file.sidecar_usable();
+      if (!file.present) damaged(file, DamagePart::kData);
+      if (!file.sidecar_usable()) damaged(file, DamagePart::kMetadata);
       at_risk = at_risk || (file.intent && (file.intent->flags & kIntentRepair) == 0);
       stale =
           stale || (file.present && (file.stat.size != file.stamp.size || file.stat.mtime_ns != file.stamp.mtime_ns));
@@ -82,10 +89,14 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
       }
     }
   }
-  report.state = missing || !view->unknown_ranks.empty() ? DatasetState::kDamaged
-                 : at_risk                               ? DatasetState::kAtRisk
-                 : stale                                 ? DatasetState::kStale
-                                                         : DatasetState::kIntact;
+  for (const std::uint32_t rank : view->unknown_ranks) {
+    report.damage.push_back(
+        {ExpandPattern(dataset.path, rank), rank, DamagePart::kData, 0, 0, DamageCause::kMissing, false, false, true, {}});
+  }
+  report.state = !report.damage.empty() ? DatasetState::kDamaged
+                 : at_risk              ? DatasetState::kAtRisk
+                 : stale                ? DatasetState::kStale
+                                        : DatasetState::kIntact;
   return report;
 }
 

@@ -120,6 +120,7 @@ class Mender {
       if (Status removed = context_.fs.Remove(temporary); !removed.ok() && removed.code() != Code::kNotFound)
         return removed;
       LZY_ASSIGN_OR_RETURN(mend.new_data, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
+      (void)mend.new_data->Lock();  // tells lzy-info --prune that it is no debris; without locks it is never pruned
       LZY_RETURN_IF_ERROR(mend.new_data->Truncate(layout.file_size(f)));
       mend.data_out = mend.new_data.get();
     } else {

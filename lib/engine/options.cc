@@ -1,6 +1,7 @@
 #include "engine/options.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/file.h"
 #include "geometry/layout.h"
 #include "sidecar/names.h"
 
@@ -249,6 +251,16 @@ Status ApplyEnvironment(Options& options, const std::function<const char*(const 
     if (value != nullptr) LZY_RETURN_IF_ERROR(SetOption(options, row.spec.name, value, name));
   }
   return Status::Ok();
+}
+
+bool IsSelected(const Options& options, const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  const auto matches = [&](const std::vector<std::string>& globs) {
+    return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+      return fnmatch(glob.c_str(), path.c_str(), 0) == 0 || fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    });
+  };
+  return !matches(options.exclude) && (options.include.empty() || matches(options.include));
 }
 
 std::optional<std::uint64_t> ParseSize(const std::string& text) {

@@ -61,6 +61,10 @@ Status CheckOptions(const Options& options);
 /// names, so only there unknown ones are found.
 Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like = nullptr);
 
+/// Whether `include` and `exclude` let the file `path` (absolute) through. A glob is held against the whole path, '*'
+/// matching slashes too, and against the file's name alone; exclude wins.
+bool IsSelected(const Options& options, const std::string& path);
+
 /// "64K" -> 65536; K M G T are powers of 1024. nullopt when it is not a size.
 std::optional<std::uint64_t> ParseSize(const std::string& text);
 /// 65536 -> "64 KiB"; exact multiples only, else bytes or one decimal: for people.

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <thread>
 #include <vector>
 
-#include "engine/resolve.h"
+#include "engine/lookup.h"
 #include "engine/view.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
@@ -17,20 +16,6 @@ namespace lzy {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// The file in `directory` that has this stamp, if any.
-std::optional<std::string> FileWithStamp(FileSystem& fs, const std::string& directory, const Stamp& stamp) {
-  auto names = fs.List(directory);
-  if (!names.ok()) return std::nullopt;
-  for (const std::string& name : *names) {
-    if (IsLzyName(name)) continue;
-    const std::string path = JoinPath(directory, name);
-    auto stat = fs.Stat(path, /*follow=*/false);
-    if (stat.ok() && stat->inode == stamp.inode && stat->size == stamp.size && stat->mtime_ns == stamp.mtime_ns)
-      return path;
-  }
-  return std::nullopt;
-}
 
 // The sidecar at `path` and where it belongs.
 struct Claim {
@@ -43,14 +28,13 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   auto sidecar = Sidecar::Load(fs, path, OpenMode::kRead);
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
   if (!sidecar.ok() || (*sidecar)->contents().superblock.state != SidecarState::kCommitted) return claim;
-  const Stamp& stamp = (*sidecar)->contents().superblock.stamp;
   // Edited or linked, the file is still that of its name.
   const auto data = DataPathOf(path);
-  auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
-  if (namesake.ok() && namesake->inode == stamp.inode) {
+  const auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  if (namesake.ok() && namesake->inode == (*sidecar)->contents().superblock.stamp.inode) {
     claim.home = path;
-  } else if (auto owner = FileWithStamp(fs, directory, stamp)) {
-    LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(*owner));
+  } else if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
+    LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(JoinPath(directory, *home)));
   }
   return claim;
 }

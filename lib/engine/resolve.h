@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "comm/communicator.h"
+#include "engine/lookup.h"
 #include "geometry/layout.h"
 
 namespace lzy {
@@ -20,6 +21,10 @@ struct DatasetRef {
   /// Set: members of which this process sees the data file or the sidecar, by rank. (With node-local disks each
   /// process sees its own.) Empty for shared files.
   std::map<std::uint32_t, std::string> members;
+  /// What the user should know about how this came to be what PATH stands for: complete sentences.
+  std::vector<std::string> notes = {};
+  /// What would explain it if something differed; no news while nothing does.
+  std::vector<std::string> hints = {};
 };
 
 enum class Resolve {
@@ -28,24 +33,21 @@ enum class Resolve {
 };
 
 /// The datasets PATH stands for, sorted by path; collective over `comm`, the same list everywhere. A file whose data are
-/// missing but whose sidecar is there is a dataset. A file that is a member of a protected set, named alone, stands for its whole set
-/// (its pattern is in its sidecar). '*' in a pattern or path matches within one component, each match being one dataset.
+/// missing but whose sidecar is there is a dataset. A file that is a member of a protected set, named alone, stands for
+/// its whole set (its pattern is in its sidecar). '*' in a pattern or path matches within one component, each match
+/// being one dataset.
+/// To be protected already (kProtected), a file or set that is gone, but is there under another name, means that one,
+/// with a note. A file left over from an older, larger version of a set is no member: a note of the set, or, if PATH
+/// leads to nothing else of it, kUnprotected in `troubles`.
 ///
-/// kInvalidArgument: nothing matches, or a malformed pattern (names it and says what is accepted). kUnprotected: PATH is a
-/// directory without any sidecar below it (kProtected only). What cannot be looked into while walking a tree (no permission)
-/// is added to `troubles`, the same on all ranks, and the rest is found nevertheless; without `troubles` it is the result.
+/// kInvalidArgument: nothing matches, or a malformed pattern (names it and says what is accepted). kUnprotected: PATH is
+/// a directory without any sidecar below it (kProtected only). What cannot be looked into while walking a tree (no
+/// permission) is added to `troubles`, the same on all ranks, and the rest is found nevertheless; without `troubles` it
+/// is the result.
 Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, const std::string& path, Resolve what,
                                             std::vector<Status>* troubles = nullptr);
 
 /// What two references to one dataset have in common, however they are written (links, relative paths). Local.
 std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset);
-
-/// The sidecar of `data_path`: ".LZY.<name>" if it is there and belongs to this file, otherwise one in the same directory
-/// whose stamp (inode, size, mtime) says that the file was renamed after its commit (DESIGN §6). kNotFound if none.
-Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);
-
-/// Sidecars below `directory` whose data file exists under no name in their directory and that are not part of a set
-/// with survivors. A set of which some members are not to be seen from here (other nodes may have them) has no orphans.
-Result<std::vector<std::string>> FindOrphans(FileSystem& fs, const std::string& directory);
 
 }  // namespace lzy

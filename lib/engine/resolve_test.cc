@@ -1,117 +1,15 @@
 #include "engine/resolve.h"
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-
-#include "sidecar/names.h"
-#include "sidecar/sidecar.h"
-#include "status_matchers.h"
+#include "resolve_fixture.h"
 
 namespace lzy {
 namespace {
 
-namespace stdfs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
-
-/// A scratch directory, which is the working directory, with data files and sidecars that hold no more than resolving
-/// needs.
-class ResolveTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (stdfs::temp_directory_path() / "lzy-resolve-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    scratch_ = name;
-    stdfs::current_path(scratch_);
-  }
-  void TearDown() override {
-    stdfs::current_path("/");
-    stdfs::remove_all(scratch_);
-  }
-
-  static void Write(const std::string& path, const std::string& content = "data") {
-    if (stdfs::path(path).has_parent_path()) stdfs::create_directories(stdfs::path(path).parent_path());
-    std::ofstream(path) << content;
-  }
-  static Uuid UuidOf(int set) {
-    Uuid uuid{};
-    uuid[0] = static_cast<std::uint8_t>(set);
-    return uuid;
-  }
-
-  /// Gives `path`, which exists, a sidecar of the given superblock, stamped with the file as it is.
-  void Protect(const std::string& path, Superblock sb, const std::string& name) {
-    auto like = fs_.Open(path, OpenMode::kRead);
-    ASSERT_OK(like);
-    auto stat = fs_.Stat(path);
-    ASSERT_OK(stat);
-    sb.block_size = 4096;
-    sb.unit = 4096;
-    sb.largest_group = 4;
-    sb.parity = 1;
-    sb.stamp = {stat->size, stat->mtime_ns, stat->inode, stat->device};
-    SidecarContents contents;
-    contents.superblock = sb;
-    contents.info.name = name;
-    auto sidecar_path = SidecarPath(path);
-    ASSERT_OK(sidecar_path);
-    auto sidecar = Sidecar::Create(fs_, *sidecar_path, contents, **like);
-    ASSERT_OK(sidecar);
-    ASSERT_OK((*sidecar)->WriteAll(contents));
-  }
-  void ProtectShared(const std::string& path) {
-    Superblock sb;
-    sb.uuid = UuidOf(++shared_);
-    sb.generation = 1;
-    Protect(path, sb, BaseNameOf(path));
-  }
-  /// Makes members 0..count-1 of `pattern` and their sidecars; a later call stands for a later time.
-  void MakeSet(const std::string& pattern, std::uint32_t count) {
-    ++sets_;
-    for (std::uint32_t rank = 0; rank < count; ++rank) {
-      Superblock sb;
-      sb.uuid = UuidOf(100 + sets_);
-      sb.generation = 1;
-      sb.kind = DatasetKind::kSet;
-      sb.placement = ParityPlacement::kPerDevice;
-      sb.members = count;
-      sb.rank = rank;
-      sb.wall_time_ns = 1000 * sets_;
-      const std::string path = ExpandPattern(pattern, rank);
-      Write(path);
-      Protect(path, sb, PatternTail(pattern));
-    }
-  }
-
-  Result<std::vector<DatasetRef>> Find(const std::string& path, Resolve what = Resolve::kProtected) {
-    return ResolvePath(fs_, *comm_, path, what);
-  }
-  /// "s:path" of shared files, "p:pattern[ranks]" of sets.
-  std::vector<std::string> Found(const std::string& path, Resolve what = Resolve::kProtected) {
-    auto found = Find(path, what);
-    if (!found.ok()) return {found.status().message()};
-    std::vector<std::string> out;
-    for (const DatasetRef& dataset : *found) {
-      std::string ranks;
-      for (const auto& [rank, member] : dataset.members) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
-      out.push_back(dataset.kind == DatasetKind::kShared ? "s:" + dataset.path
-                                                         : fmt::format("p:{}[{}]", dataset.path, ranks));
-    }
-    return out;
-  }
-
-  FileSystem& fs_ = PosixFileSystem();
-  std::unique_ptr<Communicator> comm_ = SelfCommunicator();
-  stdfs::path scratch_;
-  int shared_ = 0;
-  int sets_ = 0;
-};
 
 TEST_F(ResolveTest, FileStandsForItselfAsWritten) {
   Write("d/a");
@@ -337,102 +235,56 @@ TEST_F(ResolveTest, MembersOfAnOlderSetAreNotMixedIn) {
   MakeSet("d/state.%r", 4);
   EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3]"));
   EXPECT_THAT(Found("d"), ElementsAre("p:d/state.%r[0,1,2,3]"));
-  EXPECT_THAT(Found("d/state.5"), ElementsAre("p:d/state.%r[0,1,2,3]"));
   EXPECT_THAT(Found("d/state.%r", Resolve::kProtectable), ElementsAre("p:d/state.%r[0,1,2,3]"));
-  // A new file may join a set, but only lzy-protect makes it do so.
+  // A new file may join a set: it is looked at as well, so that somebody says that it does not belong yet.
   Write("d/state.6");
   EXPECT_THAT(Found("d/state.%r", Resolve::kProtectable), ElementsAre("p:d/state.%r[0,1,2,3,6]"));
-  EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3]"));
+  EXPECT_THAT(Found("d/state.%r"), ElementsAre("p:d/state.%r[0,1,2,3,6]"));
+  EXPECT_THAT(Found("d/state.6"), ElementsAre("s:d/state.6"));
 }
 
-TEST_F(ResolveTest, RenamedFileIsFoundUnderItsNewName) {
-  Write("d/a.tmp");
-  ProtectShared("d/a.tmp");
-  stdfs::rename("d/a.tmp", "d/a");
-  auto sidecar = FindSidecar(fs_, "d/a");
-  ASSERT_OK(sidecar);
-  EXPECT_EQ(*sidecar, "d/.LZY.a.tmp");
-  EXPECT_THAT(Found("d"), ElementsAre("s:d/a"));
-}
-
-TEST_F(ResolveTest, RenamedOntoAProtectedFileItsOwnSidecarCounts) {
-  Write("d/a", "old");
-  ProtectShared("d/a");
-  Write("d/a.tmp", "newer");
-  ProtectShared("d/a.tmp");
-  stdfs::rename("d/a.tmp", "d/a");
-  auto sidecar = FindSidecar(fs_, "d/a");
-  ASSERT_OK(sidecar);
-  EXPECT_EQ(*sidecar, "d/.LZY.a.tmp");
-  EXPECT_THAT(Found("d"), ElementsAre("s:d/a"));
-}
-
-TEST_F(ResolveTest, RenamedSetIsFoundUnderItsNewPattern) {
-  MakeSet("d/tmp.%r", 12);
-  for (int rank = 0; rank < 12; ++rank) {
-    stdfs::rename(fmt::format("d/tmp.{}", rank), fmt::format("d/step7.{:03}.dat", rank));
-  }
-  EXPECT_THAT(Found("d"), ElementsAre("p:d/step7.%03r.dat[0,1,2,3,4,5,6,7,8,9,10,11]"));
-  EXPECT_THAT(Found("d/step7.007.dat"), ElementsAre("p:d/step7.%03r.dat[0,1,2,3,4,5,6,7,8,9,10,11]"));
-  EXPECT_THAT(Found("d/step7.%03r.dat"), ElementsAre("p:d/step7.%03r.dat[0,1,2,3,4,5,6,7,8,9,10,11]"));
-}
-
-TEST_F(ResolveTest, EditedFileKeepsItsSidecar) {
-  Write("a");
-  ProtectShared("a");
-  Write("a", "something else");
-  auto sidecar = FindSidecar(fs_, "a");
-  ASSERT_OK(sidecar);
-  EXPECT_EQ(*sidecar, ".LZY.a");
-  Write("b");
-  EXPECT_CODE(FindSidecar(fs_, "b"), Code::kNotFound);
-  EXPECT_CODE(FindSidecar(fs_, "absent"), Code::kNotFound);
-}
-
-TEST_F(ResolveTest, HardLinkDoesNotTakeTheSidecarAway) {
-  Write("a");
-  ProtectShared("a");
-  stdfs::create_hard_link("a", "b");
-  EXPECT_CODE(FindSidecar(fs_, "b"), Code::kNotFound);
-}
-
-std::vector<std::string> Orphans(FileSystem& fs, const std::string& path) {
-  auto orphans = FindOrphans(fs, path);
-  return orphans.ok() ? *orphans : std::vector<std::string>{orphans.status().message()};
-}
-
-TEST_F(ResolveTest, OrphansAreSidecarsWithoutAFile) {
-  for (const char* path : {"d/kept", "d/gone", "d/e/gone", "d/moved"}) {
-    Write(path);
-    ProtectShared(path);
-  }
-  stdfs::remove("d/gone");
-  stdfs::remove("d/e/gone");
-  stdfs::rename("d/moved", "d/new name");
-  Write("d/.LZY.rubbish", "rubbish");
-  EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY.gone", "d/.LZY.rubbish", "d/e/.LZY.gone"));
-  EXPECT_CODE(FindOrphans(fs_, "absent"), Code::kNotFound);
-}
-
-TEST_F(ResolveTest, SetWithSurvivorsHasNoOrphans) {
-  MakeSet("d/s.%r", 3);
-  stdfs::remove("d/s.0");
-  stdfs::remove("d/s.1");
-  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());
-  stdfs::remove("d/s.2");
-  EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY.s.0", "d/.LZY.s.1", "d/.LZY.s.2"));
-  // The rest may be on other nodes.
-  stdfs::remove("d/.LZY.s.1");
-  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());
-}
-
-TEST_F(ResolveTest, RemnantsOfAnOlderSetAreOrphansOnceTheirDataAreGone) {
+TEST_F(ResolveTest, LeftoverOfALargerSetIsNotedAndUnprotectedWhenNamedAlone) {
   MakeSet("d/s.%r", 4);
-  MakeSet("d/s.%r", 2);
-  EXPECT_THAT(Orphans(fs_, "d"), IsEmpty());
-  stdfs::remove("d/s.2");
-  stdfs::remove("d/s.3");
-  EXPECT_THAT(Orphans(fs_, "d"), ElementsAre("d/.LZY.s.2", "d/.LZY.s.3"));
+  MakeSet("d/s.%r", 3);
+  for (const char* path : {"d/s.%r", "d", "d/s.1"}) {
+    auto found = Find(path);
+    ASSERT_OK(found);
+    ASSERT_EQ(found->size(), 1u) << path;
+    EXPECT_THAT(found->front().notes, ElementsAre(AllOf(HasSubstr("'d/s.3'"), HasSubstr("older set of 4"),
+                                                        HasSubstr("'d/s.%r' has 3"), HasSubstr("d/.LZY.s.3"))));
+  }
+  for (const char* gone : {"no", "yes"}) {
+    if (std::string(gone) == "yes") stdfs::remove("d/s.3");
+    for (Resolve what : {Resolve::kProtected, Resolve::kProtectable}) {
+      if (std::string(gone) == "yes" && what == Resolve::kProtectable) continue;
+      std::vector<Status> troubles;
+      auto found = ResolvePath(fs_, *comm_, "d/s.3", what, &troubles);
+      ASSERT_OK(found);
+      EXPECT_THAT(*found, IsEmpty());
+      ASSERT_EQ(troubles.size(), 1u);
+      EXPECT_CODE(troubles[0], Code::kUnprotected);
+      EXPECT_THAT(troubles[0].message(), HasSubstr("older set of 4 files"));
+      EXPECT_CODE(ResolvePath(fs_, *comm_, "d/s.3", what), Code::kUnprotected);
+    }
+  }
+  // What is left of it is no news to whoever looks at the set.
+  EXPECT_THAT(Find("d")->front().notes, IsEmpty());
+}
+
+TEST_F(ResolveTest, MemberThatWasNeverCommittedIsNoLargerSet) {
+  MakeSet("d/s.%r", 3);
+  Write("d/s.3");
+  Superblock sb;
+  sb.uuid = UuidOf(99);
+  sb.kind = DatasetKind::kSet;
+  sb.placement = ParityPlacement::kPerDevice;
+  sb.state = SidecarState::kNeverCommitted;
+  sb.members = 1;
+  sb.rank = 3;
+  Protect("d/s.3", sb, "s.%r");
+  EXPECT_THAT(Found("d/s.%r"), ElementsAre("p:d/s.%r[0,1,2]"));
+  EXPECT_CODE(Find("d/s.3"), Code::kUnprotected);
+  EXPECT_THAT(Found("d/s.%r", Resolve::kProtectable), ElementsAre("p:d/s.%r[0,1,2,3]"));
 }
 
 }  // namespace

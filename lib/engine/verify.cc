@@ -79,11 +79,16 @@ DatasetState StateAfter(const DatasetReport& report) {
 }
 
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
+  const auto rehome = [&](const std::string& path) {
+    // A name too long for a sidecar is no mistake of whoever asks what is protected.
+    const Status found = FindSidecar(context.fs, path).status();
+    return found.code() == Code::kUnprotected ? found : Rehome(context.fs, path).status();
+  };
   return AgreeOn(context.comm, [&]() -> Status {
     if (dataset.kind == DatasetKind::kShared) {
-      return context.comm.rank() == 0 ? Rehome(context.fs, dataset.path).status() : Status::Ok();
+      return context.comm.rank() == 0 ? rehome(dataset.path) : Status::Ok();
     }
-    for (const auto& [rank, path] : dataset.members) LZY_RETURN_IF_ERROR(Rehome(context.fs, path).status());
+    for (const auto& [rank, path] : dataset.members) LZY_RETURN_IF_ERROR(rehome(path));
     return Status::Ok();
   });
 }

@@ -280,7 +280,7 @@ class Directories(CliTest):
         self.assertIn("lzy-info --prune d", listed)
         self.assertTrue(os.path.exists(self.path("d/e/.LZY.c.h5")))
         document = self.report(0, "lzy-info", "--prune", "d")
-        self.assertEqual(document["orphans"], [{"path": "d/e/.LZY.c.h5", "removed": True}])
+        self.assertEqual(document["orphans"], [{"path": "d/e/.LZY.c.h5", "reason": "its file is gone", "removed": True}])
         self.assertFalse(os.path.exists(self.path("d/e/.LZY.c.h5")))
         self.assertTrue(os.path.exists(self.path("d/.LZY.a.h5")))
         self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", "d").stdout)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/printable.h"
+
 namespace lzy {
 namespace {
 
@@ -65,7 +67,9 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
 }
 
 void Arguments::AddPaths() {
-  app_.add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory")->required()->type_name("");
+  // That it is required is for Parse() to say: CLI11 would say so before it names an option that it does not know.
+  app_.add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory; at least one")->type_name("");
+  needs_paths_ = true;
 }
 
 Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
@@ -73,6 +77,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
   for (int i = argc - 1; i > 0; --i) words.push_back(Guarded(argv[i]));  // CLI11 wants the last one first
   try {
     app_.parse(std::move(words));
+    if (needs_paths_ && paths.empty()) throw CLI::RequiredError("PATH");
     for (std::string& path : paths) Unguard(path);
     for (TableOption& option : table_) {
       for (std::string& value : option.values) Unguard(value);
@@ -111,9 +116,17 @@ std::string ShellQuote(const std::string& text) {
     return std::isalnum(c) != 0 || std::string_view("%+,-./:=@_^").find(static_cast<char>(c)) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
+  const bool printable = IsPrintable(text);
+  std::string out = printable ? "'" : "$'";
+  for (const char c : text) {
+    if (printable) {
+      out += c == '\'' ? "'\\''" : std::string(1, c);
+    } else {
+      // $'...' reads what Printable() writes, but for these two.
+      out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    }
+  }
+  return (printable ? out : Printable(out)) + "'";
 }
 
 }  // namespace lzy

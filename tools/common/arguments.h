@@ -56,11 +56,12 @@ class Arguments {
   void AddTableOption(const OptionSpec& spec);
 
   const std::string tool_;
+  bool needs_paths_ = false;
   CLI::App app_;
   std::list<TableOption> table_;  // a list: CLI11 keeps pointers into it
 };
 
-/// `text` as one word of a shell's command line.
+/// `text` as one word of a shell's command line, printable: $'...' where there are control characters.
 std::string ShellQuote(const std::string& text);
 
 }  // namespace lzy

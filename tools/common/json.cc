@@ -50,11 +50,6 @@ Json ToJson(const Damage& damage) {
           {"objects", damage.objects}};
 }
 
-Json ToJson(const Phases& phases) {
-  return {{"read", phases.read},   {"hash", phases.hash}, {"encode", phases.encode}, {"exchange", phases.exchange},
-          {"write", phases.write}, {"sync", phases.sync}, {"total", phases.total}};
-}
-
 Json ToJson(const GroupMap& group) {
   Json devices = Json::array();
   for (const GroupMap::Device& device : group.devices) {
@@ -64,6 +59,11 @@ Json ToJson(const GroupMap& group) {
 }
 
 }  // namespace
+
+Json ToJson(const Phases& phases) {
+  return {{"read", phases.read},   {"hash", phases.hash}, {"encode", phases.encode}, {"exchange", phases.exchange},
+          {"write", phases.write}, {"sync", phases.sync}, {"total", phases.total}};
+}
 
 Json ToJson(const Status& status) {
   return {{"code", Name(status.code())}, {"message", status.message()}};
@@ -97,20 +97,6 @@ Json ToJson(const DatasetReport& report) {
   }
   if (!report.status.ok()) out["error"] = ToJson(report.status);
   return out;
-}
-
-Json CommitRecord(const DatasetReport& report) {
-  // The same fields as the interposition layer writes.
-  return {{"path", report.path},
-          {"kind", Name(report.kind)},
-          {"state", Name(report.state)},
-          {"generation", report.generation},
-          {"bytes", report.bytes},
-          {"seconds", ToJson(report.phases)},
-          {"bytes_reread", report.bytes_read},
-          {"bytes_captured", 0},
-          {"bytes_encoded", report.bytes_encoded},
-          {"root", report.root.Hex()}};
 }
 
 std::string Dump(const Json& json, bool one_line) {

@@ -12,8 +12,7 @@ using Json = nlohmann::ordered_json;
 
 Json ToJson(const DatasetReport& report);
 Json ToJson(const Status& status);
-/// The line that the option `report` asks for after a commit.
-Json CommitRecord(const DatasetReport& report);
+Json ToJson(const Phases& phases);
 /// Text of a document. File names need not be UTF-8, JSON must be: other bytes are replaced.
 std::string Dump(const Json& json, bool one_line);
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/printable.h"
 #include "common/arguments.h"
+#include "sidecar/names.h"
 
 namespace lzy {
 namespace {
@@ -108,12 +110,13 @@ std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
   return runs;
 }
 
-std::string DamageText(const DamageRun& run) {
+std::string DamageText(const DamageRun& run, Action action) {
   const Damage& damage = run.first;
   std::string line =
-      fmt::format("  {}: {}, offset {}, length {}, {}: {}; {}", damage.path, Name(damage.part), damage.offset,
-                  run.length, run.one_device ? fmt::format("device {}", damage.device) : "several devices",
-                  CauseText(damage), RemedyText(damage));
+      fmt::format("  {}: {}, offset {}, length {}, {}: {}", damage.path, Name(damage.part), damage.offset, run.length,
+                  run.one_device ? fmt::format("device {}", damage.device) : "several devices", CauseText(damage));
+  // Metadata alone do not tell what can be done about it.
+  if (action != Action::kInfo) line += "; " + RemedyText(damage);
   if (!damage.objects.empty()) line += fmt::format(" [{}]", fmt::join(damage.objects, ", "));
   return line + "\n";
 }
@@ -160,13 +163,17 @@ std::string NextText(const DatasetReport& report, Action action) {
     case DatasetState::kDamaged:
       if (ExitCodeOf(report) == 0) return "";
       if (action == Action::kRestoreDryRun) return fmt::format("  restore with: lzy-restore {}\n", path);
-      return (AnyMissing(report) || action == Action::kRestore
+      return (AnyMissing(report) || action == Action::kRestore || action == Action::kSalvage
                   ? fmt::format("  restore with: lzy-restore {}\n", path)
                   : fmt::format("  repair with: lzy-verify --repair {}\n", path)) +
              (action == Action::kProtect ? fmt::format("  if it is meant to be so: lzy-protect --force {}\n", path)
                                          : "");
     case DatasetState::kUnrepairable: {
-      std::string out = fmt::format("  what can be had is written with: lzy-restore --salvage {}\n", path);
+      std::string out =
+          action == Action::kSalvage
+              ? fmt::format("  what could be had is written; with the rest from elsewhere, commit it: lzy-protect {}\n",
+                            path)
+              : fmt::format("  what can be had is written with: lzy-restore --salvage {}\n", path);
       if (report.kind == DatasetKind::kShared && AnyMissing(report)) {
         const std::size_t slash = report.path.rfind('/');
         const std::string directory =
@@ -187,6 +194,22 @@ std::string NextText(const DatasetReport& report, Action action) {
       return fmt::format("  protect it with: lzy-protect {}\n", path);
   }
   return "";
+}
+
+/// With names that a terminal shows as they are. Commands to be typed need the names themselves: see ShellQuote().
+DatasetReport PrintableReport(DatasetReport report) {
+  report.path = Printable(report.path);
+  for (Damage& damage : report.damage) {
+    damage.path = Printable(damage.path);
+    for (std::string& object : damage.objects) object = Printable(object);
+  }
+  for (GroupMap& group : report.map) {
+    for (GroupMap::Device& device : group.devices) {
+      device.path = Printable(device.path);
+      device.domain = Printable(device.domain);
+    }
+  }
+  return report;
 }
 
 /// "shared file, 12 MiB, 1.2 GiB/s"
@@ -247,10 +270,27 @@ std::string AgeText(std::int64_t ns) {
   return Plural(seconds / kDay, "day", "days");
 }
 
-std::string ReportText(const DatasetReport& report, Action action) {
-  // A failure is told on stderr; here is what to do about it, where that is known.
+std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar) {
+  const std::string path = ShellQuote(report.path);
+  if (report.status.code() == Code::kNewerFormat) {
+    if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
+    return fmt::format("  use the lzy that wrote it; or give up what its sidecar knows: rm {}; lzy-protect {}\n",
+                       ShellQuote(ruined_sidecar), path);
+  }
+  if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
+  const bool shared = report.kind == DatasetKind::kShared;
+  if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
+  if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
+  if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
+  return fmt::format(
+      "  its sidecar is destroyed; if it is a file of a set, name the set: lzy-restore 'NAME.%r'; if "
+      "not, protect it as it is now: lzy-protect {}\n",
+      path);
+}
+
+std::string ReportText(const DatasetReport& given, Action action) {
+  const DatasetReport report = PrintableReport(given);
   const bool failed = !report.status.ok();
-  const bool unprotected = failed && report.status.code() == Code::kUnprotected;
   std::string out;
   if (!failed || report.devices > 0) {
     out += fmt::format("{}: {}", report.path, failed ? "failed" : StateText(report, action));
@@ -259,14 +299,13 @@ std::string ReportText(const DatasetReport& report, Action action) {
   }
   if (action == Action::kInfo) out += InfoText(report);
   const std::vector<DamageRun> runs = DamageRuns(report.damage);
-  for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i]);
+  for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i], action);
   if (runs.size() > kMostDamageLines) {
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
-  if (unprotected) return out + fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(report.path));
   if (failed && report.state != DatasetState::kUnrepairable) return out;
-  return out + NextText(report, action);
+  return out + NextText(given, action);
 }
 
 }  // namespace lzy

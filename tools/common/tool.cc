@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/printable.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
 
@@ -50,13 +52,38 @@ Json Document(const std::string& tool, int exit_code, double seconds, Json datas
 int EndEarly(const std::string& tool, bool speaks, bool json, const Status& status) {
   const int exit_code = ExitCodeOf(status);
   if (!speaks) return exit_code;
-  fmt::print(stderr, "{}: {}\n", tool, status.message());
+  fmt::print(stderr, "{}: {}\n", tool, Printable(status.message()));
   if (json) {
     Json document = Document(tool, exit_code, 0, Json::array());
     document["errors"] = Json::array({ToJson(status)});
     fmt::print("{}", Dump(document, false));
   }
   return exit_code;
+}
+
+/// A sidecar of the dataset that is there, but cannot be read; empty if there is none.
+std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
+  std::vector<std::string> files{dataset.path};
+  if (dataset.kind == DatasetKind::kSet) {
+    files.clear();
+    for (const auto& [rank, path] : dataset.members) files.push_back(path);
+  }
+  for (const std::string& file : files) {
+    const auto sidecar = FindSidecar(fs, file);
+    if (sidecar.ok() && !PeekSidecar(fs, *sidecar).ok()) return *sidecar;
+  }
+  return "";
+}
+
+std::string ReadOnlyAdvice(const DatasetReport& report, const DatasetRef& dataset) {
+  if (report.status.code() != Code::kIo && report.status.code() != Code::kWriteFailed) return "";
+  const std::string& some = dataset.members.empty() ? dataset.path : dataset.members.begin()->second;
+  struct statvfs system {};
+  if (statvfs(DirectoryOf(some).c_str(), &system) != 0 || (system.f_flag & ST_RDONLY) == 0) return "";
+  return fmt::format(
+      "  {} is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for "
+      "anything else mount it for writing, or copy data and sidecars elsewhere\n",
+      Printable(some));
 }
 
 }  // namespace
@@ -85,14 +112,14 @@ void ToolRun::Fail(const Status& status) {
   if (!speaks_) return;
   progress_->Clear();
   std::fflush(stdout);  // in the order things happened, where both go to one place
-  fmt::print(stderr, "{}: {}\n", tool_, status.message());
+  fmt::print(stderr, "{}: {}\n", tool_, Printable(status.message()));
 }
 
 void ToolRun::Warn(const std::string& text) {
   if (!speaks_ || arguments_.quiet || options_.log < Options::Log::kWarn) return;
   progress_->Clear();
   std::fflush(stdout);
-  fmt::print(stderr, "{}: warning: {}\n", tool_, text);
+  fmt::print(stderr, "{}: warning: {}\n", tool_, Printable(text));
 }
 
 bool ToolRun::Interrupted() {
@@ -141,7 +168,11 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
     progress_->Update(phase, done, total);
   };
   context.stop = [] { return stop_wanted != 0; };
-  const DatasetReport report = tool.engine(context, dataset);
+  DatasetReport report = tool.engine(context, dataset);
+  report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
+  if (!report.damage.empty()) {
+    report.warnings.insert(report.warnings.begin(), dataset.hints.begin(), dataset.hints.end());
+  }
   exit_code_ = CombineExitCodes(exit_code_, ExitCodeOf(report));
   interrupted_ = report.status.code() == Code::kIo && report.status.message().ends_with("interrupted");
   if (!speaks_) return;
@@ -154,11 +185,12 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   }
   // For cron: silent while all is well, one line where it is not.
   if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
-    fmt::print(stderr, "{}: {}: {}\n", tool_, report.path, Name(report.state));
+    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Name(report.state));
   }
   Say(ReportText(report, tool.action()));
+  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(fs_, dataset)) + ReadOnlyAdvice(report, dataset));
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
-    fmt::print(stderr, "{}: {}: {}\n", tool_, report.path, Dump(CommitRecord(report)["seconds"], true));
+    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Dump(ToJson(report.phases), true));
   }
   datasets_.push_back(ToJson(report));
   if (tool.after_dataset) tool.after_dataset(*this, report);

@@ -1,0 +1,14 @@
+#pragma once
+// File names may hold any byte but '/' and NUL; terminals obey some of them.
+
+#include <string>
+
+namespace lzy {
+
+/// `text` with control characters (C0, DEL, and C1 as UTF-8 has them) written as \n, \t, \r or \xNN. Everything else,
+/// UTF-8 included, stays as it is.
+std::string Printable(const std::string& text);
+/// True when Printable(text) is `text`.
+bool IsPrintable(const std::string& text);
+
+}  // namespace lzy

@@ -1,0 +1,214 @@
+#include "engine/lookup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/set_names.h"
+#include "merkle/hash.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+namespace {
+
+Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
+  const bool committed = sb.state != SidecarState::kNeverCommitted;
+  const bool counts = committed && sb.kind == DatasetKind::kSet;
+  return {sb.uuid,         sb.generation, sb.kind,  committed, sb.rank, counts ? sb.members : 0,
+          sb.wall_time_ns, sb.stamp,      info.name};
+}
+
+/// Reads a superblock and the info record alone. Fails when anything is unusual.
+Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
+  std::vector<std::uint8_t> page(kSuperblockSize);
+  LZY_RETURN_IF_ERROR(ReadExactly(*file, 0, page));
+  LZY_ASSIGN_OR_RETURN(Superblock sb, DecodeSuperblock(page, 0));
+  if (sb.state == SidecarState::kPrepared) return {Code::kCorrupt, "prepared"};
+  // A commit writes copy 0 last: an interrupted one is seen in copy 1.
+  if (ReadExactly(*file, sb.spacing, page).ok()) {
+    auto other = DecodeSuperblock(page, 1);
+    const bool newer = other.ok() && other->uuid == sb.uuid && other->generation > sb.generation;
+    if (newer && other->state == SidecarState::kCommitted) sb = std::move(other).value();
+  }
+  const auto extent =
+      std::find_if(sb.extents.begin(), sb.extents.end(), [](const Extent& e) { return e.kind == ExtentKind::kInfo; });
+  if (extent == sb.extents.end() || extent->length > kMaxInfoBytes) return {Code::kCorrupt, "no info record"};
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
+  if (extent->length > stat.size) return {Code::kCorrupt, "info record lies past the end"};
+  std::vector<std::uint8_t> bytes(extent->length);
+  LZY_RETURN_IF_ERROR(ReadExactly(*file, extent->offset, bytes));
+  if (HashBytes(HashTag::kInfo, 0, bytes) != sb.info_hash) return {Code::kCorrupt, "info record differs from its hash"};
+  LZY_ASSIGN_OR_RETURN(const InfoRecord info, DecodeInfo(bytes));
+  return PeekOf(sb, info);
+}
+
+}  // namespace
+
+Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path) {
+  if (auto quick = PeekQuickly(fs, path); quick.ok()) return quick;
+  LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, path, OpenMode::kRead));
+  return PeekOf(sidecar->contents().superblock, sidecar->contents().info);
+}
+
+std::string FollowLink(FileSystem& fs, const std::string& path) {
+  const auto self = fs.Stat(path, /*follow=*/false);
+  if (!self.ok() || self->type != FileStat::Type::kOther) return path;
+  auto real = fs.RealPath(path);
+  return real.ok() ? *real : path;
+}
+
+std::string Directory::PathOf(const std::string& name) const {
+  return JoinPath(path_, name);
+}
+
+void Directory::List() {
+  listed_ = true;
+  auto names = fs_.List(path_);
+  list_status_ = names.status();
+  if (!names.ok()) return;
+  names_.insert(names->begin(), names->end());
+  for (const std::string& name : names_) {
+    const auto owner = DataPathOf(name);
+    if ((!owner && !name.starts_with(kTemporaryPrefix)) || !IsRegular(name)) continue;
+    sidecars_.push_back(name);
+    if (!owner || !names_.contains(*owner)) without_owner_.push_back(name);
+  }
+}
+
+Result<const std::set<std::string>*> Directory::Names() {
+  if (!listed_) List();
+  if (!list_status_.ok()) return list_status_;
+  return &names_;
+}
+
+const std::vector<std::string>& Directory::Sidecars() {
+  if (!listed_) List();
+  return sidecars_;
+}
+
+const Result<Peek>& Directory::PeekAt(const std::string& sidecar) {
+  auto at = peeks_.find(sidecar);
+  if (at == peeks_.end()) at = peeks_.emplace(sidecar, PeekSidecar(fs_, PathOf(sidecar))).first;
+  return at->second;
+}
+
+bool Directory::IsRegular(const std::string& name) {
+  const auto stat = fs_.Stat(PathOf(name), /*follow=*/false);
+  return stat.ok() && stat->type == FileStat::Type::kRegular;
+}
+
+bool Directory::HasStamp(const std::string& name, const Stamp& stamp) {
+  const auto stat = fs_.Stat(PathOf(name), /*follow=*/false);
+  return stat.ok() && stat->type == FileStat::Type::kRegular && stamp.inode == stat->inode &&
+         stamp.size == stat->size && stamp.mtime_ns == stat->mtime_ns;
+}
+
+bool Directory::OfSameSet(const std::string& sidecar, const Peek& peek) {
+  if (peek.kind != DatasetKind::kSet || !IsRegular(sidecar)) return false;
+  const auto& other = PeekAt(sidecar);
+  return other.ok() && other->kind == DatasetKind::kSet && other->uuid == peek.uuid;
+}
+
+const std::multimap<std::uint64_t, std::string>& Directory::FilesByInode() {
+  if (!files_by_inode_) {
+    files_by_inode_.emplace();
+    if (!listed_) List();
+    for (const std::string& name : names_) {
+      if (IsLzyName(name)) continue;
+      if (auto stat = fs_.Stat(PathOf(name), /*follow=*/false); stat.ok()) files_by_inode_->emplace(stat->inode, name);
+    }
+  }
+  return *files_by_inode_;
+}
+
+const std::multimap<std::uint64_t, std::string>& Directory::SidecarsByInode() {
+  if (!sidecars_by_inode_) {
+    sidecars_by_inode_.emplace();
+    for (const std::string& sidecar : Sidecars()) {
+      const auto& peek = PeekAt(sidecar);
+      if (peek.ok() && peek->committed) sidecars_by_inode_->emplace(peek->stamp.inode, sidecar);
+    }
+  }
+  return *sidecars_by_inode_;
+}
+
+std::string Directory::SidecarOf(const std::string& name) {
+  std::string own = kSidecarPrefix + name;
+  const bool has_own = IsRegular(own);
+  const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
+  if (!data.ok()) return has_own ? own : "";
+  const bool committed = has_own && PeekAt(own).ok() && PeekAt(own)->committed;
+  if (committed && HasStamp(name, PeekAt(own)->stamp)) return own;
+  if (!Names().ok()) return has_own ? own : "";
+  if (committed && PeekAt(own)->stamp.inode == data->inode) {
+    // Edited, as a rule; but inodes are given out again. Spares a look into every sidecar.
+    const auto it = std::find_if(without_owner_.begin(), without_owner_.end(),
+                                 [&](const std::string& sidecar) { return HomeOf(sidecar) == name; });
+    return it != without_owner_.end() ? *it : own;
+  }
+  for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
+    if (HomeOf(at->second) == name) return at->second;
+  }
+  // What was committed for another file says nothing about this one.
+  return has_own && !HomeOf(own) ? own : "";
+}
+
+std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
+  const auto& peek = PeekAt(sidecar);
+  if (!peek.ok() || !peek->committed) return std::nullopt;
+  const auto owner = DataPathOf(sidecar);
+  if (owner && HasStamp(*owner, peek->stamp)) return owner;
+  for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
+    if (!HasStamp(at->second, peek->stamp)) continue;
+    if (owner && OfSameSet(kSidecarPrefix + at->second, *peek)) return std::nullopt;
+    return at->second;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Directory::UserOf(const std::string& sidecar) {
+  auto file = HomeOf(sidecar);
+  if (!file) file = DataPathOf(sidecar);
+  if (!file || !IsRegular(*file) || SidecarOf(*file) != sidecar) return std::nullopt;
+  return file;
+}
+
+std::optional<std::string> Directory::OtherMemberIn(const std::string& name) {
+  const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
+  const std::string own = SidecarOf(name);
+  if (!data.ok() || own.empty() || !PeekAt(own).ok() || PeekAt(own)->stamp.inode == data->inode) return std::nullopt;
+  for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
+    const Peek& other = *PeekAt(at->second);
+    if (at->second != own && OfSameSet(own, other) && HasStamp(name, other.stamp)) return DataPathOf(at->second);
+  }
+  return std::nullopt;
+}
+
+const std::vector<std::string>& Directory::SetPatterns() {
+  if (!set_patterns_) {
+    std::set<std::string> patterns;
+    for (const std::string& sidecar : Sidecars()) {
+      const auto owner = DataPathOf(sidecar);
+      const auto& peek = PeekAt(sidecar);
+      if (!owner || !peek.ok() || peek->kind != DatasetKind::kSet || !peek->committed) continue;
+      if (auto pattern = PatternFromTail(PathOf(*owner), peek->name, peek->rank)) patterns.insert(*pattern);
+    }
+    set_patterns_.emplace(patterns.begin(), patterns.end());
+  }
+  return *set_patterns_;
+}
+
+Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path) {
+  const std::string real = FollowLink(fs, data_path);
+  if (const Status possible = SidecarPath(real).status(); !possible.ok())
+    return Status(Code::kUnprotected, fmt::format("not protected: {}", possible.message()));
+  Directory directory(fs, DirectoryOf(real));
+  const std::string name = directory.SidecarOf(BaseNameOf(real));
+  if (name.empty()) return Status(Code::kNotFound, fmt::format("{}: has no sidecar", data_path));
+  return directory.PathOf(name);
+}
+
+}  // namespace lzy

@@ -1,0 +1,176 @@
+// Sidecars of files that have another name than at their commit.
+
+#include "engine/lookup.h"
+
+#include "engine/rehome.h"
+#include "resolve_fixture.h"
+
+namespace lzy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ResolveRenamedTest : public ResolveTest {};
+
+TEST_F(ResolveRenamedTest, RenamedFileIsFoundUnderItsNewName) {
+  Write("d/a.tmp");
+  ProtectShared("d/a.tmp");
+  stdfs::rename("d/a.tmp", "d/a");
+  auto sidecar = FindSidecar(fs_, "d/a");
+  ASSERT_OK(sidecar);
+  EXPECT_EQ(*sidecar, "d/.LZY.a.tmp");
+  EXPECT_THAT(Found("d"), ElementsAre("s:d/a"));
+}
+
+TEST_F(ResolveRenamedTest, RenamedOntoAProtectedFileItsOwnSidecarCounts) {
+  Write("d/a", "old");
+  ProtectShared("d/a");
+  Write("d/a.tmp", "newer");
+  ProtectShared("d/a.tmp");
+  stdfs::rename("d/a.tmp", "d/a");
+  auto sidecar = FindSidecar(fs_, "d/a");
+  ASSERT_OK(sidecar);
+  EXPECT_EQ(*sidecar, "d/.LZY.a.tmp");
+  EXPECT_THAT(Found("d"), ElementsAre("s:d/a"));
+}
+
+TEST_F(ResolveRenamedTest, RenamedSetIsFoundUnderItsNewPattern) {
+  MakeSet("d/tmp.%r", 12);
+  for (int rank = 0; rank < 12; ++rank) {
+    stdfs::rename(fmt::format("d/tmp.{}", rank), fmt::format("d/step7.{:03}.dat", rank));
+  }
+  EXPECT_THAT(Found("d"), ElementsAre("p:d/step7.%03r.dat[0,1,2,3,4,5,6,7,8,9,10,11]"));
+  EXPECT_THAT(Found("d/step7.007.dat"), ElementsAre("p:d/step7.%03r.dat[0,1,2,3,4,5,6,7,8,9,10,11]"));
+  EXPECT_THAT(Found("d/step7.%03r.dat"), ElementsAre("p:d/step7.%03r.dat[0,1,2,3,4,5,6,7,8,9,10,11]"));
+}
+
+TEST_F(ResolveRenamedTest, SidecarIsAdoptedWhileAnotherFileHasItsName) {
+  for (const char* path : {"d/ck", "d/ck.new"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename("d/ck", "d/ck.old");
+  stdfs::rename("d/ck.new", "d/ck");
+  EXPECT_EQ(SidecarName("d/ck.old"), ".LZY.ck");
+  EXPECT_EQ(SidecarName("d/ck"), ".LZY.ck.new");
+  EXPECT_THAT(Found("d"), ElementsAre("s:d/ck", "s:d/ck.old"));
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  // A file that came later and has no sidecar is not judged by another's.
+  stdfs::rename("d/ck", "d/ck.new");
+  Write("d/ck", "a third one");
+  EXPECT_EQ(SidecarName("d/ck"), "");
+  EXPECT_EQ(SidecarName("d/ck.old"), ".LZY.ck");
+  EXPECT_EQ(SidecarName("d/ck.new"), ".LZY.ck.new");
+}
+
+TEST_F(ResolveRenamedTest, FilesSwappedAndRotatedKeepTheirSidecars) {
+  for (const char* path : {"a", "b", "c"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename("a", "t");
+  stdfs::rename("b", "a");
+  stdfs::rename("c", "b");
+  stdfs::rename("t", "c");
+  EXPECT_EQ(SidecarName("a"), ".LZY.b");
+  EXPECT_EQ(SidecarName("b"), ".LZY.c");
+  EXPECT_EQ(SidecarName("c"), ".LZY.a");
+  EXPECT_THAT(Found("."), ElementsAre("s:a", "s:b", "s:c"));
+  // As the tools that write have it.
+  for (const char* path : {"a", "b", "c"}) ASSERT_OK(Rehome(fs_, path));
+  for (const char* path : {"a", "b", "c"}) EXPECT_EQ(SidecarName(path), std::string(".LZY.") + path);
+}
+
+TEST_F(ResolveRenamedTest, SidecarSetAsideByAnExchangeThatBrokeOffIsFound) {
+  Write("a");
+  ProtectShared("a");
+  stdfs::rename(".LZY.a", ".LZY-tmp.12345.b");
+  EXPECT_EQ(SidecarName("a"), ".LZY-tmp.12345.b");
+  EXPECT_THAT(Found("."), ElementsAre("s:a"));
+  EXPECT_THAT(Orphans("."), IsEmpty());
+  ASSERT_OK(Rehome(fs_, "a"));
+  EXPECT_EQ(SidecarName("a"), ".LZY.a");
+}
+
+TEST_F(ResolveRenamedTest, RotatedSetsAreFoundUnderTheirNewPatterns) {
+  MakeSet("d/ck.%r", 3);
+  MakeSet("d/ck.new.%r", 4);
+  for (int rank = 0; rank < 3; ++rank) stdfs::rename(fmt::format("d/ck.{}", rank), fmt::format("d/ck.old.{}", rank));
+  for (int rank = 0; rank < 4; ++rank) stdfs::rename(fmt::format("d/ck.new.{}", rank), fmt::format("d/ck.{}", rank));
+  const auto old_set = "p:d/ck.old.%r[0,1,2]", new_set = "p:d/ck.%r[0,1,2,3]";
+  EXPECT_THAT(Found("d"), ElementsAre(new_set, old_set));
+  for (const char* path : {"d/ck.%r", "d/ck.2", "d/ck.3"}) EXPECT_THAT(Found(path), ElementsAre(new_set)) << path;
+  for (const char* path : {"d/ck.old.%r", "d/ck.old.1"}) EXPECT_THAT(Found(path), ElementsAre(old_set)) << path;
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+}
+
+TEST_F(ResolveRenamedTest, MembersOfOneSetKeepTheirSidecarsByName) {
+  MakeSet("d/w.%r", 3);
+  stdfs::rename("d/w.0", "d/t");
+  stdfs::rename("d/w.1", "d/w.0");
+  stdfs::rename("d/t", "d/w.1");
+  ASSERT_OK(Rehome(fs_, "d/w.0"));
+  for (const char* name : {"w.0", "w.1", "w.2"}) {
+    EXPECT_EQ(SidecarName(JoinPath("d", name)), std::string(".LZY.") + name);
+  }
+  auto found = Find("d");
+  ASSERT_OK(found);
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_THAT(found->front().notes, IsEmpty());
+  EXPECT_THAT(found->front().hints, ElementsAre(HasSubstr("'d/w.0' is the file that was 'd/w.1'"),
+                                                HasSubstr("'d/w.1' is the file that was 'd/w.0'")));
+}
+
+TEST_F(ResolveRenamedTest, NameFromBeforeARenameMeansTheRenamedFile) {
+  Write("d/g");
+  ProtectShared("d/g");
+  stdfs::rename("d/g", "d/g2");
+  auto found = Find("d/g");
+  ASSERT_OK(found);
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_EQ(found->front().path, "d/g2");
+  EXPECT_THAT(found->front().notes, ElementsAre("'d/g' is gone: it was renamed to 'd/g2'"));
+
+  MakeSet("d/s.%r", 3);
+  for (int rank = 0; rank < 3; ++rank) stdfs::rename(fmt::format("d/s.{}", rank), fmt::format("d/t.{}", rank));
+  for (const char* path : {"d/s.%r", "d/s.1"}) {
+    EXPECT_THAT(Found(path), ElementsAre("p:d/t.%r[0,1,2]"));
+    EXPECT_THAT(Find(path)->front().notes, ElementsAre(HasSubstr("renamed"))) << path;
+  }
+  // One member under another name is a member that is missing.
+  stdfs::rename("d/t.1", "d/elsewhere");
+  for (int rank : {0, 2}) stdfs::rename(fmt::format("d/t.{}", rank), fmt::format("d/s.{}", rank));
+  EXPECT_THAT(Found("d/s.1"), ElementsAre("p:d/s.%r[0,1,2]"));
+}
+
+TEST_F(ResolveRenamedTest, NameTooLongForASidecarIsNotProtected) {
+  const std::string name(250, 'n');
+  Write(name);
+  auto sidecar = FindSidecar(fs_, name);
+  EXPECT_CODE(sidecar, Code::kUnprotected);
+  EXPECT_THAT(sidecar.status().message(), HasSubstr("not protected"));
+}
+
+TEST_F(ResolveRenamedTest, EditedFileKeepsItsSidecar) {
+  Write("a");
+  ProtectShared("a");
+  Write("a", "something else");
+  auto sidecar = FindSidecar(fs_, "a");
+  ASSERT_OK(sidecar);
+  EXPECT_EQ(*sidecar, ".LZY.a");
+  Write("b");
+  EXPECT_CODE(FindSidecar(fs_, "b"), Code::kNotFound);
+  EXPECT_CODE(FindSidecar(fs_, "absent"), Code::kNotFound);
+}
+
+TEST_F(ResolveRenamedTest, HardLinkDoesNotTakeTheSidecarAway) {
+  Write("a");
+  ProtectShared("a");
+  stdfs::create_hard_link("a", "b");
+  EXPECT_CODE(FindSidecar(fs_, "b"), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace lzy

@@ -1,0 +1,107 @@
+#include "engine/set_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+std::optional<std::uint32_t> NumberIn(const std::string& digits) {
+  std::uint64_t value = 0;
+  for (const char c : digits) {
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+    if (value > 0xffffffffu) return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(value);
+}
+
+}  // namespace
+
+std::string EscapePercent(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '%' ? "%%" : std::string(1, c);
+  return out;
+}
+
+std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail, std::uint32_t rank) {
+  const std::string end = ExpandPattern(tail, rank);
+  if (path == end) return tail;
+  if (!path.ends_with("/" + end)) return std::nullopt;
+  return EscapePercent(path.substr(0, path.size() - end.size())) + tail;
+}
+
+std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank) {
+  const std::string name = BaseNameOf(path);
+  std::vector<std::string> out;
+  for (std::size_t end = name.size(); end > 0; --end) {
+    const auto digit = [&](std::size_t at) { return name[at] >= '0' && name[at] <= '9'; };
+    if (!digit(end - 1) || (end < name.size() && digit(end))) continue;
+    std::size_t begin = end;
+    while (begin > 0 && digit(begin - 1)) --begin;
+    const std::size_t width = end - begin;
+    for (const std::string& placeholder : {std::string("%r"), fmt::format("%0{}r", width)}) {
+      if (ExpandPattern(placeholder, rank) != name.substr(begin, width)) continue;
+      const std::string guess = EscapePercent(name.substr(0, begin)) + placeholder + EscapePercent(name.substr(end));
+      out.push_back(JoinPath(EscapePercent(DirectoryOf(path)), guess));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> Components(const std::string& path) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    if (end > at) out.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+bool ComponentMatcher::Match(std::optional<std::uint32_t> rank) {
+  // As in a shell: hidden files only where the pattern says so.
+  if (name_.starts_with('.') && !pattern_.starts_with('.')) return false;
+  return From(0, 0, "", rank);
+}
+
+bool ComponentMatcher::From(std::size_t p, std::size_t n, const std::string& resolved,
+                            std::optional<std::uint32_t> rank) {
+  if (p == pattern_.size()) return n == name_.size() && visit_(resolved, rank);
+  if (pattern_[p] == '*') return Star(p, n, resolved, rank);
+  const bool escape = pattern_[p] == '%' && p + 1 < pattern_.size() && pattern_[p + 1] == '%';
+  if (pattern_[p] == '%' && !escape) return Rank(p, n, resolved, rank);
+  if (n == name_.size() || pattern_[p] != name_[n]) return false;
+  return From(p + (escape ? 2 : 1), n + 1, resolved + pattern_.substr(p, escape ? 2 : 1), rank);
+}
+
+bool ComponentMatcher::Star(std::size_t p, std::size_t n, const std::string& resolved,
+                            std::optional<std::uint32_t> rank) {
+  for (std::size_t end = n; end <= name_.size(); ++end) {
+    if (From(p + 1, end, resolved + EscapePercent(name_.substr(n, end - n)), rank)) return true;
+  }
+  return false;
+}
+
+bool ComponentMatcher::Rank(std::size_t p, std::size_t n, const std::string& resolved,
+                            std::optional<std::uint32_t> rank) {
+  const std::size_t length = pattern_.find('r', p) + 1 - p;
+  const std::string placeholder = pattern_.substr(p, length);
+  const auto try_rank = [&](std::uint32_t value) {
+    const std::string text = ExpandPattern(placeholder, value);
+    return name_.compare(n, text.size(), text) == 0 && From(p + length, n + text.size(), resolved + placeholder, value);
+  };
+  if (rank) return try_rank(*rank);
+  std::size_t end = n;
+  while (end < name_.size() && name_[end] >= '0' && name_[end] <= '9') ++end;
+  for (; end > n; --end) {
+    const auto value = NumberIn(name_.substr(n, end - n));
+    if (value && ExpandPattern(placeholder, *value).size() == end - n && try_rank(*value)) return true;
+  }
+  return false;
+}
+
+}  // namespace lzy
