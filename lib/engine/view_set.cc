@@ -67,11 +67,14 @@ Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, c
 // reach the member's directory.
 Result<std::map<std::uint32_t, int>> AssignMissing(const Context& context, const DatasetRef& ref,
                                                    const std::vector<std::uint32_t>& missing) {
-  std::vector<std::uint8_t> reachable(missing.size());
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    auto stat = context.fs.Stat(DirectoryOf(ExpandPattern(ref.path, missing[i])));
-    reachable[i] = stat.ok() && stat->type == FileStat::Type::kDirectory;
-  }
+  std::vector<std::uint8_t> reachable;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    for (std::uint32_t rank : missing) {
+      const auto stat = context.fs.Stat(DirectoryOf(ExpandPattern(ref.path, rank)));
+      reachable.push_back(stat.ok() && stat->type == FileStat::Type::kDirectory);
+    }
+    return Status::Ok();
+  }));
   LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(reachable));
   std::map<std::uint32_t, int> owner;
   for (std::size_t i = 0; i < missing.size(); ++i) {
@@ -248,159 +251,196 @@ std::vector<std::uint32_t> UnknownRanks(const std::set<std::uint32_t>& known, st
   return out;
 }
 
+class SetOpener {
+ public:
+  SetOpener(const Context& context, const DatasetRef& ref, const OpenRequest& request)
+      : context_(context), comm_(context.comm), ref_(ref), request_(request) {}
+
+  Result<DatasetView> Run() {
+    view_.ref = ref_;
+    LZY_ASSIGN_OR_RETURN(const auto seen, GatherSeen(comm_, ref_));
+    owners_ = AssignOwners(seen);
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return OpenOwn(); }));
+    LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
+    LZY_RETURN_IF_ERROR(CompleteCommits());
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return view_.committed ? ReadGroups() : TakeAll(); }));
+    if (view_.committed) {
+      LZY_ASSIGN_OR_RETURN(missing_owner_, AssignMissing(context_, ref_, missing_));
+      LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return MakeEnsembles(); }));
+      LZY_RETURN_IF_ERROR(SplitGroups());
+    }
+    return std::move(view_);
+  }
+
+ private:
+  Status OpenOwn() {
+    for (const auto& [rank, path] : ref_.members) {
+      if (owners_.at(rank) != comm_.rank()) continue;
+      LZY_ASSIGN_OR_RETURN(Summary summary, OpenMember(context_, path, request_.write, local_[rank]));
+      summary.rank = rank;
+      mine_.push_back(std::move(summary));
+    }
+    return Status::Ok();
+  }
+
+  // Judges the members' generations, after completing commits that broke off half-way.
+  Status CompleteCommits() {
+    std::set<std::uint32_t> roll_forward;
+    JudgeGenerations(view_, members_, roll_forward);
+    bool rolled = false;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      for (Summary& s : mine_) {
+        if (!view_.committed) break;
+        if (members_.at(s.rank).fault == SidecarFault::kNone && !roll_forward.contains(s.rank)) continue;
+        LZY_ASSIGN_OR_RETURN(const bool advanced,
+                             RollForward(context_.fs, local_[s.rank], s, ExpandPattern(ref_.path, s.rank),
+                                         view_.superblock, request_.write, context_.options.timeout_seconds));
+        rolled = rolled || advanced || s.prepared != 0;
+        if (!advanced) s.prepared = 0;  // not what the others have: of no use
+      }
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t any_rolled, comm_.AllReduceMax(rolled));
+    if (any_rolled != 0) {
+      LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
+      roll_forward.clear();
+      view_.committed = false;
+      JudgeGenerations(view_, members_, roll_forward);
+    }
+    return Status::Ok();
+  }
+
+  void Warn() {
+    for (const auto& [rank, s] : members_) {
+      if (s.fault == SidecarFault::kForeign || s.fault == SidecarFault::kOutdated) {
+        view_.warnings.push_back(
+            fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref_.path, rank), s.fault_text));
+      }
+      if (s.fault == SidecarFault::kDestroyed && view_.unusable.ok()) {
+        view_.unusable = {Code::kUnprotected, s.fault_text};
+      }
+    }
+  }
+
+  // A member that somebody sees.
+  FileView TakeFile(std::uint32_t rank) {
+    FileView file = local_.contains(rank) ? std::move(local_[rank]) : FileView();
+    Fill(file, members_.at(rank));
+    file.path = ExpandPattern(ref_.path, rank);
+    file.owner = owners_.at(rank);
+    return file;
+  }
+
+  // Nothing to go by: one ensemble of all that is there, in rank order (Protect deals groups itself).
+  Status TakeAll() {
+    Warn();
+    Ensemble& ensemble = view_.ensembles.emplace_back();
+    for (const auto& [rank, s] : members_) ensemble.files.push_back(TakeFile(rank));
+    return Status::Ok();
+  }
+
+  // Groups as their sidecars tell them, and who of them is not there.
+  Status ReadGroups() {
+    LZY_RETURN_IF_ERROR(DropDissenters(members_));
+    Warn();
+    for (const auto& [rank, s] : members_) {
+      if (s.fault != SidecarFault::kNone) continue;
+      LZY_ASSIGN_OR_RETURN(InfoRecord info, DecodeInfo(s.info));
+      if (info.groups.size() != 1 || info.members.size() != info.groups[0].size()) {
+        return {Code::kUnprotected,
+                fmt::format("{}: its sidecar does not describe a group", ExpandPattern(ref_.path, rank))};
+      }
+      if (groups_.empty()) view_.info = info;
+      groups_.emplace(info.groups[0], std::move(info));
+    }
+    std::set<std::uint32_t> known;
+    for (const auto& [ranks, info] : groups_) {
+      for (std::uint32_t rank : ranks) {
+        if (rank >= view_.superblock.members || !known.insert(rank).second) {
+          return {Code::kUnprotected,
+                  fmt::format("{}: sidecars disagree about who is coded with rank {}", ref_.path, rank)};
+        }
+        if (!members_.contains(rank)) missing_.push_back(rank);
+      }
+    }
+    view_.unknown_ranks = UnknownRanks(known, view_.superblock.members);
+    for (const auto& [rank, s] : members_) {
+      if (!known.contains(rank)) view_.extras.push_back(TakeFile(rank));
+    }
+    return Status::Ok();
+  }
+
+  FileView MissingFile(std::uint32_t rank) const {
+    FileView file;
+    file.rank = rank;
+    file.path = ExpandPattern(ref_.path, rank);
+    file.owner = missing_owner_.at(rank);
+    if (auto sidecar_path = SidecarPath(file.path); sidecar_path.ok()) file.sidecar_path = *sidecar_path;
+    return file;
+  }
+
+  Status MakeEnsembles() {
+    for (const auto& [ranks, info] : groups_) {
+      Ensemble& ensemble = view_.ensembles.emplace_back();
+      ensemble.records = info.members;
+      GeometryParameters parameters;
+      parameters.kind = DatasetKind::kSet;
+      parameters.placement = ParityPlacement::kPerDevice;
+      parameters.block_size = view_.superblock.block_size;
+      parameters.unit = view_.superblock.unit;
+      parameters.parity = view_.superblock.parity;
+      parameters.groups.emplace_back();
+      std::vector<std::uint64_t> sizes;
+      for (std::uint32_t i = 0; i < ranks.size(); ++i) {
+        parameters.groups[0].push_back(i);
+        sizes.push_back(info.members[i].size);
+        FileView file = members_.contains(ranks[i]) ? TakeFile(ranks[i]) : MissingFile(ranks[i]);
+        if (!file.sidecar_usable()) file.sidecar.reset();
+        file.stamp.size = info.members[i].size;
+        file.stamp.mtime_ns = info.members[i].mtime_ns;
+        ensemble.files.push_back(std::move(file));
+      }
+      auto layout = Layout::Create(std::move(parameters), std::move(sizes));
+      if (!layout.ok()) return {Code::kUnprotected, layout.status().message()};
+      for (std::uint32_t i = 0; i < ranks.size(); ++i) {
+        if (layout->parity_size(i) != info.members[i].parity_size) {
+          return {Code::kUnprotected, fmt::format("{}: the sidecar's geometry contradicts itself", ref_.path)};
+        }
+      }
+      ensemble.layout = std::move(layout).value();
+    }
+    return Status::Ok();
+  }
+
+  // Groups are independent: each works on a communicator of its owners.
+  Status SplitGroups() {
+    if (view_.ensembles.size() < 2 || comm_.size() < 2) return Status::Ok();
+    for (Ensemble& ensemble : view_.ensembles) {
+      const bool part = std::any_of(ensemble.files.begin(), ensemble.files.end(),
+                                    [&](const FileView& f) { return f.owner == comm_.rank(); });
+      LZY_ASSIGN_OR_RETURN(ensemble.group_comm, comm_.Split(part ? 0 : -1));
+    }
+    return Status::Ok();
+  }
+
+  const Context& context_;
+  Communicator& comm_;
+  const DatasetRef& ref_;
+  const OpenRequest& request_;
+  DatasetView view_;
+  std::map<std::uint32_t, int> owners_;
+  std::map<std::uint32_t, FileView> local_;  // of members that this rank owns
+  std::vector<Summary> mine_;
+  std::map<std::uint32_t, Summary> members_;
+  std::map<std::vector<std::uint32_t>, InfoRecord> groups_;  // by ranks
+  std::vector<std::uint32_t> missing_;
+  std::map<std::uint32_t, int> missing_owner_;
+};
+
 }  // namespace
 
 Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
-  Communicator& comm = context.comm;
-  DatasetView view;
-  view.ref = ref;
-  LZY_ASSIGN_OR_RETURN(const auto seen, GatherSeen(comm, ref));
-  const auto owners = AssignOwners(seen);
-
-  std::map<std::uint32_t, FileView> local;
-  std::vector<Summary> mine;
-  Status opened;
-  for (const auto& [rank, path] : ref.members) {
-    if (owners.at(rank) != comm.rank()) continue;
-    auto summary = OpenMember(context, path, request.write, local[rank]);
-    if (!summary.ok()) {
-      opened = summary.status();
-      break;
-    }
-    summary->rank = rank;
-    mine.push_back(std::move(summary).value());
-  }
-  LZY_RETURN_IF_ERROR(Agree(comm, opened));
-  LZY_ASSIGN_OR_RETURN(auto members, ExchangeSummaries(comm, mine));
-
-  std::set<std::uint32_t> roll_forward;
-  JudgeGenerations(view, members, roll_forward);
-  bool rolled = false;
-  for (Summary& s : mine) {
-    if (!view.committed || (members.at(s.rank).fault == SidecarFault::kNone && roll_forward.count(s.rank) == 0))
-      continue;
-    auto advanced =
-        RollForward(context.fs, local[s.rank], s, ExpandPattern(ref.path, s.rank), view.superblock, request.write,
-                                context.options.timeout_seconds);
-    if (!advanced.ok()) opened = advanced.status();
-    if (advanced.ok() && *advanced) rolled = true;
-    if (advanced.ok() && !*advanced && s.prepared != 0) {
-      s.prepared = 0;  // not what the others have: of no use
-      rolled = true;
-    }
-  }
-  LZY_RETURN_IF_ERROR(Agree(comm, opened));
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t any_rolled, comm.AllReduceMax(rolled));
-  if (any_rolled != 0) {
-    LZY_ASSIGN_OR_RETURN(members, ExchangeSummaries(comm, mine));
-    roll_forward.clear();
-    view.committed = false;
-    JudgeGenerations(view, members, roll_forward);
-  }
-  if (view.committed) LZY_RETURN_IF_ERROR(DropDissenters(members));
-  for (const auto& [rank, s] : members) {
-    if (s.fault == SidecarFault::kForeign || s.fault == SidecarFault::kOutdated) {
-      view.warnings.push_back(
-          fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref.path, rank), s.fault_text));
-    }
-    if (s.fault == SidecarFault::kDestroyed && view.unusable.ok()) view.unusable = {Code::kUnprotected, s.fault_text};
-  }
-
-  if (!view.committed) {
-    // Nothing to go by: one ensemble of all that is there, in rank order (Protect deals groups itself).
-    Ensemble& ensemble = view.ensembles.emplace_back();
-    for (const auto& [rank, s] : members) {
-      FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
-      Fill(file, s);
-      file.path = ExpandPattern(ref.path, rank);
-      file.owner = owners.at(rank);
-      ensemble.files.push_back(std::move(file));
-    }
-    return view;
-  }
-
-  // Groups as their sidecars tell them.
-  std::map<std::vector<std::uint32_t>, InfoRecord> groups;
-  for (const auto& [rank, s] : members) {
-    if (s.fault != SidecarFault::kNone) continue;
-    LZY_ASSIGN_OR_RETURN(InfoRecord info, DecodeInfo(s.info));
-    if (info.groups.size() != 1 || info.members.size() != info.groups[0].size()) {
-      return {Code::kUnprotected,
-              fmt::format("{}: its sidecar does not describe a group", ExpandPattern(ref.path, rank))};
-    }
-    if (groups.empty()) view.info = info;
-    groups.emplace(info.groups[0], std::move(info));
-  }
-  std::vector<std::uint32_t> missing;
-  std::set<std::uint32_t> known;
-  for (const auto& [ranks, info] : groups) {
-    for (std::uint32_t rank : ranks) {
-      if (rank >= view.superblock.members || !known.insert(rank).second) {
-        return {Code::kUnprotected,
-                fmt::format("{}: sidecars disagree about who is coded with rank {}", ref.path, rank)};
-      }
-      if (members.count(rank) == 0) missing.push_back(rank);
-    }
-  }
-  view.unknown_ranks = UnknownRanks(known, view.superblock.members);
-  for (const auto& [rank, s] : members) {
-    if (known.count(rank) != 0) continue;
-    FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
-    Fill(file, s);
-    file.path = ExpandPattern(ref.path, rank);
-    file.owner = owners.at(rank);
-    view.extras.push_back(std::move(file));
-  }
-  LZY_ASSIGN_OR_RETURN(const auto missing_owner, AssignMissing(context, ref, missing));
-
-  for (auto& [ranks, info] : groups) {
-    Ensemble& ensemble = view.ensembles.emplace_back();
-    ensemble.records = info.members;
-    GeometryParameters parameters;
-    parameters.kind = DatasetKind::kSet;
-    parameters.placement = ParityPlacement::kPerDevice;
-    parameters.block_size = view.superblock.block_size;
-    parameters.unit = view.superblock.unit;
-    parameters.parity = view.superblock.parity;
-    parameters.groups.emplace_back();
-    std::vector<std::uint64_t> sizes;
-    for (std::uint32_t i = 0; i < ranks.size(); ++i) {
-      parameters.groups[0].push_back(i);
-      sizes.push_back(info.members[i].size);
-      const std::uint32_t rank = ranks[i];
-      FileView file = local.count(rank) != 0 ? std::move(local[rank]) : FileView();
-      if (auto at = members.find(rank); at != members.end()) {
-        Fill(file, at->second);
-        file.owner = owners.at(rank);
-      } else {
-        file.rank = rank;
-        file.owner = missing_owner.at(rank);
-        auto sidecar_path = SidecarPath(ExpandPattern(ref.path, rank));
-        if (sidecar_path.ok()) file.sidecar_path = *sidecar_path;
-      }
-      file.path = ExpandPattern(ref.path, rank);
-      if (!file.sidecar_usable()) file.sidecar.reset();
-      file.stamp.size = info.members[i].size;
-      file.stamp.mtime_ns = info.members[i].mtime_ns;
-      ensemble.files.push_back(std::move(file));
-    }
-    auto layout = Layout::Create(std::move(parameters), std::move(sizes));
-    if (!layout.ok()) return {Code::kUnprotected, layout.status().message()};
-    for (std::uint32_t i = 0; i < ranks.size(); ++i) {
-      if (layout->parity_size(i) != info.members[i].parity_size) {
-        return {Code::kUnprotected, fmt::format("{}: the sidecar's geometry contradicts itself", ref.path)};
-      }
-    }
-    ensemble.layout = std::move(layout).value();
-  }
-  if (view.ensembles.size() > 1 && comm.size() > 1) {
-    for (Ensemble& ensemble : view.ensembles) {
-      const bool part = std::any_of(ensemble.files.begin(), ensemble.files.end(),
-                                    [&](const FileView& f) { return f.owner == comm.rank(); });
-      LZY_ASSIGN_OR_RETURN(ensemble.group_comm, comm.Split(part ? 0 : -1));
-    }
-  }
-  return view;
+  return SetOpener(context, ref, request).Run();
 }
 
 }  // namespace lzy

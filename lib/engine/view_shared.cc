@@ -13,22 +13,19 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   FileView& file = ensemble.files.emplace_back();
   // Rank 0 takes the lock; the others read what it leaves.
   const bool first = context.comm.rank() == 0;
-  Status opened;
   Summary summary;
-  auto open = [&](bool write) {
-    auto result = OpenMember(context, ref.path, write, file);
-    if (result.ok()) summary = std::move(result).value();
-    return result.status();
+  const auto open = [&](bool write) -> Status {
+    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.path, write, file));
+    return Status::Ok();
   };
-  if (first) opened = open(request.write);
-  LZY_RETURN_IF_ERROR(Agree(context.comm, opened));
-  if (!first) {
-    opened = open(false);
-    if (opened.ok() && request.write && file.data != nullptr) {
-      if (auto writable = OpenData(context.fs, ref.path, true); writable.ok()) file.data = std::move(writable).value();
-    }
-  }
-  LZY_RETURN_IF_ERROR(Agree(context.comm, opened));
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return first ? open(request.write) : Status::Ok(); }));
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+    if (first) return Status::Ok();
+    LZY_RETURN_IF_ERROR(open(false));
+    if (!request.write || file.data == nullptr) return Status::Ok();
+    if (auto writable = OpenData(context.fs, ref.path, true); writable.ok()) file.data = std::move(writable).value();
+    return Status::Ok();
+  }));
   Communicator::Bytes bytes;
   if (first) {
     ByteWriter out;
@@ -47,19 +44,20 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   view.superblock = summary.superblock;
   LZY_ASSIGN_OR_RETURN(view.info, DecodeInfo(summary.info));
   view.committed = view.superblock.state == SidecarState::kCommitted && view.superblock.kind == DatasetKind::kShared;
-  Status same;
-  if (view.committed) {
+  if (!view.committed) return view;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     if (!file.sidecar || file.sidecar->generation() != view.superblock.generation) {
-      same = {Code::kIo,
+      return {Code::kIo,
               fmt::format("{}: ranks see different sidecars; is the directory shared by all of them?", ref.path)};
-    } else if (auto layout = LayoutOf(file.sidecar->contents()); layout.ok()) {
+    }
+    if (auto layout = LayoutOf(file.sidecar->contents()); layout.ok()) {
       ensemble.layout = std::move(layout).value();
     } else {
       view.committed = false;
       view.unusable = {Code::kUnprotected, layout.status().message()};
     }
-  }
-  LZY_RETURN_IF_ERROR(Agree(context.comm, same));
+    return Status::Ok();
+  }));
   return view;
 }
 
