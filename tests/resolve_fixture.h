@@ -51,8 +51,8 @@ class ResolveTest : public ::testing::Test {
     ASSERT_OK(stat);
     sb.block_size = 4096;
     sb.unit = 4096;
-    sb.largest_group = 4;
-    sb.parity = 1;
+    sb.largest_group = 1;
+    sb.members = std::max(1u, sb.members);
     sb.stamp = {stat->size, stat->mtime_ns, stat->inode, stat->device};
     SidecarContents contents;
     contents.superblock = sb;

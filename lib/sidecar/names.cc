@@ -33,7 +33,7 @@ Placeholder PlaceholderAt(const std::string& pattern, std::size_t at) {
 
 Result<std::string> SidecarPath(const std::string& data_path) {
   const std::string name = BaseNameOf(data_path);
-  // The longest prefix, and the process number in the name of a temporary.
+  // The longest prefix, and the random number in the name of a temporary.
   const std::size_t longest = kNameMax - (sizeof(kNewDataPrefix) - 1) - 11;
   if (name.empty() || name == "." || name == "..") {
     return {Code::kInvalidArgument, fmt::format("'{}' does not name a file", data_path)};
