@@ -31,6 +31,6 @@ foreach(class Symbols Calls CallsWithView Modes Updates Lifetimes Selection Sets
   add_test(NAME hooks.${class}
            COMMAND Python3::Interpreter -B -m unittest hooks_test.${class}
            WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
-  set_tests_properties(hooks.${class} PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2
+  set_tests_properties(hooks.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2
     ENVIRONMENT "HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR};HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE};HOOKS_TEST_MPI=${MPI_C_LIBRARIES};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
 endforeach()

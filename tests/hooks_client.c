@@ -67,6 +67,17 @@ static void print_code(const char* call, int code) {
   fflush(stdout);
 }
 
+// Ends this process as a crash does, without MPI_Finalize. Launchers may then kill the other ranks, wherever they are,
+// lose what was printed and call the whole run a failure; so what is to be known afterwards is a file: CRASHED.RANK.
+static void crash(void) {
+  char name[NAME];
+  snprintf(name, sizeof name, "CRASHED.%d", rank);
+  const int note = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (note < 0 || close(note) != 0) fail(name, strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);  // nobody is killed before all have noted that they came here
+  _exit(0);
+}
+
 static void own_name(char* name) {
   snprintf(name, NAME, "%s.%d", path, rank);
 }
@@ -95,16 +106,14 @@ static void crash_after_sync(void) {
   write_block(file, rank, rank);
   check(MPI_File_sync(file), "MPI_File_sync");
   if (rank == ranks - 1) write_block(file, rank, 100);
-  MPI_Barrier(MPI_COMM_WORLD);
-  _exit(0);
+  crash();
 }
 
 static void crash_after_commit(void) {
   MPI_File file = create(MPI_COMM_WORLD, path);
   write_block(file, rank, rank);
   check(MPI_File_sync(file), "MPI_File_sync");
-  MPI_Barrier(MPI_COMM_WORLD);
-  _exit(0);
+  crash();
 }
 
 static void not_closed(void) {
@@ -342,21 +351,29 @@ static void set_again(void) {
 static void set_sync(void) {
   MPI_File file = write_member();
   check(MPI_File_sync(file), "MPI_File_sync");
-  MPI_Barrier(MPI_COMM_WORLD);
-  _exit(0);
+  crash();
 }
 
-// Rank ARGUMENT never opens its member.
-static void set_missing(void) {
-  if (rank == atoi(argument)) return;
+// A member written, and on disk already, so that its close has nothing to wait for but the other ranks.
+static MPI_File write_member_durably(void) {
   MPI_File file = write_member();
-  close_member(&file);
+  check(MPI_File_sync(file), "MPI_File_sync");
+  return file;
+}
+
+// Rank ARGUMENT never opens its member. The others are all there when the first of them closes its own.
+static void set_missing(void) {
+  const int missing = rank == atoi(argument);
+  MPI_File file = missing ? MPI_FILE_NULL : write_member_durably();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!missing) close_member(&file);
 }
 
 // Rank ARGUMENT closes its member when all others are done with theirs.
 static void set_late(void) {
   const int late = rank == atoi(argument);
-  MPI_File file = write_member();
+  MPI_File file = write_member_durably();
+  MPI_Barrier(MPI_COMM_WORLD);
   if (!late) close_member(&file);
   MPI_Barrier(MPI_COMM_WORLD);
   if (late) close_member(&file);
