@@ -19,6 +19,7 @@ struct MemberFacts {
   std::string domain;
   int owner = 0;
   std::uint64_t old_size = 0;  // as committed before
+  bool other_writer = false;   // beside this program
 };
 
 // One group: its members, its layout, its communicator.
@@ -111,6 +112,7 @@ class FileSet : public Protector {
     Status settled;
     for (const auto& [rank, file] : present) {
       facts_[rank].old_size = file->stamp.size;
+      facts_[rank].other_writer = HasOtherWriter(*file);
       if (file->owner != comm_.rank() || !settled.ok()) continue;
       OwnMember& member = own_[rank];
       member.file = file;
@@ -281,6 +283,7 @@ class FileSet : public Protector {
     for (const auto& [rank, f] : facts_) {
       auto [at, added] = touched_.try_emplace(rank);
       if (added && request_.touched) at->second.whole = false;
+      if (f.other_writer) at->second = Touched{};
       if (same_set_) AddResize(at->second, f.old_size, f.before.size, options_.block_size);
     }
     bool fits = same_set_ && !regroup_ && request_.touched.has_value();
@@ -379,6 +382,7 @@ class FileSet : public Protector {
       if (status.ok())
         status =
             incremental_ ? member.file->sidecar->Prepare(member.contents) : member.fresh->WriteAll(member.contents);
+      if (status.ok() && !incremental_) status = KeepOtherIntent(*member.file, *member.fresh);
     }
     LZY_RETURN_IF_ERROR(Agree(comm_, status));
     // From the first of these on the new generation counts, and whoever finds it completes it; so nothing is removed

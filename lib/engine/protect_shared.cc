@@ -27,6 +27,7 @@ class SharedFile : public Protector {
       LZY_ASSIGN_OR_RETURN(auto touched, GatherTouched(comm_, *request_.touched));
       touched_.whole = false;
       if (auto at = touched.find(0); at != touched.end()) touched_ = std::move(at->second);
+      if (HasOtherWriter(file)) touched_ = Touched{};
     }
     Status settled =
         file.data != nullptr ? Status::Ok() : Status(Code::kNotFound, fmt::format("{}: no such file", ref_.path));
@@ -229,6 +230,7 @@ class SharedFile : public Protector {
     contents_.superblock.dataset_root = DatasetRoot(contents_.superblock, 1, members.Root());
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
+    if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
     report_.sidecar_bytes = sidecar.file_size();
     watch.AddTo(report_.phases.write);
