@@ -78,6 +78,25 @@ static void crash(void) {
   _exit(0);
 }
 
+// Waits for the test: it finds STEP.number, does what it wants to, and makes GO.number.
+static void hold(int number) {
+  char name[NAME];
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    snprintf(name, sizeof name, "STEP.%d", number);
+    const int step = open(name, O_WRONLY | O_CREAT, 0666);
+    if (step < 0 || close(step) != 0) fail(name, strerror(errno));
+    snprintf(name, sizeof name, "GO.%d", number);
+    while (access(name, F_OK) != 0) usleep(10000);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void print_time(const char* what, double since) {
+  printf("%s %d took %.3f\n", what, rank, MPI_Wtime() - since);
+  fflush(stdout);
+}
+
 static void own_name(char* name) {
   snprintf(name, NAME, "%s.%d", path, rank);
 }
@@ -114,6 +133,51 @@ static void crash_after_commit(void) {
   write_block(file, rank, rank);
   check(MPI_File_sync(file), "MPI_File_sync");
   crash();
+}
+
+// A block behind those that others write, and a sudden end.
+static void write_and_crash(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  write_block(file, 2, 55);
+  crash();
+}
+
+// What the test does comes between the write and the close; or the sync.
+static void held_up(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, 60 + rank);
+  hold(1);
+  const double start = MPI_Wtime();
+  print_code("close", MPI_File_close(&file));
+  print_time("close", start);
+}
+
+static void timed_open(void) {
+  const double start = MPI_Wtime();
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  print_time("open", start);
+  close_file(&file);
+}
+
+static void held_up_at_sync(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, 60 + rank);
+  hold(1);
+  print_code("sync", MPI_File_sync(file));
+  hold(2);
+  write_block(file, rank, 70 + rank);
+  crash();
+}
+
+// Each opens it for itself, but only rank 0 writes; the others close it before rank 0 does.
+static void one_of_several_writes(void) {
+  MPI_File file = create(MPI_COMM_SELF, path);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) write_block(file, 0, 1);
+  for (int turn = ranks - 1; turn >= 0; --turn) {
+    if (turn == rank) close_file(&file);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
 }
 
 static void not_closed(void) {
@@ -305,11 +369,6 @@ static void threads(void) {
 
 // --------------------------------------------------------------------------------------------------------- File sets
 
-static void print_time(const char* what, double since) {
-  printf("%s %d took %.3f\n", what, rank, MPI_Wtime() - since);
-  fflush(stdout);
-}
-
 static void close_member(MPI_File* file) {
   const double start = MPI_Wtime();
   print_code("close", MPI_File_close(file));
@@ -326,6 +385,15 @@ static MPI_File write_member(void) {
 
 static void set(void) {
   MPI_File file = write_member();
+  close_member(&file);
+}
+
+// All open their members, rank ARGUMENT does not write its own.
+static void set_but_one(void) {
+  char name[NAME];
+  own_name(name);
+  MPI_File file = create(MPI_COMM_SELF, name);
+  if (rank != atoi(argument)) write_block(file, 0, 80 + rank);
   close_member(&file);
 }
 
@@ -413,6 +481,11 @@ static const Action actions[] = {
     ACTION(rounds),
     ACTION(crash_after_sync),
     ACTION(crash_after_commit),
+    ACTION(write_and_crash),
+    ACTION(held_up),
+    ACTION(timed_open),
+    ACTION(held_up_at_sync),
+    ACTION(one_of_several_writes),
     ACTION(not_closed),
     ACTION(only_read),
     ACTION(two_handles),
@@ -429,6 +502,7 @@ static const Action actions[] = {
     ACTION(sequential),
     ACTION(scattered_updates),
     ACTION(set),
+    ACTION(set_but_one),
     ACTION(set_steps),
     ACTION(set_again),
     ACTION(set_sync),

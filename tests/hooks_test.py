@@ -4,12 +4,16 @@ Needs HOOKS_TEST_BUILD (build directory), HOOKS_TEST_MPIEXEC and HOOKS_TEST_MPI 
 tests/hooks.cmake sets them.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 BUILD = os.environ.get("HOOKS_TEST_BUILD", "build")
@@ -347,6 +351,106 @@ class Lifetimes(Layer):
         self.assertEqual(self.files(), [])
 
 
+class Others(Layer):
+    """Other processes that work on the same file meanwhile."""
+    SMALL = {"block_size": "4K", "stripe": "4K"}
+    TIMEOUT = 3
+
+    def start(self, action, **options):
+        """A client that holds in the middle: between(1) is when it does."""
+        options = {"ranks": 2, **self.SMALL, **options}
+        self._result = []
+        self._running = threading.Thread(
+            target=lambda: self._result.append(self.run_program([CLIENT, action, "f"], **options)))
+        self._running.start()
+        self.addCleanup(self._running.join)
+
+    @contextlib.contextmanager
+    def between(self, number):
+        while not self.has(f"STEP.{number}"):
+            self.assertTrue(self._running.is_alive() or self.has(f"STEP.{number}"), self._result)
+            time.sleep(0.01)
+        try:
+            yield
+        finally:
+            with open(self.path(f"GO.{number}"), "w", encoding="utf-8"):
+                pass
+
+    def finish(self):
+        self._running.join()
+        return self._result[0]
+
+    def state(self):
+        info = subprocess.run([f"{BUILD}/bin/lzy-info", "--json", "f"], cwd=self.dir, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        return json.loads(info.stdout)["datasets"][0]["state"]
+
+    @contextlib.contextmanager
+    def locked(self):
+        with open(self.path(".LZY.f"), "r+b") as sidecar:
+            fcntl.lockf(sidecar, fcntl.LOCK_EX)
+            yield
+
+    def seconds(self, done):
+        return max(float(text) for text in re.findall(r"took ([0-9.]+)", done.stdout))
+
+    def test_what_another_job_wrote_and_did_not_commit(self):
+        self.client("plain", ranks=3, **self.SMALL)
+        self.start("held_up", ranks=1)
+        with self.between(1):
+            self.crash("write_and_crash", ranks=1, **self.SMALL)
+        done = self.finish()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.quiet(done)
+        self.assertEqual(self.verify(), 0)
+        self.assertEqual(self.state(), "at-risk")  # he may write yet
+        self.client("scattered_updates", ranks=3)
+        self.assertEqual(self.state(), "intact")
+        self.assertEqual(self.verify(), 0)
+
+    def test_who_opens_it_and_does_not_write_leaves_no_trace(self):
+        for _ in range(2):
+            self.quiet(self.client("one_of_several_writes", ranks=3))
+            self.assertEqual((self.verify(), self.state()), (0, "intact"))
+
+    def test_an_open_waits_for_a_lock_no_longer_than_the_timeout(self):
+        self.client("plain")
+        with self.locked():
+            done = self.client("timed_open", timeout=self.TIMEOUT)
+        self.assertIn("another process is committing", done.stderr)
+        self.assertGreater(self.seconds(done), self.TIMEOUT - 1)
+        self.assertLess(self.seconds(done), 4 * self.TIMEOUT)  # some of it for a busy machine
+
+    def test_a_close_waits_for_a_lock_no_longer_than_the_timeout(self):
+        self.client("plain")
+        self.start("held_up", timeout=self.TIMEOUT)
+        with contextlib.ExitStack() as lock:
+            with self.between(1):
+                lock.enter_context(self.locked())
+            done = self.finish()
+        self.assertIn("no redundancy was made", done.stderr)
+        self.assertEqual(len(re.findall(r"close \d ok", done.stdout)), 2)
+        self.assertGreater(self.seconds(done), self.TIMEOUT - 1)
+        self.assertLess(self.seconds(done), 4 * self.TIMEOUT)
+        self.assertEqual(self.state(), "at-risk")
+
+    def test_after_a_commit_that_failed_there_is_an_intent(self):
+        self.client("plain")
+        self.start("held_up_at_sync", timeout=1)
+        with contextlib.ExitStack() as lock:
+            with self.between(1):
+                lock.enter_context(self.locked())
+            with self.between(2):
+                lock.close()
+                # The failed commit's intent goes, as it does when a commit fails after it has counted.
+                protect = [f"{BUILD}/bin/lzy-protect", "--quiet", "f"]
+                subprocess.run(protect, cwd=self.dir, timeout=PATIENCE, check=True)
+                self.assertEqual(self.state(), "intact")
+        done = self.finish()
+        self.assertIn("no redundancy was made", done.stderr)
+        self.assertEqual(self.state(), "at-risk")
+
+
 class Selection(Layer):
     """Which files are protected, and with which options."""
 
@@ -488,6 +592,13 @@ class Sets(Layer):
         done = self.members("set_wrong_rank")
         self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 writes it", done.stderr)
         self.assertEqual(self.files(), ["s.0", "s.1", "s.2"])
+
+    def test_a_member_edited_behind_the_layer_that_the_next_run_does_not_write(self):
+        self.quiet(self.members("set"))
+        with open(self.path("s.1"), "r+b") as file:
+            file.write(b"edited")
+        self.quiet(self.members("set_but_one", argument="1"))
+        self.assertEqual(self.verify("s.%r"), 0)
 
     def test_a_member_that_cannot_be_protected_stops_the_others_at_once(self):
         os.mkdir(self.path(".LZY.s.1"))
