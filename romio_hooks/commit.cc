@@ -44,12 +44,13 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
     });
     report.status = Agree(comm, done);
     if (report.status.code() != Code::kBusy) break;
-    // All ranks must give up at the same attempt, so the one whose time is up first decides.
+    // All ranks must give up at the same attempt, so the one whose time is up first decides. (Their clocks differ, and for
+    // a set their options may.)
     const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
-    const auto longest = comm.AllReduceMax(static_cast<std::uint64_t>(spent.count()));
-    if (!longest.ok()) break;
-    const milliseconds left = patience - milliseconds(*longest);
-    if (left <= milliseconds::zero()) break;
+    const auto mine = static_cast<std::uint64_t>(std::max(patience - spent, milliseconds::zero()).count());
+    const auto least = comm.AllReduceMax(~mine);
+    if (!least.ok() || ~*least == 0) break;
+    const milliseconds left{static_cast<milliseconds::rep>(~*least)};
     std::this_thread::sleep_for(std::min(pause, left));
     pause = std::min(pause * 2, milliseconds(500));
     // Waiting for a lock comes out of the same time.

@@ -10,6 +10,7 @@ target_link_libraries(hooks_unit_test PRIVATE lzy_hooks_names lzy_flags GTest::g
 gtest_discover_tests(hooks_unit_test TEST_PREFIX hooks. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS unit)
 
 lzy_mpi_test(hooks_rendezvous_test RANKS 3 SOURCES hooks_rendezvous_test.cc LIBS lzy_hooks_core)
+lzy_mpi_test(hooks_commit_test RANKS 1 SOURCES hooks_commit_test.cc LIBS lzy_hooks_core)
 lzy_mpi_test(hooks_view_test RANKS 1 SOURCES hooks_view_test.cc LIBS lzy_hooks_core)
 
 # What the programs in clients/ do not do: files opened twice, renamed or removed while open, members of sets, ...

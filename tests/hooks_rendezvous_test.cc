@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <mpi.h>
 
-#include <chrono>
-#include <numeric>
+#include <new>
 
 #include "rendezvous.h"
 #include "status_matchers.h"
@@ -63,6 +62,14 @@ TEST_F(Meetings, RankZeroMayCallItOff) {
   ASSERT_FALSE(outcome.status.ok());
   EXPECT_EQ(outcome.status.message(), "no disk");
   EXPECT_EQ(outcome.own, Own::kNothing);
+  EXPECT_OK(Meet("a", kLong).status);
+}
+
+TEST_F(Meetings, NobodyIsLeftWaitingWhenMemoryRunsOutWhereItIsDecided) {
+  const auto outcome =
+      rendezvous_->Meet("a", {}, kLong, [](const std::vector<Bytes>&) -> Result<Bytes> { throw std::bad_alloc(); });
+  EXPECT_CODE(outcome.status, rank_ == 0 ? Code::kNoMemory : Code::kTimeout);
+  EXPECT_THAT(outcome.status.message(), HasSubstr("out of memory"));
   EXPECT_OK(Meet("a", kLong).status);
 }
 
