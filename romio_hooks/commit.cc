@@ -44,8 +44,8 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
     });
     report.status = Agree(comm, done);
     if (report.status.code() != Code::kBusy) break;
-    // All ranks must give up at the same attempt, so the one whose time is up first decides. (Their clocks differ, and for
-    // a set their options may.)
+    // All ranks must give up at the same attempt, so the one whose time is up first decides. (Their clocks differ, and
+    // for a set their options may.)
     const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
     const auto mine = static_cast<std::uint64_t>(std::max(patience - spent, milliseconds::zero()).count());
     const auto least = comm.AllReduceMax(~mine);

@@ -16,8 +16,9 @@ namespace lzy::hooks {
 
 enum class Moment { kSync, kClose };
 
-/// Before the first write after the open; by the lowest rank of the communicator alone. Waits up to option timeout while
-/// another process holds the sidecar. Fills in file.epoch, and what decides whether this epoch must cover all of it.
+/// Before the first write after the open; by the lowest rank of the communicator alone. Waits up to option timeout
+/// while another process holds the sidecar. Fills in file.epoch, and what decides whether this epoch must cover all of
+/// it.
 Status BeginFirstEpoch(OpenFile& file);
 
 /// Before any write, by any rank, once what it touches is recorded: begins a new epoch if the last was committed. Cheap

@@ -218,8 +218,8 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   Status considered;
   if (opened && rank == 0) considered = Caught([&] { candidate = Consider(name, info); });
   if (!considered.ok()) Say("MPI_File_open: not protected", considered.message().c_str());
-  // Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and the others must not wait for
-  // them.
+  // Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and the others must not wait
+  // for them.
   const bool agrees = opened && considered.ok() && (rank != 0 || candidate.wanted);
   if (!OnAll(comm, size, agrees)) return;
   const bool sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;

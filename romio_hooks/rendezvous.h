@@ -10,10 +10,10 @@
 //   rank r: WITHDRAW ->          (no PRESENT within the time-out)                               <- ABORT to all
 //
 // Rank 0 ends every meeting within the time-out of its own arrival, so a rank that is IN waits without one; altogether
-// nobody waits for longer than twice the time-out. That holds when memory runs out, too: whoever is IN does nothing that
-// could fail before it has its answer, and rank 0 has an ABORT ready from the beginning. ABORT goes to ranks that have not arrived too: they find it when
-// they do. Meetings of one name are numbered by each rank for itself; a message for another number than the one a rank
-// is at is stale, or waits for it.
+// nobody waits for longer than twice the time-out. That holds when memory runs out, too: whoever is IN does nothing
+// that could fail before it has its answer, and rank 0 has an ABORT ready from the beginning. ABORT goes to ranks that
+// have not arrived too: they find it when they do. Meetings of one name are numbered by each rank for itself; a message
+// for another number than the one a rank is at is stale, or waits for it.
 
 #include <mpi.h>
 

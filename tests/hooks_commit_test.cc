@@ -19,8 +19,9 @@ TEST(CaughtTest, MakesAStatusOfWhateverIsThrown) {
   EXPECT_OK(Caught([] {}));
   EXPECT_CODE(Caught([] { return Status(Code::kIo, "disk"); }), Code::kIo);
   EXPECT_CODE(Caught([]() -> Status { throw std::bad_alloc(); }), Code::kNoMemory);
-  EXPECT_CODE(Caught([] { throw std::runtime_error("a text that needs memory to be copied, more than fits beside it"); }),
-              Code::kInternal);
+  EXPECT_CODE(
+      Caught([] { throw std::runtime_error("a text that needs memory to be copied, more than fits beside it"); }),
+      Code::kInternal);
   EXPECT_CODE(Caught([] { throw 5; }), Code::kInternal);
 }
 

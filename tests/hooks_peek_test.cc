@@ -40,7 +40,9 @@ class PeekTest : public ::testing::Test {
     ++next.superblock.generation;
     return next;
   }
-  void SpoilCopy(std::uint32_t copy) { fs_.At("d/.LZY.f").bytes[copy * Load()->contents().superblock.spacing + 100] ^= 1; }
+  void SpoilCopy(std::uint32_t copy) {
+    fs_.At("d/.LZY.f").bytes[copy * Load()->contents().superblock.spacing + 100] ^= 1;
+  }
 
   testing::MemoryFileSystem fs_;
   Options options_;

@@ -1,5 +1,5 @@
-// Epochs of several writers of one file, who know nothing of each other but what the sidecar says; and of a file that is
-// renamed in one. Files are in memory.
+// Epochs of several writers of one file, who know nothing of each other but what the sidecar says; and of a file that
+// is renamed in one. Files are in memory.
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
