@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 
+#include "commit.h"
 #include "epoch.h"
 #include "messages.h"
 #include "open.h"
@@ -38,9 +39,9 @@ bool Guarded(const char* call, Work work) noexcept {
     work();
     return true;
   } catch (const std::exception& error) {
-    Say(std::string(call) + ": " + error.what());
+    Say(call, error.what());
   } catch (...) {
-    Say(std::string(call) + ": unknown failure");
+    Say(call, "unknown failure");
   }
   return false;
 }

@@ -11,6 +11,9 @@ namespace lzy::hooks {
 /// which file and what follows from it.
 void Say(const std::string& text) noexcept;
 
+/// "lzy: WHERE: WHAT", cut to fit; needs no memory, for when there is none.
+void Say(const char* where, const char* what) noexcept;
+
 /// Says it unless option `log` leaves such messages out.
 void Say(const Options& options, Options::Log level, const std::string& text) noexcept;
 

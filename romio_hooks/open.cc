@@ -31,8 +31,6 @@ struct Candidate {
   OptionTexts texts;
   Options options;
   FileStat stat;
-
-  void Put(ByteWriter& to, const Status& begun, bool must_cover_all) const;
 };
 
 /// Says once why a file that options ask to protect is not.
@@ -71,13 +69,12 @@ Candidate Consider(const char* name, MPI_Info info) {
   return candidate;
 }
 
-/// True on all ranks or on none. Ranks whose real open failed take part: with some MPIs it fails on some ranks only,
-/// and the others must not wait for them.
-bool AllOpenedAndWanted(MPI_Comm comm, int size, bool mine) {
+/// Whether it is true on all ranks: the same answer everywhere.
+bool OnAll(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
-  int wanted = mine ? 1 : 0;
+  int yes = mine ? 1 : 0;
   int all = 0;
-  return MPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0;
+  return MPI_Allreduce(&yes, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0;
 }
 
 /// The set that the file is this rank's member of; an error for a file that is another rank's.
@@ -132,50 +129,70 @@ void OpenedAlone(Candidate candidate, bool sequential, Word handle) {
   }
 }
 
+/// By rank 0, whose answer the others wait for: begins the epoch, and says what they must know of it.
+Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, Word handle) {
+  file.path = candidate.path;
+  file.options = candidate.options;
+  // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
+  Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
+  file.failed = BeginFirstEpoch(file);
+  if (!file.failed.ok()) Refuse(file.options, file.path, file.failed);
+  ByteWriter writer;
+  writer.PutString(file.path);
+  candidate.texts.Put(writer);
+  writer.Put<std::uint8_t>(file.must_cover_all);
+  writer.Put<std::uint64_t>(file.epoch.size);
+  writer.Put<std::int64_t>(file.epoch.mtime_ns);
+  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file.failed.code()));
+  writer.PutString(file.failed.message());
+  return std::move(writer.bytes());
+}
+
+void FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, Word handle) {
+  ByteReader reader(bytes);
+  file.path = reader.GetString(kMostText);
+  const auto options = Parse(OptionTexts::Get(reader));
+  if (options.ok()) file.options = *options;
+  file.must_cover_all = reader.Get<std::uint8_t>() != 0;
+  file.epoch.size = reader.Get<std::uint64_t>();
+  file.epoch.mtime_ns = reader.Get<std::int64_t>();
+  const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
+  file.failed = {code, reader.GetString(kMostText)};
+  if (!reader.ok()) file.failed = {Code::kMpi, "the ranks could not agree"};
+  const auto stat = Disk().Stat(file.path);
+  Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
+  file.disk->epoch_open = true;  // rank 0 saw to it
+}
+
 /// A file opened by several processes together; collective over `comm`, whose rank 0 has a candidate that is wanted.
-void OpenedTogether(MPI_Comm comm, const Candidate& candidate, bool sequential, Word handle) {
-  auto own = MpiCommunicator(comm);
-  if (!own.ok()) return Refuse(candidate.options, candidate.path, own.status());
-  auto file = std::make_shared<OpenFile>();
-  file->comm = std::move(*own);
-  file->sequential = sequential;
-  // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait below for rank 0.
+void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, bool sequential, Word handle) {
+  std::shared_ptr<OpenFile> file;
+  Status local = NoThrow([&] {
+    auto own = MpiCommunicator(comm);
+    if (!own.ok()) return own.status();
+    file = std::make_shared<OpenFile>();
+    file->comm = std::move(*own);
+    file->sequential = sequential;
+    return Status::Ok();
+  });
+  if (!OnAll(comm, size, local.ok())) {
+    if (!local.ok()) Say("MPI_File_open: not protected", local.message().c_str());
+    return;
+  }
   Communicator::Bytes bytes;
-  if (file->Leads()) {
-    file->path = candidate.path;
-    file->options = candidate.options;
-    Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
-    file->failed = BeginFirstEpoch(*file);
-    if (!file->failed.ok()) Refuse(file->options, file->path, file->failed);
-    ByteWriter writer;
-    writer.PutString(file->path);
-    candidate.texts.Put(writer);
-    writer.Put<std::uint8_t>(file->must_cover_all);
-    writer.Put<std::uint64_t>(file->epoch.size);
-    writer.Put<std::int64_t>(file->epoch.mtime_ns);
-    writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file->failed.code()));
-    writer.PutString(file->failed.message());
-    bytes = std::move(writer.bytes());
-  }
+  if (file->Leads()) local = NoThrow([&] { bytes = LeadOpening(*file, candidate, handle); });
   const Status sent = file->comm->Broadcast(bytes, 0);
-  if (!file->Leads()) {
-    ByteReader reader(bytes);
-    file->path = reader.GetString(kMostText);
-    const auto options = Parse(OptionTexts::Get(reader));
-    if (options.ok()) file->options = *options;
-    file->must_cover_all = reader.Get<std::uint8_t>() != 0;
-    file->epoch.size = reader.Get<std::uint64_t>();
-    file->epoch.mtime_ns = reader.Get<std::int64_t>();
-    const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
-    file->failed = {code, reader.GetString(kMostText)};
-    if (!sent.ok() || !reader.ok()) file->failed = {Code::kMpi, "the ranks could not agree"};
-    const auto stat = Disk().Stat(file->path);
-    Registry::Get().Insert(handle, file, stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
-    file->disk->epoch_open = true;  // rank 0 saw to it
+  if (local.ok()) local = sent;
+  if (local.ok() && !file->Leads()) local = NoThrow([&] { FollowOpening(*file, bytes, handle); });
+  // A rank without an entry would not come to the commits.
+  const Status agreed = Agree(*file->comm, local);
+  const bool failed = !agreed.ok();
+  if (failed && file->Leads()) {
+    Say("MPI_File_open: not protected", agreed.message().c_str());
+    if (file->disk) TakeIntentBack(*file);
   }
-  if (!file->failed.ok() && !file->options.fail_on_error) {
-    Registry::Get().Take(handle);
-    Registry::Get().Leave(*file);
+  if (failed || (!file->failed.ok() && !file->options.fail_on_error)) {
+    if (Registry::Get().Take(handle)) Registry::Get().Leave(*file);
   }
 }
 
@@ -198,12 +215,16 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
     return;
   }
   Candidate candidate;
-  if (opened && rank == 0) candidate = Consider(name, info);
-  const bool agrees = opened && (rank != 0 || candidate.wanted);
-  if (!AllOpenedAndWanted(comm, size, agrees)) return;
+  Status considered;
+  if (opened && rank == 0) considered = NoThrow([&] { candidate = Consider(name, info); });
+  if (!considered.ok()) Say("MPI_File_open: not protected", considered.message().c_str());
+  // Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and the others must not wait
+  // for them.
+  const bool agrees = opened && considered.ok() && (rank != 0 || candidate.wanted);
+  if (!OnAll(comm, size, agrees)) return;
   const bool sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
   if (size == 1) return OpenedAlone(std::move(candidate), sequential, handle);
-  OpenedTogether(comm, candidate, sequential, handle);
+  OpenedTogether(comm, size, candidate, sequential, handle);
 }
 
 }  // namespace lzy::hooks

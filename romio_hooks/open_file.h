@@ -12,10 +12,11 @@
 
 #include "base/status.h"
 #include "comm/communicator.h"
+#include "engine/engine.h"
 #include "engine/options.h"
 #include "interval_set.h"
+#include "peek.h"
 #include "set_pattern.h"
-#include "sidecar/sidecar_format.h"
 #include "view.h"
 
 namespace lzy::hooks {
@@ -29,39 +30,36 @@ struct DiskFile {
   /// An intent that covers what is being written is durable. False before the first epoch and between a commit
   /// and the next write.
   std::atomic<bool> epoch_open{false};
-};
 
-/// Which commit of which sidecar; a change that is not ours means that somebody else commits to this file too.
-struct SidecarVersion {
-  Uuid uuid{};
-  std::uint64_t generation = 0;
-  friend bool operator==(const SidecarVersion&, const SidecarVersion&) = default;
+  std::mutex mutex;  ///< guards `start`
+  /// The epoch that this process began last, through whichever handle: its intent may be the one that is set. `before`
+  /// is of another process, and forgotten when there was a commit.
+  std::optional<EpochStart> start;
 };
 
 /// What was known when the current epoch of a file began. Whole on rank 0 of the file's communicator; other ranks have
 /// sizes and times only.
 struct Epoch {
-  bool had_leftover_intent = false;  ///< of somebody who never committed: not ours to take back
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::optional<SidecarVersion> version;
 };
 
-struct OpenFile {
+struct OpenFile : std::enable_shared_from_this<OpenFile> {
   // Set at open, constant thereafter but for `path`, which a commit may change (a file renamed while open).
   std::string path;  ///< absolute, symlinks resolved; as rank 0 of the communicator sees it
   Options options;
   std::unique_ptr<Communicator> comm;
   std::shared_ptr<DiskFile> disk;
   bool sequential = false;
-  /// Opened by one process of several: others may have the same file open and nobody knows. Every commit then covers
-  /// all of it.
-  bool uncoordinated = false;
   /// Not ok: there is no protection, and with on-error=fail this is what sync and close report. The same on all ranks.
   Status failed;
   std::optional<SetName> set;  ///< it is a member of this set
 
-  std::mutex mutex;  ///< guards the next five
+  std::mutex mutex;  ///< guards the next six
+  /// Others may write the file and nobody knows when: it was opened by one process of several, or another program was
+  /// met that writes it. Every commit then covers all of it.
+  bool uncoordinated = false;
   View view;
   IntervalSet touched;
   /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+
 namespace lzy::hooks {
 namespace {
 
@@ -71,22 +72,38 @@ Rendezvous::~Rendezvous() {
   }
 }
 
-void Rendezvous::Send(int to, Kind kind, const Key& key, ByteSpan content) {
-  sending_.remove_if([](Sending& old) {
-    int done = 0;
-    return MPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-  });
+Rendezvous::Bytes Rendezvous::Encode(Kind kind, const Key& key, ByteSpan content) {
   ByteWriter writer;
   writer.Put<std::uint8_t>(static_cast<std::uint8_t>(kind));
   writer.PutString(key.first);
   writer.Put<std::uint64_t>(key.second);
   writer.PutBytes(content);
-  Sending& sending = sending_.emplace_back();
-  sending.bytes = std::move(writer.bytes());
+  return std::move(writer.bytes());
+}
+
+std::list<Rendezvous::Sending> Rendezvous::ForOthers(Kind kind, const Key& key, ByteSpan content) const {
+  std::list<Sending> messages;
+  for (int rank = 1; rank < size_; ++rank) messages.push_back({Encode(kind, key, content)});
+  return messages;
+}
+
+void Rendezvous::SendFirst(int to, std::list<Sending>& messages) {
+  sending_.remove_if([](Sending& old) {
+    int done = 0;
+    return MPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+  });
+  sending_.splice(sending_.end(), messages, messages.begin());
+  Sending& sending = sending_.back();
   if (MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_,
                 &sending.request) != MPI_SUCCESS) {
     sending_.pop_back();
   }
+}
+
+void Rendezvous::Send(int to, Kind kind, const Key& key, ByteSpan content) {
+  std::list<Sending> one;
+  one.push_back({Encode(kind, key, content)});
+  SendFirst(to, one);
 }
 
 std::optional<Rendezvous::Message> Rendezvous::Receive() {
@@ -97,14 +114,17 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
     int length = 0;
     if (MPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return std::nullopt;
     Bytes bytes(static_cast<std::size_t>(length));
+    Message message;
+    message.name.reserve(bytes.size());
+    message.content.reserve(bytes.size());
     if (MPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
       return std::nullopt;
     }
     ByteReader reader(bytes);
-    Message message;
     message.from = status.MPI_SOURCE;
     message.kind = static_cast<Kind>(reader.Get<std::uint8_t>());
-    message.name = reader.GetString(kMostName);
+    const ByteSpan name = reader.GetBytes(reader.Get<std::uint32_t>());
+    message.name.assign(name.begin(), name.end());
     message.number = reader.Get<std::uint64_t>();
     if (!reader.ok()) continue;
     const ByteSpan content = reader.GetBytes(reader.remaining());
@@ -118,22 +138,25 @@ Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, dou
   if (name.size() > kMostName) return {Status(Code::kInternal, "the name of a meeting is too long"), {}};
   const Key key{name, ++count_[name]};
   if (rank_ != 0) return Attend(key, mine, timeout_seconds);
-
-  Outcome outcome;
-  Meeting& meeting = meetings_[key];
-  outcome.status = Coordinate(key, meeting, timeout_seconds, decide, mine, outcome.decision);
-  meetings_.erase(key);
-  for (int rank = 1; rank < size_; ++rank) {
-    if (outcome.status.ok()) {
-      Send(rank, Kind::kGo, key, outcome.decision);
-    } else {
-      Send(rank, Kind::kAbort, key, BytesOf(outcome.status.message()));
-    }
-  }
-  return outcome;
+  return Lead(key, mine, timeout_seconds, decide);
 }
 
 // ------------------------------------------------------------------------------------------------------------- Rank 0
+
+Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide) {
+  // Nobody has been answered yet: if there is no memory for this, the others give up when their time is up.
+  std::list<Sending> word = ForOthers(Kind::kAbort, key, BytesOf("rank 0 ran out of memory"));
+  Outcome outcome;
+  outcome.status = NoThrow([&] {
+    Status status = Coordinate(key, meetings_[key], timeout_seconds, decide, mine, outcome.decision);
+    word = status.ok() ? ForOthers(Kind::kGo, key, outcome.decision)
+                       : ForOthers(Kind::kAbort, key, BytesOf(status.message()));
+    return status;
+  });
+  meetings_.erase(key);
+  for (int rank = 1; rank < size_; ++rank) SendFirst(rank, word);
+  return outcome;
+}
 
 // Receives what there is. Meetings that rank 0 has been to already are over: their number is not above count_.
 void Rendezvous::TakeArrivals(const Key& current) {
@@ -204,30 +227,40 @@ bool Rendezvous::FindAbort(const Key& key, std::string& reason) {
   return true;
 }
 
+// Of a meeting that this rank has yet to come to.
+void Rendezvous::NoteAbort(Message message, Key about) {
+  const auto came = count_.find(about.first);
+  if (came == count_.end() || about.second > came->second) aborts_[std::move(about)] = TextOf(message.content);
+}
+
 Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
+  std::string reason;
+  if (FindAbort(key, reason)) return {Status(Code::kTimeout, reason), {}, Outcome::Own::kCameLate};
   bool arrived = false;
   bool present = false;
   Clock::time_point deadline;
   Backoff backoff;
   while (true) {
-    while (auto message = Receive()) {
+    std::optional<Message> message;
+    const Status received = NoThrow([&] { message = Receive(); });
+    if (!received.ok() && !present) return {received, {}, Outcome::Own::kNothing};
+    if (message) {
       backoff.Reset();
-      const Key about{message->name, message->number};
-      if (message->kind == Kind::kAbort && (about == key || about.second > count_[about.first])) {
-        aborts_[about] = TextOf(message->content);  // this meeting's, or that of one this rank has yet to come to
-      }
-      if (about != key) continue;
-      if (message->kind == Kind::kPresent && arrived) {
-        present = true;
+      Key about{std::move(message->name), message->number};
+      if (about != key) {
+        if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(std::move(*message), std::move(about)); });
+      } else if (message->kind == Kind::kAbort) {
+        const auto own = arrived ? Outcome::Own::kNothing : Outcome::Own::kCameLate;
+        return {Status(Code::kTimeout, TextOf(message->content)), {}, own};
+      } else if (message->kind == Kind::kGo) {
+        return {Status::Ok(), std::move(message->content)};
+      } else if (message->kind == Kind::kPresent && arrived) {
         Send(0, Kind::kIn, key, {});
+        present = true;
       }
-      if (message->kind == Kind::kGo) return {Status::Ok(), std::move(message->content)};
+      continue;
     }
-    std::string reason;
-    if (FindAbort(key, reason)) {
-      return {Status(Code::kTimeout, reason), {}, arrived ? Outcome::Own::kNothing : Outcome::Own::kCameLate};
-    }
-    if (!arrived) {
+    if (!arrived) {  // what was there before has been read: an ABORT would have been among it
       Send(0, Kind::kArrive, key, mine);
       arrived = true;
       deadline = After(timeout_seconds);

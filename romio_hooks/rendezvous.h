@@ -10,9 +10,10 @@
 //   rank r: WITHDRAW ->          (no PRESENT within the time-out)                               <- ABORT to all
 //
 // Rank 0 ends every meeting within the time-out of its own arrival, so a rank that is IN waits without one; altogether
-// nobody waits for longer than twice the time-out. ABORT goes to ranks that have not arrived too: they find it when
-// they do. Meetings of one name are numbered by each rank for itself; a message for another number than the one a rank
-// is at is stale, or waits for it.
+// nobody waits for longer than twice the time-out. That holds when memory runs out, too: whoever is IN does nothing
+// that could fail before it has its answer, and rank 0 has an ABORT ready from the beginning. ABORT goes to ranks that
+// have not arrived too: they find it when they do. Meetings of one name are numbered by each rank for itself; a message
+// for another number than the one a rank is at is stale, or waits for it.
 
 #include <mpi.h>
 
@@ -81,12 +82,20 @@ class Rendezvous {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  static Bytes Encode(Kind kind, const Key& key, ByteSpan content);
+  /// The message for each other rank, so that sending needs no memory.
+  std::list<Sending> ForOthers(Kind kind, const Key& key, ByteSpan content) const;
+  /// Sends the first of `messages`.
+  void SendFirst(int to, std::list<Sending>& messages);
   void Send(int to, Kind kind, const Key& key, ByteSpan content);
+  /// What it throws, it throws before the message is taken.
   std::optional<Message> Receive();
   Status Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide, ByteSpan mine,
                     Bytes& decision);
   void TakeArrivals(const Key& current);
+  Outcome Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide);
   Outcome Attend(const Key& key, ByteSpan mine, double timeout_seconds);
+  void NoteAbort(Message message, Key about);
   bool FindAbort(const Key& key, std::string& reason);
 
   MPI_Comm comm_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
 
 #include "comm/mpi_communicator.h"
 #include "commit_report.h"
@@ -34,6 +35,11 @@ struct Sets::Arrival {
   State state = State::kUntouched;
   std::string text;  ///< of kFailed
 
+  // Not brought to the meeting.
+  bool open_elsewhere = false;
+  Rendezvous::Bytes part;   ///< for the commit, encoded while nobody waits for it yet
+  Rendezvous::Bytes bytes;  ///< what is brought
+
   void Put(ByteWriter& to) const {
     to.Put<std::uint8_t>(static_cast<std::uint8_t>(state));
     to.PutString(text);
@@ -43,6 +49,11 @@ struct Sets::Arrival {
     Arrival arrival;
     arrival.state = static_cast<State>(from.Get<std::uint8_t>());
     arrival.text = from.GetString(kMostText);
+    // A rank that had no memory to say what it wanted to.
+    if (!from.ok()) {
+      arrival.state = State::kFailed;
+      arrival.text = "out of memory";
+    }
     return arrival;
   }
 };
@@ -52,13 +63,26 @@ void Sets::Start() {
   MPI_Comm comm = MPI_COMM_NULL;
   if (MPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS) return;
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  auto world = MpiCommunicator(comm);
-  if (!world.ok()) {
-    Say(fmt::format("file sets cannot be protected: {}", world.status().message()));
-    MPI_Comm_free(&comm);
+  std::unique_ptr<Sets> made;
+  const Status mine = NoThrow([&] {
+    auto world = MpiCommunicator(comm);
+    if (!world.ok()) return world.status();
+    made = std::make_unique<Sets>(comm, std::move(*world));
+    return Status::Ok();
+  });
+  // All ranks meet, or none does.
+  int have = mine.ok() ? 1 : 0;
+  int all = 0;
+  if (MPI_Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0) {
+    Instance() = std::move(made);
     return;
   }
-  Instance() = std::make_unique<Sets>(comm, std::move(*world));
+  if (!mine.ok()) Say("file sets cannot be protected", mine.message().c_str());
+  if (made) {
+    made.reset();  // frees `comm`
+  } else {
+    MPI_Comm_free(&comm);
+  }
 }
 
 Sets* Sets::Get() {
@@ -102,10 +126,10 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
   return std::move(writer.bytes());
 }
 
-Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
-  const std::lock_guard lock(mutex_);
-  Part part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
-  Arrival mine;
+// This rank's own part, before anybody waits for it.
+void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
+  const Part part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
+  mine.open_elsewhere = part.open_elsewhere;
   if (part.Touched()) mine.state = Arrival::State::kTouched;
   Status local = file.failed;
   if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
@@ -116,36 +140,50 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   } else if (local.ok() && moment == Moment::kClose && part.Touched()) {
     local = SyncData(file.path);
   }
-  if (!local.ok()) mine = {Arrival::State::kFailed, local.message()};
-
+  if (!local.ok()) {
+    mine.state = Arrival::State::kFailed;
+    mine.text = local.message();
+  }
+  ByteWriter for_commit;
+  part.Put(for_commit);
+  mine.part = std::move(for_commit.bytes());
   ByteWriter writer;
   mine.Put(writer);
+  mine.bytes = std::move(writer.bytes());
+}
+
+Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
+  const std::lock_guard lock(mutex_);
+  Arrival mine;
+  // Should it fail, nothing is brought, which says so.
+  if (!NoThrow([&] { Arrive(file, moment, data_safe, mine); }).ok()) mine.state = Arrival::State::kFailed;
   const auto decide = [&](const std::vector<Rendezvous::Bytes>& brought) {
     return DecideCommit(brought, file.set->pattern);
   };
-  const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, writer.bytes(), file.options.timeout_seconds, decide);
+  const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
   Status status = met.status;
   if (status.ok()) {
-    ByteReader reader(met.decision);
-    const auto decision = static_cast<Decision>(reader.Get<std::uint8_t>());
-    const std::string pattern = reader.GetString(kMostText);
-    if (decision == Decision::kNothingWritten) {
-      if (moment == Moment::kClose && !part.open_elsewhere && mine.state == Arrival::State::kUntouched)
+    if (!met.decision.empty() && met.decision.front() == static_cast<std::uint8_t>(Decision::kNothingWritten)) {
+      if (moment == Moment::kClose && !mine.open_elsewhere && mine.state == Arrival::State::kUntouched) {
         TakeIntentBack(file);
+      }
       return Status::Ok();
     }
-    status = CommitTogether(file, part, pattern);
+    status = CommitTogether(file, mine, met.decision);
     if (status.ok()) {
       pending_.erase(file.set->id);
       return status;
     }
-    if (rank() == 0) TellOfFailure(file.options, "set " + pattern, status);
+    if (rank() == 0) TellOfFailure(file.options, "set " + file.set->pattern, status);
   } else {
     TellOfFailedMeeting(file, moment, met);
   }
   Untake(file);
   if (moment == Moment::kClose && file.failed.ok() && mine.state != Arrival::State::kGone) {
-    pending_[file.set->id] = {file.set->pattern, file.path, file.options};
+    const std::lock_guard disk_lock(file.disk->mutex);
+    const auto& start = file.disk->start;
+    pending_[file.set->id] = {file.set->pattern, file.path, file.options,
+                              start ? std::optional(start->intent) : std::nullopt};
   }
   return status;
 }
@@ -163,8 +201,8 @@ void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendez
 }
 
 // A set that leaves out the member of a rank is not the set that the program wrote.
-DatasetReport Sets::ProtectTogether(const Context& context, const DatasetRef& dataset, const ProtectRequest& request) {
-  DatasetReport report = ProtectPatiently(context, dataset, request);
+DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
+  DatasetReport report = ProtectPatiently(*world_, attempt, prepared);
   if (report.status.ok() && report.devices != static_cast<std::uint32_t>(size())) {
     report.status = {Code::kInternal, fmt::format("{} of {} members were committed", report.devices, size())};
   }
@@ -172,28 +210,40 @@ DatasetReport Sets::ProtectTogether(const Context& context, const DatasetRef& da
 }
 
 // All ranks are here, and nobody leaves: from now on the calls are collective over world_.
-Status Sets::CommitTogether(OpenFile& file, const Part& part, const std::string& pattern) {
-  ByteWriter writer;
-  part.Put(writer);
-  LZY_ASSIGN_OR_RETURN(const auto all, world_->AllGather(writer.bytes()));
-  ProtectRequest request;
-  request.touched.emplace();
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    ByteReader reader(all[r]);
-    Part theirs = Part::Get(reader);
-    if (!theirs.Touched()) continue;
-    theirs.touched.Add(theirs.resized);
-    (*request.touched)[static_cast<std::uint32_t>(r)] =
-        theirs.cover_all ? Touched{} : ToTouched(theirs.touched, theirs.size);
-  }
-  const Context context{.fs = Disk(), .comm = *world_, .options = file.options};
-  const DatasetRef dataset{.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), file.path}}};
-  const DatasetReport report = ProtectTogether(context, dataset, request);
+Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision) {
+  const auto all = world_->AllGather(mine.part);
+  Attempt attempt;
+  bool met_others = false;
+  const Status prepared = NoThrow([&] {
+    if (!all.ok()) return all.status();
+    ByteReader reader(decision);
+    (void)reader.Get<std::uint8_t>();
+    attempt.options = file.options;
+    attempt.dataset = {
+        .kind = DatasetKind::kSet, .path = reader.GetString(kMostText), .members = {{rank(), file.path}}};
+    attempt.request.touched.emplace();
+    std::vector<Part> parts;
+    for (const auto& bytes : *all) {
+      ByteReader from(bytes);
+      parts.push_back(Part::Get(from));
+    }
+    attempt.request.own_intents = OwnIntents(parts);
+    for (std::size_t r = 0; r < parts.size(); ++r) {
+      Part& theirs = parts[r];
+      theirs.cover_all |= MetOthers(theirs, *attempt.request.own_intents);
+      if (r == rank()) met_others = MetOthers(theirs, *attempt.request.own_intents);
+      if (!theirs.Touched() && !theirs.cover_all) continue;
+      theirs.touched.Add(theirs.resized);
+      (*attempt.request.touched)[static_cast<std::uint32_t>(r)] =
+          theirs.cover_all ? Touched{} : ToTouched(theirs.touched, theirs.size);
+    }
+    return Status::Ok();
+  });
+  const DatasetReport report = Protect(attempt, prepared);
+  if (!report.status.ok()) return report.status;
+  const auto stat = Disk().Stat(file.path);
+  EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   if (rank() == 0) TellOfCommit(file.options, report);
-  if (report.status.ok()) {
-    const auto stat = Disk().Stat(file.path);
-    EndEpoch(file, report.generation, stat.ok() ? stat->size : 0);
-  }
   return report.status;
 }
 
@@ -204,16 +254,12 @@ void Sets::CommitPending() {
   const Options& options = EnvironmentSettings().options;
   // Whoever has declared sets says so on all ranks, by LZY_SET or by hints at open.
   if (size() == 1 ? pending_.empty() : options.set.empty() && !members_seen_) return;
-  ByteWriter writer;
-  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(pending_.size()));
-  for (const auto& [id, member] : pending_) {
-    writer.PutString(id);
-    writer.PutString(member.pattern);
-  }
+  Rendezvous::Bytes mine;
+  (void)NoThrow([&] { mine = ListPending(); });  // nothing is none
   const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };
   // Others may come straight from a close that waited as long as closes do, twice the time-out.
   const double timeout = 3.0 * options.timeout_seconds;
-  const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, writer.bytes(), timeout, decide);
+  const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, mine, timeout, decide);
   if (!met.status.ok()) {
     if (!pending_.empty() && (rank() == 0 || met.own != Rendezvous::Outcome::Own::kNothing)) {
       Say(options, Options::Log::kWarn,
@@ -221,12 +267,28 @@ void Sets::CommitPending() {
     }
     return;
   }
-  ByteReader reader(met.decision);
-  const auto count = reader.Get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    const std::string id = reader.GetString(kMostText);
-    CommitPendingSet(id, reader.GetString(kMostText));
+  // All ranks are here: the calls are collective over world_ again.
+  std::vector<std::pair<std::string, std::string>> sets;
+  const Status read = NoThrow([&] {
+    ByteReader reader(met.decision);
+    const auto count = reader.Get<std::uint32_t>();
+    for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+      std::string id = reader.GetString(kMostText);
+      sets.emplace_back(std::move(id), reader.GetString(kMostText));
+    }
+  });
+  if (!Agree(*world_, read).ok()) return;
+  for (const auto& [id, pattern] : sets) CommitPendingSet(id, pattern);
+}
+
+Rendezvous::Bytes Sets::ListPending() const {
+  ByteWriter writer;
+  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(pending_.size()));
+  for (const auto& [id, member] : pending_) {
+    writer.PutString(id);
+    writer.PutString(member.pattern);
   }
+  return std::move(writer.bytes());
 }
 
 // The sets that every rank has a member of to commit, by id: the list is in the same order everywhere.
@@ -269,16 +331,40 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
 
 void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   const auto at = pending_.find(id);
-  const Pending member = at == pending_.end() ? Pending{} : at->second;
-  ProtectRequest request;
-  request.touched.emplace();
-  for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*request.touched)[r] = Touched{};
-  const Context context{.fs = Disk(), .comm = *world_, .options = member.options};
-  const DatasetRef dataset{.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), member.path}}};
-  const DatasetReport report = ProtectTogether(context, dataset, request);
+  Rendezvous::Bytes part;
+  Status local = NoThrow([&] {
+    Part mine;
+    if (at != pending_.end()) mine.intent = at->second.intent;
+    ByteWriter writer;
+    mine.Put(writer);
+    part = std::move(writer.bytes());
+  });
+  const auto all = world_->AllGather(part);
+  Attempt attempt;
+  if (local.ok()) {
+    local = NoThrow([&] {
+      if (!all.ok()) return all.status();
+      if (at == pending_.end()) return Status(Code::kInternal, "no member of it is known here");
+      attempt.options = at->second.options;
+      attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), at->second.path}}};
+      attempt.request.touched.emplace();
+      for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r] = Touched{};
+      std::vector<Part> parts;
+      for (const auto& bytes : *all) {
+        ByteReader from(bytes);
+        parts.push_back(Part::Get(from));
+      }
+      attempt.request.own_intents = OwnIntents(parts);
+      return Status::Ok();
+    });
+  }
+  const DatasetReport report = Protect(attempt, local);
   if (rank() != 0) return;
-  TellOfCommit(member.options, report);
-  if (!report.status.ok()) TellOfFailure(member.options, "set " + pattern, report.status);
+  (void)NoThrow([&] {  // more sets may follow
+    const Options& options = at == pending_.end() ? EnvironmentSettings().options : at->second.options;
+    TellOfCommit(options, report);
+    if (!report.status.ok()) TellOfFailure(options, "set " + pattern, report.status);
+  });
 }
 
 }  // namespace lzy::hooks

@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/bytes.h"
 #include "base/status.h"
 #include "comm/communicator.h"
+#include "commit.h"
 #include "epoch.h"
 #include "open_file.h"
 #include "rendezvous.h"
@@ -49,16 +51,19 @@ class Sets {
     std::string pattern;
     std::string path;
     Options options;
+    std::optional<Intent> intent;
   };
 
-  /// What members bring to a meeting.
+  /// What a member brings to a meeting, and what its rank keeps of it.
   struct Arrival;
+  void Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine);
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                                 const std::string& pattern);
-  Status CommitTogether(OpenFile& file, const Part& part, const std::string& pattern);
+  Status CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
-  DatasetReport ProtectTogether(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);
+  DatasetReport Protect(Attempt& attempt, const Status& prepared);
   void CommitPending();
+  Rendezvous::Bytes ListPending() const;
   Result<Rendezvous::Bytes> DecidePending(const std::vector<Rendezvous::Bytes>& brought);
   void CommitPendingSet(const std::string& id, const std::string& pattern);
 

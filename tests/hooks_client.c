@@ -67,6 +67,36 @@ static void print_code(const char* call, int code) {
   fflush(stdout);
 }
 
+// Ends this process as a crash does, without MPI_Finalize. Launchers may then kill the other ranks, wherever they are,
+// lose what was printed and call the whole run a failure; so what is to be known afterwards is a file: CRASHED.RANK.
+static void crash(void) {
+  char name[NAME];
+  snprintf(name, sizeof name, "CRASHED.%d", rank);
+  const int note = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (note < 0 || close(note) != 0) fail(name, strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);  // nobody is killed before all have noted that they came here
+  _exit(0);
+}
+
+// Waits for the test: it finds STEP.number, does what it wants to, and makes GO.number.
+static void hold(int number) {
+  char name[NAME];
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    snprintf(name, sizeof name, "STEP.%d", number);
+    const int step = open(name, O_WRONLY | O_CREAT, 0666);
+    if (step < 0 || close(step) != 0) fail(name, strerror(errno));
+    snprintf(name, sizeof name, "GO.%d", number);
+    while (access(name, F_OK) != 0) usleep(10000);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void print_time(const char* what, double since) {
+  printf("%s %d took %.3f\n", what, rank, MPI_Wtime() - since);
+  fflush(stdout);
+}
+
 static void own_name(char* name) {
   snprintf(name, NAME, "%s.%d", path, rank);
 }
@@ -95,16 +125,59 @@ static void crash_after_sync(void) {
   write_block(file, rank, rank);
   check(MPI_File_sync(file), "MPI_File_sync");
   if (rank == ranks - 1) write_block(file, rank, 100);
-  MPI_Barrier(MPI_COMM_WORLD);
-  _exit(0);
+  crash();
 }
 
 static void crash_after_commit(void) {
   MPI_File file = create(MPI_COMM_WORLD, path);
   write_block(file, rank, rank);
   check(MPI_File_sync(file), "MPI_File_sync");
+  crash();
+}
+
+// A block behind those that others write, and a sudden end.
+static void write_and_crash(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  write_block(file, 2, 55);
+  crash();
+}
+
+// What the test does comes between the write and the close; or the sync.
+static void held_up(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, 60 + rank);
+  hold(1);
+  const double start = MPI_Wtime();
+  print_code("close", MPI_File_close(&file));
+  print_time("close", start);
+}
+
+static void timed_open(void) {
+  const double start = MPI_Wtime();
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  print_time("open", start);
+  close_file(&file);
+}
+
+static void held_up_at_sync(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, 60 + rank);
+  hold(1);
+  print_code("sync", MPI_File_sync(file));
+  hold(2);
+  write_block(file, rank, 70 + rank);
+  crash();
+}
+
+// Each opens it for itself, but only rank 0 writes; the others close it before rank 0 does.
+static void one_of_several_writes(void) {
+  MPI_File file = create(MPI_COMM_SELF, path);
   MPI_Barrier(MPI_COMM_WORLD);
-  _exit(0);
+  if (rank == 0) write_block(file, 0, 1);
+  for (int turn = ranks - 1; turn >= 0; --turn) {
+    if (turn == rank) close_file(&file);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
 }
 
 static void not_closed(void) {
@@ -296,11 +369,6 @@ static void threads(void) {
 
 // --------------------------------------------------------------------------------------------------------- File sets
 
-static void print_time(const char* what, double since) {
-  printf("%s %d took %.3f\n", what, rank, MPI_Wtime() - since);
-  fflush(stdout);
-}
-
 static void close_member(MPI_File* file) {
   const double start = MPI_Wtime();
   print_code("close", MPI_File_close(file));
@@ -317,6 +385,15 @@ static MPI_File write_member(void) {
 
 static void set(void) {
   MPI_File file = write_member();
+  close_member(&file);
+}
+
+// All open their members, rank ARGUMENT does not write its own.
+static void set_but_one(void) {
+  char name[NAME];
+  own_name(name);
+  MPI_File file = create(MPI_COMM_SELF, name);
+  if (rank != atoi(argument)) write_block(file, 0, 80 + rank);
   close_member(&file);
 }
 
@@ -342,21 +419,29 @@ static void set_again(void) {
 static void set_sync(void) {
   MPI_File file = write_member();
   check(MPI_File_sync(file), "MPI_File_sync");
-  MPI_Barrier(MPI_COMM_WORLD);
-  _exit(0);
+  crash();
 }
 
-// Rank ARGUMENT never opens its member.
-static void set_missing(void) {
-  if (rank == atoi(argument)) return;
+// A member written, and on disk already, so that its close has nothing to wait for but the other ranks.
+static MPI_File write_member_durably(void) {
   MPI_File file = write_member();
-  close_member(&file);
+  check(MPI_File_sync(file), "MPI_File_sync");
+  return file;
+}
+
+// Rank ARGUMENT never opens its member. The others are all there when the first of them closes its own.
+static void set_missing(void) {
+  const int missing = rank == atoi(argument);
+  MPI_File file = missing ? MPI_FILE_NULL : write_member_durably();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!missing) close_member(&file);
 }
 
 // Rank ARGUMENT closes its member when all others are done with theirs.
 static void set_late(void) {
   const int late = rank == atoi(argument);
-  MPI_File file = write_member();
+  MPI_File file = write_member_durably();
+  MPI_Barrier(MPI_COMM_WORLD);
   if (!late) close_member(&file);
   MPI_Barrier(MPI_COMM_WORLD);
   if (late) close_member(&file);
@@ -396,6 +481,11 @@ static const Action actions[] = {
     ACTION(rounds),
     ACTION(crash_after_sync),
     ACTION(crash_after_commit),
+    ACTION(write_and_crash),
+    ACTION(held_up),
+    ACTION(timed_open),
+    ACTION(held_up_at_sync),
+    ACTION(one_of_several_writes),
     ACTION(not_closed),
     ACTION(only_read),
     ACTION(two_handles),
@@ -412,6 +502,7 @@ static const Action actions[] = {
     ACTION(sequential),
     ACTION(scattered_updates),
     ACTION(set),
+    ACTION(set_but_one),
     ACTION(set_steps),
     ACTION(set_again),
     ACTION(set_sync),

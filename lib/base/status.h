@@ -2,9 +2,9 @@
 // The one result type of the project. Nothing below the tools prints or exits: everything that can go wrong comes back
 // as a Status, and no exception crosses a layer (std::bad_alloc is turned into Code::kNoMemory at the engine's edge).
 
-#include <exception>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -89,15 +89,20 @@ class [[nodiscard]] Result {
   if (!tmp.ok()) return tmp.status();              \
   lhs = std::move(tmp).value()
 
-/// What `work` returns; an exception that it throws is a failure like any other.
+/// Runs `work`, which returns a Status or nothing; whatever it throws becomes a Status. (Texts this short need no memory.)
 template <class Work>
-Status NoThrow(const Work& work) {
+Status NoThrow(const Work& work) noexcept {
   try {
-    return work();
+    if constexpr (std::is_void_v<decltype(work())>) {
+      work();
+      return {};
+    } else {
+      return work();
+    }
   } catch (const std::bad_alloc&) {
     return {Code::kNoMemory, "out of memory"};
-  } catch (const std::exception& e) {
-    return {Code::kInternal, e.what()};
+  } catch (...) {
+    return {Code::kInternal, "an exception"};
   }
 }
 

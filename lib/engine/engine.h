@@ -42,6 +42,10 @@ struct ProtectRequest {
   /// Hooks: what was written since the last commit, by rank of a set's member (0 for a shared file); members without an
   /// entry were not touched. Empty optional (lzy-protect): unknown, so the stamp and the hashes decide.
   std::optional<std::map<std::uint32_t, Touched>> touched;
+  /// Hooks: the intents that this program's processes set (EpochStart::intent), the same on every rank. One that is none
+  /// of these is another writer's, who writes now or never came to commit: all of that file is committed then, and the
+  /// intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends all intents.
+  std::optional<std::vector<Intent>> own_intents;
 };
 /// Makes or refreshes the sidecars. report.state: kIntact; kDamaged (exit 1) when damaged blocks were found that are not to be
 /// blessed. With `touched`, untouched blocks of touched rows are checked first; one that does not match keeps its old leaf and
@@ -71,15 +75,25 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset);
 /// What is known when a file is opened for writing; local to the calling process (not collective).
 struct EpochStart {
   bool had_sidecar = false;
-  bool changed_behind = false;  ///< the file differs from its stamp: this epoch must cover the whole file
+  bool changed_behind = false;   ///< the file differs from its stamp: this epoch must cover the whole file
+  Intent intent;                 ///< as it was set
+  std::optional<Intent> before;  ///< what was set before, by another writer or by one who never came to commit
 };
 /// Before the first write of an epoch (docs/design.md "Epochs"): gives the sidecar of a file that was renamed away its new
 /// name (DESIGN §6, write-temporary-then-rename), compares the stamp, and sets the intent durably (creating a sidecar that
 /// holds nothing but the intent if there is none). `pattern` is the set's pattern for members, empty for a shared file.
+/// Waits for whoever holds the sidecar's lock up to options.timeout_seconds, then kBusy.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
                               const std::string& pattern);
-/// The epoch ended without any change to the file: takes the intent back (removes a sidecar that held nothing else).
-Status AbandonEpoch(FileSystem& fs, const std::string& data_path);
+/// The epoch that began with `start` ended without any change by this program: takes the intent back, so that what was
+/// set before is set again (a sidecar that held nothing else is removed). Nothing is done when the intent that is set now
+/// is another writer's. Waits as BeginEpoch does.
+Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start);
+/// The file was renamed from `from` to `to` (in one directory) while an epoch of it was open, in which this program set
+/// the intents `own`: its sidecar goes along, and with it the intent. A sidecar under the new name that belongs to a file renamed away goes to that file, that of a file
+/// which is gone is replaced. Waits as BeginEpoch does. Not an error if the sidecar came along already.
+Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
+                    const std::vector<Intent>& own);
 /// The file was deleted: removes its sidecar. Not an error if there is none.
 Status Forget(FileSystem& fs, const std::string& data_path);
 

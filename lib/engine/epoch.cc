@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/engine.h"
 #include "engine/examine.h"
 #include "engine/rehome.h"
+#include "engine/view.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
@@ -28,16 +31,54 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   // leaves anything to rely on.
   start.changed_behind =
       !start.had_sidecar || stat.size != stamp.size || stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
+  start.before = sidecar->intent();
   LZY_RETURN_IF_ERROR(sidecar->SetIntent(kIntentWholeFile, {}));
+  start.intent = *sidecar->intent();
   return start;
 }
 
-Status AbandonEpoch(FileSystem& fs, const std::string& data_path) {
+Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start) {
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
-  auto sidecar = Sidecar::Load(fs, path, OpenMode::kReadWrite);
-  if (!sidecar.ok()) return sidecar.status().code() == Code::kNotFound ? Status::Ok() : sidecar.status();
-  if (!(*sidecar)->committed()) return fs.Remove(path);
-  return (*sidecar)->ClearIntent();
+  auto locked = LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds);
+  if (!locked.ok()) return locked.status().code() == Code::kNotFound ? Status::Ok() : locked.status();
+  Sidecar& sidecar = **locked;
+  if (!sidecar.intent() || !SameWriter(*sidecar.intent(), start.intent)) return Status::Ok();
+  // What was set before may be a writer's who relies on it still; unless there was a commit since, which saw to it.
+  if (start.before && start.before->uuid == sidecar.contents().superblock.uuid &&
+      start.before->generation == sidecar.generation()) {
+    return sidecar.KeepIntent(*start.before);
+  }
+  return sidecar.committed() ? sidecar.ClearIntent() : fs.Remove(path);
+}
+
+namespace {
+
+// Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
+bool Describes(const Sidecar& sidecar, const FileStat& file) {
+  const Stamp& stamp = sidecar.contents().superblock.stamp;
+  return sidecar.committed() && stamp.inode == file.inode;
+}
+
+}  // namespace
+
+Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
+                    const std::vector<Intent>& own) {
+  LZY_ASSIGN_OR_RETURN(const std::string old_path, SidecarPath(from));
+  LZY_ASSIGN_OR_RETURN(const FileStat file, fs.Stat(to));
+  LZY_ASSIGN_OR_RETURN(const std::string new_path, Rehome(fs, to));
+  const auto old = LockSidecar(fs, old_path, nullptr, nullptr, options.timeout_seconds);
+  if (!old.ok()) return old.status().code() == Code::kNotFound ? Status::Ok() : old.status();
+  const auto& intent = (*old)->intent();
+  const bool set_by_us =
+      intent && std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, *intent); });
+  // The old name may be another file's by now, whose writers have made this sidecar theirs.
+  const bool wanted_there = intent && fs.Stat(from, /*follow=*/false).ok();
+  if (!set_by_us && (wanted_there || !Describes(**old, file))) return Status::Ok();
+  const auto occupant = LockSidecar(fs, new_path, nullptr, nullptr, options.timeout_seconds);
+  if (occupant.ok() && Describes(**occupant, file)) return Status::Ok();
+  if (!occupant.ok() && occupant.status().code() == Code::kBusy) return occupant.status();
+  LZY_RETURN_IF_ERROR(fs.Rename(old_path, new_path));
+  return fs.SyncDirectory(DirectoryOf(new_path));
 }
 
 Status Forget(FileSystem& fs, const std::string& data_path) {

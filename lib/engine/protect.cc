@@ -178,6 +178,19 @@ bool Protector::StampsFresh() const {
   return true;
 }
 
+bool Protector::HasOtherWriter(const FileView& file) {
+  if (!request_.own_intents || !file.intent || (file.intent->flags & kIntentRepair) != 0) return false;
+  const auto& own = *request_.own_intents;
+  if (std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
+  report_.kept_intents.emplace(file.rank, *file.intent);
+  return true;
+}
+
+Status Protector::KeepOtherIntent(const FileView& file, Sidecar& fresh) const {
+  const auto at = report_.kept_intents.find(file.rank);
+  return at == report_.kept_intents.end() ? Status::Ok() : fresh.KeepIntent(at->second);
+}
+
 Result<Uuid> Protector::CommonUuid() {
   Uuid uuid = NewUuid();
   Communicator::Bytes bytes(uuid.begin(), uuid.end());

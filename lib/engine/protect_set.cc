@@ -20,6 +20,7 @@ struct MemberFacts {
   int owner = 0;
   std::uint64_t old_size = 0;  // as committed before
   const FileView* file = nullptr;
+  bool other_writer = false;  // beside this program
 };
 
 // One group: its members, its layout, its communicator.
@@ -118,6 +119,7 @@ class FileSet : public Protector {
     for (const auto& [rank, file] : present) {
       facts_[rank].old_size = file->stamp.size;
       facts_[rank].file = file;
+      facts_[rank].other_writer = HasOtherWriter(*file);
       if (file->owner != comm_.rank()) continue;
       OwnMember& member = own_[rank];
       member.file = file;
@@ -283,8 +285,10 @@ class FileSet : public Protector {
     for (const auto& [rank, f] : facts_) {
       auto [at, added] = touched_.try_emplace(rank);
       if (added && request_.touched) at->second.whole = false;  // nothing but, perhaps, its size
-      if (holds_) CheckJudged(*f.file, f.before);
-      if (holds_) AddResize(at->second, f.old_size, f.before.size, options_.block_size);
+      if (f.other_writer) at->second = Touched{};
+      if (!holds_) continue;
+      CheckJudged(*f.file, f.before);
+      AddResize(at->second, f.old_size, f.before.size, options_.block_size);
     }
     bool fits = holds_ && !regroup_ && request_.touched.has_value();
     for (auto& [rank, member] : own_) {
@@ -426,8 +430,12 @@ class FileSet : public Protector {
     LZY_RETURN_IF_ERROR(FillContents());
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       for (auto& [rank, member] : own_) {
-        LZY_RETURN_IF_ERROR(incremental_ ? member.file->sidecar->Prepare(member.contents)
-                                         : member.fresh->WriteAll(member.contents));
+        if (incremental_) {
+          LZY_RETURN_IF_ERROR(member.file->sidecar->Prepare(member.contents));
+        } else {
+          LZY_RETURN_IF_ERROR(member.fresh->WriteAll(member.contents));
+          LZY_RETURN_IF_ERROR(KeepOtherIntent(*member.file, *member.fresh));
+        }
       }
       return Status::Ok();
     }));

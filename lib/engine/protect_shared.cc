@@ -26,6 +26,7 @@ class SharedFile : public Protector {
     if (request_.touched) {
       LZY_RETURN_IF_ERROR(TakeRequestedRanges());
       if (!touched_.contains(0)) touched_[0].whole = false;  // nothing but, perhaps, its size
+      if (HasOtherWriter(file)) touched_[0] = Touched{};
     }
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
@@ -264,6 +265,7 @@ class SharedFile : public Protector {
     contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
+    if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
     report_.sidecar_bytes = sidecar.file_size();
     watch.AddTo(report_.phases.write);

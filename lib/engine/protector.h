@@ -33,6 +33,12 @@ class Protector {
   /// A file that changed after it was judged was judged in vain.
   void CheckJudged(const FileView& file, const FileStat& now);
 
+  /// For the hooks: notes in report_.kept_intents if another writer has an intent on `file`; all of it is to be
+  /// committed then. The same on every rank.
+  bool HasOtherWriter(const FileView& file);
+  /// Sets that intent in the sidecar that is about to replace the file's, so that there is no moment without it.
+  Status KeepOtherIntent(const FileView& file, Sidecar& fresh) const;
+
   /// A new uuid, the same on all ranks.
   Result<Uuid> CommonUuid();
   /// The superblock fields that follow from layout and job.

@@ -2,12 +2,14 @@
 // What the engine found or did with a dataset: the data behind messages, JSON and exit codes (INTERFACE.md).
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "geometry/layout.h"
 #include "merkle/hash.h"
+#include "sidecar/sidecar_format.h"
 
 namespace lzy {
 
@@ -64,6 +66,8 @@ struct DatasetReport {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
   bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
+  /// Protect with own_intents: those of other writers, which are still set; by rank of the member (0: shared file).
+  std::map<std::uint32_t, Intent> kept_intents;
   Phases phases;
   /// Not ok: the operation itself failed (bad options, I/O, no sidecar, ...); `state` is what is known nevertheless.
   Status status;

@@ -303,8 +303,6 @@ Result<std::uint64_t> Sidecar::IntentOffset() const {
 
 Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
   Intent intent;
-  intent.uuid = contents_.superblock.uuid;
-  intent.generation = generation();
   intent.flags = flags;
   intent.wall_time_ns = WallNowNs();
   intent.pid = static_cast<std::uint32_t>(getpid());
@@ -314,6 +312,12 @@ Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ran
     intent.ranges.clear();
     intent.flags |= kIntentWholeFile;
   }
+  return KeepIntent(std::move(intent));
+}
+
+Status Sidecar::KeepIntent(Intent intent) {
+  intent.uuid = contents_.superblock.uuid;
+  intent.generation = generation();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
   for (std::uint32_t page = 0; page < kIntentPages; ++page) {
     LZY_RETURN_IF_ERROR(file_->WriteAt(at + page * kIntentPageSize, EncodeIntent(intent, page)));

@@ -88,6 +88,8 @@ class Sidecar {
 
   /// Durably declares that data (whole file or `ranges`) may change from now on.
   Status SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges);
+  /// Durably sets another writer's intent (again) as one of this sidecar's present generation.
+  Status KeepIntent(Intent intent);
   /// Takes the intent back; for use when nothing was changed after all.
   Status ClearIntent();
 

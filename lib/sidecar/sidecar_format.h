@@ -152,6 +152,11 @@ struct Intent {
   std::vector<ByteRange> ranges;
 };
 
+/// Were both set by the same call of Sidecar::SetIntent? (Commits may have moved them to another generation since.)
+inline bool SameWriter(const Intent& a, const Intent& b) {
+  return a.pid == b.pid && a.wall_time_ns == b.wall_time_ns && a.host == b.host;
+}
+
 std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page);
 Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number);
 

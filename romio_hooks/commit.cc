@@ -1,0 +1,182 @@
+#include "commit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "commit_report.h"
+#include "messages.h"
+#include "registry.h"
+
+namespace lzy::hooks {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+FileSystem& Disk() {
+  return PosixFileSystem();
+}
+
+/// Whoever changed the files while they were read is not known here, so what was touched does not say it all any more.
+void CoverAll(Attempt& attempt, int ranks) {
+  const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
+  for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)] = Touched{};
+}
+
+}  // namespace
+
+DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Status& prepared) {
+  const auto start = Clock::now();
+  const milliseconds patience = std::chrono::seconds(attempt.options.timeout_seconds);
+  DatasetReport report;
+  report.status = Agree(comm, prepared);
+  milliseconds pause{10};
+  while (report.status.ok()) {
+    const Status done = NoThrow([&] {
+      const Context context{.fs = Disk(), .comm = comm, .options = attempt.options};
+      report = Protect(context, attempt.dataset, attempt.request);
+      return report.status;
+    });
+    report.status = Agree(comm, done);
+    if (report.status.code() != Code::kBusy) break;
+    // All ranks must give up at the same attempt, so the one whose time is up first decides. (Their clocks differ, and
+    // for a set their options may.)
+    const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+    const auto mine = static_cast<std::uint64_t>(std::max(patience - spent, milliseconds::zero()).count());
+    const auto least = comm.AllReduceMax(~mine);
+    if (!least.ok() || ~*least == 0) break;
+    const milliseconds left{static_cast<milliseconds::rep>(~*least)};
+    std::this_thread::sleep_for(std::min(pause, left));
+    pause = std::min(pause * 2, milliseconds(500));
+    // Waiting for a lock comes out of the same time.
+    attempt.options.timeout_seconds =
+        static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(left).count());
+    const Status again = Agree(comm, NoThrow([&] { CoverAll(attempt, comm.size()); }));
+    if (!again.ok()) break;
+    report.status = Status::Ok();
+  }
+  return report;
+}
+
+namespace {
+
+/// All ranks' parts as one.
+struct Union {
+  bool data_safe = true;
+  bool any_elsewhere = false;
+  bool all_elsewhere = true;
+  bool cover_all = false;
+  bool met_others = false;
+  Part lead;
+  IntervalSet touched{kMostIntervals};
+  std::vector<Intent> own;
+};
+
+Union Unite(const std::vector<Communicator::Bytes>& all) {
+  std::vector<Part> parts;
+  for (const Communicator::Bytes& bytes : all) {
+    ByteReader reader(bytes);
+    parts.push_back(Part::Get(reader));
+  }
+  Union sum;
+  sum.own = OwnIntents(parts);
+  for (const Part& part : parts) {
+    sum.data_safe &= part.data_safe;
+    sum.any_elsewhere |= part.open_elsewhere;
+    sum.all_elsewhere &= part.open_elsewhere;
+    sum.met_others |= MetOthers(part, sum.own);
+    sum.cover_all |= part.cover_all;
+    if (part.touched.whole()) sum.touched.AddWhole();
+    for (const Interval& interval : part.touched.intervals()) sum.touched.Add(interval);
+  }
+  sum.cover_all |= sum.met_others;
+  sum.lead = std::move(parts.front());
+  return sum;
+}
+
+Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
+  Communicator::Bytes mine;
+  Status local = NoThrow([&] {
+    const Part part = TakePart(file, moment, data_safe, file.Leads(), IntervalsEach(file.comm->size()));
+    ByteWriter writer;
+    part.Put(writer);
+    mine = std::move(writer.bytes());
+  });
+  const auto all = file.comm->AllGather(mine);
+  Union sum;
+  if (local.ok()) local = all.ok() ? NoThrow([&] { sum = Unite(*all); }) : all.status();
+  LZY_RETURN_IF_ERROR(Agree(*file.comm, local));
+  return sum;
+}
+
+/// The file was renamed while it was open, and its sidecar goes along. Where it cannot, the commit makes a new one.
+void FollowMove(const OpenFile& file, const std::string& to, const std::vector<Intent>& own) {
+  const Status status = FollowRename(Disk(), file.options, file.path, to, own);
+  if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
+}
+
+Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
+  Attempt attempt;
+  const Status prepared = NoThrow([&] {
+    if (file.Leads() && sum.lead.presence == Part::Presence::kMoved) FollowMove(file, sum.lead.path, sum.own);
+    file.path = sum.lead.path;
+    attempt.options = file.options;
+    attempt.dataset = {.kind = DatasetKind::kShared, .path = file.path, .members = {}};
+    attempt.request.touched.emplace();
+    (*attempt.request.touched)[0] = sum.cover_all ? Touched{} : ToTouched(sum.touched, sum.lead.size);
+    attempt.request.own_intents = std::move(sum.own);
+    // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
+    return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
+  });
+  const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
+  if (!report.status.ok()) return report.status;
+  EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
+  if (file.Leads()) TellOfCommit(file.options, report);
+  return report.status;
+}
+
+}  // namespace
+
+Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
+  auto exchanged = Exchange(file, moment, data_safe);
+  if (!exchanged.ok()) {
+    Untake(file);
+    if (file.Leads()) TellOfFailure(file.options, file.path, exchanged.status());
+    return exchanged.status();
+  }
+  Union& sum = *exchanged;
+  if (sum.lead.presence == Part::Presence::kGone) {
+    // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took
+    // its name has a life of its own.
+    if (file.Leads() && !Disk().Stat(file.path, /*follow=*/false).ok()) (void)Forget(Disk(), file.path);
+    return Status::Ok();
+  }
+  if (!sum.data_safe) {  // the program has its own error code to tell it
+    Untake(file);
+    return Status::Ok();
+  }
+  if (sum.touched.empty()) {
+    if (moment == Moment::kClose && !sum.any_elsewhere && file.Leads()) TakeIntentBack(file);
+    return Status::Ok();
+  }
+  if (sum.any_elsewhere) {
+    // Writes by another handle may be on their way. Where every rank has one, its close commits; where only some have,
+    // nobody could say whose close that is, so all of the file is committed now and again at each close to come.
+    Registry::Get().TouchWholeElsewhere(file);
+    if (moment == Moment::kClose && sum.all_elsewhere) return Status::Ok();
+    sum.cover_all = true;
+  }
+  sum.touched.Add(sum.lead.resized);
+  const Status status = CommitUnion(file, moment, sum);
+  if (!status.ok()) {
+    Untake(file);
+    if (file.Leads()) TellOfFailure(file.options, file.path, status);
+  }
+  return status;
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,29 @@
+#pragma once
+// What a sidecar says about commits and intents, without reading all its hashes.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "sidecar/sidecar_format.h"
+
+namespace lzy::hooks {
+
+/// Which commit of which sidecar; a change that is not ours means that somebody else commits to this file too.
+struct SidecarVersion {
+  Uuid uuid{};
+  std::uint64_t generation = 0;
+  friend bool operator==(const SidecarVersion&, const SidecarVersion&) = default;
+};
+
+struct Peek {
+  SidecarVersion version;
+  bool whole_file_intent = false;  ///< an intent is set that covers all of the file
+};
+
+/// The version that Sidecar::Load would choose. A few small reads while all copies of the superblock agree, which they
+/// do but for a commit under way or broken off; only then is the sidecar loaded. nullopt when there is no usable one.
+std::optional<Peek> PeekAt(FileSystem& fs, const std::string& data_path);
+
+}  // namespace lzy::hooks
