@@ -53,7 +53,9 @@ class ResolveTest : public ::testing::Test {
     sb.unit = 4096;
     sb.largest_group = 1;
     sb.members = std::max(1u, sb.members);
-    sb.stamp = {stat->size, stat->mtime_ns, stat->inode, stat->device};
+    if (sb.state != SidecarState::kNeverCommitted) {
+      sb.stamp = {stat->size, stat->mtime_ns, stat->inode, stat->device};
+    }
     SidecarContents contents;
     contents.superblock = sb;
     contents.info.name = name;

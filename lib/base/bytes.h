@@ -30,14 +30,15 @@ class ByteWriter {
  public:
   template <class T>
   void Put(T value) {
-    bytes_.resize(bytes_.size() + sizeof(T));
-    StoreLe(bytes_.data() + bytes_.size() - sizeof(T), value);
+    std::uint8_t raw[sizeof(T)];
+    StoreLe(raw, value);
+    Append(raw, sizeof(T));
   }
-  void PutBytes(ByteSpan bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void PutBytes(ByteSpan bytes) { Append(bytes.data(), bytes.size()); }
   /// u32 length, then the bytes.
   void PutString(std::string_view text) {
     Put<std::uint32_t>(static_cast<std::uint32_t>(text.size()));
-    bytes_.insert(bytes_.end(), text.begin(), text.end());
+    Append(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   }
   void PadTo(std::size_t size) {
     if (bytes_.size() < size) bytes_.resize(size, 0);
@@ -46,6 +47,11 @@ class ByteWriter {
   std::vector<std::uint8_t>& bytes() { return bytes_; }
 
  private:
+  /// Not inlined: GCC 12 (PR 105329 and its like) warns of overflows in vectors that it has seen grow twice.
+  [[gnu::noinline]] void Append(const std::uint8_t* from, std::size_t count) {
+    bytes_.insert(bytes_.end(), from, from + count);
+  }
+
   std::vector<std::uint8_t> bytes_;
 };
 
