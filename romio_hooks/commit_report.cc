@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "engine/commit_record.h"
 #include "messages.h"
 
@@ -10,12 +11,23 @@ namespace {
 
 void TellOfDamage(const Options& options, const DatasetReport& report) {
   std::uint64_t bytes = 0;
-  for (const Damage& damage : report.damage) bytes += damage.length;
+  std::uint64_t lost = 0;
+  for (const Damage& damage : report.damage) {
+    bytes += damage.length;
+    lost += damage.beyond_repair ? damage.length : 0;
+  }
   if (bytes == 0) return;
-  Say(options, Options::Log::kWarn,
-      fmt::format("{}: {} not written by this program differ from their hashes; their old hashes were kept. To see "
-                  "and mend them: lzy-verify --repair '{}'",
-                  report.path, FormatSize(bytes), report.path));
+  const std::string path = ShellQuote(report.path);
+  std::string text = fmt::format(
+      "{}: {} not written by this program differ from their hashes; their old hashes were kept. To see {}: lzy-verify {}{}",
+      report.path, FormatSize(bytes), lost < bytes ? "and mend them" : "them", lost < bytes ? "--repair " : "", path);
+  if (lost > 0) {
+    text += fmt::format(
+        ". {} of them can not be mended any more, since what they were coded with was written over: write them anew, or "
+        "accept them as they are: lzy-protect --force {}",
+        FormatSize(lost), path);
+  }
+  Say(options, Options::Log::kWarn, text);
 }
 
 }  // namespace

@@ -9,12 +9,14 @@
 #include <set>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace lzy::hooks {
 
 void Say(const std::string& text) noexcept {
   const int saved = errno;  // the host may look at its own
   try {
-    const std::string line = "lzy: " + text + "\n";
+    const std::string line = "lzy: " + Printable(text) + "\n";
     [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
   } catch (...) {  // no memory for a message
   }

@@ -259,7 +259,9 @@ class Updates(Layer):
         done = self.run_program([WRITE_CALLS, "--call", "update", "--existing", "f"], **small)
         self.assertEqual(done.returncode, 0)
         self.assertIn("4 KiB not written by this program differ", done.stderr)
-        self.assertEqual(self.verify(), 1)
+        self.assertIn("4 KiB of them can not be mended any more", done.stderr)
+        # With parity 1 nothing could: its row has lost the rotten block and what was in place of the new one.
+        self.assertEqual(self.verify(), 2)
 
     def test_truncated_behind_the_layer(self):
         self.client("plain", ranks=3)

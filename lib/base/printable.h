@@ -11,4 +11,7 @@ std::string Printable(const std::string& text);
 /// True when Printable(text) is `text`.
 bool IsPrintable(const std::string& text);
 
+/// `text` as one word of a shell's command line, printable: $'...' where there are control characters.
+std::string ShellQuote(const std::string& text);
+
 }  // namespace lzy

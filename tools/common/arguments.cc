@@ -111,22 +111,4 @@ Result<Options> Arguments::MakeOptions() const {
   return options;
 }
 
-std::string ShellQuote(const std::string& text) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("%+,-./:=@_^").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
-  const bool printable = IsPrintable(text);
-  std::string out = printable ? "'" : "$'";
-  for (const char c : text) {
-    if (printable) {
-      out += c == '\'' ? "'\\''" : std::string(1, c);
-    } else {
-      // $'...' reads what Printable() writes, but for these two.
-      out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-    }
-  }
-  return (printable ? out : Printable(out)) + "'";
-}
-
 }  // namespace lzy

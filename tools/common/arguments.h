@@ -61,7 +61,4 @@ class Arguments {
   std::list<TableOption> table_;  // a list: CLI11 keeps pointers into it
 };
 
-/// `text` as one word of a shell's command line, printable: $'...' where there are control characters.
-std::string ShellQuote(const std::string& text);
-
 }  // namespace lzy
