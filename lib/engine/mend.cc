@@ -277,68 +277,86 @@ class Mender {
     return contents;
   }
 
+  // Puts what was made in place: checked as a whole, with its times, under its name.
   Status Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
     FileView& file = ensemble.files[f];
     FileMend& mend = mends_[e][f];
-    const Layout& layout = *ensemble.layout;
-    const bool salvaged = plan_.beyond;
-
-    SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
-                               : file.sidecar       ? file.sidecar->contents()
-                                                    : SidecarContents();
-    contents.data_tree = mend.data_expected != nullptr
-                             ? *mend.data_expected
-                             : Tree::Build(TreeKind::kData, std::move(mend.data_leaves), layout.file_size(f));
-    contents.parity_tree = mend.parity_expected != nullptr
-                               ? *mend.parity_expected
-                               : Tree::Build(TreeKind::kParity, std::move(mend.parity_leaves), layout.parity_size(f));
-    if (!shared() && !salvaged) {
+    SidecarContents contents = CommittedContents(ensemble, e, f);
+    if (!shared() && !plan_.beyond) {
       if (contents.data_tree.Root() != ensemble.records[f].data_root ||
           contents.parity_tree.Root() != ensemble.records[f].parity_root) {
         return {Code::kWriteFailed,
                 fmt::format("{}: rebuilt, but not what was committed; it was not put in place", file.path)};
       }
     }
-
-    FileStat stat = file.stat;
-    if (mend.plan->rebuild_data) {
-      const MemberRecord record =
-          shared() ? contents.info.members.empty() ? MemberRecord() : contents.info.members[0] : ensemble.records[f];
-      LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(record.mode & 07777, record.uid, record.gid));
-      LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
-      LZY_RETURN_IF_ERROR(mend.new_data->Sync());
-      LZY_ASSIGN_OR_RETURN(stat, mend.new_data->Stat());
-    } else if (mend.plan->data_in_place || mend.plan->cut_tail || mend.plan->finish_repair) {
-      if (mend.plan->cut_tail) LZY_RETURN_IF_ERROR(file.data->Truncate(layout.file_size(f)));
-      const std::int64_t mtime_ns = mend.plan->edits_left ? file.stat.mtime_ns : file.stamp.mtime_ns;
-      LZY_RETURN_IF_ERROR(file.data->SetTimes(file.stat.atime_ns, mtime_ns));
-      LZY_RETURN_IF_ERROR(file.data->Sync());
-      LZY_ASSIGN_OR_RETURN(stat, file.data->Stat());
-    }
-    if (salvaged && mend.plan->rebuild_data && !mend.plan->rebuild_sidecar && !file.sidecar) return Status::Ok();
-
+    const MemberRecord record = !shared()                        ? ensemble.records[f]
+                                : contents.info.members.empty() ? MemberRecord()
+                                                                : contents.info.members[0];
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(file, mend, record, ensemble.layout->file_size(f)));
     contents.superblock.stamp.mtime_ns = mend.plan->rebuild_data ? stat.mtime_ns : file.stamp.mtime_ns;
     contents.superblock.stamp.inode = stat.inode;
     contents.superblock.stamp.device = stat.device;
-    if (mend.plan->rebuild_sidecar) {
+    LZY_RETURN_IF_ERROR(PutInPlace(file, mend, contents));
+    LZY_RETURN_IF_ERROR(EndRepairIntent(file, *mend.plan));
+    return context_.fs.SyncDirectory(DirectoryOf(mend.target));
+  }
+
+  SidecarContents CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f) {
+    const FileView& file = ensemble.files[f];
+    const Layout& layout = *ensemble.layout;
+    FileMend& mend = mends_[e][f];
+    SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
+                               : file.sidecar             ? file.sidecar->contents()
+                                                          : SidecarContents();
+    contents.data_tree = mend.data_expected != nullptr
+                             ? *mend.data_expected
+                             : Tree::Build(TreeKind::kData, std::move(mend.data_leaves), layout.file_size(f));
+    contents.parity_tree = mend.parity_expected != nullptr
+                               ? *mend.parity_expected
+                               : Tree::Build(TreeKind::kParity, std::move(mend.parity_leaves), layout.parity_size(f));
+    return contents;
+  }
+
+  // Size, access and times as committed; what the data file is then.
+  Result<FileStat> FinishData(FileView& file, FileMend& mend, const MemberRecord& record, std::uint64_t size) {
+    const FilePlan& plan = *mend.plan;
+    if (plan.rebuild_data) {
+      LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(record.mode & 07777, record.uid, record.gid));
+      LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
+      LZY_RETURN_IF_ERROR(mend.new_data->Sync());
+      return mend.new_data->Stat();
+    }
+    if (!plan.data_in_place && !plan.cut_tail && !plan.finish_repair) return file.stat;
+    if (plan.cut_tail) LZY_RETURN_IF_ERROR(file.data->Truncate(size));
+    const std::int64_t mtime_ns = plan.edits_left ? file.stat.mtime_ns : file.stamp.mtime_ns;
+    LZY_RETURN_IF_ERROR(file.data->SetTimes(file.stat.atime_ns, mtime_ns));
+    LZY_RETURN_IF_ERROR(file.data->Sync());
+    return file.data->Stat();
+  }
+
+  // A sidecar is whole before its file gets its name; without one (salvage beside groups of which nothing is left) the file
+  // gets it all the same.
+  Status PutInPlace(FileView& file, FileMend& mend, const SidecarContents& contents) {
+    const FilePlan& plan = *mend.plan;
+    if (plan.rebuild_sidecar) {
       if (mend.new_data) LZY_RETURN_IF_ERROR(mend.new_sidecar->file().CopyAccess(*mend.new_data));
       LZY_RETURN_IF_ERROR(mend.new_sidecar->WriteAll(contents));
     }
-    if (mend.plan->rebuild_data) LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
-    if (mend.plan->rebuild_sidecar) {
+    if (plan.rebuild_data) LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
+    if (plan.rebuild_sidecar) {
       LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
-      LZY_RETURN_IF_ERROR(context_.fs.Rename(NewSidecarPath(mend.target), own));
-    } else if (file.sidecar && (mend.plan->heal_metadata || mend.plan->rebuild_data)) {
-      LZY_RETURN_IF_ERROR(file.sidecar->WriteAll(contents));
+      return context_.fs.Rename(NewSidecarPath(mend.target), own);
     }
-    if (file.sidecar && !mend.plan->rebuild_sidecar &&
-        (mend.plan->heal_metadata || mend.plan->data_in_place || mend.plan->cut_tail || file.sidecar->intent())) {
-      // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.
-      const bool keep =
-          file.sidecar->intent() && (file.sidecar->intent()->flags & kIntentRepair) == 0 && !request_.force;
-      if (!keep) LZY_RETURN_IF_ERROR(file.sidecar->ClearIntent());
-    }
-    return context_.fs.SyncDirectory(DirectoryOf(mend.target));
+    return file.sidecar && (plan.heal_metadata || plan.rebuild_data) ? file.sidecar->WriteAll(contents) : Status::Ok();
+  }
+
+  // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.
+  Status EndRepairIntent(FileView& file, const FilePlan& plan) const {
+    if (!file.sidecar || plan.rebuild_sidecar) return Status::Ok();
+    const std::optional<Intent>& intent = file.sidecar->intent();
+    if (!intent && !plan.heal_metadata && !plan.data_in_place && !plan.cut_tail) return Status::Ok();
+    const bool keep = intent && (intent->flags & kIntentRepair) == 0 && !request_.force;
+    return keep ? Status::Ok() : file.sidecar->ClearIntent();
   }
 
   void RemoveTemporaries() {

@@ -49,7 +49,8 @@ class Planner {
     FilePlan plan;
     if (request_.create_missing) {
       plan.rebuild_data = !file.present || found.whole_device || Named(file);
-      plan.rebuild_sidecar = !file.sidecar_usable() || Named(file);
+      // The path to the dataset root leads over all members; where some are unknown there is none to write.
+      plan.rebuild_sidecar = (!file.sidecar_usable() || Named(file)) && view_.unknown_ranks.empty();
       if (plan.rebuild_data && file.present && found.whole_device && !request_.force && !Named(file) &&
           IsEdit(CauseOf(file, BlockFault::kHash, 0))) {
         // Changed since the commit and unprovable: an edit, to be taken back only with --force. Its sidecar cannot be

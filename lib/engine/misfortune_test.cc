@@ -472,6 +472,35 @@ TEST_F(MisfortuneTest, SalvageMendsTheRowsThatCanBe) {
   EXPECT_EQ(ExitCodeOf(after), 2) << "what was not had is still lost: " << Text(after);
 }
 
+// A whole group is gone, so the path from a member to the dataset root can not be had: what another group lost is salvaged all
+// the same, without a sidecar that could not be believed.
+TEST_F(MisfortuneTest, SalvageBesideAGroupThatIsGone) {
+  options_.parity = 1;
+  options_.group = 2;
+  Make(4);
+  const DatasetReport info = Info(Here(), Ref());
+  ASSERT_EQ(info.map.size(), 2u);
+  const std::string victim = info.map[0].devices[0].path;
+  for (const GroupMap::Device& device : info.map[1].devices) {
+    ASSERT_OK(fs_.Remove(device.path));
+    ASSERT_OK(fs_.Remove(*SidecarPath(device.path)));
+  }
+  ASSERT_OK(fs_.Remove(victim));
+  ASSERT_OK(fs_.Remove(*SidecarPath(victim)));
+  EXPECT_EQ(ExitCodeOf(Restore(Here(), Ref(), {})), 2);
+  EXPECT_FALSE(fs_.Has(victim)) << "nothing is written where something is beyond repair";
+  RestoreRequest request;
+  request.salvage = true;
+  EXPECT_EQ(ExitCodeOf(Restore(Here(), Ref(), request)), 2);
+  ASSERT_TRUE(fs_.Has(victim));
+  EXPECT_EQ(fs_.At(victim).bytes, committed_.at(victim).bytes);
+  const DatasetReport after = Check();
+  EXPECT_EQ(ExitCodeOf(after), 2) << Text(after);
+  for (const Damage& d : after.damage) {
+    EXPECT_TRUE(d.path != victim || d.part != DamagePart::kData) << "what was salvaged is right: " << Text(after);
+  }
+}
+
 // ------------------------------------------------------------------------------------------------------------ full
 // disk
 

@@ -34,7 +34,10 @@ Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
   if (status.ok()) status = Protect();
-  if (!status.ok()) RemoveEmptySidecars();
+  if (!status.ok()) {
+    view_ = DatasetView();  // and with it the locks
+    (void)NoThrow([&] { RemoveEmptySidecars(); });
+  }
   total.AddTo(report_.phases.total);
   LZY_RETURN_IF_ERROR(GatherStats());
   return status;
@@ -77,7 +80,8 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
 // A failed attempt leaves no sidecars behind that say nothing.
 void Protector::RemoveEmptySidecars() {
   for (const std::string& path : created_) {
-    auto sidecar = Sidecar::Load(context_.fs, path, OpenMode::kRead);
+    // Under its lock: somebody may be about to use it.
+    const auto sidecar = LockSidecar(context_.fs, path, nullptr, nullptr, 0);
     if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(path);
   }
 }
