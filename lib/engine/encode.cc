@@ -179,7 +179,7 @@ Status EncodePass::TakeSource(FileJob& job, const RowBlock& block, MutableByteSp
   job.data_known[i] = 1;
   job.data_leaves[i] = HashBytes(HashTag::kDataLeaf, i, bytes);
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
-                    !IsTouched(*job.touched, block.place.offset, bytes.size());
+                    !job.unknown.contains(i) && !IsTouched(*job.touched, block.place.offset, bytes.size());
   if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
 
   job.data_leaves[i] = job.old_data->leaf(i);

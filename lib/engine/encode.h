@@ -15,11 +15,6 @@
 
 namespace lzy {
 
-/// The leaf of a parity block that was made from contents which are not what their leaves say; no bytes have it
-/// (docs/format.md "Rows without parity").
-inline constexpr Hash kNoParityLeaf{
-    {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
-
 /// Everything one file brings into and gets out of an encoding.
 struct FileJob {
   File* data = nullptr;
@@ -27,6 +22,7 @@ struct FileJob {
   std::int64_t clock_ns = 0;  ///< file system clock at that time
   const Tree* old_data =
       nullptr;  ///< committed leaves that untouched blocks must still have; null: nothing to hold them to
+  std::set<std::uint64_t> unknown;  ///< leaves of old_data that no copy of the sidecar had
   const Tree* old_parity = nullptr;  ///< leaves of rows that are not encoded again; null: all rows are
   const Touched* touched = nullptr;  ///< null: the whole file
   File* parity_out = nullptr;

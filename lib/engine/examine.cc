@@ -34,9 +34,11 @@ void GetBad(ByteReader& in, std::vector<BadBlocks>& list) {
   }
 }
 
-void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, const FileFindings& f) {
+void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, const FileFindings& f, const FileStat& now) {
   out.Put(ensemble);
   out.Put(file);
+  out.Put(now.size);
+  out.Put(now.mtime_ns);
   PutBad(out, f.data);
   PutBad(out, f.parity);
   out.Put(static_cast<std::uint32_t>(f.metadata.size()));
@@ -49,7 +51,7 @@ void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, co
   out.Put<std::uint8_t>(f.whole_device);
 }
 
-Status MergeFindings(ByteSpan bytes, Findings& findings) {
+Status MergeFindings(ByteSpan bytes, DatasetView& view, Findings& findings) {
   ByteReader in(bytes);
   while (in.remaining() > 0 && in.ok()) {
     const auto e = in.Get<std::uint32_t>();
@@ -57,6 +59,12 @@ Status MergeFindings(ByteSpan bytes, Findings& findings) {
     if (e >= findings.files.size() || f >= findings.files[e].size())
       return {Code::kInternal, "findings of an unknown file"};
     FileFindings& to = findings.files[e][f];
+    FileStat& stat = view.ensembles[e].files[f].stat;
+    const auto size = in.Get<std::uint64_t>();
+    const auto mtime_ns = in.Get<std::int64_t>();
+    // One rank that saw a change is enough.
+    if (size != stat.size) stat.size = size;
+    if (mtime_ns != stat.mtime_ns) stat.mtime_ns = mtime_ns;
     GetBad(in, to.data);
     GetBad(in, to.parity);
     for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
@@ -80,20 +88,37 @@ void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint
   for (std::uint64_t index : unknown) {
     if (index >= first && index - first < computed.size()) leaves[index] = computed[index - first];
   }
-  Tree candidate = Tree::Build(kind, leaves, stored.bytes());
-  Tree result = stored;
-  const auto levels = stored.levels();
-  std::vector<Hash> accepted(stored.levels()[0]);
+  const Tree candidate = Tree::Build(kind, leaves, stored.bytes());
+  // What is above the leaves stays as it is stored: pages that remain unknown are not to be hashed.
+  std::vector<std::vector<Hash>> levels(stored.levels().begin(), stored.levels().end());
   bool any = false;
   for (std::uint64_t index : unknown) {
     const std::uint64_t page = index / kPageFanout;
-    const bool right = levels.size() < 2 || candidate.levels()[1][page] == levels[1][page];
-    if (right) {
-      accepted[index] = leaves[index];
-      any = true;
+    if (levels.size() >= 2 && candidate.levels()[1][page] != levels[1][page]) continue;
+    levels[0][index] = leaves[index];
+    any = true;
+  }
+  if (!any) return;
+  auto tree = Tree::FromLevels(kind, std::move(levels), stored.bytes());
+  if (tree.ok()) proven = std::move(tree).value();
+}
+
+// Tells parity that was never there from parity that is damaged.
+void MarkForsaken(const Tree* tree, std::vector<BadBlocks>& list) {
+  std::vector<BadBlocks> out;
+  for (const BadBlocks& bad : list) {
+    for (std::uint64_t i = bad.first; i < bad.first + bad.count; ++i) {
+      BadBlocks one{i, 1, bad.fault, bad.transient};
+      if (tree != nullptr && i < tree->leaf_count() && tree->leaf(i) == kNoParityLeaf) one.fault = BlockFault::kForsaken;
+      if (!out.empty() && out.back().fault == one.fault && out.back().transient == one.transient &&
+          out.back().first + out.back().count == i) {
+        ++out.back().count;
+      } else {
+        out.push_back(one);
+      }
     }
   }
-  if (any) proven = Tree::Build(kind, std::move(accepted), stored.bytes());
+  list = std::move(out);
 }
 
 struct Share {
@@ -152,13 +177,20 @@ class Examiner {
           LZY_RETURN_IF_ERROR(!shared ? ExamineMember(ensemble, f, file, own)
                               : prove ? ExamineWhole(ensemble, file, own)
                                       : ExamineShared(ensemble, file, own));
-          PutFindings(out, e, f, own);
+          // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
+          // that no edit which was read is missed.
+          FileStat now = file.stat;
+          if (file.data != nullptr) {
+            LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
+          }
+          MarkForsaken(file.parity_tree(), own.parity);
+          PutFindings(out, e, f, own, now);
         }
       }
       return Status::Ok();
     }));
     LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
-    for (const auto& bytes : all) LZY_RETURN_IF_ERROR(MergeFindings(bytes, findings));
+    for (const auto& bytes : all) LZY_RETURN_IF_ERROR(MergeFindings(bytes, view_, findings));
     for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
       for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
         const FileView& file = view_.ensembles[e].files[f];

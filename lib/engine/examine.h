@@ -40,6 +40,7 @@ struct LostBlock {
   std::uint32_t device = 0;
   bool parity = false;
   DamageCause cause = DamageCause::kHash;
+  bool forsaken = false;  ///< parity of a row that has none (docs/format.md §3): only a commit makes it again
   friend auto operator<=>(const LostBlock& a, const LostBlock& b) {
     return std::tie(a.unit_row, a.group, a.slice, a.device) <=> std::tie(b.unit_row, b.group, b.slice, b.device);
   }

@@ -141,7 +141,8 @@ TEST_P(Incremental, EqualsACommitOfEverything) {
 /// A dataset of full rows, protected, in which block `rotten` of file `victim` rots while an epoch goes on.
 class RottenEpoch {
  public:
-  RottenEpoch(Rng& rng, const Scratch& scratch, DatasetKind kind) : rng_(rng), sample_(Make(rng, scratch, kind)) {
+  RottenEpoch(Rng& rng, const Scratch& scratch, DatasetKind kind, std::uint32_t parity = 1)
+      : rng_(rng), sample_(Make(rng, scratch, kind, parity)) {
     epochs.emplace(rng, 3, scratch.path(), sample_);
     victim = static_cast<std::uint32_t>(Below(rng, sample_.files.size()));
     rotten = Below(rng, 12);  // in a full row: others of it can be written
@@ -203,12 +204,12 @@ class RottenEpoch {
   Bytes before, after;  ///< of the file that rots: as committed, and after it rotted
 
  private:
-  static Sample Make(Rng& rng, const Scratch& scratch, DatasetKind kind) {
+  static Sample Make(Rng& rng, const Scratch& scratch, DatasetKind kind, std::uint32_t parity) {
     SampleLimits limits;
     limits.kind = static_cast<int>(kind);
     limits.fixed_members = 3;
     Sample sample = MakeSample(rng, scratch.path(), limits);
-    sample.options.parity = 1;
+    sample.options.parity = parity;
     sample.options.group = 3;
     sample.options.stripe = 256 * std::uint64_t{sample.options.block_size};  // the unit follows from the size
     for (const std::string& file : sample.files) {
@@ -247,6 +248,26 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
     repair.repair = true;
     EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify(repair)), 2);
     EXPECT_EQ(ReadFile(epoch.Path()), epoch.after) << "nothing is written where something is beyond repair";
+    if (OneIn(rng, 2)) {
+      // Somebody has a copy of the block. The row is whole then, but without parity until the next commit.
+      const std::int64_t mtime = MtimeOf(epoch.Path());
+      const auto at = static_cast<std::ptrdiff_t>(epoch.rotten * epoch.block);
+      WriteAt(epoch.Path(), epoch.rotten * epoch.block,
+              Bytes(epoch.before.begin() + at, epoch.before.begin() + at + static_cast<std::ptrdiff_t>(epoch.block)));
+      SetMtime(epoch.Path(), mtime);
+      for (const bool mend : {false, true}) {
+        repair.repair = mend;
+        const DatasetReport report = epoch.epochs->Verify(repair);
+        EXPECT_OK(report.status);
+        EXPECT_EQ(ExitCodeOf(report), 1);
+        for (const Damage& d : report.damage) EXPECT_EQ(std::string(Name(d.part)), "parity");
+        EXPECT_FALSE(report.warnings.empty()) << "who is to know what to do about it?";
+      }
+      EXPECT_EQ(ExitCodeOf(epoch.epochs->Protect(std::nullopt)), 0);
+      EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify()), 0);
+      ++caught;
+      continue;
+    }
     // Written anew, it is as good as any other.
     WriteAt(epoch.Path(), epoch.rotten * epoch.block, RandomBytes(rng, epoch.block));
     epoch.edits.clear();
@@ -287,6 +308,62 @@ TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
     ++caught;
   }
   EXPECT_GT(caught, 10u);
+}
+
+// Of two parity blocks one is rotten, too: the other is enough.
+TEST(Rot, IsRebuiltFromThePartOfTheParityThatIsRight) {
+  const std::uint64_t seed = SeedOf(2718);
+  std::uint64_t caught = 0;
+  for (std::uint64_t i = 0; i < RoundsOf(20) && !::testing::Test::HasFailure(); ++i) {
+    Rng rng(seed + i);
+    Scratch scratch;
+    RottenEpoch epoch(rng, scratch, DatasetKind::kSet, 2);
+    epoch.Begin();
+    epoch.Grow(64);
+    if (!epoch.LetRot()) continue;
+    // With n = 3 and m = 2 each other member has parity of every row of this one.
+    const std::string& other = epoch.epochs->sample().files[(epoch.victim + 1 + i % 2) % 3];
+    const std::string sidecar = *SidecarPath(other);
+    std::uint64_t base = 0, size = 0;
+    {
+      auto loaded = Sidecar::Load(PosixFileSystem(), sidecar, OpenMode::kRead);
+      ASSERT_OK(loaded);
+      base = (*loaded)->ParityFileOffset(0);
+      size = (*loaded)->contents().superblock.parity_size;
+    }
+    Rot(rng, sidecar, base, size);
+    const DatasetReport made = epoch.Commit();
+    epoch.ExpectNamed(made);
+    EXPECT_EQ(ExitCodeOf(made), 1) << "it could be had";
+    VerifyRequest repair;
+    repair.repair = true;
+    EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify(repair)), 0);
+    Bytes now = ReadFile(epoch.Path());
+    now.resize(epoch.before.size());
+    EXPECT_EQ(now, epoch.before);
+    ++caught;
+  }
+  EXPECT_GT(caught, 10u);
+}
+
+// A program that is started with another block size goes on with the old one where it writes only some of a file: leaves of other
+// blocks could be held to nothing.
+TEST_P(Incremental, AnotherBlockSizeBlessesNoRot) {
+  Rng rng(SeedOf(5));
+  Scratch scratch;
+  RottenEpoch epoch(rng, scratch, GetParam());
+  epoch.Begin();
+  for (std::uint32_t f = 0; f < epoch.epochs->sample().files.size(); ++f) epoch.WriteAround(f);
+  while (!epoch.LetRot()) {
+  }
+  Sample changed = epoch.epochs->sample();
+  changed.options.block_size *= 2;
+  changed.options.given = {"block-size"};
+  Epochs restarted(rng, 3, scratch.path(), changed);
+  const DatasetReport made = restarted.Protect(restarted.Deal(epoch.edits));
+  epoch.ExpectNamed(made);
+  EXPECT_NE(ExitCodeOf(made), 0);
+  EXPECT_EQ(made.block_size, epoch.block);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Incremental, ::testing::Values(DatasetKind::kShared, DatasetKind::kSet),

@@ -45,7 +45,8 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
         for (std::uint64_t i = bad.first; i < bad.first + bad.count; ++i) {
           const Layout::DeviceRow at = parity ? layout.LocateParity(f, i) : layout.LocateData(f, i);
           if (parity && (at.row.unit_row >= layout.unit_rows(at.row.group) || layout.RowLength(at.row) == 0)) continue;
-          LostBlock block{at.row.group, at.row.unit_row, at.row.slice, at.device, parity, DamageCause::kHash};
+          LostBlock block{at.row.group, at.row.unit_row, at.row.slice, at.device, parity, DamageCause::kHash, false};
+          block.forsaken = bad.fault == BlockFault::kForsaken;
           if (!parity) {
             block.cause = CauseOf(file, bad.fault, i * layout.block_size());
           } else if (bad.fault == BlockFault::kUnreadable) {
@@ -150,6 +151,7 @@ class Describer {
     const std::vector<LostBlock> lost = LostBlocks(ensemble, files);
     ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
       const bool too_many = end - begin > ensemble.layout->parity();
+      if (!too_many && lost[begin].forsaken) ++without_parity_;
       for (std::size_t i = begin; i < end; ++i) AddLost(ensemble, lost[i], too_many);
     });
     for (std::uint32_t f = 0; f < files.size(); ++f) {
@@ -165,6 +167,13 @@ class Describer {
   void AddUnknown(std::uint32_t rank) {
     beyond_ = true;
     Put(ExpandPattern(view_.ref.path, rank), rank, DamagePart::kData, {0, 0}, DamageCause::kMissing).beyond_repair = true;
+  }
+
+  void Conclude() {
+    MergeDamage(report_.damage);
+    if (without_parity_ == 0) return;
+    report_.warnings.push_back(
+        fmt::format("{}: {} rows of blocks are whole but have no parity; lzy-protect makes it", view_.ref.path, without_parity_));
   }
 
   DatasetState State() const {
@@ -239,6 +248,7 @@ class Describer {
 
   const DatasetView& view_;
   DatasetReport& report_;
+  std::uint64_t without_parity_ = 0;
   bool damaged_ = false, beyond_ = false, stale_ = false, at_risk_ = false;
 };
 
@@ -251,7 +261,7 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
   Describer describer(view, report);
   for (std::size_t e = 0; e < view.ensembles.size(); ++e) describer.Add(view.ensembles[e], findings.files[e]);
   for (std::uint32_t rank : view.unknown_ranks) describer.AddUnknown(rank);
-  MergeDamage(report.damage);
+  describer.Conclude();
   report.state = describer.State();
 }
 

@@ -102,6 +102,21 @@ class Mender {
     });
   }
 
+  // An epoch that broke off, or goes on just now.
+  bool InEpoch(const FileView& file) const {
+    return file.intent && (file.intent->flags & kIntentRepair) == 0 && !request_.force;
+  }
+
+  // What was planned holds for the file as it was looked at.
+  Status CheckUnchanged(const FileView& file, const FileMend& mend) const {
+    const auto now = context_.fs.Stat(mend.target);
+    const bool same = now.ok() ? file.present && now->inode == file.stat.inode && now->size == file.stat.size &&
+                                     now->mtime_ns == file.stat.mtime_ns
+                               : !file.present && now.status().code() == Code::kNotFound;
+    if (same) return Status::Ok();
+    return {Code::kBusy, fmt::format("{}: something else writes the file; it was not repaired", file.path)};
+  }
+
   // Opens what will be written, and notes that a repair is going on where blocks change in place.
   Status OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
     FileView& file = ensemble.files[f];
@@ -114,6 +129,7 @@ class Mender {
     if (mend.data_expected == nullptr) mend.data_leaves.assign(layout.data_blocks(f), Hash{});
     if (mend.parity_expected == nullptr) mend.parity_leaves.assign(layout.parity_blocks(f), Hash{});
     if (!Writer(file)) return Status::Ok();
+    LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
     if (mend.plan->rebuild_data) {
       const std::string temporary = NewDataPath(mend.target);
       LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(mend.target)));  // of what a symbolic link names
@@ -140,8 +156,9 @@ class Mender {
       mend.parity_out = &file.sidecar->file();
       mend.parity_base = file.sidecar->ParityFileOffset(0);
     }
-    // Where edits stay, the note that a repair is going on would make rot of them.
-    if ((mend.plan->data_in_place || mend.plan->cut_tail) && file.sidecar && !mend.plan->edits_left) {
+    // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody writes in
+    // an epoch that may be going on.
+    if ((mend.plan->data_in_place || mend.plan->cut_tail) && file.sidecar && !mend.plan->edits_left && !InEpoch(file)) {
       LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(kIntentRepair, Merged(mend.plan->changed)));
     }
     return Status::Ok();
@@ -199,6 +216,7 @@ class Mender {
     const bool parity = blocks[0].parity;
     const Tree* expected = parity ? mend.parity_expected : mend.data_expected;
     File* out = parity ? mend.parity_out : mend.data_out;
+    if (out == nullptr) return Status::Ok();  // of a sidecar that cannot be made (salvage)
     const bool aside = parity ? mend.plan->rebuild_sidecar : mend.plan->rebuild_data;
     std::size_t at = 0;
     for (const RowBlock& block : blocks) {
@@ -328,8 +346,10 @@ class Mender {
     }
     if (!plan.data_in_place && !plan.cut_tail && !plan.finish_repair) return file.stat;
     if (plan.cut_tail) LZY_RETURN_IF_ERROR(file.data->Truncate(size));
-    const std::int64_t mtime_ns = plan.edits_left ? file.stat.mtime_ns : file.stamp.mtime_ns;
-    LZY_RETURN_IF_ERROR(file.data->SetTimes(file.stat.atime_ns, mtime_ns));
+    if (!InEpoch(file)) {
+      const std::int64_t mtime_ns = plan.edits_left ? file.stat.mtime_ns : file.stamp.mtime_ns;
+      LZY_RETURN_IF_ERROR(file.data->SetTimes(file.stat.atime_ns, mtime_ns));
+    }
     LZY_RETURN_IF_ERROR(file.data->Sync());
     return file.data->Stat();
   }
@@ -342,7 +362,10 @@ class Mender {
       if (mend.new_data) LZY_RETURN_IF_ERROR(mend.new_sidecar->file().CopyAccess(*mend.new_data));
       LZY_RETURN_IF_ERROR(mend.new_sidecar->WriteAll(contents));
     }
-    if (plan.rebuild_data) LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
+    if (plan.rebuild_data) {
+      LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
+      LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
+    }
     if (plan.rebuild_sidecar) {
       LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
       return context_.fs.Rename(NewSidecarPath(mend.target), own);
@@ -355,8 +378,7 @@ class Mender {
     if (!file.sidecar || plan.rebuild_sidecar) return Status::Ok();
     const std::optional<Intent>& intent = file.sidecar->intent();
     if (!intent && !plan.heal_metadata && !plan.data_in_place && !plan.cut_tail) return Status::Ok();
-    const bool keep = intent && (intent->flags & kIntentRepair) == 0 && !request_.force;
-    return keep ? Status::Ok() : file.sidecar->ClearIntent();
+    return InEpoch(file) ? Status::Ok() : file.sidecar->ClearIntent();
   }
 
   void RemoveTemporaries() {

@@ -42,6 +42,10 @@ class Planner {
       if (status.ok()) status = one;
     });
     LZY_RETURN_IF_ERROR(status);
+    // Without all of its hashes a sidecar would contradict what the others say of it.
+    for (FilePlan& file : plan.files) {
+      if (!file.unmended.empty() || !file.unmended_parity.empty()) file.rebuild_sidecar = false;
+    }
     return plan;
   }
 
@@ -76,7 +80,8 @@ class Planner {
   bool Wanted(const Ensemble& ensemble, const EnsemblePlan& plan, const LostBlock& block) const {
     const std::uint32_t f = FileOf(*ensemble.layout, block);
     const FileView& file = ensemble.files[f];
-    // Parity of rows with edits is out of date; the next commit makes it again.
+    // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
+    if (block.forsaken) return false;
     if (block.parity) {
       return plan.files[f].rebuild_sidecar || (file.sidecar_usable() && (request_.force || !IsEdit(block.cause)));
     }

@@ -258,6 +258,69 @@ TEST_F(MisfortuneTest, TransientReadingsAreNotCommitted) {
   }
 }
 
+// Reading takes time, in which somebody who does not know of us may edit the file.
+TEST_F(MisfortuneTest, EditsMadeWhileARepairReadsAreNotTakenBack) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Data().bytes[5 * kBlock] ^= 1;
+    bool edited = false;
+    Bytes expected;
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+      if (op == MemoryFileSystem::Op::kRead && path == paths_[0] && !edited) {
+        edited = true;
+        Data().bytes[9 * kBlock] ^= 1;
+        Data().stat.mtime_ns += 1'000'000'000;
+        expected = Data().bytes;
+      }
+      return Status::Ok();
+    };
+    const DatasetReport mended = Repair();
+    fs_.fault = nullptr;
+    ASSERT_OK(mended.status);
+    ASSERT_TRUE(edited);
+    EXPECT_EQ(ExitCodeOf(mended), 9) << Text(mended);
+    EXPECT_EQ(Data().bytes, expected) << "which of the two was an edit nobody can know";
+    EXPECT_NE(Data().stat.mtime_ns, kPast) << "with the committed mtime the edit would look like rot";
+  }
+}
+
+// The job is restarted and writes its checkpoint while the lost one is being restored.
+TEST_F(MisfortuneTest, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
+  Make(4);
+  const Bytes fresh = RandomBytes(rng_, 5000);
+  ASSERT_OK(fs_.Remove(paths_[1]));
+  bool there = false;
+  fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+    if (op == MemoryFileSystem::Op::kWrite && path.find(".LZY-data.") != std::string::npos && !there) {
+      there = true;
+      fs_.Put(paths_[1], fresh);
+    }
+    return Status::Ok();
+  };
+  const DatasetReport restored = Restore(Here(), Ref(), {});
+  fs_.fault = nullptr;
+  ASSERT_TRUE(there);
+  EXPECT_EQ(restored.status.code(), Code::kBusy) << Text(restored);
+  EXPECT_EQ(fs_.At(paths_[1]).bytes, fresh);
+  for (const auto& [path, node] : fs_.nodes()) EXPECT_EQ(path.find(".LZY-data."), std::string::npos) << "left behind: " << path;
+}
+
+// What an epoch may be changing stays named as such, whatever is repaired meanwhile.
+TEST_F(MisfortuneTest, RepairInAnEpochKeepsItsIntent) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    ASSERT_OK(BeginEpoch(fs_, options_, paths_[0], members > 0 ? ref_.path : ""));
+    Write(0, 2 * kBlock, Bytes(10, 0xee));
+    const std::int64_t written_at = Data().stat.mtime_ns;
+    Data().unreadable = {{9 * kBlock, 1}};
+    const DatasetReport mended = Repair();
+    EXPECT_EQ(ExitCodeOf(mended), 9) << Text(mended);
+    EXPECT_TRUE((*Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kRead))->intent());
+    EXPECT_GE(Data().stat.mtime_ns, written_at);
+    EXPECT_EQ(ExitCodeOf(Check()), 9) << Text(Check());
+  }
+}
+
 TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);

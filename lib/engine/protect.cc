@@ -89,7 +89,10 @@ void Protector::RemoveEmptySidecars() {
 Options Protector::EffectiveOptions() const {
   Options out = context_.options;
   if (!view_.committed) return out;
-  auto given = [&](const char* name) { return out.given.count(name) != 0; };
+  // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
+  const bool keep = request_.touched && std::any_of(touched_.begin(), touched_.end(),
+                                                    [](const auto& file) { return !file.second.whole; });
+  auto given = [&](const char* name) { return !keep && out.given.count(name) != 0; };
   if (!given("parity")) out.parity = view_.superblock.parity;
   if (!given("group")) out.group = view_.info.group_option;
   if (!given("block-size")) out.block_size = view_.superblock.block_size;

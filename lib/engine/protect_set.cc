@@ -47,6 +47,15 @@ class FileSet : public Protector {
 
  protected:
   Status Protect() override {
+    if (request_.touched) {
+      LZY_RETURN_IF_ERROR(TakeRequestedRanges());
+      // Of members without an entry nothing changed but, perhaps, the size.
+      for (const Ensemble& ensemble : view_.ensembles) {
+        for (const FileView& file : ensemble.files) {
+          if (auto [at, added] = touched_.try_emplace(file.rank); added) at->second.whole = false;
+        }
+      }
+    }
     LZY_RETURN_IF_ERROR(ChooseSet());
     if (!request_.touched && view_.committed) {
       LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
@@ -280,26 +289,28 @@ class FileSet : public Protector {
   // Only the touched rows, in place, if the sidecars that are there can serve as the rest; otherwise everything, in new
   // ones.
   Status ChooseWay() {
-    if (request_.touched) LZY_RETURN_IF_ERROR(TakeRequestedRanges());
-    holds_ = holds_ && same_set_;
     for (const auto& [rank, f] : facts_) {
-      auto [at, added] = touched_.try_emplace(rank);
-      if (added && request_.touched) at->second.whole = false;  // nothing but, perhaps, its size
+      const auto at = touched_.try_emplace(rank).first;
       if (f.other_writer) at->second = Touched{};
       if (!holds_) continue;
       CheckJudged(*f.file, f.before);
       AddResize(at->second, f.old_size, f.before.size, options_.block_size);
     }
-    bool fits = holds_ && !regroup_ && request_.touched.has_value();
+    bool fits = holds_ && same_set_ && !regroup_ && request_.touched.has_value();
     for (auto& [rank, member] : own_) {
       const Sidecar* sidecar = member.file->sidecar.get();
-      const bool trusted = holds_ && sidecar != nullptr && sidecar->committed() && !touched_.at(rank).whole &&
-                           sidecar->unknown_data_leaves().empty() && sidecar->unknown_parity_leaves().empty();
+      // Also where the set is another one now: what a member's own sidecar says of its blocks holds all the same.
+      const bool trusted = holds_ && sidecar != nullptr && sidecar->committed() &&
+                           sidecar->contents().superblock.kind == DatasetKind::kSet &&
+                           sidecar->contents().superblock.rank == rank && !touched_.at(rank).whole;
       if (trusted && sidecar->contents().superblock.block_size == options_.block_size) {
         member.job.old_data = &sidecar->contents().data_tree;
         member.job.touched = &touched_.at(rank);
+        const auto& unknown = sidecar->unknown_data_leaves();
+        member.job.unknown.insert(unknown.begin(), unknown.end());
       }
-      fits = fits && trusted && sidecar->Fits(member.contents);
+      fits = fits && trusted && sidecar->unknown_data_leaves().empty() && sidecar->unknown_parity_leaves().empty() &&
+             sidecar->Fits(member.contents);
     }
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(fits ? 0 : 1));
     incremental_ = obstacles == 0;

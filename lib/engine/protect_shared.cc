@@ -17,16 +17,16 @@ class SharedFile : public Protector {
  protected:
   Status Protect() override {
     FileView& file = view_.ensembles[0].files[0];
+    if (request_.touched) {
+      LZY_RETURN_IF_ERROR(TakeRequestedRanges());
+      if (!touched_.contains(0)) touched_[0].whole = false;  // nothing but, perhaps, its size
+      if (HasOtherWriter(file)) touched_[0] = Touched{};
+    }
     options_ = EffectiveOptions();
     if (!file.present) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
     if (!request_.touched && view_.committed) {
       LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
       if (done) return Status::Ok();
-    }
-    if (request_.touched) {
-      LZY_RETURN_IF_ERROR(TakeRequestedRanges());
-      if (!touched_.contains(0)) touched_[0].whole = false;  // nothing but, perhaps, its size
-      if (HasOtherWriter(file)) touched_[0] = Touched{};
     }
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
@@ -130,15 +130,17 @@ class SharedFile : public Protector {
   // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
   Status ChooseWay(const FileView& file) {
     Touched& touched = touched_[0];
-    const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole &&
-                         file.sidecar->unknown_data_leaves().empty() && file.sidecar->unknown_parity_leaves().empty();
-    const bool in_place = trusted && request_.touched && file.sidecar->Fits(contents_);
+    const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole;
+    const bool in_place = trusted && request_.touched && file.sidecar->unknown_data_leaves().empty() &&
+                          file.sidecar->unknown_parity_leaves().empty() && file.sidecar->Fits(contents_);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
     incremental_ = obstacles == 0;
     if (trusted) AddResize(touched, file.stamp.size, job_.before.size, layout_->block_size());
     if (trusted && view_.superblock.block_size == layout_->block_size()) {
       job_.old_data = &file.sidecar->contents().data_tree;
       job_.touched = &touched;
+      const auto& unknown = file.sidecar->unknown_data_leaves();
+      job_.unknown.insert(unknown.begin(), unknown.end());
     }
     if (incremental_) job_.old_parity = &file.sidecar->contents().parity_tree;
     return Status::Ok();

@@ -28,7 +28,7 @@ class Protector {
   /// For lzy-protect on what is protected already: judges it by its hashes. True when nothing is left to be done
   /// (report_ says why). Otherwise sets holds_ and touched_.
   Result<bool> JudgeExisting(const Options& options);
-  /// From what the hooks say was written: sets holds_ and touched_. Collective.
+  /// From what the hooks say was written: sets holds_ and touched_. Collective; before EffectiveOptions.
   Status TakeRequestedRanges();
   /// A file that changed after it was judged was judged in vain.
   void CheckJudged(const FileView& file, const FileStat& now);

@@ -15,13 +15,21 @@ RowKey KeyOf(const RowId& row) {
   return {row.group, row.unit_row, row.slice};
 }
 
-// The devices of a row whose block is not as it was committed. What cannot be told from here (rotten parity) shows when a rebuilt
-// block does not have its hash.
+// Blocks found unfit as sources: by row, devices.
+using UnfitSources = std::map<RowKey, std::set<std::uint32_t>>;
+
+// The devices of a row whose block is not as it was committed. What cannot be told beforehand (rotten parity) is in `unfit` once
+// it was read.
 std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& row, const RottenBlocks& rot,
-                                       const std::map<std::uint32_t, Touched>& touched) {
+                                       const std::map<std::uint32_t, Touched>& touched, const UnfitSources& unfit) {
   const Layout& layout = *ensemble.layout;
   std::vector<std::uint32_t> lost;
+  const auto known = unfit.find(KeyOf(row));
   for (std::uint32_t device : layout.group(row.group)) {
+    if (known != unfit.end() && known->second.contains(device)) {
+      lost.push_back(device);
+      continue;
+    }
     if (layout.IsParity(device, row.unit_row)) {
       if (!ensemble.files[layout.region_of(device)].sidecar_usable()) lost.push_back(device);
       continue;
@@ -38,6 +46,30 @@ std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& ro
     }
   }
   return lost;
+}
+
+// All ranks' together.
+Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
+  ByteWriter out;
+  for (const auto& [row, devices] : unfit) {
+    for (std::uint32_t device : devices) {
+      out.Put(std::get<0>(row));
+      out.Put(std::get<1>(row));
+      out.Put(std::get<2>(row));
+      out.Put(device);
+    }
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    while (in.remaining() > 0 && in.ok()) {
+      const auto group = in.Get<std::uint32_t>();
+      const auto unit_row = in.Get<std::uint64_t>();
+      const auto slice = in.Get<std::uint32_t>();
+      unfit[{group, unit_row, slice}].insert(in.Get<std::uint32_t>());
+    }
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -135,13 +167,6 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
       rows.emplace(KeyOf(row), row);
     }
   }
-  PlanCache plans(layout);
-  std::vector<RowRun> runs;
-  for (const auto& [key, row] : rows) {
-    const std::vector<std::uint32_t> lost = LostDevices(ensemble, row, rot, touched);
-    auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
-    if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
-  }
   std::mutex mutex;
   const auto keep = [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
     std::size_t at = 0;
@@ -159,10 +184,42 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
     }
     return Status::Ok();
   };
-  RowStats stats;
-  const Status done = RebuildRows(context, ensemble, comm, std::move(owner), runs, nullptr, keep, stats);
-  // Blocks that could not be read are blocks that cannot be rebuilt: no reason to make no commit at all.
-  return done.code() == Code::kUnreadable || done.code() == Code::kIo ? Status::Ok() : done;
+  UnfitSources unfit;
+  const auto check = [&](const RowBlock& block, MutableByteSpan bytes) {
+    const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
+    const Tree* tree = block.parity ? file.parity_tree() : file.data_tree();
+    const HashTag tag = block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf;
+    if (tree != nullptr && HashBytes(tag, block.place.index, bytes) == tree->leaf(block.place.index)) return Status::Ok();
+    const RowId row = block.parity ? layout.LocateParity(layout.region_of(block.device), block.place.index).row
+                                   : layout.LocateData(layout.file_of(block.device), block.place.index).row;
+    const std::lock_guard lock(mutex);
+    unfit[KeyOf(row)].insert(block.device);
+    return Status::Ok();
+  };
+  // Each round that finds more sources unfit leaves fewer to choose from.
+  for (std::uint32_t round = 0; round <= layout.parity(); ++round) {
+    PlanCache plans(layout);
+    std::vector<RowRun> runs;
+    for (const auto& [key, row] : rows) {
+      if (round > 0 && !unfit.contains(key)) continue;
+      const std::vector<std::uint32_t> lost = LostDevices(ensemble, row, rot, touched, unfit);
+      auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
+      if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
+    }
+    const std::size_t before = unfit.size();
+    std::size_t devices_before = 0;
+    for (const auto& [key, devices] : unfit) devices_before += devices.size();
+    RowStats stats;
+    const Status done = RebuildRows(context, ensemble, comm, owner, runs, check, keep, stats);
+    // Blocks that could not be read are blocks that cannot be rebuilt: no reason to make no commit at all.
+    if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
+    LZY_RETURN_IF_ERROR(done);
+    LZY_RETURN_IF_ERROR(GatherUnfit(comm, unfit));
+    std::size_t devices_now = 0;
+    for (const auto& [key, devices] : unfit) devices_now += devices.size();
+    if (unfit.size() == before && devices_now == devices_before) break;
+  }
+  return Status::Ok();
 }
 
 Touched TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size) {

@@ -15,6 +15,11 @@
 
 namespace lzy {
 
+/// The leaf of a parity block that was made from contents which are not what their leaves say; no bytes have it
+/// (docs/format.md §3 "Rows without parity").
+inline constexpr Hash kNoParityLeaf{
+    {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
 /// Why a member's sidecar cannot be used, as every rank knows it.
 enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4 };
 

@@ -18,6 +18,7 @@ enum class BlockFault : std::uint8_t {
   kHash = 1,        ///< readable, but not what was committed
   kUnreadable = 2,  ///< EIO: an erasure
   kMissing = 3,     ///< the file is not there or ends before the block does
+  kForsaken = 4,    ///< parity of a row that has none (docs/format.md §3); CheckBlocks calls it kHash
 };
 
 /// Consecutive blocks with the same fault.
