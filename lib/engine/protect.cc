@@ -102,7 +102,7 @@ Options Protector::EffectiveOptions() const {
 
 Result<bool> Protector::JudgeExisting(const Options& options) {
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
-  Describe(view_, findings, report_);
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
   bool missing = !view_.unknown_ranks.empty();
   for (const Damage& d : report_.damage) {
@@ -281,13 +281,11 @@ DatasetReport Protect(const Context& context, const DatasetRef& dataset, const P
   DatasetReport report;
   report.path = dataset.path;
   report.kind = dataset.kind;
-  try {
+  report.status = NoThrow([&] {
     auto protector = dataset.kind == DatasetKind::kShared ? SharedProtector(context, dataset, request, report)
                                                           : SetProtector(context, dataset, request, report);
-    report.status = protector->Run();
-  } catch (const std::bad_alloc&) {
-    report.status = {Code::kNoMemory, fmt::format("{}: out of memory", dataset.path)};
-  }
+    return protector->Run();
+  });
   return report;
 }
 

@@ -48,6 +48,12 @@ std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& ro
   return lost;
 }
 
+std::size_t Count(const UnfitSources& unfit) {
+  std::size_t count = 0;
+  for (const auto& [row, devices] : unfit) count += devices.size();
+  return count;
+}
+
 // All ranks' together.
 Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
   ByteWriter out;
@@ -168,6 +174,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
     }
   }
   std::mutex mutex;
+  std::uint64_t kept = 0;
   const auto keep = [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
     std::size_t at = 0;
     for (const RowBlock& block : blocks) {
@@ -180,6 +187,8 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
       if (job == jobs.end() || rotten == rot.end() || !rotten->second.contains(block.place.index)) continue;
       if (HashBytes(HashTag::kDataLeaf, block.place.index, one) != file.data_tree()->leaf(block.place.index)) continue;
       const std::lock_guard lock(mutex);
+      // Somebody who writes past us may have changed any amount of it: then it is no rot, and need not be had.
+      if ((kept += one.size()) > context.options.memory / 2) continue;
       job->second->rebuilt[block.place.index].assign(one.begin(), one.end());
     }
     return Status::Ok();
@@ -200,24 +209,22 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
   for (std::uint32_t round = 0; round <= layout.parity(); ++round) {
     PlanCache plans(layout);
     std::vector<RowRun> runs;
-    for (const auto& [key, row] : rows) {
-      if (round > 0 && !unfit.contains(key)) continue;
-      const std::vector<std::uint32_t> lost = LostDevices(ensemble, row, rot, touched, unfit);
-      auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
-      if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
-    }
-    const std::size_t before = unfit.size();
-    std::size_t devices_before = 0;
-    for (const auto& [key, devices] : unfit) devices_before += devices.size();
+    LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
+      for (const auto& [key, row] : rows) {
+        if (round > 0 && !unfit.contains(key)) continue;
+        const std::vector<std::uint32_t> lost = LostDevices(ensemble, row, rot, touched, unfit);
+        auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
+        if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
+      }
+    }));
+    const std::size_t before = Count(unfit);
     RowStats stats;
     const Status done = RebuildRows(context, ensemble, comm, owner, runs, check, keep, stats);
     // Blocks that could not be read are blocks that cannot be rebuilt: no reason to make no commit at all.
     if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
     LZY_RETURN_IF_ERROR(done);
     LZY_RETURN_IF_ERROR(GatherUnfit(comm, unfit));
-    std::size_t devices_now = 0;
-    for (const auto& [key, devices] : unfit) devices_now += devices.size();
-    if (unfit.size() == before && devices_now == devices_before) break;
+    if (Count(unfit) == before) break;
   }
   return Status::Ok();
 }

@@ -37,10 +37,7 @@ bool CommittedHere(const Context& context, const DatasetView& view) {
 // A commit that happened while a dataset was being read makes differences meaningless. True when one did.
 Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
   bool changed = false;
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
-    changed = CommittedHere(context, view);
-    return Status::Ok();
-  }));
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { changed = CommittedHere(context, view); }));
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));
   return any != 0;
 }
@@ -141,11 +138,7 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
   report.path = dataset.path;
   report.kind = dataset.kind;
   const auto start = std::chrono::steady_clock::now();
-  try {
-    report.status = Run(context, dataset, job, report);
-  } catch (const std::bad_alloc&) {
-    report.status = {Code::kNoMemory, fmt::format("{}: out of memory", dataset.path)};
-  }
+  report.status = NoThrow([&] { return Run(context, dataset, job, report); });
   report.phases.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
