@@ -49,6 +49,7 @@ void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, co
   }
   out.Put(f.extra_bytes);
   out.Put<std::uint8_t>(f.whole_device);
+  out.Put<std::uint8_t>(f.hashes_lost);
 }
 
 Status MergeFindings(ByteSpan bytes, DatasetView& view, Findings& findings) {
@@ -76,6 +77,11 @@ Status MergeFindings(ByteSpan bytes, DatasetView& view, Findings& findings) {
     }
     to.extra_bytes = std::max(to.extra_bytes, in.Get<std::uint64_t>());
     to.whole_device = in.Get<std::uint8_t>() != 0 || to.whole_device;
+    to.hashes_lost = in.Get<std::uint8_t>() != 0 || to.hashes_lost;
+    if (to.hashes_lost) {
+      view.ensembles[e].files[f].fault = SidecarFault::kDestroyed;
+      view.ensembles[e].files[f].fault_text = "the sidecar has lost hashes in all of its copies";
+    }
   }
   return in.ok() ? Status::Ok() : Status(Code::kInternal, "findings of a rank are malformed");
 }
@@ -101,6 +107,11 @@ void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint
   if (!any) return;
   auto tree = Tree::FromLevels(kind, std::move(levels), stored.bytes());
   if (tree.ok()) proven = std::move(tree).value();
+}
+
+bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tree>& proven) {
+  return std::all_of(unknown.begin(), unknown.end(),
+                     [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
 }
 
 // Tells parity that was never there from parity that is damaged.
@@ -266,7 +277,15 @@ class Examiner {
                                        parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
                                        file.proven_parity, own.parity));
       own.metadata = file.sidecar->damage();
-      return Status::Ok();
+      if (AllKnown(file.sidecar->unknown_data_leaves(), file.proven_data) &&
+          AllKnown(file.sidecar->unknown_parity_leaves(), file.proven_parity)) {
+        return Status::Ok();
+      }
+      own = FileFindings();
+      own.hashes_lost = true;
+      file.proven_data.reset();
+      file.proven_parity.reset();
+      file.sidecar.reset();
     }
     // No sidecar: its parity is gone, and the data count only if they have, as a whole, the root the others know.
     if (parity.count > 0) own.parity.push_back({0, parity.count, BlockFault::kMissing, false});

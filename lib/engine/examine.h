@@ -14,6 +14,7 @@ struct FileFindings {
   std::vector<BadBlocks> parity;  ///< of the parity region of this file (shared: the only one)
   std::vector<MetadataDamage> metadata;
   std::uint64_t extra_bytes = 0;  ///< the data file is longer than committed
+  bool hashes_lost = false;       ///< set: no copy of the sidecar has all hashes, nor can they be proven: it counts as lost
   bool whole_device = false;      ///< set: data and parity of this member are all lost or unprovable
 };
 

@@ -156,6 +156,13 @@ std::string Directory::SidecarOf(const std::string& name) {
   return has_own && !HomeOf(own) ? own : "";
 }
 
+// Whether `name` is the name of another member of the set of which `owner` is one, by its pattern; its own sidecar may be lost.
+bool Directory::NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const {
+  if (peek.kind != DatasetKind::kSet) return false;
+  const auto pattern = PatternFromTail(PathOf(owner), peek.name, peek.rank);
+  return pattern && MatchPattern(*pattern, PathOf(name)).has_value();
+}
+
 std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
   const auto& peek = PeekAt(sidecar);
   if (!peek.ok() || !peek->committed) return std::nullopt;
@@ -163,7 +170,7 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
   if (owner && HasStamp(*owner, peek->stamp)) return owner;
   for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
     if (!HasStamp(at->second, peek->stamp)) continue;
-    if (owner && OfSameSet(kSidecarPrefix + at->second, *peek)) return std::nullopt;
+    if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) return std::nullopt;
     return at->second;
   }
   return std::nullopt;

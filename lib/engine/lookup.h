@@ -61,6 +61,7 @@ class Directory {
   /// mount to mount.
   bool HasStamp(const std::string& name, const Stamp& stamp);
   bool OfSameSet(const std::string& sidecar, const Peek& peek);
+  bool NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const;
   const std::multimap<std::uint64_t, std::string>& FilesByInode();
   const std::multimap<std::uint64_t, std::string>& SidecarsByInode();
 

@@ -122,7 +122,14 @@ class Mender {
     FileView& file = ensemble.files[f];
     FileMend& mend = mends_[e][f];
     const Layout& layout = *ensemble.layout;
-    if (mend.plan->rebuild_data) LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(file.path)));
+    if (mend.plan->rebuild_data) {
+      const auto link = context_.fs.Stat(file.path, /*follow=*/false);
+      if (!file.present && link.ok()) {
+        return {Code::kIo, fmt::format("{}: it is a symbolic link to what is not there; nothing was restored through it. Remove "
+                                       "the link, or make what it names", file.path)};
+      }
+      LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(file.path)));
+    }
     LZY_ASSIGN_OR_RETURN(mend.target, context_.fs.RealPath(file.path));
     mend.data_expected = file.data_tree();
     mend.parity_expected = mend.plan->rebuild_sidecar && !file.sidecar ? nullptr : file.parity_tree();

@@ -55,15 +55,15 @@ class Planner {
       plan.rebuild_data = !file.present || found.whole_device || Named(file);
       // The path to the dataset root leads over all members; where some are unknown there is none to write.
       plan.rebuild_sidecar = (!file.sidecar_usable() || Named(file)) && view_.unknown_ranks.empty();
-      if (plan.rebuild_data && file.present && found.whole_device && !request_.force && !Named(file) &&
-          IsEdit(CauseOf(file, BlockFault::kHash, 0))) {
-        // Changed since the commit and unprovable: an edit, to be taken back only with --force. Its sidecar cannot be
-        // made again without the data that were committed.
+      if (plan.rebuild_data && file.present && !request_.force && IsEdit(CauseOf(file, BlockFault::kHash, 0))) {
+        // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its sidecar
+        // cannot be made again without the data that were committed.
         plan.rebuild_data = plan.rebuild_sidecar = false;
       }
     }
     plan.heal_metadata = file.sidecar_usable() && !plan.rebuild_sidecar && !found.metadata.empty();
-    if (found.extra_bytes != 0 && !plan.rebuild_data && !found.whole_device) {
+    if (found.extra_bytes != 0 && !plan.rebuild_data && !found.whole_device &&
+        (file.sidecar_usable() || plan.rebuild_sidecar)) {
       plan.cut_tail = request_.force || !IsEdit(CauseOf(file, BlockFault::kHash, file.stamp.size));
       plan.edits_left = !plan.cut_tail;
       if (plan.cut_tail) plan.changed.push_back({file.stamp.size, found.extra_bytes});
@@ -108,7 +108,11 @@ class Planner {
     // A row that is lost, though nobody asked for it to be mended now, forbids writing as any other does.
     if (wanted.empty() && !damaged) return Status::Ok();
     if (bad.size() > layout.parity()) {
-      beyond = true;
+      // Edited data with nothing but parity lost: that is for the next commit to make, and nothing is beyond repair.
+      const bool only_parity = std::all_of(row.begin(), row.end(), [&](const LostBlock& block) {
+        return block.parity || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
+      });
+      beyond = beyond || !only_parity;
       NoteUnmended(ensemble, row, plan);
       return Status::Ok();
     }

@@ -112,8 +112,8 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   for (const Ensemble& ensemble : view_.ensembles) {
     for (const FileView& file : ensemble.files) missing = missing || !file.present;
   }
-  // A lost member cannot be blessed even by force: there is nothing to hash.
-  if (missing || (damaged > 0 && !request_.force)) return true;
+  // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
+  if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
                              options.block_size == view_.superblock.block_size &&
                              options.stripe == view_.info.stripe_option;

@@ -96,7 +96,7 @@ class FileSet : public Protector {
     }
     present += added_.size();
     grown_ = !added_.empty();
-    if (view_.committed && !request_.touched && !view_.unknown_ranks.empty()) {
+    if (view_.committed && !request_.touched && !request_.force && !view_.unknown_ranks.empty()) {
       return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
     }
     // A program with another number of ranks makes a new set; members of the old one are never mixed in.
@@ -105,6 +105,8 @@ class FileSet : public Protector {
       same_set_ = false;
     }
     if (grown_) same_set_ = false;
+    // By force what is left makes a set of its own.
+    if (request_.force && present != view_.superblock.members) same_set_ = false;
     options_ = view_.committed && !request_.touched ? EffectiveOptions() : same_set_ ? EffectiveOptions() : context_.options;
     return Status::Ok();
   }
@@ -186,7 +188,7 @@ class FileSet : public Protector {
     const Grouping dealt = DealGroups(domains, options_.group, options_.parity);
     parity_ = dealt.parity;
     for (const auto& ranks : dealt.groups) groups_.emplace_back().ranks = ranks;
-    if (dealt.too_few_devices && !request_.touched) {
+    if (dealt.too_few_devices && (!request_.touched || options_.fail_on_error)) {
       return {Code::kInvalidArgument, fmt::format("{}: {} members cannot carry parity {}: at least {} are needed",
                                                   ref_.path, facts_.size(), options_.parity, options_.parity + 1)};
     }

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "engine/mend.h"
+#include "engine/mend_plan.h"
 #include "engine/rehome.h"
 
 namespace lzy {
@@ -101,8 +102,21 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
   LZY_ASSIGN_OR_RETURN(Findings findings, Examine(context, view, job.from_disk));
+  MendRequest request = job.request;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    LZY_RETURN_IF_ERROR(AddLostDevices(view, job.request, findings));
+    Findings with_devices = findings;
+    LZY_RETURN_IF_ERROR(AddLostDevices(view, request, with_devices));
+    if (request.salvage && !request.devices.empty()) {
+      // What is there and right must not be given up for what cannot be had.
+      LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, with_devices, request));
+      if (plan.beyond) {
+        report.warnings.push_back(fmt::format(
+            "{}: --device is left out of account: with it parity could not give back all that is lost", dataset.path));
+        request.devices.clear();
+        with_devices = findings;
+      }
+    }
+    findings = std::move(with_devices);
     Describe(view, findings, report);
     return Status::Ok();
   }));
@@ -122,7 +136,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return Status::Ok();
   }
   if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view)) return Status::Ok();
-  Status mended = Mend(context, view, findings, job.request, report);
+  Status mended = Mend(context, view, findings, request, report);
   if (mended.code() == Code::kBeyondRepair) {
     // Said by the report itself: which ranges, and that nothing was written.
     if (report.state != DatasetState::kUnrepairable) report.state = DatasetState::kUnrepairable;

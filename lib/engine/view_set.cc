@@ -68,9 +68,12 @@ Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, c
 Result<std::map<std::uint32_t, int>> AssignMissing(const Context& context, const DatasetRef& ref,
                                                    const std::vector<std::uint32_t>& missing) {
   std::vector<std::uint8_t> reachable;
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     for (std::uint32_t rank : missing) {
-      const auto stat = context.fs.Stat(DirectoryOf(ExpandPattern(ref.path, rank)));
+      const std::string path = ExpandPattern(ref.path, rank);
+      // What must not be looked at is not missing.
+      if (const auto data = context.fs.Stat(path); !data.ok() && data.status().code() == Code::kIo) return data.status();
+      const auto stat = context.fs.Stat(DirectoryOf(path));
       reachable.push_back(stat.ok() && stat->type == FileStat::Type::kDirectory);
     }
     return Status::Ok();
@@ -135,7 +138,9 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   const Hash root = newest->superblock.dataset_root;
   for (auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone) continue;
-    if (s.superblock.uuid != uuid || s.superblock.kind != DatasetKind::kSet || s.superblock.rank != rank) {
+    if (s.superblock.state == SidecarState::kNeverCommitted) {
+      s.fault = SidecarFault::kMissing;  // it says nothing yet
+    } else if (s.superblock.uuid != uuid || s.superblock.kind != DatasetKind::kSet || s.superblock.rank != rank) {
       s.fault = SidecarFault::kForeign;
       s.fault_text =
           fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
@@ -274,8 +279,13 @@ class SetOpener {
 
  private:
   Status OpenOwn() {
+    std::map<std::string, std::string> places;
     for (const auto& [rank, path] : ref_.members) {
       if (owners_.at(rank) != comm_.rank()) continue;
+      if (const auto place = context_.fs.RealPath(path); place.ok()) {
+        const auto [at, added] = places.emplace(*place, path);
+        if (!added) return {Code::kIo, fmt::format("{}: it is the same file as {}", path, at->second)};
+      }
       LZY_ASSIGN_OR_RETURN(Summary summary, OpenMember(context_, path, request_.write, local_[rank]));
       summary.rank = rank;
       mine_.push_back(std::move(summary));

@@ -57,6 +57,95 @@ class Sets(CliTest):
         self.check_content()
         self.check(0, "lzy-verify", "--from-disk", "d/state.%r")
 
+    def test_a_named_device_keeps_its_edits(self):
+        edited = b"new result" + self.content(1)[10:] + b"more"
+        self.write("d/state.1", edited)
+        self.check(9, "lzy-restore", "d/state.%r")
+        self.check(9, "lzy-restore", "--device", "1", "d/state.%r")
+        self.assertEqual(self.read("d/state.1"), edited)
+        self.check(0, "lzy-restore", "--device", "1", "--force", "d/state.%r")
+        self.check_content()
+
+    def test_salvage_of_named_devices_gives_up_nothing(self):
+        done = self.check(0, "lzy-restore", "--device", "0", "--device", "1", "--device", "2", "--salvage", "d/state.%r")
+        self.assertIn("--device is left out of account", done.stdout + done.stderr)
+        self.check_content()
+        self.check(0, "lzy-verify", "d/state.%r")
+
+    def test_swapped_members_with_a_lost_sidecar(self):
+        os.remove(self.path("d/.LZY.state.0"))
+        os.rename(self.path("d/state.0"), self.path("d/x"))
+        os.rename(self.path("d/state.2"), self.path("d/state.0"))
+        os.rename(self.path("d/x"), self.path("d/state.2"))
+        kept = self.read("d/.LZY.state.2")
+        self.run_tool("lzy-restore", "d/state.%r")
+        self.assertEqual(self.read("d/.LZY.state.2"), kept)
+        self.assertEqual(self.read("d/state.0"), self.content(2))
+        os.rename(self.path("d/state.0"), self.path("d/x"))
+        os.rename(self.path("d/state.2"), self.path("d/state.0"))
+        os.rename(self.path("d/x"), self.path("d/state.2"))
+        self.check(0, "lzy-restore", "d/state.%r")
+        self.check(0, "lzy-verify", "d/state.%r")
+        self.check_content()
+
+    def test_edits_and_a_lost_sidecar_are_not_beyond_repair(self):
+        for rank in (0, 1, 2):
+            self.write(f"d/state.{rank}", self.content(rank + 10))
+        os.remove(self.path("d/.LZY.state.3"))
+        self.assertIn(self.run_tool("lzy-restore", "d/state.%r").returncode, (1, 9))
+        self.check(0, "lzy-protect", "d/state.%r")
+        self.check(0, "lzy-verify", "d/state.%r")
+
+    def test_repair_of_a_grown_member_without_sidecar(self):
+        before = os.stat(self.path("d/state.3"))
+        self.write("d/state.3", self.content(3) + b"x" * 100)
+        os.utime(self.path("d/state.3"), ns=(before.st_atime_ns, before.st_mtime_ns))
+        os.remove(self.path("d/.LZY.state.3"))
+        self.check(1, "lzy-verify", "--repair", "d/state.%r")
+        self.check(0, "lzy-restore", "d/state.%r")
+        self.check_content()
+
+    def test_a_set_grows(self):
+        self.write(f"d/state.{RANKS}", self.content(RANKS))
+        self.check(0, "lzy-protect", f"d/state.{RANKS}")
+        self.assertEqual(self.only(self.report(0, "lzy-verify", "d/state.%r"))["devices"], RANKS + 1)
+        os.remove(self.path(f"d/state.{RANKS}"))
+        self.check(0, "lzy-restore", "d/state.%r")
+        self.assertEqual(self.read(f"d/state.{RANKS}"), self.content(RANKS))
+
+    def test_a_set_shrinks_by_force(self):
+        self.lose(RANKS - 1)
+        self.check(1, "lzy-protect", "d/state.%r")
+        self.check(0, "lzy-protect", "--force", "d/state.%r")
+        self.assertEqual(self.only(self.report(0, "lzy-verify", "d/state.%r"))["devices"], RANKS - 1)
+
+    def test_links_for_members(self):
+        os.remove(self.path("d/state.2"))
+        os.symlink(self.path("elsewhere"), self.path("d/state.2"))
+        self.assertIn("symbolic link", self.check(6, "lzy-restore", "d/state.%r").stderr)
+        self.assertFalse(os.path.lexists(self.path("elsewhere")))
+        os.remove(self.path("d/state.2"))
+        os.symlink("state.3", self.path("d/state.2"))
+        self.assertIn("the same file", self.check(6, "lzy-restore", "d/state.%r").stderr)
+        os.remove(self.path("d/state.2"))
+        self.check(0, "lzy-restore", "d/state.%r")
+        self.check_content()
+
+    def test_sidecar_that_lost_its_hashes(self):
+        sidecar = "d/.LZY.state.1"
+        leaves = []  # places of the first parity leaf in both copies, found by its value
+        content = self.read(sidecar)
+        import format_reader
+        with_reader = format_reader.Sidecar(self.path(sidecar), self.path("d/state.1"))
+        leaves = [with_reader.leaf_offset(format_reader.PARITY_LEVEL, 0, copy) for copy in with_reader.copies]
+        base = with_reader.region_offset(0)
+        for at in (*leaves, base):
+            self.flip(sidecar, at)
+        self.assertNotEqual(self.read(sidecar), content)
+        self.check(1, "lzy-verify", "d/state.%r")
+        self.check(0, "lzy-restore", "d/state.%r")
+        self.check(0, "lzy-verify", "d/state.%r")
+
     def test_lost_member_named_alone(self):
         self.lose(2)
         self.check(0, "lzy-restore", "d/state.2")
