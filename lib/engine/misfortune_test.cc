@@ -635,7 +635,14 @@ TEST_F(MisfortuneTest, AnIntentOfTheGenerationBeforeHoldsAfterRollingForward) {
     EXPECT_EQ(std::count_if(read.damage.begin(), read.damage.end(), at_risk), 1) << Text(read);
     for (const Damage& d : read.damage) EXPECT_TRUE(at_risk(d) || d.part == DamagePart::kMetadata) << Text(read);
     for (const auto& [path, node] : before) EXPECT_EQ(fs_.At(path).bytes, node.bytes) << "looking changes nothing";
+    Code other_lock = in_place ? Code::kBusy : Code::kOk;
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+      if (op == MemoryFileSystem::Op::kRename) other_lock = (*fs_.Open(path, OpenMode::kReadWrite))->Lock().code();
+      return Status::Ok();
+    };
     { ASSERT_OK(OpenDataset(Here(), Ref(), {.write = true})); }
+    fs_.fault = nullptr;
+    EXPECT_EQ(other_lock, Code::kBusy) << "the sidecar that is replaced is locked until it has gone";
     const auto rolled = Sidecar::Load(fs_, *SidecarPath(paths_[1]), OpenMode::kRead);
     ASSERT_OK(rolled);
     EXPECT_EQ((*rolled)->generation(), generation + 1);
