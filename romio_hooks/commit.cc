@@ -76,12 +76,13 @@ struct Union {
   std::vector<Intent> own;
 };
 
-Union Unite(const std::vector<Communicator::Bytes>& all) {
+Union Unite(OpenFile& file, const std::vector<Communicator::Bytes>& all) {
   std::vector<Part> parts;
   for (const Communicator::Bytes& bytes : all) {
     ByteReader reader(bytes);
     parts.push_back(Part::Get(reader));
   }
+  MeetFamily(file, parts);
   Union sum;
   sum.own = OwnIntents(parts);
   for (const Part& part : parts) {
@@ -108,7 +109,7 @@ Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
   });
   const auto all = file.comm->AllGather(mine);
   Union sum;
-  if (local.ok()) local = all.ok() ? NoThrow([&] { sum = Unite(*all); }) : all.status();
+  if (local.ok()) local = all.ok() ? NoThrow([&] { sum = Unite(file, *all); }) : all.status();
   LZY_RETURN_IF_ERROR(Agree(*file.comm, local));
   return sum;
 }

@@ -8,6 +8,7 @@
 #include "messages.h"
 #include "registry.h"
 #include "sidecar/names.h"
+#include "sidecar/sidecar.h"
 
 namespace lzy::hooks {
 namespace {
@@ -24,16 +25,41 @@ std::optional<SidecarVersion> VersionOf(const std::string& data_path) {
   return peek ? std::optional(peek->version) : std::nullopt;
 }
 
-/// Begins an epoch and remembers it.
+bool IsAmong(const Intent& intent, const std::vector<Intent>& intents) {
+  return std::any_of(intents.begin(), intents.end(), [&](const Intent& one) { return SameWriter(one, intent); });
+}
+
+/// Those of the file's family that are known here; `last` is what this process began last.
+std::vector<Intent> OwnIntents(const OpenFile& file, const std::optional<EpochStart>& last) {
+  std::vector<Intent> own = file.family.intents;
+  if (last) own.push_back(last->intent);
+  return own;
+}
+
+/// Begins an epoch and remembers it. The file's epoch_mutex is held.
 Result<EpochStart> Begin(OpenFile& file) {
   auto begun = BeginEpoch(Disk(), file.options, file.path, file.set ? file.set->pattern : std::string());
   if (!begun.ok()) return begun;
   const std::lock_guard lock(file.disk->mutex);
   auto& last = file.disk->start;
-  // What this process itself had set stands for what it had found.
-  if (last && begun->before && SameWriter(*begun->before, last->intent)) begun->before = last->before;
+  // What this process itself had set stands for what it had found, and so does what one of its family had.
+  const bool ours = begun->before && IsAmong(*begun->before, OwnIntents(file, last));
+  if (ours) begun->before = last ? last->before : std::nullopt;
   last = *begun;
+  file.disk->intent_doubtful.store(false);
   return begun;
+}
+
+/// Whether an intent that is seen in the sidecar is one that this rank may rely on: not another program's, who may take it
+/// back, nor one from before a commit that failed.
+bool IsReliable(OpenFile& file, const Intent& intent) {
+  const Intent self = IntentOfThisProcess();
+  if ((intent.pid != self.pid || intent.host != self.host) && !file.family.processes.contains({intent.host, intent.pid})) {
+    return false;
+  }
+  if (!file.disk->intent_doubtful.load()) return true;
+  const std::lock_guard lock(file.disk->mutex);
+  return !IsAmong(intent, OwnIntents(file, file.disk->start));
 }
 
 // ------------------------------------------------------------------------------------------- What became of the file
@@ -108,7 +134,7 @@ void EnsureEpoch(OpenFile& file) {
   const auto stat = Disk().Stat(file.path);
   const bool changed = !stat.ok() || stat->size != file.epoch.size || stat->mtime_ns != file.epoch.mtime_ns;
   const auto peek = PeekAt(Disk(), file.path);
-  if (!peek || !peek->whole_file_intent) {
+  if (!peek || !peek->whole_file_intent || !IsReliable(file, *peek->whole_file_intent)) {
     const auto start = Begin(file);
     if (!start.ok()) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "reopen",
@@ -139,6 +165,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
   {
     const std::lock_guard lock(file.epoch_mutex);
     file.disk->epoch_open.store(false);
+    file.disk->intent_doubtful.store(false);  // they are void, and known to be
     const auto stat = Disk().Stat(file.path);
     file.epoch = {size, stat.ok() ? stat->mtime_ns : 0, std::nullopt};
     if (file.Leads()) file.epoch.version = VersionOf(file.path);
@@ -168,8 +195,9 @@ void Untake(OpenFile& file) {
     touched_meanwhile = file.writes_of_unknown_place > 0 || !file.touched.empty();
     file.touched.AddWhole();
   }
-  // A commit that failed late may have ended the intent all the same. Whoever writes next looks; for a thread that has
-  // passed that point already, it is done here.
+  // A commit that failed late may have ended the intent all the same, if only after a crash. Whoever writes next sets one;
+  // for a thread that has passed that point already, it is done here.
+  file.disk->intent_doubtful.store(true);
   file.disk->epoch_open.store(false);
   if (touched_meanwhile) EnsureEpoch(file);
 }
@@ -221,6 +249,7 @@ void Part::Put(ByteWriter& to) const {
   to.Put<std::uint64_t>(resized.end);
   PutMark(to, intent);
   PutMark(to, before);
+  PutMark(to, process);
   to.Put<std::uint8_t>(touched.whole());
   to.Put<std::uint32_t>(touched.whole() ? 0 : static_cast<std::uint32_t>(touched.intervals().size()));
   if (touched.whole()) return;
@@ -243,6 +272,7 @@ Part Part::Get(ByteReader& from) {
   part.resized.end = from.Get<std::uint64_t>();
   part.intent = GetMark(from);
   part.before = GetMark(from);
+  part.process = GetMark(from).value_or(Intent());
   if (from.Get<std::uint8_t>() != 0) part.touched.AddWhole();
   const auto count = from.Get<std::uint32_t>();
   for (std::uint32_t i = 0; i < count && from.ok(); ++i) {
@@ -261,6 +291,7 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
   Part part;
   part.data_safe = data_safe;
   part.path = file.path;
+  part.process = IntentOfThisProcess();
   part.open_elsewhere = moment == Moment::kClose ? Registry::Get().Leave(file) : Registry::Get().IsOpenElsewhere(file);
   {
     const std::lock_guard lock(file.mutex);
@@ -289,9 +320,16 @@ std::vector<Intent> OwnIntents(const std::vector<Part>& parts) {
   return own;
 }
 
+void MeetFamily(OpenFile& file, const std::vector<Part>& parts) {
+  Family family;
+  for (const Part& part : parts) family.processes.emplace(part.process.host, part.process.pid);
+  family.intents = OwnIntents(parts);
+  const std::lock_guard lock(file.epoch_mutex);
+  file.family = std::move(family);
+}
+
 bool MetOthers(const Part& part, const std::vector<Intent>& own) {
-  const auto set = [&](const Intent& one) { return SameWriter(one, *part.before); };
-  return part.met_commit || (part.before && std::none_of(own.begin(), own.end(), set));
+  return part.met_commit || (part.before && !IsAmong(*part.before, own));
 }
 
 Touched ToTouched(const IntervalSet& set, std::uint64_t size) {

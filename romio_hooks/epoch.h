@@ -44,6 +44,7 @@ struct Part {
   IntervalSet touched;
   /// As in EpochStart, of the epoch that this process began last. (Only what SameWriter compares reaches other ranks.)
   std::optional<Intent> intent, before;
+  Intent process;  ///< says of this process what its intents do
 
   bool Touched() const { return !touched.empty(); }
   void Put(ByteWriter& to) const;
@@ -60,6 +61,8 @@ std::size_t IntervalsEach(int ranks);
 
 /// The intents in all ranks' parts: those that this program set.
 std::vector<Intent> OwnIntents(const std::vector<Part>& parts);
+/// Remembers who has the file open together, for the intents to come.
+void MeetFamily(OpenFile& file, const std::vector<Part>& parts);
 /// Whether somebody who is not among `own` writes the file too, as far as `part` tells.
 bool MetOthers(const Part& part, const std::vector<Intent>& own);
 

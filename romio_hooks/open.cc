@@ -148,20 +148,24 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, Word
   return std::move(writer.bytes());
 }
 
-void FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, Word handle) {
+/// By the other ranks. Fails where what rank 0 says cannot be used here: then there is no entry.
+Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, Word handle) {
   ByteReader reader(bytes);
   file.path = reader.GetString(kMostText);
   const auto options = Parse(OptionTexts::Get(reader));
-  if (options.ok()) file.options = *options;
+  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
+  if (!options.ok()) return options.status();
+  file.options = *options;
   file.must_cover_all = reader.Get<std::uint8_t>() != 0;
   file.epoch.size = reader.Get<std::uint64_t>();
   file.epoch.mtime_ns = reader.Get<std::int64_t>();
   const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
   file.failed = {code, reader.GetString(kMostText)};
-  if (!reader.ok()) file.failed = {Code::kMpi, "the ranks could not agree"};
+  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
   const auto stat = Disk().Stat(file.path);
   Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
   file.disk->epoch_open = true;  // rank 0 saw to it
+  return Status::Ok();
 }
 
 /// A file opened by several processes together; collective over `comm`, whose rank 0 has a candidate that is wanted.
@@ -183,7 +187,7 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, bool se
   if (file->Leads()) local = NoThrow([&] { bytes = LeadOpening(*file, candidate, handle); });
   const Status sent = file->comm->Broadcast(bytes, 0);
   if (local.ok()) local = sent;
-  if (local.ok() && !file->Leads()) local = NoThrow([&] { FollowOpening(*file, bytes, handle); });
+  if (local.ok() && !file->Leads()) local = NoThrow([&] { return FollowOpening(*file, bytes, handle); });
   // A rank without an entry would not come to the commits.
   const Status agreed = Agree(*file->comm, local);
   const bool failed = !agreed.ok();

@@ -8,7 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "comm/communicator.h"
@@ -31,6 +34,9 @@ struct DiskFile {
   /// and the next write.
   std::atomic<bool> epoch_open{false};
 
+  /// A commit failed, perhaps late: the intents set until then may be void after a crash, whatever is to be seen of them.
+  std::atomic<bool> intent_doubtful{false};
+
   std::mutex mutex;  ///< guards `start`
   /// The epoch that this process began last, through whichever handle: its intent may be the one that is set. `before`
   /// is of another process, and forgotten when there was a commit.
@@ -43,6 +49,13 @@ struct Epoch {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::optional<SidecarVersion> version;
+};
+
+/// The processes that have a file open together, as known since the last time that they met: theirs are the intents that
+/// one of them need not set again. Empty before: then only this process is known.
+struct Family {
+  std::set<std::pair<std::string, std::uint32_t>> processes;  ///< host, process: as in Intent
+  std::vector<Intent> intents;                                ///< set by them before they met
 };
 
 struct OpenFile : std::enable_shared_from_this<OpenFile> {
@@ -67,8 +80,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool size_compared = false;       ///< in this epoch, before the first write by this rank
   int writes_of_unknown_place = 0;  ///< now in their real call
 
-  std::mutex epoch_mutex;  ///< guards `epoch`, and held while an epoch is begun
+  std::mutex epoch_mutex;  ///< guards the rest, and held while an epoch is begun
   Epoch epoch;
+  Family family;
 
   bool Leads() const { return comm->rank() == 0; }
 };

@@ -29,7 +29,7 @@ std::optional<Peek> Glance(File& file) {
     const bool ignored = other->state == SidecarState::kPrepared;  // what was never completed does not count
     if (!ignored && other->generation != first->generation) return std::nullopt;
   }
-  Peek peek{{first->uuid, first->generation}};
+  Peek peek{{first->uuid, first->generation}, std::nullopt};
   for (const Extent& extent : first->extents) {
     if (extent.kind != ExtentKind::kIntent) continue;
     const std::uint64_t pages = extent.length / kIntentPageSize;
@@ -38,8 +38,9 @@ std::optional<Peek> Glance(File& file) {
       std::vector<std::uint8_t> page(kIntentPageSize);
       if (!ReadExactly(file, extent.offset + number * kIntentPageSize, page).ok()) continue;
       const auto intent = DecodeIntent(page, number);
-      if (intent.ok() && IsSet(*intent, *first) && (intent->flags & kIntentWholeFile) != 0) {
-        peek.whole_file_intent = true;
+      // The first page is written first: where they are of two writers, it is the later one's.
+      if (intent.ok() && IsSet(*intent, *first) && (intent->flags & kIntentWholeFile) != 0 && !peek.whole_file_intent) {
+        peek.whole_file_intent = *intent;
       }
     }
   }
@@ -56,9 +57,9 @@ std::optional<Peek> PeekAt(FileSystem& fs, const std::string& data_path) {
   if (auto peek = Glance(**file)) return peek;
   const auto sidecar = Sidecar::Load(std::move(*file), OpenMode::kRead);
   if (!sidecar.ok()) return std::nullopt;
-  const auto& intent = (*sidecar)->intent();
-  return Peek{{(*sidecar)->contents().superblock.uuid, (*sidecar)->generation()},
-              intent && (intent->flags & kIntentWholeFile) != 0};
+  Peek peek{{(*sidecar)->contents().superblock.uuid, (*sidecar)->generation()}, (*sidecar)->intent()};
+  if (peek.whole_file_intent && (peek.whole_file_intent->flags & kIntentWholeFile) == 0) peek.whole_file_intent.reset();
+  return peek;
 }
 
 }  // namespace lzy::hooks

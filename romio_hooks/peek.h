@@ -19,7 +19,7 @@ struct SidecarVersion {
 
 struct Peek {
   SidecarVersion version;
-  bool whole_file_intent = false;  ///< an intent is set that covers all of the file
+  std::optional<Intent> whole_file_intent;  ///< the intent that is set, if it covers all of the file
 };
 
 /// The version that Sidecar::Load would choose. A few small reads while all copies of the superblock agree, which they

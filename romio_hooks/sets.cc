@@ -118,7 +118,7 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
     touched |= arrival.state == Arrival::State::kTouched;
   }
   if (!gone.empty() && gone.size() < brought.size()) {
-    return {Code::kNotFound, fmt::format("the files of {} were removed while they were open", RankList(gone))};
+    return {Code::kNotFound, fmt::format("the files of {} were removed or renamed while they were open", RankList(gone))};
   }
   ByteWriter writer;
   writer.Put<std::uint8_t>(static_cast<std::uint8_t>(touched ? Decision::kCommit : Decision::kNothingWritten));
@@ -134,9 +134,16 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
   Status local = file.failed;
   if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
   if (local.ok() && part.presence != Part::Presence::kThere) {
-    // A member that was renamed while open is no member any more: its name says what it is.
+    // A member that was renamed while open is no member any more: its name says what it is. Its sidecar stays, since it has
+    // parity that the others need and an intent that says what was written; it is found by the file's stamp.
     mine.state = Arrival::State::kGone;
-    if (!Disk().Stat(file.path, /*follow=*/false).ok()) (void)Forget(Disk(), file.path);
+    if (part.presence == Part::Presence::kMoved) {
+      SayOnce(file.options, Options::Log::kWarn, file.path, "moved",
+              fmt::format("{}: renamed to {} while it was open as a member of set {}: it is not committed, and stays at risk",
+                          file.path, part.path, file.set->pattern));
+    } else if (!Disk().Stat(file.path, /*follow=*/false).ok()) {
+      (void)Forget(Disk(), file.path);
+    }
   } else if (local.ok() && moment == Moment::kClose && part.Touched()) {
     local = SyncData(file.path);
   }

@@ -388,6 +388,16 @@ static void set(void) {
   close_member(&file);
 }
 
+// Rank ARGUMENT's member gets another name while it is open.
+static void set_renamed(void) {
+  MPI_File file = write_member();
+  char name[NAME], other[NAME + 8];
+  own_name(name);
+  snprintf(other, sizeof other, "%s.away", name);
+  if (rank == atoi(argument) && rename(name, other) != 0) fail("rename", strerror(errno));
+  close_member(&file);
+}
+
 // All open their members, rank ARGUMENT does not write its own.
 static void set_but_one(void) {
   char name[NAME];
@@ -503,6 +513,7 @@ static const Action actions[] = {
     ACTION(scattered_updates),
     ACTION(set),
     ACTION(set_but_one),
+    ACTION(set_renamed),
     ACTION(set_steps),
     ACTION(set_again),
     ACTION(set_sync),

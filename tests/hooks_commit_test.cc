@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "commit.h"
+#include "epoch.h"
+#include "sidecar/sidecar.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
 
@@ -65,6 +67,78 @@ TEST_F(CommitTest, AllRanksGiveUpTogetherWhereSomebodyHoldsTheLock) {
     EXPECT_CODE(ProtectPatiently(comm, attempt, Status::Ok()).status, Code::kBusy);
     EXPECT_OK(comm.Barrier());  // nobody is left in an attempt
   });
+}
+
+// ---------------------------------------------------------------------------------------------- Whose intent it is
+
+/// A file that this process has open, after its first commit.
+class IntentTest : public CommitTest {
+ protected:
+  IntentTest() {
+    file_.path = Path();
+    file_.options.threads = 1;
+    file_.comm = SelfCommunicator();
+    file_.disk = std::make_shared<DiskFile>();
+    EXPECT_OK(BeginFirstEpoch(file_));
+    Attempt attempt = Whole();
+    attempt.request.own_intents->push_back(Set());
+    const DatasetReport report = ProtectPatiently(*file_.comm, attempt, Status::Ok());
+    EXPECT_OK(report.status);
+    EndEpoch(file_, report.generation, report.bytes, false);
+  }
+  std::unique_ptr<Sidecar> Load(OpenMode mode = OpenMode::kRead) const {
+    return std::move(Sidecar::Load(PosixFileSystem(), (directory_ / ".LZY.f").string(), mode)).value();
+  }
+  Intent Set() const { return Load()->intent().value_or(Intent()); }
+  /// As if the process after this one began an epoch.
+  Intent SetByAnother(std::int64_t time) {
+    Intent intent = IntentOfThisProcess();
+    ++intent.pid;
+    intent.flags = kIntentWholeFile;
+    intent.wall_time_ns = time;
+    EXPECT_OK(Load(OpenMode::kReadWrite)->KeepIntent(intent));
+    return intent;
+  }
+  void MeetAnother() {
+    Intent other = IntentOfThisProcess();
+    ++other.pid;
+    file_.family.processes.emplace(other.host, other.pid);
+  }
+
+  OpenFile file_;
+};
+
+TEST_F(IntentTest, AStrangersIsNotReliedOn) {
+  const Intent his = SetByAnother(1);
+  EnsureEpoch(file_);
+  EXPECT_EQ(Set().pid, IntentOfThisProcess().pid);
+  ASSERT_TRUE(file_.disk->start->before);
+  EXPECT_TRUE(SameWriter(*file_.disk->start->before, his));
+}
+
+TEST_F(IntentTest, OneOfTheSameProgramIsReliedOn) {
+  MeetAnother();
+  const Intent theirs = SetByAnother(1);
+  EnsureEpoch(file_);
+  EXPECT_TRUE(SameWriter(Set(), theirs));
+  EXPECT_TRUE(file_.disk->epoch_open);
+}
+
+TEST_F(IntentTest, AfterAFailedCommitOnlyANewOneIsReliedOn) {
+  MeetAnother();
+  file_.family.intents.push_back(SetByAnother(1));
+  Untake(file_);
+  EnsureEpoch(file_);
+  const Intent mine = Set();
+  EXPECT_EQ(mine.pid, IntentOfThisProcess().pid) << "the old one is there, but may be void";
+  EXPECT_FALSE(file_.disk->start->before) << "it was the program's own";
+  Untake(file_);
+  EnsureEpoch(file_);
+  EXPECT_FALSE(SameWriter(Set(), mine)) << "nor is its own";
+  Untake(file_);
+  const Intent theirs = SetByAnother(2);
+  EnsureEpoch(file_);
+  EXPECT_TRUE(SameWriter(Set(), theirs)) << "somebody has begun anew";
 }
 
 }  // namespace

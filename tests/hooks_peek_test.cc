@@ -32,8 +32,11 @@ class PeekTest : public ::testing::Test {
     EXPECT_EQ(peek->version.uuid, sidecar->contents().superblock.uuid);
     EXPECT_EQ(peek->version.generation, sidecar->generation());
     EXPECT_EQ(peek->version.generation, generation);
-    EXPECT_EQ(peek->whole_file_intent, intent);
-    EXPECT_EQ(peek->whole_file_intent, sidecar->intent().has_value());
+    EXPECT_EQ(peek->whole_file_intent.has_value(), intent);
+    ASSERT_EQ(peek->whole_file_intent.has_value(), sidecar->intent().has_value());
+    if (intent) {
+      EXPECT_TRUE(SameWriter(*peek->whole_file_intent, *sidecar->intent()));
+    }
   }
   SidecarContents Next() {
     SidecarContents next = Load()->contents();

@@ -604,6 +604,19 @@ class Sets(Layer):
         self.quiet(self.members("set_but_one", argument="1"))
         self.assertEqual(self.verify("s.%r"), 0)
 
+    def test_a_member_renamed_while_open_keeps_its_sidecar(self):
+        self.quiet(self.members("set"))
+        done = self.members("set_renamed", argument="1")
+        self.assertEqual(done.stderr.count("s.1: renamed to "), 1, done.stderr)
+        self.assertIn("the files of rank 1 were removed or renamed", done.stderr)
+        self.assertTrue(self.has(".LZY.s.1"), self.files())
+        # Where the name is all that was changed back, nothing of the group's parity is lost.
+        os.rename(self.path("s.1.away"), self.path("s.1"))
+        os.remove(self.path("s.2"))
+        restore = subprocess.run([f"{BUILD}/bin/lzy-restore", "--quiet", "s.%r"], cwd=self.dir, timeout=PATIENCE)
+        self.assertEqual(restore.returncode, 0)
+        self.assertTrue(self.has("s.2"))
+
     def test_a_member_that_cannot_be_protected_stops_the_others_at_once(self):
         os.mkdir(self.path(".LZY.s.1"))
         done = self.members("set", timeout=PATIENCE // 2)

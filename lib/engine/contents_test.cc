@@ -140,6 +140,38 @@ TEST_F(ForgedTest, ASharedFileWithoutItsRootHasNoUsableSidecar) {
   EXPECT_EQ(ExitCodeOf(Check()), 4);
 }
 
+TEST_F(ForgedTest, ASidecarThatContradictsItselfIsReplacedByAnEpochLikeRuins) {
+  Make(0);
+  Forge(0, [](SidecarContents& c) { c.superblock.dataset_root.bytes[0] ^= 1; });
+  EXPECT_CODE(LockSidecar(fs_, SidecarOf(0), nullptr, nullptr, 0), Code::kCorrupt);
+  const auto begun = BeginEpoch(fs_, options_, paths_[0], "");
+  ASSERT_OK(begun);
+  EXPECT_FALSE(begun->had_sidecar);
+  const auto made = LockSidecar(fs_, SidecarOf(0), nullptr, nullptr, 0);
+  ASSERT_OK(made);
+  EXPECT_FALSE((*made)->committed());
+}
+
+TEST_F(ForgedTest, UnusableSidecarsAreLockedToo) {
+  for (const std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    const std::uint32_t bad = members / 2;
+    Forge(bad, [](SidecarContents& c) { c.superblock.dataset_root.bytes[0] ^= 1; });
+    {
+      const auto view = OpenDataset(Here(), ref_, {.write = true});
+      ASSERT_OK(view);
+      EXPECT_CODE(LockSidecar(fs_, SidecarOf(bad), nullptr, nullptr, 0), Code::kBusy);
+    }
+    EXPECT_CODE(LockSidecar(fs_, SidecarOf(bad), nullptr, nullptr, 0), Code::kCorrupt);
+  }
+  // One of an older generation says something, but not what counts.
+  Make(4);
+  for (const std::uint32_t r : {0u, 1u, 3u}) Forge(r, [](SidecarContents& c) { ++c.superblock.generation; });
+  const auto view = OpenDataset(Here(), ref_, {.write = true});
+  ASSERT_OK(view);
+  EXPECT_CODE(LockSidecar(fs_, SidecarOf(2), nullptr, nullptr, 0), Code::kBusy);
+}
+
 TEST_F(ForgedTest, AnyFieldOfASuperblockMayBeForged) {
   std::vector<std::pair<std::size_t, std::size_t>> fields;
   for (std::size_t at = 64; at < 72; at += 4) fields.emplace_back(at, 4);

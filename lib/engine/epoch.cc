@@ -17,7 +17,7 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
                               const std::string& pattern) {
   EpochStart start;
   LZY_ASSIGN_OR_RETURN(auto data, fs.Open(data_path, OpenMode::kRead));
-  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path, options.timeout_seconds));
   const bool member = !pattern.empty();
   std::uint32_t rank = 0;
   if (member) rank = MatchPattern(pattern, data_path).value_or(0);
@@ -65,18 +65,23 @@ Status FollowRename(FileSystem& fs, const Options& options, const std::string& f
                     const std::vector<Intent>& own) {
   LZY_ASSIGN_OR_RETURN(const std::string old_path, SidecarPath(from));
   LZY_ASSIGN_OR_RETURN(const FileStat file, fs.Stat(to));
-  LZY_ASSIGN_OR_RETURN(const std::string new_path, Rehome(fs, to));
+  LZY_ASSIGN_OR_RETURN(const std::string new_path, Rehome(fs, to, options.timeout_seconds));
   const auto old = LockSidecar(fs, old_path, nullptr, nullptr, options.timeout_seconds);
   if (!old.ok()) return old.status().code() == Code::kNotFound ? Status::Ok() : old.status();
   const auto& intent = (*old)->intent();
-  const bool set_by_us =
-      intent && std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, *intent); });
+  const auto is_own = [&](const Intent& set) {
+    return std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, set); });
+  };
+  const bool set_by_us = intent && is_own(*intent);
   // The old name may be another file's by now, whose writers have made this sidecar theirs.
   const bool wanted_there = intent && fs.Stat(from, /*follow=*/false).ok();
   if (!set_by_us && (wanted_there || !Describes(**old, file))) return Status::Ok();
   const auto occupant = LockSidecar(fs, new_path, nullptr, nullptr, options.timeout_seconds);
   if (occupant.ok() && Describes(**occupant, file)) return Status::Ok();
   if (!occupant.ok() && occupant.status().code() == Code::kBusy) return occupant.status();
+  // Nothing but an intent: somebody else is about to write under the new name, and relies on it.
+  const bool intent_only = occupant.ok() && !(*occupant)->committed() && (*occupant)->intent();
+  if (intent_only && !is_own(*(*occupant)->intent())) return Status::Ok();
   LZY_RETURN_IF_ERROR(fs.Rename(old_path, new_path));
   return fs.SyncDirectory(DirectoryOf(new_path));
 }

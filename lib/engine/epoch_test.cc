@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
+#include "engine/view.h"
 #include "memory_files.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
@@ -236,6 +237,23 @@ TEST_F(EpochTest, ASidecarThatIsAnotherFilesStays) {
   ASSERT_OK(FollowRename(fs_, options_, "d/f", "d/g", {mine.intent}));
   ASSERT_TRUE(fs_.Has("d/.LZY.f"));
   EXPECT_TRUE(SameWriter(*IntentOf("d/f"), his.intent));
+}
+
+TEST_F(EpochTest, AnotherWritersIntentUnderTheNewNameStays) {
+  Make(0);
+  const EpochStart mine = Begin("d/f");
+  ASSERT_OK(fs_.Rename("d/f", "d/g"));
+  // He has begun, and has not written yet, when this program comes to look after its sidecar.
+  auto renamed = fs_.Open("d/g", OpenMode::kRead);
+  ASSERT_OK(renamed);
+  const SidecarContents empty = EmptyContents(options_, DatasetKind::kShared, "g", 0);
+  auto his = LockSidecar(fs_, "d/.LZY.g", renamed->get(), &empty, 1);
+  ASSERT_OK(his);
+  ASSERT_OK((*his)->SetIntent(kIntentWholeFile, {}));
+  const Intent set = *(*his)->intent();
+  his->reset();
+  ASSERT_OK(FollowRename(fs_, options_, "d/f", "d/g", {mine.intent}));
+  EXPECT_TRUE(SameWriter(*IntentOf("d/g"), set));
 }
 
 TEST_F(EpochTest, TheSidecarOfAFileThatWasOverwrittenIsReplacedAndOthersFollowTheirs) {

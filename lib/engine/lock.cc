@@ -63,11 +63,22 @@ Result<bool> StillNamed(FileSystem& fs, const std::string& path, File& file) {
   return named.ok() && named->inode == held.inode && named->device == held.device;
 }
 
+// What contradicts itself is as useless as what has the wrong hashes. On failure the file stays where it is.
+Result<std::unique_ptr<Sidecar>> LoadSound(std::unique_ptr<File>& file) {
+  const std::string path = file->path();
+  auto sidecar = Sidecar::Load(std::move(file), OpenMode::kReadWrite);
+  if (!sidecar.ok()) return sidecar;
+  const Status sound = CheckContents((*sidecar)->contents());
+  if (sound.ok()) return sidecar;
+  file = Sidecar::ReleaseFile(std::move(sidecar).value());
+  return sound.WithContext(path);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const SidecarContents* create_contents, std::uint32_t timeout_seconds,
-                                             bool accept_prepared) {
+                                             std::unique_ptr<File>* ruins) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
   for (;;) {
     auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
@@ -83,9 +94,11 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
       LZY_ASSIGN_OR_RETURN(const bool named, StillNamed(fs, path, **file));
       if (named) {
         // Read under the lock, so that nothing in it is old.
-        auto sidecar = Sidecar::Load(std::move(*file), OpenMode::kReadWrite, accept_prepared);
+        auto sidecar = LoadSound(*file);
         if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
-        if (sidecar.status().code() != Code::kUnprotected || create_contents == nullptr) return sidecar;
+        const bool ruined = sidecar.status().code() == Code::kUnprotected || sidecar.status().code() == Code::kCorrupt;
+        if (ruined && create_contents == nullptr && ruins != nullptr) *ruins = std::move(*file);
+        if (!ruined || create_contents == nullptr) return sidecar;
         LZY_RETURN_IF_ERROR(ReplaceRuins(fs, path, *data, *create_contents));
       }
     }

@@ -94,7 +94,7 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
   // Somebody may give it another name just now.
   for (int again = 0; found.ok(); ++again) {
     s.sidecar_path = *found;
-    sidecar = write ? LockSidecar(fs, *found, view.data.get(), nullptr, context.options.timeout_seconds)
+    sidecar = write ? LockSidecar(fs, *found, view.data.get(), nullptr, context.options.timeout_seconds, &view.held)
                     : Sidecar::Load(fs, *found, OpenMode::kRead);
     if (sidecar.status().code() != Code::kNotFound || again == kLooks) break;
     found = FindSidecar(fs, path);

@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "engine/engine.h"
+#include "engine/view.h"
 #include "engine_fixture.h"
 #include "memory_files.h"
 #include "sidecar/names.h"
@@ -658,6 +660,59 @@ TEST_F(MisfortuneTest, AGenerationThatOneMemberHasCountsForAll) {
       EXPECT_EQ((*Sidecar::Load(fs_, *SidecarPath(paths_[r]), OpenMode::kRead))->generation(), generation + 1)
           << "rolled forward";
     }
+  }
+}
+
+// Somebody who begins to write between the crash of a commit and its completion sees the generation before.
+TEST_F(MisfortuneTest, AnIntentOfTheGenerationBeforeHoldsAfterRollingForward) {
+  for (const bool in_place : {true, false}) {
+    SCOPED_TRACE(in_place);
+    Make(3);
+    const std::uint64_t generation = Check().generation;
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[r]), OpenMode::kReadWrite);
+      ASSERT_OK(sidecar);
+      SidecarContents next = (*sidecar)->contents();
+      next.superblock.generation = generation + 1;
+      if (r != 1) {
+        ASSERT_OK((*sidecar)->WriteAll(next));
+      } else if (in_place) {
+        ASSERT_OK((*sidecar)->Prepare(next));
+      } else {
+        auto data = fs_.Open(paths_[r], OpenMode::kRead);
+        auto fresh = Sidecar::Create(fs_, NewSidecarPath(paths_[r]), next, **data);
+        ASSERT_OK(fresh);
+        Bytes parity(next.superblock.parity_size);
+        ASSERT_OK(ReadExactly((*sidecar)->file(), (*sidecar)->ParityFileOffset(0), parity));
+        ASSERT_OK((*fresh)->file().WriteAt((*fresh)->ParityFileOffset(0), parity));
+        ASSERT_OK((*fresh)->WriteAll(next));
+      }
+    }
+    const auto begun = BeginEpoch(fs_, options_, paths_[1], ref_.path);
+    ASSERT_OK(begun);
+    Write(1, 3 * kBlock, Bytes(kBlock, 0x11));
+    Data(1).stat.mtime_ns = kPast + 1;  // so that nothing but the intent tells
+    const auto before = fs_.Copy();
+    const DatasetReport read = Check();  // in place, copy 0 is not up to date, which is metadata damage
+    const auto at_risk = [](const Damage& d) { return d.part == DamagePart::kData && d.cause == DamageCause::kAtRisk; };
+    EXPECT_EQ(std::count_if(read.damage.begin(), read.damage.end(), at_risk), 1) << Text(read);
+    for (const Damage& d : read.damage) EXPECT_TRUE(at_risk(d) || d.part == DamagePart::kMetadata) << Text(read);
+    for (const auto& [path, node] : before) EXPECT_EQ(fs_.At(path).bytes, node.bytes) << "looking changes nothing";
+    Code other_lock = in_place ? Code::kBusy : Code::kOk;
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+      if (op == MemoryFileSystem::Op::kRename) other_lock = (*fs_.Open(path, OpenMode::kReadWrite))->Lock().code();
+      return Status::Ok();
+    };
+    { ASSERT_OK(OpenDataset(Here(), Ref(), {.write = true})); }
+    fs_.fault = nullptr;
+    EXPECT_EQ(other_lock, Code::kBusy) << "the sidecar that is replaced is locked until it has gone";
+    const auto rolled = Sidecar::Load(fs_, *SidecarPath(paths_[1]), OpenMode::kRead);
+    ASSERT_OK(rolled);
+    EXPECT_EQ((*rolled)->generation(), generation + 1);
+    ASSERT_TRUE((*rolled)->intent());
+    EXPECT_TRUE(SameWriter(*(*rolled)->intent(), begun->intent));
+    EXPECT_EQ(std::string(Name(Check().state)), "at-risk");
+    EXPECT_FALSE(fs_.Has(NewSidecarPath(paths_[1])));
   }
 }
 

@@ -156,7 +156,10 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::ui
       const bool absent = !fs.Stat(own, /*follow=*/false).ok();
       if (!absent || !fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok()) return own;
     }
-    LZY_ASSIGN_OR_RETURN(const MoveLock lock, MoveLock::Take(fs, directory, deadline));
+    const auto lock = MoveLock::Take(fs, directory, deadline);
+    // A leftover that cannot be opened keeps nobody from what needs no move.
+    if (!lock.ok() && lock.status().code() != Code::kBusy && chain.empty()) return own;
+    if (!lock.ok()) return lock.status();
     LZY_ASSIGN_OR_RETURN(chain, NextMoves(fs, directory, real, own));
     if (chain.empty()) return own;
     auto moved = Move(fs, chain, deadline);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -153,6 +154,12 @@ TEST_F(RehomeTest, ALinkedFileKeepsItsSidecar) {
   ASSERT_EQ(link((dir_ / "s.0").c_str(), (dir_ / "a").c_str()), 0);
   ASSERT_OK(Rehome(fs_, dir_ / "s.0"));
   EXPECT_TRUE(Exists(dir_ / ".LZY.s.0"));
+}
+
+TEST_F(RehomeTest, ALeftoverLockThatCannotBeOpenedKeepsNobodyFromAFirstProtection) {
+  ASSERT_EQ(mkdir((dir_ / ".LZY-tmp.lock").c_str(), 0700), 0);
+  WriteFile(dir_ / "fresh", Bytes(1000));
+  ASSERT_OK(Rehome(fs_, dir_ / "fresh"));
 }
 
 TEST_F(RehomeTest, TheSidecarOfALostFileStays) {

@@ -28,6 +28,7 @@ struct FileView {
   // Local: set only where this rank owns the file (shared: everywhere).
   std::unique_ptr<File> data;        ///< null: missing
   std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
+  std::unique_ptr<File> held;        ///< a sidecar that is not usable: its file, with the lock where that was taken
   /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and
   /// of data or parity when hash pages that no copy had intact could be computed again.
   std::optional<Tree> proven_data;
@@ -98,9 +99,10 @@ Status CheckContents(const SidecarContents& contents);
 /// `create_contents` (which needs `data`), one that holds these is made where there is none, or only the ruins of one; any
 /// number of processes may do so at once. Where `data`, the file it belongs to, is given, access to the sidecar is made no
 /// wider than to that. Waits up to `timeout_seconds` for another holder, then kBusy naming it. kNotFound: no such sidecar.
+/// Ruins that are not replaced are an error, but the lock on them can be kept: their file is put into `ruins`.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const SidecarContents* create_contents, std::uint32_t timeout_seconds,
-                                             bool accept_prepared = false);
+                                             std::unique_ptr<File>* ruins = nullptr);
 
 /// A sidecar's contents before the first commit: kind, uuid, name; sizes and roots zero.
 SidecarContents EmptyContents(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);

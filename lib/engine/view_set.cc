@@ -195,36 +195,56 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   return Status::Ok();
 }
 
+// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
+bool IsOf(const Sidecar& sidecar, const Superblock& newest, std::uint32_t rank) {
+  const Superblock& sb = sidecar.contents().superblock;
+  return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
+         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns;
+}
+
+// The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
+// file.held when it is of no use.
+Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, const std::string& path, bool write) {
+  if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
+  if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
+  if (!file.held) return {Code::kNotFound, path};
+  return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
+}
+
+// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of it:
+// it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
+Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
+  if (!intent || to.intent()) return Status::Ok();
+  return to.KeepIntent(*intent);
+}
+
 // Completes the commit of a member that was prepared when another member of its set already had the generation
-// committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one.
+// committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one. To write, the lock is
+// never let go.
 Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::string& data_path,
                          const Superblock& newest, bool write, std::uint32_t timeout_seconds) {
-  const OpenMode mode = write ? OpenMode::kReadWrite : OpenMode::kRead;
-  auto is_it = [&](const Result<std::unique_ptr<Sidecar>>& sidecar) {
-    return sidecar.ok() && CheckContents((*sidecar)->contents()).ok() &&
-           (*sidecar)->contents().superblock.uuid == newest.uuid &&
-           (*sidecar)->generation() == newest.generation && (*sidecar)->contents().superblock.rank == s.rank &&
-           // A commit given up earlier may have had the same number.
-           (*sidecar)->contents().superblock.dataset_root == newest.dataset_root &&
-           (*sidecar)->contents().superblock.wall_time_ns == newest.wall_time_ns;
-  };
+  const std::optional<Intent> before = s.intent;
   std::string path = s.sidecar_path;
-  file.sidecar.reset();  // and with it the lock, which is taken again with what was prepared
-  auto sidecar = write ? LockSidecar(fs, path, file.data.get(), nullptr, timeout_seconds, /*accept_prepared=*/true)
-                       : Sidecar::Load(fs, path, mode, /*accept_prepared=*/true);
-  if (is_it(sidecar)) {
-    if (write) LZY_RETURN_IF_ERROR((*sidecar)->CompletePrepared());
+  auto sidecar = LoadPrepared(fs, file, path, write);
+  if (sidecar.ok() && IsOf(**sidecar, newest, s.rank)) {
+    if (write) {
+      LZY_RETURN_IF_ERROR(CarryIntent(before, **sidecar));
+      LZY_RETURN_IF_ERROR((*sidecar)->CompletePrepared());
+    }
   } else {
+    if (write && sidecar.ok()) file.held = Sidecar::ReleaseFile(std::move(sidecar).value());
     const std::string fresh = NewSidecarPath(data_path);
-    sidecar = Sidecar::Load(fs, fresh, mode);
-    if (!is_it(sidecar)) return false;
+    sidecar = Sidecar::Load(fs, fresh, write ? OpenMode::kReadWrite : OpenMode::kRead);
+    if (!sidecar.ok() || !IsOf(**sidecar, newest, s.rank)) return false;
     path = fresh;
     if (write) {
       LZY_ASSIGN_OR_RETURN(path, SidecarPath(data_path));
+      LZY_RETURN_IF_ERROR(CarryIntent(before, **sidecar));
       LZY_RETURN_IF_ERROR(fs.Rename(fresh, path));
       LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
       sidecar = LockSidecar(fs, path, file.data.get(), nullptr, timeout_seconds);
       if (!sidecar.ok()) return sidecar.status();
+      file.held.reset();
     }
   }
   file.sidecar = std::move(sidecar).value();
@@ -235,6 +255,7 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
   s.superblock.state = SidecarState::kCommitted;
   s.info = EncodeInfo(file.sidecar->contents().info);
   s.intent = file.sidecar->intent();
+  if (!s.intent) s.intent = before;
   s.prepared = 0;
   s.sidecar_bytes = file.sidecar->file_size();
   s.parity_base = file.sidecar->ParityFileOffset(0);
@@ -405,7 +426,7 @@ class SetOpener {
         parameters.groups[0].push_back(i);
         sizes.push_back(info.members[i].size);
         FileView file = members_.contains(ranks[i]) ? TakeFile(ranks[i]) : MissingFile(ranks[i]);
-        if (!file.sidecar_usable()) file.sidecar.reset();
+        if (!file.sidecar_usable() && file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
         file.stamp.size = info.members[i].size;
         file.stamp.mtime_ns = info.members[i].mtime_ns;
         ensemble.files.push_back(std::move(file));

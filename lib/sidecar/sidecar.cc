@@ -244,8 +244,8 @@ Status Sidecar::MakeCount(const SidecarContents& next) {
   const bool known = ReadExactly(*file_, 0, before).ok();
   Status status = WriteSuperblock(0, next, SidecarState::kCommitted, extents_[1]);
   if (status.ok()) status = SyncFile();
-  // The caller will go by the generation before, and by its intent, so that is what has to be found.
-  if (!status.ok() && known) (void)file_->WriteAt(0, before);
+  // The caller will go by the generation before, and by its intent, so that is what has to be found, also after a crash.
+  if (!status.ok() && known && file_->WriteAt(0, before).ok()) (void)SyncFile();
   return status;
 }
 
@@ -301,12 +301,17 @@ Result<std::uint64_t> Sidecar::IntentOffset() const {
   return {Code::kNewerFormat, fmt::format("{}: its intent pages are not laid out as this version writes them", path())};
 }
 
-Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
+Intent IntentOfThisProcess() {
   Intent intent;
-  intent.flags = flags;
-  intent.wall_time_ns = WallNowNs();
   intent.pid = static_cast<std::uint32_t>(getpid());
   intent.host = HostName();
+  return intent;
+}
+
+Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
+  Intent intent = IntentOfThisProcess();
+  intent.flags = flags;
+  intent.wall_time_ns = WallNowNs();
   intent.ranges = ranges;
   if (ranges.size() > kMaxIntentRanges) {
     intent.ranges.clear();

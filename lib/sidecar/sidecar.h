@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -44,6 +45,9 @@ class Sidecar {
 
   /// The same from a file that is open already, e.g. under its lock; taken only on success.
   static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File>&& file, OpenMode mode, bool accept_prepared = false);
+
+  /// Gives up the sidecar but not its file, and with that not its lock.
+  static std::unique_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
 
   /// Creates (or replaces) the file `path` with room for metadata of the shape of `shape` (leaf counts, info size) and
   /// its parity. Nothing is valid in it before WriteAll. Access is made no wider than that of `like`.
@@ -127,5 +131,8 @@ class Sidecar {
   std::optional<Intent> intent_;
   std::uint64_t prepared_generation_ = 0;
 };
+
+/// What intents that this process sets say of their writer (process and host).
+Intent IntentOfThisProcess();
 
 }  // namespace lzy

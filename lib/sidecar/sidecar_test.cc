@@ -640,10 +640,13 @@ TEST_F(SidecarTest, AFailedCommitLeavesTheGenerationBeforeAndItsIntent) {
         auto sidecar = Load(OpenMode::kReadWrite);
         ASSERT_OK(sidecar);
         std::uint64_t used = 0;
-        fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+        bool first_page_unsynced = false;
+        fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t offset, std::uint64_t) {
           if (op == MemoryFileSystem::Op::kRead) return Status::Ok();
           const bool failing = once ? used == fails : used >= fails;
           ++used;
+          if (op == MemoryFileSystem::Op::kWrite && offset == 0) first_page_unsynced = true;
+          if (op == MemoryFileSystem::Op::kSync && !failing) first_page_unsynced = false;
           return failing ? Status(Code::kIo, path + ": failed") : Status::Ok();
         };
         const bool failed = !(*sidecar)->WriteAll(after).ok();
@@ -654,6 +657,7 @@ TEST_F(SidecarTest, AFailedCommitLeavesTheGenerationBeforeAndItsIntent) {
         const bool is_new = Same((*loaded)->contents(), after);
         if (failed && once) {
           EXPECT_FALSE(is_new);
+          EXPECT_FALSE(first_page_unsynced) << "which generation counts is decided for good";
         }
         if (!failed) {
           EXPECT_TRUE(is_new);
