@@ -62,12 +62,13 @@ Status Protector::EnsureSidecars() {
 
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   LZY_ASSIGN_OR_RETURN(auto data, context_.fs.Open(path, OpenMode::kRead));
-  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path));
+  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path, context_.options.timeout_seconds));
   auto existing = Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead);
   if (existing.ok()) return Status::Ok();
   const Code code = existing.status().code();
-  if (code != Code::kNotFound && code != Code::kUnprotected) return existing.status();
-  if (code == Code::kUnprotected && !request_.touched) {
+  const bool ruins = code == Code::kUnprotected || code == Code::kCorrupt;
+  if (code != Code::kNotFound && !ruins) return existing.status();
+  if (ruins && !request_.touched) {
     report_.warnings.push_back(fmt::format("{}; it is made anew", existing.status().message()));
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);

@@ -138,9 +138,9 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   const Hash root = newest->superblock.dataset_root;
   for (auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone) continue;
-    if (s.superblock.state == SidecarState::kNeverCommitted) {
-      s.fault = SidecarFault::kMissing;  // it says nothing yet
-    } else if (s.superblock.uuid != uuid || s.superblock.kind != DatasetKind::kSet || s.superblock.rank != rank) {
+    if (s.superblock.state == SidecarState::kNeverCommitted || s.superblock.kind != DatasetKind::kSet) {
+      s.fault = SidecarFault::kMissing;  // it says nothing (yet) of any set
+    } else if (s.superblock.uuid != uuid || s.superblock.rank != rank) {
       s.fault = SidecarFault::kForeign;
       s.fault_text =
           fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
