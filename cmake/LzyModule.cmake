@@ -7,7 +7,9 @@ if(LZY_WARNINGS_AS_ERRORS)
   target_compile_options(lzy_flags INTERFACE -Werror)
 endif()
 if(LZY_SANITIZE)
-  target_compile_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # The vptr check reads memory through a pipe, so it calls every object wrong where tests leave no descriptor to be had.
+  target_compile_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
   target_link_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE})
 endif()
 
