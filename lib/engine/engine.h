@@ -49,7 +49,7 @@ struct ProtectRequest {
 };
 /// Makes or refreshes the sidecars. report.state: kIntact; kDamaged (exit 1) when damaged blocks were found that are not to be
 /// blessed. With `touched`, untouched blocks of touched rows are checked first; one that does not match keeps its old leaf and
-/// is in report.damage.
+/// is in report.damage; report.state is kUnrepairable (exit 2) where it cannot be had again.
 DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);
 
 struct VerifyRequest {

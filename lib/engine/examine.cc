@@ -34,9 +34,11 @@ void GetBad(ByteReader& in, std::vector<BadBlocks>& list) {
   }
 }
 
-void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, const FileFindings& f, const FileStat& now) {
+void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, const FileFindings& f, const FileStat& before,
+                 const FileStat& now) {
   out.Put(ensemble);
   out.Put(file);
+  out.Put<std::uint8_t>(now.size != before.size || now.mtime_ns != before.mtime_ns);
   out.Put(now.size);
   out.Put(now.mtime_ns);
   PutBad(out, f.data);
@@ -61,11 +63,14 @@ Status MergeFindings(ByteSpan bytes, DatasetView& view, Findings& findings) {
       return {Code::kInternal, "findings of an unknown file"};
     FileFindings& to = findings.files[e][f];
     FileStat& stat = view.ensembles[e].files[f].stat;
+    // One rank that saw a change is enough; those that looked before it say nothing against it.
+    const bool changed = in.Get<std::uint8_t>() != 0;
     const auto size = in.Get<std::uint64_t>();
     const auto mtime_ns = in.Get<std::int64_t>();
-    // One rank that saw a change is enough.
-    if (size != stat.size) stat.size = size;
-    if (mtime_ns != stat.mtime_ns) stat.mtime_ns = mtime_ns;
+    if (changed) {
+      stat.size = size;
+      stat.mtime_ns = mtime_ns;
+    }
     GetBad(in, to.data);
     GetBad(in, to.parity);
     for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
@@ -195,7 +200,7 @@ class Examiner {
             LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
           }
           MarkForsaken(file.parity_tree(), own.parity);
-          PutFindings(out, e, f, own, now);
+          PutFindings(out, e, f, own, file.stat, now);
         }
       }
       return Status::Ok();
