@@ -28,7 +28,7 @@ set_target_properties(hooks_foreign_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY $
 target_link_libraries(hooks_foreign_client PRIVATE hooks_foreign_mpi lzy_flags)
 
 # hooks_test.py CLASS...: Python's unittest, one test a class.
-foreach(class Symbols Calls CallsWithView Modes Updates Lifetimes Others Selection Sets Determinism Failures Foreign)
+foreach(class Symbols Calls CallsWithView Modes Updates Lifetimes Others Selection Summary Sets Determinism Failures Foreign)
   add_test(NAME hooks.${class}
            COMMAND Python3::Interpreter -B -m unittest hooks_test.${class}
            WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})

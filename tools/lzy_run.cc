@@ -71,7 +71,7 @@ int Run(int argc, char** argv) {
                            "--quiet is --log=error; --json and --no-progress have no effect, the output is COMMAND's",
                            "nothing itself");
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
-                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report"});
+                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "summary"});
   arguments.app().prefix_command();
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
