@@ -22,6 +22,10 @@ add_executable(hooks_linked_client hooks_client.c)
 set_target_properties(hooks_linked_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
 target_link_libraries(hooks_linked_client PRIVATE lzy_flags lzy_mpiio MPI::MPI_C Threads::Threads)
 
+add_library(hooks_tool SHARED hooks_tool.c)
+set_target_properties(hooks_tool PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(hooks_tool PRIVATE lzy_flags MPI::MPI_C)
+
 # A program of another MPI, by the file name of one.
 add_library(hooks_foreign_mpi SHARED hooks_foreign_mpi.c)
 set_target_properties(hooks_foreign_mpi PROPERTIES OUTPUT_NAME mpi SOVERSION 40

@@ -234,6 +234,19 @@ class Modes(Layer):
         self.assertEqual(self.verify(), 0)
         self.assertEqual(self.reports()[0]["generation"], 2)
 
+    def test_ranks_that_hold_no_descriptor(self):
+        """With deferred open only aggregators open the file; here one rank of three, which writes for all."""
+        with open(self.path("hints"), "w", encoding="utf-8") as hints:
+            hints.write("romio_no_indep_rw true\nromio_cb_write enable\ncb_nodes 1\n")
+        for call in ["write_at_all", "update"]:
+            words = [] if call == "write_at_all" else ["--existing"]
+            for name, layer in [("bare", False), ("with", True)]:
+                done = self.run_program(["env", f"ROMIO_HINTS={self.path('hints')}", WRITE_CALLS, "--call", call, *words, name],
+                                        ranks=3, layer=layer)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(self.content("with"), self.content("bare"))
+            self.assertEqual(self.verify("with"), 0)
+
     def test_disabled(self):
         self.mode("sync", disable=1)
         self.assertEqual(self.files(), ["f"])

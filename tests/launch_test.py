@@ -64,10 +64,20 @@ class Launchers(Layer):
         self.assertNotRegex(done.stdout, r"/libmpi|liblzy_mpiio-")
         self.assertEqual(done.stderr, "")
 
-    def test_other_preloads_stay(self):
+    def test_other_preloads_come_first(self):
         other = f"{BUILD}/lib/liblzy.so"  # any library
         done = self.lzy_run(["env", f"LD_PRELOAD={other}", LZY_RUN, "--", "sh", "-c", "echo $LD_PRELOAD"])
-        self.assertEqual(done.stdout.split(), [f"{LAYER}:{other}"])
+        self.assertEqual(done.stdout.split(), [f"{other}:{LAYER}"])
+
+    def test_tools_that_trace_calls_see_what_they_always_saw(self):
+        tool = f"{BUILD}/tests/libhooks_tool.so"
+        ranks = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={tool}"]
+        bare = subprocess.run([*ranks, CLIENT, "plain", "f"], cwd=self.dir, capture_output=True, text=True, check=True,
+                              timeout=PATIENCE).stdout
+        self.assertEqual(bare.splitlines(), ["opened 1 written 1 closed 1"] * 2)
+        done = self.lzy_run(["env", f"LD_PRELOAD={tool}", LZY_RUN, "--", MPIEXEC, "-n", "2", CLIENT, "plain", "f"])
+        self.assertEqual(done.stdout, bare)
+        self.assert_protected()
 
     def test_values_arrive_as_they_are(self):
         patterns = "a;b,c d=e.%r"
