@@ -18,11 +18,15 @@ namespace {
 
 /// SONAMEs under which MPI libraries are found in a process, for programs that load theirs out of RTLD_NEXT's sight.
 /// Debian's MPICH calls itself libmpich.so.12, everybody else's libmpi.so.12.
-constexpr std::array<const char*, 4> kKnownSonames = {"libmpich.so.12", "libmpi.so.12", "libmpi.so.40", "libmpi.so.20"};
+constexpr std::array<const char*, 5> kKnownSonames = {"libmpich.so.12", "libmpi.so.12", "libmpi.so.40", "libmpi.so.20",
+                                                      "libmpi_abi.so.1"};
 
-enum class Family { kMpich, kOpenMpi, kUnknown };
+enum class Family { kMpich, kOpenMpi, kAbi, kUnknown };
 
-#if defined(OPEN_MPI)
+#if defined(MPI_ABI_VERSION)
+constexpr Family kBuiltFor = Family::kAbi;
+constexpr const char* kBuiltForName = "the ABI of MPI-5";
+#elif defined(OPEN_MPI)
 constexpr Family kBuiltFor = Family::kOpenMpi;
 constexpr const char* kBuiltForName = "Open MPI";
 #elif defined(MPICH_VERSION) || defined(MPICH_NAME)
@@ -40,7 +44,7 @@ std::string_view BaseName(std::string_view path) {
 /// "libmpi.so.40", "libmpich.so.12.2.2", ...; not libmpi_cxx, libmpifort and the like.
 bool IsMpiLibrary(std::string_view path) {
   const std::string_view name = BaseName(path);
-  for (std::string_view start : {"libmpi.so", "libmpich.so"}) {
+  for (std::string_view start : {"libmpi.so", "libmpich.so", "libmpi_abi.so"}) {
     if (name == start || (name.starts_with(start) && name[start.size()] == '.')) return true;
   }
   return false;
@@ -86,7 +90,8 @@ std::string VersionOf(void* function) {
   return first;
 }
 
-Family FamilyOf(std::string_view version) {
+Family FamilyOf(std::string_view version, std::string_view file) {
+  if (BaseName(file).starts_with("libmpi_abi.so")) return Family::kAbi;  // whoever made it
   if (version.find("Open MPI") != std::string_view::npos) return Family::kOpenMpi;
   for (std::string_view name : {"MPICH", "MVAPICH", "Intel(R) MPI", "CRAY MPI"}) {
     if (version.find(name) != std::string_view::npos) return Family::kMpich;
@@ -113,7 +118,8 @@ Program Examine() {
     }
   }
   program.name = VersionOf(program.handle != nullptr ? dlsym(program.handle, kVersionFunction) : next);
-  program.native = program.handle == nullptr && kBuiltFor != Family::kUnknown && FamilyOf(program.name) == kBuiltFor;
+  program.native = program.handle == nullptr && kBuiltFor != Family::kUnknown &&
+                   FamilyOf(program.name, found ? where.dli_fname : "") == kBuiltFor;
   return program;
 }
 

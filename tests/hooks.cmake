@@ -18,9 +18,13 @@ add_executable(hooks_client hooks_client.c)
 set_target_properties(hooks_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
 target_link_libraries(hooks_client PRIVATE lzy_flags MPI::MPI_C Threads::Threads)
 
-# A program of another MPI, by the file name of one.
+# A program of another MPI, by the file name of one: MPICH's to Open MPI, Open MPI's to all others.
+set(foreign_version 40)
+if(LZY_MPI_SONAME STREQUAL "libmpi.so.40")
+  set(foreign_version 12)
+endif()
 add_library(hooks_foreign_mpi SHARED hooks_foreign_mpi.c)
-set_target_properties(hooks_foreign_mpi PROPERTIES OUTPUT_NAME mpi SOVERSION 40
+set_target_properties(hooks_foreign_mpi PROPERTIES OUTPUT_NAME mpi SOVERSION ${foreign_version}
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/foreign)
 target_link_libraries(hooks_foreign_mpi PRIVATE lzy_flags)
 add_executable(hooks_foreign_client hooks_foreign_client.c)
@@ -30,8 +34,8 @@ target_link_libraries(hooks_foreign_client PRIVATE hooks_foreign_mpi lzy_flags)
 # hooks_test.py CLASS...: Python's unittest, one test a class.
 foreach(class Symbols Calls CallsWithView Modes Updates Lifetimes Others Selection Sets Determinism Failures Foreign)
   add_test(NAME hooks.${class}
-           COMMAND Python3::Interpreter -B -m unittest hooks_test.${class}
+           COMMAND Python3::Interpreter -B -m unittest -v hooks_test.${class}
            WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
   set_tests_properties(hooks.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2
-    ENVIRONMENT "HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR};HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE};HOOKS_TEST_MPI=${MPI_C_LIBRARIES};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+    ENVIRONMENT "HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR};HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE};HOOKS_TEST_MPI=${LZY_MPI_LIBRARY};${mpi_environment}")
 endforeach()
