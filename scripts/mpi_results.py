@@ -12,7 +12,7 @@ import sys
 import xml.etree.ElementTree
 
 # What Python's unittest says of a case that it left out; the reason is the test's own (tests/mpi_known.py).
-SKIPPED = re.compile(r"^(\w+) \([\w.]+\)(.*) \.\.\. skipped '(.*)'$", re.MULTILINE)
+SKIPPED = re.compile(r"^ *(\w+) \([\w.]+\)(.*) \.\.\. skipped (['\"])(.*)\3$", re.MULTILINE)
 
 
 def record(name, description, version, junit, result):
@@ -25,7 +25,7 @@ def record(name, description, version, junit, result):
         counts["passed" if passed else "failed"] += 1
         if not passed:
             failed.append(test)
-        for method, parameters, reason in SKIPPED.findall(case.findtext("system-out") or ""):
+        for method, parameters, _, reason in SKIPPED.findall(case.findtext("system-out") or ""):
             skipped.append({"case": f"{test}.{method}{parameters}", "reason": reason})
     document = {"name": name, "description": description, "version": version, **counts, "failures": failed,
                 "skipped": skipped}
