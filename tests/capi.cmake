@@ -31,7 +31,7 @@ function(lzy_capi_test name script)
   add_test(NAME capi.${name}
            COMMAND sh -c "scratch=$(mktemp -d) && trap 'rm -rf \"$scratch\"' EXIT && cd \"$scratch\" && { ${script}\n}")
   set_tests_properties(capi.${name} PROPERTIES LABELS capi TIMEOUT 120
-    ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+    ENVIRONMENT "${mpi_environment}")
 endfunction()
 
 lzy_capi_test(symbols "

@@ -7,11 +7,11 @@ function(lzy_cli_test)
   get_filename_component(module ${ARG_FILE} NAME_WE)
   foreach(class IN LISTS ARG_CLASSES)
     add_test(NAME cli.${module}.${class}
-             COMMAND Python3::Interpreter -B -m unittest ${module}.${class}
+             COMMAND Python3::Interpreter -B -m unittest -v ${module}.${class}
              WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/cli)
     set_tests_properties(cli.${module}.${class} PROPERTIES
       LABELS "cli;${ARG_LABELS}" TIMEOUT 120
-      ENVIRONMENT "TEST_LZY_BIN=${CMAKE_BINARY_DIR}/bin;TEST_LZY_LIB=${CMAKE_BINARY_DIR}/lib;TEST_LZY_MPIEXEC=${MPIEXEC_EXECUTABLE};TEST_LZY_VERSION=${PROJECT_VERSION};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+      ENVIRONMENT "TEST_LZY_BIN=${CMAKE_BINARY_DIR}/bin;TEST_LZY_LIB=${CMAKE_BINARY_DIR}/lib;TEST_LZY_MPIEXEC=${MPIEXEC_EXECUTABLE};TEST_LZY_VERSION=${PROJECT_VERSION};${mpi_environment}")
   endforeach()
 endfunction()
 

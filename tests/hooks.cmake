@@ -26,9 +26,13 @@ add_library(hooks_tool SHARED hooks_tool.c)
 set_target_properties(hooks_tool PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 target_link_libraries(hooks_tool PRIVATE lzy_flags MPI::MPI_C)
 
-# A program of another MPI, by the file name of one.
+# A program of another MPI, by the file name of one: MPICH's to Open MPI, Open MPI's to all others.
+set(foreign_version 40)
+if(LZY_MPI_SONAME STREQUAL "libmpi.so.40")
+  set(foreign_version 12)
+endif()
 add_library(hooks_foreign_mpi SHARED hooks_foreign_mpi.c)
-set_target_properties(hooks_foreign_mpi PROPERTIES OUTPUT_NAME mpi SOVERSION 40
+set_target_properties(hooks_foreign_mpi PROPERTIES OUTPUT_NAME mpi SOVERSION ${foreign_version}
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/foreign)
 target_link_libraries(hooks_foreign_mpi PRIVATE lzy_flags)
 add_executable(hooks_foreign_client hooks_foreign_client.c)
@@ -36,12 +40,13 @@ set_target_properties(hooks_foreign_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY $
 target_link_libraries(hooks_foreign_client PRIVATE hooks_foreign_mpi lzy_flags)
 
 # lzy_hooks_tests(MODULE CLASSES...): Python's unittest, one test a class, named PREFIX.CLASS for the module PREFIX_test.
-set(hooks_test_environment "HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR};HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE};HOOKS_TEST_MPI=${MPI_C_LIBRARIES};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+set(hooks_test_environment HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR} HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}
+  HOOKS_TEST_MPI=${LZY_MPI_LIBRARY} ${mpi_environment})
 function(lzy_hooks_tests module)
   string(REPLACE _test "" prefix ${module})
   foreach(class IN LISTS ARGN)
     add_test(NAME ${prefix}.${class}
-             COMMAND Python3::Interpreter -B -m unittest ${module}.${class}
+             COMMAND Python3::Interpreter -B -m unittest -v ${module}.${class}
              WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
     set_tests_properties(${prefix}.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2
       ENVIRONMENT "${hooks_test_environment}")

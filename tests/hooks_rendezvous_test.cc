@@ -11,6 +11,7 @@ namespace lzy::hooks {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using Bytes = Rendezvous::Bytes;
 using Own = Rendezvous::Outcome::Own;
 
@@ -106,7 +107,8 @@ TEST_F(Meetings, WithoutRankZeroTheOthersGiveUp) {
   if (rank_ == 0) {
     const auto outcome = Meet("a", kLong);  // does not wait: they have said that they left
     EXPECT_CODE(outcome.status, Code::kTimeout);
-    EXPECT_THAT(outcome.status.message(), HasSubstr("ranks 1, 2 had given up"));
+    // MPI does not promise that a probe finds at once what was sent before the barrier; one word is enough.
+    EXPECT_THAT(outcome.status.message(), MatchesRegex("came late on rank 0: (rank [12]|ranks 1, 2) had given up"));
   }
   EXPECT_OK(Meet("a", kLong).status);
 }

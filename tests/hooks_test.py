@@ -6,6 +6,7 @@ tests/hooks.cmake sets them.
 
 import contextlib
 import fcntl
+import glob
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import time
 import unittest
 
 import format_reader
+import mpi_known
 
 BUILD = os.environ.get("HOOKS_TEST_BUILD", "build")
 MPIEXEC = os.environ.get("HOOKS_TEST_MPIEXEC", "mpiexec")
@@ -48,6 +50,8 @@ class Layer(unittest.TestCase):
         # env, so that the launcher itself runs without the layer
         settings = [f"{k}={v}" for k, v in environment.items() if k.startswith(("LZY_", "LD_PRELOAD"))]
         environment.pop("LD_PRELOAD", None)
+        # Open MPI cannot open a file whose whole name is one letter (mpi_known.py).
+        command = [f"./{word}" if len(word) == 1 and word.isalpha() else word for word in command]
         return subprocess.run([MPIEXEC, "-n", str(ranks), "env", *settings, *command], cwd=self.dir, env=environment,
                               capture_output=True, text=True, timeout=PATIENCE)
 
@@ -112,9 +116,7 @@ class Symbols(unittest.TestCase):
 
     def setUp(self):
         self.layer = self.exported(LAYER)
-        self.mpi = set()
-        for library in os.environ["HOOKS_TEST_MPI"].split(";"):
-            self.mpi |= self.exported(library)
+        self.mpi = self.exported(os.environ["HOOKS_TEST_MPI"])
         with open(self.TABLE, encoding="utf-8") as table:
             entries = re.findall(r"^LZY_(\w+)\((\w+)", table.read(), re.MULTILINE)
         self.wrapped = {f"MPI_{name}" for kind, name in entries if kind in ("BEGIN", "FIRST", "CALL", "WRITE_TWINS")}
@@ -153,6 +155,9 @@ class Calls(Layer):
     """Every call that writes, bare and under the layer."""
     VIEW = []
 
+    def leave_out_if_known(self, call, bare):
+        mpi_known.leave_out_if_known(self, f"MPI_File_{call}{' through a view' if self.VIEW else ''}", bare)
+
     def test_calls(self):
         calls = listed_calls()
         self.assertEqual(len(calls), len(set(calls)))
@@ -160,6 +165,7 @@ class Calls(Layer):
             with self.subTest(call=call):
                 command = [WRITE_CALLS, "--call", call, *self.VIEW]
                 bare = self.run_program([*command, f"bare.{call}"], layer=False)
+                self.leave_out_if_known(call, bare)
                 done = self.run_program([*command, f"with.{call}"])
                 self.quiet(done)
                 self.assertEqual(done.returncode, bare.returncode)
@@ -179,6 +185,9 @@ class Calls(Layer):
                 self.assertEqual(self.run_program([WRITE_CALLS, "--call", "set_size", *self.VIEW, "f"]).returncode, 0)
                 self.assertEqual(self.verify(), 0)
                 done = self.run_program([WRITE_CALLS, "--call", call, *self.VIEW, "f"])
+                if done.returncode != 0:
+                    self.leave_out_if_known(
+                        call, self.run_program([WRITE_CALLS, "--call", call, *self.VIEW, "bare"], layer=False))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(self.verify(), 0)
 
@@ -377,8 +386,11 @@ class Lifetimes(Layer):
         self.assertEqual(self.verify(), 0)
 
     def test_a_prefix_for_romio(self):
+        # Only ROMIO takes it for one: to Open MPI's own I/O it is a part of the name.
+        self.client("plain", name="ufs:f", layer=False)
+        [name] = self.files()
         self.client("plain", name="ufs:f")
-        self.assertEqual(self.files(), [".LZY.f", "f"])
+        self.assertEqual(self.files(), sorted([f".LZY.{name}", name]))
         self.client("delete_it", name="ufs:f")
         self.assertEqual(self.files(), [])
 
@@ -519,8 +531,13 @@ class Selection(Layer):
         bare = self.client("refused", layer=False)
         done = self.client("refused")
         self.assertEqual(done.stdout, bare.stdout)
-        self.quiet(done)
+        self.assertNotIn("lzy", done.stderr)  # MPI may say itself what it refuses
         self.assertEqual(self.verify(), 0)
+
+    def test_closing_no_file_is_mpis_own_affair(self):
+        bare = self.run_program([CLIENT, "close_nothing", "f"], layer=False)
+        mpi_known.leave_out_if_known(self, "MPI_File_close(MPI_FILE_NULL)", bare)
+        self.assertEqual(self.client("close_nothing").stdout, bare.stdout)
 
     def test_reports(self):
         self.client("rounds", report="report")
@@ -799,7 +816,7 @@ class Foreign(Layer):
 
     def test_another_mpi_loaded_out_of_sight(self):
         program = "import ctypes, os, sys; sys.exit(ctypes.CDLL(sys.argv[1], mode=os.RTLD_LOCAL).foreign_main())"
-        done = self.preloaded([sys.executable, "-c", program, f"{self.FOREIGN}/libmpi.so.40"])
+        done = self.preloaded([sys.executable, "-c", program, *glob.glob(f"{self.FOREIGN}/libmpi.so.[0-9]*")])
         self.assertEqual(done.returncode, 0)
         self.assertIn("Other MPI 1.0", done.stderr)
 

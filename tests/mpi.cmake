@@ -12,11 +12,14 @@ function(lzy_mpi_test name)
     add_test(NAME mpi.${name}.np${ranks}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
     # PROCESSORS: MPI polls while it waits, so runs beside each other only slow each other down.
-    # The environment is for Open MPI, which refuses root and more ranks than cores unless told; MPICH ignores it.
     set_tests_properties(mpi.${name}.np${ranks} PROPERTIES
       LABELS mpi TIMEOUT 120 PROCESSORS 2
-      ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+      ENVIRONMENT "${mpi_environment}")
   endforeach()
 endfunction()
 
 lzy_mpi_test(comm_mpi_test RANKS 1 2 3 4 SOURCES comm_mpi_test.cc LIBS lzy_comm)
+
+add_executable(mpi_version mpi_version.c)
+set_target_properties(mpi_version PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(mpi_version PRIVATE lzy_flags MPI::MPI_C)

@@ -1,0 +1,64 @@
+"""What scripts/test-mpi found: one result.json for each MPI, and the table of README.md made from them.
+
+    mpi_results.py record NAME DESCRIPTION VERSION JUNIT RESULT   reads ctest's JUNIT, writes RESULT, says it in one line
+    mpi_results.py table RESULT...                                prints the table
+
+record exits with 1 when a test failed or did not run, or when there were none.
+"""
+
+import json
+import re
+import sys
+import xml.etree.ElementTree
+
+# What Python's unittest says of a case that it left out; the reason is the test's own (tests/mpi_known.py).
+SKIPPED = re.compile(r"^ *(\w+) \([\w.]+\)(.*) \.\.\. skipped (['\"])(.*)\3$", re.MULTILINE)
+
+
+def record(name, description, version, junit, result):
+    counts = {"passed": 0, "failed": 0}
+    skipped = []
+    failed = []
+    for case in xml.etree.ElementTree.parse(junit).getroot().iter("testcase"):
+        test = case.get("name")
+        passed = case.get("status") == "run" and case.find("failure") is None and case.find("skipped") is None
+        counts["passed" if passed else "failed"] += 1
+        if not passed:
+            failed.append(test)
+        for method, parameters, _, reason in SKIPPED.findall(case.findtext("system-out") or ""):
+            skipped.append({"case": f"{test}.{method}{parameters}", "reason": reason})
+    document = {"name": name, "description": description, "version": version, **counts, "failures": failed,
+                "skipped": skipped}
+    with open(result, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=2)
+        file.write("\n")
+    for entry in skipped:
+        print(f"test-mpi: {name}: left out: {entry['case']}: {entry['reason']}")
+    for test in failed:
+        print(f"test-mpi: {name}: failed: {test}")
+    print(f"test-mpi: {name}: {version}: {counts['passed']} tests passed, {counts['failed']} failed, "
+          f"{len(skipped)} cases left out")
+    return 1 if failed or counts["passed"] == 0 else 0
+
+
+def table(results):
+    print("| name | MPI, as it calls itself | passed | failed | cases left out |")
+    print("|---|---|---|---|---|")
+    for path in results:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        print(f"| `{found['name']}` | {found['version']} | {found['passed']} | {found['failed']} | {len(found['skipped'])} |")
+    return 0
+
+
+def main(arguments):
+    if len(arguments) == 6 and arguments[0] == "record":
+        return record(*arguments[1:])
+    if len(arguments) > 1 and arguments[0] == "table":
+        return table(arguments[1:])
+    print(__doc__, file=sys.stderr)
+    return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
