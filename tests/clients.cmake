@@ -7,13 +7,27 @@ set(LZY_CLIENT_WHEELS ${CMAKE_SOURCE_DIR}/build/client-wheels CACHE PATH
   "Directory of Python packages that scripts/client-wheels made, for test clients only")
 set(LZY_CLIENT_PYTHON /usr/bin/python3 CACHE FILEPATH "The Python that python3-mpi4py and python3-h5py-mpi are packaged for")
 
+# The MPI library itself, and the names of those that packaged libraries may have been linked with and that it can stand
+# in for. MPI's standard ABI is no such name: nothing in Debian 12 is linked with it.
+foreach(library IN LISTS MPI_C_LIBRARIES)
+  if(library MATCHES "/lib(mpi|mpich|mpi_abi)\\.so[^/]*$")
+    file(REAL_PATH ${library} client_mpi_library)
+  endif()
+endforeach()
+if(LZY_MPI_LIBRARY)
+  file(REAL_PATH ${LZY_MPI_LIBRARY} client_mpi_library)
+endif()
 set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
 check_symbol_exists(OPEN_MPI mpi.h LZY_CLIENT_MPI_IS_OPENMPI)
 unset(CMAKE_REQUIRED_LIBRARIES)
-# Names of the MPI library that packaged libraries may have been linked with and that this build's can stand in for.
+set(client_hdf5 mpich)
 if(LZY_CLIENT_MPI_IS_OPENMPI)
   set(client_mpi openmpi)
+  set(client_hdf5 openmpi)
   set(client_sonames libmpi.so.40)
+elseif(client_mpi_library MATCHES "/libmpi_abi\\.so")
+  set(client_mpi mpiabi)
+  set(client_sonames libmpi_abi.so.0)
 else()
   set(client_mpi mpich)
   set(client_sonames libmpich.so.12 libmpi.so.12)
@@ -22,15 +36,11 @@ endif()
 # A directory for LD_LIBRARY_PATH in which all those names are this build's MPI.
 set(client_abi ${CMAKE_BINARY_DIR}/clients/abi)
 file(MAKE_DIRECTORY ${client_abi})
-foreach(library IN LISTS MPI_C_LIBRARIES)
-  if(library MATCHES "/lib(mpi|mpich)\\.so[^/]*$")
-    file(REAL_PATH ${library} client_mpi_library)
-  endif()
-endforeach()
 foreach(soname IN LISTS client_sonames)
   file(CREATE_LINK ${client_mpi_library} ${client_abi}/${soname} SYMBOLIC)
 endforeach()
 
+add_custom_target(test_clients)
 set(client_entries "")
 # lzy_client_entry(NAME REASON): notes that the program NAME can be run, or why (REASON) there is none.
 macro(lzy_client_entry name reason)
@@ -83,13 +93,14 @@ function(lzy_client_of_library name)
     target_include_directories(${name} SYSTEM PRIVATE ${${name}_INCLUDE})
     # Packaged libraries name the MPI they were linked with, which is found at run time (client_abi above).
     target_link_libraries(${name} PRIVATE ${found} MPI::MPI_C lzy_flags -Wl,--allow-shlib-undefined)
+    add_dependencies(test_clients ${name})
   endif()
   lzy_client_entry(${name} "${reason}")
   set(client_entries "${client_entries}" PARENT_SCOPE)
 endfunction()
 
-lzy_client_of_library(hdf5_client PACKAGE libhdf5-${client_mpi}-dev HEADER hdf5.h
-  INCLUDES /usr/include/hdf5/${client_mpi} LIBRARIES hdf5_${client_mpi})
+lzy_client_of_library(hdf5_client PACKAGE libhdf5-${client_hdf5}-dev HEADER hdf5.h
+  INCLUDES /usr/include/hdf5/${client_hdf5} LIBRARIES hdf5_${client_hdf5})
 lzy_client_of_library(netcdf_client PACKAGE libnetcdf-mpi-dev HEADER netcdf_par.h
   INCLUDES /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/netcdf/mpi/include LIBRARIES netcdf_mpi)
 lzy_client_of_library(pnetcdf_client PACKAGE libpnetcdf-dev HEADER pnetcdf.h LIBRARIES pnetcdf)
@@ -101,7 +112,7 @@ get_filename_component(wrapper_directory ${MPI_C_COMPILER} DIRECTORY)
 get_filename_component(wrapper_name ${MPI_C_COMPILER} NAME)
 set(wrapper_names "")
 foreach(name mpifort mpif90)
-  string(REPLACE mpicc ${name} name "${wrapper_name}")
+  string(REGEX REPLACE "^mpig?cc" ${name} name "${wrapper_name}")
   list(APPEND wrapper_names ${name})
 endforeach()
 find_program(LZY_CLIENT_MPIFORT NAMES ${wrapper_names} HINTS ${wrapper_directory} NO_DEFAULT_PATH)
@@ -129,6 +140,7 @@ foreach(interface mpif_h mpi mpi_f08)
       add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/clients/${name} COMMAND ${compile} -o ${CMAKE_BINARY_DIR}/clients/${name}
         DEPENDS ${CMAKE_CURRENT_LIST_DIR}/clients/fortran_client.F90 WORKING_DIRECTORY ${directory})
       add_custom_target(${name}_client ALL DEPENDS ${CMAKE_BINARY_DIR}/clients/${name})
+      add_dependencies(test_clients ${name}_client)
     else()
       set(reason "${LZY_CLIENT_MPIFORT} cannot compile it (is gfortran installed?)")
     endif()
@@ -151,7 +163,8 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/clients/clients.json @ONLY CONTENT [[{
 ]])
 
 # clients_test.py CLASS...: one test a class; unittest's "skipped" becomes CTest's.
-foreach(class Hdf5 Netcdf Pnetcdf P4est FortranMpifH FortranMpi FortranMpiF08 Mpi4py H5py Mpi4pyOwnTests)
+foreach(class Hdf5 Netcdf Pnetcdf P4est FortranMpifH FortranMpi FortranMpiF08 Mpi4py Mpi4pyPublished H5py Mpi4pyOwnTests
+        Mpi4pyPublishedOwnTests)
   add_test(NAME clients.${class}
            COMMAND ${LZY_CLIENT_PYTHON} -B clients_test.py ${class}
            WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})

@@ -60,20 +60,28 @@ def mpi_version():
 
 
 class Python:
-    """Python packages for this build's MPI: Debian's if they are for it, else those of scripts/client-wheels."""
+    """A Python with packages for this build's MPI, or why there is none."""
 
-    def __init__(self, variables):
+    def __init__(self, where, variables):
+        self.where = where
         self.variables = variables
 
     def command(self, *arguments):
         return with_libraries([built()["python"], "-B", *arguments], **self.variables)
 
-    def ask(self, program):
-        """What the program prints, or why it does not."""
-        done = subprocess.run(self.command("-c", program), capture_output=True, text=True, timeout=PATIENCE)
-        return done.stdout.strip(), done.stderr.strip().rpartition("\n")[2]
+    @functools.cache
+    def examine(self, package):
+        """(version of the package, None) if it is for this build's MPI, else (None, why it cannot be used)"""
+        done = subprocess.run(self.command("-c", PYTHON_VERSIONS[package]), capture_output=True, text=True, timeout=PATIENCE)
+        version, _, mpi = done.stdout.strip().partition("\n")
+        if done.returncode != 0 or not mpi:
+            return None, f"{self.where}: {done.stderr.strip().rpartition(chr(10))[2]}"
+        if mpi.strip() != mpi_version():
+            return None, f"{self.where}: for {mpi.strip()}"
+        return version, None
 
 
+# Prints the version of the package and of the MPI that it has got.
 PYTHON_VERSIONS = {
     "mpi4py": "import mpi4py, mpi4py.MPI as M; print(mpi4py.__version__); "
               "print(M.Get_library_version().splitlines()[0].rstrip('\\0').replace('\\t', ' '))",
@@ -84,20 +92,25 @@ PYTHON_VERSIONS = {
 
 
 @functools.cache
-def python_with(package):
+def pythons(kind):
+    """Where packages of Python may be: as Debian makes them or would for another MPI, or as they are published."""
+    wheels = built()["wheels"]
+    if kind == "published":
+        return [Python("scripts/client-wheels", {"PYTHONPATH": f"{wheels}/published", "MPI4PY_MPIABI": built()["mpi"],
+                                                 "MPI4PY_LIBMPI": built()["mpi_library"]})]
+    return [Python("Debian", {"H5PY_ALWAYS_USE_MPI": 1}),
+            Python("scripts/client-wheels --build", {"PYTHONPATH": f"{wheels}/built-{built()['mpi']}"})]
+
+
+@functools.cache
+def python_with(package, kind):
     """(Python, version of the package), or (None, why there is none)."""
-    abi = built()["mpi"]
-    wheels = {"PYTHONPATH": built()["wheels"] + "/" + abi, "MPI4PY_MPIABI": abi, "MPI4PY_LIBMPI": built()["mpi_library"]}
     reasons = []
-    for where, python in [(f"Debian's python3-{package}", Python({"H5PY_ALWAYS_USE_MPI": 1})), (f"{package} of scripts/client-wheels", Python(wheels))]:
-        out, error = python.ask(PYTHON_VERSIONS[package])
-        version, _, mpi = out.partition("\n")
-        if not mpi:
-            reasons.append(f"{where}: {error}")
-        elif mpi.strip() != mpi_version():
-            reasons.append(f"{where} is for {mpi.strip()}")
-        else:
+    for python in pythons(kind):
+        version, reason = python.examine(package)
+        if version:
             return python, version
+        reasons.append(reason)
     return None, "; ".join(reasons)
 
 
@@ -106,12 +119,16 @@ class Client(hooks_test.Layer):
     CLIENT = ""
     PACKAGE = ""
     PAUSES = False
+    NO_FLUSH = []  # modes in which the first run does not stop
+    KIND = "packaged"  # of Python packages
+    # {mode: what stderr says when that fails without lzy as well, for reasons that are known}
+    FAILS_BARE = {}
 
     @classmethod
     def resolve(cls):
         """(command, version of what it is a client of or None, why it is not there or None)"""
         if cls.CLIENT.endswith(".py"):
-            python, version = python_with(cls.PACKAGE)
+            python, version = python_with(cls.PACKAGE, cls.KIND)
             if not python:
                 return None, None, version
             return python.command(f"{HERE}/clients/{cls.CLIENT}"), version, None
@@ -130,6 +147,9 @@ class Client(hooks_test.Layer):
 
     def run_client(self, mode, name, *options, layer=True):
         done = self.run_program([*self.command, mode, name, *options], layer=layer, **OPTIONS)
+        known = self.FAILS_BARE.get(mode)
+        if not layer and done.returncode != 0 and known and known in done.stderr:
+            self.skipTest(f"fails without lzy too: {known}")
         self.assertEqual(done.returncode, 0, f"{mode} {' '.join(options)}{'' if layer else ' bare'}: {done.stderr}")
         self.assertNotIn("lzy:", done.stderr)
 
@@ -190,7 +210,7 @@ class Client(hooks_test.Layer):
     def life(self, mode):
         for again in [[], ["--again"]]:
             self.run_client(mode, "bare", *again, layer=False)
-            if self.PAUSES:
+            if self.PAUSES and (again or mode not in self.NO_FLUSH):
                 self.run_paused(mode, "with", *again)
             else:
                 self.run_client(mode, "with", *again)
@@ -257,6 +277,13 @@ class FortranMpiF08(Client):
 @modes("write_at_all", "write_at", "iwrite_at", "view", "split", "iwrite_all", "ordered", "shared")
 class Mpi4py(Client):
     CLIENT, PACKAGE, PAUSES = "mpi4py_client.py", "mpi4py", True
+    NO_FLUSH = ["view", "split", "iwrite_all"]
+
+
+class Mpi4pyPublished(Mpi4py):
+    """mpi4py 4, which makes its types by the calls with large counts: ROMIO before MPICH 4.1 cannot read those."""
+    KIND = "published"
+    FAILS_BARE = dict.fromkeys(["view", "split", "iwrite_all"], "Out of memory in file adio/common/flatten.c")
 
 
 @modes("contiguous", "chunked", "deflate", "resize")
@@ -267,10 +294,11 @@ class H5py(Client):
 class Mpi4pyOwnTests(hooks_test.Layer):
     """mpi4py's own tests of files: the same tests pass, fail and are skipped with and without the layer."""
     PACKAGE = "mpi4py"
+    KIND = "packaged"
 
     @classmethod
     def resolve(cls):
-        python, version = python_with("mpi4py")
+        python, version = python_with("mpi4py", cls.KIND)
         if not python:
             return None, None, version
         suite = f"{built()['wheels']}/mpi4py-{version}/test"
@@ -303,7 +331,12 @@ class Mpi4pyOwnTests(hooks_test.Layer):
         self.compare(2)
 
 
-CLIENTS = [Hdf5, Netcdf, Pnetcdf, P4est, FortranMpifH, FortranMpi, FortranMpiF08, Mpi4py, H5py, Mpi4pyOwnTests]
+class Mpi4pyPublishedOwnTests(Mpi4pyOwnTests):
+    KIND = "published"
+
+
+CLIENTS = [Hdf5, Netcdf, Pnetcdf, P4est, FortranMpifH, FortranMpi, FortranMpiF08, Mpi4py, Mpi4pyPublished, H5py,
+           Mpi4pyOwnTests, Mpi4pyPublishedOwnTests]
 
 
 class Recorder(unittest.TextTestResult):
