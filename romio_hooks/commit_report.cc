@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "engine/commit_record.h"
 #include "messages.h"
+#include "usage.h"
 
 namespace lzy::hooks {
 namespace {
@@ -19,11 +20,13 @@ void TellOfDamage(const Options& options, const DatasetReport& report) {
   if (bytes == 0) return;
   const std::string path = ShellQuote(report.path);
   std::string text = fmt::format(
-      "{}: {} not written by this program differ from their hashes; their old hashes were kept. To see {}: lzy-verify {}{}",
+      "{}: {} not written by this program differ from their hashes; their old hashes were kept. To see {}: lzy-verify "
+      "{}{}",
       report.path, FormatSize(bytes), lost < bytes ? "and mend them" : "them", lost < bytes ? "--repair " : "", path);
   if (lost > 0) {
     text += fmt::format(
-        ". {} of them can not be mended any more, since what they were coded with was written over: write them anew, or "
+        ". {} of them can not be mended any more, since what they were coded with was written over: write them anew, "
+        "or "
         "accept them as they are: lzy-protect --force {}",
         FormatSize(lost), path);
   }
@@ -40,6 +43,7 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
             names_it ? warning : fmt::format("{}: {}", report.path, warning));
   }
   TellOfDamage(options, report);
+  if (options.summary) Usage::NoteCommit(report);
   Say(options, Options::Log::kInfo,
       fmt::format("{}: generation {} of {} made in {:.3f} s", report.path, report.generation, FormatSize(report.bytes),
                   report.phases.total));

@@ -1,25 +1,26 @@
 // The symbols of this library: MPI_X and PMPI_X for every wrapped call, both names of one function. "use mpi_f08" and
 // some C programs call PMPI_X for open and MPI_X for writes, so a layer with only one of the names would see writes on
-// handles it never saw opened. The real function is PMPI_X of the next library (real.h); our own PMPI_X is never called
-// from here.
+// handles it never saw opened. The real function is PMPI_X of the program's MPI (program_mpi.h); our own PMPI_X is
+// never called from here.
 //
 // mpi.h is not included on purpose. Its handle types are those of the MPI this library is built for; with them, a
 // handle of another MPI would be cut to the width of an int on its way through. prototypes_check.cc holds the list of
 // calls against mpi.h.
 #include <cstdint>
 
-#include "hooks.h"
-#include "real.h"
+#include "layer.h"
+#include "program_mpi.h"
 #include "wrapped_calls.h"
 
 #define LZY_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
-using namespace lzy::hooks;  // NOLINT: hooks are named in the list without it
+using namespace lzy::hooks;  // NOLINT: the list names things without it
 using Comm = Word;
 using Info = Word;
 using File = Word;
 using Datatype = Word;
+using Session = Word;
 using Status = void;
 using Request = void;
 using Offset = std::int64_t;
@@ -28,19 +29,28 @@ using Count = std::int64_t;
 
 #define LZY_AFTER_COMMA(...) __VA_OPT__(, ) __VA_ARGS__
 
-#define LZY_CALL(name, hook, parameters, arguments)                        \
-  LZY_EXPORT int MPI_##name parameters {                                   \
-    static constinit Real<int parameters> real("PMPI_" #name);             \
-    return hook([&] { return real arguments; } LZY_AFTER_COMMA arguments); \
-  }                                                                        \
+#define LZY_WRAP(name, layer_when, parameters, arguments, hook_call) \
+  LZY_EXPORT int MPI_##name parameters {                             \
+    static constinit Real<int parameters> real("PMPI_" #name);       \
+    const Layer* const layer = layer_when();                         \
+    return layer == nullptr ? real arguments : (hook_call);          \
+  }                                                                  \
   LZY_EXPORT decltype(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)));
 
+#define LZY_BEGIN(name, parameters, arguments) \
+  LZY_WRAP(name, StartLayer, parameters, arguments, layer->Init([&] { return real arguments; }))
+#define LZY_FIRST(name, hook, parameters, arguments) \
+  LZY_WRAP(name, StartLayer, parameters, arguments,  \
+           layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
+#define LZY_CALL(name, hook, parameters, arguments)  \
+  LZY_WRAP(name, LoadedLayer, parameters, arguments, \
+           layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
 #define LZY_WRITE(name, place, N, shape)                                        \
-  LZY_EXPORT int MPI_##name LZY_PARAMETERS_##shape(N) {                         \
-    static constinit Real<int LZY_PARAMETERS_##shape(N)> real("PMPI_" #name);   \
-    return Write([&] { return real LZY_ARGUMENTS_##shape; },                    \
-                 WriteCall{fh, Place::place, LZY_OFFSET_##shape, count, type}); \
-  }                                                                             \
-  LZY_EXPORT decltype(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)));
+  LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape, \
+           layer->tracked_files->load(std::memory_order_relaxed) == 0           \
+               ? real LZY_ARGUMENTS_##shape                                     \
+               : layer->Write([&] { return real LZY_ARGUMENTS_##shape; },       \
+                              WriteCall{fh, Place::place, LZY_OFFSET_##shape, count, type}))
+#define LZY_UNWRAPPED(name, reason)
 
 #include "wrapped_calls.def"

@@ -165,11 +165,10 @@ Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
 
 }  // namespace
 
-int StartLayer(RealCall real) {
+int StartMpi(RealCall real) {
+  Usage::StartClock();
   const int code = real();
-  if (code == MPI_SUCCESS && Active()) {
-    Guarded("MPI_Init", [] { Sets::Start(); });
-  }
+  if (code == MPI_SUCCESS) Guarded("MPI_Init", [] { Sets::Start(); });
   return code;
 }
 
@@ -177,7 +176,6 @@ int StartLayer(RealCall real) {
 // close their files in. But it could only be set at an open, so that a rank without one would miss the sets' last
 // meeting. A close after this still commits a shared file; a set's member then stays at risk.
 int Finalize(RealCall real) {
-  if (!Active()) return real();
   Guarded("MPI_Finalize", [] { Sets::Finish(); });
   const int code = real();
   Guarded("MPI_Finalize", [] {
@@ -186,25 +184,41 @@ int Finalize(RealCall real) {
       Say(file->options, Options::Log::kWarn,
           fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file->path));
     }
+    Usage::TellAll();
+  });
+  return code;
+}
+
+// Programs that use sessions only have no MPI_Finalize.
+int SessionFinalize(RealCall real, Word*) {
+  const int code = real();
+  Guarded("MPI_Session_finalize", [] {
+    int initialized = 0;
+    if (MPI_Initialized(&initialized) == MPI_SUCCESS && !initialized) Usage::TellAll();
   });
   return code;
 }
 
 int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
-  if (inside_open || !Active()) return real();
+  if (inside_open) return real();
+  Usage::StartClock();
   inside_open = true;
   const int code = real();
   inside_open = false;
-  if (fh != nullptr && name != nullptr && IsProtectableMode(mode)) {
-    Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
-  }
+  if (fh == nullptr || name == nullptr || !IsProtectableMode(mode)) return code;
+  const auto start = Usage::Clock::now();
+  Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
+  if (code != MPI_SUCCESS) return code;
+  const auto file = FindTracked(*fh);
+  if (file && file->usage) file->usage->AddTime(Usage::Clock::now() - start);
   return code;
 }
 
 int Sync(RealCall real, Word fh) {
   const auto file = FindTracked(fh);
-  int code = real();
-  if (!file) return code;
+  if (!file) return real();
+  UsageTimer timer(file->usage.get());
+  int code = timer.Call(real);
   Guarded("MPI_File_sync", [&] {
     const int with_commit = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kSync, code == MPI_SUCCESS));
     if (with_commit != code) {
@@ -220,8 +234,11 @@ int Close(RealCall real, Word* fh) {
   if (fh != nullptr && tracked_files.load(std::memory_order_relaxed) != 0) {
     Guarded("MPI_File_close", [&] { file = Registry::Get().Take(*fh); });
   }
-  int code = real();
-  if (!file) return code;
+  if (!file) return real();
+  // It has to tell after the file is gone.
+  const std::shared_ptr<Usage> usage = file->usage;
+  UsageTimer timer(usage.get());
+  int code = timer.Call(real);
   // The handle is gone, and with it the error handler that a failed commit could be reported to: the code is all there
   // is.
   Guarded("MPI_File_close", [&] { code = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kClose, true)); });
@@ -230,7 +247,7 @@ int Close(RealCall real, Word* fh) {
 }
 
 int Delete(RealCall real, const char* name, Word) {
-  if (name == nullptr || !Active()) return real();
+  if (name == nullptr) return real();
   // Where the sidecar would be. Of a symbolic link only the link is removed, and its target stays protected.
   std::string path;
   Guarded("MPI_File_delete", [&] {
@@ -282,12 +299,23 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
   return real();
 }
 
+// With the hints that have an effect: the real call knows nothing of ours.
+int GetInfo(RealCall real, Word fh, Word* info) {
+  const int code = real();
+  if (code != MPI_SUCCESS || info == nullptr) return code;
+  if (const auto file = FindTracked(fh)) {
+    Guarded("MPI_File_get_info", [&] { AddHints(As<MPI_Info>(*info), file->options); });
+  }
+  return code;
+}
+
 int TrackedWrite(RealCall real, const WriteCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok()) return real();
+  UsageTimer timer(file->usage.get());
   Before before;
   bool recorded = Guarded("MPI_File_write", [&] { before = BeforeWrite(*file, call); });
-  const int code = real();
+  const int code = timer.Call(real);
   recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before); });
   if (!recorded) Guarded("MPI_File_write", [&] { TouchWhole(*file); });
   return code;

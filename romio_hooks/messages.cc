@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -19,18 +17,6 @@ void Say(const std::string& text) noexcept {
     const std::string line = "lzy: " + Printable(text) + "\n";
     [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
   } catch (...) {  // no memory for a message
-  }
-  errno = saved;
-}
-
-void Say(const char* where, const char* what) noexcept {
-  const int saved = errno;
-  char line[512];
-  const int length = std::snprintf(line, sizeof line - 1, "lzy: %s: %s", where, what);
-  if (length > 0) {
-    auto end = std::min(static_cast<std::size_t>(length), sizeof line - 2);
-    line[end++] = '\n';
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, line, end);
   }
   errno = saved;
 }

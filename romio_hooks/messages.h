@@ -4,15 +4,13 @@
 #include <string>
 
 #include "engine/options.h"
+#include "say.h"
 
 namespace lzy::hooks {
 
 /// Writes "lzy: TEXT\n" with one write(2), so that lines of several processes do not mix. TEXT says what happened to
 /// which file and what follows from it.
 void Say(const std::string& text) noexcept;
-
-/// "lzy: WHERE: WHAT", cut to fit; needs no memory, for when there is none.
-void Say(const char* where, const char* what) noexcept;
 
 /// Says it unless option `log` leaves such messages out.
 void Say(const Options& options, Options::Log level, const std::string& text) noexcept;

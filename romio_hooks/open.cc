@@ -118,6 +118,8 @@ void OpenedAlone(Candidate candidate, bool sequential, Word handle) {
   file->set = std::move(*set);
   if (file->set) Sets::Get()->NoteMember();
   file->uncoordinated = !file->set && !InWorldOfOne();
+  if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
+  if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);
   Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
   file->failed = BeginFirstEpoch(*file);
   if (file->failed.ok()) return;
@@ -133,6 +135,7 @@ void OpenedAlone(Candidate candidate, bool sequential, Word handle) {
 Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, Word handle) {
   file.path = candidate.path;
   file.options = candidate.options;
+  if (file.options.summary) file.usage = Usage::Of(file.path);
   // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
   Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
   file.failed = BeginFirstEpoch(file);

@@ -20,6 +20,8 @@
 #include "interval_set.h"
 #include "peek.h"
 #include "set_pattern.h"
+#include "settings.h"
+#include "usage.h"
 #include "view.h"
 
 namespace lzy::hooks {
@@ -34,7 +36,8 @@ struct DiskFile {
   /// and the next write.
   std::atomic<bool> epoch_open{false};
 
-  /// A commit failed, perhaps late: the intents set until then may be void after a crash, whatever is to be seen of them.
+  /// A commit failed, perhaps late: the intents set until then may be void after a crash, whatever is to be seen of
+  /// them.
   std::atomic<bool> intent_doubtful{false};
 
   std::mutex mutex;  ///< guards `start`
@@ -51,8 +54,8 @@ struct Epoch {
   std::optional<SidecarVersion> version;
 };
 
-/// The processes that have a file open together, as known since the last time that they met: theirs are the intents that
-/// one of them need not set again. Empty before: then only this process is known.
+/// The processes that have a file open together, as known since the last time that they met: theirs are the intents
+/// that one of them need not set again. Empty before: then only this process is known.
 struct Family {
   std::set<std::pair<std::string, std::uint32_t>> processes;  ///< host, process: as in Intent
   std::vector<Intent> intents;                                ///< set by them before they met
@@ -68,6 +71,8 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// Not ok: there is no protection, and with on-error=fail this is what sync and close report. The same on all ranks.
   Status failed;
   std::optional<SetName> set;  ///< it is a member of this set
+  /// For option summary, on the rank that speaks for the dataset.
+  std::shared_ptr<Usage> usage;
 
   std::mutex mutex;  ///< guards the next six
   /// Others may write the file and nobody knows when: it was opened by one process of several, or another program was

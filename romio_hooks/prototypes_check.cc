@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "real.h"
+#include "layer.h"
 #include "wrapped_calls.h"
 
 namespace {
@@ -14,15 +14,21 @@ using Comm = MPI_Comm;
 using Info = MPI_Info;
 using File = MPI_File;
 using Datatype = MPI_Datatype;
+#ifdef LZY_SESSIONS
+using Session = MPI_Session;
+#endif
 using Status = MPI_Status;
 using Request = MPI_Request;
 using Offset = MPI_Offset;
 using Count = MPI_Count;
 
-#define LZY_CALL(name, hook, parameters, arguments)                            \
+#define LZY_BEGIN(name, parameters, arguments)                                 \
   static_assert(std::is_same_v<decltype(PMPI_##name), int parameters>, #name); \
   static_assert(std::is_same_v<decltype(MPI_##name), int parameters>, #name);
-#define LZY_WRITE(name, place, N, shape) LZY_CALL(name, Write, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
+#define LZY_FIRST(name, hook, parameters, arguments) LZY_BEGIN(name, parameters, arguments)
+#define LZY_CALL(name, hook, parameters, arguments) LZY_BEGIN(name, parameters, arguments)
+#define LZY_WRITE(name, place, N, shape) LZY_BEGIN(name, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
+#define LZY_UNWRAPPED(name, reason)
 #include "wrapped_calls.def"
 
 // What exports.cc puts in the place of these types.

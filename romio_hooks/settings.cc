@@ -102,4 +102,12 @@ Result<Options> Parse(const OptionTexts& texts) {
   return options;
 }
 
+void AddHints(MPI_Info info, const Options& options) {
+  for (const OptionSpec& spec : OptionSpecs()) {
+    const std::string value = OptionText(options, spec.name);
+    if (value.empty() || value.size() >= MPI_MAX_INFO_VAL) continue;
+    MPI_Info_set(info, HintName(spec.name).c_str(), value.c_str());
+  }
+}
+
 }  // namespace lzy::hooks

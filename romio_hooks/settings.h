@@ -39,4 +39,7 @@ const Settings& EnvironmentSettings();
 Result<OptionTexts> TextsWithHints(MPI_Info info);
 Result<Options> Parse(const OptionTexts& texts);
 
+/// Adds what a file is protected with to `info`, as hints (lzy_*).
+void AddHints(MPI_Info info, const Options& options);
+
 }  // namespace lzy::hooks

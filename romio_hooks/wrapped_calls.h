@@ -3,10 +3,15 @@
 // the check of their prototypes against mpi.h (prototypes_check.cc) are made.
 //
 // Before including wrapped_calls.def, define
-//   LZY_CALL(name, hook, parameters, arguments)   any other call: its hook in hooks.h, its C parameters, their names
-//   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (hooks::Place) and its
-//   form
-// and the parameter types Comm, Info, File, Datatype, Status, Request, Offset and Count. Names come without "MPI_".
+//   LZY_BEGIN(name, parameters, arguments)        a call that MPI begins with
+//   LZY_FIRST(name, hook, parameters, arguments)  a call that the layer may meet first: its hook (Layer), its C
+//   parameters,
+//                                                 their names
+//   LZY_CALL(name, hook, parameters, arguments)   any other call
+//   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (Place) and its form
+//   LZY_UNWRAPPED(name, reason)                   a call of MPI-IO that the layer need not see
+// and the parameter types Comm, Info, File, Datatype, Session, Status, Request, Offset and Count. Names come without
+// "MPI_". LZY_LARGE_COUNTS and LZY_SESSIONS say whether to list what MPI-4 added.
 
 /// Forms of the calls that write: how they say where, and how they tell that they are done.
 #define LZY_PARAMETERS_BLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Status* status)

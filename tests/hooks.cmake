@@ -18,6 +18,14 @@ add_executable(hooks_client hooks_client.c)
 set_target_properties(hooks_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
 target_link_libraries(hooks_client PRIVATE lzy_flags MPI::MPI_C Threads::Threads)
 
+add_executable(hooks_linked_client hooks_client.c)
+set_target_properties(hooks_linked_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
+target_link_libraries(hooks_linked_client PRIVATE lzy_flags lzy_mpiio MPI::MPI_C Threads::Threads)
+
+add_library(hooks_tool SHARED hooks_tool.c)
+set_target_properties(hooks_tool PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(hooks_tool PRIVATE lzy_flags MPI::MPI_C)
+
 # A program of another MPI, by the file name of one.
 add_library(hooks_foreign_mpi SHARED hooks_foreign_mpi.c)
 set_target_properties(hooks_foreign_mpi PROPERTIES OUTPUT_NAME mpi SOVERSION 40
@@ -27,11 +35,19 @@ add_executable(hooks_foreign_client hooks_foreign_client.c)
 set_target_properties(hooks_foreign_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/foreign)
 target_link_libraries(hooks_foreign_client PRIVATE hooks_foreign_mpi lzy_flags)
 
-# hooks_test.py CLASS...: Python's unittest, one test a class.
-foreach(class Symbols Calls CallsWithView Modes Updates Lifetimes Others Selection Sets Determinism Failures Foreign)
-  add_test(NAME hooks.${class}
-           COMMAND Python3::Interpreter -B -m unittest hooks_test.${class}
-           WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
-  set_tests_properties(hooks.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2
-    ENVIRONMENT "HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR};HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE};HOOKS_TEST_MPI=${MPI_C_LIBRARIES};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
-endforeach()
+# lzy_hooks_tests(MODULE CLASSES...): Python's unittest, one test a class, named PREFIX.CLASS for the module PREFIX_test.
+set(hooks_test_environment "HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR};HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE};HOOKS_TEST_MPI=${MPI_C_LIBRARIES};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe")
+function(lzy_hooks_tests module)
+  string(REPLACE _test "" prefix ${module})
+  foreach(class IN LISTS ARGN)
+    add_test(NAME ${prefix}.${class}
+             COMMAND Python3::Interpreter -B -m unittest ${module}.${class}
+             WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
+    set_tests_properties(${prefix}.${class} PROPERTIES LABELS mpi TIMEOUT 1200 PROCESSORS 2
+      ENVIRONMENT "${hooks_test_environment}")
+  endforeach()
+endfunction()
+
+lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Updates Lifetimes Others Selection Summary Sets Determinism
+  Failures Foreign)
+lzy_hooks_tests(launch_test Launchers Linked)

@@ -1,5 +1,6 @@
 // hooks_client ACTION FILE [ARGUMENT]: a program that does to FILE what careful programs do not, or what the ones in
 // clients/ have no use for. It knows nothing about lzy. What its calls return is printed where tests want to know.
+#define _DEFAULT_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
@@ -286,6 +287,42 @@ static void with_hint(void) {
 }
 
 // Calls that MPI refuses; what it says must not change.
+// ARGUMENT: key=value:key=value, hints for MPI_File_open. Rank 0 prints what hints there are then.
+static void hints(void) {
+  char text[NAME];
+  MPI_Info info;
+  MPI_File file;
+  int keys = 0;
+  snprintf(text, sizeof text, "%s", argument);
+  check(MPI_Info_create(&info), "MPI_Info_create");
+  for (char* rest = text; *rest;) {
+    char* key = strsep(&rest, ":");
+    char* value = strchr(key, '=');
+    if (!value) fail("hint", key);
+    *value++ = '\0';
+    check(MPI_Info_set(info, key, value), "MPI_Info_set");
+    if (!rest) break;
+  }
+  file = open_with(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, info);
+  check(MPI_Info_free(&info), "MPI_Info_free");
+  check(MPI_File_get_info(file, &info), "MPI_File_get_info");
+  check(MPI_Info_get_nkeys(info, &keys), "MPI_Info_get_nkeys");
+  for (int i = 0; rank == 0 && i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1], value[NAME];
+    int found = 0;
+    check(MPI_Info_get_nthkey(info, i, key), "MPI_Info_get_nthkey");
+    check(MPI_Info_get(info, key, NAME - 1, value, &found), "MPI_Info_get");
+    printf("%s=%s\n", key, value);
+  }
+  check(MPI_Info_free(&info), "MPI_Info_free");
+  close_file(&file);
+}
+
+static void nothing(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  close_file(&file);
+}
+
 static void refused(void) {
   MPI_File file = create(MPI_COMM_WORLD, path);
   int class = 0;
@@ -508,6 +545,8 @@ static const Action actions[] = {
     ACTION(codes),
     ACTION(truncated_by_posix),
     ACTION(with_hint),
+    ACTION(hints),
+    ACTION(nothing),
     ACTION(refused),
     ACTION(sequential),
     ACTION(scattered_updates),

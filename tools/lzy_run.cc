@@ -45,9 +45,9 @@ void SetVariable(const std::string& name, const std::string& value) {
   setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
 }
 
-void Prepend(const char* name, const std::string& value, char separator) {
+void Append(const char* name, const std::string& value, char separator) {
   const char* old = std::getenv(name);
-  SetVariable(name, old == nullptr || *old == '\0' ? value : value + separator + old);
+  SetVariable(name, old == nullptr || *old == '\0' ? value : old + (separator + value));
 }
 
 /// Open MPI's launcher passes on to other nodes only what it is told to; others ignore this.
@@ -56,7 +56,7 @@ void TellOpenMpi() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (std::strncmp(*entry, "LZY_", 4) == 0) names += ";" + std::string(*entry, std::strcspn(*entry, "="));
   }
-  Prepend("OMPI_MCA_mca_base_env_list", names, ';');
+  Append("OMPI_MCA_mca_base_env_list", names, ';');
 }
 
 int Fail(int exit_code, const std::string& message) {
@@ -71,7 +71,7 @@ int Run(int argc, char** argv) {
                            "--quiet is --log=error; --json and --no-progress have no effect, the output is COMMAND's",
                            "nothing itself");
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
-                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report"});
+                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "summary"});
   arguments.app().prefix_command();
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
@@ -96,7 +96,9 @@ int Run(int argc, char** argv) {
 
   if (arguments.quiet) SetVariable(lzy::EnvironmentName("log"), "error");
   for (const auto& option : arguments.given()) SetVariable(lzy::EnvironmentName(option.name), option.value);
-  Prepend("LD_PRELOAD", *library, ':');
+  // Behind what is there: tools that count or trace MPI calls stand in front of MPI_X and then call PMPI_X, where the
+  // layer stands. The other way round they would not see the calls that it wraps.
+  Append("LD_PRELOAD", *library, ':');
   TellOpenMpi();
 
   std::vector<char*> words;

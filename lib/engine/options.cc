@@ -28,10 +28,13 @@ constexpr std::array<std::string_view, 1> kOwnVariables = {"LZY_DISABLE"};
 
 /// Turns text into the value; false when it is not acceptable.
 using Setter = bool (*)(Options&, const std::string&);
+/// The reverse: a text that makes this value.
+using Getter = std::string (*)(const Options&);
 
 struct Row {
   OptionSpec spec;
   Setter set;
+  Getter text;
 };
 
 bool ParseNumber(const std::string& text, std::uint64_t least, std::uint64_t most, std::uint32_t& to) {
@@ -81,32 +84,63 @@ bool ParseList(const std::string& text, std::vector<std::string>& to) {
   return true;
 }
 
+std::string SwitchText(bool value) {
+  return value ? "on" : "off";
+}
+std::string NumberText(std::uint64_t value) {
+  return fmt::format("{}", value);
+}
+std::string ListText(const std::vector<std::string>& list) {
+  return fmt::format("{}", fmt::join(list, ":"));
+}
+/// In the largest unit that has no remainder.
+std::string SizeText(std::uint64_t bytes) {
+  std::size_t power = 0;
+  while (power < 4 && bytes != 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++power;
+  }
+  constexpr std::string_view kLetters = "KMGT";
+  return power == 0 ? NumberText(bytes) : fmt::format("{}{}", bytes, kLetters[power - 1]);
+}
+
+constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
+
 const Row kTable[] = {
     {{"parity", "M", "devices of a group that may be lost (default 1)", "a number from 0 to 254"},
-     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMaxGroup - 1, o.parity); }},
+     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMaxGroup - 1, o.parity); },
+     [](const Options& o) { return NumberText(o.parity); }},
     {{"group", "N", "most devices in a group (default 8)", "a number from 2 to 255 (1 only with parity 0)"},
-     [](Options& o, const std::string& v) { return ParseNumber(v, 1, kMaxGroup, o.group); }},
+     [](Options& o, const std::string& v) { return ParseNumber(v, 1, kMaxGroup, o.group); },
+     [](const Options& o) { return NumberText(o.group); }},
     {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default 64K)", "a power of two from 512 to 16M"},
-     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxBlockSize, o.block_size); }},
+     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxBlockSize, o.block_size); },
+     [](const Options& o) { return SizeText(o.block_size); }},
     {{"stripe", "BYTES", "bytes on one device before the next (default 1M)",
       "a power-of-two multiple of block-size, at most 1G"},
-     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxUnit, o.stripe); }},
+     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxUnit, o.stripe); },
+     [](const Options& o) { return SizeText(o.stripe); }},
     {{"set", "PATTERNS", "patterns of file sets (name.%r), ':'-separated",
       "patterns separated by ':', each with %r or %0<width>r for the rank"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.set); }},
+     [](Options& o, const std::string& v) { return ParseList(v, o.set); },
+     [](const Options& o) { return ListText(o.set); }},
     {{"include", "GLOBS", "protect only files that match one of these, ':'-separated", "globs separated by ':'"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.include); }},
+     [](Options& o, const std::string& v) { return ParseList(v, o.include); },
+     [](const Options& o) { return ListText(o.include); }},
     {{"exclude", "GLOBS", "do not protect files that match one of these, ':'-separated", "globs separated by ':'"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.exclude); }},
+     [](Options& o, const std::string& v) { return ParseList(v, o.exclude); },
+     [](const Options& o) { return ListText(o.exclude); }},
     {{"device-dirs", "DIRS", "directories, one a device, for a shared file's sidecars, ':'-separated",
       "directories separated by ':'"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.device_dirs); }},
+     [](Options& o, const std::string& v) { return ParseList(v, o.device_dirs); },
+     [](const Options& o) { return ListText(o.device_dirs); }},
     {{"on-error", "WHAT", "what to do when redundancy cannot be made (default warn)", "warn or fail"},
      [](Options& o, const std::string& v) {
        if (v != "warn" && v != "fail") return false;
        o.fail_on_error = v == "fail";
        return true;
-     }},
+     },
+     [](const Options& o) { return std::string(o.fail_on_error ? "fail" : "warn"); }},
     {{"memory", "BYTES", "most memory of one process for lzy's work (default 256M)",
       "a size of at least 64K (K, M, G, T)"},
      [](Options& o, const std::string& v) {
@@ -114,34 +148,44 @@ const Row kTable[] = {
        if (!size || *size < kLeastMemory) return false;
        o.memory = *size;
        return true;
-     }},
+     },
+     [](const Options& o) { return SizeText(o.memory); }},
     {{"threads", "N", "most threads of one process for lzy's work (default 0: the cores it may use)",
       "a number from 0 to 65535"},
-     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMostThreads, o.threads); }},
+     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMostThreads, o.threads); },
+     [](const Options& o) { return NumberText(o.threads); }},
     {{"verify-reads", "on|off", "check what MPI-IO reads return; heal from parity (default off)", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_reads); }},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_reads); },
+     [](const Options& o) { return SwitchText(o.verify_reads); }},
     {{"verify-writes", "on|off", "re-read from the device after each commit and compare (default off)", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_writes); }},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_writes); },
+     [](const Options& o) { return SwitchText(o.verify_writes); }},
     {{"set-sync", "on|off", "MPI_File_sync of a set's members commits too (default off)", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); }},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); },
+     [](const Options& o) { return SwitchText(o.set_sync); }},
     {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them (default 60)",
       "a number of seconds, at least 1"},
      [](Options& o, const std::string& v) {
        return ParseNumber(v, 1, std::numeric_limits<std::int32_t>::max(), o.timeout_seconds);
-     }},
+     },
+     [](const Options& o) { return NumberText(o.timeout_seconds); }},
     {{"report", "FILE", "append one JSON object a line for every commit to FILE", "the name of a file"},
      [](Options& o, const std::string& v) {
        o.report = v;
        return true;
-     }},
+     },
+     [](const Options& o) { return o.report; }},
+    {{"summary", "", "tell of each dataset, at MPI_Finalize, what was made of it and what that cost", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.summary); },
+     [](const Options& o) { return SwitchText(o.summary); }},
     {{"log", "LEVEL", "what is told on stderr (default warn)", "error, warn, info or debug"},
      [](Options& o, const std::string& v) {
-       constexpr std::array<std::string_view, 4> kLevels = {"error", "warn", "info", "debug"};
-       const auto at = std::find(kLevels.begin(), kLevels.end(), v);
-       if (at == kLevels.end()) return false;
-       o.log = static_cast<Options::Log>(at - kLevels.begin());
+       const auto at = std::find(kLogLevels.begin(), kLogLevels.end(), v);
+       if (at == kLogLevels.end()) return false;
+       o.log = static_cast<Options::Log>(at - kLogLevels.begin());
        return true;
-     }},
+     },
+     [](const Options& o) { return std::string(kLogLevels[static_cast<std::size_t>(o.log)]); }},
 };
 
 const Row* Find(const std::string& name) {
@@ -203,6 +247,11 @@ Status SetOption(Options& options, const std::string& name, const std::string& v
   }
   options.given.insert(name);
   return Status::Ok();
+}
+
+std::string OptionText(const Options& options, const std::string& name) {
+  const Row* row = Find(name);
+  return row == nullptr ? std::string() : row->text(options);
 }
 
 Status CheckOptions(const Options& options) {

@@ -29,6 +29,7 @@ struct Options {
   bool verify_reads = false;
   bool verify_writes = false;
   bool set_sync = false;
+  bool summary = false;
   std::uint32_t timeout_seconds = 60;
   std::string report;
   enum class Log { kError, kWarn, kInfo, kDebug } log = Log::kWarn;
@@ -40,7 +41,7 @@ struct Options {
 /// One row of the table: `name` as on the command line ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it.
 struct OptionSpec {
   const char* name;
-  const char* value;    ///< placeholder for help, e.g. "BYTES"
+  const char* value;    ///< placeholder for help, e.g. "BYTES"; empty: on the command line the name alone switches it on
   const char* help;     ///< one line
   const char* accepts;  ///< what is accepted, for error messages
 };
@@ -53,6 +54,8 @@ std::string HintName(const std::string& name);
 /// Sets one option from its text. kInvalidArgument names the option, the value and what is accepted; the option is called
 /// `spelled` then, the way the user wrote it (empty: "--name"). On an error `options` is unchanged.
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled = "");
+/// What SetOption would take to set it so: "on", "64K", "a:b"; empty where that is an empty list or name.
+std::string OptionText(const Options& options, const std::string& name);
 /// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses what
 /// this version does not do.
 Status CheckOptions(const Options& options);

@@ -27,11 +27,10 @@ TEST(OptionTable, HasEveryOptionOfTheInterface) {
     names.emplace_back(spec.name);
     EXPECT_STRNE(spec.help, "");
     EXPECT_STRNE(spec.accepts, "");
-    EXPECT_STRNE(spec.value, "");
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                                  "on-error", "memory", "threads", "verify-reads", "verify-writes", "set-sync",
-                                 "timeout", "report", "log"));
+                                 "timeout", "report", "summary", "log"));
 }
 
 TEST(OptionTable, HasTheDefaultsOfTheInterface) {
@@ -67,10 +66,31 @@ TEST(SetOption, TakesGoodValues) {
   EXPECT_THAT(With("include", "*.h5").include, ElementsAre("*.h5"));
   EXPECT_THAT(With("exclude", "").exclude, IsEmpty());
   EXPECT_THAT(With("device-dirs", "/d0:/d1").device_dirs, ElementsAre("/d0", "/d1"));
-  for (const char* name : {"verify-reads", "verify-writes", "set-sync"}) {
-    const auto value_of = [&](const Options& o) { return o.verify_reads || o.verify_writes || o.set_sync; };
+  for (const char* name : {"verify-reads", "verify-writes", "set-sync", "summary"}) {
+    const auto value_of = [&](const Options& o) {
+      return o.verify_reads || o.verify_writes || o.set_sync || o.summary;
+    };
     for (const char* on : {"on", "1", "true", "yes"}) EXPECT_TRUE(value_of(With(name, on))) << name << on;
     for (const char* off : {"off", "0", "false", "no"}) EXPECT_FALSE(value_of(With(name, off))) << name << off;
+  }
+}
+
+TEST(OptionText, IsWhatSetOptionTakes) {
+  const std::pair<const char*, const char*> values[] = {
+      {"parity", "3"},        {"group", "7"},       {"block-size", "512"}, {"block-size", "16M"},
+      {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
+      {"device-dirs", "/a"},  {"on-error", "fail"}, {"memory", "100000"},  {"memory", "2T"},
+      {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"},  {"log", "debug"},
+      {"verify-reads", "on"}, {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
+  for (const auto& [name, value] : values) EXPECT_EQ(OptionText(With(name, value), name), value) << name;
+  EXPECT_EQ(OptionText(Options(), "summary"), "off");
+  EXPECT_EQ(OptionText(Options(), "set"), "");
+  for (const OptionSpec& spec : OptionSpecs()) {
+    const std::string text = OptionText(Options(), spec.name);
+    if (text.empty()) continue;
+    Options again;
+    EXPECT_OK(SetOption(again, spec.name, text));
+    EXPECT_EQ(OptionText(again, spec.name), text) << spec.name;
   }
 }
 

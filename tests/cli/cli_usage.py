@@ -173,8 +173,8 @@ class Run(CliTest):
         seen = self.variables("--parity", "2", env={"LZY_PARITY": "1", "LZY_GROUP": "5", "LD_PRELOAD": self.library,
                                                     "OMPI_MCA_mca_base_env_list": "MINE"})
         self.assertEqual((seen["LZY_PARITY"], seen["LZY_GROUP"]), ("2", "5"))
-        self.assertEqual(seen["LD_PRELOAD"].split(":")[1], self.library)
-        self.assertTrue(seen["OMPI_MCA_mca_base_env_list"].endswith(";MINE"))
+        self.assertEqual(seen["LD_PRELOAD"].split(":")[0], self.library)
+        self.assertTrue(seen["OMPI_MCA_mca_base_env_list"].startswith("MINE;"))
 
     def test_quiet_is_log_error(self):
         self.assertEqual(self.variables("--quiet")["LZY_LOG"], "error")

@@ -58,6 +58,11 @@ void Arguments::AddTableOptions(const std::vector<std::string>& names) {
 
 void Arguments::AddTableOption(const OptionSpec& spec) {
   TableOption& option = table_.emplace_back(TableOption{spec.name, IsList(spec.name), {}});
+  if (*spec.value == '\0') {
+    app_.add_flag_callback(
+        "--" + option.name, [&option] { option.values = {"on"}; }, std::string(spec.help));
+    return;
+  }
   // Texts, which the table turns into values: so its messages are the same for all spellings.
   app_.add_option("--" + option.name, option.values, std::string(spec.help))
       ->type_name(spec.value)

@@ -1,0 +1,61 @@
+// idle_client CASE FILE CALLS: small independent reads or writes, as fast as a loop can make them; prints nanoseconds a
+// call, seconds until MPI_Init had returned, and the process's largest resident size in KiB. Knows nothing about lzy;
+// the script idle runs it with and without.
+//
+// CASE: read (FILE is opened for reading), write, write-beside (FILE.beside is open for writing, too), empty (writes of
+// nothing: the MPI library does little, so what is added shows best).
+#define _DEFAULT_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { SIZE = 8, SPAN = 1 << 20, NAME = 4096 };
+
+static void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  fprintf(stderr, "idle_client: %s failed\n", call);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+int main(int argc, char** argv) {
+  struct timespec before, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  MPI_Init(&argc, &argv);
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  if (argc != 4) check(MPI_ERR_ARG, "usage: idle_client CASE FILE CALLS;");
+  const char* what = argv[1];
+  const int reading = strcmp(what, "read") == 0;
+  const int count = strcmp(what, "empty") == 0 ? 0 : SIZE;
+  const long calls = atol(argv[3]);
+  char buffer[SIZE] = "1234567";
+  char name[NAME];
+  MPI_File file, beside = MPI_FILE_NULL;
+  check(MPI_File_open(MPI_COMM_SELF, argv[2], reading ? MPI_MODE_RDONLY : MPI_MODE_CREATE | MPI_MODE_RDWR,
+                      MPI_INFO_NULL, &file),
+        "MPI_File_open");
+  if (strcmp(what, "write-beside") == 0) {
+    snprintf(name, sizeof name, "%s.beside", argv[2]);
+    check(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &beside), "MPI_File_open");
+  }
+  const double start = MPI_Wtime();
+  for (long i = 0; i < calls; ++i) {
+    const MPI_Offset at = i * SIZE % SPAN;
+    if (reading) {
+      MPI_File_read_at(file, at, buffer, count, MPI_BYTE, MPI_STATUS_IGNORE);
+    } else {
+      MPI_File_write_at(file, at, buffer, count, MPI_BYTE, MPI_STATUS_IGNORE);
+    }
+  }
+  const double seconds = MPI_Wtime() - start;
+  check(MPI_File_close(&file), "MPI_File_close");
+  if (beside != MPI_FILE_NULL) check(MPI_File_close(&beside), "MPI_File_close");
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  printf("%.2f %.6f %ld\n", seconds * 1e9 / (double)calls,
+         (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec) * 1e-9, usage.ru_maxrss);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,60 @@
+// The symbol by which the preloaded half finds this one.
+#include <mpi.h>
+
+#include <string_view>
+
+#include "hooks.h"
+
+namespace lzy::hooks {
+namespace {
+
+constexpr std::string_view kSoname = LZY_MPI_SONAME;
+
+/// Libraries of one SONAME have one binary interface, or nearly: these are the families in which handles look alike.
+enum class Family { kMpich, kOpenMpi, kUnknown };
+
+#if defined(OPEN_MPI)
+constexpr Family kBuiltFor = Family::kOpenMpi;
+#elif defined(MPICH_VERSION) || defined(MPICH_NAME) || defined(I_MPI_VERSION)
+constexpr Family kBuiltFor = Family::kMpich;
+#else
+constexpr Family kBuiltFor = Family::kUnknown;
+#endif
+
+Family FamilyOf(std::string_view version) {
+  if (version.find("Open MPI") != std::string_view::npos) return Family::kOpenMpi;
+  for (std::string_view name : {"MPICH", "MVAPICH", "Intel(R) MPI", "CRAY MPI"}) {
+    if (version.find(name) != std::string_view::npos) return Family::kMpich;
+  }
+  return Family::kUnknown;
+}
+
+constexpr Layer kLayer = {
+    .Init = StartMpi,
+    .Finalize = Finalize,
+    .SessionFinalize = SessionFinalize,
+    .Open = Open,
+    .Close = Close,
+    .Sync = Sync,
+    .Delete = Delete,
+    .SetView = SetView,
+    .SetSize = SetSize,
+    .GetInfo = GetInfo,
+    .Write = TrackedWrite,
+    .tracked_files = &tracked_files,
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const Layer* lzy_mpiio_layer(std::uint32_t interface_version,
+                                                                               const char* mpi, const char** refusal) {
+  *refusal = "of another build than liblzy_mpiio.so";
+  if (interface_version != kLayerInterface) return nullptr;
+  // The standard's own binary interface (MPI-5) is the same whoever made the library.
+  if (kSoname.starts_with("libmpi_abi.")) return &kLayer;
+  *refusal = "built for another MPI of that name";
+  return kBuiltFor != Family::kUnknown && FamilyOf(mpi) == kBuiltFor ? &kLayer : nullptr;
+}
+static_assert(std::is_same_v<decltype(lzy_mpiio_layer), LayerEntry>);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,60 @@
+#pragma once
+// The two halves of the interposition library, and what they know of each other.
+//
+// liblzy_mpiio.so is what is preloaded into every process, or linked ahead of MPI. It has the wrapped calls and nothing
+// else, and is linked to no MPI: in processes that use none (shells, launchers, ssh) it does nothing at all. At the
+// first MPI_Init, MPI_File_open or MPI_File_delete it looks which MPI library the program uses, and loads the half that
+// is built for it: liblzy_mpiio-<SONAME>.so, from its own directory. Several of these may lie side by side. Without one
+// that fits, every call passes through untouched.
+
+#include <atomic>
+#include <cstdint>
+
+#include "real.h"
+
+namespace lzy::hooks {
+
+/// Where a write goes.
+enum class Place {
+  kExplicit,       ///< to the offset in the call, in etypes of the view
+  kOwnPointer,     ///< to the individual file pointer
+  kSharedPointer,  ///< to the shared file pointer, alone or ordered by rank
+};
+
+struct WriteCall {
+  Word fh;
+  Place place;
+  std::int64_t offset;  ///< kExplicit only
+  std::int64_t count;
+  Word type;
+};
+
+/// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code
+/// unchanged, except that Sync and Close return MPI_ERR_IO with on-error=fail when redundancy could not be made, and
+/// that GetInfo adds the layer's hints to what the real one made. None throws. Handles are of the program's MPI.
+struct Layer {
+  int (*Init)(RealCall real);
+  int (*Finalize)(RealCall real);
+  int (*SessionFinalize)(RealCall real, Word* session);
+  int (*Open)(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh);
+  int (*Close)(RealCall real, Word* fh);
+  int (*Sync)(RealCall real, Word fh);
+  int (*Delete)(RealCall real, const char* name, Word info);
+  int (*SetView)(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype,
+                 const char* representation, Word info);
+  int (*SetSize)(RealCall real, Word fh, std::int64_t size);  ///< also for preallocate
+  int (*GetInfo)(RealCall real, Word fh, Word* info);
+  int (*Write)(RealCall real, const WriteCall& call);
+  /// How many open files are tracked. While it is 0, a write costs a look at it and no more.
+  const std::atomic<int>* tracked_files;
+};
+
+/// Both halves are of one build when this agrees; to be counted up whenever anything above changes.
+inline constexpr std::uint32_t kLayerInterface = 1;
+
+/// The one symbol of the loaded half. `mpi`: how the program's MPI calls itself. nullptr, and why in `refusal`, when
+/// this half is not for it.
+using LayerEntry = const Layer*(std::uint32_t interface_version, const char* mpi, const char** refusal);
+inline constexpr const char* kLayerEntryName = "lzy_mpiio_layer";
+
+}  // namespace lzy::hooks
