@@ -7,6 +7,7 @@ COUNT = 5000  # numbers in a block
 BLOCKS = 30
 UPDATED = 7
 FIELD, UPDATE = 1, 2
+MODES = ["write_at_all", "write_at", "iwrite_at", "view", "split", "iwrite_all", "ordered", "shared"]
 
 
 def numbers(comm, seed, block):
@@ -84,7 +85,7 @@ def check(asked, file, comm):
 
 def main():
     comm = MPI.COMM_WORLD
-    asked = client.start(comm, ["write_at_all", "write_at", "iwrite_at", "view", "split", "iwrite_all", "ordered", "shared"])
+    asked = client.start(comm, MODES)
     file = open_file(asked, comm)
     types = []
     if asked.check:

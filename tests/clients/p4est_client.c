@@ -1,5 +1,5 @@
-// p4est_client: checkpoints of an adaptive mesh, as p4est writes them through MPI-IO: p4est_save, and (p4est_file, where
-// the library has it) not. --again loads the checkpoint, refines the mesh and saves it over the old one.
+// p4est_client: checkpoints of an adaptive mesh with its data, as p4est saves them through MPI-IO, with or without the
+// partition. --again restarts from the checkpoint, refines the mesh and saves it over the old one.
 #include <p4est_bits.h>
 #include <p4est_extended.h>
 
