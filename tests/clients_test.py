@@ -217,7 +217,6 @@ class Client(hooks_test.Layer):
             self.assertEqual(self.files(), [".LZY.with", "bare", "with"])
             self.intact()
             self.damage_and_repair()
-            self.run_client(mode, "with", *again, "--check", layer=False)
             self.run_client(mode, "with", *again, "--check")
             self.intact()
 
