@@ -33,8 +33,10 @@ else()
   set(client_sonames libmpich.so.12 libmpi.so.12)
 endif()
 
-# A directory for LD_LIBRARY_PATH in which all those names are this build's MPI.
+# Directories for LD_LIBRARY_PATH: that of the MPI, for it and what it needs itself, and one in which all those names are
+# the MPI too.
 set(client_abi ${CMAKE_BINARY_DIR}/clients/abi)
+get_filename_component(client_mpi_directory ${client_mpi_library} DIRECTORY)
 file(MAKE_DIRECTORY ${client_abi})
 foreach(soname IN LISTS client_sonames)
   file(CREATE_LINK ${client_mpi_library} ${client_abi}/${soname} SYMBOLIC)
@@ -128,7 +130,9 @@ foreach(interface mpif_h mpi mpi_f08)
     set(compile ${LZY_CLIENT_MPIFORT} -O1 -D${definition} ${CMAKE_CURRENT_LIST_DIR}/clients/fortran_client.F90)
     if(NOT LZY_CLIENT_${definition}_WORKS)  # tried again until it does: a compiler may have been installed since
       execute_process(COMMAND ${compile} -o ${directory}/try WORKING_DIRECTORY ${directory}
-                      RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+                      RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
+      string(REGEX MATCH "[^\n]*(rror|not found)[^\n]*" complaint "${output}")
+      string(REGEX REPLACE "[\"\\]" "" complaint "${complaint}")
       if(NOT failed)
         set(LZY_CLIENT_${definition}_WORKS ON CACHE INTERNAL "${LZY_CLIENT_MPIFORT} compiles fortran_client.F90")
       endif()
@@ -139,7 +143,7 @@ foreach(interface mpif_h mpi mpi_f08)
       add_custom_target(${name}_client ALL DEPENDS ${CMAKE_BINARY_DIR}/clients/${name})
       add_dependencies(test_clients ${name}_client)
     else()
-      set(reason "${LZY_CLIENT_MPIFORT} cannot compile it (is gfortran installed?)")
+      set(reason "${LZY_CLIENT_MPIFORT} cannot compile it: ${complaint}")
     endif()
   endif()
   lzy_client_entry(${name} "${reason}")
@@ -150,7 +154,7 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/clients/clients.json @ONLY CONTENT [[{
   "mpi": "@client_mpi@",
   "mpi_library": "@client_mpi_library@",
   "mpi_compiler": "@MPI_C_COMPILER@",
-  "library_path": "@client_abi@",
+  "library_path": "@client_mpi_directory@:@client_abi@",
   "python": "@LZY_CLIENT_PYTHON@",
   "wheels": "@LZY_CLIENT_WHEELS@",
   "clients": {
