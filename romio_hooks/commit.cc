@@ -152,8 +152,12 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   Union& sum = *exchanged;
   if (sum.lead.presence == Part::Presence::kGone) {
     // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took
-    // its name has a life of its own.
-    if (file.Leads() && !Disk().Stat(file.path, /*follow=*/false).ok()) (void)Forget(Disk(), file.path);
+    // its name has a life of its own, and is not at risk from what is written to this one.
+    if (file.Leads() && Disk().Stat(file.path, /*follow=*/false).ok()) {
+      TakeIntentBack(file);
+    } else if (file.Leads()) {
+      (void)Forget(Disk(), file.path);
+    }
     return Status::Ok();
   }
   if (!sum.data_safe) {  // the program has its own error code to tell it

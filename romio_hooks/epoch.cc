@@ -36,9 +36,9 @@ std::vector<Intent> OwnIntents(const OpenFile& file, const std::optional<EpochSt
   return own;
 }
 
-/// Begins an epoch and remembers it. The file's epoch_mutex is held.
-Result<EpochStart> Begin(OpenFile& file) {
-  auto begun = BeginEpoch(Disk(), file.options, file.path, file.set ? file.set->pattern : std::string());
+/// Begins an epoch of the file, whose name is `path` now, and remembers it. The file's epoch_mutex is held.
+Result<EpochStart> Begin(OpenFile& file, const std::string& path) {
+  auto begun = BeginEpoch(Disk(), file.options, path, file.set ? file.set->pattern : std::string());
   if (!begun.ok()) return begun;
   const std::lock_guard lock(file.disk->mutex);
   auto& last = file.disk->start;
@@ -50,11 +50,12 @@ Result<EpochStart> Begin(OpenFile& file) {
   return begun;
 }
 
-/// Whether an intent that is seen in the sidecar is one that this rank may rely on: not another program's, who may take it
-/// back, nor one from before a commit that failed.
+/// Whether an intent that is seen in the sidecar is one that this rank may rely on: not another program's, who may take
+/// it back, nor one from before a commit that failed.
 bool IsReliable(OpenFile& file, const Intent& intent) {
   const Intent self = IntentOfThisProcess();
-  if ((intent.pid != self.pid || intent.host != self.host) && !file.family.processes.contains({intent.host, intent.pid})) {
+  if ((intent.pid != self.pid || intent.host != self.host) &&
+      !file.family.processes.contains({intent.host, intent.pid})) {
     return false;
   }
   if (!file.disk->intent_doubtful.load()) return true;
@@ -78,18 +79,25 @@ std::optional<std::string> NewName(const std::string& path, const DiskFile& disk
   return std::nullopt;
 }
 
+/// What the file is called now, if it has a name left. `path` where nobody here knows which file that was.
+std::optional<std::string> NameNow(const OpenFile& file) {
+  const DiskFile& disk = *file.disk;
+  if (disk.inode == 0) return file.path;
+  const auto stat = Disk().Stat(file.path);
+  if (stat.ok() && stat->inode == disk.inode && stat->device == disk.device) return file.path;
+  return NewName(file.path, disk);
+}
+
 void LookAtDisk(OpenFile& file, Part& part) {
-  auto stat = Disk().Stat(file.path);
-  const bool known = file.disk->inode != 0;
-  if (!stat.ok() || (known && (stat->inode != file.disk->inode || stat->device != file.disk->device))) {
-    const auto moved = known ? NewName(file.path, *file.disk) : std::nullopt;
-    if (moved) stat = Disk().Stat(*moved);
-    if (!moved || !stat.ok()) {
-      part.presence = Part::Presence::kGone;
-      return;
-    }
+  const auto name = NameNow(file);
+  const auto stat = Disk().Stat(name.value_or(file.path));
+  if (!name || !stat.ok()) {
+    part.presence = Part::Presence::kGone;
+    return;
+  }
+  if (*name != file.path) {
     part.presence = Part::Presence::kMoved;
-    part.path = *moved;
+    part.path = *name;
     part.cover_all = true;
   }
   const std::lock_guard lock(file.epoch_mutex);
@@ -111,7 +119,7 @@ void LookAtDisk(OpenFile& file, Part& part) {
 
 Status BeginFirstEpoch(OpenFile& file) {
   const std::lock_guard lock(file.epoch_mutex);
-  const auto start = Begin(file);
+  const auto start = Begin(file, file.path);
   if (!start.ok()) return start.status();
   const auto stat = Disk().Stat(file.path);
   if (!stat.ok()) return stat.status();
@@ -129,13 +137,18 @@ void EnsureEpoch(OpenFile& file) {
   if (file.disk->epoch_open.load()) return;
   const std::lock_guard lock(file.epoch_mutex);
   if (file.disk->epoch_open.load()) return;
+  // Renamed since the last commit: the intent goes where the sidecar will be looked for, and takes it along. (The path
+  // itself changes at a commit only, for all ranks.) Removed: there is nothing to mark, and what took the name is not
+  // ours.
+  const auto path = NameNow(file);
+  if (!path) return file.disk->epoch_open.store(true);
   // The order matters. A rank that finds the stamp changed and no intent saw somebody else's edit. One that finds the
   // stamp changed and an intent sees the writes of another rank of this file, whose intent was there before them.
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = Disk().Stat(*path);
   const bool changed = !stat.ok() || stat->size != file.epoch.size || stat->mtime_ns != file.epoch.mtime_ns;
-  const auto peek = PeekAt(Disk(), file.path);
+  const auto peek = PeekAt(Disk(), *path);
   if (!peek || !peek->whole_file_intent || !IsReliable(file, *peek->whole_file_intent)) {
-    const auto start = Begin(file);
+    const auto start = Begin(file, *path);
     if (!start.ok()) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "reopen",
               fmt::format("{}: {}; what is written now is not marked as being at risk", file.path,
@@ -195,8 +208,8 @@ void Untake(OpenFile& file) {
     touched_meanwhile = file.writes_of_unknown_place > 0 || !file.touched.empty();
     file.touched.AddWhole();
   }
-  // A commit that failed late may have ended the intent all the same, if only after a crash. Whoever writes next sets one;
-  // for a thread that has passed that point already, it is done here.
+  // A commit that failed late may have ended the intent all the same, if only after a crash. Whoever writes next sets
+  // one; for a thread that has passed that point already, it is done here.
   file.disk->intent_doubtful.store(true);
   file.disk->epoch_open.store(false);
   if (touched_meanwhile) EnsureEpoch(file);

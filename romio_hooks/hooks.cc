@@ -163,6 +163,27 @@ Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
   return CommitShared(file, moment, data_safe);
 }
 
+/// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
+/// is removed, and its target stays protected.
+std::string PathToDelete(const char* name) {
+  FileSystem& disk = PosixFileSystem();
+  const std::string given = PathOfName(disk, name);
+  const auto itself = disk.Stat(given, /*follow=*/false);
+  const auto resolved = disk.RealPath(given);
+  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
+  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
+}
+
+void ForgetDeleted(const std::string& path) {
+  const Status status = Forget(PosixFileSystem(), path);
+  if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
+}
+
+/// Whichever rank deletes it in its close, all of them look: it is gone when that close returns to the rank.
+void AfterCloseOfDoomed(const std::string& path) {
+  if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
+}
+
 }  // namespace
 
 int StartMpi(RealCall real) {
@@ -180,7 +201,12 @@ int Finalize(RealCall real) {
   const int code = real();
   Guarded("MPI_Finalize", [] {
     for (const auto& file : Registry::Get().TakeAll()) {
-      if (!file->Leads() || file->touched.empty()) continue;
+      if (!file->Leads()) continue;
+      if (file->touched.empty()) {
+        // What other ranks wrote is not known here, and no time to ask.
+        if (file->comm->size() == 1 && !file->set) TakeIntentBack(*file);
+        continue;
+      }
       Say(file->options, Options::Log::kWarn,
           fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file->path));
     }
@@ -205,6 +231,9 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   inside_open = true;
   const int code = real();
   inside_open = false;
+  if (code == MPI_SUCCESS && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
+    Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
+  }
   if (fh == nullptr || name == nullptr || !IsProtectableMode(mode)) return code;
   const auto start = Usage::Clock::now();
   Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
@@ -231,10 +260,16 @@ int Sync(RealCall real, Word fh) {
 
 int Close(RealCall real, Word* fh) {
   std::shared_ptr<OpenFile> file;
+  std::string doomed;
+  if (fh != nullptr) Guarded("MPI_File_close", [&] { doomed = Registry::Get().TakeDoomed(*fh); });
   if (fh != nullptr && tracked_files.load(std::memory_order_relaxed) != 0) {
     Guarded("MPI_File_close", [&] { file = Registry::Get().Take(*fh); });
   }
-  if (!file) return real();
+  if (!file) {
+    const int code = real();
+    if (!doomed.empty()) Guarded("MPI_File_close", [&] { AfterCloseOfDoomed(doomed); });
+    return code;
+  }
   // It has to tell after the file is gone.
   const std::shared_ptr<Usage> usage = file->usage;
   UsageTimer timer(usage.get());
@@ -248,24 +283,10 @@ int Close(RealCall real, Word* fh) {
 
 int Delete(RealCall real, const char* name, Word) {
   if (name == nullptr) return real();
-  // Where the sidecar would be. Of a symbolic link only the link is removed, and its target stays protected.
   std::string path;
-  Guarded("MPI_File_delete", [&] {
-    FileSystem& disk = PosixFileSystem();
-    const std::string given = PathOfName(disk, name);
-    const auto itself = disk.Stat(given, /*follow=*/false);
-    const auto resolved = disk.RealPath(given);
-    if (itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok() && !IsNeverProtected(*resolved)) {
-      path = *resolved;
-    }
-  });
+  Guarded("MPI_File_delete", [&] { path = PathToDelete(name); });
   const int code = real();
-  if (code == MPI_SUCCESS && !path.empty()) {
-    Guarded("MPI_File_delete", [&] {
-      const Status status = Forget(PosixFileSystem(), path);
-      if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
-    });
-  }
+  if (code == MPI_SUCCESS && !path.empty()) Guarded("MPI_File_delete", [&] { ForgetDeleted(path); });
   return code;
 }
 

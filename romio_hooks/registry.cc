@@ -52,6 +52,17 @@ std::vector<std::shared_ptr<OpenFile>> Registry::TakeAll() {
   return all;
 }
 
+void Registry::InsertDoomed(Word handle, std::string path) {
+  const std::lock_guard lock(mutex_);
+  doomed_[handle] = std::move(path);
+}
+
+std::string Registry::TakeDoomed(Word handle) {
+  const std::lock_guard lock(mutex_);
+  const auto node = doomed_.extract(handle);
+  return node ? node.mapped() : std::string();
+}
+
 bool Registry::Leave(const OpenFile& file) {
   const std::lock_guard lock(mutex_);
   if (--file.disk->handles > 0) return true;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,6 +27,11 @@ class Registry {
   std::shared_ptr<OpenFile> Take(Word handle);
   std::vector<std::shared_ptr<OpenFile>> TakeAll();
 
+  /// A file opened with MPI_MODE_DELETE_ON_CLOSE, which is not tracked: its sidecar from before goes when it goes.
+  void InsertDoomed(Word handle, std::string path);
+  /// Takes it out; empty when there is none.
+  std::string TakeDoomed(Word handle);
+
   /// The handle of `file` is closed: whether this process has the file open by another one.
   bool Leave(const OpenFile& file);
   bool IsOpenElsewhere(const OpenFile& file);
@@ -35,6 +41,7 @@ class Registry {
  private:
   std::mutex mutex_;
   std::unordered_map<Word, std::shared_ptr<OpenFile>> files_;
+  std::unordered_map<Word, std::string> doomed_;  ///< paths
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<DiskFile>> disk_files_;
 };
 

@@ -30,7 +30,7 @@ std::string PathOfName(FileSystem& fs, const std::string& name) {
   const std::size_t colon = name.find(':');
   const bool prefixed = colon != std::string::npos && colon >= 2 &&
                         std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(colon),
-                                    [](unsigned char c) { return std::islower(c) != 0; });
+                                    [](unsigned char c) { return std::isalpha(c) != 0; });
   if (!prefixed) return name;
   std::string stripped = name.substr(colon + 1);
   const bool only_whole = !fs.Stat(stripped).ok() && fs.Stat(name).ok();

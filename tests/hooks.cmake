@@ -56,3 +56,11 @@ endfunction()
 lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Updates Lifetimes Others Selection Summary Sets Determinism
   Failures Foreign)
 lzy_hooks_tests(launch_test Launchers Linked)
+
+# A program that writes down what MPI tells it, with and without the layer.
+file(GLOB semantics_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/semantics/*.c)
+add_executable(semantics_client ${semantics_sources})
+set_target_properties(semantics_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
+target_link_libraries(semantics_client PRIVATE lzy_flags MPI::MPI_C Threads::Threads)
+lzy_hooks_tests(semantics_test Errors Statuses Hints Names Modes Lifetimes Communicators ManyThreads Surroundings Starts
+  SwitchedOff)

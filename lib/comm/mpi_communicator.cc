@@ -325,8 +325,13 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
     return Status(Code::kInvalidArgument,
                   fmt::format("MpiCommunicator: max_transfer {} is not in 1..{}", max_transfer, kMost));
   }
+  // Not MPI_Comm_dup, which would copy the attributes, and so call back whoever set them.
+  MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm own = MPI_COMM_NULL;
-  LZY_RETURN_IF_ERROR(Check(MPI_Comm_dup(comm, &own), "MPI_Comm_dup"));
+  LZY_RETURN_IF_ERROR(Check(MPI_Comm_group(comm, &group), "MPI_Comm_group"));
+  const Status made = Check(MPI_Comm_create(comm, group, &own), "MPI_Comm_create");
+  MPI_Group_free(&group);
+  LZY_RETURN_IF_ERROR(made);
   return Mpi::Adopt(own, max_transfer);
 }
 

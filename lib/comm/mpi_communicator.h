@@ -8,8 +8,9 @@
 
 namespace lzy {
 
-/// A Communicator over a private duplicate of `comm` (collective), with MPI_ERRORS_RETURN set on it. Freed on
-/// destruction (collective too: destroy in the same order on all ranks) unless MPI is finalized by then.
+/// A Communicator over a private communicator of the ranks of `comm`, an intracommunicator (collective), with
+/// MPI_ERRORS_RETURN set on it. Freed on destruction (collective too: destroy in the same order on all ranks) unless
+/// MPI is finalized by then.
 ///
 /// Larger payloads travel in pieces, of at most `max_transfer` bytes an MPI call, since MPI-3.1 counts are ints. It
 /// must be the same on all ranks; tests make it small.

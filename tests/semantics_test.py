@@ -1,0 +1,308 @@
+"""What MPI tells a program is the same with and without the interposition layer: its error codes and who hears of them,
+statuses, hints, positions and sizes; and the layer says nothing of its own, and protects what was written.
+
+The program is tests/semantics/. Environment: as for hooks_test.py.
+"""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import unittest
+
+from hooks_test import BUILD, MPIEXEC, PATIENCE, Layer
+
+PROGRAM = f"{BUILD}/clients/semantics_client"
+
+
+def groups():
+    """Group -> its cases."""
+    out = subprocess.run([MPIEXEC, "-n", "1", PROGRAM, "--list"], check=True, capture_output=True, text=True)
+    return {line.split()[0]: line.split()[1:] for line in out.stdout.splitlines() if line}
+
+
+class Run:
+    """What a run left: transcripts by rank and case, and the files."""
+    def __init__(self, directory, done):
+        self.done = done
+        self.transcripts = {}
+        self.files = {}
+        self.sidecars = set()
+        for where, _, names in os.walk(directory):
+            for name in names:
+                path = os.path.join(where, name)
+                self.note(os.path.relpath(path, directory), path)
+
+    def note(self, name, path):
+        base = os.path.basename(name)
+        if name.startswith("OUT."):
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                self.add_transcript(name, file.read())
+        elif base.startswith(".LZY."):
+            self.sidecars.add(name)
+        elif os.path.islink(path):
+            self.files[name] = ("link", os.readlink(path))
+        else:
+            with open(path, "rb") as file:
+                self.files[name] = (stat.S_IMODE(os.stat(path).st_mode), file.read())
+
+    def add_transcript(self, rank, text):
+        case = ""
+        for line in text.splitlines():
+            if line.startswith("== "):
+                case = line[3:]
+            self.transcripts.setdefault(case, {}).setdefault(rank, []).append(line)
+
+    def to_protect(self):
+        """Sidecars of what was written through MPI, by the naming rule of semantics.h."""
+        regular = [name for name, (kind, _) in self.files.items() if kind != "link"]
+        return {os.path.join(os.path.dirname(name), ".LZY." + os.path.basename(name))
+                for name in regular if not os.path.basename(name).startswith("plain")}
+
+
+class Semantics(Layer):
+    maxDiff = None
+
+    def setUp(self):
+        super().setUp()
+        self.top = self.dir
+        os.chmod(self.top, 0o755)  # cases that become another user come here too
+
+    def run_cases(self, cases, layer, ranks, environment=(), **options):
+        """In the same directory, bare and under the layer: paths are told."""
+        self.dir = os.path.join(self.top, "run")
+        os.mkdir(self.dir)
+        command = ["env", *environment, PROGRAM, "OUT", *cases]
+        done = self.run_program(command, ranks=ranks, layer=layer, **options)
+        return Run(self.dir, done)
+
+    def clear(self):
+        shutil.rmtree(os.path.join(self.top, "run"))
+
+    def verify_all(self):
+        """Of everything that has a sidecar."""
+        done = subprocess.run([f"{BUILD}/bin/lzy-verify", self.dir], capture_output=True, text=True, errors="replace",
+                              timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def compare_told(self, bare, with_layer):
+        self.assertEqual(list(with_layer.transcripts), list(bare.transcripts))
+        for case, told in bare.transcripts.items():
+            with self.subTest(case=case):
+                self.assertEqual(with_layer.transcripts[case], told)
+
+    def compare_files(self, bare, with_layer):
+        self.assertEqual(sorted(with_layer.files), sorted(bare.files))
+        for name, content in bare.files.items():
+            with self.subTest(file=name):
+                self.assertTrue(with_layer.files[name] == content, "not the same bytes or mode")
+
+    def compare(self, cases, ranks=2, protected=True, **more):
+        bare = self.run_cases(cases, layer=False, ranks=ranks, environment=more.get("environment", ()))
+        self.clear()
+        self.assertEqual((bare.done.returncode, bare.done.stderr), (0, ""))
+        self.assertGreater(len(bare.transcripts), 0)
+        done = self.run_cases(cases, layer=True, ranks=ranks, **more)
+        with self.subTest("end"):
+            self.assertEqual((done.done.returncode, done.done.stderr), (0, ""))
+        self.compare_told(bare, done)
+        self.compare_files(bare, done)
+        with self.subTest("sidecars"):
+            self.assertEqual(done.sidecars, done.to_protect() if protected else set())
+        if done.sidecars:
+            with self.subTest("verify"):
+                self.verify_all()
+        self.clear()
+        return done
+
+    def compare_apart(self, case, ranks=2):
+        """What is told, and the files' bytes: stderr and sidecars are for the caller to judge."""
+        bare = self.run_cases([case], layer=False, ranks=ranks)
+        self.clear()
+        done = self.run_cases([case], layer=True, ranks=ranks)
+        self.assertEqual(done.done.returncode, bare.done.returncode)
+        self.compare_told(bare, done)
+        self.compare_files(bare, done)
+        return done
+
+    def compare_group(self, group, ranks, without=()):
+        self.compare([case for case in groups()[group] if case not in without], ranks=ranks)
+
+
+class Errors(Semantics):
+    def test_alone(self):
+        self.compare_group("errors", ranks=1)
+
+    def test_together(self):
+        self.compare_group("errors", ranks=2)
+
+
+class Statuses(Semantics):
+    def test_alone(self):
+        self.compare_group("statuses", ranks=1)
+
+    def test_together(self):
+        self.compare_group("statuses", ranks=2)
+
+
+class Hints(Semantics):
+    def test_alone(self):
+        self.compare_group("hints", ranks=1)
+
+    def test_together(self):
+        self.compare_group("hints", ranks=2)
+
+    def test_hints_in_a_file(self):
+        """ROMIO's own way to be given hints."""
+        with open(os.path.join(self.top, "hints"), "w", encoding="ascii") as file:
+            file.write("cb_buffer_size 123456\nromio_ds_write enable\nlzy_parity 1\n")
+        self.compare(["no_hints", "hints_at_open"], environment=[f"ROMIO_HINTS={self.top}/hints"])
+
+
+class Names(Semantics):
+    APART = ("too_long_for_a_sidecar", "hard_links")
+
+    def test_alone(self):
+        self.compare_group("names", ranks=1, without=self.APART)
+
+    def test_together(self):
+        self.compare_group("names", ranks=2, without=self.APART)
+
+    def test_too_long_for_a_sidecar(self):
+        done = self.compare_apart("too_long_for_a_sidecar")
+        self.assertEqual(done.sidecars, set())
+        self.assertEqual(done.done.returncode, 0)
+        lines = done.done.stderr.splitlines()
+        self.assertEqual(len(lines), 2, done.done.stderr)  # one a file
+        for line in lines:
+            self.assertRegex(line, r"^lzy: /.*/plainn*: not protected: .*n: the name has \d+ bytes; at most \d+ leave "
+                                   r"room for the sidecar's prefix$")
+
+    def test_hard_links(self):
+        done = self.compare_apart("hard_links")
+        self.assertEqual(done.done.stderr, "")
+        self.assertEqual(self.verify("hard_links/b/f"), 0)
+        # Written since its commit, by the other name.
+        self.assertEqual(self.verify("hard_links/a/f"), 9)
+
+
+class Modes(Semantics):
+    def test_alone(self):
+        self.compare_group("modes", ranks=1)
+
+    def test_together(self):
+        self.compare_group("modes", ranks=2)
+
+
+class Lifetimes(Semantics):
+    APART = ("recreated_by_posix",)
+
+    def test_alone(self):
+        self.compare_group("lifetimes", ranks=1, without=self.APART)
+
+    def test_together(self):
+        self.compare_group("lifetimes", ranks=2, without=self.APART)
+
+    def test_another_file_under_the_name_of_a_protected_one(self):
+        """That one's sidecar is still there: the file is not what was committed, and nobody was writing it."""
+        for ranks in [1, 2]:
+            with self.subTest(ranks=ranks):
+                done = self.compare_apart("recreated_by_posix", ranks)
+                self.assertEqual((done.done.returncode, done.done.stderr), (0, ""))
+                command = [f"{BUILD}/bin/lzy-verify", "--json", self.path("recreated_by_posix/plain.now")]
+                report = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+                self.assertEqual(report.returncode, 9)
+                self.assertEqual(json.loads(report.stdout)["datasets"][0]["state"], "stale")
+                self.clear()
+
+
+class Communicators(Semantics):
+    def test_communicators(self):
+        for ranks in [1, 2, 3]:
+            with self.subTest(ranks=ranks):
+                self.compare_group("communicators", ranks=ranks)
+
+
+class ManyThreads(Semantics):
+    def test_threads(self):
+        for ranks in [1, 2]:
+            with self.subTest(ranks=ranks):
+                self.compare_group("threads", ranks=ranks)
+
+
+class Surroundings(Semantics):
+    APART = ("read_only_directory",)
+
+    def test_alone(self):
+        self.compare_group("surroundings", ranks=1, without=self.APART)
+
+    def test_together(self):
+        self.compare_group("surroundings", ranks=2, without=self.APART)
+
+    def test_no_room_for_a_sidecar(self):
+        done = self.compare_apart("read_only_directory")
+        self.assertEqual((done.done.returncode, done.sidecars), (0, set()))
+        self.assertRegex(done.done.stderr, r"^lzy: /.*/read_only_directory/plain: not protected: .*denied\n$")
+        self.assertEqual(done.done.stderr.count("\n"), 1)
+
+
+class Starts(Semantics):
+    ENDS_BADLY = ("fatal", "fatal_open")
+    APART = ("left_open", "left_open_unwritten")
+    # Segmentation faults in MPICH 4.0 itself, which cannot be started twice.
+    NOT_EVERYWHERE = ("session_after_session", "world_after_session")
+
+    def test_starts_and_ends(self):
+        for case in groups()["starts"]:
+            if case in self.ENDS_BADLY + self.APART or (case in self.NOT_EVERYWHERE and self.crashes_bare(case)):
+                continue
+            for ranks in [1, 2] if "session" in case else [2]:
+                with self.subTest(case=case, ranks=ranks):
+                    self.compare([case], ranks=ranks)
+
+    def crashes_bare(self, case):
+        bare = self.run_cases([case], layer=False, ranks=1)
+        self.clear()
+        return bare.done.returncode != 0
+
+    def test_files_left_open_and_not_written(self):
+        self.compare(["left_open_unwritten"], ranks=1)
+        # What other ranks wrote nobody has asked them.
+        done = self.compare_apart("left_open_unwritten", ranks=2)
+        self.assertEqual(done.done.stderr, "")
+        self.assertEqual(self.verify("plain"), 9)
+
+    def test_files_left_open(self):
+        done = self.compare_apart("left_open")
+        self.assertEqual(done.done.stderr, f"lzy: {self.path('f')}: not closed before MPI_Finalize; it stays at risk "
+                                           "until the next commit\n")
+        self.assertEqual(self.verify(), 9)
+
+    def test_fatal_errors(self):
+        for case in self.ENDS_BADLY:
+            with self.subTest(case=case):
+                done = self.compare_apart(case)
+                self.assertNotEqual(done.done.returncode, 0)
+                self.assertIsNone(re.search(r"^lzy", done.done.stderr, re.MULTILINE), done.done.stderr)
+                self.clear()
+
+
+class SwitchedOff(Semantics):
+    CASES = ("errors_handled", "hints_at_open", "blocking", "renamed", "positions")
+
+    def test_disabled(self):
+        self.compare(self.CASES, protected=False, disable=1)
+
+    def test_excluded(self):
+        self.compare(self.CASES, protected=False, exclude="*")
+
+    def test_not_included(self):
+        self.compare(self.CASES, protected=False, include="*.other")
+
+
+del Layer  # has no tests of its own
+
+if __name__ == "__main__":
+    unittest.main()
