@@ -122,7 +122,7 @@ class Client(hooks_test.Layer):
     PAUSES = False
     NO_FLUSH = []  # modes in which the first run does not stop
     KIND = "packaged"  # of Python packages
-    # {mode: what stderr says when that fails without lzy as well, for reasons that are known}
+    # {mode: (version of an MPI in which that fails without lzy as well, why)}
     FAILS_BARE = {}
 
     @classmethod
@@ -148,9 +148,9 @@ class Client(hooks_test.Layer):
 
     def run_client(self, mode, name, *options, layer=True):
         done = self.run_program([*self.command, mode, name, *options], layer=layer, **OPTIONS)
-        known = self.FAILS_BARE.get(mode)
-        if not layer and done.returncode != 0 and known and known in done.stderr:
-            self.skipTest(f"fails without lzy too: {known}")
+        version, why = self.FAILS_BARE.get(mode, ("", ""))
+        if not layer and done.returncode != 0 and version and version in mpi_version():
+            self.skipTest(f"fails without lzy too: {why}")
         self.assertEqual(done.returncode, 0, f"{mode} {' '.join(options)}{'' if layer else ' bare'}: {done.stderr}")
         self.assertNotIn("lzy:", done.stderr)
 
@@ -282,9 +282,11 @@ class Mpi4py(Client):
 
 
 class Mpi4pyPublished(Mpi4py):
-    """mpi4py 4, which makes its types by the calls with large counts: ROMIO before MPICH 4.1 cannot read those."""
+    """mpi4py 4, which makes its types by the calls with large counts."""
     KIND = "published"
-    FAILS_BARE = dict.fromkeys(["view", "split", "iwrite_all"], "Out of memory in file adio/common/flatten.c")
+    # It asks for the envelope of such a type by the call with small counts, and goes on with what that has not set.
+    FAILS_BARE = dict.fromkeys(["view", "split", "iwrite_all"], ("MPICH Version: 4.0", "ROMIO of MPICH 4.0 cannot read "
+                                                                 "types made with large counts"))
 
 
 @modes("contiguous", "chunked", "deflate", "resize")
