@@ -5,7 +5,8 @@ include(CheckSymbolExists)
 
 set(LZY_CLIENT_WHEELS ${CMAKE_SOURCE_DIR}/build/client-wheels CACHE PATH
   "Directory of Python packages that scripts/client-wheels made, for test clients only")
-set(LZY_CLIENT_PYTHON /usr/bin/python3 CACHE FILEPATH "The Python that python3-mpi4py and python3-h5py-mpi are packaged for")
+set(LZY_CLIENT_PYTHON /usr/bin/python3 CACHE FILEPATH
+  "The Python that python3-mpi4py and python3-h5py-mpi are packaged for")
 
 # The MPI library itself, and the names of those that packaged libraries may have been linked with and that it can stand
 # in for. MPI's standard ABI is no such name: nothing in Debian 12 is linked with it.
@@ -29,8 +30,8 @@ else()
   set(client_sonames libmpich.so.12 libmpi.so.12)
 endif()
 
-# Directories for LD_LIBRARY_PATH: that of the MPI, for it and what it needs itself, and one in which all those names are
-# the MPI too.
+# Directories for LD_LIBRARY_PATH: that of the MPI, for it and what it needs itself, and one in which all those names
+# are the MPI too.
 set(client_abi ${CMAKE_BINARY_DIR}/clients/abi)
 get_filename_component(client_mpi_directory ${client_mpi_library} DIRECTORY)
 file(MAKE_DIRECTORY ${client_abi})
@@ -42,7 +43,8 @@ add_custom_target(test_clients)
 set(client_entries "")
 # lzy_client_entry(NAME REASON): notes that the program NAME can be run, or why (REASON) there is none.
 macro(lzy_client_entry name reason)
-  list(APPEND client_entries "    \"${name}\": {\"program\": \"${CMAKE_BINARY_DIR}/clients/${name}\", \"missing\": \"${reason}\"}")
+  list(APPEND client_entries
+    "    \"${name}\": {\"program\": \"${CMAKE_BINARY_DIR}/clients/${name}\", \"missing\": \"${reason}\"}")
   if(NOT "${reason}" STREQUAL "")
     message(STATUS "No test client ${name}: ${reason}")
   endif()
@@ -134,7 +136,8 @@ foreach(interface mpif_h mpi mpi_f08)
       endif()
     endif()
     if(LZY_CLIENT_${definition}_WORKS)
-      add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/clients/${name} COMMAND ${compile} -o ${CMAKE_BINARY_DIR}/clients/${name}
+      add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/clients/${name}
+        COMMAND ${compile} -o ${CMAKE_BINARY_DIR}/clients/${name}
         DEPENDS ${CMAKE_CURRENT_LIST_DIR}/clients/fortran_client.F90 WORKING_DIRECTORY ${directory})
       add_custom_target(${name}_client ALL DEPENDS ${CMAKE_BINARY_DIR}/clients/${name})
       add_dependencies(test_clients ${name}_client)
@@ -149,7 +152,6 @@ list(JOIN client_entries ",\n" client_entries)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/clients/clients.json @ONLY CONTENT [[{
   "mpi": "@client_mpi@",
   "mpi_library": "@client_mpi_library@",
-  "mpi_compiler": "@MPI_C_COMPILER@",
   "library_path": "@client_mpi_directory@:@client_abi@",
   "python": "@LZY_CLIENT_PYTHON@",
   "wheels": "@LZY_CLIENT_WHEELS@",

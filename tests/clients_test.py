@@ -6,9 +6,9 @@ damaged, repaired, the same bit for bit again; then opened by a second run that 
 
   clients_test.py [--json FILE] [CLASS...]
 
-Exits with 77 if all tests were skipped, because a library is not there or not for this MPI. --json writes a list of
-{"client", "mode", "result", "why"} and {"client", "version"}. The environment is that of hooks_test.py; what
-is built is read from clients/clients.json in the build directory.
+Exits with 77 if all tests were skipped, because a library is not there or not for this MPI. --json writes {"mpi":
+version, "clients": [{"client", "package", "version", "missing"}], "results": [{"client", "mode", "result", "why"}]}.
+The environment is that of hooks_test.py; what is built is read from clients/clients.json in the build directory.
 """
 
 import argparse
@@ -54,8 +54,8 @@ print(text.value.decode().splitlines()[0].replace("\\t", " "))
 @functools.cache
 def mpi_version():
     """The build's MPI as it calls itself."""
-    done = subprocess.run([built()["python"], "-c", VERSION.format(library=built()["mpi_library"])], check=True,
-                          capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": built()["library_path"]})
+    command = with_libraries([built()["python"], "-c", VERSION.format(library=built()["mpi_library"])])
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
@@ -72,7 +72,8 @@ class Python:
     @functools.cache
     def examine(self, package):
         """(version of the package, None) if it is for this build's MPI, else (None, why it cannot be used)"""
-        done = subprocess.run(self.command("-c", PYTHON_VERSIONS[package]), capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(self.command("-c", PYTHON_VERSIONS[package]), capture_output=True, text=True,
+                              timeout=PATIENCE)
         version, _, mpi = done.stdout.strip().partition("\n")
         if done.returncode != 0 or not mpi:
             return None, f"{self.where}: {done.stderr.strip().rpartition(chr(10))[2]}"
@@ -121,7 +122,7 @@ class Client(hooks_test.Layer):
     PAUSES = False
     NO_FLUSH = []  # modes in which the first run does not stop
     KIND = "packaged"  # of Python packages
-    # {mode: what stderr says when that fails without lzy as well, for reasons that are known}
+    # {mode: (version of an MPI in which that fails without lzy as well, why)}
     FAILS_BARE = {}
 
     @classmethod
@@ -147,9 +148,9 @@ class Client(hooks_test.Layer):
 
     def run_client(self, mode, name, *options, layer=True):
         done = self.run_program([*self.command, mode, name, *options], layer=layer, **OPTIONS)
-        known = self.FAILS_BARE.get(mode)
-        if not layer and done.returncode != 0 and known and known in done.stderr:
-            self.skipTest(f"fails without lzy too: {known}")
+        version, why = self.FAILS_BARE.get(mode, ("", ""))
+        if not layer and done.returncode != 0 and version and version in mpi_version():
+            self.skipTest(f"fails without lzy too: {why}")
         self.assertEqual(done.returncode, 0, f"{mode} {' '.join(options)}{'' if layer else ' bare'}: {done.stderr}")
         self.assertNotIn("lzy:", done.stderr)
 
@@ -189,8 +190,8 @@ class Client(hooks_test.Layer):
         self.assertEqual(found, 0, "not intact after the flush")
 
     def tool(self, tool, *arguments):
-        done = subprocess.run([f"{BUILD}/bin/{tool}", "--quiet", *arguments], cwd=self.dir, capture_output=True, text=True,
-                              timeout=PATIENCE)
+        done = subprocess.run([f"{BUILD}/bin/{tool}", "--quiet", *arguments], cwd=self.dir, capture_output=True,
+                              text=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def intact(self):
@@ -238,7 +239,8 @@ def modes(*names):
     return add
 
 
-@modes("contiguous_collective", "contiguous_independent", "chunked_collective", "chunked_independent", "deflate", "extend")
+@modes("contiguous_collective", "contiguous_independent", "chunked_collective", "chunked_independent", "deflate",
+       "extend")
 class Hdf5(Client):
     CLIENT, PACKAGE, PAUSES = "hdf5_client", "libhdf5-{mpi}-dev", True
 
@@ -280,9 +282,11 @@ class Mpi4py(Client):
 
 
 class Mpi4pyPublished(Mpi4py):
-    """mpi4py 4, which makes its types by the calls with large counts: ROMIO before MPICH 4.1 cannot read those."""
+    """mpi4py 4, which makes its types by the calls with large counts."""
     KIND = "published"
-    FAILS_BARE = dict.fromkeys(["view", "split", "iwrite_all"], "Out of memory in file adio/common/flatten.c")
+    # It asks for the envelope of such a type by the call with small counts, and goes on with what that has not set.
+    FAILS_BARE = dict.fromkeys(["view", "split", "iwrite_all"], ("MPICH Version: 4.0", "ROMIO of MPICH 4.0 cannot read "
+                                                                 "types made with large counts"))
 
 
 @modes("contiguous", "chunked", "deflate", "resize")
@@ -383,8 +387,7 @@ def main():
         about = [{"client": cls.__name__, "package": cls.PACKAGE.format(mpi=built()["mpi"]), "version": version or "",
                   "missing": missing or ""} for cls in chosen for _, version, missing in [cls.resolve()]]
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"mpi": mpi_version(), "compiler": built()["mpi_compiler"], "clients": about, "results": result.notes},
-                      file, indent=1)
+            json.dump({"mpi": mpi_version(), "clients": about, "results": result.notes}, file, indent=1)
     if not result.wasSuccessful():
         return 1
     return 77 if result.testsRun == 0 else 0
