@@ -1,5 +1,6 @@
 // p4est_client: checkpoints of an adaptive mesh with its data, as p4est saves them through MPI-IO, with or without the
 // partition. --again restarts from the checkpoint, refines the mesh and saves it over the old one.
+// It stands for libraries that write checkpoints: SCR, FTI, VeloC and SIONlib are in neither Debian 12 nor PyPI.
 #include <p4est_bits.h>
 #include <p4est_extended.h>
 
