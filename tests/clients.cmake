@@ -11,9 +11,6 @@ set(LZY_CLIENT_PYTHON /usr/bin/python3 CACHE FILEPATH
 # The MPI library itself, and the names of those that packaged libraries may have been linked with and that it can stand
 # in for. MPI's standard ABI is no such name: nothing in Debian 12 is linked with it.
 file(REAL_PATH ${LZY_MPI_LIBRARY} client_mpi_library)
-if(LZY_MPI_LIBRARY)
-  file(REAL_PATH ${LZY_MPI_LIBRARY} client_mpi_library)
-endif()
 set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
 check_symbol_exists(OPEN_MPI mpi.h LZY_CLIENT_MPI_IS_OPENMPI)
 unset(CMAKE_REQUIRED_LIBRARIES)

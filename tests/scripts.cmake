@@ -19,7 +19,7 @@ endforeach()
 # the programs they run. tests_with_mpi (scripts/test-mpi) builds what is left: all but the programs of unit tests. Which
 # these are is known when all of tests/CMakeLists.txt has been read.
 add_custom_target(tests_without_mpi DEPENDS lzy-run lzy-protect lzy-verify lzy-restore lzy-info)
-add_custom_target(tests_with_mpi)
+add_custom_target(tests_with_mpi DEPENDS test_clients)
 function(lzy_find_tests_by_mpi)
   foreach(directory romio_hooks tools tests/clients tests)
     get_property(programs DIRECTORY ${CMAKE_SOURCE_DIR}/${directory} PROPERTY BUILDSYSTEM_TARGETS)
