@@ -9,6 +9,7 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "commit.h"
 #include "epoch.h"
@@ -71,11 +72,14 @@ void TouchWhole(OpenFile& file) {
   file.touched.AddWhole();
 }
 
-void Touch(OpenFile& file, const std::optional<Interval>& range) {
-  if (!range) return TouchWhole(file);
+void Touch(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
+  if (!ranges) return TouchWhole(file);
   const std::lock_guard lock(file.mutex);
-  file.touched.Add(*range);
+  file.touched.Add(*ranges);
 }
+
+/// More than are kept: which of them are joined is better told by the gaps between them all.
+constexpr std::size_t kMostRanges = 4 * IntervalSet::kDefaultLimit;
 
 /// What a write knows before the real call and needs after it.
 struct Before {
@@ -92,8 +96,8 @@ MPI_Offset PositionOf(MPI_File fh, Place place) {
   return code == MPI_SUCCESS ? at : -1;
 }
 
-/// Records what the write may touch, and makes sure that an intent says so. The range is a superset: a write that fails
-/// may have written any part of it.
+/// Records what the write may touch, and makes sure that an intent says so. A write that fails may have written any
+/// part of it.
 Before BeforeWrite(OpenFile& file, const WriteCall& call) {
   Before before;
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
@@ -108,10 +112,10 @@ Before BeforeWrite(OpenFile& file, const WriteCall& call) {
     // Nothing to write is nothing touched, even where the ranges do not matter. (Collective calls often have it.)
     if (!bytes || *bytes > 0) TouchWhole(file);
   } else if (call.place == Place::kExplicit) {
-    Touch(file, before.view.RangeOf(As<MPI_File>(call.fh), call.offset, *bytes));
+    Touch(file, before.view.Ranges(call.offset, *bytes, kMostRanges));
   } else if (call.place == Place::kOwnPointer) {
     before.position = PositionOf(As<MPI_File>(call.fh), call.place);
-    Touch(file, before.view.RangeOf(As<MPI_File>(call.fh), before.position, *bytes));
+    Touch(file, before.view.Ranges(before.position, *bytes, kMostRanges));
     // Another thread may move the pointer between this look and the write.
     before.follow_pointer = SeveralThreads() && *bytes > 0;
   } else if (*bytes > 0) {
@@ -133,7 +137,7 @@ void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before) {
       TouchWhole(file);
     } else {
       const auto bytes = static_cast<std::uint64_t>(now - before.position) * before.view.etype_size();
-      Touch(file, before.view.RangeOf(As<MPI_File>(call.fh), before.position, bytes));
+      Touch(file, before.view.Ranges(before.position, bytes, kMostRanges));
     }
   }
   if (before.unknown_place) {
@@ -313,7 +317,7 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
       const auto stat = PosixFileSystem().Stat(file->path);
       const auto wanted = static_cast<std::uint64_t>(size);
       const std::uint64_t least = stat.ok() ? std::min(stat->size, wanted) : 0;
-      Touch(*file, Interval{least == 0 ? 0 : least - 1, std::numeric_limits<std::int64_t>::max()});
+      Touch(*file, std::vector<Interval>{{least == 0 ? 0 : least - 1, std::numeric_limits<std::int64_t>::max()}});
       EnsureEpoch(*file);
     });
   }

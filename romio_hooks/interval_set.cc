@@ -1,26 +1,70 @@
 #include "interval_set.h"
 
 #include <algorithm>
-#include <new>
+#include <functional>
+#include <utility>
 
 namespace lzy::hooks {
+
+namespace {
+
+/// Adds one that begins no earlier than the last of them.
+void Append(std::vector<Interval>& intervals, const Interval& next) {
+  if (intervals.empty() || next.begin > intervals.back().end) {
+    intervals.push_back(next);
+  } else {
+    intervals.back().end = std::max(intervals.back().end, next.end);
+  }
+}
+
+bool BeginsBefore(const Interval& a, const Interval& b) {
+  return a.begin < b.begin;
+}
+
+}  // namespace
+
+void SortAndJoin(std::vector<Interval>& intervals) {
+  std::sort(intervals.begin(), intervals.end(), BeginsBefore);
+  std::vector<Interval> joined;
+  joined.reserve(intervals.size());
+  for (const Interval& interval : intervals) Append(joined, interval);
+  intervals = std::move(joined);
+}
 
 void IntervalSet::Add(Interval interval) noexcept {
   if (whole_ || interval.begin >= interval.end) return;
   try {
     Insert(interval);
-    // A quarter at a time, so that a file written in tiny scattered pieces does not pay for the joining at each of
-    // them.
-    if (intervals_.size() > limit_) Coarsen(std::max<std::size_t>(1, limit_ - limit_ / 4));
+    KeepToLimit();
   } catch (...) {
     AddWhole();
   }
 }
 
+void IntervalSet::Add(const std::vector<Interval>& intervals) noexcept {
+  if (whole_ || intervals.empty()) return;
+  if (intervals.size() == 1) return Add(intervals.front());
+  try {
+    Merge(intervals);
+    KeepToLimit();
+  } catch (...) {
+    AddWhole();
+  }
+}
+
+// A quarter at a time, so that a file written in tiny scattered pieces does not pay for the joining at each of them.
+void IntervalSet::KeepToLimit() {
+  if (intervals_.size() > limit_) Coarsen(std::max<std::size_t>(1, limit_ - limit_ / 4));
+}
+
+std::vector<Interval>::iterator IntervalSet::FirstReaching(std::uint64_t begin) {
+  return std::lower_bound(intervals_.begin(), intervals_.end(), begin,
+                          [](const Interval& old, std::uint64_t at) { return old.end < at; });
+}
+
 void IntervalSet::Insert(Interval interval) {
   // [first, last) are those that overlap or touch the new one.
-  const auto first = std::lower_bound(intervals_.begin(), intervals_.end(), interval.begin,
-                                      [](const Interval& old, std::uint64_t begin) { return old.end < begin; });
+  const auto first = FirstReaching(interval.begin);
   auto last = first;
   while (last != intervals_.end() && last->begin <= interval.end) ++last;
   if (first == last) {
@@ -30,6 +74,19 @@ void IntervalSet::Insert(Interval interval) {
   first->begin = std::min(first->begin, interval.begin);
   first->end = std::max((last - 1)->end, interval.end);
   intervals_.erase(first + 1, last);
+}
+
+void IntervalSet::Merge(const std::vector<Interval>& intervals) {
+  const auto first = FirstReaching(intervals.front().begin);
+  const std::vector<Interval> behind(first, intervals_.end());
+  intervals_.erase(first, intervals_.end());
+  intervals_.reserve(intervals_.size() + behind.size() + intervals.size());
+  auto old = behind.begin();
+  for (const Interval& interval : intervals) {
+    for (; old != behind.end() && BeginsBefore(*old, interval); ++old) Append(intervals_, *old);
+    Append(intervals_, interval);
+  }
+  for (; old != behind.end(); ++old) Append(intervals_, *old);
 }
 
 void IntervalSet::AddWhole() noexcept {

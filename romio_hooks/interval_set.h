@@ -15,6 +15,9 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
+/// Sorts, and makes one of those that touch or overlap. None of them may be empty.
+void SortAndJoin(std::vector<Interval>& intervals);
+
 class IntervalSet {
  public:
   static constexpr std::size_t kDefaultLimit = 4096;
@@ -24,6 +27,8 @@ class IntervalSet {
   /// Adds [begin, end); nothing when empty. Touching and overlapping intervals become one. Should memory run out, the
   /// set becomes whole.
   void Add(Interval interval) noexcept;
+  /// The same for many, which are sorted and disjoint and none of them empty, at the cost of one.
+  void Add(const std::vector<Interval>& intervals) noexcept;
   /// The whole file, whatever its size.
   void AddWhole() noexcept;
   void Clear() noexcept;
@@ -40,6 +45,9 @@ class IntervalSet {
 
  private:
   void Insert(Interval interval);
+  void Merge(const std::vector<Interval>& intervals);
+  std::vector<Interval>::iterator FirstReaching(std::uint64_t begin);
+  void KeepToLimit();
 
   std::size_t limit_;
   bool whole_ = false;

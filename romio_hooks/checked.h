@@ -1,0 +1,50 @@
+#pragma once
+// Arithmetic on offsets that does not wrap around.
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+
+namespace lzy::hooks {
+
+[[noreturn]] inline void ThrowTooFar() {
+  throw std::overflow_error("a datatype reaches beyond what an offset can say (2^63 bytes)");
+}
+
+/// a + b; throws std::overflow_error when that is no Number.
+template <class Number>
+Number CheckedSum(Number a, Number b) {
+  Number sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) ThrowTooFar();
+  return sum;
+}
+
+/// a - b; throws std::overflow_error when that is no Number.
+template <class Number>
+Number CheckedDifference(Number a, Number b) {
+  Number difference = 0;
+  if (__builtin_sub_overflow(a, b, &difference)) ThrowTooFar();
+  return difference;
+}
+
+/// a * b; throws std::overflow_error when that is no Number, the type of b.
+template <class Factor, class Number>
+Number CheckedProduct(Factor a, Number b) {
+  Number product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) ThrowTooFar();
+  return product;
+}
+
+// Where a number only steers how ranges are joined, too large to tell is as good as the largest.
+
+inline std::uint64_t SaturatedSum(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
+}
+
+inline std::uint64_t SaturatedProduct(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
+}
+
+}  // namespace lzy::hooks
