@@ -34,6 +34,27 @@ TEST(IntervalSet, JoinsWhatTouches) {
   EXPECT_EQ(set.intervals(), (Intervals{{0, 100}}));
 }
 
+TEST(IntervalSet, AddsManyAtOnce) {
+  IntervalSet set;
+  set.Add(Intervals{});
+  EXPECT_TRUE(set.empty());
+  set.Add(Intervals{{10, 20}, {30, 40}, {60, 70}});
+  EXPECT_EQ(set.intervals(), (Intervals{{10, 20}, {30, 40}, {60, 70}}));
+  set.Add(Intervals{{0, 5}, {20, 30}, {50, 51}, {65, 80}, {90, 91}});
+  EXPECT_EQ(set.intervals(), (Intervals{{0, 5}, {10, 40}, {50, 51}, {60, 80}, {90, 91}}));
+  set.Add(Intervals{{1, 2}, {45, 85}});
+  EXPECT_EQ(set.intervals(), (Intervals{{0, 5}, {10, 40}, {45, 85}, {90, 91}}));
+  set.AddWhole();
+  set.Add(Intervals{{1, 2}, {3, 4}});
+  EXPECT_TRUE(set.whole() && set.intervals().empty());
+}
+
+TEST(SortAndJoin, JoinsWhatTouchesOrOverlaps) {
+  Intervals intervals = {{50, 60}, {0, 10}, {10, 20}, {55, 58}, {30, 31}};
+  SortAndJoin(intervals);
+  EXPECT_EQ(intervals, (Intervals{{0, 20}, {30, 31}, {50, 60}}));
+}
+
 TEST(IntervalSet, WholeTakesEverythingIn) {
   IntervalSet set;
   set.Add({1, 2});
@@ -99,10 +120,20 @@ TEST(IntervalSet, AgreesWithAByteMap) {
     IntervalSet set(limit);
     std::vector<bool> touched(kBytes, false);
     for (int i = 0; i < 400; ++i) {
-      const std::uint64_t begin = random() % kBytes;
-      const std::uint64_t end = std::min<std::uint64_t>(kBytes, begin + random() % 12);
-      set.Add({begin, end});
-      for (std::uint64_t at = begin; at < end; ++at) touched[at] = true;
+      // One, or a list.
+      Intervals list;
+      std::uint64_t begin = random() % kBytes;
+      for (std::size_t n = 1 + random() % 4; n > 0 && begin < kBytes; --n) {
+        const std::uint64_t end = std::min<std::uint64_t>(kBytes, begin + 1 + random() % 8);
+        list.push_back({begin, end});
+        for (std::uint64_t at = begin; at < end; ++at) touched[at] = true;
+        begin = end + 1 + random() % 20;
+      }
+      if (i % 2 == 0) {
+        set.Add(list);
+      } else {
+        for (const Interval& interval : list) set.Add(interval);
+      }
       CheckForm(set, limit);
     }
     for (std::uint64_t at = 0; at < kBytes; ++at) {

@@ -1,118 +1,209 @@
-// Ranges that views give for writes, held against MPI_File_get_byte_offset of every element.
+// Ranges that views give for writes, by hand. Random ones are in hooks_ranges_test.cc.
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <unistd.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <limits>
-#include <string>
+#include <optional>
 #include <vector>
 
+#include "type_map.h"
 #include "view.h"
 
 namespace lzy::hooks {
 namespace {
 
-class Views : public testing::Test {
- protected:
-  void SetUp() override {
-    path_ = testing::TempDir() + "lzy-view-" + std::to_string(getpid());
-    ASSERT_EQ(MPI_File_open(MPI_COMM_SELF, path_.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file_), 0);
-  }
-  void TearDown() override {
-    MPI_File_close(&file_);
-    MPI_File_delete(path_.c_str(), MPI_INFO_NULL);
-  }
-  void SetView(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype) {
-    MPI_Type_commit(&filetype);
-    ASSERT_EQ(MPI_File_set_view(file_, displacement, etype, filetype, "native", MPI_INFO_NULL), MPI_SUCCESS);
-    view_.Set(displacement, etype, filetype, "native");
-  }
-  MPI_Offset ByteOf(MPI_Offset etype) {
-    MPI_Offset at = -1;
-    MPI_File_get_byte_offset(file_, etype, &at);
-    return at;
-  }
-  /// The range of `count` etypes of `size` bytes holds each of them; if `tight`, nothing before the first and after the
-  /// last.
-  void Check(MPI_Offset first, MPI_Offset count, std::uint64_t size, bool tight) {
-    const auto range = view_.RangeOf(file_, first, static_cast<std::uint64_t>(count) * size);
-    ASSERT_TRUE(range);
-    std::uint64_t least = ~std::uint64_t{0};
-    std::uint64_t most = 0;
-    for (MPI_Offset i = first; i < first + count; ++i) {
-      least = std::min(least, static_cast<std::uint64_t>(ByteOf(i)));
-      most = std::max(most, static_cast<std::uint64_t>(ByteOf(i)) + size);
-    }
-    if (count == 0) {
-      EXPECT_EQ(range->begin, range->end);
-      return;
-    }
-    EXPECT_LE(range->begin, least) << first << " " << count;
-    EXPECT_GE(range->end, most) << first << " " << count;
-    EXPECT_TRUE(!tight || *range == (Interval{least, most})) << first << " " << count;
-  }
-  void CheckMany(std::uint64_t size, bool tight) {
-    for (MPI_Offset first = 0; first < 20; ++first) {
-      for (MPI_Offset count = 0; count < 30; ++count) Check(first, count, size, tight);
-    }
-  }
+using Ranges = std::vector<Interval>;
+constexpr std::size_t kMany = 4096;
 
-  std::string path_;
-  MPI_File file_ = MPI_FILE_NULL;
-  View view_;
-};
-
-TEST_F(Views, OfAFileJustOpened) {
-  EXPECT_EQ(view_.RangeOf(file_, 100, 50), (Interval{100, 150}));
-  EXPECT_EQ(view_.RangeOf(file_, 100, 0), Interval{});
-  EXPECT_FALSE(view_.RangeOf(file_, -1, 50));
-  EXPECT_FALSE(view_.RangeOf(file_, 1, ~std::uint64_t{0}));
+/// Frees `filetype` before the view is used: programs do.
+View ViewOf(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype) {
+  View view;
+  view.Set(displacement, etype, filetype, "native");
+  MPI_Type_free(&filetype);
+  return view;
 }
 
-TEST_F(Views, WithoutHoles) {
-  SetView(16, MPI_INT, MPI_INT);
-  EXPECT_EQ(view_.RangeOf(file_, 3, 8), (Interval{28, 36}));
+TEST(View, OfAFileJustOpened) {
+  const View view;
+  EXPECT_EQ(view.Ranges(100, 50, kMany), (Ranges{{100, 150}}));
+  EXPECT_EQ(view.Ranges(100, 0, kMany), Ranges());
+  EXPECT_FALSE(view.Ranges(-1, 50, kMany));
+  EXPECT_FALSE(view.Ranges(1, ~std::uint64_t{0}, kMany));
+  EXPECT_FALSE(view.Ranges(std::numeric_limits<MPI_Offset>::max(), 1, kMany));
+}
+
+TEST(View, WithoutHoles) {
+  View view;
+  view.Set(16, MPI_INT, MPI_INT, "native");
+  EXPECT_EQ(view.Ranges(3, 8, kMany), (Ranges{{28, 36}}));
+  EXPECT_EQ(view.Ranges(3, 8, 1), (Ranges{{28, 36}}));
+  view.Set(5, MPI_BYTE, MPI_BYTE, "native");
+  EXPECT_EQ(view.Ranges(10, 7, kMany), (Ranges{{15, 22}}));
   MPI_Datatype row;
   MPI_Type_contiguous(5, MPI_INT, &row);
-  SetView(8, MPI_INT, row);
-  CheckMany(sizeof(int), true);
-  MPI_Type_free(&row);
+  EXPECT_EQ(ViewOf(8, MPI_INT, row).Ranges(2, 1000000, kMany), (Ranges{{16, 1000016}}));
 }
 
-TEST_F(Views, Vector) {
+TEST(View, Vector) {
   MPI_Datatype vector;
   MPI_Type_vector(4, 2, 5, MPI_INT, &vector);
-  SetView(8, MPI_INT, vector);
-  CheckMany(sizeof(int), true);
-  MPI_Type_free(&vector);
+  const View view = ViewOf(8, MPI_INT, vector);
+  EXPECT_EQ(view.Ranges(0, 32, kMany), (Ranges{{8, 16}, {28, 36}, {48, 56}, {68, 76}}));
+  // The next filetype follows at once.
+  EXPECT_EQ(view.Ranges(5, 20, kMany), (Ranges{{52, 56}, {68, 84}}));
+  // Data that are no multiple of the etype.
+  EXPECT_EQ(view.Ranges(1, 6, kMany), (Ranges{{12, 16}, {28, 30}}));
 }
 
-TEST_F(Views, Subarray) {
+TEST(View, Subarray) {
   const int sizes[] = {6, 7};
   const int part[] = {3, 2};
   const int start[] = {2, 4};
   MPI_Datatype type;
   MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_C, MPI_DOUBLE, &type);
-  SetView(24, MPI_DOUBLE, type);
-  CheckMany(sizeof(double), true);
+  EXPECT_EQ(ViewOf(24, MPI_DOUBLE, type).Ranges(1, 40, kMany),
+            (Ranges{{24 + 19 * 8, 24 + 20 * 8}, {24 + 25 * 8, 24 + 27 * 8}, {24 + 32 * 8, 24 + 34 * 8}}));
+  MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_FORTRAN, MPI_DOUBLE, &type);
+  EXPECT_EQ(ViewOf(0, MPI_DOUBLE, type).Ranges(0, 48, kMany), (Ranges{{26 * 8, 29 * 8}, {32 * 8, 35 * 8}}));
+}
+
+TEST(View, BlocksAndStructs) {
+  const int lengths[] = {2, 0, 1};
+  const int offsets[] = {1, 5, 9};
+  MPI_Datatype indexed;
+  MPI_Type_indexed(3, lengths, offsets, MPI_INT, &indexed);
+  EXPECT_EQ(ViewOf(0, MPI_INT, indexed).Ranges(0, 12, kMany), (Ranges{{4, 12}, {36, 40}}));
+  const MPI_Aint bytes[] = {3, 20, 31};
+  const MPI_Datatype types[] = {MPI_SHORT, MPI_DOUBLE, MPI_BYTE};
+  MPI_Datatype record;
+  MPI_Type_create_struct(3, lengths, bytes, types, &record);
+  EXPECT_EQ(ViewOf(100, MPI_BYTE, record).Ranges(0, 5, kMany), (Ranges{{103, 107}, {131, 132}}));
+}
+
+TEST(View, CyclicDarray) {
+  // 7 elements in blocks of 2, dealt to 2 processes: the second has 2, 3 and 6.
+  const int size = 7;
+  const int kind = MPI_DISTRIBUTE_CYCLIC;
+  const int block = 2;
+  const int processes = 2;
+  MPI_Datatype type;
+  MPI_Type_create_darray(2, 1, 1, &size, &kind, &block, &processes, MPI_ORDER_C, MPI_INT, &type);
+  EXPECT_EQ(ViewOf(0, MPI_INT, type).Ranges(0, 12, kMany), (Ranges{{8, 16}, {24, 28}}));
+}
+
+// What MPI libraries write elsewhere, or may.
+TEST(View, DoubtfulTypesAreNotFollowed) {
+  View view;
+  for (const MPI_Datatype pair : {MPI_SHORT_INT, MPI_DOUBLE_INT, MPI_LONG_DOUBLE_INT}) {
+    view.Set(0, pair, pair, "native");
+    EXPECT_FALSE(view.Ranges(0, 4, kMany));
+  }
+  MPI_Datatype resized;
+  MPI_Type_create_resized(MPI_INT, -4, 12, &resized);
+  EXPECT_FALSE(ViewOf(0, MPI_INT, resized).Ranges(0, 4, kMany));
+  MPI_Datatype vector;
+  MPI_Type_vector(2, 1, 100, MPI_INT, &vector);
+  MPI_Type_create_resized(vector, 0, 4, &resized);
+  EXPECT_FALSE(ViewOf(0, MPI_INT, resized).Ranges(0, 4, kMany));
+  MPI_Type_free(&vector);
+  MPI_Type_vector(2, 1, -3, MPI_INT, &vector);
+  const MPI_Aint offset = 100;
+  MPI_Datatype backwards;
+  MPI_Type_create_hindexed_block(1, 1, &offset, vector, &backwards);
+  EXPECT_FALSE(ViewOf(0, MPI_INT, backwards).Ranges(0, 4, kMany));
+  MPI_Type_free(&vector);
+}
+
+TEST(View, WhatMakesNoSenseIsNotFollowed) {
+  View view;
+  view.Set(0, MPI_INT, MPI_INT, "external32");
+  EXPECT_FALSE(view.Ranges(0, 4, kMany));
+  view.Set(0, MPI_DOUBLE, MPI_INT, "native");  // a filetype that is no multiple of the etype
+  EXPECT_FALSE(view.Ranges(0, 4, kMany));
+  view.Set(-1, MPI_INT, MPI_INT, "native");
+  EXPECT_FALSE(view.Ranges(0, 4, kMany));
+  view.Set(0, MPI_INT, MPI_DATATYPE_NULL, "native");
+  EXPECT_FALSE(view.Ranges(0, 4, kMany));
+  MPI_Datatype nothing;
+  MPI_Type_contiguous(0, MPI_INT, &nothing);
+  EXPECT_FALSE(ViewOf(0, MPI_BYTE, nothing).Ranges(0, 4, kMany));
+}
+
+TEST(View, BeyondWhatOffsetsCanSay) {
+  MPI_Datatype wide;
+  MPI_Type_create_resized(MPI_INT, 0, std::numeric_limits<MPI_Aint>::max() / 2, &wide);
+  const View view = ViewOf(0, MPI_INT, wide);
+  const auto extent = static_cast<std::uint64_t>(std::numeric_limits<MPI_Aint>::max() / 2);
+  EXPECT_EQ(view.Ranges(1, 4, kMany), (Ranges{{extent, extent + 4}}));
+  EXPECT_FALSE(view.Ranges(3, 4, kMany));
+}
+
+TEST(MapOf, PairsWithHoles) {
+  const TypeMap map = MapOf(MPI_SHORT_INT);
+  EXPECT_TRUE(map.doubtful);
+  EXPECT_EQ(BytesOf(map.layout, 3, 8, 0, 1, 14, kMany), (Ranges{{1, 2}, {4, 10}, {12, 18}}));
+}
+
+TEST(MapOf, TypesThatNestTooDeeplyAreHulls) {
+  MPI_Datatype type;
+  MPI_Type_vector(2, 1, 3, MPI_BYTE, &type);
+  for (int i = 0; i < 100; ++i) {
+    MPI_Datatype outer;
+    MPI_Type_dup(type, &outer);
+    MPI_Type_free(&type);
+    type = outer;
+  }
+  EXPECT_EQ(BytesOf(MapOf(type).layout, 1, 4, 10, 0, 2, kMany), (Ranges{{10, 14}}));
   MPI_Type_free(&type);
 }
 
-TEST_F(Views, TilesThatLieWithinEachOther) {
-  MPI_Datatype vector;
-  MPI_Datatype resized;
-  MPI_Type_vector(2, 1, 100, MPI_INT, &vector);
-  MPI_Type_create_resized(vector, 0, 4 * sizeof(int), &resized);
-  SetView(0, MPI_INT, resized);
-  CheckMany(sizeof(int), false);
-  MPI_Type_free(&vector);
-  MPI_Type_free(&resized);
+// Small types made of small types: without a limit, 4^20 parts.
+TEST(MapOf, WorkIsBounded) {
+  MPI_Datatype type;
+  MPI_Type_vector(2, 1, 3, MPI_BYTE, &type);
+  for (int i = 0; i < 20; ++i) {
+    MPI_Datatype copy;
+    MPI_Type_dup(type, &copy);
+    const int lengths[] = {1, 1, 1, 1};
+    const MPI_Datatype types[] = {type, copy, type, copy};
+    MPI_Aint lower;
+    MPI_Aint extent;
+    MPI_Type_get_extent(type, &lower, &extent);
+    const MPI_Aint offsets[] = {0, extent + 1, 2 * (extent + 1), 3 * (extent + 1)};
+    MPI_Datatype outer;
+    MPI_Type_create_struct(4, lengths, offsets, types, &outer);
+    MPI_Type_free(&type);
+    MPI_Type_free(&copy);
+    type = outer;
+  }
+  const TypeMap map = MapOf(type);
+  MPI_Count size;
+  MPI_Count lower;
+  MPI_Count extent;
+  MPI_Type_size_x(type, &size);
+  MPI_Type_get_true_extent_x(type, &lower, &extent);
+  EXPECT_EQ(map.layout.size, static_cast<std::uint64_t>(size));
+  const auto ranges = BytesOf(map.layout, 1, extent, 0, 0, map.layout.size, kMany);
+  EXPECT_EQ(ranges.back().end, static_cast<std::uint64_t>(extent));
+  EXPECT_LE(ranges.size(), kMany);
+  MPI_Type_free(&type);
 }
 
-TEST_F(Views, OtherRepresentationsAreNotFollowed) {
-  view_.Set(0, MPI_INT, MPI_INT, "external32");
-  EXPECT_FALSE(view_.RangeOf(file_, 0, 4));
+// More blocks than are kept apart: as many in each hull.
+TEST(MapOf, ManyBlocksAreJoined) {
+  std::vector<int> lengths(100, 2);
+  std::vector<MPI_Aint> offsets;
+  for (int i = 0; i < 100; ++i) offsets.push_back(10 * i);
+  MPI_Datatype type;
+  MPI_Type_create_hindexed(100, lengths.data(), offsets.data(), MPI_BYTE, &type);
+  const Ranges ranges = BytesOf(MapOf(type, 16).layout, 1, 992, 0, 0, 200, kMany);
+  EXPECT_EQ(ranges.size(), 13u);
+  EXPECT_EQ(ranges[0], (Interval{0, 72}));
+  EXPECT_EQ(ranges[12], (Interval{960, 992}));
+  EXPECT_EQ(BytesOf(MapOf(type, 1).layout, 1, 992, 0, 0, 200, kMany), (Ranges{{0, 992}}));
+  EXPECT_EQ(BytesOf(MapOf(type).layout, 1, 992, 0, 0, 200, kMany).size(), 100u);
+  MPI_Type_free(&type);
 }
 
 TEST(DataBytes, OfCallsThatMakeSense) {
