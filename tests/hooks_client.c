@@ -172,8 +172,11 @@ static void held_up_at_sync(void) {
 
 // Each opens it for itself, but only rank 0 writes; the others close it before rank 0 does.
 static void one_of_several_writes(void) {
-  MPI_File file = create(MPI_COMM_SELF, path);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_File file = MPI_FILE_NULL;
+  for (int turn = 0; turn < ranks; ++turn) {
+    if (turn == rank) file = create(MPI_COMM_SELF, path);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
   if (rank == 0) write_block(file, 0, 1);
   for (int turn = ranks - 1; turn >= 0; --turn) {
     if (turn == rank) close_file(&file);
