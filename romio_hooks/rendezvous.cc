@@ -6,7 +6,6 @@
 #include <chrono>
 #include <thread>
 
-
 namespace lzy::hooks {
 namespace {
 
@@ -40,9 +39,14 @@ ByteSpan BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-std::string TextOf(const std::vector<std::uint8_t>& bytes) {
-  return {bytes.begin(), bytes.end()};
-}
+/// Content of an ABORT: whether the meeting was called off without having seen its receiver, and why.
+struct Abort {
+  explicit Abort(const std::vector<std::uint8_t>& content) : late(!content.empty() && content.front() != 0) {
+    if (!content.empty()) why.assign(content.begin() + 1, content.end());
+  }
+  bool late;
+  std::string why;
+};
 
 }  // namespace
 
@@ -84,6 +88,15 @@ Rendezvous::Bytes Rendezvous::Encode(Kind kind, const Key& key, ByteSpan content
 std::list<Rendezvous::Sending> Rendezvous::ForOthers(Kind kind, const Key& key, ByteSpan content) const {
   std::list<Sending> messages;
   for (int rank = 1; rank < size_; ++rank) messages.push_back({Encode(kind, key, content)});
+  return messages;
+}
+
+std::list<Rendezvous::Sending> Rendezvous::Aborts(const Key& key, const std::string& why,
+                                                  const std::set<int>& late) const {
+  std::list<Sending> messages;
+  for (int rank = 1; rank < size_; ++rank) {
+    messages.push_back({Encode(Kind::kAbort, key, BytesOf((late.contains(rank) ? '\1' : '\0') + why))});
+  }
   return messages;
 }
 
@@ -145,12 +158,12 @@ Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, dou
 
 Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide) {
   // Nobody has been answered yet: if there is no memory for this, the others give up when their time is up.
-  std::list<Sending> word = ForOthers(Kind::kAbort, key, BytesOf("rank 0 ran out of memory"));
+  std::list<Sending> word = Aborts(key, "rank 0 ran out of memory", {});
   Outcome outcome;
   outcome.status = NoThrow([&] {
-    Status status = Coordinate(key, meetings_[key], timeout_seconds, decide, mine, outcome.decision);
-    word = status.ok() ? ForOthers(Kind::kGo, key, outcome.decision)
-                       : ForOthers(Kind::kAbort, key, BytesOf(status.message()));
+    Meeting& meeting = meetings_[key];
+    Status status = Coordinate(key, meeting, timeout_seconds, decide, mine, outcome.decision);
+    word = status.ok() ? ForOthers(Kind::kGo, key, outcome.decision) : Aborts(key, status.message(), meeting.late);
     return status;
   });
   meetings_.erase(key);
@@ -203,6 +216,7 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
       std::set<int> missing;
       for (int rank = 0; rank < size_; ++rank) {
         if (!meeting.in.contains(rank)) missing.insert(rank);
+        if (!meeting.arrived.contains(rank)) meeting.late.insert(rank);
       }
       return {Code::kTimeout, fmt::format("waited {:g} s for {}", timeout_seconds, RankList(missing))};
     }
@@ -230,7 +244,7 @@ bool Rendezvous::FindAbort(const Key& key, std::string& reason) {
 // Of a meeting that this rank has yet to come to.
 void Rendezvous::NoteAbort(Message message, Key about) {
   const auto came = count_.find(about.first);
-  if (came == count_.end() || about.second > came->second) aborts_[std::move(about)] = TextOf(message.content);
+  if (came == count_.end() || about.second > came->second) aborts_[std::move(about)] = Abort(message.content).why;
 }
 
 Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
@@ -250,8 +264,10 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
       if (about != key) {
         if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(std::move(*message), std::move(about)); });
       } else if (message->kind == Kind::kAbort) {
-        const auto own = arrived ? Outcome::Own::kNothing : Outcome::Own::kCameLate;
-        return {Status(Code::kTimeout, TextOf(message->content)), {}, own};
+        // It may have been sent before this rank arrived and yet be seen only now, so rank 0 says whom it missed.
+        const Abort abort(message->content);
+        const auto own = arrived && !abort.late ? Outcome::Own::kNothing : Outcome::Own::kCameLate;
+        return {Status(Code::kTimeout, abort.why), {}, own};
       } else if (message->kind == Kind::kGo) {
         return {Status::Ok(), std::move(message->content)};
       } else if (message->kind == Kind::kPresent && arrived) {
@@ -260,7 +276,7 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
       }
       continue;
     }
-    if (!arrived) {  // what was there before has been read: an ABORT would have been among it
+    if (!arrived) {
       Send(0, Kind::kArrive, key, mine);
       arrived = true;
       deadline = After(timeout_seconds);

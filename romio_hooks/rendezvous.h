@@ -76,6 +76,7 @@ class Rendezvous {
     std::map<int, Bytes> arrived;
     std::set<int> in;
     std::set<int> withdrawn;
+    std::set<int> late;  ///< not arrived when time was up
   };
   struct Sending {
     Bytes bytes;
@@ -85,6 +86,8 @@ class Rendezvous {
   static Bytes Encode(Kind kind, const Key& key, ByteSpan content);
   /// The message for each other rank, so that sending needs no memory.
   std::list<Sending> ForOthers(Kind kind, const Key& key, ByteSpan content) const;
+  /// The same for an ABORT; those in `late` were not there when it was decided.
+  std::list<Sending> Aborts(const Key& key, const std::string& why, const std::set<int>& late) const;
   /// Sends the first of `messages`.
   void SendFirst(int to, std::list<Sending>& messages);
   void Send(int to, Kind kind, const Key& key, ByteSpan content);

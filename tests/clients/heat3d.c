@@ -568,6 +568,8 @@ static int read_per_rank(Solver* s, const char* path) {
 static void write_shared(const Solver* s, const char* path, bool with_header) {
   MPI_File file = open_file(s->comm, path, MPI_MODE_CREATE | MPI_MODE_WRONLY);
   check(MPI_File_set_size(file, 0), "MPI_File_set_size", path);
+  // With Intel MPI each rank truncates the file for itself, and a late one would take the header away.
+  check(MPI_Barrier(s->comm), "MPI_Barrier", path);
   if (with_header && s->rank == 0) write_header(s, file, false, path);
   view_cube(s, file, with_header ? HEADER_BYTES : 0, path);
   write_block(s, file, path);
