@@ -15,6 +15,7 @@ namespace lzy::hooks {
 namespace {
 
 constexpr int kDeepest = 64;
+constexpr int kMostTypes = 1 << 18;  // that are looked at for one, however often it is made of the same
 
 using Numbers = std::span<const std::int64_t>;
 
@@ -59,11 +60,15 @@ class Decoder {
   bool doubtful() const { return doubtful_; }
 
  private:
+  /// What the constructors of a type, all down to what is predefined, are.
+  struct Features {
+    bool composed = false;  ///< others than those of contiguous types
+    bool bounded = false;   ///< of resized types or arrays: ROMIO keeps marks for their bounds
+  };
   struct Element {
     Layout layout;
     std::int64_t lower, extent;
-    bool bounded;  // ROMIO keeps marks for its bounds
-    bool Dense() const { return layout.IsRun() && layout.begin == 0 && layout.end == extent; }
+    Features features;
   };
   /// One dimension of MPI_Type_create_darray.
   struct Distribution {
@@ -88,21 +93,24 @@ class Decoder {
   Layout Counted(Layout made);
 
   std::size_t left_;  // of the limit on parts
+  int types_ = 0;
   int depth_ = 0;
   bool doubtful_ = false;
-  bool bounded_ = false;  // there is a resized type or an array within the element that is being decoded
+  Features features_;  // of the element that is being decoded, as far as it was
 };
 
 Layout Decoder::Decode(MPI_Datatype type) {
-  if (left_ == 0 || depth_ == kDeepest) return Bounds(type);
-  --left_;  // so that the work is bounded, too, where a small type is met again and again
   TypeContents contents;
-  if (!contents.Read(type)) return Bounds(type);
-  if (contents.types.empty()) return Single(type, contents.combiner);
-  ++depth_;
-  auto followed = Follow(type, contents);
-  --depth_;
-  return followed ? *std::move(followed) : Bounds(type);
+  if (types_ < kMostTypes && depth_ < kDeepest && contents.Read(type)) {
+    ++types_;
+    if (contents.types.empty()) return Single(type, contents.combiner);
+    ++depth_;
+    auto followed = Follow(type, contents);
+    --depth_;
+    if (followed) return *std::move(followed);
+  }
+  doubtful_ = true;  // for what may be within
+  return Bounds(type);
 }
 
 Layout Decoder::Single(MPI_Datatype type, int combiner) {
@@ -122,7 +130,9 @@ std::optional<Layout> Decoder::Follow(MPI_Datatype type, const TypeContents& con
     doubtful_ = true;  // see Single
     return Pair(Bounds(type), static_cast<std::uint64_t>(index.size));
   }
-  switch (contents.combiner) {
+  const int combiner = contents.combiner;
+  features_.composed |= combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS;
+  switch (combiner) {
     case MPI_COMBINER_RESIZED:
       return Resized(numbers, first);
     case MPI_COMBINER_DUP:
@@ -159,10 +169,12 @@ Decoder::Element Decoder::ElementOf(MPI_Datatype type) {
   MPI_Count lower = 0;
   MPI_Count extent = 0;
   if (PMPI_Type_get_extent_x(type, &lower, &extent) != MPI_SUCCESS) ThrowTooFar();
-  const bool outer = std::exchange(bounded_, false);
-  Element element = {Decode(type), lower, extent, false};
-  element.bounded = bounded_;
-  bounded_ |= outer;
+  const Features outer = std::exchange(features_, {});
+  Element element = {Decode(type), lower, extent, {}};
+  element.features = features_;
+  features_ = {features_.composed || outer.composed, features_.bounded || outer.bounded};
+  doubtful_ |= element.layout.size == 0;  // as for empty blocks
+
   return element;
 }
 
@@ -184,7 +196,7 @@ std::optional<Layout> Decoder::Resized(Numbers numbers, MPI_Datatype type) {
   Layout layout = Decode(type);
   // ROMIO moves what has a lower bound, and its marks must not lie among the data.
   doubtful_ |= numbers[0] != 0 || numbers[1] < layout.end;
-  bounded_ = true;
+  features_.bounded = true;
   return layout;
 }
 
@@ -193,7 +205,7 @@ std::optional<Layout> Decoder::Vector(Numbers numbers, MPI_Datatype type, bool s
   if (numbers.size() != 3 || !NoneNegative(numbers.first(2))) return std::nullopt;
   const Element element = ElementOf(type);
   const std::int64_t stride = stride_in_bytes ? numbers[2] : CheckedProduct(numbers[2], element.extent);
-  doubtful_ |= element.bounded && stride < CheckedProduct(numbers[1], element.extent);  // as in Resized
+  doubtful_ |= element.features.bounded && stride < CheckedProduct(numbers[1], element.extent);  // as in Resized
   return Again(numbers[0], stride, Again(numbers[1], element.extent, element.layout));
 }
 
@@ -204,10 +216,12 @@ std::optional<Layout> Decoder::Blocks(Numbers numbers, MPI_Datatype type, bool s
   const std::size_t lengths = same_length ? 1 : count;
   if (numbers.size() != 1 + lengths + count || !NoneNegative(numbers.subspan(1, lengths))) return std::nullopt;
   const Element element = ElementOf(type);
-  // ROMIO leaves out blocks of elements with bounds, and does not leave out empty blocks of elements with holes.
+  // ROMIO leaves out all but the first of blocks of elements with bounds, and does not leave out empty blocks of
+  // composed elements. (HDF5 makes single ones, to move a selection.)
   const Numbers all_lengths = numbers.subspan(1, lengths);
   const bool none_empty = std::find(all_lengths.begin(), all_lengths.end(), 0) == all_lengths.end();
-  doubtful_ |= (!element.Dense() && !none_empty) || (element.bounded && !same_length);
+  const bool single = count == 1 && numbers[1] == 1;
+  doubtful_ |= (element.features.composed && !none_empty) || (element.features.bounded && !same_length && !single);
   LayoutList parts(ListLimit(), count);
   std::int64_t bounds_end = std::numeric_limits<std::int64_t>::min();
   std::int64_t length = 1;
@@ -220,7 +234,7 @@ std::optional<Layout> Decoder::Blocks(Numbers numbers, MPI_Datatype type, bool s
     const std::int64_t number = numbers[1 + lengths + i];
     const std::int64_t offset = offsets_in_bytes ? number : CheckedProduct(number, element.extent);
     parts.Add(Moved(block, offset));
-    doubtful_ |= element.bounded && offset < bounds_end;  // as in Resized
+    doubtful_ |= element.features.bounded && offset < bounds_end;  // as in Resized
     bounds_end = CheckedSum(offset, CheckedProduct(length, element.extent));
   }
   return InARow(parts);
@@ -238,8 +252,8 @@ std::optional<Layout> Decoder::Struct(Numbers numbers, std::span<const MPI_Datat
     const std::int64_t length = numbers[1 + i];
     Layout part = Moved(Again(length, element.extent, element.layout), numbers[1 + count + i]);
     // As in Blocks and in Resized.
-    doubtful_ |= (length == 0 && !element.Dense()) || (part.size > 0 && part.begin < bounds_end);
-    if (element.bounded) {
+    doubtful_ |= (length == 0 && element.features.composed) || (part.size > 0 && part.begin < bounds_end);
+    if (element.features.bounded) {
       bounds_end = CheckedSum(numbers[1 + count + i], CheckedProduct(length, element.extent));
     }
     parts.Add(std::move(part));
@@ -258,7 +272,7 @@ std::optional<Layout> Decoder::Subarray(Numbers numbers, MPI_Datatype type) {
   const auto dimensions = static_cast<std::size_t>(numbers[0]);
   if (numbers.size() != 2 + 3 * dimensions) return std::nullopt;
   Element element = ElementOf(type);
-  bounded_ = true;
+  features_.bounded = true;
   doubtful_ |= element.lower != 0;  // MPICH may take that for something without holes
   for (std::size_t i = 0; i < dimensions; ++i) {
     const std::size_t at = 1 + Fastest(i, dimensions, numbers.back());
@@ -286,7 +300,7 @@ std::optional<Layout> Decoder::Darray(Numbers numbers, MPI_Datatype type) {
     rank /= how[d].processes;
   }
   Element element = ElementOf(type);
-  bounded_ = true;
+  features_.bounded = true;
   doubtful_ |= element.lower != 0;  // MPICH may take that for something without holes
   for (std::size_t i = 0; i < dimensions; ++i) {
     const Distribution& dimension = how[Fastest(i, dimensions, numbers.back())];

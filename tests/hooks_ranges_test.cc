@@ -249,7 +249,7 @@ std::string KnownTrouble(const TestType& filetype, const Expected& expected) {
   if (filetype.padded_pair) return "a pair with a hole or padding";
   if (filetype.fortran) return "a type of MPI_Type_create_f90_*";
   if (filetype.moved_lower) return "a lower bound that is not 0";
-  if (filetype.empty_blocks) return "empty blocks of an element with holes";
+  if (filetype.empty_blocks) return "empty blocks of a composed element";
   if (filetype.bounded_blocks) return "blocks of an element with bounds";
   if (filetype.low_arrays) return "arrays of elements with a lower bound";
   if (filetype.overlapping_bounds) return "bounds that other data lie within";

@@ -50,11 +50,6 @@ bool TestType::IsLegal() const {
   return true;
 }
 
-bool TestType::IsDense() const {
-  const Span span = SpanOf(pieces);
-  return IsLegal() && span.begin == 0 && span.end == size && extent == size;
-}
-
 std::int64_t TestType::lowest() const {
   return SpanOf(pieces).begin;
 }
@@ -154,6 +149,7 @@ void TypeMaker::Inherit(TestType& made, const TestType& child) {
   made.empty_blocks |= child.empty_blocks;
   made.bounded_blocks |= child.bounded_blocks;
   made.bounds |= child.bounds;
+  made.composed |= child.composed;
   made.low_arrays |= child.low_arrays;
   made.overlapping_bounds |= child.overlapping_bounds;
 }
@@ -186,6 +182,7 @@ void TypeMaker::Finish(TestType& made, const std::string& kind, MPI_Datatype typ
   MPI_Type_get_extent(type, &lower, &extent);
   made.lower = lower;
   made.extent = extent;
+  made.composed |= kind != "dup" && !kind.starts_with("contiguous");
   ++counts_[kind];
 }
 
@@ -241,17 +238,17 @@ bool TypeMaker::Vector(TestType& made, const TestType& child, bool bytes) {
 bool TypeMaker::Blocks(TestType& made, const TestType& child, bool same_length, bool bytes) {
   const std::int64_t count = Pick(1, 5);
   const std::int64_t unit = bytes ? 1 : child.extent;
-  made.bounded_blocks |= !same_length && child.bounds;
   Many lengths;
   Many at;
   std::int64_t next = Pick(0, 3);
   for (std::int64_t i = 0; i < count; ++i) {
     const bool first = lengths.empty();
     lengths.push_back(same_length ? (first ? Pick(1, 3) : lengths[0]) : (Chance(15) ? 0 : Pick(1, 3)));
-    made.empty_blocks |= lengths.back() == 0 && !child.IsDense();
+    made.empty_blocks |= lengths.back() == 0 && child.composed;
     at.push_back(next);
     next += lengths.back() * (bytes ? child.extent : 1) + Gap();
   }
+  made.bounded_blocks |= !same_length && child.bounds && !(count == 1 && lengths[0] == 1);
   const std::string kind = std::string(bytes ? "hindexed" : "indexed") + (same_length ? "_block" : "");
   Draft draft{fmt::format("{}({}{}, {})", kind, Text(lengths), Text(at), child.text), {}};
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -306,7 +303,7 @@ bool TypeMaker::Struct(TestType& made, int depth, const TestType* leaf) {
     const TestType& child = children.back();
     lengths.push_back(Chance(15) ? 0 : Pick(1, 2));
     const Span span = SpanOf(child.pieces);
-    made.empty_blocks |= lengths.back() == 0 && !child.IsDense();
+    made.empty_blocks |= lengths.back() == 0 && child.composed;
     at.push_back(next - span.begin);
     if (lengths.back() > 0) next += (lengths.back() - 1) * child.extent + span.end - span.begin + Gap();
     draft.text += fmt::format("{} at {} {}; ", lengths.back(), at.back(), child.text);

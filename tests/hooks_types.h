@@ -31,19 +31,18 @@ struct TestType {
   bool padded_pair = false;         ///< a predefined type whose size is not its extent
   bool fortran = false;             ///< one that MPI_Type_create_f90_* made
   bool moved_lower = false;         ///< a lower bound that was set, and not to 0
-  bool empty_blocks = false;        ///< empty blocks of an element with holes
+  bool empty_blocks = false;        ///< empty blocks of an element that is not just contiguous
   bool bounded_blocks = false;      ///< (h)indexed blocks of an element with bounds of its own
   bool low_arrays = false;          ///< arrays of elements whose lower bound is not 0
   bool overlapping_bounds = false;  ///< bounds that others lie within
   // What those follow from:
-  bool bounds = false;  ///< resized, a subarray or a darray
+  bool bounds = false;    ///< resized, a subarray or a darray
+  bool composed = false;  ///< more than contiguous
   std::int64_t lower = 0;
 
   MPI_Datatype get() const { return *handle; }
   /// As the standard wants filetypes: displacements never go back, and no byte is there twice.
   bool IsLegal() const;
-  /// Its elements touch when repeated, and begin at 0.
-  bool IsDense() const;
   std::int64_t lowest() const;  ///< of its bytes
   std::int64_t span() const;    ///< from its first byte to its last
 };

@@ -92,6 +92,30 @@ TEST(View, CyclicDarray) {
   EXPECT_EQ(ViewOf(0, MPI_INT, type).Ranges(0, 12, kMany), (Ranges{{8, 16}, {24, 28}}));
 }
 
+// As HDF5 makes them of a regular hyperslab: 2 x 3 blocks of 2 bytes, moved by 5.
+TEST(View, HyperslabOfHdf5) {
+  const auto resized = [](MPI_Datatype type, MPI_Aint extent) {
+    MPI_Datatype made;
+    MPI_Type_create_resized(type, 0, extent, &made);
+    MPI_Type_free(&type);
+    return made;
+  };
+  MPI_Datatype row;
+  MPI_Type_create_hvector(3, 2, 4, MPI_BYTE, &row);
+  row = resized(row, 20);
+  MPI_Datatype rows;
+  MPI_Type_create_hvector(2, 1, 40, row, &rows);
+  MPI_Type_free(&row);
+  const int length = 1;
+  const MPI_Aint offset = 5;
+  MPI_Datatype moved;
+  MPI_Type_create_hindexed(1, &length, &offset, rows, &moved);
+  MPI_Type_free(&rows);
+  moved = resized(moved, 100);
+  EXPECT_EQ(ViewOf(0, MPI_BYTE, moved).Ranges(2, 12, kMany),
+            (Ranges{{9, 11}, {13, 15}, {45, 47}, {49, 51}, {53, 55}, {105, 107}}));
+}
+
 // What MPI libraries write elsewhere, or may.
 TEST(View, DoubtfulTypesAreNotFollowed) {
   View view;
@@ -107,6 +131,15 @@ TEST(View, DoubtfulTypesAreNotFollowed) {
   MPI_Type_create_resized(vector, 0, 4, &resized);
   EXPECT_FALSE(ViewOf(0, MPI_INT, resized).Ranges(0, 4, kMany));
   MPI_Type_free(&vector);
+  MPI_Datatype nothing;
+  MPI_Datatype record;
+  MPI_Type_contiguous(0, MPI_INT, &nothing);
+  const int lengths[] = {1, 1};
+  const MPI_Aint at[] = {0, 4};
+  const MPI_Datatype types[] = {MPI_INT, nothing};
+  MPI_Type_create_struct(2, lengths, at, types, &record);
+  MPI_Type_free(&nothing);
+  EXPECT_FALSE(ViewOf(0, MPI_INT, record).Ranges(0, 4, kMany));
   MPI_Type_vector(2, 1, -3, MPI_INT, &vector);
   const MPI_Aint offset = 100;
   MPI_Datatype backwards;
@@ -155,6 +188,7 @@ TEST(MapOf, TypesThatNestTooDeeplyAreHulls) {
     type = outer;
   }
   EXPECT_EQ(BytesOf(MapOf(type).layout, 1, 4, 10, 0, 2, kMany), (Ranges{{10, 14}}));
+  EXPECT_TRUE(MapOf(type).doubtful);
   MPI_Type_free(&type);
 }
 
@@ -183,6 +217,7 @@ TEST(MapOf, WorkIsBounded) {
   MPI_Count extent;
   MPI_Type_size_x(type, &size);
   MPI_Type_get_true_extent_x(type, &lower, &extent);
+  EXPECT_TRUE(map.doubtful);
   EXPECT_EQ(map.layout.size, static_cast<std::uint64_t>(size));
   const auto ranges = BytesOf(map.layout, 1, extent, 0, 0, map.layout.size, kMany);
   EXPECT_EQ(ranges.back().end, static_cast<std::uint64_t>(extent));
@@ -203,6 +238,7 @@ TEST(MapOf, ManyBlocksAreJoined) {
   EXPECT_EQ(ranges[12], (Interval{960, 992}));
   EXPECT_EQ(BytesOf(MapOf(type, 1).layout, 1, 992, 0, 0, 200, kMany), (Ranges{{0, 992}}));
   EXPECT_EQ(BytesOf(MapOf(type).layout, 1, 992, 0, 0, 200, kMany).size(), 100u);
+  EXPECT_FALSE(MapOf(type, 1).doubtful);
   MPI_Type_free(&type);
 }
 
