@@ -52,7 +52,10 @@ thread_local bool inside_open = false;
 
 bool SeveralThreads() {
   static const bool several = [] {
+    int initialized = 0;
     int provided = MPI_THREAD_SINGLE;
+    // Sessions have thread levels of their own, and MPI_Query_thread is not for programs that use nothing else.
+    if (MPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return true;
     return MPI_Query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE;
   }();
   return several;

@@ -40,18 +40,18 @@ class Launchers(Layer):
         self.assertEqual(done.returncode, expected, done.stderr)
         return done
 
-    def assert_protected(self, name="f"):
+    def assert_protected(self, name="data"):
         self.assertTrue(self.has(f".LZY.{name}"))
         self.assertEqual(self.verify(name), 0)
 
     def test_programs_that_exec_others(self):
-        self.lzy_run([MPIEXEC, "-n", "2", "sh", "-c", 'exec env A=b "$0" plain f', CLIENT])
+        self.lzy_run([MPIEXEC, "-n", "2", "sh", "-c", 'exec env A=b "$0" plain data', CLIENT])
         self.assert_protected()
 
     def test_a_script_that_calls_the_launcher(self):
-        self.lzy_run(["sh", "-c", '"$0" -n 2 "$1" plain f && "$0" -n 1 "$1" plain g', MPIEXEC, CLIENT])
-        self.assert_protected("f")
-        self.assert_protected("g")
+        self.lzy_run(["sh", "-c", '"$0" -n 2 "$1" plain data && "$0" -n 1 "$1" plain more', MPIEXEC, CLIENT])
+        self.assert_protected("data")
+        self.assert_protected("more")
 
     def test_the_last_word_is_the_commands(self):
         self.assertEqual(self.lzy_run([MPIEXEC, "-n", "2", "sh", "-c", "echo out; echo err >&2; exit 5"], expected=5).stdout,
@@ -72,10 +72,10 @@ class Launchers(Layer):
     def test_tools_that_trace_calls_see_what_they_always_saw(self):
         tool = f"{BUILD}/tests/libhooks_tool.so"
         ranks = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={tool}"]
-        bare = subprocess.run([*ranks, CLIENT, "plain", "f"], cwd=self.dir, capture_output=True, text=True, check=True,
+        bare = subprocess.run([*ranks, CLIENT, "plain", "data"], cwd=self.dir, capture_output=True, text=True, check=True,
                               timeout=PATIENCE).stdout
         self.assertEqual(bare.splitlines(), ["opened 1 written 1 closed 1"] * 2)
-        done = self.lzy_run(["env", f"LD_PRELOAD={tool}", LZY_RUN, "--", MPIEXEC, "-n", "2", CLIENT, "plain", "f"])
+        done = self.lzy_run(["env", f"LD_PRELOAD={tool}", LZY_RUN, "--", MPIEXEC, "-n", "2", CLIENT, "plain", "data"])
         self.assertEqual(done.stdout, bare)
         self.assert_protected()
 
@@ -107,8 +107,8 @@ class Launchers(Layer):
             "openmpi5": ["--prtemca", "plm_ssh_agent", agent, "--hostfile", "hostfile"],
         }[kind]
         done = self.lzy_run([MPIEXEC, *arguments, "-n", "2", "sh", "-c", "echo $LZY_PARITY $LZY_SET $LD_PRELOAD"],
-                            ["--parity", "2", "--set", "s.%r"])
-        self.assertEqual(done.stdout.splitlines(), [f"2 s.%r {os.path.realpath(LAYER)}"] * 2)
+                            ["--parity", "2", "--set", "set.%r"])
+        self.assertEqual(done.stdout.splitlines(), [f"2 set.%r {os.path.realpath(LAYER)}"] * 2)
         with open(self.path("hosts"), encoding="utf-8") as file:
             self.assertEqual(sorted(file.read().split()), hosts)
 
@@ -116,20 +116,20 @@ class Launchers(Layer):
         if launcher() not in ("hydra", "intel"):
             self.skipTest("only programs of MPICH's family speak PMI-1")
         srun = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "srun_like.py")]
-        self.lzy_run([*srun, "3", CLIENT, "set", "s"], ["--set", "s.%r", "--parity", "1"])
-        self.assertEqual(self.verify("s.%r"), 0)
-        self.assertEqual(sorted(name for name in self.files() if name.startswith(".LZY.")), [".LZY.s.0", ".LZY.s.1", ".LZY.s.2"])
+        self.lzy_run([*srun, "3", CLIENT, "set", "set"], ["--set", "set.%r", "--parity", "1"])
+        self.assertEqual(self.verify("set.%r"), 0)
+        self.assertEqual(sorted(name for name in self.files() if name.startswith(".LZY.")), [".LZY.set.0", ".LZY.set.1", ".LZY.set.2"])
 
 
 class Linked(Layer):
     """A program that is linked with the layer ahead of MPI needs no preload."""
 
     def test_linked_ahead_of_mpi(self):
-        done = subprocess.run([MPIEXEC, "-n", "2", f"{BUILD}/clients/hooks_linked_client", "plain", "f"], cwd=self.dir,
+        done = subprocess.run([MPIEXEC, "-n", "2", f"{BUILD}/clients/hooks_linked_client", "plain", "data"], cwd=self.dir,
                               capture_output=True, text=True, timeout=PATIENCE, check=True)
         self.quiet(done)
-        self.assertEqual(self.verify("f"), 0)
-        self.assertTrue(self.has(".LZY.f"))
+        self.assertEqual(self.verify("data"), 0)
+        self.assertTrue(self.has(".LZY.data"))
 
 
 if __name__ == "__main__":

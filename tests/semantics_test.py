@@ -280,9 +280,9 @@ class Starts(Semantics):
 
     def test_files_left_open(self):
         done = self.compare_apart("left_open")
-        self.assertEqual(done.done.stderr, f"lzy: {self.path('f')}: not closed before MPI_Finalize; it stays at risk "
+        self.assertEqual(done.done.stderr, f"lzy: {self.path('file')}: not closed before MPI_Finalize; it stays at risk "
                                            "until the next commit\n")
-        self.assertEqual(self.verify(), 9)
+        self.assertEqual(self.verify("file"), 9)
 
     def test_fatal_errors(self):
         for case in self.ENDS_BADLY:

@@ -21,15 +21,15 @@ static void each_alone(void) {
 
 // All of them one file, each for itself.
 static void each_alone_in_one(void) {
-  MPI_File file = create_on(MPI_COMM_SELF, "f");
+  MPI_File file = create_on(MPI_COMM_SELF, "file");
   write_block(file, rank, rank);
   barrier();  // closes may come at the same time
   close_file(&file);
 }
 
 static void together_and_alone(void) {
-  MPI_File together = create_on(MPI_COMM_WORLD, "f");
-  MPI_File alone = create_on(MPI_COMM_SELF, "f");
+  MPI_File together = create_on(MPI_COMM_WORLD, "file");
+  MPI_File alone = create_on(MPI_COMM_SELF, "file");
   write_block(together, rank, rank);
   write_block(alone, ranks + rank, rank);
   barrier();
@@ -63,7 +63,7 @@ static void the_first_alone(void) {
   MPI_Comm some = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 0 : MPI_UNDEFINED, 0, &some);
   if (some == MPI_COMM_NULL) return;
-  MPI_File file = create_on(some, "f");
+  MPI_File file = create_on(some, "file");
   write_block(file, 0, rank);
   close_file(&file);
   MPI_Comm_free(&some);
@@ -72,7 +72,7 @@ static void the_first_alone(void) {
 static void reversed(void) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comm);
-  MPI_File file = create_on(comm, "f");
+  MPI_File file = create_on(comm, "file");
   write_block(file, rank, rank);
   fill(rank);
   tell_code("ordered", MPI_File_write_ordered(file, block, 1000, MPI_BYTE, MPI_STATUS_IGNORE));
@@ -105,7 +105,7 @@ static void beside_other_collectives(void) {
   int one = 1, sum = 0;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
-  MPI_File file = create_on(comm, "f");
+  MPI_File file = create_on(comm, "file");
   write_block(file, rank, rank);
   tell_code("sync", MPI_File_sync(file));
   MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -140,7 +140,7 @@ static void attributes(void) {
   MPI_Comm_create_keyval(on_copy, on_delete, &key, NULL);
   MPI_Comm_set_attr(comm, key, &copies);
   copies = deletes = 0;
-  MPI_File file = create_on(comm, "f");
+  MPI_File file = create_on(comm, "file");
   tell("opened: copied %d, deleted %d", copies, deletes);
   write_block(file, rank, rank);
   tell_code("sync", MPI_File_sync(file));

@@ -75,7 +75,7 @@ static void open_errors_handled(void) {
 
 static void open_on_no_communicator(void) {
   MPI_File file = MPI_FILE_NULL;
-  tell_code("open", MPI_File_open(MPI_COMM_NULL, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+  tell_code("open", MPI_File_open(MPI_COMM_NULL, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
   tell("%d", file == MPI_FILE_NULL);
 }
 
@@ -86,7 +86,7 @@ static void open_on_intercommunicator(void) {
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
   MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 5, &between);
   MPI_Comm_set_errhandler(between, comm_handler);
-  tell_code("open", MPI_File_open(between, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+  tell_code("open", MPI_File_open(between, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
   if (file != MPI_FILE_NULL) close_file(&file);
   MPI_Comm_free(&between);
   MPI_Comm_free(&half);
@@ -95,7 +95,7 @@ static void open_on_intercommunicator(void) {
 static void modes_that_differ(void) {
   MPI_File file = MPI_FILE_NULL;
   const int mode = rank == 0 ? MPI_MODE_RDWR : MPI_MODE_WRONLY;
-  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "f", MPI_MODE_CREATE | mode, MPI_INFO_NULL, &file));
+  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "file", MPI_MODE_CREATE | mode, MPI_INFO_NULL, &file));
   if (file == MPI_FILE_NULL) return;
   write_block(file, rank, rank);
   close_file(&file);
@@ -157,7 +157,7 @@ static void wrong_calls(MPI_File file) {
 }
 
 static void errors_returned(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   wrong_calls(file);
   write_block(file, rank, rank);
   tell_code("sync", MPI_File_sync(file));
@@ -165,7 +165,7 @@ static void errors_returned(void) {
 }
 
 static void errors_handled(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   tell_code("set", MPI_File_set_errhandler(file, file_handler));
   wrong_calls(file);
@@ -186,7 +186,7 @@ static void handlers_of_what_goes_well(void) {
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, comm_handler);
   MPI_File_set_errhandler(MPI_FILE_NULL, file_handler);
-  tell_code("open", MPI_File_open(comm, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+  tell_code("open", MPI_File_open(comm, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
   tell_code("set", MPI_File_set_errhandler(file, file_handler));
   MPI_Type_contiguous(2, MPI_DOUBLE, &etype);
   MPI_Type_commit(&etype);
@@ -226,7 +226,7 @@ static void read_only(void) {
 }
 
 static void write_only(void) {
-  MPI_File file = open_file("f", MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  MPI_File file = open_file("file", MPI_MODE_CREATE | MPI_MODE_WRONLY);
   MPI_File_set_errhandler(file, file_handler);
   write_block(file, rank, rank);
   tell_code("read", MPI_File_read_at(file, 0, block, 1, MPI_BYTE, MPI_STATUS_IGNORE));
@@ -246,7 +246,7 @@ static void no_file(void) {
   tell_code("set_size", MPI_File_set_size(file, 0));
   tell_code("get_size", MPI_File_get_size(file, &offset));
   tell_code("close", MPI_File_close(&file));
-  file = create_file("f");
+  file = create_file("file");
   write_block(file, rank, rank);
   close_file(&file);
   tell_code("close again", MPI_File_close(&file));
@@ -270,7 +270,7 @@ static void delete_errors(void) {
 static void handler_inherited(void) {
   MPI_File file = MPI_FILE_NULL;
   MPI_File_set_errhandler(MPI_FILE_NULL, file_handler);
-  file = create_file("f");
+  file = create_file("file");
   MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
   tell_code("negative count", MPI_File_write(file, block, -1, MPI_BYTE, MPI_STATUS_IGNORE));
   write_block(file, rank, rank);

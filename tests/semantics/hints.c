@@ -55,7 +55,7 @@ static MPI_Info some_hints(void) {
 }
 
 static void no_hints(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   tell_hints("open", file);
   write_block(file, rank, rank);
   tell_hints("write", file);
@@ -67,7 +67,7 @@ static void no_hints(void) {
 static void hints_at_open(void) {
   MPI_Info info = some_hints();
   MPI_File file = MPI_FILE_NULL;
-  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
   tell_info("given", info);
   MPI_Info_free(&info);
   tell_hints("open", file);
@@ -77,7 +77,7 @@ static void hints_at_open(void) {
 
 static void hints_later(void) {
   MPI_Info info = some_hints();
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   MPI_Datatype type = MPI_DATATYPE_NULL;
   tell_code("set_view", MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", info));
   tell_hints("set_view", file);
@@ -102,7 +102,7 @@ static void bad_values(void) {
     MPI_File file = MPI_FILE_NULL;
     MPI_Info_create(&info);
     MPI_Info_set(info, bad[i][0], bad[i][1]);
-    tell_code(bad[i][0], MPI_File_open(MPI_COMM_WORLD, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    tell_code(bad[i][0], MPI_File_open(MPI_COMM_WORLD, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
     MPI_Info_free(&info);
     if (file == MPI_FILE_NULL) continue;
     tell_hints("open", file);
@@ -119,7 +119,7 @@ static void hints_that_differ(void) {
     MPI_Info_create(&info);
     MPI_Info_set(info, "nobody_knows_this", "but rank 0");
   }
-  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
   if (info != MPI_INFO_NULL) MPI_Info_free(&info);
   if (file == MPI_FILE_NULL) return;
   tell_hints("open", file);
@@ -140,7 +140,7 @@ static void hints_of_a_file_read(void) {
 
 static void hints_of_the_environment(void) {
   MPI_File file = MPI_FILE_NULL;
-  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_ENV, &file));
+  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_ENV, &file));
   if (file == MPI_FILE_NULL) return;
   tell_hints("open", file);
   write_block(file, rank, rank);
@@ -152,7 +152,7 @@ static void own_hints(void) {
   MPI_Info info = some_hints();
   MPI_File file = MPI_FILE_NULL;
   MPI_Info_set(info, "lzy_block_size", "8K");
-  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+  tell_code("open", MPI_File_open(MPI_COMM_WORLD, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
   tell_hints("open", file);
   write_block(file, rank, rank);
   tell_code("set_info", MPI_File_set_info(file, info));

@@ -21,9 +21,9 @@ static void start_with_content(const char* name) {
 // As PnetCDF does: truncate() after the open, before the first write.
 static void truncated_after_open(void) {
   for (int size = 0; size <= 50000; size += 50000) {
-    start_with_content("f");
-    MPI_File file = open_file("f", MPI_MODE_RDWR);
-    if (rank == 0) by_posix(truncate("f", size), "truncate");
+    start_with_content("file");
+    MPI_File file = open_file("file", MPI_MODE_RDWR);
+    if (rank == 0) by_posix(truncate("file", size), "truncate");
     barrier();
     fill(rank + 50);
     tell_code("write", MPI_File_write_at_all(file, 1000 * (MPI_Offset)rank, block, 1000, MPI_BYTE, MPI_STATUS_IGNORE));
@@ -32,35 +32,35 @@ static void truncated_after_open(void) {
 }
 
 static void truncated_and_nothing_written(void) {
-  start_with_content("f");
-  MPI_File file = open_file("f", MPI_MODE_RDWR);
-  if (rank == 0) by_posix(truncate("f", 70000), "truncate");
+  start_with_content("file");
+  MPI_File file = open_file("file", MPI_MODE_RDWR);
+  if (rank == 0) by_posix(truncate("file", 70000), "truncate");
   barrier();
   close_file(&file);
   // The program changed it without MPI, and nobody but the next writer could know.
-  file = open_file("f", MPI_MODE_RDWR);
+  file = open_file("file", MPI_MODE_RDWR);
   write_block(file, ranks + rank, rank);
   close_file(&file);
 }
 
 static void truncated_in_between(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   barrier();
   if (rank == ranks - 1) {
-    const int descriptor = open("f", O_RDWR);
+    const int descriptor = open("file", O_RDWR);
     by_posix(descriptor < 0 || ftruncate(descriptor, 30001) != 0 || close(descriptor) != 0, "ftruncate");
   }
   barrier();
   write_block(file, rank + 2, rank);
   tell_code("sync", MPI_File_sync(file));
   barrier();
-  if (rank == 0) by_posix(truncate("f", 90000), "truncate");
+  if (rank == 0) by_posix(truncate("file", 90000), "truncate");
   barrier();
   if (rank == ranks - 1) write_block(file, 1, rank);
   tell_code("sync", MPI_File_sync(file));
   barrier();
-  if (rank == 0) by_posix(truncate("f", 500000), "truncate");
+  if (rank == 0) by_posix(truncate("file", 500000), "truncate");
   barrier();
   if (rank == ranks - 1) write_block(file, 0, rank);
   close_file(&file);
@@ -114,7 +114,7 @@ static void renamed(void) {
   write_block(file, rank, rank);
   tell_code("sync", MPI_File_sync(file));
   barrier();
-  if (rank == 0) by_posix(rename("f.part", "f"), "rename");
+  if (rank == 0) by_posix(rename("f.part", "file"), "rename");
   barrier();
   write_block(file, rank + ranks, rank);
   tell_code("sync", MPI_File_sync(file));
@@ -128,20 +128,20 @@ static void renamed_over(void) {
     MPI_File file = create_file("f.new");
     write_block(file, rank, rank + step);
     close_file(&file);
-    if (rank == 0) by_posix(rename("f.new", "f"), "rename");
+    if (rank == 0) by_posix(rename("f.new", "file"), "rename");
     barrier();
-    file = open_file("f", MPI_MODE_RDWR);
+    file = open_file("file", MPI_MODE_RDWR);
     write_block(file, rank + ranks, rank + step);
     close_file(&file);
   }
 }
 
 static void renamed_over_while_open(void) {
-  start_with_content("f");
+  start_with_content("file");
   MPI_File file = create_file("f.new");
   write_block(file, rank, rank + 9);
   barrier();
-  if (rank == 0) by_posix(rename("f.new", "f"), "rename");
+  if (rank == 0) by_posix(rename("f.new", "file"), "rename");
   barrier();
   write_block(file, rank + ranks, rank + 9);
   close_file(&file);
@@ -161,13 +161,13 @@ static void deleted_while_open(void) {
 }
 
 static void deleted_and_created_anew(void) {
-  start_with_content("f");
-  MPI_File old = open_file("f", MPI_MODE_RDWR);
+  start_with_content("file");
+  MPI_File old = open_file("file", MPI_MODE_RDWR);
   write_block(old, rank, rank);
   barrier();
-  if (rank == 0) tell_code("delete", MPI_File_delete("f", MPI_INFO_NULL));
+  if (rank == 0) tell_code("delete", MPI_File_delete("file", MPI_INFO_NULL));
   barrier();
-  MPI_File new = open_file("f", MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR);
+  MPI_File new = open_file("file", MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR);
   write_block(new, rank, rank + 1);
   write_block(old, rank, rank + 2);
   tell_code("sync", MPI_File_sync(old));
@@ -178,12 +178,12 @@ static void deleted_and_created_anew(void) {
 }
 
 static void deleted_and_created_anew_old_last(void) {
-  start_with_content("f");
-  MPI_File old = open_file("f", MPI_MODE_RDWR);
+  start_with_content("file");
+  MPI_File old = open_file("file", MPI_MODE_RDWR);
   barrier();
-  if (rank == 0) tell_code("delete", MPI_File_delete("f", MPI_INFO_NULL));
+  if (rank == 0) tell_code("delete", MPI_File_delete("file", MPI_INFO_NULL));
   barrier();
-  MPI_File new = open_file("f", MPI_MODE_CREATE | MPI_MODE_RDWR);
+  MPI_File new = open_file("file", MPI_MODE_CREATE | MPI_MODE_RDWR);
   write_block(new, rank, rank + 1);
   close_file(&new);
   write_block(old, rank, rank + 2);
@@ -192,17 +192,17 @@ static void deleted_and_created_anew_old_last(void) {
 
 static void again_and_again(void) {
   for (int i = 0; i < 5; ++i) {
-    MPI_File file = create_file("f");
+    MPI_File file = create_file("file");
     write_block(file, rank + i, i);
     close_file(&file);
-    if (i == 2 && rank == 0) tell_code("delete", MPI_File_delete("f", MPI_INFO_NULL));
+    if (i == 2 && rank == 0) tell_code("delete", MPI_File_delete("file", MPI_INFO_NULL));
     barrier();
   }
 }
 
 static void two_handles(void) {
-  MPI_File one = create_file("f");
-  MPI_File other = open_file("f", MPI_MODE_RDWR);
+  MPI_File one = create_file("file");
+  MPI_File other = open_file("file", MPI_MODE_RDWR);
   write_block(one, 2 * rank, rank);
   write_block(other, 2 * rank + 1, rank);
   tell_code("sync", MPI_File_sync(one));
@@ -215,8 +215,8 @@ static void two_handles(void) {
 }
 
 static void read_beside_write(void) {
-  MPI_File writer = create_file("f");
-  MPI_File reader = open_file("f", MPI_MODE_RDONLY);
+  MPI_File writer = create_file("file");
+  MPI_File reader = open_file("file", MPI_MODE_RDONLY);
   MPI_Status status;
   write_block(writer, rank, rank);
   tell_code("sync", MPI_File_sync(writer));

@@ -56,7 +56,7 @@ static void write_some(MPI_File file, int count) {
 }
 
 static void positions(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   tell_facts(file);
   tell_place("opened", file);
   tell_code("seek", MPI_File_seek(file, 50000 * (MPI_Offset)rank, MPI_SEEK_SET));
@@ -90,7 +90,7 @@ static void positions(void) {
 }
 
 static void sizes(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   tell_code("sync", MPI_File_sync(file));
   tell_code("set_size", MPI_File_set_size(file, 12345));
@@ -110,7 +110,7 @@ static void sizes(void) {
 
 static void views(void) {
   MPI_Datatype type = MPI_DATATYPE_NULL, etype = MPI_DATATYPE_NULL;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   tell_view("opened", file);
   MPI_Type_contiguous(3, MPI_INT, &etype);
   MPI_Type_commit(&etype);
@@ -176,7 +176,7 @@ static void own_representation(void) {
   static int registered = 0;
   tell_code("register", MPI_Register_datarep("inverted", own_conversion, own_conversion, own_extent, &registered));
   tell_code("again", MPI_Register_datarep("inverted", own_conversion, own_conversion, own_extent, &registered));
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   const int code = MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "inverted", MPI_INFO_NULL);
   tell_code("set_view", code);
@@ -188,7 +188,7 @@ static void own_representation(void) {
 
 static void atomic_mode(void) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   tell_code("set_atomicity", MPI_File_set_atomicity(file, 1));
   tell_facts(file);
   fill(1);  // all write the same: who comes last is open
@@ -208,7 +208,7 @@ static void atomic_mode(void) {
 
 static void sequential(void) {
   MPI_Offset offset = 0;
-  MPI_File file = open_file("f", MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL);
+  MPI_File file = open_file("file", MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL);
   tell_facts(file);
   MPI_File_set_errhandler(file, file_handler);
   memset(block, 9, sizeof block);
@@ -226,10 +226,10 @@ static void sequential(void) {
 }
 
 static void append(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   close_file(&file);
-  file = open_file("f", MPI_MODE_RDWR | MPI_MODE_APPEND);
+  file = open_file("file", MPI_MODE_RDWR | MPI_MODE_APPEND);
   tell_facts(file);
   tell_place("opened", file);
   if (rank == 0) write_some(file, 777);
@@ -271,7 +271,7 @@ static void delete_on_close(void) {
 }
 
 static void handles_in_fortran(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   const MPI_Fint number = MPI_File_c2f(file);
   MPI_File again = MPI_File_f2c(number);
   tell("same handle %d", again == file);
@@ -287,7 +287,7 @@ static void profiling_names(void) {
   MPI_Status status;
   MPI_Request request = MPI_REQUEST_NULL;
   fill(rank);
-  tell_code("open", PMPI_File_open(MPI_COMM_WORLD, "f", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+  tell_code("open", PMPI_File_open(MPI_COMM_WORLD, "file", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
   tell_code("set_view", PMPI_File_set_view(file, 10, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
   forget_status(&status);
   tell_code("write", PMPI_File_write_at(file, 5000 * (MPI_Offset)rank, block, 5000, MPI_BYTE, &status));

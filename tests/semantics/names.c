@@ -46,8 +46,8 @@ static void write_long(size_t length, const char* start) {
 }
 
 static void long_names(void) {
-  write_long(NAME_MAX - PREFIXES, "f");
-  write_long(NAME_MAX + 1, "f");  // too long for anybody
+  write_long(NAME_MAX - PREFIXES, "file");
+  write_long(NAME_MAX + 1, "file");  // too long for anybody
 }
 
 // No protection, and one message each.

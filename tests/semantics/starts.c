@@ -23,7 +23,7 @@ static void init_null(void) {
   const int code = MPI_Init(NULL, NULL);
   begin_world();
   tell_code("init", code);
-  write_file("f");
+  write_file("file");
   finish();
 }
 
@@ -32,7 +32,7 @@ static void with_level(int level) {
   begin_world();
   tell_code("init", code);
   tell("enough: %d", threads_level >= level);
-  write_file("f");
+  write_file("file");
   finish();
 }
 
@@ -52,7 +52,7 @@ static void init_profiling(void) {
   const int code = PMPI_Init(NULL, NULL);
   begin_world();
   tell_code("init", code);
-  write_file("f");
+  write_file("file");
   tell_code("finalize", PMPI_Finalize());
 }
 
@@ -100,7 +100,7 @@ static void shared_closed_in_finalize(void) {
   MPI_Init(NULL, NULL);
   begin_world();
   set_callback();
-  left = create_file("f");
+  left = create_file("file");
   write_block(left, 3 + rank, rank);
   finish();
 }
@@ -108,7 +108,7 @@ static void shared_closed_in_finalize(void) {
 static void left_open(void) {
   MPI_Init(NULL, NULL);
   begin_world();
-  left = create_file("f");
+  left = create_file("file");
   write_block(left, rank, rank);
   finish();
 }
@@ -124,7 +124,7 @@ static void finalize_after_errors(void) {
   MPI_Init(NULL, NULL);
   begin_world();
   open_file("missing", MPI_MODE_RDWR);
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   tell_code("bad", MPI_File_write(file, block, -1, MPI_BYTE, MPI_STATUS_IGNORE));
   close_file(&file);
@@ -135,7 +135,7 @@ static void finalize_after_errors(void) {
 static void fatal(void) {
   MPI_Init(NULL, NULL);
   begin_world();
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   tell_code("set", MPI_File_set_errhandler(file, MPI_ERRORS_ARE_FATAL));
   tell_code("sync", MPI_File_sync(file));
@@ -148,7 +148,7 @@ static void fatal_open(void) {
   MPI_Init(NULL, NULL);
   begin_world();
   tell_code("set", MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_ARE_FATAL));
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   close_file(&file);
   barrier();
@@ -199,27 +199,27 @@ static void write_in_session(const char* name) {
 #endif
 
 static void session(void) {
-  write_in_session("f");
+  write_in_session("file");
 }
 
 static void session_after_session(void) {
-  write_in_session("f");
-  write_in_session("g");
+  write_in_session("file");
+  write_in_session("other");
 }
 
 static void session_within_world(void) {
   MPI_Init(NULL, NULL);
   begin_world();
-  write_in_session("f");
-  write_file("g");
+  write_in_session("file");
+  write_file("other");
   finish();
 }
 
 static void world_after_session(void) {
-  write_in_session("f");
+  write_in_session("file");
   MPI_Init(NULL, NULL);
   begin_world();
-  write_file("g");
+  write_file("other");
   finish();
 }
 

@@ -45,7 +45,7 @@ static void tell_data(const Data* data) {
 static void blocking(void) {
   Data data[DATA];
   MPI_Status status;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   make_data(data);
   for (int i = 0; i < DATA; ++i) {
     make_ints(i);
@@ -68,7 +68,7 @@ static void shared(void) {
   MPI_Status status;
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Offset position = -1;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   make_data(data);
   memset(ints, 7, sizeof ints);
   for (int i = 0; i < DATA; ++i) {
@@ -99,7 +99,7 @@ static void split(void) {
   Data data[DATA];
   MPI_Status status;
   MPI_Offset position = -1;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   make_data(data);
   for (int i = 0; i < DATA; ++i) {
     make_ints(i);
@@ -127,7 +127,7 @@ static int bytes_of(MPI_Status* status) {
 static void nonblocking(void) {
   Data data[DATA];
   MPI_Status status, early;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   make_data(data);
   for (int i = 0; i < DATA; ++i) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -171,7 +171,7 @@ static void several_pending(void) {
   enum { MANY = 8 };
   MPI_Request requests[MANY + 1];
   MPI_Status statuses[MANY + 1];
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   int index = -1, left = MANY, received = 0;
   make_ints(1);
   for (int round = 0; round < 4; ++round) {
@@ -206,7 +206,7 @@ static void several_pending(void) {
 }
 
 static void ignored(void) {
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   make_ints(2);
   tell_code("write", MPI_File_write_at(file, 5000 * (MPI_Offset)rank, ints, 500, MPI_INT, MPI_STATUS_IGNORE));
   tell_code("write_all", MPI_File_write_at_all(file, 5000 * (MPI_Offset)rank, ints, 500, MPI_INT, MPI_STATUS_IGNORE));
@@ -217,7 +217,7 @@ static void in_a_view(void) {
   Data data[DATA];
   MPI_Status status;
   MPI_Datatype type = interleaved(4, 5, MPI_BYTE);
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   make_data(data);
   tell_code("set_view", MPI_File_set_view(file, 13 + 5 * rank, MPI_BYTE, type, "native", MPI_INFO_NULL));
   for (int i = 0; i < DATA; ++i) {
@@ -242,7 +242,7 @@ static void large_counts(void) {
   MPI_Status status;
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Count count = 0;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   make_ints(3);
   tell_code("seek", MPI_File_seek(file, 200000 * (MPI_Offset)rank, MPI_SEEK_SET));
   TELL(write_c, file, ints, (MPI_Count)INTS, MPI_INT, &status);

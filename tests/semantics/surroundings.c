@@ -44,7 +44,7 @@ static void working_directory_and_mask(void) {
   char before[NAME], after[NAME];
   const mode_t mask = umask(027);
   if (getcwd(before, sizeof before) == NULL) fail("getcwd", ".");
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   write_block(file, rank, rank);
   close_file(&file);
   if (getcwd(after, sizeof after) == NULL) fail("getcwd", ".");
@@ -62,7 +62,7 @@ static void on_signal(int number) {
 static void file_size_limit(void) {
   struct rlimit before, limit;
   struct sigaction action = {.sa_handler = on_signal}, old;
-  MPI_File file = create_file("f");
+  MPI_File file = create_file("file");
   MPI_File_set_errhandler(file, file_handler);
   write_block(file, rank, rank);
   getrlimit(RLIMIT_FSIZE, &before);
@@ -119,7 +119,7 @@ static void interrupted(void) {
   sigaction(SIGALRM, &action, &old);
   setitimer(ITIMER_REAL, &often, NULL);
   for (int i = 0; i < 5; ++i) {
-    MPI_File file = create_file("f");
+    MPI_File file = create_file("file");
     write_block(file, rank + i * ranks, rank);
     tell_code("sync", MPI_File_sync(file));
     close_file(&file);

@@ -145,7 +145,7 @@ static void* in_common_file(void* argument) {
 
 static void one_file_of_threads(void) {
   if (!enough()) return;
-  common = create_file("f");
+  common = create_file("file");
   in_threads(in_common_file);
   tell_code("sync", MPI_File_sync(common));
   in_threads(in_common_file);
