@@ -14,6 +14,10 @@ FAILED = '<testcase name="{name}" status="fail"><failure message=""/><system-out
 NOT_RUN = '<testcase name="{name}" status="notrun"><skipped message="Unable to find executable"/></testcase>'
 OUTPUT = """test_calls (hooks_test.Calls.test_calls) (call='a') ... skipped "it doesn't work"
 test_calls (hooks_test.Calls.test_calls) ... ok
+test_each (hooks_test.Calls.test_each)
+What it does. ...
+  test_each (hooks_test.Calls.test_each) (call='b')
+What it does. ... skipped 'nor that'
 test_more (hooks_test.Calls.test_more) ... skipped 'neither does this'
 """
 
@@ -62,11 +66,12 @@ class Results(unittest.TestCase):
     def test_all_passed(self):
         done = self.record(PASSED.format(name="a", output=OUTPUT), PASSED.format(name="b", output=""))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout.splitlines()[-1], "test-mpi: some: Some MPI 7.1: 2 tests passed, 0 failed, 2 cases left out")
+        self.assertEqual(done.stdout.splitlines()[-1], "test-mpi: some: Some MPI 7.1: 2 tests passed, 0 failed, 3 cases left out")
         self.assertEqual(self.result()["skipped"], [{"case": "a.test_calls (call='a')", "reason": "it doesn't work"},
+                                                    {"case": "a.test_each (call='b')", "reason": "nor that"},
                                                     {"case": "a.test_more", "reason": "neither does this"}])
         table = self.run_it("table", "result.json").stdout.splitlines()
-        self.assertEqual(table[2:], ["| `some` | Some MPI 7.1 | 2 | 0 | 2 |"])
+        self.assertEqual(table[2:], ["| `some` | Some MPI 7.1 | 2 | 0 | 3 |"])
 
     def test_what_failed_or_did_not_run_is_a_failure(self):
         for case in [FAILED, NOT_RUN]:
