@@ -194,7 +194,8 @@ Layout Decoder::Counted(Layout made) {
 std::optional<Layout> Decoder::Resized(Numbers numbers, MPI_Datatype type) {
   if (numbers.size() != 2) return std::nullopt;
   Layout layout = Decode(type);
-  // ROMIO moves what has a lower bound, and its marks must not lie among the data.
+  // ROMIO moves what has a lower bound. Its marks for bounds must be in order with the data: it looks for the first
+  // that ends at or after the place where a write begins, and goes on from there.
   doubtful_ |= numbers[0] != 0 || numbers[1] < layout.end;
   features_.bounded = true;
   return layout;
@@ -246,16 +247,18 @@ std::optional<Layout> Decoder::Struct(Numbers numbers, std::span<const MPI_Datat
   if (numbers.size() != 1 + 2 * count || !NoneNegative(numbers.subspan(1, count))) return std::nullopt;
   LayoutList parts(ListLimit(), count);
   Element element = {};
-  std::int64_t bounds_end = std::numeric_limits<std::int64_t>::min();
+  std::int64_t data_end = std::numeric_limits<std::int64_t>::min();
+  std::int64_t bounds_end = data_end;
   for (std::size_t i = 0; i < count; ++i) {
     if (i == 0 || types[i] != types[i - 1]) element = ElementOf(types[i]);
     const std::int64_t length = numbers[1 + i];
     Layout part = Moved(Again(length, element.extent, element.layout), numbers[1 + count + i]);
-    // As in Blocks and in Resized.
-    doubtful_ |= (length == 0 && element.features.composed) || (part.size > 0 && part.begin < bounds_end);
-    if (element.features.bounded) {
-      bounds_end = CheckedSum(numbers[1 + count + i], CheckedProduct(length, element.extent));
-    }
+    const std::int64_t bounds = CheckedSum(numbers[1 + count + i], element.lower);
+    doubtful_ |= length == 0 && element.features.composed;  // as in Blocks
+    // As in Resized.
+    doubtful_ |= part.size > 0 && (part.begin < bounds_end || (element.features.bounded && bounds < data_end));
+    if (part.size > 0) data_end = part.end;
+    if (element.features.bounded) bounds_end = CheckedSum(bounds, CheckedProduct(length, element.extent));
     parts.Add(std::move(part));
   }
   return InARow(parts);

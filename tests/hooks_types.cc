@@ -157,10 +157,14 @@ void TypeMaker::Inherit(TestType& made, const TestType& child) {
 /// Fills in the bytes, unless they are too many, none, or not what a filetype may have.
 bool TypeMaker::Accept(TestType& made, const Draft& draft) const {
   made.text = draft.text;
-  std::int64_t bounds_end = std::numeric_limits<std::int64_t>::min();
+  std::int64_t data_end = std::numeric_limits<std::int64_t>::min();
+  std::int64_t bounds_end = data_end;
   for (const Place& place : draft.places) {
-    made.overlapping_bounds |= place.at + place.type->lowest() < bounds_end;
-    if (place.type->bounds) bounds_end = place.at + place.type->extent;
+    const Span data = SpanOf(place.type->pieces);
+    const std::int64_t bounds = place.at + place.type->lower;
+    made.overlapping_bounds |= place.at + data.begin < bounds_end || (place.type->bounds && bounds < data_end);
+    data_end = place.at + data.end;
+    if (place.type->bounds) bounds_end = bounds + place.type->extent;
     for (const Piece& piece : place.type->pieces) {
       made.pieces.push_back({place.at + piece.at, piece.size});
       made.size += piece.size;

@@ -116,6 +116,27 @@ TEST(View, HyperslabOfHdf5) {
             (Ranges{{9, 11}, {13, 15}, {45, 47}, {49, 51}, {53, 55}, {105, 107}}));
 }
 
+// A write with the file pointer from its second filetype on: ROMIO without data sieving goes to the int of the first.
+TEST(View, BoundsThatOtherDataLieWithinAreNotFollowed) {
+  MPI_Datatype element;
+  MPI_Type_create_resized(MPI_DOUBLE, 0, 16, &element);
+  const int offsets[] = {1, 5};
+  MPI_Datatype blocks;
+  MPI_Type_create_indexed_block(2, 3, offsets, element, &blocks);
+  const int lengths[] = {4, 1};
+  const MPI_Datatype types[] = {blocks, MPI_INT};
+  const auto record = [&](MPI_Aint at) {
+    const MPI_Aint both[] = {-9, at};
+    MPI_Datatype made;
+    MPI_Type_create_struct(2, lengths, both, types, &made);
+    return made;
+  };
+  EXPECT_FALSE(ViewOf(0, MPI_BYTE, record(447)).Ranges(0, 4, kMany));
+  EXPECT_TRUE(ViewOf(0, MPI_BYTE, record(455)).Ranges(0, 4, kMany));
+  MPI_Type_free(&element);
+  MPI_Type_free(&blocks);
+}
+
 // What MPI libraries write elsewhere, or may.
 TEST(View, DoubtfulTypesAreNotFollowed) {
   View view;
