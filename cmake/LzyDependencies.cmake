@@ -23,6 +23,9 @@ target_compile_definitions(MPI::MPI_C INTERFACE MPICH_SKIP_MPICXX OMPI_SKIP_MPIC
 # it. Fortran's and C++'s may be listed beside it, and what is listed may be a linker script that names it.
 function(lzy_find_shared_mpi library_variable soname_variable)
   foreach(library IN LISTS MPI_C_LIBRARIES)
+    if(NOT EXISTS ${library})
+      continue()
+    endif()
     file(READ ${library} magic LIMIT 4 HEX)
     if(NOT magic STREQUAL "7f454c46")
       file(STRINGS ${library} script REGEX "^(INPUT|GROUP)")
@@ -40,7 +43,8 @@ function(lzy_find_shared_mpi library_variable soname_variable)
     endif()
   endforeach()
   message(FATAL_ERROR "No libmpi.so, libmpich.so or libmpi_abi.so with a SONAME among '${MPI_C_LIBRARIES}': "
-                      "lzy needs a shared MPI library")
+                      "lzy needs a shared MPI library. (None at all: is CC itself an MPI wrapper? Give the wrapper as "
+                      "-DMPI_C_COMPILER=... and leave CC alone.)")
 endfunction()
 lzy_find_shared_mpi(LZY_MPI_LIBRARY LZY_MPI_SONAME)
 message(STATUS "MPI: ${LZY_MPI_LIBRARY} (${LZY_MPI_SONAME}), programs are started by ${MPIEXEC_EXECUTABLE}")

@@ -8,7 +8,8 @@ if(LZY_WARNINGS_AS_ERRORS)
 endif()
 if(LZY_SANITIZE)
   # The vptr check reads memory through a pipe, so it calls every object wrong where tests leave no descriptor to be had.
-  # What null and object-size find, AddressSanitizer finds too, and they make a quarter of the time that building takes.
+  # Most of what null and object-size find, AddressSanitizer finds too, and they make a quarter of the time that building
+  # takes.
   target_compile_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE} -fno-sanitize=vptr,null,object-size -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE})

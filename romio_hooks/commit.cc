@@ -136,6 +136,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
   if (!report.status.ok()) return report.status;
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
+  if (file.usage) file.usage->NoteCommit(report);
   if (file.Leads()) TellOfCommit(file.options, report);
   return report.status;
 }

@@ -5,7 +5,6 @@
 #include "base/printable.h"
 #include "engine/commit_record.h"
 #include "messages.h"
-#include "usage.h"
 
 namespace lzy::hooks {
 namespace {
@@ -25,8 +24,7 @@ void TellOfDamage(const Options& options, const DatasetReport& report) {
       report.path, FormatSize(bytes), lost < bytes ? "and mend them" : "them", lost < bytes ? "--repair " : "", path);
   if (lost > 0) {
     text += fmt::format(
-        ". {} of them can not be mended any more, since what they were coded with was written over: write them anew, "
-        "or "
+        ". {} of them can not be mended any more, since what they were coded with was written over: write them anew, or "
         "accept them as they are: lzy-protect --force {}",
         FormatSize(lost), path);
   }
@@ -43,7 +41,6 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
             names_it ? warning : fmt::format("{}: {}", report.path, warning));
   }
   TellOfDamage(options, report);
-  if (options.summary) Usage::NoteCommit(report);
   Say(options, Options::Log::kInfo,
       fmt::format("{}: generation {} of {} made in {:.3f} s", report.path, report.generation, FormatSize(report.bytes),
                   report.phases.total));

@@ -39,6 +39,7 @@ constexpr Layer kLayer = {
     .Delete = Delete,
     .SetView = SetView,
     .SetSize = SetSize,
+    .Seek = Seek,
     .GetInfo = GetInfo,
     .Write = TrackedWrite,
     .tracked_files = &tracked_files,
@@ -52,6 +53,11 @@ extern "C" __attribute__((visibility("default"))) const Layer* lzy_mpiio_layer(s
   if (interface_version != kLayerInterface) return nullptr;
   // The standard's own binary interface (MPI-5) is the same whoever made the library.
   if (kSoname.starts_with("libmpi_abi.")) return &kLayer;
+  *refusal = "built for an older MPI of that name";
+  // The large counts of MPI-4 can be in datatypes, and only MPI-4's functions can look at those.
+  int version = 0;
+  int subversion = 0;
+  if (PMPI_Get_version(&version, &subversion) != MPI_SUCCESS || (version >= 4 && MPI_VERSION < 4)) return nullptr;
   *refusal = "built for another MPI of that name";
   return kBuiltFor != Family::kUnknown && FamilyOf(mpi) == kBuiltFor ? &kLayer : nullptr;
 }

@@ -17,7 +17,7 @@
 namespace {
 using namespace lzy::hooks;  // NOLINT: the list names things without it
 using Comm = Word;
-using Info = Word;
+using Info = Word;  // as an argument; what an Info* points to may be narrower
 using File = Word;
 using Datatype = Word;
 using Session = Word;
@@ -32,7 +32,9 @@ using Count = std::int64_t;
 #define LZY_WRAP(name, layer_when, parameters, arguments, hook_call) \
   LZY_EXPORT int MPI_##name parameters {                             \
     static constinit Real<int parameters> real("PMPI_" #name);       \
-    const Layer* const layer = layer_when();                         \
+    const void* const caller = __builtin_return_address(0);          \
+    if (!real.Ready(caller)) return kNoRealFunction;                 \
+    const Layer* const layer = layer_when(caller);                   \
     return layer == nullptr ? real arguments : (hook_call);          \
   }                                                                  \
   LZY_EXPORT decltype(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)));

@@ -55,8 +55,8 @@ bool SeveralThreads() {
     int initialized = 0;
     int provided = MPI_THREAD_SINGLE;
     // Sessions have thread levels of their own, and MPI_Query_thread is not for programs that use nothing else.
-    if (MPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return true;
-    return MPI_Query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE;
+    if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return true;
+    return PMPI_Query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE;
   }();
   return several;
 }
@@ -86,9 +86,10 @@ constexpr std::size_t kMostRanges = 4 * IntervalSet::kDefaultLimit;
 
 /// What a write knows before the real call and needs after it.
 struct Before {
-  bool follow_pointer = false;  ///< look again at where the file pointer is
-  bool unknown_place = false;   ///< counted in file.writes_of_unknown_place
+  /// Others may move the pointer: counted in file.writes_of_unknown_place; look again at where it is.
+  bool follow_pointer = false;
   MPI_Offset position = 0;
+  std::uint64_t seeks = 0;
   View view;
 };
 
@@ -99,10 +100,21 @@ MPI_Offset PositionOf(MPI_File fh, Place place) {
   return code == MPI_SUCCESS ? at : -1;
 }
 
+/// Where a pointer that others may move is before the write. Whole where somebody is just moving it.
+void StartFollowing(OpenFile& file, const WriteCall& call, Before& before) {
+  {
+    const std::lock_guard lock(file.mutex);
+    if (file.seeks_begun != file.seeks_ended) file.touched.AddWhole();
+    before.seeks = file.seeks_begun;
+    before.follow_pointer = true;
+    ++file.writes_of_unknown_place;
+  }
+  before.position = PositionOf(As<MPI_File>(call.fh), call.place);
+}
+
 /// Records what the write may touch, and makes sure that an intent says so. A write that fails may have written any
 /// part of it.
-Before BeforeWrite(OpenFile& file, const WriteCall& call) {
-  Before before;
+void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
   CompareSizes(file);
   bool whole = file.sequential || !bytes;  // in sequential mode MPI does not tell positions
@@ -111,42 +123,37 @@ Before BeforeWrite(OpenFile& file, const WriteCall& call) {
     before.view = file.view;
     whole |= file.must_cover_all || file.touched.whole();
   }
+  if (bytes && *bytes == 0) return;  // nothing is touched; collective calls often have nothing to write
   if (whole) {
-    // Nothing to write is nothing touched, even where the ranges do not matter. (Collective calls often have it.)
-    if (!bytes || *bytes > 0) TouchWhole(file);
+    TouchWhole(file);
   } else if (call.place == Place::kExplicit) {
     Touch(file, before.view.Ranges(call.offset, *bytes, kMostRanges));
-  } else if (call.place == Place::kOwnPointer) {
+  } else if (call.place == Place::kOwnPointer && !SeveralThreads()) {
     before.position = PositionOf(As<MPI_File>(call.fh), call.place);
     Touch(file, before.view.Ranges(before.position, *bytes, kMostRanges));
-    // Another thread may move the pointer between this look and the write.
-    before.follow_pointer = SeveralThreads() && *bytes > 0;
-  } else if (*bytes > 0) {
-    // Other ranks move the shared pointer: this write lies between where it is now and where it is afterwards.
-    before.position = PositionOf(As<MPI_File>(call.fh), call.place);
-    before.follow_pointer = true;
-    before.unknown_place = true;
-    const std::lock_guard lock(file.mutex);
-    ++file.writes_of_unknown_place;
+  } else {
+    StartFollowing(file, call, before);
   }
-  if (!bytes || *bytes > 0) EnsureEpoch(file);
-  return before;
+  EnsureEpoch(file);
 }
 
+/// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
 void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before) {
-  if (before.follow_pointer) {
-    const MPI_Offset now = PositionOf(As<MPI_File>(call.fh), call.place);
-    if (before.position < 0 || now < before.position) {
-      TouchWhole(file);
-    } else {
-      const auto bytes = static_cast<std::uint64_t>(now - before.position) * before.view.etype_size();
-      Touch(file, before.view.Ranges(before.position, bytes, kMostRanges));
-    }
-  }
-  if (before.unknown_place) {
+  if (!before.follow_pointer) return;
+  const MPI_Offset now = PositionOf(As<MPI_File>(call.fh), call.place);
+  bool moved = before.position < 0 || now < before.position;
+  {
     const std::lock_guard lock(file.mutex);
-    --file.writes_of_unknown_place;
+    moved |= file.seeks_begun != before.seeks;
   }
+  if (moved) {
+    TouchWhole(file);
+  } else {
+    const auto bytes = static_cast<std::uint64_t>(now - before.position) * before.view.etype_size();
+    Touch(file, before.view.Ranges(before.position, bytes, kMostRanges));
+  }
+  const std::lock_guard lock(file.mutex);
+  --file.writes_of_unknown_place;
 }
 
 /// With on-error=fail a commit that failed is an error of the call; otherwise, and if the call failed itself, its own
@@ -223,11 +230,11 @@ int Finalize(RealCall real) {
 }
 
 // Programs that use sessions only have no MPI_Finalize.
-int SessionFinalize(RealCall real, Word*) {
+int SessionFinalize(RealCall real, void*) {
   const int code = real();
   Guarded("MPI_Session_finalize", [] {
     int initialized = 0;
-    if (MPI_Initialized(&initialized) == MPI_SUCCESS && !initialized) Usage::TellAll();
+    if (PMPI_Initialized(&initialized) == MPI_SUCCESS && !initialized) Usage::TellAll();
   });
   return code;
 }
@@ -236,8 +243,13 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   if (inside_open) return real();
   Usage::StartClock();
   inside_open = true;
-  const int code = real();
-  inside_open = false;
+  const int code = [&] {
+    // An error handler written in C++ may throw through MPI.
+    struct Leave {
+      ~Leave() { inside_open = false; }
+    } leave;
+    return real();
+  }();
   if (code == MPI_SUCCESS && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
     Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
   }
@@ -327,12 +339,26 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
   return real();
 }
 
+// Also for the shared pointer. A write that another thread has under way may go to where this leads.
+int Seek(RealCall real, Word fh, std::int64_t, int) {
+  const auto file = FindTracked(fh);
+  if (!file) return real();
+  {
+    const std::lock_guard lock(file->mutex);
+    ++file->seeks_begun;
+  }
+  const int code = real();
+  const std::lock_guard lock(file->mutex);
+  ++file->seeks_ended;
+  return code;
+}
+
 // With the hints that have an effect: the real call knows nothing of ours.
-int GetInfo(RealCall real, Word fh, Word* info) {
+int GetInfo(RealCall real, Word fh, void* info) {
   const int code = real();
   if (code != MPI_SUCCESS || info == nullptr) return code;
   if (const auto file = FindTracked(fh)) {
-    Guarded("MPI_File_get_info", [&] { AddHints(As<MPI_Info>(*info), file->options); });
+    Guarded("MPI_File_get_info", [&] { AddHints(*static_cast<MPI_Info*>(info), file->options); });
   }
   return code;
 }
@@ -342,7 +368,7 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
   if (!file || !file->failed.ok()) return real();
   UsageTimer timer(file->usage.get());
   Before before;
-  bool recorded = Guarded("MPI_File_write", [&] { before = BeforeWrite(*file, call); });
+  bool recorded = Guarded("MPI_File_write", [&] { BeforeWrite(*file, call, before); });
   const int code = timer.Call(real);
   recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before); });
   if (!recorded) Guarded("MPI_File_write", [&] { TouchWhole(*file); });

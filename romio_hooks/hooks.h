@@ -12,7 +12,7 @@ inline std::atomic<int> tracked_files{0};
 
 int StartMpi(RealCall real);
 int Finalize(RealCall real);
-int SessionFinalize(RealCall real, Word* session);
+int SessionFinalize(RealCall real, void* session);
 
 int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh);
 int Close(RealCall real, Word* fh);
@@ -21,7 +21,8 @@ int Delete(RealCall real, const char* name, Word info);
 int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
             Word info);
 int SetSize(RealCall real, Word fh, std::int64_t size);
-int GetInfo(RealCall real, Word fh, Word* info);
+int Seek(RealCall real, Word fh, std::int64_t offset, int whence);
+int GetInfo(RealCall real, Word fh, void* info);
 int TrackedWrite(RealCall real, const WriteCall& call);
 
 }  // namespace lzy::hooks

@@ -35,7 +35,7 @@ struct WriteCall {
 struct Layer {
   int (*Init)(RealCall real);
   int (*Finalize)(RealCall real);
-  int (*SessionFinalize)(RealCall real, Word* session);
+  int (*SessionFinalize)(RealCall real, void* session);
   int (*Open)(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh);
   int (*Close)(RealCall real, Word* fh);
   int (*Sync)(RealCall real, Word fh);
@@ -43,14 +43,16 @@ struct Layer {
   int (*SetView)(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype,
                  const char* representation, Word info);
   int (*SetSize)(RealCall real, Word fh, std::int64_t size);  ///< also for preallocate
-  int (*GetInfo)(RealCall real, Word fh, Word* info);
+  int (*Seek)(RealCall real, Word fh, std::int64_t offset, int whence);
+  int (*GetInfo)(RealCall real, Word fh,
+                 void* info);  ///< `info`: what an MPI_Info* points to is known to this half only
   int (*Write)(RealCall real, const WriteCall& call);
   /// How many open files are tracked. While it is 0, a write costs a look at it and no more.
   const std::atomic<int>* tracked_files;
 };
 
 /// Both halves are of one build when this agrees; to be counted up whenever anything above changes.
-inline constexpr std::uint32_t kLayerInterface = 1;
+inline constexpr std::uint32_t kLayerInterface = 2;
 
 /// The one symbol of the loaded half. `mpi`: how the program's MPI calls itself. nullptr, and why in `refusal`, when
 /// this half is not for it.

@@ -9,7 +9,7 @@
 namespace lzy::hooks {
 
 bool Layout::InOrder() const {
-  return !inner || inner->in_order;
+  return inner ? inner->in_order : ordered;
 }
 
 std::uint64_t Layout::runs() const {
@@ -18,7 +18,7 @@ std::uint64_t Layout::runs() const {
 
 Layout Layout::Run(std::int64_t begin, std::uint64_t size) {
   if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) ThrowTooFar();
-  return {begin, CheckedSum(begin, static_cast<std::int64_t>(size)), size, true, {}};
+  return {begin, CheckedSum(begin, static_cast<std::int64_t>(size)), size, true, {}, true};
 }
 
 Layout Moved(Layout layout, std::int64_t by) {
@@ -49,14 +49,16 @@ Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) 
   }
   node->runs = SaturatedProduct(node->count, node->child.runs());
   node->in_order = node->child.InOrder() && node->stride >= CheckedDifference(node->child.end, node->child.begin);
-  return {begin, end, size, true, std::move(node)};
+  return {begin, end, size, true, std::move(node), true};
 }
 
 namespace {
 
 void JoinTo(Layout& layout, const Layout& next) {
+  const bool ordered = layout.InOrder() && next.InOrder() && next.begin >= layout.end;
   layout = Layout::Hull(std::min(layout.begin, next.begin), std::max(layout.end, next.end),
                         CheckedSum(layout.size, next.size));
+  layout.ordered = ordered;
 }
 
 }  // namespace
@@ -112,7 +114,7 @@ Layout LayoutList::Take() {
     node->runs = SaturatedSum(node->runs, layout.runs());
   }
   const std::int64_t begin = node->begin;
-  return {begin, end, size, true, std::move(node)};
+  return {begin, end, size, true, std::move(node), true};
 }
 
 }  // namespace lzy::hooks

@@ -26,9 +26,10 @@ struct Layout {
   std::uint64_t size = 0;  ///< bytes of data
   bool exact = true;
   std::shared_ptr<const LayoutNode> inner;
+  bool ordered = true;  ///< of a hull: what it stands for was in order
 
   static Layout Run(std::int64_t begin, std::uint64_t size);
-  static Layout Hull(std::int64_t begin, std::int64_t end, std::uint64_t size) { return {begin, end, size, false, {}}; }
+  static Layout Hull(std::int64_t begin, std::int64_t end, std::uint64_t size) { return {begin, end, size, false, {}, true}; }
   bool IsRun() const { return !inner && exact; }
   bool InOrder() const;
   std::uint64_t runs() const;  ///< how many runs and hulls; the largest number stands for more than that

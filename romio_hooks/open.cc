@@ -74,7 +74,7 @@ bool OnAll(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
   int yes = mine ? 1 : 0;
   int all = 0;
-  return MPI_Allreduce(&yes, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0;
+  return PMPI_Allreduce(&yes, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0;
 }
 
 /// The set that the file is this rank's member of; an error for a file that is another rank's.
@@ -102,8 +102,8 @@ Result<std::optional<SetName>> FindSet(const Options& options, const std::string
 bool InWorldOfOne() {
   int initialized = 0;
   int size = 0;
-  return MPI_Initialized(&initialized) == MPI_SUCCESS && initialized &&
-         MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
+  return PMPI_Initialized(&initialized) == MPI_SUCCESS && initialized &&
+         PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
 }
 
 /// A file opened by this process alone.
@@ -213,12 +213,12 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   const bool opened = code == MPI_SUCCESS;
   int error_class = MPI_SUCCESS;
   // A communicator that MPI did not like is not one to call MPI with.
-  if (!opened && (MPI_Error_class(code, &error_class) != MPI_SUCCESS || error_class == MPI_ERR_COMM)) return;
+  if (!opened && (PMPI_Error_class(code, &error_class) != MPI_SUCCESS || error_class == MPI_ERR_COMM)) return;
   int between = 0;
   int rank = 0;
   int size = 0;
-  if (comm == MPI_COMM_NULL || MPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between ||
-      MPI_Comm_rank(comm, &rank) != MPI_SUCCESS || MPI_Comm_size(comm, &size) != MPI_SUCCESS) {
+  if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between ||
+      PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS || PMPI_Comm_size(comm, &size) != MPI_SUCCESS) {
     return;
   }
   Candidate candidate;

@@ -74,7 +74,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// For option summary, on the rank that speaks for the dataset.
   std::shared_ptr<Usage> usage;
 
-  std::mutex mutex;  ///< guards the next six
+  std::mutex mutex;  ///< guards the next eight
   /// Others may write the file and nobody knows when: it was opened by one process of several, or another program was
   /// met that writes it. Every commit then covers all of it.
   bool uncoordinated = false;
@@ -84,6 +84,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool must_cover_all = false;
   bool size_compared = false;       ///< in this epoch, before the first write by this rank
   int writes_of_unknown_place = 0;  ///< now in their real call
+  std::uint64_t seeks_begun = 0, seeks_ended = 0;
 
   std::mutex epoch_mutex;  ///< guards the rest, and held while an epoch is begun
   Epoch epoch;

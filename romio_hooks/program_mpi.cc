@@ -2,9 +2,8 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -15,19 +14,8 @@
 namespace lzy::hooks {
 namespace {
 
-constexpr const char* kVersionFunction = "PMPI_Get_library_version";
-
 std::string_view BaseName(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
-}
-
-/// "libmpi.so.40", "libmpich.so.12.2.2", "libmpi_abi.so.0", ...; not libmpi_cxx, libmpifort and the like.
-bool IsMpiLibrary(std::string_view path) {
-  const std::string_view name = BaseName(path);
-  for (std::string_view start : {"libmpi.so", "libmpich.so", "libmpi_abi.so"}) {
-    if (name == start || (name.starts_with(start) && name[start.size()] == '.')) return true;
-  }
-  return false;
 }
 
 /// What the library that `address` is in calls itself: its DT_SONAME, or its file's name where it has none.
@@ -51,11 +39,24 @@ std::string SonameOf(void* address) {
   return reinterpret_cast<const char*>(strings + name);
 }
 
+/// Where the program's MPI is looked for: what the program is linked to comes next after this library. What it loaded
+/// itself (Python does) may be out of sight there, but not to the code that calls it: this is what dlsym would find
+/// from there, in its object and those that it is linked to.
+void* FindFrom(const char* name, const void* caller) {
+  if (void* function = dlsym(RTLD_NEXT, name)) return function;
+  Dl_info info{};
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return nullptr;
+  void* object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return nullptr;
+  void* function = dlsym(object, name);
+  dlclose(object);  // it is loaded as long as its code runs
+  return function;
+}
+
 /// The MPI that the program uses.
 struct Program {
-  void* handle = nullptr;  ///< of its library, where RTLD_NEXT does not see it
-  std::string soname;      ///< empty: it uses none
-  std::string version;     ///< as it calls itself
+  std::string soname;   ///< empty: it uses none
+  std::string version;  ///< as it calls itself
 };
 
 using GetLibraryVersion = int (*)(char*, int*);
@@ -72,39 +73,12 @@ std::string VersionOf(void* function) {
   return first;
 }
 
-std::vector<std::string> LoadedMpiLibraries() {
-  std::vector<std::string> found;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* to) {
-        if (info->dlpi_name != nullptr && IsMpiLibrary(info->dlpi_name)) {
-          static_cast<std::vector<std::string>*>(to)->emplace_back(info->dlpi_name);
-        }
-        return 0;
-      },
-      &found);
-  return found;
-}
-
-/// What the program is linked to comes next after this library. What it loaded itself (Python does) may be out of sight
-/// there, but is among the libraries of the process.
-Program Examine() {
+Program Examine(const void* caller) {
   Program program;
-  void* function = dlsym(RTLD_NEXT, kVersionFunction);
-  if (function == nullptr) {
-    for (const std::string& path : LoadedMpiLibraries()) {
-      program.handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-      if (program.handle != nullptr) function = dlsym(program.handle, kVersionFunction);
-      if (function != nullptr) break;
-    }
-  }
+  void* function = FindFrom("PMPI_Get_library_version", caller);
   if (function == nullptr) return program;
   program.soname = SonameOf(function);
   program.version = VersionOf(function);
-  return program;
-}
-
-const Program& TheProgram() {
-  static const auto& program = *new Program(Examine());  // never destroyed: files may be closed at exit
   return program;
 }
 
@@ -123,14 +97,6 @@ bool FirstProcess() {
   return true;
 }
 
-void Refuse(const std::string& why) {
-  if (!FirstProcess()) return;
-  const Program& program = TheProgram();
-  Say("nothing is protected", ("the program's MPI is " + (program.version.empty() ? "unknown" : program.version) +
-                               " (" + program.soname + "), and " + why)
-                                  .c_str());
-}
-
 /// Where this library was loaded from.
 std::string OwnDirectory() {
   Dl_info own{};
@@ -140,30 +106,40 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-const Layer* Load() {
-  const Program& program = TheProgram();
-  if (Disabled() || program.soname.empty()) return nullptr;
-  const std::string file = "liblzy_mpiio-" + program.soname + ".so";
+bool Exists(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
+
+const Layer* Load(const void* caller) {
+  if (Disabled()) return nullptr;
+  const Program program = Examine(caller);
+  if (program.soname.empty()) return nullptr;
+  const std::string path = OwnDirectory() + "/liblzy_mpiio-" + program.soname + ".so";
+  const std::string mpi = "the program's MPI is " + program.version + " (" + program.soname + "), and ";
+  if (!Exists(path)) {
+    SayInFirstProcess("nothing is protected", (mpi + "there is no layer for it: " + path).c_str());
+    return nullptr;
+  }
   // Without RTLD_GLOBAL: nothing in it is anybody else's business.
-  void* library = dlopen((OwnDirectory() + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {  // this may be the only node where it is so
     const char* error = dlerror();
-    Refuse("the layer for it cannot be loaded: " + std::string(error != nullptr ? error : file));
+    Say("nothing is protected, and other ranks may hang", error != nullptr ? error : path.c_str());
     return nullptr;
   }
   auto* entry = reinterpret_cast<LayerEntry*>(dlsym(library, kLayerEntryName));
   const char* refusal = "of another build";
   const Layer* layer = entry == nullptr ? nullptr : entry(kLayerInterface, program.version.c_str(), &refusal);
-  if (layer == nullptr) Refuse(file + " is " + refusal);
+  if (layer == nullptr) SayInFirstProcess("nothing is protected", (mpi + path + " is " + refusal).c_str());
   return layer;
 }
 
 }  // namespace
 
-const Layer* StartLayer() noexcept {
+const Layer* StartLayer(const void* caller) noexcept {
   try {
-    static const Layer* const layer = [] {
-      const Layer* made = Load();
+    static const Layer* const layer = [caller] {
+      const Layer* made = Load(caller);
       loaded_layer.store(made, std::memory_order_release);
       return made;
     }();
@@ -173,15 +149,12 @@ const Layer* StartLayer() noexcept {
   }
 }
 
-void* FindReal(const char* name) noexcept {
-  try {
-    const Program& program = TheProgram();
-    void* function = dlsym(program.handle != nullptr ? program.handle : RTLD_NEXT, name);
-    if (function == nullptr) Say("the program's MPI lacks", name);
-    return function;
-  } catch (...) {
-    return nullptr;
-  }
+void* FindReal(const char* name, const void* caller) noexcept {
+  return FindFrom(name, caller);
+}
+
+void SayInFirstProcess(const char* where, const char* what) noexcept {
+  if (FirstProcess()) Say(where, what);
 }
 
 }  // namespace lzy::hooks

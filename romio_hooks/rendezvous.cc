@@ -62,17 +62,17 @@ std::string RankList(const std::set<int>& ranks) {
 }
 
 Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
-  MPI_Comm_rank(comm_, &rank_);
-  MPI_Comm_size(comm_, &size_);
+  PMPI_Comm_rank(comm_, &rank_);
+  PMPI_Comm_size(comm_, &size_);
 }
 
 // Messages are small and so are gone already, all but those to a rank that never looked at them.
 Rendezvous::~Rendezvous() {
   for (Sending& sending : sending_) {
     int done = 0;
-    if (MPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
-    MPI_Cancel(&sending.request);
-    MPI_Request_free(&sending.request);
+    if (PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
+    PMPI_Cancel(&sending.request);
+    PMPI_Request_free(&sending.request);
   }
 }
 
@@ -103,11 +103,11 @@ std::list<Rendezvous::Sending> Rendezvous::Aborts(const Key& key, const std::str
 void Rendezvous::SendFirst(int to, std::list<Sending>& messages) {
   sending_.remove_if([](Sending& old) {
     int done = 0;
-    return MPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+    return PMPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
   });
   sending_.splice(sending_.end(), messages, messages.begin());
   Sending& sending = sending_.back();
-  if (MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_,
+  if (PMPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_,
                 &sending.request) != MPI_SUCCESS) {
     sending_.pop_back();
   }
@@ -123,14 +123,14 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
   while (true) {
     int there = 0;
     MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return std::nullopt;
+    if (PMPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return std::nullopt;
     int length = 0;
-    if (MPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return std::nullopt;
+    if (PMPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return std::nullopt;
     Bytes bytes(static_cast<std::size_t>(length));
     Message message;
     message.name.reserve(bytes.size());
     message.content.reserve(bytes.size());
-    if (MPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+    if (PMPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
       return std::nullopt;
     }
     ByteReader reader(bytes);

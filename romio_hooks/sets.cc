@@ -61,8 +61,8 @@ struct Sets::Arrival {
 void Sets::Start() {
   if (Instance()) return;
   MPI_Comm comm = MPI_COMM_NULL;
-  if (MPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS) return;
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  if (PMPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS) return;
+  PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   std::unique_ptr<Sets> made;
   const Status mine = NoThrow([&] {
     auto world = MpiCommunicator(comm);
@@ -73,7 +73,7 @@ void Sets::Start() {
   // All ranks meet, or none does.
   int have = mine.ok() ? 1 : 0;
   int all = 0;
-  if (MPI_Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0) {
+  if (PMPI_Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0) {
     Instance() = std::move(made);
     return;
   }
@@ -81,7 +81,7 @@ void Sets::Start() {
   if (made) {
     made.reset();  // frees `comm`
   } else {
-    MPI_Comm_free(&comm);
+    PMPI_Comm_free(&comm);
   }
 }
 
@@ -100,7 +100,7 @@ Sets::Sets(MPI_Comm comm, std::unique_ptr<Communicator> world)
 
 Sets::~Sets() {
   world_.reset();
-  MPI_Comm_free(&comm_);
+  PMPI_Comm_free(&comm_);
 }
 
 // --------------------------------------------------------------------------------------------------- At sync and close
@@ -250,6 +250,7 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvou
   if (!report.status.ok()) return report.status;
   const auto stat = Disk().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
+  if (file.usage) file.usage->NoteCommit(report);
   if (rank() == 0) TellOfCommit(file.options, report);
   return report.status;
 }
@@ -369,6 +370,7 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   if (rank() != 0) return;
   (void)NoThrow([&] {  // more sets may follow
     const Options& options = at == pending_.end() ? EnvironmentSettings().options : at->second.options;
+    if (options.summary && report.status.ok()) Usage::Of(pattern)->NoteCommit(report);
     TellOfCommit(options, report);
     if (!report.status.ok()) TellOfFailure(options, "set " + pattern, report.status);
   });

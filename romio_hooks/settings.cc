@@ -40,9 +40,9 @@ std::string OptionOfHint(std::string_view hint) {
 std::string HintValue(MPI_Info info, const char* key) {
   int length = 0;
   int found = 0;
-  if (MPI_Info_get_valuelen(info, key, &length, &found) != MPI_SUCCESS || !found) return {};
+  if (PMPI_Info_get_valuelen(info, key, &length, &found) != MPI_SUCCESS || !found) return {};
   std::string value(static_cast<std::size_t>(length) + 1, '\0');
-  if (MPI_Info_get(info, key, length, value.data(), &found) != MPI_SUCCESS || !found) return {};
+  if (PMPI_Info_get(info, key, length, value.data(), &found) != MPI_SUCCESS || !found) return {};
   value.resize(static_cast<std::size_t>(length));
   return value;
 }
@@ -77,11 +77,11 @@ Result<OptionTexts> TextsWithHints(MPI_Info info) {
   LZY_RETURN_IF_ERROR(environment.status);
   OptionTexts texts = environment.texts;
   int keys = 0;
-  if (info == MPI_INFO_NULL || MPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return texts;
+  if (info == MPI_INFO_NULL || PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return texts;
   Options checked = environment.options;
   for (int i = 0; i < keys; ++i) {
     std::array<char, MPI_MAX_INFO_KEY + 1> key{};
-    if (MPI_Info_get_nthkey(info, i, key.data()) != MPI_SUCCESS) continue;
+    if (PMPI_Info_get_nthkey(info, i, key.data()) != MPI_SUCCESS) continue;
     if (!std::string_view(key.data()).starts_with(kHintPrefix)) continue;
     const std::string name = OptionOfHint(key.data());
     std::string value = HintValue(info, key.data());
@@ -106,7 +106,7 @@ void AddHints(MPI_Info info, const Options& options) {
   for (const OptionSpec& spec : OptionSpecs()) {
     const std::string value = OptionText(options, spec.name);
     if (value.empty() || value.size() >= MPI_MAX_INFO_VAL) continue;
-    MPI_Info_set(info, HintName(spec.name).c_str(), value.c_str());
+    PMPI_Info_set(info, HintName(spec.name).c_str(), value.c_str());
   }
 }
 

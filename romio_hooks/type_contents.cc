@@ -9,7 +9,7 @@ namespace {
 
 /// How many numbers of one type are read at most. They are in memory only while the type is looked at, some 30 bytes
 /// for each.
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 23;
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 20;
 
 #if MPI_VERSION >= 4
 using Number = MPI_Count;

@@ -185,7 +185,11 @@ Layout Decoder::Again(std::int64_t count, std::int64_t stride, const Layout& lay
 Layout Decoder::Counted(Layout made) {
   if (!made.inner) return made;
   const std::size_t parts = 1 + made.inner->parts.size();
-  if (parts > left_) return Layout::Hull(made.begin, made.end, made.size);
+  if (parts > left_) {
+    Layout hull = Layout::Hull(made.begin, made.end, made.size);
+    hull.ordered = made.InOrder();
+    return hull;
+  }
   left_ -= parts;
   return made;
 }

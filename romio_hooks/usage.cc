@@ -43,14 +43,9 @@ std::shared_ptr<Usage> Usage::Of(const std::string& name) {
 }
 
 void Usage::NoteCommit(const DatasetReport& report) {
-  All& all = Everything();
-  const std::lock_guard lock(all.mutex);
-  const auto at = all.by_name.find(report.path);
-  if (at == all.by_name.end()) return;
-  Usage& usage = *at->second;
-  ++usage.commits_;
-  usage.bytes_ = report.bytes;
-  usage.sidecar_bytes_ = report.sidecar_bytes;
+  ++commits_;
+  bytes_ = report.bytes;
+  sidecar_bytes_ = report.sidecar_bytes;
 }
 
 std::string Usage::Line(const std::string& name, double run_seconds) const {

@@ -20,8 +20,7 @@ class Usage {
   static void StartClock();
   /// That of the dataset `name` (a file, or the pattern of a set), the same for all its opens.
   static std::shared_ptr<Usage> Of(const std::string& name);
-  /// After a commit, if there is a Usage of that dataset.
-  static void NoteCommit(const DatasetReport& report);
+  void NoteCommit(const DatasetReport& report);
   /// One line on stderr for each dataset there was since the last call.
   static void TellAll();
 

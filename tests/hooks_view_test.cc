@@ -246,6 +246,19 @@ TEST(MapOf, WorkIsBounded) {
   MPI_Type_free(&type);
 }
 
+// What is joined keeps in mind whether it was in order: filetypes that are not must not be followed.
+TEST(LayoutList, HullsKnowWhetherTheyWereInOrder) {
+  for (const bool swapped : {false, true}) {
+    LayoutList list(4, 100);
+    for (int i = 0; i < 100; ++i) list.Add(Layout::Run(10 * (swapped && i < 2 ? 1 - i : i), 5));
+    const Layout layout = list.Take();
+    EXPECT_EQ(layout.size, 500u);
+    EXPECT_EQ(layout.InOrder(), !swapped);
+    EXPECT_EQ(Moved(layout, 7).InOrder(), !swapped);
+    EXPECT_EQ(Repeated(3, 1000, layout).InOrder(), !swapped);
+  }
+}
+
 // More blocks than are kept apart: as many in each hull.
 TEST(MapOf, ManyBlocksAreJoined) {
   std::vector<int> lengths(100, 2);

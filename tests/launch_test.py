@@ -74,7 +74,7 @@ class Launchers(Layer):
         ranks = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={tool}"]
         bare = subprocess.run([*ranks, CLIENT, "plain", "data"], cwd=self.dir, capture_output=True, text=True, check=True,
                               timeout=PATIENCE).stdout
-        self.assertEqual(bare.splitlines(), ["opened 1 written 1 closed 1"] * 2)
+        self.assertEqual(bare.splitlines(), ["opened 1 written 1 closed 1 collective 0"] * 2)
         done = self.lzy_run(["env", f"LD_PRELOAD={tool}", LZY_RUN, "--", MPIEXEC, "-n", "2", CLIENT, "plain", "data"])
         self.assertEqual(done.stdout, bare)
         self.assert_protected()
@@ -111,6 +111,12 @@ class Launchers(Layer):
         self.assertEqual(done.stdout.splitlines(), [f"2 set.%r {os.path.realpath(LAYER)}"] * 2)
         with open(self.path("hosts"), encoding="utf-8") as file:
             self.assertEqual(sorted(file.read().split()), hosts)
+
+    def test_the_users_own_list_of_variables(self):
+        if not launcher().startswith("openmpi"):
+            self.skipTest("-x is Open MPI's")
+        done = self.lzy_run([MPIEXEC, "-x", "MINE=yes", "-n", "1", "sh", "-c", "echo $MINE $LZY_PARITY $LD_PRELOAD"])
+        self.assertEqual(done.stdout.split(), ["yes", "1", os.path.realpath(LAYER)])
 
     def test_a_launcher_like_srun(self):
         if launcher() not in ("hydra", "intel"):

@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/printable.h"
 #include "common/arguments.h"
@@ -22,6 +27,8 @@ constexpr int kExitCannotExecute = 126;  // as shells have it
 constexpr int kExitNoCommand = 127;
 
 constexpr const char* kLibrary = "liblzy_mpiio.so";
+/// How the names of programs begin that may be Open MPI's launcher.
+constexpr std::string_view kOpenMpiLaunchers[] = {"mpirun", "mpiexec", "orterun", "prterun"};
 
 /// The library that belongs to this program: where a build or an installation has it.
 Result<std::string> FindLibrary() {
@@ -50,7 +57,17 @@ void Append(const char* name, const std::string& value, char separator) {
   SetVariable(name, old == nullptr || *old == '\0' ? value : old + (separator + value));
 }
 
-/// Open MPI's launcher passes on to other nodes only what it is told to; others ignore this.
+/// Whether Open MPI's launcher is to be told what to pass on to other nodes: it passes nothing else, and others do not
+/// mind. Not when COMMAND itself does that (-x): Open MPI 4 refuses to be told in both ways. Nor when it is no
+/// launcher, but a script, say, that may call one so.
+bool TakesList(const std::vector<std::string>& command) {
+  const std::string launcher = std::filesystem::path(command.front()).filename();
+  const bool known = std::any_of(std::begin(kOpenMpiLaunchers), std::end(kOpenMpiLaunchers),
+                                 [&](std::string_view name) { return launcher.starts_with(name); });
+  return known && std::none_of(command.begin(), command.end(),
+                               [](const std::string& word) { return word == "-x" || word == "--x"; });
+}
+
 void TellOpenMpi() {
   std::string names = "LD_PRELOAD";
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -99,7 +116,7 @@ int Run(int argc, char** argv) {
   // Behind what is there: tools that count or trace MPI calls stand in front of MPI_X and then call PMPI_X, where the
   // layer stands. The other way round they would not see the calls that it wraps.
   Append("LD_PRELOAD", *library, ':');
-  TellOpenMpi();
+  if (TakesList(command)) TellOpenMpi();
 
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());

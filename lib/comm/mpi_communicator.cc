@@ -20,7 +20,7 @@ Status Check(int error, const char* call) {
   if (error == MPI_SUCCESS) return Status::Ok();
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
-  if (MPI_Error_string(error, text.data(), &length) != MPI_SUCCESS) {
+  if (PMPI_Error_string(error, text.data(), &length) != MPI_SUCCESS) {
     return Status(Code::kMpi, fmt::format("{}: error {}", call, error));
   }
   return Status(Code::kMpi,
@@ -34,7 +34,7 @@ class Mpi final : public Communicator {
       : comm_(comm), rank_(rank), size_(size), max_transfer_(max_transfer), self_(SelfCommunicator()) {}
   ~Mpi() override {
     int finalized = 0;
-    if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&comm_);
+    if (PMPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) PMPI_Comm_free(&comm_);
   }
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
@@ -45,7 +45,7 @@ class Mpi final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string ProcessorName() const override;
-  Status Barrier() override { return Check(MPI_Barrier(comm_), "MPI_Barrier"); }
+  Status Barrier() override { return Check(PMPI_Barrier(comm_), "MPI_Barrier"); }
   Status Broadcast(Bytes& bytes, int root) override;
   Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
   Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
@@ -89,11 +89,11 @@ Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t ma
   if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
   int rank = 0;
   int size = 0;
-  Status status = Check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  if (status.ok()) status = Check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  if (status.ok()) status = Check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  Status status = Check(PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (status.ok()) status = Check(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  if (status.ok()) status = Check(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
   if (!status.ok()) {
-    MPI_Comm_free(&comm);
+    PMPI_Comm_free(&comm);
     return status;
   }
   return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer));
@@ -102,7 +102,7 @@ Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t ma
 std::string Mpi::ProcessorName() const {
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
   int length = 0;
-  if (MPI_Get_processor_name(name.data(), &length) != MPI_SUCCESS) return self_->ProcessorName();
+  if (PMPI_Get_processor_name(name.data(), &length) != MPI_SUCCESS) return self_->ProcessorName();
   return std::string(name.data(), static_cast<std::size_t>(length));
 }
 
@@ -114,7 +114,7 @@ Status Mpi::CheckRoot(int root) const {
 Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   std::uint64_t result = value;
   if (size_ == 1) return result;
-  LZY_RETURN_IF_ERROR(Check(MPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_), "MPI_Allreduce"));
+  LZY_RETURN_IF_ERROR(Check(PMPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_), "MPI_Allreduce"));
   return result;
 }
 
@@ -122,7 +122,7 @@ Result<Mpi::Sizes> Mpi::ExchangeSizes(std::uint64_t mine) {
   Sizes sizes;
   sizes.of.resize(static_cast<std::size_t>(size_));
   LZY_RETURN_IF_ERROR(
-      Check(MPI_Allgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_), "MPI_Allgather"));
+      Check(PMPI_Allgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_), "MPI_Allgather"));
   sizes.total = std::accumulate(sizes.of.begin(), sizes.of.end(), std::uint64_t{0});
   return sizes;
 }
@@ -154,7 +154,7 @@ Status Mpi::InPieces(std::uint64_t size, Transfer transfer) const {
 
 Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
   return InPieces(size, [&](std::uint64_t offset, int count) {
-    return Check(MPI_Bcast(data + offset, count, MPI_BYTE, root, comm_), "MPI_Bcast");
+    return Check(PMPI_Bcast(data + offset, count, MPI_BYTE, root, comm_), "MPI_Bcast");
   });
 }
 
@@ -162,7 +162,7 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
   std::uint64_t length = bytes.size();
-  LZY_RETURN_IF_ERROR(Check(MPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast"));
+  LZY_RETURN_IF_ERROR(Check(PMPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast"));
   LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
   return BroadcastPieces(bytes.data(), length, root);
 }
@@ -203,7 +203,7 @@ Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
 
   if (at_once) {
     const Placement placement(sizes.of);
-    LZY_RETURN_IF_ERROR(Check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
+    LZY_RETURN_IF_ERROR(Check(PMPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
                                              placement.counts.data(), placement.offsets.data(), MPI_BYTE, comm_),
                               "MPI_Allgatherv"));
     Deal(placement, flat, all);
@@ -237,7 +237,7 @@ Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
     return all;
   }
   const Placement placement(sizes.of);
-  LZY_RETURN_IF_ERROR(Check(MPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
+  LZY_RETURN_IF_ERROR(Check(PMPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
                                         placement.counts.data(), placement.offsets.data(), MPI_BYTE, root, comm_),
                             "MPI_Gatherv"));
   Deal(placement, flat, all);
@@ -248,7 +248,7 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
   constexpr int kTag = 0;
   if (rank_ != root) {
     return InPieces(mine.size(), [&](std::uint64_t offset, int count) {
-      return Check(MPI_Send(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_), "MPI_Send");
+      return Check(PMPI_Send(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_), "MPI_Send");
     });
   }
   for (int from = 0; from < size_; ++from) {
@@ -258,7 +258,7 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
       continue;
     }
     LZY_RETURN_IF_ERROR(InPieces(part.size(), [&](std::uint64_t offset, int count) {
-      return Check(MPI_Recv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+      return Check(PMPI_Recv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
     }));
   }
   return Status::Ok();
@@ -279,10 +279,10 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
 Status Mpi::ReduceScatterOnce(const std::uint64_t* send, std::uint64_t* receive, std::span<const int> counts) {
   const bool equal = std::all_of(counts.begin(), counts.end(), [&](int count) { return count == counts[0]; });
   if (equal) {
-    return Check(MPI_Reduce_scatter_block(send, receive, counts[0], MPI_UINT64_T, MPI_BXOR, comm_),
+    return Check(PMPI_Reduce_scatter_block(send, receive, counts[0], MPI_UINT64_T, MPI_BXOR, comm_),
                  "MPI_Reduce_scatter_block");
   }
-  return Check(MPI_Reduce_scatter(send, receive, counts.data(), MPI_UINT64_T, MPI_BXOR, comm_), "MPI_Reduce_scatter");
+  return Check(PMPI_Reduce_scatter(send, receive, counts.data(), MPI_UINT64_T, MPI_BXOR, comm_), "MPI_Reduce_scatter");
 }
 
 Status Mpi::ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* receive,
@@ -312,7 +312,7 @@ Status Mpi::ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* rece
 
 Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
   MPI_Comm part = MPI_COMM_NULL;
-  LZY_RETURN_IF_ERROR(Check(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
+  LZY_RETURN_IF_ERROR(Check(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
   return Adopt(part, max_transfer_);
 }
 
@@ -328,9 +328,9 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
   // Not MPI_Comm_dup, which would copy the attributes, and so call back whoever set them.
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm own = MPI_COMM_NULL;
-  LZY_RETURN_IF_ERROR(Check(MPI_Comm_group(comm, &group), "MPI_Comm_group"));
-  const Status made = Check(MPI_Comm_create(comm, group, &own), "MPI_Comm_create");
-  MPI_Group_free(&group);
+  LZY_RETURN_IF_ERROR(Check(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
+  const Status made = Check(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
+  PMPI_Group_free(&group);
   LZY_RETURN_IF_ERROR(made);
   return Mpi::Adopt(own, max_transfer);
 }
