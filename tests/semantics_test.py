@@ -2,6 +2,9 @@
 statuses, hints, positions and sizes; and the layer says nothing of its own, and protects what was written.
 
 The program is tests/semantics/. Environment: as for hooks_test.py.
+
+MPICH 4.0 does all cases, and tells the same each time. Of other MPIs this is not expected: a case that one of them does not
+survive by itself is left out, by name and with the reason, and lines are not compared that it tells differently each time.
 """
 
 import json
@@ -12,9 +15,14 @@ import stat
 import subprocess
 import unittest
 
+import mpi_known
 from hooks_test import BUILD, MPIEXEC, PATIENCE, Layer
 
 PROGRAM = f"{BUILD}/clients/semantics_client"
+# The MPI that everything is expected of.
+RELIABLE = r"MPICH Version: 4\.0"
+# Hints of Open MPI that say how the program was started.
+OF_THE_START = re.compile(r"  (argv|ompi_positioned_file_dir) = ")
 
 
 def groups():
@@ -51,9 +59,22 @@ class Run:
     def add_transcript(self, rank, text):
         case = ""
         for line in text.splitlines():
+            if OF_THE_START.match(line):
+                continue
             if line.startswith("== "):
                 case = line[3:]
             self.transcripts.setdefault(case, {}).setdefault(rank, []).append(line)
+
+    def last_cases(self):
+        """The last one that each rank began."""
+        last = {}
+        for case, ranks in self.transcripts.items():
+            last.update({rank: case for rank in ranks})
+        return set(last.values())
+
+    def said(self):
+        """What the layer said; other lines are MPI's own."""
+        return [line for line in self.done.stderr.splitlines() if line.startswith("lzy")]
 
     def to_protect(self):
         """Sidecars of what was written through MPI, by the naming rule of semantics.h."""
@@ -87,32 +108,61 @@ class Semantics(Layer):
                               timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def compare_told(self, bare, with_layer):
+    def run_bare(self, cases, ranks, environment=()):
+        """The cases that the MPI survives by itself, and what it tells of them: twice, unless it is reliable."""
+        cases = list(cases)
+        reliable = re.search(RELIABLE, mpi_known.mpi()) is not None
+        while True:
+            first = self.run_cases(cases, layer=False, ranks=ranks, environment=environment)
+            self.clear()
+            if first.done.returncode == 0 or reliable:
+                break
+            for case in first.last_cases() & set(cases):
+                cases.remove(case)
+                with self.subTest(case=case):
+                    self.skipTest(f"{case}: {mpi_known.mpi()} by itself ends with {first.done.returncode}")
+            if not first.transcripts or not cases:
+                break
+        if reliable:
+            return cases, first, first
+        second = self.run_cases(cases, layer=False, ranks=ranks, environment=environment)
+        self.clear()
+        return cases, first, second
+
+    def compare_told(self, bare, again, with_layer):
+        """But for the lines in which `again`, which is bare too, differs."""
         self.assertEqual(list(with_layer.transcripts), list(bare.transcripts))
         for case, told in bare.transcripts.items():
             with self.subTest(case=case):
-                self.assertEqual(with_layer.transcripts[case], told)
+                for rank, lines in told.items():
+                    other = again.transcripts[case][rank]
+                    if len(other) != len(lines):
+                        self.skipTest(f"{case}: {mpi_known.mpi()} by itself does not do the same each time")
+                    changing = {i for i, (one, two) in enumerate(zip(lines, other)) if one != two}
+                    masked = [["?" if i in changing else line for i, line in enumerate(text)]
+                              for text in (with_layer.transcripts[case][rank], lines)]
+                    self.assertEqual(*masked)
 
-    def compare_files(self, bare, with_layer):
+    def compare_files(self, bare, again, with_layer):
         self.assertEqual(sorted(with_layer.files), sorted(bare.files))
         for name, content in bare.files.items():
+            if again.files.get(name) != content:
+                continue
             with self.subTest(file=name):
                 self.assertTrue(with_layer.files[name] == content, "not the same bytes or mode")
 
     def compare(self, cases, ranks=2, protected=True, **more):
-        bare = self.run_cases(cases, layer=False, ranks=ranks, environment=more.get("environment", ()))
-        self.clear()
+        cases, bare, again = self.run_bare(cases, ranks, more.get("environment", ()))
         self.assertEqual(bare.done.returncode, 0, bare.done.stderr)
         self.assertGreater(len(bare.transcripts), 0)
         done = self.run_cases(cases, layer=True, ranks=ranks, **more)
         with self.subTest("end"):
             self.assertEqual(done.done.returncode, 0, done.done.stderr)
-            if bare.done.stderr:  # MPI's own, with numbers of processes and times
-                self.assertNotIn("lzy: ", done.done.stderr)
-            else:
+            self.assertEqual(done.said(), [])
+            if not bare.done.stderr:  # MPI's own has numbers of processes and times
                 self.assertEqual(done.done.stderr, "")
-        self.compare_told(bare, done)
-        self.compare_files(bare, done)
+        self.compare_told(bare, again, done)
+        self.compare_files(bare, again, done)
         with self.subTest("sidecars"):
             self.assertEqual(done.sidecars, done.to_protect() if protected else set())
         if done.sidecars:
@@ -125,10 +175,13 @@ class Semantics(Layer):
         """What is told, and the files' bytes: stderr and sidecars are for the caller to judge."""
         bare = self.run_cases([case], layer=False, ranks=ranks)
         self.clear()
+        if bare.done.returncode < 0 or bare.done.returncode > 128:  # by a signal, which no case means to
+            self.assertIsNone(re.search(RELIABLE, mpi_known.mpi()), bare.done.stderr)
+            self.skipTest(f"{case}: {mpi_known.mpi()} by itself ends with {bare.done.returncode}")
         done = self.run_cases([case], layer=True, ranks=ranks)
         self.assertEqual(done.done.returncode, bare.done.returncode)
-        self.compare_told(bare, done)
-        self.compare_files(bare, done)
+        self.compare_told(bare, bare, done)
+        self.compare_files(bare, bare, done)
         return done
 
     def compare_group(self, group, ranks, without=()):
@@ -178,7 +231,7 @@ class Names(Semantics):
         done = self.compare_apart("too_long_for_a_sidecar")
         self.assertEqual(done.sidecars, set())
         self.assertEqual(done.done.returncode, 0)
-        lines = done.done.stderr.splitlines()
+        lines = done.said()
         self.assertEqual(len(lines), 2, done.done.stderr)  # one a file
         for line in lines:
             self.assertRegex(line, r"^lzy: /.*/plainn*: not protected: .*n: the name has \d+ bytes; at most \d+ leave "
@@ -186,7 +239,7 @@ class Names(Semantics):
 
     def test_hard_links(self):
         done = self.compare_apart("hard_links")
-        self.assertEqual(done.done.stderr, "")
+        self.assertEqual(done.said(), [])
         self.assertEqual(self.verify("hard_links/b/f"), 0)
         # Written since its commit, by the other name.
         self.assertEqual(self.verify("hard_links/a/f"), 9)
@@ -248,8 +301,8 @@ class Surroundings(Semantics):
     def test_no_room_for_a_sidecar(self):
         done = self.compare_apart("read_only_directory")
         self.assertEqual((done.done.returncode, done.sidecars), (0, set()))
-        self.assertRegex(done.done.stderr, r"^lzy: /.*/read_only_directory/plain: not protected: .*denied\n$")
-        self.assertEqual(done.done.stderr.count("\n"), 1)
+        [said] = done.said()
+        self.assertRegex(said, r"^lzy: /.*/read_only_directory/plain: not protected: .*denied$")
 
 
 class Starts(Semantics):
