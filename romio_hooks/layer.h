@@ -4,8 +4,8 @@
 // liblzy_mpiio.so is what is preloaded into every process, or linked ahead of MPI. It has the wrapped calls and nothing
 // else, and is linked to no MPI: in processes that use none (shells, launchers, ssh) it does nothing at all. At the
 // first MPI_Init, MPI_File_open or MPI_File_delete it looks which MPI library the program uses, and loads the half that
-// is built for it: liblzy_mpiio-<SONAME>.so, from its own directory. Without one
-// that fits, every call passes through untouched.
+// is built for it: liblzy_mpiio-<SONAME>.so, from its own directory. Without one that
+// fits, every call passes through untouched.
 
 #include <atomic>
 #include <cstdint>

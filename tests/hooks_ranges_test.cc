@@ -128,9 +128,12 @@ void Print(const char* what, const std::map<std::string, int>& counts) {
 }
 
 /// Of the data of `type`, from byte `displacement` on. A layout that is not of all parts must hold all the same.
-void CheckCoarse(const TestType& type, const Write& write, const Expected& expected, const std::string& trace) {
+/// (Doubtful ones are not followed; Open MPI tells too narrow bounds of some that overlap themselves.)
+void CheckCoarse(const TestType& type, bool legal, const Write& write, const Expected& expected,
+                 const std::string& trace) {
   for (const std::size_t parts : {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{20}}) {
     const TypeMap map = MapOf(type.get(), parts);
+    if (map.doubtful && !legal) continue;
     ASSERT_EQ(map.layout.size, static_cast<std::uint64_t>(type.size)) << trace << "parts " << parts;
     const std::uint64_t end = write.offset + write.bytes;
     const Ranges ranges = BytesOf(map.layout, (end - 1) / map.layout.size + 1, type.extent,
@@ -157,7 +160,7 @@ TEST(RangesOfTypes, AreWhatTheStandardSays) {
       }
       const Expected expected = Reference(type, write.displacement, write.offset, write.bytes);
       const TypeMap map = MapOf(type.get());
-      CheckCoarse(type, write, expected, trace);
+      CheckCoarse(type, legal, write, expected, trace);
       if (!legal && map.layout.size > 0 && !map.layout.inner && !map.layout.exact) {
         ++total["MPI tells bounds that are too narrow"];  // Open MPI, of some that overlap themselves
         continue;
