@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "messages.h"
@@ -88,6 +89,14 @@ std::optional<std::string> NameNow(const OpenFile& file) {
   return NewName(file.path, disk);
 }
 
+/// Whether a change of the file's size by this program, through MPI, explains that it has `size` bytes.
+bool WasResized(const IntervalSet& touched, std::uint64_t size) {
+  constexpr std::uint64_t kEverythingBehind = std::numeric_limits<std::int64_t>::max();
+  if (touched.whole()) return true;
+  const auto& intervals = touched.intervals();
+  return !intervals.empty() && intervals.back().end == kEverythingBehind && intervals.back().begin <= size;
+}
+
 void LookAtDisk(OpenFile& file, Part& part) {
   const auto name = NameNow(file);
   const auto stat = Disk().Stat(name.value_or(file.path));
@@ -108,6 +117,8 @@ void LookAtDisk(OpenFile& file, Part& part) {
     const std::uint64_t least = std::min(stat->size, file.epoch.size);
     part.resized = {least == 0 ? 0 : least - 1, part.size};
   }
+  // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
+  part.cover_all |= stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
   // A commit that is not ours: somebody else has the file open, and may have written anything (DESIGN §6, end).
   part.met_commit = part.presence == Part::Presence::kThere && VersionOf(file.path) != file.epoch.version;
   part.cover_all |= part.met_commit;

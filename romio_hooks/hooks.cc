@@ -312,11 +312,11 @@ int Delete(RealCall real, const char* name, Word) {
 int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
             Word) {
   const int code = real();
-  if (code != MPI_SUCCESS) return code;
   if (const auto file = FindTracked(fh)) {
     Guarded("MPI_File_set_view", [&] {
-      View view;
-      view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
+      // ROMIO sets some of the views that it refuses.
+      View view = View::Unknown();
+      if (code == MPI_SUCCESS) view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
       const std::lock_guard lock(file->mutex);
       file->view = view;
     });

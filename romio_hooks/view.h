@@ -20,6 +20,13 @@ class View {
   /// views as often as it writes.
   void Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* representation) noexcept;
 
+  /// One that nothing is known of.
+  static View Unknown() {
+    View view;
+    view.followed_ = false;
+    return view;
+  }
+
   /// The bytes that `bytes` bytes of data from etype number `offset` on go to: sorted, disjoint, with gaps between
   /// them, at most `limit` (>= 1); none for no bytes. Exact where that are no more than `limit` runs, else a superset,
   /// found in a time that depends on `limit` only. nullopt when they cannot be told, or MPI libraries are known to

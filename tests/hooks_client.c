@@ -267,6 +267,41 @@ static void truncated_by_posix(void) {
   close_file(&file);
 }
 
+// In the middle of an epoch, and written beyond the new end.
+static void truncated_amid_writes(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  check(MPI_File_write_at(file, rank, "x", 1, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0 && truncate(path, 1000) != 0) fail("truncate", strerror(errno));
+  MPI_Barrier(MPI_COMM_WORLD);
+  check(MPI_File_write_at(file, BLOCK + rank, "y", 1, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  close_file(&file);
+}
+
+// Smaller by MPI, which says what is touched: nothing else is.
+static void smaller(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  check(MPI_File_set_size(file, 2 * BLOCK), "MPI_File_set_size");
+  close_file(&file);
+}
+
+// ROMIO refuses a filetype with a negative lower bound, and goes on with it all the same.
+static void written_after_a_refused_view(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  const int lengths[] = {8, 8};
+  const MPI_Aint offsets[] = {0, 2048};
+  MPI_Datatype blocks, type;
+  check(MPI_Type_create_hindexed(2, lengths, offsets, MPI_BYTE, &blocks), "MPI_Type_create_hindexed");
+  check(MPI_Type_create_resized(blocks, -31, 4000, &type), "MPI_Type_create_resized");
+  check(MPI_Type_commit(&type), "MPI_Type_commit");
+  MPI_File_set_view(file, 8192, MPI_BYTE, type, "native", MPI_INFO_NULL);
+  fill(77);
+  MPI_File_write_at(file, 40 + 64 * rank, block, 64, MPI_BYTE, MPI_STATUS_IGNORE);
+  MPI_Type_free(&type);
+  MPI_Type_free(&blocks);
+  close_file(&file);
+}
+
 static void codes(void) {
   MPI_File file = create(MPI_COMM_WORLD, path);
   write_block(file, rank, rank);
@@ -552,6 +587,9 @@ static const Action actions[] = {
     ACTION(deleted_by_posix),
     ACTION(codes),
     ACTION(truncated_by_posix),
+    ACTION(truncated_amid_writes),
+    ACTION(smaller),
+    ACTION(written_after_a_refused_view),
     ACTION(with_hint),
     ACTION(hints),
     ACTION(nothing),

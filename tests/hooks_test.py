@@ -322,6 +322,22 @@ class Updates(Layer):
         self.client("truncated_by_posix", ranks=3)
         self.assertEqual(self.verify(), 0)
 
+    def test_truncated_amid_writes(self):
+        self.client("plain", ranks=3, block_size="512", stripe="512")
+        self.quiet(self.client("truncated_amid_writes", ranks=3))
+        self.assertEqual(self.verify(), 0)
+
+    def test_made_smaller_by_mpi(self):
+        self.client("plain", ranks=3, block_size="512", stripe="512")
+        self.damage("f", 50)
+        self.client("smaller", ranks=3)  # nothing else is touched, so the old hash stands
+        self.assertEqual(self.verify(), 1)
+
+    def test_written_after_a_refused_view(self):
+        self.client("plain", ranks=3, block_size="512", stripe="512")
+        self.quiet(self.client("written_after_a_refused_view", ranks=2))
+        self.assertEqual(self.verify(), 0)
+
     def test_changed_behind_the_layer_between_runs(self):
         self.client("plain", ranks=3)
         with open(self.path("f"), "r+b") as file:
