@@ -23,8 +23,7 @@ KNOWN = [
     Known(r"ABI of MPI-5", "MPI_File_close(MPI_FILE_NULL)",
           "MPICH 5.0 and Intel MPI 2021.18 end in a segmentation fault there instead of refusing it, in libmpi_abi.so only"),
     *(Known(r"Open MPI .*ROMIO", f"MPI_File_{call}{view}",
-            "ROMIO in Open MPI 4.1 and 5.0 has no such collective call and ends in a segmentation fault "
-            "(open-mpi/ompi pull 4520)")
+            "ROMIO in Open MPI 4.1 and 5.0 ends in a segmentation fault there (compare open-mpi/ompi pull 4520)")
       for call in ["iwrite_all", "iwrite_at_all"] for view in ["", " through a view"]),
 ]
 # Not in the list, since tests can do without: Open MPI 4.1 cannot open a file whose whole name is one letter, "f" but not
