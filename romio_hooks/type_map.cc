@@ -338,6 +338,7 @@ std::optional<Layout> Decoder::Distributed(const Distribution& how, std::int64_t
   const std::int64_t blocks = (how.size - start - 1) / round + 1;
   const std::int64_t in_last = std::min(block, how.size - start - (blocks - 1) * round);
   const std::int64_t whole = in_last == block ? blocks : blocks - 1;
+  doubtful_ |= how.kind == MPI_DISTRIBUTE_CYCLIC && whole < blocks;  // ROMIO 3.2, as it is in Open MPI 4.1
   LayoutList parts(ListLimit(), 2);
   const Layout full = Again(whole, CheckedProduct(round, stride), Again(block, stride, layout));
   parts.Add(Moved(full, CheckedProduct(start, stride)));

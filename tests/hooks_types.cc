@@ -151,6 +151,7 @@ void TypeMaker::Inherit(TestType& made, const TestType& child) {
   made.bounds |= child.bounds;
   made.composed |= child.composed;
   made.low_arrays |= child.low_arrays;
+  made.cut_blocks |= child.cut_blocks;
   made.overlapping_bounds |= child.overlapping_bounds;
 }
 
@@ -419,6 +420,10 @@ bool TypeMaker::Darray(TestType& made, const TestType& child) {
   for (std::size_t d = n, rest = static_cast<std::size_t>(rank); d-- > 0;) {
     place[d] = static_cast<std::int64_t>(rest) % grid[d];
     rest /= static_cast<std::size_t>(grid[d]);
+  }
+  for (std::size_t d = 0; d < n; ++d) {
+    const std::int64_t last = sizes[d] - sizes[d] % blocks[d];  // where a block that is cut short begins
+    made.cut_blocks |= kinds[d] == MPI_DISTRIBUTE_CYCLIC && last < sizes[d] && last / blocks[d] % grid[d] == place[d];
   }
   const int order = Chance(50) ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
   const char* order_name = order == MPI_ORDER_C ? "C" : "Fortran";

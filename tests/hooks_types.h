@@ -35,6 +35,7 @@ struct TestType {
   bool bounded_blocks = false;      ///< (h)indexed blocks of an element with bounds of its own
   bool low_arrays = false;          ///< arrays of elements whose lower bound is not 0
   bool overlapping_bounds = false;  ///< bounds that others lie within
+  bool cut_blocks = false;          ///< a cyclic distribution whose last block is cut short
   // What those follow from:
   bool bounds = false;    ///< resized, a subarray or a darray
   bool composed = false;  ///< more than contiguous
