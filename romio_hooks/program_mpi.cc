@@ -39,18 +39,51 @@ std::string SonameOf(void* address) {
   return reinterpret_cast<const char*>(strings + name);
 }
 
+const void* BaseOf(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+/// What dlsym finds from the object at `path`, which is loaded, and those that it is linked to; but not in this
+/// library.
+void* FindIn(const char* name, const char* path) {
+  void* object = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return nullptr;
+  void* function = dlsym(object, name);
+  dlclose(object);  // it stays loaded as long as its code runs
+  static const void* const own = BaseOf(reinterpret_cast<const void*>(&FindReal));
+  return function != nullptr && BaseOf(function) != own ? function : nullptr;
+}
+
+void* FindAnywhere(const char* name) {
+  struct Search {
+    const char* name;
+    std::vector<std::string> paths;
+  } search{name, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* to) {
+        if (info->dlpi_name != nullptr && *info->dlpi_name != '\0') {
+          static_cast<Search*>(to)->paths.emplace_back(info->dlpi_name);
+        }
+        return 0;
+      },
+      &search);
+  for (const std::string& path : search.paths) {
+    if (void* function = FindIn(name, path.c_str())) return function;
+  }
+  return nullptr;
+}
+
 /// Where the program's MPI is looked for: what the program is linked to comes next after this library. What it loaded
-/// itself (Python does) may be out of sight there, but not to the code that calls it: this is what dlsym would find
-/// from there, in its object and those that it is linked to.
+/// itself (Python does) may be out of sight there, but not to the code that calls it. Nor need that be of help: a call
+/// at the end of a function leaves that function's caller to return to.
 void* FindFrom(const char* name, const void* caller) {
   if (void* function = dlsym(RTLD_NEXT, name)) return function;
   Dl_info info{};
-  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return nullptr;
-  void* object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (object == nullptr) return nullptr;
-  void* function = dlsym(object, name);
-  dlclose(object);  // it is loaded as long as its code runs
-  return function;
+  if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
+    if (void* function = FindIn(name, info.dli_fname)) return function;
+  }
+  return FindAnywhere(name);
 }
 
 /// The MPI that the program uses.
