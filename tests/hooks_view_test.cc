@@ -225,7 +225,7 @@ TEST(MapOf, TypesThatNestTooDeeplyAreHulls) {
 // Small types made of small types: without a limit, 4^20 parts.
 TEST(MapOf, WorkIsBounded) {
 #ifdef OPEN_MPI
-  constexpr int kLevels = 8;  // it writes all of a type down at once, and runs out of memory with more
+  constexpr int kLevels = 9;  // it writes all of a type down at once, and runs out of memory with more
 #else
   constexpr int kLevels = 20;
 #endif

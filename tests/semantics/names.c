@@ -27,7 +27,7 @@ static void prefixes(void) {
 
 static void odd_names(void) {
   static const char* const names[] = {
-      " ",    "with space", " two  spaces ", "tab\tand\nline", "\xc3\xa9t\xc3\xa9", "bad\xff\xfe",    "*?[x]",     "%r",
+      "  ",   "with space", " two  spaces ", "tab\tand\nline", "\xc3\xa9t\xc3\xa9", "bad\xff\xfe",    "*?[x]",     "%r",
       "%s%n", "'\"$(x)`",   "-rf",           "..dots",         ".hidden",           "back\\slash\\n", "./././here"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) write_one(names[i]);
   write_one("");
