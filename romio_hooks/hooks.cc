@@ -250,10 +250,11 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
     } leave;
     return real();
   }();
+  if (fh == nullptr || name == nullptr) return code;
   if (code == MPI_SUCCESS && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
     Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
   }
-  if (fh == nullptr || name == nullptr || !IsProtectableMode(mode)) return code;
+  if (!IsProtectableMode(mode)) return code;
   const auto start = Usage::Clock::now();
   Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
   if (code != MPI_SUCCESS) return code;

@@ -56,34 +56,19 @@ void* FindIn(const char* name, const char* path) {
 }
 
 void* FindAnywhere(const char* name) {
-  struct Search {
-    const char* name;
-    std::vector<std::string> paths;
-  } search{name, {}};
+  std::vector<std::string> paths;
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* to) {
         if (info->dlpi_name != nullptr && *info->dlpi_name != '\0') {
-          static_cast<Search*>(to)->paths.emplace_back(info->dlpi_name);
+          static_cast<std::vector<std::string>*>(to)->emplace_back(info->dlpi_name);
         }
         return 0;
       },
-      &search);
-  for (const std::string& path : search.paths) {
+      &paths);
+  for (const std::string& path : paths) {
     if (void* function = FindIn(name, path.c_str())) return function;
   }
   return nullptr;
-}
-
-/// Where the program's MPI is looked for: what the program is linked to comes next after this library. What it loaded
-/// itself (Python does) may be out of sight there, but not to the code that calls it. Nor need that be of help: a call
-/// at the end of a function leaves that function's caller to return to.
-void* FindFrom(const char* name, const void* caller) {
-  if (void* function = dlsym(RTLD_NEXT, name)) return function;
-  Dl_info info{};
-  if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
-    if (void* function = FindIn(name, info.dli_fname)) return function;
-  }
-  return FindAnywhere(name);
 }
 
 /// The MPI that the program uses.
@@ -108,7 +93,7 @@ std::string VersionOf(void* function) {
 
 Program Examine(const void* caller) {
   Program program;
-  void* function = FindFrom("PMPI_Get_library_version", caller);
+  void* function = FindReal("PMPI_Get_library_version", caller);
   if (function == nullptr) return program;
   program.soname = SonameOf(function);
   program.version = VersionOf(function);
@@ -150,7 +135,8 @@ const Layer* Load(const void* caller) {
   const std::string path = OwnDirectory() + "/liblzy_mpiio-" + program.soname + ".so";
   const std::string mpi = "the program's MPI is " + program.version + " (" + program.soname + "), and ";
   if (!Exists(path)) {
-    SayInFirstProcess("nothing is protected", (mpi + "there is no layer for it: " + path).c_str());
+    SayInFirstProcess("nothing is protected",
+                      (mpi + "there is no layer for it: " + path + " (build lzy with that MPI)").c_str());
     return nullptr;
   }
   // Without RTLD_GLOBAL: nothing in it is anybody else's business.
@@ -182,8 +168,20 @@ const Layer* StartLayer(const void* caller) noexcept {
   }
 }
 
+// What the program is linked to comes next after this library. What it loaded itself (Python does) may be out of sight
+// there, but not to the code that calls it. Nor need that be of help: a call at the end of a function leaves that
+// function's caller to return to.
 void* FindReal(const char* name, const void* caller) noexcept {
-  return FindFrom(name, caller);
+  try {
+    if (void* function = dlsym(RTLD_NEXT, name)) return function;
+    Dl_info info{};
+    if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
+      if (void* function = FindIn(name, info.dli_fname)) return function;
+    }
+    return FindAnywhere(name);
+  } catch (...) {  // no memory to look around with
+    return nullptr;
+  }
 }
 
 void SayInFirstProcess(const char* where, const char* what) noexcept {

@@ -27,9 +27,12 @@ class Real<int(Arguments...)> {
   bool Ready(const void* caller) {
     if (function_.load(std::memory_order_acquire) != nullptr) return true;
     const auto function = reinterpret_cast<Pointer>(FindReal(name_, caller));
-    if (function == nullptr && !told_.exchange(true)) SayInFirstProcess("the program's MPI lacks", name_);
-    function_.store(function, std::memory_order_release);
-    return function != nullptr;
+    if (function != nullptr) {
+      function_.store(function, std::memory_order_release);
+      return true;
+    }
+    if (!told_.exchange(true)) SayInFirstProcess("the program's MPI lacks", name_);
+    return false;
   }
   int operator()(Arguments... arguments) { return function_.load(std::memory_order_acquire)(arguments...); }
 

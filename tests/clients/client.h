@@ -127,4 +127,13 @@ static inline void expect_values(const char* what, const int32_t* found, int see
   }
 }
 
+/// The whole program: what the options ask for.
+static inline int run_client(int argc, char** argv, const char* const* modes, void (*first_run)(void),
+                             void (*second_run)(void), void (*check)(void)) {
+  start(argc, argv, modes);
+  (client.check ? check : client.again ? second_run : first_run)();
+  MPI_Finalize();
+  return 0;
+}
+
 #endif  // LZY_TESTS_CLIENTS_CLIENT_H_

@@ -163,14 +163,5 @@ static void check(void) {
 }
 
 int main(int argc, char** argv) {
-  start(argc, argv, kModes);
-  if (client.check) {
-    check();
-  } else if (client.again) {
-    second_run();
-  } else {
-    first_run();
-  }
-  MPI_Finalize();
-  return 0;
+  return run_client(argc, argv, kModes, first_run, second_run, check);
 }

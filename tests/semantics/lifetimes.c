@@ -66,16 +66,20 @@ static void truncated_in_between(void) {
   close_file(&file);
 }
 
-static void recreated_by_posix(void) {
-  start_with_content("plain.now");
-  MPI_File file = open_file("plain.now", MPI_MODE_RDWR);
-  write_block(file, rank, rank + 3);
+static void recreate_plain_now(void) {
   barrier();
   if (rank == 0) {
     by_posix(unlink("plain.now"), "unlink");
     make_plain("plain.now", "another file");
   }
   barrier();
+}
+
+static void recreated_by_posix(void) {
+  start_with_content("plain.now");
+  MPI_File file = open_file("plain.now", MPI_MODE_RDWR);
+  write_block(file, rank, rank + 3);
+  recreate_plain_now();
   write_block(file, rank, rank + 4);
   tell_code("sync", MPI_File_sync(file));
   write_block(file, rank, rank + 5);
@@ -86,12 +90,7 @@ static void recreated_by_posix(void) {
 static void recreated_before_any_commit(void) {
   MPI_File file = create_file("plain.now");
   write_block(file, rank, rank);
-  barrier();
-  if (rank == 0) {
-    by_posix(unlink("plain.now"), "unlink");
-    make_plain("plain.now", "another file");
-  }
-  barrier();
+  recreate_plain_now();
   write_block(file, rank, rank + 4);
   close_file(&file);
 }

@@ -4,15 +4,19 @@
 
 #include "semantics.h"
 
+static void write_and_close(MPI_File* file) {
+  write_block(*file, rank, rank);
+  tell_code("sync", MPI_File_sync(*file));
+  write_block(*file, ranks + rank, rank);
+  tell_code("seek", MPI_File_seek(*file, BLOCK * (MPI_Offset)(2 * ranks + rank), MPI_SEEK_SET));
+  tell_code("write", MPI_File_write(*file, block, 10, MPI_BYTE, MPI_STATUS_IGNORE));
+  tell_code("ordered", MPI_File_write_ordered(*file, block, 10, MPI_BYTE, MPI_STATUS_IGNORE));
+  close_file(file);
+}
+
 static void write_file(const char* name) {
   MPI_File file = create_file(name);
-  write_block(file, rank, rank);
-  tell_code("sync", MPI_File_sync(file));
-  write_block(file, ranks + rank, rank);
-  tell_code("seek", MPI_File_seek(file, BLOCK * (MPI_Offset)(2 * ranks + rank), MPI_SEEK_SET));
-  tell_code("write", MPI_File_write(file, block, 10, MPI_BYTE, MPI_STATUS_IGNORE));
-  tell_code("shared", MPI_File_write_ordered(file, block, 10, MPI_BYTE, MPI_STATUS_IGNORE));
-  close_file(&file);
+  write_and_close(&file);
 }
 
 static void finish(void) {
@@ -181,13 +185,7 @@ static void write_in_session(const char* name) {
   }
   if (tell_code("session", started) != MPI_SUCCESS) return;
   tell_code("open", MPI_File_open(comm, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
-  write_block(file, rank, rank);
-  tell_code("sync", MPI_File_sync(file));
-  write_block(file, ranks + rank, rank);
-  tell_code("seek", MPI_File_seek(file, BLOCK * (MPI_Offset)(2 * ranks + rank), MPI_SEEK_SET));
-  tell_code("write", MPI_File_write(file, block, 10, MPI_BYTE, MPI_STATUS_IGNORE));
-  tell_code("ordered", MPI_File_write_ordered(file, block, 10, MPI_BYTE, MPI_STATUS_IGNORE));
-  close_file(&file);
+  write_and_close(&file);
   MPI_Comm_free(&comm);
   tell_code("session", MPI_Session_finalize(&session));
 }
