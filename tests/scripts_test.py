@@ -12,6 +12,8 @@ SCRIPTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PASSED = '<testcase name="{name}" status="run"><system-out>{output}</system-out></testcase>'
 FAILED = '<testcase name="{name}" status="fail"><failure message=""/><system-out>{output}</system-out></testcase>'
 NOT_RUN = '<testcase name="{name}" status="notrun"><skipped message="Unable to find executable"/></testcase>'
+LEFT_OUT = ('<testcase name="{name}" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>'
+            '<system-out>{output}</system-out></testcase>')
 OUTPUT = """test_calls (hooks_test.Calls.test_calls) (call='a') ... skipped "it doesn't work"
 test_calls (hooks_test.Calls.test_calls) ... ok
 test_each (hooks_test.Calls.test_each)
@@ -79,6 +81,13 @@ class Results(unittest.TestCase):
                 done = self.record(PASSED.format(name="a", output=""), case.format(name="b", output=OUTPUT))
                 self.assertEqual(done.returncode, 1)
                 self.assertEqual((self.result()["passed"], self.result()["failed"], self.result()["failures"]), (1, 1, ["b"]))
+
+    def test_what_was_left_out_as_a_whole_must_say_why(self):
+        for output, code, failures in [(OUTPUT, 0, []), ("", 1, ["b"])]:
+            with self.subTest(output=output):
+                done = self.record(PASSED.format(name="a", output=""), LEFT_OUT.format(name="b", output=output))
+                self.assertEqual((done.returncode, self.result()["passed"], self.result()["failures"]), (code, 1, failures))
+        self.assertEqual(self.record(LEFT_OUT.format(name="b", output=OUTPUT)).returncode, 1)
 
     def test_no_tests_are_a_failure(self):
         self.assertEqual(self.record().returncode, 1)

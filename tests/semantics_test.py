@@ -293,6 +293,16 @@ class Communicators(Semantics):
 
 
 class ManyThreads(Semantics):
+    # MPICH 4.0 calls handlers of communicators now and then where several threads have files, without the layer too.
+    AT_RANDOM = "  handler of communicator "
+
+    def compare_told(self, bare, again, with_layer):
+        for run in (bare, again, with_layer):
+            for ranks in run.transcripts.values():
+                for lines in ranks.values():
+                    lines[:] = [line for line in lines if not line.startswith(self.AT_RANDOM)]
+        super().compare_told(bare, again, with_layer)
+
     def test_threads(self):
         for ranks in [1, 2]:
             with self.subTest(ranks=ranks):
