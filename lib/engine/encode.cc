@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -110,6 +111,59 @@ Status FileJob::CheckUnchanged() const {
               data->path())};
 }
 
+namespace {
+
+// Runs of (is parity, first, count, hashes).
+void PutKnown(ByteWriter& out, bool parity, const std::vector<Hash>& leaves, const std::vector<std::uint8_t>& known) {
+  for (std::uint64_t i = 0; i < leaves.size();) {
+    std::uint64_t end = i;
+    while (end < leaves.size() && known[end] != 0) ++end;
+    if (end > i) {
+      out.Put<std::uint8_t>(parity);
+      out.Put(i);
+      out.Put(end - i);
+      for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
+    } else {
+      ++i;
+    }
+  }
+}
+
+Status TakeKnown(ByteReader& in, FileJob& job) {
+  while (in.remaining() > 0 && in.ok()) {
+    const bool parity = in.Get<std::uint8_t>() != 0;
+    std::vector<Hash>& leaves = parity ? job.parity_leaves : job.data_leaves;
+    std::vector<std::uint8_t>& known = parity ? job.parity_known : job.data_known;
+    auto first = in.Get<std::uint64_t>();
+    for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
+      const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
+      if (!in.ok()) break;
+      std::copy(raw.begin(), raw.end(), leaves[first].bytes.begin());
+      known[first] = 1;
+    }
+  }
+  return in.ok() ? Status::Ok() : Status(Code::kInternal, "leaves of a rank are malformed");
+}
+
+}  // namespace
+
+Status GatherLeaves(Communicator& comm, int root, FileJob& job) {
+  ByteWriter out;
+  const Status written = NoThrow([&] {
+    if (comm.rank() == root) return;
+    PutKnown(out, false, job.data_leaves, job.data_known);
+    PutKnown(out, true, job.parity_leaves, job.parity_known);
+  });
+  const auto all = comm.Gather(written.ok() ? ByteSpan(out.bytes()) : ByteSpan(), root);
+  LZY_RETURN_IF_ERROR(written);
+  LZY_RETURN_IF_ERROR(all.status());
+  for (const auto& bytes : *all) {
+    ByteReader in(bytes);
+    LZY_RETURN_IF_ERROR(TakeKnown(in, job));
+  }
+  return Status::Ok();
+}
+
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const Touched*>& touched, bool all) {
   if (all) return AllRows(layout, plans);
@@ -205,8 +259,8 @@ Status EncodePass::PutTarget(FileJob& job, std::span<const RowBlock> blocks, Byt
     job.parity_known[block.place.index] = 1;
   }
   // Parity of holes is a hole.
-  if (job.parity_is_fresh && std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; }))
-    return Status::Ok();
+  const bool zeros = bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+  if (job.parity_is_fresh && zeros) return Status::Ok();
   return job.parity_out->WriteAt(job.parity_base + blocks[0].place.offset, bytes);
 }
 

@@ -47,6 +47,10 @@ struct FileJob {
   Status CheckUnchanged() const;
 };
 
+/// Brings the leaves that ranks computed for a file to rank `root`, whose own are kept. Collective; all ranks have room
+/// for as many (InitLeaves). A failure may be one rank's alone: to be agreed on by the caller.
+Status GatherLeaves(Communicator& comm, int root, FileJob& job);
+
 /// The rows to be encoded: all of them, or (`all` false) those that blocks touched in any file belong to.
 /// `touched`: by file of the layout; null entries are untouched.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,

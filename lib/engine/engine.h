@@ -29,6 +29,8 @@ struct Context {
   std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress = {};
   /// Polled between batches; when it returns true the operation stops cleanly with kIo "interrupted". May be empty.
   std::function<bool()> stop = {};
+  /// Whether ranks of one node may read each other's files, which spares them messages. False makes all go by messages.
+  bool share_page_cache = true;
 };
 
 /// Byte ranges of one file that changed, on this rank; `whole` stands for everything.

@@ -88,7 +88,8 @@ class Epochs {
   DatasetReport OnAll(const Fn& fn) {
     std::vector<DatasetReport> reports(static_cast<std::size_t>(ranks_));
     RunRanks(ranks_, [&](Communicator& comm) {
-      reports[static_cast<std::size_t>(comm.rank())] = fn(Context{PosixFileSystem(), comm, sample_.options});
+      reports[static_cast<std::size_t>(comm.rank())] =
+          fn(Context{.fs = PosixFileSystem(), .comm = comm, .options = sample_.options, .share_page_cache = partial_ % 2 == 0});
     });
     for (const DatasetReport& report : reports) {
       EXPECT_EQ(report.status.code(), reports[0].status.code());
@@ -392,6 +393,7 @@ TEST(Ranks, AnyNumberMakesTheSame) {
           if (r == sure || OneIn(rng, 3)) seen[r][f] = sample.files[f];
         }
       }
+      const bool by_files = OneIn(rng, 2);
       std::vector<DatasetReport> made(seen.size()), verified(seen.size()), restored(seen.size());
       auto run = [&](auto&& work) {
         RunRanks(ranks, [&](Communicator& comm) {
@@ -399,7 +401,7 @@ TEST(Ranks, AnyNumberMakesTheSame) {
           DatasetRef ref{sample.kind, sample.path, seen[r]};
           std::erase_if(ref.members,
                         [](const auto& m) { return !Exists(m.second) && !Exists(*SidecarPath(m.second)); });
-          work(Context{PosixFileSystem(), comm, sample.options}, ref, r);
+          work(Context{.fs = PosixFileSystem(), .comm = comm, .options = sample.options, .share_page_cache = by_files}, ref, r);
         });
       };
       run([&](const Context& context, const DatasetRef& ref, std::size_t r) { made[r] = Protect(context, ref, {}); });

@@ -77,7 +77,7 @@ class MisfortuneTest : public ::testing::Test {
     std::vector<DatasetReport> reports(3);
     RunRanks(3, [&](Communicator& comm) {
       starving = comm.rank() == 1;
-      const Context context{fs_, comm, options_};
+      const Context context{.fs = fs_, .comm = comm, .options = options_, .share_page_cache = at % 2 == 0};
       DatasetRef ref = ref_;
       std::erase_if(ref.members, [&](const auto& m) { return static_cast<int>(m.first) != comm.rank(); });
       DatasetReport& report = reports[static_cast<std::size_t>(comm.rank())];

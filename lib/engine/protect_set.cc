@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/one_node.h"
 #include "engine/protector.h"
 #include "geometry/grouping.h"
 #include "sidecar/names.h"
@@ -386,6 +387,7 @@ class FileSet : public Protector {
   Status EncodeGroup(Group& group, const std::map<std::uint32_t, Touched>& touched, bool all) {
     Communicator& comm = group.comm ? *group.comm : comm_;
     std::vector<FileJob*> jobs;
+    std::vector<GroupMember> members;
     std::vector<RowRun> runs;
     LZY_RETURN_IF_ERROR(AgreeOn(comm, [&]() -> Status {
       std::vector<const Touched*> by_file;
@@ -394,11 +396,13 @@ class FileSet : public Protector {
         by_file.push_back(edits == touched.end() ? nullptr : &edits->second);
         const auto own = own_.find(rank);
         jobs.push_back(own == own_.end() ? nullptr : &own->second.job);
+        members.push_back({facts_.at(rank).file->path, group.owner[members.size()], jobs.back()});
       }
       LZY_ASSIGN_OR_RETURN(runs, RowsToEncode(*group.layout, *group.plans, by_file, all));
       return Status::Ok();
     }));
-    return pass_.Run(*group.layout, comm, group.owner, jobs, runs);
+    LZY_ASSIGN_OR_RETURN(const bool done, EncodeOnOneNode(context_, pass_, *group.layout, comm, members, runs));
+    return done ? Status::Ok() : pass_.Run(*group.layout, comm, group.owner, jobs, runs);
   }
 
   // Encodes rows with rotten blocks again, with their right contents where the parity of before still gives them.

@@ -184,10 +184,9 @@ class SharedFile : public Protector {
       return Status::Ok();
     }));
     Stopwatch watch;
-    LZY_RETURN_IF_ERROR(GatherLeaves(job_.data_leaves, job_.data_known));
-    LZY_RETURN_IF_ERROR(GatherLeaves(job_.parity_leaves, job_.parity_known));
+    const Status gathered = GatherLeaves(comm_, 0, job_);
     watch.AddTo(report_.phases.exchange);
-    return Status::Ok();
+    return Agree(comm_, gathered);
   }
 
   Status EncodeAlone(std::span<const RowRun> runs) {
@@ -221,36 +220,6 @@ class SharedFile : public Protector {
     LZY_ASSIGN_OR_RETURN(const auto runs, RowsToEncode(*layout_, *plans_, {&blocks}, false));
     LZY_RETURN_IF_ERROR(EncodeAlone(runs));
     return job_.parity_out->Sync();
-  }
-
-  // To rank 0: runs of (first, count, hashes).
-  Status GatherLeaves(std::vector<Hash>& leaves, std::vector<std::uint8_t>& known) {
-    ByteWriter out;
-    for (std::uint64_t i = 0; i < leaves.size() && comm_.rank() != 0;) {
-      std::uint64_t end = i;
-      while (end < leaves.size() && known[end] != 0) ++end;
-      if (end > i) {
-        out.Put(i);
-        out.Put(end - i);
-        for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
-      } else {
-        ++i;
-      }
-    }
-    LZY_ASSIGN_OR_RETURN(const auto all, comm_.Gather(out.bytes(), 0));
-    for (const auto& bytes : all) {
-      ByteReader in(bytes);
-      while (in.remaining() > 0 && in.ok()) {
-        auto first = in.Get<std::uint64_t>();
-        for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
-          const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
-          if (!in.ok()) return {Code::kInternal, "leaves of a rank are malformed"};
-          std::copy(raw.begin(), raw.end(), leaves[first].bytes.begin());
-          known[first] = 1;
-        }
-      }
-    }
-    return Status::Ok();
   }
 
   Status Commit(FileView& file) {

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <system_error>
+#include <thread>
 
 #include "storage/parallel.h"
 
@@ -13,13 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Bytes of one batch's targets: large enough that a collective's latency does not count, small enough to stay cheap to
-// hold.
-constexpr std::uint64_t kBatchBytes = 32u << 20;
+// Bytes of one batch's targets: large enough that a collective's latency does not count, small enough for the buffers
+// of two batches to stay in the third-level cache.
+constexpr std::uint64_t kBatchBytes = 8u << 20;
 // Sources are read, hashed and multiplied in pieces that stay in the second-level cache.
 constexpr std::uint64_t kPieceBytes = 64u << 10;
 
@@ -27,34 +26,33 @@ std::uint64_t RoundUpWords(std::uint64_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
+// The runs that one collective brings to their targets' owners: where each target lies in the send buffer, which is in
+// the order of the owners.
 class Batch {
  public:
-  Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs) : setup_(setup), runs_(runs) {
-    const int ranks = setup.comm->size();
+  Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs) : runs_(runs) {
+    const auto ranks = static_cast<std::size_t>(setup.comm->size());
     std::vector<std::uint64_t> bytes(ranks, 0);
-    ForEachTarget([&](std::size_t, std::size_t, int owner, std::uint64_t length) { bytes[owner] += length; });
-    counts_.resize(ranks);
+    ForEachTarget(setup, [&](std::size_t, int owner, std::uint64_t length) { bytes[owner] += length; });
     std::vector<std::uint64_t> at(ranks, 0);
-    std::uint64_t total = 0;
-    for (int r = 0; r < ranks; ++r) {
-      at[r] = total;
-      total += bytes[r];
-      counts_[r] = bytes[r] / 8;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      at[r] = total_;
+      total_ += bytes[r];
+      counts_.push_back(bytes[r] / 8);
     }
     mine_at_ = at[setup.comm->rank()];
-    total_ = total;
-    slots_.resize(runs.size());
-    for (std::size_t i = 0; i < runs.size(); ++i) slots_[i].resize(runs[i].plan->targets.size());
-    ForEachTarget([&](std::size_t run, std::size_t t, int owner, std::uint64_t length) {
-      slots_[run][t] = at[owner];
+    first_slot_.reserve(runs.size());
+    ForEachTarget(setup, [&](std::size_t run, int owner, std::uint64_t length) {
+      if (run == first_slot_.size()) first_slot_.push_back(slots_.size());
+      slots_.push_back(at[owner]);
       at[owner] += length;
     });
   }
 
-  std::uint64_t send_bytes() const { return total_; }
-  std::uint64_t receive_bytes() const { return counts_[setup_.comm->rank()] * 8; }
+  std::span<const RowRun> runs() const { return runs_; }
+  std::uint64_t bytes() const { return total_; }
   std::span<const std::uint64_t> counts() const { return counts_; }
-  std::uint64_t slot(std::size_t run, std::size_t t) const { return slots_[run][t]; }
+  std::uint64_t slot(std::size_t run, std::size_t t) const { return slots_[first_slot_[run] + t]; }
   std::uint64_t mine_at() const { return mine_at_; }
 
   static std::uint64_t TargetBytes(const Layout& layout, const RowRun& run) {
@@ -63,58 +61,136 @@ class Batch {
 
  private:
   template <class Fn>
-  void ForEachTarget(const Fn& fn) const {
-    const Layout& layout = *setup_.layout;
+  void ForEachTarget(const RowPipelineSetup& setup, const Fn& fn) const {
+    const Layout& layout = *setup.layout;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const RowRun& run = runs_[i];
       const Rotation rotation = layout.rotation(run.group);
-      for (std::size_t t = 0; t < run.plan->targets.size(); ++t) {
-        const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(run.plan->targets[t], run.unit_row)];
-        fn(i, t, setup_.owner[device], TargetBytes(layout, run));
+      for (const std::uint32_t position : run.plan->targets) {
+        const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+        fn(i, setup.owner[device], TargetBytes(layout, run));
       }
     }
   }
 
-  const RowPipelineSetup& setup_;
   std::span<const RowRun> runs_;
   std::vector<std::uint64_t> counts_;
-  std::vector<std::vector<std::uint64_t>> slots_;
+  std::vector<std::uint64_t> slots_;  // run by run
+  std::vector<std::size_t> first_slot_;
   std::uint64_t mine_at_ = 0;
   std::uint64_t total_ = 0;
+};
+
+void Add(RowStats& to, const RowStats& from, double share) {
+  to.read += from.read * share;
+  to.hash += from.hash * share;
+  to.encode += from.encode * share;
+  to.exchange += from.exchange * share;
+  to.write += from.write * share;
+  to.bytes_read += from.bytes_read;
+}
+
+// What one thread spent and read.
+struct Effort {
+  RowStats stats;
+  Clock::time_point last = Clock::now();
+
+  void Spent(double& field) {
+    const auto now = Clock::now();
+    field += std::chrono::duration<double>(now - last).count();
+    last = now;
+  }
 };
 
 class Pipeline {
  public:
   Pipeline(const RowPipelineSetup& setup, const SourceFn& source, const TargetFn& target)
-      : setup_(setup), layout_(*setup.layout), source_(source), target_(target), alone_(setup.comm->size() == 1) {}
+      : setup_(setup), layout_(*setup.layout), source_(source), target_(target) {}
 
-  void Run(std::span<const RowRun> runs) {
-    Batch batch(setup_, runs);
-    Guarded([&] { ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) { Contribute(runs[i], i, batch); }); });
-    std::uint8_t* received = send_.data();
-    if (!alone_) {
-      const auto start = Clock::now();
-      Remember(setup_.comm->ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send_.data()),
-                                             reinterpret_cast<std::uint64_t*>(receive_.data()), batch.counts()));
-      Add(stats_.exchange, start);
-      received = receive_.data();
-    }
-    Guarded([&] { ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) { Deliver(runs[i], i, batch, received); }); });
-  }
-
-  /// Gets the buffers for batches of `bytes`, so that nobody runs out of memory between collectives.
-  Status Prepare(std::uint64_t bytes) {
+  /// Every row is this rank's alone: a run goes from sources to targets in one thread, in whose cache the targets stay
+  /// until they are delivered.
+  Status RunAlone(std::span<const RowRun> runs) {
     Guarded([&] {
-      send_.Reserve(bytes);
-      if (!alone_) receive_.Reserve(bytes);
+      ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) {
+        if (failed_) return;
+        if (setup_.stop && setup_.stop()) return Remember({Code::kIo, "interrupted"});
+        const RowRun& run = runs[i];
+        const std::uint64_t length = Batch::TargetBytes(layout_, run);
+        thread_local AlignedBuffer buffer;
+        buffer.Reserve(std::max<std::uint64_t>(64, length * run.plan->targets.size()));
+        Effort effort;
+        const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
+        Contribute(run, at, effort);
+        if (!failed_) Deliver(run, at, effort);
+        Merge(effort, setup_.threads);
+      });
     });
     return status_;
   }
 
-  Status status() const { return status_; }
+  /// Rows are of several ranks: while one batch is reduced, another thread (if there may be one) delivers the batch
+  /// before it and reads the next. A rank that failed goes on taking part, so that nobody waits for it; what arrives is
+  /// checked against its leaf, or thrown away, by the callers.
+  Status RunTogether(std::span<const RowRun> runs) {
+    LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { Prepare(runs); }));
+    if (!batches_.empty()) Contribute(0, setup_.threads);
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      const unsigned others = setup_.threads - 1;
+      const auto beside = [&](unsigned threads) {
+        if (i > 0) Deliver(i - 1, threads);
+        if (i + 1 < batches_.size()) Contribute(i + 1, threads);
+      };
+      std::thread helper;
+      if (others > 0) {
+        try {
+          helper = std::thread(beside, others);
+        } catch (const std::system_error&) {  // no more threads to be had
+        }
+      }
+      Reduce(i);
+      if (helper.joinable()) {
+        helper.join();
+      } else {
+        beside(setup_.threads);
+      }
+    }
+    if (!batches_.empty()) Deliver(batches_.size() - 1, setup_.threads);
+    return status_;
+  }
+
   const RowStats& stats() const { return stats_; }
 
  private:
+  struct Buffers {
+    AlignedBuffer send;
+    AlignedBuffer receive;
+  };
+
+  // Every rank sees the same runs, hence the same batches. All that a batch needs memory for is had before the first.
+  void Prepare(std::span<const RowRun> runs) {
+    const std::uint64_t budget =
+        std::max<std::uint64_t>(layout_.block_size(), std::min(kBatchBytes, setup_.memory / 8));
+    std::uint64_t largest = 64;
+    for (std::size_t begin = 0; begin < runs.size();) {
+      std::uint64_t bytes = 0;
+      std::size_t end = begin;
+      while (end < runs.size()) {
+        const std::uint64_t more =
+            std::max<std::uint64_t>(1, runs[end].plan->targets.size()) * Batch::TargetBytes(layout_, runs[end]);
+        if (end > begin && bytes + more > budget) break;
+        bytes += more;
+        ++end;
+      }
+      batches_.emplace_back(setup_, runs.subspan(begin, end - begin));
+      largest = std::max(largest, batches_.back().bytes());
+      begin = end;
+    }
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, batches_.size()); ++i) {
+      buffers_[i].send.Reserve(largest);
+      buffers_[i].receive.Reserve(largest);
+    }
+  }
+
   // Runs a local phase; a failure must not keep this rank from the collective that follows.
   template <class Fn>
   void Guarded(const Fn& phase) {
@@ -125,18 +201,64 @@ class Pipeline {
     }
   }
 
+  void Contribute(std::size_t index, unsigned threads) {
+    const Batch& batch = batches_[index];
+    std::uint8_t* send = buffers_[index % 2].send.data();
+    Guarded([&] {
+      ParallelFor(batch.runs().size(), threads, [&](std::size_t i) {
+        Effort effort;
+        Contribute(batch.runs()[i], [&](std::size_t t) { return send + batch.slot(i, t); }, effort);
+        Merge(effort, threads);
+      });
+    });
+  }
+
+  void Reduce(std::size_t index) {
+    Effort effort;
+    Buffers& buffers = buffers_[index % 2];
+    Remember(setup_.comm->ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(buffers.send.data()),
+                                           reinterpret_cast<std::uint64_t*>(buffers.receive.data()),
+                                           batches_[index].counts()));
+    effort.Spent(effort.stats.exchange);
+    Merge(effort, 1);
+  }
+
+  void Deliver(std::size_t index, unsigned threads) {
+    const Batch& batch = batches_[index];
+    const std::uint8_t* received = buffers_[index % 2].receive.data();
+    Guarded([&] {
+      ParallelFor(batch.runs().size(), threads, [&](std::size_t i) {
+        Effort effort;
+        Deliver(batch.runs()[i], [&](std::size_t t) { return received + (batch.slot(i, t) - batch.mine_at()); }, effort);
+        Merge(effort, threads);
+      });
+    });
+  }
+
   bool Mine(std::uint32_t device) const { return setup_.owner[device] == setup_.comm->rank(); }
 
   const BlockStream* StreamOf(std::uint32_t device, bool parity) const {
     return parity ? setup_.parity[layout_.region_of(device)] : setup_.data[layout_.file_of(device)];
   }
 
-  BlockPlace PlaceOf(std::uint32_t device, bool parity, std::uint64_t unit_row, std::uint32_t slice) const {
-    return parity ? layout_.ParityBlock(device, unit_row, slice) : layout_.DataBlock(device, unit_row, slice);
+  // The device's blocks of these slices that have a length, and how many bytes that is.
+  std::uint64_t BlocksOf(std::uint32_t device, bool parity, std::uint64_t unit_row, std::uint32_t first,
+                         std::uint32_t slices, std::vector<RowBlock>& blocks) const {
+    std::uint64_t length = 0;
+    blocks.clear();
+    for (std::uint32_t s = first; s < first + slices; ++s) {
+      const BlockPlace place =
+          parity ? layout_.ParityBlock(device, unit_row, s) : layout_.DataBlock(device, unit_row, s);
+      if (place.length == 0) break;
+      blocks.push_back({device, parity, place});
+      length += place.length;
+    }
+    return length;
   }
 
-  // Reads this rank's sources of the run, piece by piece, and adds their share to the targets.
-  void Contribute(const RowRun& run, std::size_t index, const Batch& batch) {
+  // Reads this rank's sources of the run, piece by piece, and makes their share of target t at `at(t)`.
+  template <class At>
+  void Contribute(const RowRun& run, const At& at, Effort& effort) {
     const RowPlan& plan = *run.plan;
     const Rotation rotation = layout_.rotation(run.group);
     std::vector<std::uint32_t> which;
@@ -154,53 +276,41 @@ class Pipeline {
     buffer.Reserve(std::max<std::uint64_t>(64, stride * which.size()));
     std::vector<const std::uint8_t*> inputs(which.size());
     std::vector<std::uint8_t*> outputs(plan.targets.size());
-    for (std::uint32_t at = 0; at < run.slices; at += per_piece) {
-      const std::uint32_t slices = std::min(per_piece, run.slices - at);
-      std::vector<std::uint32_t> present;
-      std::size_t inputs_used = 0;
+    std::vector<std::uint32_t> present;
+    for (std::uint32_t first = 0; first < run.slices; first += per_piece) {
+      const std::uint32_t slices = std::min(per_piece, run.slices - first);
+      present.clear();
       for (std::size_t s = 0; s < which.size(); ++s) {
         std::uint8_t* to = buffer.data() + s * stride;
-        if (!ReadPiece(run, devices[s], rotation.IsParity(layout_.index_in_group(devices[s]), run.unit_row), at, slices,
-                       to)) {
-          continue;  // all zeros: contributes nothing
-        }
+        const bool parity = rotation.IsParity(layout_.index_in_group(devices[s]), run.unit_row);
+        if (!ReadPiece(run, devices[s], parity, first, slices, to, effort)) continue;  // zeros contribute nothing
+        inputs[present.size()] = to;
         present.push_back(which[s]);
-        inputs[inputs_used++] = to;
       }
-      for (std::size_t t = 0; t < outputs.size(); ++t) outputs[t] = send_.data() + batch.slot(index, t) + at * block;
-      const auto start = Clock::now();
+      for (std::size_t t = 0; t < outputs.size(); ++t) outputs[t] = at(t) + first * block;
       plan.plan.Apply(present, inputs.data(), outputs.data(), slices * block, /*accumulate=*/false);
-      Add(stats_.encode, start);
+      effort.Spent(effort.stats.encode);
     }
     if (const std::uint64_t tail = run.slices * block; tail % 64 != 0) {
-      for (std::size_t t = 0; t < outputs.size(); ++t) {
-        std::fill_n(send_.data() + batch.slot(index, t) + tail, RoundUpWords(tail) - tail, std::uint8_t{0});
-      }
+      for (std::size_t t = 0; t < outputs.size(); ++t)
+        std::fill_n(at(t) + tail, RoundUpWords(tail) - tail, std::uint8_t{0});
     }
   }
 
   // Fills `to` with the device's blocks, zero-padded; false when there is nothing but padding.
-  bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t at, std::uint32_t slices,
-                 std::uint8_t* to) {
-    const std::uint64_t block = layout_.block_size();
-    const BlockPlace head = PlaceOf(device, parity, run.unit_row, run.first_slice + at);
-    std::uint64_t length = 0;
-    std::vector<RowBlock> blocks;
-    for (std::uint32_t s = 0; s < slices; ++s) {
-      const BlockPlace place = PlaceOf(device, parity, run.unit_row, run.first_slice + at + s);
-      if (place.length == 0) break;
-      blocks.push_back({device, parity, place});
-      length += place.length;
-    }
+  bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t first, std::uint32_t slices,
+                 std::uint8_t* to, Effort& effort) {
+    thread_local std::vector<RowBlock> blocks;
+    const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice + first, slices, blocks);
     if (length == 0) return false;
     const BlockStream* stream = StreamOf(device, parity);
     if (stream == nullptr || stream->file == nullptr) {
       Remember({Code::kInternal, fmt::format("device {} is a source but is not open here", device)});
       return false;
     }
-    auto start = Clock::now();
-    auto got = stream->file->ReadAt(stream->base + head.offset, MutableByteSpan(to, length));
-    Add(stats_.read, start);
+    const std::uint64_t offset = stream->base + blocks[0].place.offset;
+    auto got = stream->file->ReadAt(offset, MutableByteSpan(to, length));
+    effort.Spent(effort.stats.read);
     if (!got.ok()) {
       Remember(got.status());
       return false;
@@ -209,73 +319,60 @@ class Pipeline {
       Remember(
           {Code::kIo,
            fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
-                       stream->file->path(), stream->base + head.offset + *got, stream->base + head.offset + length)});
+                       stream->file->path(), offset + *got, offset + length)});
       return false;
     }
-    bytes_read_ += length;
-    std::fill(to + length, to + slices * block, std::uint8_t{0});
-    start = Clock::now();
-    std::uint64_t offset = 0;
+    effort.stats.bytes_read += length;
+    std::fill(to + length, to + slices * layout_.block_size(), std::uint8_t{0});
+    std::uint64_t at = 0;
     for (const RowBlock& one : blocks) {
-      if (source_) Remember(source_(one, MutableByteSpan(to + offset, one.place.length)));
-      offset += one.place.length;
+      if (source_) Remember(source_(one, MutableByteSpan(to + at, one.place.length)));
+      at += one.place.length;
     }
-    Add(stats_.hash, start);
+    effort.Spent(effort.stats.hash);
     if (setup_.progress) setup_.progress(length);
     return true;
   }
 
-  void Deliver(const RowRun& run, std::size_t index, const Batch& batch, const std::uint8_t* received) {
+  // Hands this rank's targets over, target t of which is at `at(t)`.
+  template <class At>
+  void Deliver(const RowRun& run, const At& at, Effort& effort) {
     const RowPlan& plan = *run.plan;
     const Rotation rotation = layout_.rotation(run.group);
-    const std::uint64_t base = alone_ ? 0 : batch.mine_at();
     std::vector<RowBlock> blocks;
-    const auto start = Clock::now();
     for (std::size_t t = 0; t < plan.targets.size(); ++t) {
       const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(plan.targets[t], run.unit_row)];
       if (!Mine(device)) continue;
       const bool parity = plan.targets[t] < layout_.parity();
-      const std::uint8_t* bytes = received + batch.slot(index, t) - base;
-      blocks.clear();
-      std::uint64_t length = 0;
-      for (std::uint32_t s = 0; s < run.slices; ++s) {
-        const BlockPlace place = PlaceOf(device, parity, run.unit_row, run.first_slice + s);
-        if (place.length == 0) break;
-        blocks.push_back({device, parity, place});
-        length += place.length;
-      }
-      if (!blocks.empty()) Remember(target_(blocks, ByteSpan(bytes, length)));
+      const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice, run.slices, blocks);
+      if (!blocks.empty()) Remember(target_(blocks, ByteSpan(at(t), length)));
     }
-    Add(stats_.write, start);
+    effort.Spent(effort.stats.write);
   }
 
   void Remember(const Status& status) {
     if (status.ok()) return;
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (status_.ok()) status_ = status;
+    failed_ = true;
   }
 
-  void Add(double& field, Clock::time_point start) {
-    const double seconds = SecondsSince(start);
-    std::lock_guard lock(mutex_);
-    field += seconds / std::max(1u, setup_.threads);
+  // Of `threads` that work at once, so that the sum is a time and not an effort.
+  void Merge(const Effort& effort, unsigned threads) {
+    const std::lock_guard lock(mutex_);
+    Add(stats_, effort.stats, 1.0 / std::max(1u, threads));
   }
 
- public:
-  std::uint64_t bytes_read() const { return bytes_read_; }
-
- private:
   const RowPipelineSetup& setup_;
   const Layout& layout_;
   const SourceFn& source_;
   const TargetFn& target_;
-  const bool alone_;
-  AlignedBuffer send_;
-  AlignedBuffer receive_;
+  std::vector<Batch> batches_;
+  std::array<Buffers, 2> buffers_;
+  std::atomic<bool> failed_{false};
   std::mutex mutex_;
   Status status_;
   RowStats stats_;
-  std::atomic<std::uint64_t> bytes_read_{0};
 };
 
 }  // namespace
@@ -333,44 +430,9 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, s
 
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
                    const TargetFn& target, RowStats& stats) {
-  const std::uint64_t budget =
-      std::max<std::uint64_t>(setup.layout->block_size(), std::min(kBatchBytes, setup.memory / 4));
-  // Every rank sees the same runs, hence the same batches.
-  std::vector<std::span<const RowRun>> batches;
-  std::uint64_t largest = 64;
-  for (std::size_t begin = 0; begin < runs.size();) {
-    std::uint64_t bytes = 0;
-    std::size_t end = begin;
-    while (end < runs.size()) {
-      const std::uint64_t more = std::max<std::uint64_t>(1, runs[end].plan->targets.size()) * Batch::TargetBytes(*setup.layout, runs[end]);
-      if (end > begin && bytes + more > budget) break;
-      bytes += more;
-      ++end;
-    }
-    largest = std::max(largest, bytes);
-    batches.push_back(runs.subspan(begin, end - begin));
-    begin = end;
-  }
   Pipeline pipeline(setup, source, target);
-  LZY_RETURN_IF_ERROR(Agree(*setup.comm, pipeline.Prepare(largest)));
-  bool stopped = false;
-  // A rank that failed goes on taking part, so that nobody waits for it; what arrives is checked against its leaf, or thrown away,
-  // by the callers.
-  for (const auto& batch : batches) {
-    if (setup.stop && setup.comm->size() == 1 && setup.stop()) {
-      stopped = true;
-      break;
-    }
-    pipeline.Run(batch);
-  }
-  Status mine = stopped ? Status(Code::kIo, "interrupted") : pipeline.status();
-  const RowStats& own = pipeline.stats();
-  stats.read += own.read;
-  stats.hash += own.hash;
-  stats.encode += own.encode;
-  stats.exchange += own.exchange;
-  stats.write += own.write;
-  stats.bytes_read += pipeline.bytes_read();
+  const Status mine = setup.comm->size() == 1 ? pipeline.RunAlone(runs) : pipeline.RunTogether(runs);
+  Add(stats, pipeline.stats(), 1);
   return Agree(*setup.comm, mine);
 }
 
