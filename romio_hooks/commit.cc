@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "capturing.h"
 #include "commit_report.h"
 #include "messages.h"
 #include "registry.h"
@@ -25,6 +26,7 @@ FileSystem& Disk() {
 void CoverAll(Attempt& attempt, int ranks) {
   const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
   for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)] = Touched{};
+  attempt.request.capture = nullptr;
 }
 
 }  // namespace
@@ -71,6 +73,8 @@ struct Union {
   bool all_elsewhere = true;
   bool cover_all = false;
   bool met_others = false;
+  bool capture_counts = true;
+  std::shared_ptr<Capture> capture;  // this rank's
   Part lead;
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
@@ -91,6 +95,7 @@ Union Unite(OpenFile& file, const std::vector<Communicator::Bytes>& all) {
     sum.all_elsewhere &= part.open_elsewhere;
     sum.met_others |= MetOthers(part, sum.own);
     sum.cover_all |= part.cover_all;
+    sum.capture_counts &= part.capture_counts;
     if (part.touched.whole()) sum.touched.AddWhole();
     for (const Interval& interval : part.touched.intervals()) sum.touched.Add(interval);
   }
@@ -101,8 +106,10 @@ Union Unite(OpenFile& file, const std::vector<Communicator::Bytes>& all) {
 
 Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
   Communicator::Bytes mine;
+  std::shared_ptr<Capture> capture;
   Status local = NoThrow([&] {
     const Part part = TakePart(file, moment, data_safe, file.Leads(), IntervalsEach(file.comm->size()));
+    capture = part.capture;
     ByteWriter writer;
     part.Put(writer);
     mine = std::move(writer.bytes());
@@ -111,6 +118,7 @@ Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
   Union sum;
   if (local.ok()) local = all.ok() ? NoThrow([&] { sum = Unite(file, *all); }) : all.status();
   LZY_RETURN_IF_ERROR(Agree(*file.comm, local));
+  sum.capture = std::move(capture);
   return sum;
 }
 
@@ -130,11 +138,13 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     attempt.request.touched.emplace();
     (*attempt.request.touched)[0] = sum.cover_all ? Touched{} : ToTouched(sum.touched, sum.lead.size);
     attempt.request.own_intents = std::move(sum.own);
+    if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
     // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
   });
   const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
   if (!report.status.ok()) return report.status;
+  ExpectSameGeometry(file, report);
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
   if (file.usage) file.usage->NoteCommit(report);
   if (file.Leads()) TellOfCommit(file.options, report);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "capturing.h"
 #include "messages.h"
 #include "registry.h"
 #include "sidecar/names.h"
@@ -118,10 +119,12 @@ void LookAtDisk(OpenFile& file, Part& part) {
     part.resized = {least == 0 ? 0 : least - 1, part.size};
   }
   // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
-  part.cover_all |= stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
+  const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
+  part.cover_all |= truncated;
   // A commit that is not ours: somebody else has the file open, and may have written anything (DESIGN §6, end).
   part.met_commit = part.presence == Part::Presence::kThere && VersionOf(file.path) != file.epoch.version;
   part.cover_all |= part.met_commit;
+  part.capture_counts &= !truncated && !part.met_commit;
 }
 
 }  // namespace
@@ -139,6 +142,8 @@ Status BeginFirstEpoch(OpenFile& file) {
   // What is in no usable sidecar, or was left by somebody who never came to commit, must be read whole; and for good
   // where he may be writing still.
   file.must_cover_all = !start->had_sidecar || start->changed_behind;
+  file.expected = ExpectedGeometry::Of(file.options);
+  if (start->had_sidecar) file.expected = {start->parity, start->group, start->block_size, start->stripe, start->size};
   file.uncoordinated |= start->before.has_value();
   file.disk->epoch_open.store(true);
   return Status::Ok();
@@ -266,6 +271,7 @@ void Part::Put(ByteWriter& to) const {
   to.Put<std::uint8_t>(open_elsewhere);
   to.Put<std::uint8_t>(cover_all);
   to.Put<std::uint8_t>(met_commit);
+  to.Put<std::uint8_t>(capture_counts);
   to.Put<std::uint8_t>(static_cast<std::uint8_t>(presence));
   to.PutString(path);
   to.Put<std::uint64_t>(size);
@@ -289,6 +295,7 @@ Part Part::Get(ByteReader& from) {
   part.open_elsewhere = from.Get<std::uint8_t>() != 0;
   part.cover_all = from.Get<std::uint8_t>() != 0;
   part.met_commit = from.Get<std::uint8_t>() != 0;
+  part.capture_counts = from.Get<std::uint8_t>() != 0;
   part.presence = static_cast<Presence>(from.Get<std::uint8_t>());
   part.path = from.GetString(kMostPath);
   part.size = from.Get<std::uint64_t>();
@@ -323,6 +330,7 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
     part.cover_all = file.must_cover_all || file.uncoordinated;
     if (file.writes_of_unknown_place > 0) part.touched.AddWhole();
     file.touched.Clear();
+    part.capture = TakeCapture(file);
   }
   {
     const std::lock_guard lock(file.disk->mutex);
@@ -331,6 +339,8 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
       part.before = file.disk->start->before;
     }
   }
+  part.capture_counts = part.capture != nullptr && !part.open_elsewhere;
+  if (part.capture && part.touched.whole()) part.capture->MissAll();
   part.touched.Coarsen(intervals);
   if (look) LookAtDisk(file, part);
   return part;

@@ -3,6 +3,7 @@
 // How commits are made together is in commit.h, and for file sets in sets.h.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ struct Part {
   bool open_elsewhere = false;  ///< this process has the file open by another handle
   bool cover_all = false;       ///< something else than this program's writes changed the file, or may have
   bool met_commit = false;      ///< by another program
+  bool capture_counts = false;  ///< `capture` knows all that this rank wrote, and nobody else writes the file
   Presence presence = Presence::kThere;
   std::string path;        ///< where the file is now
   std::uint64_t size = 0;  ///< the larger of its sizes at the beginning of the epoch and now
@@ -45,6 +47,7 @@ struct Part {
   /// As in EpochStart, of the epoch that this process began last. (Only what SameWriter compares reaches other ranks.)
   std::optional<Intent> intent, before;
   Intent process;  ///< says of this process what its intents do
+  std::shared_ptr<Capture> capture;  ///< not for other ranks
 
   bool Touched() const { return !touched.empty(); }
   void Put(ByteWriter& to) const;

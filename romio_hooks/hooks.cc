@@ -8,9 +8,9 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "capturing.h"
 #include "commit.h"
 #include "epoch.h"
 #include "messages.h"
@@ -22,16 +22,6 @@
 
 namespace lzy::hooks {
 namespace {
-
-/// An MPI handle out of the register it came in.
-template <class Handle>
-Handle As(Word word) {
-  if constexpr (std::is_pointer_v<Handle>) {
-    return reinterpret_cast<Handle>(word);
-  } else {
-    return static_cast<Handle>(word);
-  }
-}
 
 /// Runs the layer's own work: whatever goes wrong in it must not reach the program. False when it was left unfinished.
 template <class Work>
@@ -81,6 +71,12 @@ void Touch(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
   file.touched.Add(*ranges);
 }
 
+/// Something is written there of which nothing is captured.
+void TouchUnseen(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
+  Touch(file, ranges);
+  if (ranges) MissRanges(file, *ranges);
+}
+
 /// More than are kept: which of them are joined is better told by the gaps between them all.
 constexpr std::size_t kMostRanges = 4 * IntervalSet::kDefaultLimit;
 
@@ -91,6 +87,10 @@ struct Before {
   MPI_Offset position = 0;
   std::uint64_t seeks = 0;
   View view;
+  std::uint64_t bytes = 0;
+  /// The place is known; what is written is to be captured when the call has returned, or else these ranges are missed.
+  bool capture = false;
+  std::optional<std::vector<Interval>> ranges;
 };
 
 MPI_Offset PositionOf(MPI_File fh, Place place) {
@@ -121,16 +121,19 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
   {
     const std::lock_guard lock(file.mutex);
     before.view = file.view;
-    whole |= file.must_cover_all || file.touched.whole();
+    whole |= file.touched.whole();
   }
   if (bytes && *bytes == 0) return;  // nothing is touched; collective calls often have nothing to write
   if (whole) {
     TouchWhole(file);
-  } else if (call.place == Place::kExplicit) {
-    Touch(file, before.view.Ranges(call.offset, *bytes, kMostRanges));
-  } else if (call.place == Place::kOwnPointer && !SeveralThreads()) {
-    before.position = PositionOf(As<MPI_File>(call.fh), call.place);
-    Touch(file, before.view.Ranges(before.position, *bytes, kMostRanges));
+  } else if (call.place == Place::kExplicit || (call.place == Place::kOwnPointer && !SeveralThreads())) {
+    before.position =
+        call.place == Place::kExplicit ? call.offset : PositionOf(As<MPI_File>(call.fh), call.place);
+    before.bytes = *bytes;
+    before.ranges = before.view.Ranges(before.position, *bytes, kMostRanges);
+    before.capture = call.blocking && before.ranges;
+    Touch(file, before.ranges);
+    if (!before.capture && before.ranges) MissRanges(file, *before.ranges);
   } else {
     StartFollowing(file, call, before);
   }
@@ -138,7 +141,13 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
 }
 
 /// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
-void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before) {
+void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before, int code) {
+  if (code != MPI_SUCCESS) VoidCapture(file);
+  if (before.capture && code == MPI_SUCCESS) {
+    CaptureWrite(file, call, before.view, before.position, before.bytes);
+  } else if (before.capture) {
+    MissRanges(file, *before.ranges);
+  }
   if (!before.follow_pointer) return;
   const MPI_Offset now = PositionOf(As<MPI_File>(call.fh), call.place);
   bool moved = before.position < 0 || now < before.position;
@@ -150,7 +159,7 @@ void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before) {
     TouchWhole(file);
   } else {
     const auto bytes = static_cast<std::uint64_t>(now - before.position) * before.view.etype_size();
-    Touch(file, before.view.Ranges(before.position, bytes, kMostRanges));
+    TouchUnseen(file, before.view.Ranges(before.position, bytes, kMostRanges));
   }
   const std::lock_guard lock(file.mutex);
   --file.writes_of_unknown_place;
@@ -333,7 +342,7 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
       const auto stat = PosixFileSystem().Stat(file->path);
       const auto wanted = static_cast<std::uint64_t>(size);
       const std::uint64_t least = stat.ok() ? std::min(stat->size, wanted) : 0;
-      Touch(*file, std::vector<Interval>{{least == 0 ? 0 : least - 1, std::numeric_limits<std::int64_t>::max()}});
+      TouchUnseen(*file, std::vector<Interval>{{least == 0 ? 0 : least - 1, std::numeric_limits<std::int64_t>::max()}});
       EnsureEpoch(*file);
     });
   }
@@ -371,7 +380,7 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
   Before before;
   bool recorded = Guarded("MPI_File_write", [&] { BeforeWrite(*file, call, before); });
   const int code = timer.Call(real);
-  recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before); });
+  recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before, code); });
   if (!recorded) Guarded("MPI_File_write", [&] { TouchWhole(*file); });
   return code;
 }

@@ -9,10 +9,21 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "real.h"
 
 namespace lzy::hooks {
+
+/// An MPI handle out of the register it came in.
+template <class Handle>
+Handle As(Word word) {
+  if constexpr (std::is_pointer_v<Handle>) {
+    return reinterpret_cast<Handle>(word);
+  } else {
+    return static_cast<Handle>(word);
+  }
+}
 
 /// Where a write goes.
 enum class Place {
@@ -25,8 +36,10 @@ struct WriteCall {
   Word fh;
   Place place;
   std::int64_t offset;  ///< kExplicit only
+  const void* buffer;
   std::int64_t count;
   Word type;
+  bool blocking;  ///< the write is done, and its code known, when the call returns
 };
 
 /// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code
@@ -52,7 +65,7 @@ struct Layer {
 };
 
 /// Both halves are of one build when this agrees; to be counted up whenever anything above changes.
-inline constexpr std::uint32_t kLayerInterface = 2;
+inline constexpr std::uint32_t kLayerInterface = 3;
 
 /// The one symbol of the loaded half. `mpi`: how the program's MPI calls itself. nullptr, and why in `refusal`, when
 /// this half is not for it.

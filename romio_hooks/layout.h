@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "interval_set.h"
+#include "base/interval_set.h"
 
 namespace lzy::hooks {
 

@@ -146,6 +146,9 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, Word
   writer.Put<std::uint8_t>(file.must_cover_all);
   writer.Put<std::uint64_t>(file.epoch.size);
   writer.Put<std::int64_t>(file.epoch.mtime_ns);
+  for (const std::uint32_t number : {file.expected.parity, file.expected.group, file.expected.block_size})
+    writer.Put<std::uint32_t>(number);
+  for (const std::uint64_t number : {file.expected.stripe, file.expected.size}) writer.Put<std::uint64_t>(number);
   writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file.failed.code()));
   writer.PutString(file.failed.message());
   return std::move(writer.bytes());
@@ -162,6 +165,9 @@ Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, Word hand
   file.must_cover_all = reader.Get<std::uint8_t>() != 0;
   file.epoch.size = reader.Get<std::uint64_t>();
   file.epoch.mtime_ns = reader.Get<std::int64_t>();
+  for (std::uint32_t* number : {&file.expected.parity, &file.expected.group, &file.expected.block_size})
+    *number = reader.Get<std::uint32_t>();
+  for (std::uint64_t* number : {&file.expected.stripe, &file.expected.size}) *number = reader.Get<std::uint64_t>();
   const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
   file.failed = {code, reader.GetString(kMostText)};
   if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};

@@ -15,9 +15,10 @@
 
 #include "base/status.h"
 #include "comm/communicator.h"
+#include "engine/capture.h"
 #include "engine/engine.h"
 #include "engine/options.h"
-#include "interval_set.h"
+#include "base/interval_set.h"
 #include "peek.h"
 #include "set_pattern.h"
 #include "settings.h"
@@ -61,6 +62,17 @@ struct Family {
   std::vector<Intent> intents;                                ///< set by them before they met
 };
 
+/// What is known, on all ranks alike, of the geometry that the next commit will choose.
+struct ExpectedGeometry {
+  std::uint32_t parity = 0, group = 0, block_size = 0;
+  std::uint64_t stripe = 0;
+  std::uint64_t size = 0;  ///< of the file at the last commit; 0: there was none
+
+  static ExpectedGeometry Of(const Options& options) {
+    return {options.parity, options.group, options.block_size, options.stripe, 0};
+  }
+};
+
 struct OpenFile : std::enable_shared_from_this<OpenFile> {
   // Set at open, constant thereafter but for `path`, which a commit may change (a file renamed while open).
   std::string path;  ///< absolute, symlinks resolved; as rank 0 of the communicator sees it
@@ -74,7 +86,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// For option summary, on the rank that speaks for the dataset.
   std::shared_ptr<Usage> usage;
 
-  std::mutex mutex;  ///< guards the next eight
+  std::mutex mutex;  ///< guards what follows, as far as epoch_mutex
   /// Others may write the file and nobody knows when: it was opened by one process of several, or another program was
   /// met that writes it. Every commit then covers all of it.
   bool uncoordinated = false;
@@ -85,6 +97,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool size_compared = false;       ///< in this epoch, before the first write by this rank
   int writes_of_unknown_place = 0;  ///< now in their real call
   std::uint64_t seeks_begun = 0, seeks_ended = 0;
+  ExpectedGeometry expected;
+  std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured
+  bool capture_void = false;         ///< something was written of which `capture` does not know
 
   std::mutex epoch_mutex;  ///< guards the rest, and held while an epoch is begun
   Epoch epoch;

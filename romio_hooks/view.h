@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "interval_set.h"
+#include "base/interval_set.h"
 #include "layout.h"
 
 namespace lzy::hooks {
@@ -34,6 +34,10 @@ class View {
   std::optional<std::vector<Interval>> Ranges(MPI_Offset offset, std::uint64_t bytes, std::size_t limit) const noexcept;
 
   std::uint64_t etype_size() const { return etype_size_; }
+  /// Data go to consecutive bytes.
+  bool IsContiguous() const {
+    return followed_ && tile_.IsRun() && tile_.size == static_cast<std::uint64_t>(extent_);
+  }
 
  private:
   bool followed_ = true;  // false: types or a representation whose bytes are not worked out here

@@ -37,6 +37,13 @@
 #define LZY_OFFSET_SPLIT 0
 #define LZY_OFFSET_SPLIT_AT offset
 
+#define LZY_BLOCKS_BLOCKING true
+#define LZY_BLOCKS_BLOCKING_AT true
+#define LZY_BLOCKS_NONBLOCKING false
+#define LZY_BLOCKS_NONBLOCKING_AT false
+#define LZY_BLOCKS_SPLIT false
+#define LZY_BLOCKS_SPLIT_AT false
+
 /// Every call that writes has a twin for large counts since MPI-4.
 #ifdef LZY_LARGE_COUNTS
 #define LZY_WRITE_TWINS(name, place, shape) \

@@ -3,7 +3,7 @@ if(NOT TARGET write_calls)
   add_subdirectory(clients)
 endif()
 
-add_executable(hooks_unit_test hooks_interval_set_test.cc hooks_names_test.cc hooks_peek_test.cc)
+add_executable(hooks_unit_test hooks_names_test.cc hooks_peek_test.cc)
 set_target_properties(hooks_unit_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 target_include_directories(hooks_unit_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(hooks_unit_test PRIVATE lzy_hooks_names lzy_flags GTest::gmock GTest::gtest_main)
@@ -54,7 +54,7 @@ function(lzy_hooks_tests module)
   endforeach()
 endfunction()
 
-lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Updates Lifetimes Others Selection Summary Sets Determinism
+lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Capture Updates Lifetimes Others Selection Summary Sets Determinism
   Failures Foreign)
 lzy_hooks_tests(launch_test Launchers Linked)
 

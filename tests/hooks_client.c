@@ -408,6 +408,38 @@ static void scattered_updates(void) {
   close_file(&file);
 }
 
+enum { SLAB = 2 << 20 };
+
+// Each rank a slab of its own, in one piece: by itself, all together, and out of every other int in memory.
+static void write_slabs(MPI_File file, int seed) {
+  int* data = malloc(2 * SLAB);
+  if (data == NULL) fail("malloc", "");
+  for (int i = 0; i < 2 * SLAB / (int)sizeof *data; ++i) data[i] = (int)((unsigned)i * 48271u) + rank * 7 + seed;
+  const MPI_Offset at = (MPI_Offset)rank * SLAB;
+  const MPI_Offset all = (MPI_Offset)ranks * SLAB;
+  MPI_Datatype every_other;
+  MPI_Type_vector(SLAB / (int)sizeof *data, 1, 2, MPI_INT, &every_other);
+  MPI_Type_commit(&every_other);
+  check(MPI_File_write_at(file, at, data, SLAB, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  check(MPI_File_write_at_all(file, all + at, data, SLAB, MPI_BYTE, MPI_STATUS_IGNORE), "write_at_all");
+  check(MPI_File_write_at_all(file, 2 * all + at, data, 1, every_other, MPI_STATUS_IGNORE), "write_at_all");
+  MPI_Type_free(&every_other);
+  free(data);
+}
+
+static void slabs(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_slabs(file, 0);
+  close_file(&file);
+}
+
+static void slabs_twice(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_slabs(file, 1);
+  write_slabs(file, 2);
+  close_file(&file);
+}
+
 // Threads with a file each, and all of them with one more by its individual pointer. Their own files are not shared
 // with other ranks: ROMIO (MPICH 4.0.2) holds its one lock during the barrier in MPI_File_close, so two ranks that
 // close two files from two threads lock each other out.
@@ -597,6 +629,8 @@ static const Action actions[] = {
     ACTION(close_nothing),
     ACTION(sequential),
     ACTION(scattered_updates),
+    ACTION(slabs),
+    ACTION(slabs_twice),
     ACTION(set),
     ACTION(set_but_one),
     ACTION(set_renamed),

@@ -1,10 +1,10 @@
-#include "interval_set.h"
+#include "base/interval_set.h"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-namespace lzy::hooks {
+namespace lzy {
 
 namespace {
 
@@ -50,6 +50,13 @@ void IntervalSet::Add(const std::vector<Interval>& intervals) noexcept {
   } catch (...) {
     AddWhole();
   }
+}
+
+bool IntervalSet::Overlaps(Interval interval) const {
+  if (whole_) return true;
+  const auto after = std::upper_bound(intervals_.begin(), intervals_.end(), interval.begin,
+                                      [](std::uint64_t at, const Interval& one) { return at < one.end; });
+  return after != intervals_.end() && after->begin < interval.end;
 }
 
 // A quarter at a time, so that a file written in tiny scattered pieces does not pay for the joining at each of them.
@@ -133,4 +140,4 @@ void IntervalSet::Clip(std::uint64_t end) {
   if (!intervals_.empty()) intervals_.back().end = std::min(intervals_.back().end, end);
 }
 
-}  // namespace lzy::hooks
+}  // namespace lzy

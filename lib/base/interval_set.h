@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace lzy::hooks {
+namespace lzy {
 
 /// Bytes [begin, end).
 struct Interval {
@@ -35,6 +35,8 @@ class IntervalSet {
 
   bool whole() const { return whole_; }
   bool empty() const { return !whole_ && intervals_.empty(); }
+  /// Whether any of [begin, end) is in it. Precondition: begin < end.
+  bool Overlaps(Interval interval) const;
   /// Sorted and disjoint, with gaps between them; of no meaning when whole().
   const std::vector<Interval>& intervals() const { return intervals_; }
 
@@ -54,4 +56,4 @@ class IntervalSet {
   std::vector<Interval> intervals_;
 };
 
-}  // namespace lzy::hooks
+}  // namespace lzy

@@ -4,9 +4,9 @@
 #include <random>
 #include <vector>
 
-#include "interval_set.h"
+#include "base/interval_set.h"
 
-namespace lzy::hooks {
+namespace lzy {
 namespace {
 
 using Intervals = std::vector<Interval>;
@@ -144,4 +144,4 @@ TEST(IntervalSet, AgreesWithAByteMap) {
 }
 
 }  // namespace
-}  // namespace lzy::hooks
+}  // namespace lzy

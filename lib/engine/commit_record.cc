@@ -27,7 +27,7 @@ std::string CommitRecord(const DatasetReport& report) {
         {"sync", phases.sync},
         {"total", phases.total}}},
       {"bytes_reread", report.bytes_read},
-      {"bytes_captured", 0},
+      {"bytes_captured", report.bytes_captured},
       {"bytes_encoded", report.bytes_encoded},
       {"root", report.root.Hex()},
   };

@@ -220,7 +220,7 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
         return TakeSource(*jobs[layout.file_of(block.device)], block, bytes);
       },
       [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
-        return PutTarget(*jobs[layout.region_of(blocks[0].device)], blocks, bytes);
+        return PutParity(*jobs[layout.region_of(blocks[0].device)], blocks, bytes);
       },
       stats_);
 }
@@ -250,7 +250,7 @@ Status EncodePass::TakeSource(FileJob& job, const RowBlock& block, MutableByteSp
   return Status::Ok();
 }
 
-Status EncodePass::PutTarget(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes) {
+Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes) {
   std::size_t at = 0;
   for (const RowBlock& block : blocks) {
     const ByteSpan one = bytes.subspan(at, block.place.length);

@@ -47,6 +47,9 @@ struct FileJob {
   Status CheckUnchanged() const;
 };
 
+/// Hashes parity blocks of one device that lie back to back, concatenated in `bytes`, and writes them.
+Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
+
 /// Brings the leaves that ranks computed for a file to rank `root`, whose own are kept. Collective; all ranks have room
 /// for as many (InitLeaves). A failure may be one rank's alone: to be agreed on by the caller.
 Status GatherLeaves(Communicator& comm, int root, FileJob& job);
@@ -65,12 +68,13 @@ class EncodePass {
   Status Run(const Layout& layout, Communicator& comm, std::vector<int> owner, const std::vector<FileJob*>& jobs,
              std::span<const RowRun> runs);
 
+  /// What was encoded otherwise than by Run.
+  void Add(const RowStats& stats) { stats_ += stats; }
   const RowStats& stats() const { return stats_; }
-  std::uint64_t bytes_encoded() const { return encoded_; }
+  std::uint64_t bytes_encoded() const { return encoded_ + stats_.bytes_captured; }
 
  private:
   Status TakeSource(FileJob& job, const RowBlock& block, MutableByteSpan bytes);
-  Status PutTarget(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
 
   const Context& context_;
   RowStats stats_;

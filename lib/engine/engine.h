@@ -21,6 +21,8 @@
 
 namespace lzy {
 
+class Capture;
+
 struct Context {
   FileSystem& fs;
   Communicator& comm;
@@ -48,6 +50,9 @@ struct ProtectRequest {
   /// of these is another writer's, who writes now or never came to commit: all of that file is committed then, and the
   /// intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends all intents.
   std::optional<std::vector<Intent>> own_intents;
+  /// Hooks, shared files: what this rank captured of this epoch's writes, all of which it was told (Take or Miss). Null
+  /// on any rank: all is read back.
+  Capture* capture = nullptr;
 };
 /// Makes or refreshes the sidecars. report.state: kIntact; kDamaged (exit 1) when damaged blocks were found that are not to be
 /// blessed. With `touched`, untouched blocks of touched rows are checked first; one that does not match keeps its old leaf and
@@ -80,6 +85,9 @@ struct EpochStart {
   bool changed_behind = false;   ///< the file differs from its stamp: this epoch must cover the whole file
   Intent intent;                 ///< as it was set
   std::optional<Intent> before;  ///< what was set before, by another writer or by one who never came to commit
+  /// With a sidecar: the options that the dataset was made with (parity, group, block_size, stripe), and its size then.
+  std::uint32_t parity = 0, group = 0, block_size = 0;
+  std::uint64_t stripe = 0, size = 0;
 };
 /// Before the first write of an epoch (docs/design.md "Epochs"): gives the sidecar of a file that was renamed away its new
 /// name (DESIGN §6, write-temporary-then-rename), compares the stamp, and sets the intent durably (creating a sidecar that

@@ -27,6 +27,14 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
   start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;
+  if (start.had_sidecar) {
+    const Superblock& superblock = sidecar->contents().superblock;
+    start.parity = superblock.parity;
+    start.group = sidecar->contents().info.group_option;
+    start.block_size = superblock.block_size;
+    start.stripe = sidecar->contents().info.stripe_option;
+    start.size = stamp.size;
+  }
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
   // leaves anything to rely on.
   start.changed_behind =

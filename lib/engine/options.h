@@ -26,6 +26,7 @@ struct Options {
   bool fail_on_error = false;  ///< on-error=fail
   std::uint64_t memory = 256u << 20;
   std::uint32_t threads = 0;  ///< 0: cores this process may use, shared among the ranks of its node
+  bool capture = true;
   bool verify_reads = false;
   bool verify_writes = false;
   bool set_sync = false;

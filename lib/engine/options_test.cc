@@ -29,7 +29,7 @@ TEST(OptionTable, HasEveryOptionOfTheInterface) {
     EXPECT_STRNE(spec.accepts, "");
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
-                                 "on-error", "memory", "threads", "verify-reads", "verify-writes", "set-sync",
+                                 "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "set-sync",
                                  "timeout", "report", "summary", "log"));
 }
 

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/encode_captured.h"
 #include "engine/protector.h"
-#include "geometry/grouping.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -82,19 +82,7 @@ class SharedFile : public Protector {
   }
 
   Status MakeLayout() {
-    // Stripe positions of one file fail one by one, so every device is a domain of its own.
-    std::vector<std::string> domains;
-    for (std::uint32_t d = 0; d < options_.group; ++d) domains.push_back(std::to_string(d));
-    GeometryParameters parameters;
-    parameters.kind = DatasetKind::kShared;
-    parameters.placement = ParityPlacement::kPooled;
-    parameters.block_size = options_.block_size;
-    parameters.parity = options_.parity;
-    parameters.groups = DealGroups(domains, options_.group, options_.parity).groups;
-    std::uint32_t largest = 0;
-    for (const auto& group : parameters.groups) largest = std::max(largest, static_cast<std::uint32_t>(group.size()));
-    parameters.unit = ChooseUnit(DatasetKind::kShared, options_.block_size, options_.stripe, largest, job_.before.size);
-    LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(parameters, {job_.before.size}));
+    LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
     plans_.emplace(*layout_);
     job_.InitLeaves(*layout_, 0);
     return Status::Ok();
@@ -173,10 +161,21 @@ class SharedFile : public Protector {
   }
 
   Status Encode() {
+    LZY_ASSIGN_OR_RETURN(const bool captured, UseCapture());
+    Coverage coverage;
+    if (captured) {
+      LZY_ASSIGN_OR_RETURN(coverage, ShareCoverage(comm_, *request_.capture));
+    }
+    SortedRows rows;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
-      LZY_ASSIGN_OR_RETURN(const std::vector<RowRun> runs,
-                           RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
-      LZY_RETURN_IF_ERROR(EncodeAlone(ShareOf(runs, comm_)));
+      LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
+      if (captured) rows = SortRows(*layout_, rows.reread, coverage, comm_.rank());
+      return EncodeAlone(ShareOf(rows.reread, comm_));
+    }));
+    if (captured) {
+      LZY_RETURN_IF_ERROR(EncodeCaptured(context_, *layout_, *request_.capture, coverage, rows, job_, pass_));
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       Stopwatch watch;
       LZY_RETURN_IF_ERROR(job_.data->Sync());
       LZY_RETURN_IF_ERROR(job_.parity_out->Sync());
@@ -187,6 +186,18 @@ class SharedFile : public Protector {
     const Status gathered = GatherLeaves(comm_, 0, job_);
     watch.AddTo(report_.phases.exchange);
     return Agree(comm_, gathered);
+  }
+
+  // Of use only if every rank captured, and what the commit will need.
+  Result<bool> UseCapture() {
+    Capture* capture = request_.capture;
+    const Status mine = NoThrow([&]() -> Status {
+      if (capture == nullptr || !capture->Fits(*layout_)) return {Code::kInternal, "nothing was captured"};
+      capture->Finish(layout_->file_size(0));
+      return Status::Ok();
+    });
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(mine.ok() ? 0 : 1));
+    return obstacles == 0;
   }
 
   Status EncodeAlone(std::span<const RowRun> runs) {

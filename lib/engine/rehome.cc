@@ -116,14 +116,23 @@ Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std:
 }
 
 // What has to move for the name `own` to mean the sidecar of `data`: its present occupant away, then its own one here.
-Result<Chain> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
-  if (!fs.Stat(data).ok()) return Chain();  // lost: what is under its name is its
+// `sure` when that was seen of the one sidecar, and not told from a look at all of the directory, in which something that
+// is just being renamed may not show at all.
+struct Moves {
+  Chain chain;
+  bool sure = false;
+};
+Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
+  if (!fs.Stat(data).ok()) return Moves{{}, true};  // lost: what is under its name is its
   LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
-  if (occupant.home == own) return Chain();
-  if (!occupant.home.empty()) return ChainFrom(fs, directory, own);
+  if (occupant.home == own) return Moves{{}, true};
+  if (!occupant.home.empty()) {
+    LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
+    return Moves{std::move(chain)};
+  }
   auto found = FindSidecar(fs, data);
-  if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Chain();
-  return Chain{{*found, own}, false};
+  if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Moves();
+  return Moves{{{*found, own}, false}};
 }
 
 // False when something stood in the way.
@@ -151,18 +160,20 @@ Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::ui
   const std::string directory = DirectoryOf(real);
   for (;;) {
     // Most often there is nothing to do, and nobody else at it: then no lock is taken.
-    LZY_ASSIGN_OR_RETURN(Chain chain, NextMoves(fs, directory, real, own));
-    if (chain.empty()) {
+    const auto somebody_moves = [&] { return fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok(); };
+    const bool moving = somebody_moves();
+    LZY_ASSIGN_OR_RETURN(Moves next, NextMoves(fs, directory, real, own));
+    if (next.chain.empty()) {
       const bool absent = !fs.Stat(own, /*follow=*/false).ok();
-      if (!absent || !fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok()) return own;
+      if (next.sure || (absent && !moving && !somebody_moves())) return own;
     }
     const auto lock = MoveLock::Take(fs, directory, deadline);
     // A leftover that cannot be opened keeps nobody from what needs no move.
-    if (!lock.ok() && lock.status().code() != Code::kBusy && chain.empty()) return own;
+    if (!lock.ok() && lock.status().code() != Code::kBusy && next.chain.empty()) return own;
     if (!lock.ok()) return lock.status();
-    LZY_ASSIGN_OR_RETURN(chain, NextMoves(fs, directory, real, own));
-    if (chain.empty()) return own;
-    auto moved = Move(fs, chain, deadline);
+    LZY_ASSIGN_OR_RETURN(next, NextMoves(fs, directory, real, own));
+    if (next.chain.empty()) return own;
+    auto moved = Move(fs, next.chain, deadline);
     // What is gone was taken by somebody who holds no lock here, e.g. a program that deletes its files: look again.
     if (moved.status().code() == Code::kNotFound && Clock::now() < deadline) continue;
     if (!moved.ok()) return moved.status();

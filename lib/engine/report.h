@@ -64,6 +64,7 @@ struct DatasetReport {
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
   std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
   bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
   /// Protect with own_intents: those of other writers, which are still set; by rank of the member (0: shared file).

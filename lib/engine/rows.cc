@@ -81,15 +81,6 @@ class Batch {
   std::uint64_t total_ = 0;
 };
 
-void Add(RowStats& to, const RowStats& from, double share) {
-  to.read += from.read * share;
-  to.hash += from.hash * share;
-  to.encode += from.encode * share;
-  to.exchange += from.exchange * share;
-  to.write += from.write * share;
-  to.bytes_read += from.bytes_read;
-}
-
 // What one thread spent and read.
 struct Effort {
   RowStats stats;
@@ -359,8 +350,11 @@ class Pipeline {
 
   // Of `threads` that work at once, so that the sum is a time and not an effort.
   void Merge(const Effort& effort, unsigned threads) {
+    RowStats mine = effort.stats;
+    for (double* seconds : {&mine.read, &mine.hash, &mine.encode, &mine.exchange, &mine.write})
+      *seconds /= std::max(1u, threads);
     const std::lock_guard lock(mutex_);
-    Add(stats_, effort.stats, 1.0 / std::max(1u, threads));
+    stats_ += mine;
   }
 
   const RowPipelineSetup& setup_;
@@ -376,6 +370,17 @@ class Pipeline {
 };
 
 }  // namespace
+
+RowStats& RowStats::operator+=(const RowStats& other) {
+  read += other.read;
+  hash += other.hash;
+  encode += other.encode;
+  exchange += other.exchange;
+  write += other.write;
+  bytes_read += other.bytes_read;
+  bytes_captured += other.bytes_captured;
+  return *this;
+}
 
 Result<const Codec*> PlanCache::CodecFor(std::uint32_t group) {
   const Rotation rotation = layout_.rotation(group);
@@ -432,7 +437,7 @@ Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, 
                    const TargetFn& target, RowStats& stats) {
   Pipeline pipeline(setup, source, target);
   const Status mine = setup.comm->size() == 1 ? pipeline.RunAlone(runs) : pipeline.RunTogether(runs);
-  Add(stats, pipeline.stats(), 1);
+  stats += pipeline.stats();
   return Agree(*setup.comm, mine);
 }
 

@@ -61,6 +61,9 @@ class PlanCache {
 struct RowStats {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0;
   std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_captured = 0;  ///< not read, since they were captured while they were written
+
+  RowStats& operator+=(const RowStats& other);
 };
 
 struct RowPipelineSetup {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/member.h"
+#include "geometry/grouping.h"
 
 namespace lzy {
 
@@ -40,6 +41,22 @@ BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidec
             if (at.row.unit_row >= layout.unit_rows(at.row.group)) return BlockPlace{0, 0, index};
             return layout.ParityBlock(at.device, at.row.unit_row, at.row.slice);
           }};
+}
+
+GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
+  // Stripe positions of one file fail one by one, so every device is a domain of its own.
+  std::vector<std::string> domains;
+  for (std::uint32_t d = 0; d < options.group; ++d) domains.push_back(std::to_string(d));
+  GeometryParameters parameters;
+  parameters.kind = DatasetKind::kShared;
+  parameters.placement = ParityPlacement::kPooled;
+  parameters.block_size = options.block_size;
+  parameters.parity = options.parity;
+  parameters.groups = DealGroups(domains, options.group, options.parity).groups;
+  std::uint32_t largest = 0;
+  for (const auto& group : parameters.groups) largest = std::max(largest, static_cast<std::uint32_t>(group.size()));
+  parameters.unit = ChooseUnit(DatasetKind::kShared, options.block_size, options.stripe, largest, size);
+  return parameters;
 }
 
 unsigned ThreadsFor(const Context& context) {

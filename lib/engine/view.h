@@ -89,6 +89,9 @@ struct OpenRequest {
 /// warning).
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
 
+/// The geometry that a shared file of `size` bytes gets by these options.
+GeometryParameters SharedGeometry(const Options& options, std::uint64_t size);
+
 /// The layout that a sidecar's contents describe; kCorrupt when they contradict themselves.
 Result<Layout> LayoutOf(const SidecarContents& contents);
 /// kCorrupt unless all that a sidecar says agrees: records, groups, layout, trees, and the path from its root to the

@@ -1,0 +1,136 @@
+#include "engine/coverage.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/rebuild.h"
+
+namespace lzy {
+namespace {
+
+// Of all ranks together: some megabytes of intervals on every rank.
+constexpr std::size_t kMostIntervals = 1u << 18;
+
+void Put(ByteWriter& out, const std::vector<Interval>& intervals) {
+  out.Put(static_cast<std::uint64_t>(intervals.size()));
+  for (const Interval& one : intervals) {
+    out.Put(one.begin);
+    out.Put(one.end);
+  }
+}
+
+std::vector<Interval> Get(ByteReader& in) {
+  std::vector<Interval> intervals;
+  for (auto count = in.Get<std::uint64_t>(); count > 0 && in.ok(); --count) {
+    const auto begin = in.Get<std::uint64_t>();
+    intervals.push_back({begin, in.Get<std::uint64_t>()});
+  }
+  return intervals;
+}
+
+// Where more than one rank has written. `written`: of each rank disjoint.
+std::vector<Interval> Disputed(std::vector<Interval> written) {
+  std::sort(written.begin(), written.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::vector<Interval> disputed;
+  std::uint64_t reached = 0;
+  for (const Interval& one : written) {
+    if (one.begin < reached) disputed.push_back({one.begin, std::min(one.end, reached)});
+    reached = std::max(reached, one.end);
+  }
+  SortAndJoin(disputed);
+  return disputed;
+}
+
+// `piece` without what is disputed, in parts.
+void AddUndisputed(Coverage::Piece piece, const std::vector<Interval>& disputed, std::vector<Coverage::Piece>& out) {
+  auto next = std::lower_bound(disputed.begin(), disputed.end(), piece.blocks.begin,
+                               [](const Interval& one, std::uint64_t at) { return one.end <= at; });
+  Interval rest = piece.blocks;
+  for (; next != disputed.end() && next->begin < rest.end; ++next) {
+    if (next->begin > rest.begin) out.push_back({{rest.begin, next->begin}, piece.rank});
+    rest.begin = std::max(rest.begin, next->end);
+    if (rest.begin >= rest.end) return;
+  }
+  if (rest.begin < rest.end) out.push_back({rest, piece.rank});
+}
+
+constexpr int kNobody = Captors::kNobody, kSeveral = -2, kNothingThere = -3;
+
+int Join(int a, int b) {
+  if (a == kNobody || b == kNobody) return kNobody;
+  return a == kNothingThere || a == b ? b : kSeveral;
+}
+
+}  // namespace
+
+Captors::Captors(const Coverage& coverage, std::uint64_t first_block) : pieces_(coverage.pieces) {
+  at_ = std::lower_bound(pieces_.begin(), pieces_.end(), first_block,
+                         [](const Coverage::Piece& one, std::uint64_t block) { return one.blocks.end <= block; });
+}
+
+int Captors::Of(std::uint64_t block) {
+  while (at_ != pieces_.end() && at_->blocks.end <= block) ++at_;
+  return at_ != pieces_.end() && at_->blocks.begin <= block ? at_->rank : kNobody;
+}
+
+Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
+  const auto limit = std::max<std::size_t>(64, kMostIntervals / static_cast<std::size_t>(comm.size()));
+  ByteWriter out;
+  const Status local = NoThrow([&] {
+    Put(out, mine.Captured(limit));
+    Put(out, mine.Written(limit));
+  });
+  const auto all = comm.AllGather(local.ok() ? ByteSpan(out.bytes()) : ByteSpan());
+  Coverage coverage;
+  const Status united = NoThrow([&]() -> Status {
+    LZY_RETURN_IF_ERROR(local);
+    LZY_RETURN_IF_ERROR(all.status());
+    std::vector<Coverage::Piece> captured;
+    std::vector<Interval> written;
+    for (std::size_t rank = 0; rank < all->size(); ++rank) {
+      ByteReader in((*all)[rank]);
+      for (const Interval& one : Get(in)) captured.push_back({one, static_cast<int>(rank)});
+      for (const Interval& one : Get(in)) written.push_back(one);
+      if (!in.ok()) return {Code::kInternal, "what a rank captured is malformed"};
+    }
+    const std::vector<Interval> disputed = Disputed(std::move(written));
+    for (const Coverage::Piece& piece : captured) AddUndisputed(piece, disputed, coverage.pieces);
+    std::sort(coverage.pieces.begin(), coverage.pieces.end(),
+              [](const auto& a, const auto& b) { return a.blocks.begin < b.blocks.begin; });
+    return Status::Ok();
+  });
+  LZY_RETURN_IF_ERROR(Agree(comm, united));
+  return coverage;
+}
+
+SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank) {
+  SortedRows sorted;
+  for (const RowRun& run : runs) {
+    const Rotation rotation = layout.rotation(run.group);
+    std::vector<int> captor(run.slices, kNothingThere);
+    for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
+      const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+      std::optional<Captors> captors;
+      for (std::uint32_t s = 0; s < run.slices; ++s) {
+        const BlockPlace place = layout.DataBlock(device, run.unit_row, run.first_slice + s);
+        if (place.length == 0) break;
+        if (!captors) captors.emplace(coverage, place.index);
+        captor[s] = Join(captor[s], captors->Of(place.index));
+      }
+    }
+    for (std::uint32_t s = 0; s < run.slices; ++s) {
+      const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
+      if (captor[s] == kNobody || captor[s] == kNothingThere) {
+        AppendRun(sorted.reread, one);
+      } else if (captor[s] == kSeveral) {
+        AppendRun(sorted.combined, one);
+      } else if (captor[s] == rank) {
+        AppendRun(sorted.own, one);
+      }
+    }
+  }
+  return sorted;
+}
+
+}  // namespace lzy

@@ -1,0 +1,46 @@
+#pragma once
+// Who captured what: found out at the commit, by all ranks together.
+
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "engine/capture.h"
+#include "engine/rows.h"
+
+namespace lzy {
+
+/// Blocks whose contents one rank captured and no other rank touched. The same on every rank.
+struct Coverage {
+  struct Piece {
+    Interval blocks;
+    int rank = 0;
+  };
+  std::vector<Piece> pieces;  ///< ascending, disjoint
+};
+/// Collective; the captures are finished. Blocks that two ranks wrote are nobody's.
+Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
+
+/// Walks through a coverage: who captured block `first_block`, or a later one.
+class Captors {
+ public:
+  static constexpr int kNobody = -1;
+  Captors(const Coverage& coverage, std::uint64_t first_block);
+  /// The rank, or kNobody. To be asked in ascending order.
+  int Of(std::uint64_t block);
+
+ private:
+  const std::vector<Coverage::Piece>& pieces_;
+  std::vector<Coverage::Piece>::const_iterator at_;
+};
+
+/// Rows to be encoded, by how they can be had.
+struct SortedRows {
+  std::vector<RowRun> reread;    ///< some block of it was not captured
+  std::vector<RowRun> own;       ///< all of it by this rank; other ranks have other rows of their own
+  std::vector<RowRun> combined;  ///< all of it, by several ranks
+};
+/// Of a shared file's `runs`: `reread` and `combined` are the same on every rank.
+SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank);
+
+}  // namespace lzy

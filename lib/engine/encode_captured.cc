@@ -1,0 +1,157 @@
+#include "engine/encode_captured.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "storage/parallel.h"
+
+namespace lzy {
+namespace {
+
+constexpr std::uint64_t kBatchBytes = 8u << 20;
+
+std::vector<RowId> RowsOf(std::span<const RowRun> runs) {
+  std::vector<RowId> rows;
+  for (const RowRun& run : runs) {
+    for (std::uint32_t s = 0; s < run.slices; ++s) rows.push_back({run.group, run.unit_row, run.first_slice + s});
+  }
+  return rows;
+}
+
+class CapturedRows {
+ public:
+  CapturedRows(const Context& context, const Layout& layout, const Capture& mine, FileJob& job)
+      : context_(context), comm_(context.comm), layout_(layout), mine_(mine), job_(job) {}
+
+  /// `bytes(q)`: parity block q of the row, whole.
+  template <class Bytes>
+  Status PutRow(const RowId& row, const Bytes& bytes) {
+    const Rotation rotation = layout_.rotation(row.group);
+    for (std::uint32_t q = 0; q < rotation.m; ++q) {
+      const std::uint32_t device = layout_.group(row.group)[rotation.DeviceAt(q, row.unit_row)];
+      const RowBlock block{device, true, layout_.ParityBlock(device, row.unit_row, row.slice)};
+      if (block.place.length > 0) LZY_RETURN_IF_ERROR(PutParity(job_, {&block, 1}, ByteSpan(bytes(q), block.place.length)));
+    }
+    return Status::Ok();
+  }
+
+  Status PutOwn(std::span<const RowRun> runs) {
+    const std::vector<RowId> rows = RowsOf(runs);
+    std::mutex mutex;
+    Status status;
+    ParallelFor(rows.size(), ThreadsFor(context_), [&](std::size_t i) {
+      const Status put = PutRow(rows[i], [&](std::uint32_t q) { return mine_.ParityOf(rows[i], q); });
+      if (put.ok()) return;
+      const std::lock_guard lock(mutex);
+      if (status.ok()) status = put;
+    });
+    return status;
+  }
+
+  // Rows are dealt to the ranks in contiguous parts; of each part a few at a time.
+  Status Combine(std::span<const RowRun> runs) {
+    std::vector<RowId> rows;
+    const std::uint64_t row_bytes = std::uint64_t{layout_.parity()} * layout_.block_size();
+    const auto ranks = static_cast<std::size_t>(comm_.size());
+    std::size_t step = 0, longest = 0;
+    AlignedBuffer send, receive;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      rows = RowsOf(runs);
+      longest = (rows.size() + ranks - 1) / ranks;
+      const std::uint64_t budget = std::min(kBatchBytes, context_.options.memory / 8);
+      step = std::clamp<std::size_t>(budget / std::max<std::uint64_t>(1, row_bytes * ranks), 1, std::max<std::size_t>(1, longest));
+      if (rows.empty() || row_bytes == 0) return;
+      send.Reserve(step * row_bytes * ranks);
+      receive.Reserve(step * row_bytes);
+    }));
+    if (row_bytes == 0) return Status::Ok();
+    // A rank that fails goes on taking part.
+    Status status;
+    const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };
+    std::vector<std::uint64_t> counts(ranks);
+    for (std::size_t done = 0; done < longest; done += step) {
+      std::uint8_t* to = send.data();
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const std::size_t first = std::min(begin(r) + done, begin(r + 1));
+        const std::size_t count = std::min(step, begin(r + 1) - first);
+        for (std::size_t i = first; i < first + count; ++i) to = PutShare(rows[i], to);
+        counts[r] = count * row_bytes / 8;
+      }
+      const auto start = std::chrono::steady_clock::now();
+      const Status reduced = comm_.ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send.data()),
+                                                    reinterpret_cast<std::uint64_t*>(receive.data()), counts);
+      stats_.exchange += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      if (status.ok()) status = reduced;
+      const std::size_t first = begin(static_cast<std::size_t>(comm_.rank())) + done;
+      for (std::size_t i = 0; i < counts[static_cast<std::size_t>(comm_.rank())] * 8 / row_bytes && status.ok(); ++i) {
+        const std::uint8_t* row = receive.data() + i * row_bytes;
+        status = PutRow(rows[first + i], [&](std::uint32_t q) { return row + q * layout_.block_size(); });
+      }
+    }
+    return status;
+  }
+
+  /// Of the rows' blocks that this rank captured.
+  void TakeLeaves(std::span<const RowRun> runs, const Coverage& coverage) {
+    for (const RowRun& run : runs) {
+      const Rotation rotation = layout_.rotation(run.group);
+      for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
+        const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+        std::optional<Captors> captors;
+        for (std::uint32_t s = run.first_slice; s < run.first_slice + run.slices; ++s) {
+          const BlockPlace place = layout_.DataBlock(device, run.unit_row, s);
+          if (place.length == 0) break;
+          if (!captors) captors.emplace(coverage, place.index);
+          if (captors->Of(place.index) != comm_.rank()) continue;
+          job_.data_leaves[place.index] = mine_.leaf(place.index);
+          job_.data_known[place.index] = 1;
+          stats_.bytes_captured += place.length;
+        }
+      }
+    }
+  }
+
+  RowStats& stats() { return stats_; }
+
+ private:
+  std::uint8_t* PutShare(const RowId& row, std::uint8_t* to) const {
+    for (std::uint32_t q = 0; q < layout_.parity(); ++q, to += layout_.block_size()) {
+      const std::uint8_t* share = mine_.ParityOf(row, q);
+      if (share != nullptr) {
+        std::copy_n(share, layout_.block_size(), to);
+      } else {
+        std::fill_n(to, layout_.block_size(), std::uint8_t{0});
+      }
+    }
+    return to;
+  }
+
+  const Context& context_;
+  Communicator& comm_;
+  const Layout& layout_;
+  const Capture& mine_;
+  FileJob& job_;
+  RowStats stats_;
+};
+
+}  // namespace
+
+Status EncodeCaptured(const Context& context, const Layout& layout, const Capture& mine, const Coverage& coverage,
+                      const SortedRows& rows, FileJob& job, EncodePass& pass) {
+  CapturedRows captured(context, layout, mine, job);
+  const auto start = std::chrono::steady_clock::now();
+  const Status own = NoThrow([&] {
+    captured.TakeLeaves(rows.own, coverage);
+    captured.TakeLeaves(rows.combined, coverage);
+    return captured.PutOwn(rows.own);
+  });
+  captured.stats().write += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Status combined = captured.Combine(rows.combined);
+  pass.Add(captured.stats());
+  return Agree(context.comm, own.ok() ? combined : own);
+}
+
+}  // namespace lzy

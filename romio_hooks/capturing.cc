@@ -1,0 +1,203 @@
+#include "capturing.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "engine/view.h"
+#include "type_contents.h"
+#include "type_map.h"
+
+namespace lzy::hooks {
+namespace {
+
+// Of the data of a write whose buffer or place is in pieces, so much is looked at in one go; less where the pieces are
+// small.
+constexpr std::uint64_t kStretch = 8u << 20;
+constexpr std::uint64_t kLeastStretch = 32u << 10;
+constexpr std::size_t kMostPieces = 16384;
+// Pieces of the buffer are put together up to so many bytes.
+constexpr std::size_t kPacked = 1u << 20;
+
+/// The file's capture, made at its first use. Null where there is nothing to be captured. file.mutex is held.
+std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
+  if (!file.options.capture || file.set || file.uncoordinated || file.capture_void) return nullptr;
+  if (file.capture) return file.capture;
+  Options options = file.options;
+  options.parity = file.expected.parity;
+  options.group = file.expected.group;
+  options.block_size = file.expected.block_size;
+  options.stripe = file.expected.stripe;
+  // A file that is new may become large; what is captured of one that stays small is of little worth anyhow.
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
+  auto made = Capture::Create(SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge),
+                              file.options.memory / 4 * 3);
+  if (made.ok()) file.capture = std::move(*made);
+  file.capture_void = !made.ok();
+  return file.capture;
+}
+
+std::shared_ptr<Capture> LockedCaptureOf(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  return CaptureOf(file);
+}
+
+std::uint64_t TotalOf(const std::vector<Interval>& intervals) {
+  std::uint64_t total = 0;
+  for (const Interval& one : intervals) total += one.end - one.begin;
+  return total;
+}
+
+/// Whether the processor may read these bytes: MPI libraries take buffers in the memory of other devices, too.
+bool IsReadable(const std::uint8_t* bytes, std::size_t size) {
+  std::uint8_t ends[2] = {};
+  iovec to{ends, sizeof ends};
+  iovec from[2] = {{const_cast<std::uint8_t*>(bytes), 1}, {const_cast<std::uint8_t*>(bytes + size - 1), 1}};
+  // Where a sandbox forbids to ask, it is the buffer of a program that knows nothing of other memory.
+  return process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2 || errno == EPERM || errno == ENOSYS;
+}
+
+/// The buffer of a write as a stream of bytes of data.
+class Source {
+ public:
+  /// False when its bytes cannot be told, or not in their order.
+  bool Open(const WriteCall& call) {
+    const auto type = As<MPI_Datatype>(call.type);
+    TypeShape shape;
+    if (!shape.Read(type)) return false;
+    const TypeMap map = MapOf(type);
+    tile_ = map.layout;
+    extent_ = shape.extent;
+    count_ = static_cast<std::uint64_t>(call.count);
+    origin_ = reinterpret_cast<std::uintptr_t>(call.buffer);
+    contiguous_ = tile_.IsRun() && (count_ == 1 || tile_.size == static_cast<std::uint64_t>(extent_));
+    if (contiguous_) return true;
+    return !map.doubtful && tile_.InOrder() && extent_ >= tile_.end - tile_.begin && extent_ > 0;
+  }
+  bool contiguous() const { return contiguous_; }
+
+  /// To be read next: bytes [first, last) of the data. False when they are in too many pieces.
+  bool Seek(std::uint64_t first, std::uint64_t last) {
+    at_ = 0;
+    if (contiguous_) {
+      const std::uint64_t base = origin_ + static_cast<std::uint64_t>(tile_.begin);
+      pieces_.assign(1, {base + first, base + last});
+    } else {
+      pieces_ = BytesOf(tile_, count_, extent_, origin_, first, last, kMostPieces);
+      if (TotalOf(pieces_) != last - first) return false;
+    }
+    return IsReadable(Pointer(pieces_.front().begin), pieces_.front().end - pieces_.front().begin) &&
+           IsReadable(Pointer(pieces_.back().begin), pieces_.back().end - pieces_.back().begin);
+  }
+
+  /// At most `most` more bytes: in place where they lie together, else copied. Valid until the next call.
+  ByteSpan Next(std::uint64_t most) {
+    Interval& piece = pieces_[at_];
+    const std::uint64_t here = piece.end - piece.begin;
+    if (here >= most || here >= kPacked || at_ + 1 == pieces_.size()) return Take(std::min(here, most));
+    most = std::min<std::uint64_t>(most, kPacked);
+    packed_.clear();
+    while (packed_.size() < most && at_ < pieces_.size()) {
+      const Interval& next = pieces_[at_];
+      const ByteSpan bytes = Take(std::min<std::uint64_t>(next.end - next.begin, most - packed_.size()));
+      packed_.insert(packed_.end(), bytes.begin(), bytes.end());
+    }
+    return packed_;
+  }
+
+ private:
+  static const std::uint8_t* Pointer(std::uint64_t address) { return reinterpret_cast<const std::uint8_t*>(address); }
+
+  ByteSpan Take(std::uint64_t length) {
+    Interval& piece = pieces_[at_];
+    const ByteSpan bytes(Pointer(piece.begin), length);
+    piece.begin += length;
+    if (piece.begin == piece.end) ++at_;
+    return bytes;
+  }
+
+  Layout tile_;
+  std::int64_t extent_ = 0;
+  std::uint64_t count_ = 0;
+  std::uint64_t origin_ = 0;
+  bool contiguous_ = false;
+  std::vector<Interval> pieces_;
+  std::size_t at_ = 0;
+  std::vector<std::uint8_t> packed_;
+};
+
+void MissIn(Capture& capture, const std::vector<Interval>& ranges) {
+  for (const Interval& range : ranges) capture.Miss(range);
+}
+
+}  // namespace
+
+void CaptureWrite(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes) {
+  const auto capture = LockedCaptureOf(file);
+  if (!capture) return VoidCapture(file);
+  Source source;
+  bool known = false;
+  try {
+    known = source.Open(call);
+  } catch (...) {  // its bounds are beyond what an offset can say
+  }
+  const bool in_one = view.IsContiguous() && source.contiguous();
+  const std::uint64_t etype = view.etype_size();
+  const auto in_etypes = [&](std::uint64_t size) { return std::max<std::uint64_t>(1, size / etype) * etype; };
+  std::uint64_t stretch = in_one ? bytes : in_etypes(kStretch);
+  for (std::uint64_t done = 0, length = 0; done < bytes; done += length) {
+    length = std::min(stretch, bytes - done);
+    const auto ranges = view.Ranges(position + static_cast<MPI_Offset>(done / etype), length, kMostPieces);
+    if (!ranges) return VoidCapture(file);
+    if (!known || TotalOf(*ranges) != length || !source.Seek(done, done + length)) {
+      if (known && stretch > in_etypes(kLeastStretch)) {  // perhaps the pieces are too many
+        stretch = in_etypes(std::max(kLeastStretch, stretch / 8));
+        length = 0;
+      } else {
+        MissIn(*capture, *ranges);
+      }
+      continue;
+    }
+    for (const Interval& range : *ranges) {
+      for (std::uint64_t at = range.begin; at < range.end;) {
+        const ByteSpan piece = source.Next(range.end - at);
+        capture->Take(at, piece);
+        at += piece.size();
+      }
+    }
+  }
+}
+
+void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
+  if (const auto capture = LockedCaptureOf(file)) {
+    MissIn(*capture, ranges);
+  } else {
+    VoidCapture(file);
+  }
+}
+
+void VoidCapture(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  file.capture_void = true;
+  file.capture.reset();
+}
+
+std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
+  auto capture = CaptureOf(file);
+  file.capture.reset();
+  file.capture_void = false;
+  return capture;
+}
+
+void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
+  const std::lock_guard lock(file.mutex);
+  file.expected.parity = report.parity;
+  file.expected.group = report.group_size;
+  file.expected.block_size = report.block_size;
+  file.expected.size = report.bytes;
+}
+
+}  // namespace lzy::hooks
