@@ -8,6 +8,7 @@ from harness import MIB, Failed, Result, Sample, clear, run, sample
 
 DATA_DEVICES = 7  # and one of parity, for everyone
 LOST = 3          # the device position that is lost
+THREADS = 2       # of everyone who can be told so
 UNIT = MIB        # lzy's default stripe: unit q of a shared file lies on device q mod 8
 
 
@@ -18,7 +19,6 @@ class Tool:
 
     def __init__(self, bench, path):
         self.bench, self.path, self.bytes = bench, path, os.path.getsize(path)
-        self.threads = os.cpu_count()
         self.prepare()
 
     def prepare(self):
@@ -57,8 +57,7 @@ class Lzy(Tool):
     label = "lzy"
 
     def prepare(self):
-        self.threads = 2
-        at_two = ("--quiet", "--threads", self.threads, self.path)
+        at_two = ("--quiet", "--threads", THREADS, self.path)
         self.protect = [self.bench.tool("lzy-protect"), *at_two]
         self.verify = [self.bench.tool("lzy-verify"), *at_two]
         self.repair = [self.bench.tool("lzy-verify"), "--repair", "--json", *at_two]
@@ -142,7 +141,7 @@ class Par2(Tool):
 
     def prepare(self):
         self.base = f"{os.path.dirname(self.path)}/{self.label}.par2"
-        common = ("-q", "-q", f"-t{self.threads}", "-m1024")
+        common = ("-q", "-q", f"-t{THREADS}", "-m1024")
         program = self.program.format(build=self.bench.build)
         self.protect = [program, "create", *common, "-b140", "-c20", "-n1", self.base, self.path]
         self.verify = [program, "verify", *common, self.base]
@@ -180,7 +179,7 @@ class XxHash(Reader):
 
 
 class Blake3(Reader):
-    label, package, program = "b3sum", "b3sum", "b3sum"
+    label, package, program, options = "b3sum", "b3sum", "b3sum", ("--num-threads", THREADS)
 
 
 PEERS = (SnapRaid, Par2, Par2Turbo, Cat, XxHash, Blake3)
@@ -216,10 +215,10 @@ class Archive:
             tool.label: (getattr(tool, what), size(tool), getattr(tool, f"measure_{what}")) for tool in tools})
 
     def protect(self, _):
-        return [self.compare("protect", "protect, from nothing", "protect")]
+        return [self.compare("protect", "Protect, from nothing", "protect")]
 
     def verify(self, _):
-        return [self.compare("verify", "verify", "verify")]
+        return [self.compare("verify", "Verify", "verify")]
 
     def repair(self, _):
-        return [self.compare("repair", "repair of one lost device", "repair", lambda tool: tool.to_repair())]
+        return [self.compare("repair", "Repair of one lost device", "repair", lambda tool: tool.to_repair())]

@@ -40,7 +40,8 @@ def bars(title, unit, rows, mark=None):
         reach = LABEL + min(most, highest) * scale
         text = y + BAR - 4
         out.append(f'<text x="{LABEL - 8}" y="{text:.1f}" text-anchor="end">{html.escape(label)}</text>'
-                   f'<rect x="{LABEL}" y="{y:.1f}" width="{end - LABEL:.1f}" height="{BAR}" fill="{COLOURS[0 if emphasised else 1]}"/>'
+                   f'<rect x="{LABEL}" y="{y:.1f}" width="{end - LABEL:.1f}" height="{BAR}" '
+                   f'fill="{COLOURS[0 if emphasised else 1]}"/>'
                    f'<line x1="{LABEL + min(least, highest) * scale:.1f}" y1="{y + BAR / 2:.1f}" x2="{reach:.1f}" '
                    f'y2="{y + BAR / 2:.1f}" stroke="black"/>'
                    f'<text x="{max(end, reach) + 6:.1f}" y="{text:.1f}">{value:.3g}</text>')

@@ -54,6 +54,7 @@ class Result:
     """One comparison: of sides by their labels; and why those that could not be had are not among them."""
     name: str
     title: str
+    plot: str = "speed"  # or "seconds": what its plot shows, where it is not the layer's ratios
     sides: dict = dataclasses.field(default_factory=dict)
     absent: dict = dataclasses.field(default_factory=dict)
 
@@ -143,10 +144,10 @@ class Bench:
 
     def shown(self, command):
         """A command as the results page has it: without this machine's paths."""
-        text = " ".join(shlex.quote(str(word)) for word in command)
+        text = " ".join(shlex.quote("mpiexec" if word == self.launcher else str(word)) for word in command)
         for directory, name in ((self.tmpfs, "$TMPFS"), (self.disk, "$DISK"), (self.build, "build")):
-            text = text.replace(directory, name)
-        return text.replace(self.launcher, "mpiexec")
+            text = text.replace(f"{directory}/", f"{name}/")
+        return text
 
     def alternate(self, result, sides, repeat=None):
         """Runs the sides in turn: label -> (command shown, bytes of data, function that makes a Sample). The first round

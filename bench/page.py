@@ -1,9 +1,13 @@
 """The results page: what was to be reached and whether it was, all numbers, and plots."""
 
+import math
+import re
 import statistics
 
+from archives import PEERS
 from bars import bars
 from harness import MIB
+from sets import alone
 
 MEMORY = 256  # MiB: the default of option memory
 BESIDES = 64  # MiB that the layer may need besides
@@ -70,9 +74,9 @@ TARGETS = [
     Target("– times as fast as par2 verify", 10, faster("verify", "par2"), True),
     Target("repair of a lost eighth of it: times as fast as SnapRAID fix -d", 1.5, faster("repair", "SnapRAID"), True),
     Target("set, 256 MiB a rank, tmpfs, 2 ranks, XOR (the call alone): GB/s of data", 4,
-           speed("set-protect 2 m=1", "the call alone"), True),
-    Target("– 4 ranks, XOR", 2, speed("set-protect 4 m=1", "the call alone"), True),
-    Target("– 4 ranks, Reed-Solomon, m = 2", 1.5, speed("set-protect 4 m=2", "the call alone"), True),
+           speed("set-protect", alone(2, 1)), True),
+    Target("– 4 ranks, XOR", 2, speed("set-protect", alone(4, 1)), True),
+    Target("– 4 ranks, Reed-Solomon, m = 2", 1.5, speed("set-protect", alone(4, 2)), True),
     Target("one of 4 × 256 MiB restored by 4 ranks ÷ reading the others and writing it", 1.5,
            lambda r: r["set-restore"].ratio("lzy-restore", "reading and writing", "inside")),
     Target("– whole process, s", 0.6, lambda r: r["set-restore"].sides["lzy-restore"].median()),
@@ -83,6 +87,9 @@ TARGETS = [
            lambda r: more_memory(r, MEMORY), form="{:.0f}"),
     Target("– with --memory 64M", 64 + BESIDES, lambda r: more_memory(r, 64), form="{:.0f}"),
 ]
+
+
+PEER_LABELS = {kind.label for kind in PEERS} | {"reading and writing"}
 
 
 def table(header, rows):
@@ -100,39 +107,45 @@ def reach(results):
     return text + (f", {unmeasured} not measured." if unmeasured else ".")
 
 
+def number(value):
+    """Three digits, and never an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
+
+
 def spread(side, field="seconds"):
     values = side.values(field)
-    return f"{side.median(field):.3f} ({min(values):.3f}–{max(values):.3f})"
-
-
-def mib(count):
-    return f"{count / MIB:.1f}"
+    return f"{number(side.median(field))} ({number(min(values))}–{number(max(values))})"
 
 
 def layer_table(results):
     rows = []
     for result in results:
+        if result.absent:
+            rows.append((result.title, *result.absent.values()) + ("–",) * 8)
+            continue
         bare, lzy = result.sides["bare"], result.sides["protected"]
         rows.append((result.title, spread(bare, "inside"), spread(lzy, "inside"),
                      *(f"{result.ratio('protected', 'bare', field, of):.2f}"
                        for field, of in (("inside", statistics.median), ("inside", min), ("seconds", statistics.median))),
-                     mib(lzy.median("reread")), mib(lzy.median("captured")),
+                     *(f"{lzy.median(field) / MIB:.1f}" for field in ("reread", "captured")),
                      f"{(max(lzy.values('resident')) - bare.median('resident')) / 1024:.0f}", len(lzy.samples)))
     return table(["", "bare, s", "protected, s", "÷", "÷ of the best", "÷ of whole processes", "re-read, MiB",
                   "captured, MiB", "memory added, MiB a rank", "runs"], rows)
 
 
 def sides_table(result):
-    """One row a side; the last column says how many times as long the others took as the first one, byte for byte."""
-    first = next(iter(result.sides.values()))
+    """One row a side; a column of ratios to the first."""
+    first = next(iter(result.sides))
+    own_clock = any(side.values("inside") for side in result.sides.values())
     rows = []
     for label, side in result.sides.items():
-        rows.append((label, spread(side), spread(side, "inside") if side.values("inside") else "–", f"{side.gigabytes_per_second():.2f}",
-                     f"{first.gigabytes_per_second() / side.gigabytes_per_second():.2f}",
-                     f"{max(side.values('resident')) / 1024:.0f}" if any(side.values("resident")) else "–", len(side.samples)))
-    rows += [(label, reason, "–", "–", "–", "–", 0) for label, reason in result.absent.items()]
-    return table(["", "s", "by its own clock, s", "GB/s of data", f"{next(iter(result.sides))} is faster by",
-                  "memory, MiB", "runs"], rows)
+        inside = [spread(side, "inside"), number(result.ratio(label, first, "inside"))] if own_clock else []
+        memory = max(side.values("resident")) / 1024
+        rows.append((label, spread(side), number(result.ratio(label, first)), *inside, number(side.gigabytes_per_second()),
+                     f"{memory:.0f}" if memory else "–", len(side.samples)))
+    rows += [(label, reason) + ("–",) * (5 + 2 * own_clock) for label, reason in result.absent.items()]
+    inside = ["by its own clock, s", f"÷ {first}"] if own_clock else []
+    return table(["", "s", f"÷ {first}", *inside, "GB/s of data", "memory, MiB", "runs"], rows)
 
 
 def commands(results):
@@ -143,44 +156,48 @@ def commands(results):
     return "```\n" + "\n".join(lines) + "\n```"
 
 
-def ratios_chart(title, results, mark=1):
+def ratios_plot(title, results):
     rows = []
     for result in results:
-        bare = result.sides["bare"].median("inside")
-        values = result.sides["protected"].values("inside")
-        rows.append((result.title, statistics.median(values) / bare, min(values) / bare, max(values) / bare, True))
-    return bars(title, "protected ÷ bare", rows, mark)
+        if not result.absent:
+            bare = result.sides["bare"].median("inside")
+            values = result.sides["protected"].values("inside")
+            rows.append((result.title, statistics.median(values) / bare, min(values) / bare, max(values) / bare, True))
+    return bars(title, "time protected ÷ bare", rows, mark=1)
 
 
-def speeds_chart(result):
+def sides_plot(result):
     rows = []
     for label, side in result.sides.items():
-        speeds = [side.bytes / 1e9 / seconds for seconds in side.values()]
-        rows.append((label, side.gigabytes_per_second(), min(speeds), max(speeds), label.startswith("lzy")))
-    return bars(result.title, "GB/s of data", rows)
+        values = [side.bytes / 1e9 / seconds if result.plot == "speed" else seconds for seconds in side.values()]
+        rows.append((label, statistics.median(values), min(values), max(values), label not in PEER_LABELS))
+    return bars(result.title, "GB/s of data" if result.plot == "speed" else "s", rows)
 
 
-def page(groups, described, slug):
-    """groups: (title, explanation, results) in order; described: lines about machine and run. Returns the page and its
-    plots, by file name."""
-    by_name = {result.name: result for _, _, results in groups for result in results}
+def file_name(slug, title):
+    return f"run-{slug}-" + "-".join(re.findall("[a-z0-9]+", title.lower())) + ".svg"
+
+
+def page(found, described, slug):
+    """found: (group: its name, title and explanation; results) in order; described: lines about machine and run. Returns
+    the page and its plots, by file name."""
+    every = [result for _, results in found for result in results]
     plots = {}
+
+    def plot(title, svg):
+        file = file_name(slug, title)
+        plots[file] = svg
+        return f"![{title}]({file})"
+
     parts = [f"# Results: {slug}", "\n".join(f"- {line}" for line in described),
              "Made by `bench/run`; [how](README.md). GB are 10⁹ bytes. Medians; in brackets the least and the most.",
-             "## Reach", reach(by_name)]
-    for title, explanation, results in groups:
-        parts += [f"## {title}", explanation]
-        if all("bare" in result.sides for result in results):
-            parts.append(layer_table(results))
-            charts = [(title, ratios_chart(title, results))]
-        else:
-            charts = [(result.title, speeds_chart(result)) for result in results]
-        for (name, chart), result in zip(charts, results):
-            if "bare" not in result.sides:
-                parts += [f"### {result.title}", sides_table(result)]
-            file = f"run-{slug}-{'-'.join(''.join(c if c.isalnum() else ' ' for c in name.lower()).split())}.svg"
-            plots[file] = chart
-            parts.append(f"![{name}]({file})")
-    parts += ["## Commands", "`$TMPFS` and `$DISK` are scratch directories of the run.",
-              commands([result for _, _, results in groups for result in results])]
+             "## Reach", reach({result.name: result for result in every})]
+    for group, results in found:
+        parts += [f"## {group.title}", group.explanation]
+        if "protected" in (*results[0].sides, *results[0].absent):
+            parts += [layer_table(results), plot(group.name, ratios_plot(group.title, results))]
+            continue
+        for result in results:
+            parts += [f"### {result.title}", sides_table(result), plot(result.name, sides_plot(result))]
+    parts += ["## Commands", "`$TMPFS` and `$DISK` are scratch directories of the run.", commands(every)]
     return "\n\n".join(parts) + "\n", plots
