@@ -9,12 +9,13 @@ from harness import MIB, Failed, Result, Sample, clear, run, sample
 DATA_DEVICES = 7  # and one of parity, for everyone
 LOST = 3          # the device position that is lost
 THREADS = 2       # of everyone who can be told so
+PATIENCE = 15     # seconds
 UNIT = MIB        # lzy's default stripe: unit q of a shared file lies on device q mod 8
 
 
 class Tool:
-    """What protects `path`. A subclass gives commands (None: it cannot do that) and knows what `protect` leaves."""
-    protect = verify = repair = None
+    """What protects `path`. A subclass says what it `does`, gives a command for each, and knows what `protect` leaves."""
+    does = ("protect", "verify")
     fresh = True  # protect was not run yet
 
     def __init__(self, bench, path):
@@ -28,10 +29,13 @@ class Tool:
         """Removes what `protect` made."""
 
     def damage(self):
-        """Loses one device; where `repair` is not None."""
+        """Loses one device. This and the next two: where it does "repair"."""
 
     def to_repair(self):
         """Bytes of data that `damage` loses."""
+
+    def check_repair(self, output):
+        """Fails if `repair`, which printed this, mended something else; verification comes besides."""
 
     def measure_protect(self):
         self.forget()
@@ -40,7 +44,7 @@ class Tool:
         return found
 
     def measure_verify(self):
-        if self.fresh and self.protect:
+        if self.fresh and "protect" in self.does:
             self.measure_protect()
         return sample(self.verify)
 
@@ -48,13 +52,15 @@ class Tool:
         if self.fresh:
             self.measure_protect()
         self.damage()
-        found = sample(self.repair)
-        sample(self.verify)  # fails if it is not as it was
-        return found
+        done = run(self.repair)
+        self.check_repair(done.output)
+        run(self.verify)
+        return Sample(done.seconds, resident=done.resident)
 
 
 class Lzy(Tool):
     label = "lzy"
+    does = ("protect", "verify", "repair")
 
     def prepare(self):
         at_two = ("--quiet", "--threads", THREADS, self.path)
@@ -82,17 +88,11 @@ class Lzy(Tool):
     def to_repair(self):
         return sum(min(UNIT, self.bytes - offset) for offset in self.lost)
 
-    def measure_repair(self):
-        if self.fresh:
-            self.measure_protect()
-        self.damage()
-        done = run(self.repair)
-        found = json.loads(done.output)["datasets"][0]["damage"]
+    def check_repair(self, output):
+        found = json.loads(output)["datasets"][0]["damage"]
         mended = sum(damage["length"] for damage in found if damage["repaired"])
         if mended != self.to_repair():
             raise Failed(f"lzy-verify --repair mended {mended} bytes, not the {self.to_repair()} that were damaged")
-        sample(self.verify)
-        return Sample(done.seconds, resident=done.resident)
 
 
 class SnapRaid(Tool):
@@ -100,6 +100,7 @@ class SnapRaid(Tool):
     --test-skip-self: without the self-test that it begins with, which has nothing to do with the data."""
     label = "SnapRAID"
     package = program = "snapraid"
+    does = ("protect", "verify", "repair")
 
     def prepare(self):
         self.place = f"{self.bench.tmpfs}/snapraid"
@@ -161,6 +162,7 @@ class Par2Turbo(Par2):
 
 class Reader(Tool):
     """Only reads the file, and makes nothing."""
+    does = ("verify",)
     options = ()
 
     def prepare(self):
@@ -205,14 +207,11 @@ class Archive:
         return self.tools
 
     def compare(self, name, title, what, size=lambda tool: tool.bytes):
-        tools = [tool for tool in self.make() if getattr(tool, what)]
-        result = Result(name, title)
-        known = (SnapRaid, Par2, Par2Turbo) if what == "protect" else PEERS if what == "verify" else (SnapRaid,)
-        for kind in known:
-            if not there(self.bench, kind):
-                result.absent[kind.label] = f"{kind.package} is not installed"
-        return self.bench.alternate(result, {
-            tool.label: (getattr(tool, what), size(tool), getattr(tool, f"measure_{what}")) for tool in tools})
+        absent = {kind.label: f"{kind.package} is not installed" for kind in PEERS
+                  if what in kind.does and not there(self.bench, kind)}
+        return self.bench.alternate(Result(name, title, absent=absent), {
+            tool.label: (getattr(tool, what), size(tool), getattr(tool, f"measure_{what}"))
+            for tool in self.make() if what in tool.does}, patience=PATIENCE)
 
     def protect(self, _):
         return [self.compare("protect", "Protect, from nothing", "protect")]

@@ -47,7 +47,7 @@ def tmpfs(bench):
 
 
 def disk(bench):
-    return [compare(bench, "disk", "shared file, disk, with sync", max(bench.repeat, 7), disk=True, sync=True)]
+    return [compare(bench, "disk", "shared file, disk, with sync", bench.repeat + 2, disk=True, sync=True)]
 
 
 def patterns(bench):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import shlex
 import shutil
@@ -127,8 +128,7 @@ class Bench:
     disk: str
     launcher: str
     repeat: int
-    shrink: int = 1       # sizes are divided by it
-    patience: float = 15  # seconds; see alternate
+    shrink: int = 1  # sizes are divided by it
 
     def tool(self, name):
         return f"{self.build}/bin/{name}"
@@ -149,16 +149,16 @@ class Bench:
             text = text.replace(f"{directory}/", f"{name}/")
         return text
 
-    def alternate(self, result, sides, repeat=None):
+    def alternate(self, result, sides, repeat=None, patience=math.inf):
         """Runs the sides in turn: label -> (command shown, bytes of data, function that makes a Sample). The first round
-        is not counted: it warms up memory and caches. A side whose first run takes longer than `patience` is not run
-        again; that run counts then."""
+        is not counted: it warms up memory and caches. A side whose first run takes longer than `patience` seconds is not
+        run again; that run counts then."""
         for label, (command, size, _) in sides.items():
             result.sides[label] = Side(self.shown(command), size)
         for turn in range(1 + (repeat or self.repeat)):
             for label, (_, _, measure) in sides.items():
                 side = result.sides[label]
-                if turn > 0 and side.samples and side.samples[0].seconds > self.patience:
+                if turn > 0 and side.samples and side.samples[0].seconds > patience:
                     continue
                 if turn == 1:
                     side.samples.clear()

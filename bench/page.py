@@ -100,11 +100,10 @@ def table(header, rows):
 def reach(results):
     words = {True: "yes", False: "**no**", None: "–"}
     rows = [target.row(results) for target in TARGETS]
-    missed = [row[0].lstrip("– ") for row in rows if row[3] is False]
-    unmeasured = sum(row[3] is None for row in rows)
+    count = {word: sum(row[3] is reached for row in rows) for reached, word in words.items()}
     text = table(["what", "target", "measured", "reached"], [(*row[:3], words[row[3]]) for row in rows])
-    text += f"\n\n{len(rows) - len(missed) - unmeasured} of {len(rows)} reached, {len(missed)} not"
-    return text + (f", {unmeasured} not measured." if unmeasured else ".")
+    text += f"\n\n{count['yes']} of {len(rows)} reached, {count['**no**']} not"
+    return text + (f", {count['–']} not measured." if count["–"] else ".")
 
 
 def number(value):

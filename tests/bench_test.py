@@ -1,5 +1,6 @@
 """What bench/run makes of its measurements; it measures nothing here."""
 
+import math
 import os
 import sys
 import types
@@ -21,7 +22,7 @@ class Rounds(unittest.TestCase):
     def bench(self, repeat):
         return harness.Bench("/b", "/t", "/d", "/usr/bin/mpiexec.mpich", repeat)
 
-    def alternate(self, repeat, **times):
+    def alternate(self, repeat, patience=math.inf, **times):
         self.order = []
 
         def measure(label):
@@ -29,7 +30,7 @@ class Rounds(unittest.TestCase):
             return harness.Sample(times[label].pop(0))
 
         sides = {label: (["x"], 1, lambda label=label: measure(label)) for label in times}
-        result = self.bench(repeat).alternate(harness.Result("n", "t"), sides)
+        result = self.bench(repeat).alternate(harness.Result("n", "t"), sides, patience=patience)
         return {label: found.values() for label, found in result.sides.items()}
 
     def test_sides_take_turns_and_the_first_round_does_not_count(self):
@@ -37,7 +38,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(self.order, ["a", "b"] * 3)
 
     def test_who_takes_too_long_runs_once(self):
-        self.assertEqual(self.alternate(2, a=[16], b=[15, 3, 4]), {"a": [16], "b": [3, 4]})
+        self.assertEqual(self.alternate(2, 15, a=[16], b=[15, 3, 4]), {"a": [16], "b": [3, 4]})
 
     def test_medians_and_ratios(self):
         result = harness.Result("n", "t", sides={"a": side(4, 1, 2), "b": side(2, 3)})
