@@ -1,7 +1,6 @@
 """The results page: what was to be reached and whether it was, all numbers, and plots."""
 
 import math
-import re
 import statistics
 
 from archives import PEERS
@@ -173,20 +172,16 @@ def sides_plot(result):
     return bars(result.title, "GB/s of data" if result.plot == "speed" else "s", rows)
 
 
-def file_name(slug, title):
-    return f"run-{slug}-" + "-".join(re.findall("[a-z0-9]+", title.lower())) + ".svg"
-
-
 def page(found, described, slug):
     """found: (group: its name, title and explanation; results) in order; described: lines about machine and run. Returns
     the page and its plots, by file name."""
     every = [result for _, results in found for result in results]
     plots = {}
 
-    def plot(title, svg):
-        file = file_name(slug, title)
+    def plot(name, svg):
+        file = f"run-{slug}.{name}.svg"
         plots[file] = svg
-        return f"![{title}]({file})"
+        return f"![{name}]({file})"
 
     parts = [f"# Results: {slug}", "\n".join(f"- {line}" for line in described),
              "Made by `bench/run`; [how](README.md). GB are 10⁹ bytes. Medians; in brackets the least and the most.",

@@ -11,7 +11,7 @@
 //   hdf5                  one dataset in a parallel HDF5 file, collectively (where built with HDF5)
 //   touch-contiguous      changes 1 % of the existing FILE of BYTES in all, in one place
 //   touch-scattered       changes as much of it in blocks of 64 KiB, all over the file
-//   survivors             reads the files of a set but the last, FILE.0 ..., and writes that one: what a restore costs at least
+//   survivors             reads the files of a set but the last, and writes that one: the least a restore can do
 //
 // --calls: bytes of one call (default 16 MiB). --sync: MPI_File_sync before the close.
 #define _DEFAULT_SOURCE
@@ -43,9 +43,13 @@ static void check(int good, const char* what) {
 
 #define MPI(call) check((call) == MPI_SUCCESS, #call)
 
-static int is(const char* name) { return strcmp(pattern, name) == 0; }
+static int is(const char* name) {
+  return strcmp(pattern, name) == 0;
+}
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 // Nothing that could be taken for zeros, repeated or compressed.
 static void fill(char* to, int64_t size) {
@@ -144,8 +148,7 @@ static void hdf5(void) {
   check(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE) >= 0, "H5Pset_dxpl_mpio");
   const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
   const hid_t space = H5Screate_simple(1, &all, NULL), part = H5Screate_simple(1, &mine, NULL);
-  const hid_t data =
-      H5Dcreate2(file, "state", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t data = H5Dcreate2(file, "state", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   check(H5Sselect_hyperslab(space, H5S_SELECT_SET, &at, NULL, &mine, NULL) >= 0, "H5Sselect_hyperslab");
   check(H5Dwrite(data, H5T_NATIVE_DOUBLE, part, space, transfer, memory) >= 0, "H5Dwrite");
   H5Dclose(data);
@@ -164,15 +167,24 @@ static void hdf5(void) {
 }
 
 static void work(void) {
-  if (is("contiguous")) contiguous();
-  else if (is("strided-collective")) strided(1);
-  else if (is("strided-independent")) strided(0);
-  else if (is("set")) set();
-  else if (is("hdf5")) hdf5();
-  else if (is("touch-contiguous")) touch(0);
-  else if (is("touch-scattered")) touch(1);
-  else if (is("survivors")) survivors();
-  else check(0, "the pattern is not one of these at the top of writer.c;");
+  if (is("contiguous"))
+    contiguous();
+  else if (is("strided-collective"))
+    strided(1);
+  else if (is("strided-independent"))
+    strided(0);
+  else if (is("set"))
+    set();
+  else if (is("hdf5"))
+    hdf5();
+  else if (is("touch-contiguous"))
+    touch(0);
+  else if (is("touch-scattered"))
+    touch(1);
+  else if (is("survivors"))
+    survivors();
+  else
+    check(0, "the pattern is not one of these at the top of writer.c;");
 }
 
 static void report(double seconds) {
@@ -198,9 +210,12 @@ int main(int argc, char** argv) {
   path = argc > 2 ? argv[2] : "";
   bytes = argc > 3 ? atoll(argv[3]) : 0;
   for (int i = 4; i < argc; ++i) {
-    if (strcmp(argv[i], "--sync") == 0) sync_it = 1;
-    else if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc) calls = atoll(argv[++i]);
-    else check(0, argv[i]);
+    if (strcmp(argv[i], "--sync") == 0)
+      sync_it = 1;
+    else if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc)
+      calls = atoll(argv[++i]);
+    else
+      check(0, argv[i]);
   }
   check(bytes > 0 && bytes % PIECE == 0, "BYTES, a multiple of 1 MiB,");
   check(calls > 0 && calls % PIECE == 0 && calls <= 1 << 30, "--calls, a multiple of 1 MiB, at most 1 GiB,");

@@ -90,7 +90,7 @@ class Page(unittest.TestCase):
         text, plots = page.page(groups, ["a machine"], "slug")
         self.assertIn("| shared <&> | 1.00 (0.500–1.50) | 1.50 (1.00–2.00) | 1.50 | 2.00 | 1.50 | 0.0 | 1.0 | 1 | 3 |", text)
         self.assertIn("| cat | 2.00 (2.00–2.00) | 2.00 |", text)
-        self.assertEqual(set(plots), {"run-slug-tmpfs.svg", "run-slug-verify.svg"})
+        self.assertEqual(set(plots), {"run-slug.tmpfs.svg", "run-slug.verify.svg"})
         for name, plot in plots.items():
             self.assertIn(f"]({name})", text)
             xml.etree.ElementTree.fromstring(plot)
