@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -144,10 +145,10 @@ class Bench:
 
     def shown(self, command):
         """A command as the results page has it: without this machine's paths."""
-        text = " ".join(shlex.quote("mpiexec" if word == self.launcher else str(word)) for word in command)
+        words = [shlex.quote("mpiexec" if word == self.launcher else str(word)) for word in command]
         for directory, name in ((self.tmpfs, "$TMPFS"), (self.disk, "$DISK"), (self.build, "build")):
-            text = text.replace(f"{directory}/", f"{name}/")
-        return text
+            words = [re.sub(re.escape(directory) + "(?=/|$)", name, word) for word in words]
+        return " ".join(words)
 
     def alternate(self, result, sides, repeat=None, patience=math.inf):
         """Runs the sides in turn: label -> (command shown, bytes of data, function that makes a Sample). The first round

@@ -16,12 +16,12 @@ class Target:
     """What is to be reached. `value`: from the results by their names, None when they are not there; `need`: the bound, of
     which the value is at most (or, with `least`, at least); `form`: how a value is written."""
 
-    def __init__(self, title, need, value, least=False, form="{:.2f}", note=None):
+    def __init__(self, title, need, value, least=False, form="{:.3f}", note=None):
         self.title, self.need, self.value, self.least, self.form, self.note = title, need, value, least, form, note
 
     def row(self, results):
         """(what, bound, measured, reached): reached is True, False or None."""
-        bound = ("≥ " if self.least else "≤ ") + self.form.format(self.need)
+        bound = f"{'≥' if self.least else '≤'} {self.need:g}"
         try:
             value = self.value(results)
         except (KeyError, statistics.StatisticsError):
@@ -61,7 +61,7 @@ def more_memory(results, memory):
 
 TARGETS = [
     Target("2 ranks × 512 MiB, shared, 7+1, disk with sync: protected ÷ bare", 1.20, layer_ratio("disk"),
-           note=lambda r: f"best against best {layer_ratio('disk', min)(r):.2f}"),
+           note=lambda r: f"best against best {layer_ratio('disk', min)(r):.3f}"),
     Target("the same on tmpfs", 1.4, layer_ratio("tmpfs")),
     Target("bytes re-read for that checkpoint", 0, lambda r: max(r["tmpfs"].sides["protected"].values("reread")),
            form="{:.0f}"),
@@ -79,9 +79,8 @@ TARGETS = [
     Target("one of 4 × 256 MiB restored by 4 ranks ÷ reading the others and writing it", 1.5,
            lambda r: r["set-restore"].ratio("lzy-restore", "reading and writing", "inside")),
     Target("– whole process, s", 0.6, lambda r: r["set-restore"].sides["lzy-restore"].median()),
-    Target("1 % of 1 GiB touched, sync and close ÷ full lzy-protect: contiguous", 0.03, touched("contiguous"),
-           form="{:.3f}"),
-    Target("– scattered in 164 blocks", 0.10, touched("scattered"), form="{:.3f}"),
+    Target("1 % of 1 GiB touched, sync and close ÷ full lzy-protect: contiguous", 0.03, touched("contiguous")),
+    Target("– scattered in 164 blocks", 0.10, touched("scattered")),
     Target(f"memory beyond the program's own, MiB a rank, --memory {MEMORY}M", MEMORY + BESIDES,
            lambda r: more_memory(r, MEMORY), form="{:.0f}"),
     Target("– with --memory 64M", 64 + BESIDES, lambda r: more_memory(r, 64), form="{:.0f}"),
@@ -141,7 +140,7 @@ def sides_table(result):
         memory = max(side.values("resident")) / 1024
         rows.append((label, spread(side), number(result.ratio(label, first)), *inside, number(side.gigabytes_per_second()),
                      f"{memory:.0f}" if memory else "–", len(side.samples)))
-    rows += [(label, reason) + ("–",) * (5 + 2 * own_clock) for label, reason in result.absent.items()]
+    rows += [(label, reason) + ("–",) * (4 + 2 * own_clock) for label, reason in result.absent.items()]
     inside = ["by its own clock, s", f"÷ {first}"] if own_clock else []
     return table(["", "s", f"÷ {first}", *inside, "GB/s of data", "memory, MiB", "runs"], rows)
 
