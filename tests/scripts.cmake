@@ -15,6 +15,13 @@ foreach(class TestMpi Results)
   set_tests_properties(lint.scripts.${class} PROPERTIES LABELS lint TIMEOUT 60)
 endforeach()
 
+foreach(class Rounds Page)
+  add_test(NAME lint.bench.${class}
+           COMMAND Python3::Interpreter -B -m unittest -v bench_test.${class}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
+  set_tests_properties(lint.bench.${class} PROPERTIES LABELS lint TIMEOUT 60)
+endforeach()
+
 # tests_without_mpi builds what tests without the labels "mpi" and "preload" need: the test programs that link no MPI, and
 # the programs they run. tests_with_mpi (scripts/test-mpi) builds what is left: all but the programs of unit tests. Which
 # these are is known when all of tests/CMakeLists.txt has been read.

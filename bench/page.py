@@ -1,0 +1,196 @@
+"""The results page: what was to be reached and whether it was, all numbers, and plots."""
+
+import math
+import statistics
+
+from archives import PEERS
+from bars import bars
+from harness import MIB
+from sets import alone
+
+MEMORY = 256  # MiB: the default of option memory
+BESIDES = 64  # MiB that the layer may need besides
+
+
+class Target:
+    """What is to be reached. `value`: from the results by their names, None when they are not there; `need`: the bound, of
+    which the value is at most (or, with `least`, at least); `form`: how a value is written."""
+
+    def __init__(self, title, need, value, least=False, form="{:.3f}", note=None):
+        self.title, self.need, self.value, self.least, self.form, self.note = title, need, value, least, form, note
+
+    def row(self, results):
+        """(what, bound, measured, reached): reached is True, False or None."""
+        bound = f"{'≥' if self.least else '≤'} {self.need:g}"
+        try:
+            value = self.value(results)
+        except (KeyError, statistics.StatisticsError):
+            value = None
+        if value is None:
+            return self.title, bound, "not measured", None
+        measured = self.form.format(value) + (f" ({self.note(results)})" if self.note else "")
+        return self.title, bound, measured, value >= self.need if self.least else value <= self.need
+
+
+def layer_ratio(name, of=statistics.median):
+    return lambda results: results[name].ratio("protected", "bare", "inside", of)
+
+
+def speed(name, label):
+    return lambda results: results[name].sides[label].gigabytes_per_second()
+
+
+def faster(name, peer):
+    """How many times as fast as `peer` lzy is, by bytes a second: in a repair the two may have lost different amounts."""
+    def value(results):
+        sides = results[name].sides
+        return sides["lzy"].gigabytes_per_second() / sides[peer].gigabytes_per_second()
+    return value
+
+
+def touched(kind):
+    return lambda results: results["touch"].ratio(kind, "full")
+
+
+def more_memory(results, memory):
+    """MiB that the layer adds to a rank, in the worst case of those measured with this option memory."""
+    found = [max(r.sides["protected"].values("resident")) - r.sides["bare"].median("resident")
+             for r in results.values() if "protected" in r.sides and (r.name == "memory") == (memory != MEMORY)]
+    return max(found) / 1024 if found else None
+
+
+TARGETS = [
+    Target("2 ranks × 512 MiB, shared, 7+1, disk with sync: protected ÷ bare", 1.20, layer_ratio("disk"),
+           note=lambda r: f"best against best {layer_ratio('disk', min)(r):.3f}"),
+    Target("the same on tmpfs", 1.4, layer_ratio("tmpfs")),
+    Target("bytes re-read for that checkpoint", 0, lambda r: max(r["tmpfs"].sides["protected"].values("reread")),
+           form="{:.0f}"),
+    Target("lzy-protect of 2 GiB, tmpfs, 2 threads: GB/s of data", 6, speed("protect", "lzy"), True),
+    Target("– times as fast as SnapRAID sync", 2.3, faster("protect", "SnapRAID"), True),
+    Target("– times as fast as par2 create", 15, faster("protect", "par2"), True),
+    Target("lzy-verify of it: times as fast as cat", 1.2, faster("verify", "cat"), True),
+    Target("– times as fast as SnapRAID check -a", 2, faster("verify", "SnapRAID"), True),
+    Target("– times as fast as par2 verify", 10, faster("verify", "par2"), True),
+    Target("repair of a lost eighth of it: times as fast as SnapRAID fix -d", 1.5, faster("repair", "SnapRAID"), True),
+    Target("set, 256 MiB a rank, tmpfs, 2 ranks, XOR (the call alone): GB/s of data", 4,
+           speed("set-protect", alone(2, 1)), True),
+    Target("– 4 ranks, XOR", 2, speed("set-protect", alone(4, 1)), True),
+    Target("– 4 ranks, Reed-Solomon, m = 2", 1.5, speed("set-protect", alone(4, 2)), True),
+    Target("one of 4 × 256 MiB restored by 4 ranks ÷ reading the others and writing it", 1.5,
+           lambda r: r["set-restore"].ratio("lzy-restore", "reading and writing", "inside")),
+    Target("– whole process, s", 0.6, lambda r: r["set-restore"].sides["lzy-restore"].median()),
+    Target("1 % of 1 GiB touched, sync and close ÷ full lzy-protect: contiguous", 0.03, touched("contiguous")),
+    Target("– scattered in 164 blocks", 0.10, touched("scattered")),
+    Target(f"memory beyond the program's own, MiB a rank, --memory {MEMORY}M", MEMORY + BESIDES,
+           lambda r: more_memory(r, MEMORY), form="{:.0f}"),
+    Target("– with --memory 64M", 64 + BESIDES, lambda r: more_memory(r, 64), form="{:.0f}"),
+]
+
+
+PEER_LABELS = {kind.label for kind in PEERS} | {"reading and writing"}
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in (header, ["---"] * len(header), *rows)]
+    return "\n".join(lines)
+
+
+def reach(results):
+    words = {True: "yes", False: "**no**", None: "–"}
+    rows = [target.row(results) for target in TARGETS]
+    count = {word: sum(row[3] is reached for row in rows) for reached, word in words.items()}
+    text = table(["what", "target", "measured", "reached"], [(*row[:3], words[row[3]]) for row in rows])
+    text += f"\n\n{count['yes']} of {len(rows)} reached, {count['**no**']} not"
+    return text + (f", {count['–']} not measured." if count["–"] else ".")
+
+
+def number(value):
+    """Three digits, and never an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
+
+
+def spread(side, field="seconds"):
+    values = side.values(field)
+    return f"{number(side.median(field))} ({number(min(values))}–{number(max(values))})"
+
+
+def layer_table(results):
+    rows = []
+    for result in results:
+        if result.absent:
+            rows.append((result.title, *result.absent.values()) + ("–",) * 8)
+            continue
+        bare, lzy = result.sides["bare"], result.sides["protected"]
+        rows.append((result.title, spread(bare, "inside"), spread(lzy, "inside"),
+                     *(f"{result.ratio('protected', 'bare', field, of):.2f}"
+                       for field, of in (("inside", statistics.median), ("inside", min), ("seconds", statistics.median))),
+                     *(f"{lzy.median(field) / MIB:.1f}" for field in ("reread", "captured")),
+                     f"{(max(lzy.values('resident')) - bare.median('resident')) / 1024:.0f}", len(lzy.samples)))
+    return table(["", "bare, s", "protected, s", "÷", "÷ of the best", "÷ of whole processes", "re-read, MiB",
+                  "captured, MiB", "memory added, MiB a rank", "runs"], rows)
+
+
+def sides_table(result):
+    """One row a side; a column of ratios to the first."""
+    first = next(iter(result.sides))
+    own_clock = any(side.values("inside") for side in result.sides.values())
+    rows = []
+    for label, side in result.sides.items():
+        inside = [spread(side, "inside"), number(result.ratio(label, first, "inside"))] if own_clock else []
+        memory = max(side.values("resident")) / 1024
+        rows.append((label, spread(side), number(result.ratio(label, first)), *inside, number(side.gigabytes_per_second()),
+                     f"{memory:.0f}" if memory else "–", len(side.samples)))
+    rows += [(label, reason) + ("–",) * (4 + 2 * own_clock) for label, reason in result.absent.items()]
+    inside = ["by its own clock, s", f"÷ {first}"] if own_clock else []
+    return table(["", "s", f"÷ {first}", *inside, "GB/s of data", "memory, MiB", "runs"], rows)
+
+
+def commands(results):
+    lines = []
+    for result in results:
+        for label, side in result.sides.items():
+            lines.append(f"# {result.title}: {label}\n{side.command}")
+    return "```\n" + "\n".join(lines) + "\n```"
+
+
+def ratios_plot(title, results):
+    rows = []
+    for result in results:
+        if not result.absent:
+            bare = result.sides["bare"].median("inside")
+            values = result.sides["protected"].values("inside")
+            rows.append((result.title, statistics.median(values) / bare, min(values) / bare, max(values) / bare, True))
+    return bars(title, "time protected ÷ bare", rows, mark=1)
+
+
+def sides_plot(result):
+    rows = []
+    for label, side in result.sides.items():
+        values = [side.bytes / 1e9 / seconds if result.plot == "speed" else seconds for seconds in side.values()]
+        rows.append((label, statistics.median(values), min(values), max(values), label not in PEER_LABELS))
+    return bars(result.title, "GB/s of data" if result.plot == "speed" else "s", rows)
+
+
+def page(found, described, slug):
+    """found: (group: its name, title and explanation; results) in order; described: lines about machine and run. Returns
+    the page and its plots, by file name."""
+    every = [result for _, results in found for result in results]
+    plots = {}
+
+    def plot(name, svg):
+        file = f"run-{slug}.{name}.svg"
+        plots[file] = svg
+        return f"![{name}]({file})"
+
+    parts = [f"# Results: {slug}", "\n".join(f"- {line}" for line in described),
+             "Made by `bench/run`; [how](README.md). GB are 10⁹ bytes. Medians; in brackets the least and the most.",
+             "## Reach", reach({result.name: result for result in every})]
+    for group, results in found:
+        parts += [f"## {group.title}", group.explanation]
+        if "protected" in (*results[0].sides, *results[0].absent):
+            parts += [layer_table(results), plot(group.name, ratios_plot(group.title, results))]
+            continue
+        for result in results:
+            parts += [f"### {result.title}", sides_table(result), plot(result.name, sides_plot(result))]
+    parts += ["## Commands", "`$TMPFS` and `$DISK` are scratch directories of the run.", commands(every)]
+    return "\n\n".join(parts) + "\n", plots

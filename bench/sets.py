@@ -1,0 +1,77 @@
+"""File sets: protecting all of them, and restoring one member."""
+
+import json
+import os
+
+from harness import Result, Sample, Side, clear, run, sample
+
+SIZE = 256  # MiB a member
+
+
+def make(bench, ranks, name="state"):
+    run(bench.mpiexec(ranks, bench.program("bench_writer"), "set", f"{bench.tmpfs}/{name}", bench.size(SIZE)))
+    return f"{bench.tmpfs}/{name}.%r"
+
+
+def drop(bench, *names):
+    for name in names:
+        if os.path.exists(f"{bench.tmpfs}/{name}"):
+            os.unlink(f"{bench.tmpfs}/{name}")
+
+
+def label(ranks, m):
+    return f"{ranks} ranks, {'XOR' if m == 1 else 'RS'}, m = {m}"
+
+
+def alone(ranks, m):
+    return f"{label(ranks, m)}: the call alone"
+
+
+def protect(bench):
+    """Of each kind: lzy-protect as a whole process, and the call alone, which starts no MPI."""
+    clear(bench.tmpfs)
+    kinds = ((2, 1), (4, 1), (4, 2))
+    whole, calls = {}, {}
+    for ranks, m in kinds:
+        name = f"{ranks}-{m}"
+        command = bench.mpiexec(ranks, bench.tool("lzy-protect"), "--quiet", "--parity", m, make(bench, ranks, name))
+
+        def measure(command=command, ranks=ranks, name=name):
+            drop(bench, *(f".LZY.{name}.{rank}" for rank in range(ranks)))
+            return sample(command)
+
+        whole[label(ranks, m)] = (command, bench.size(SIZE) * ranks, measure)
+    result = bench.alternate(Result("set-protect", "File sets protected"), whole)
+    run([bench.tool("lzy-verify"), "--quiet", *(f"{bench.tmpfs}/{ranks}-{m}.%r" for ranks, m in kinds)])
+    clear(bench.tmpfs)
+    for ranks, m in kinds:  # this program has its own rounds, of which the first is not counted either
+        command = bench.mpiexec(ranks, bench.program("bench_checkpoint"), "--set", "--size", bench.size(SIZE), "--parity", m,
+                                "--repeat", bench.repeat, "--json", "--directory", bench.tmpfs)
+        times = json.loads(run(command).output)["seconds"]["protect"]["all"]
+        calls[alone(ranks, m)] = Side(bench.shown(command), bench.size(SIZE) * ranks, [Sample(t) for t in times])
+    result.sides.update(calls)
+    return [result]
+
+
+def restore(bench):
+    """The last of four members and its sidecar are lost. Measured against plain MPI-IO: reading the others, writing it."""
+    clear(bench.tmpfs)
+    pattern = make(bench, 4)
+    size = bench.size(SIZE)
+    run(bench.mpiexec(4, bench.tool("lzy-protect"), "--quiet", pattern))
+    for rank in range(3):
+        os.symlink(f"state.{rank}", f"{bench.tmpfs}/plain.{rank}")
+
+    def measure(command, *lost):
+        drop(bench, *lost)
+        done = run(command)
+        return Sample(done.seconds, json.loads(done.output)["seconds"], done.resident)
+
+    command = bench.mpiexec(4, bench.tool("lzy-restore"), "--json", pattern)
+    plain = bench.mpiexec(4, bench.program("bench_writer"), "survivors", f"{bench.tmpfs}/plain", size)
+    result = bench.alternate(Result("set-restore", "One of four members restored", "seconds"), {
+        "reading and writing": (plain, size, lambda: measure(plain, "plain.3")),
+        "lzy-restore": (command, size, lambda: measure(command, "state.3", ".LZY.state.3"))})
+    run([bench.tool("lzy-verify"), "--quiet", pattern])
+    clear(bench.tmpfs)
+    return [result]

@@ -1,0 +1,233 @@
+// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES]: writes through MPI-IO as programs do, and prints one JSON
+// object: `seconds` from the open until the close, `commit` those of the sync and close alone (both of the slowest
+// rank), `resident`, each rank's largest resident size in KiB. Knows nothing about lzy; the script run starts it bare
+// and with the layer. All that a rank writes lies in its memory before, as a simulation's state does.
+//
+// PATTERN; BYTES are of each rank:
+//   contiguous            one file; a rank's bytes follow each other
+//   strided-collective    one file; pieces of 1 MiB go round, written through a view of a vector type
+//   strided-independent   the same by independent calls
+//   set                   a file a rank, FILE.RANK
+//   hdf5                  one dataset in a parallel HDF5 file, collectively (where built with HDF5)
+//   touch-contiguous      changes 1 % of the existing FILE of BYTES in all, in one place
+//   touch-scattered       changes as much of it in blocks of 64 KiB, all over the file
+//   survivors             reads the files of a set but the last, and writes that one: the least a restore can do
+//
+// --calls: bytes of one call (default 16 MiB). --sync: MPI_File_sync before the close.
+#define _DEFAULT_SOURCE
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#ifdef BENCH_HAVE_HDF5
+#include <hdf5.h>
+#endif
+
+enum { PIECE = 1 << 20, BLOCK = 64 << 10, NAME = 4096 };
+
+static const char* pattern;
+static const char* path;
+static char* memory;
+static int64_t bytes, calls = 16 << 20;
+static int rank, ranks, sync_it;
+static double commit;
+
+static void check(int good, const char* what) {
+  if (good) return;
+  fprintf(stderr, "bench_writer: rank %d: %s %s: %s failed\n", rank, pattern, path, what);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+#define MPI(call) check((call) == MPI_SUCCESS, #call)
+
+static int is(const char* name) {
+  return strcmp(pattern, name) == 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// Nothing that could be taken for zeros, repeated or compressed.
+static void fill(char* to, int64_t size) {
+  uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(rank + 1) + (uint64_t)getpid();
+  for (int64_t i = 0; i + 8 <= size; i += 8) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    memcpy(to + i, &state, 8);
+  }
+}
+
+static MPI_File open_file(MPI_Comm comm, const char* name, int mode) {
+  MPI_File file;
+  MPI(MPI_File_open(comm, name, mode, MPI_INFO_NULL, &file));
+  return file;
+}
+
+static void finish(MPI_File* file) {
+  MPI_Barrier(MPI_COMM_WORLD);  // so that nobody's writing counts as somebody's commit
+  const double start = MPI_Wtime();
+  if (sync_it) MPI(MPI_File_sync(*file));
+  MPI(MPI_File_close(file));
+  commit = MPI_Wtime() - start;
+}
+
+static void write_at(MPI_File file, int64_t offset, const char* from, int64_t size) {
+  for (int64_t done = 0; done < size; done += calls)
+    MPI(MPI_File_write_at(file, offset + done, from + done, (int)smaller(calls, size - done), MPI_BYTE,
+                          MPI_STATUS_IGNORE));
+}
+
+static void contiguous(void) {
+  MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  write_at(file, rank * bytes, memory, bytes);
+  finish(&file);
+}
+
+static void set(void) {
+  char name[NAME];
+  snprintf(name, sizeof name, "%s.%d", path, rank);
+  MPI_File file = open_file(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  write_at(file, 0, memory, bytes);
+  finish(&file);
+}
+
+static void strided(int collective) {
+  MPI_Datatype pieces;
+  MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR);  // RDWR: ROMIO may sieve
+  MPI(MPI_Type_vector((int)(bytes / PIECE), PIECE, ranks * PIECE, MPI_BYTE, &pieces));
+  MPI(MPI_Type_commit(&pieces));
+  MPI(MPI_File_set_view(file, (MPI_Offset)rank * PIECE, MPI_BYTE, pieces, "native", MPI_INFO_NULL));
+  for (int64_t done = 0; done < bytes; done += calls) {
+    const int count = (int)smaller(calls, bytes - done);
+    if (collective) {
+      MPI(MPI_File_write_all(file, memory + done, count, MPI_BYTE, MPI_STATUS_IGNORE));
+    } else {
+      MPI(MPI_File_write(file, memory + done, count, MPI_BYTE, MPI_STATUS_IGNORE));
+    }
+  }
+  MPI(MPI_Type_free(&pieces));
+  finish(&file);
+}
+
+// Every rank does its share.
+static void touch(int scattered) {
+  MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_RDWR);
+  if (scattered) {
+    const int64_t blocks = bytes / BLOCK, touched = (blocks + 99) / 100;
+    for (int64_t i = rank; i < touched; i += ranks) write_at(file, i * blocks / touched * BLOCK, memory, BLOCK);
+  } else {
+    const int64_t share = bytes / 100 / ranks;
+    write_at(file, bytes / 3 + rank * share, memory, share);
+  }
+  finish(&file);
+}
+
+static void survivors(void) {
+  char name[NAME];
+  if (rank == ranks - 1) {
+    set();
+    return;
+  }
+  snprintf(name, sizeof name, "%s.%d", path, rank);
+  MPI_File file = open_file(MPI_COMM_SELF, name, MPI_MODE_RDONLY);
+  for (int64_t done = 0; done < bytes; done += calls)
+    MPI(MPI_File_read_at(file, done, memory + done, (int)smaller(calls, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
+  finish(&file);
+}
+
+static void hdf5(void) {
+#ifdef BENCH_HAVE_HDF5
+  const hsize_t all = (hsize_t)(bytes / 8) * (hsize_t)ranks, mine = (hsize_t)(bytes / 8), at = mine * (hsize_t)rank;
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS), transfer = H5Pcreate(H5P_DATASET_XFER);
+  check(H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL) >= 0, "H5Pset_fapl_mpio");
+  check(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE) >= 0, "H5Pset_dxpl_mpio");
+  const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  const hid_t space = H5Screate_simple(1, &all, NULL), part = H5Screate_simple(1, &mine, NULL);
+  const hid_t data = H5Dcreate2(file, "state", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  check(H5Sselect_hyperslab(space, H5S_SELECT_SET, &at, NULL, &mine, NULL) >= 0, "H5Sselect_hyperslab");
+  check(H5Dwrite(data, H5T_NATIVE_DOUBLE, part, space, transfer, memory) >= 0, "H5Dwrite");
+  H5Dclose(data);
+  H5Sclose(part);
+  H5Sclose(space);
+  H5Pclose(transfer);
+  H5Pclose(access);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = MPI_Wtime();
+  if (sync_it) check(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, "H5Fflush");
+  check(H5Fclose(file) >= 0, "H5Fclose");
+  commit = MPI_Wtime() - start;
+#else
+  check(0, "HDF5: built without it;");
+#endif
+}
+
+static void work(void) {
+  if (is("contiguous"))
+    contiguous();
+  else if (is("strided-collective"))
+    strided(1);
+  else if (is("strided-independent"))
+    strided(0);
+  else if (is("set"))
+    set();
+  else if (is("hdf5"))
+    hdf5();
+  else if (is("touch-contiguous"))
+    touch(0);
+  else if (is("touch-scattered"))
+    touch(1);
+  else if (is("survivors"))
+    survivors();
+  else
+    check(0, "the pattern is not one of these at the top of writer.c;");
+}
+
+static void report(double seconds) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  double mine[2] = {seconds, commit}, slowest[2];
+  long* resident = malloc((size_t)ranks * sizeof *resident);
+  MPI_Reduce(mine, slowest, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  MPI_Gather(&usage.ru_maxrss, 1, MPI_LONG, resident, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf("{\"seconds\": %.6f, \"commit\": %.6f, \"resident\": [", slowest[0], slowest[1]);
+    for (int i = 0; i < ranks; ++i) printf("%s%ld", i > 0 ? ", " : "", resident[i]);
+    printf("]}\n");
+  }
+  free(resident);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  pattern = argc > 1 ? argv[1] : "";
+  path = argc > 2 ? argv[2] : "";
+  bytes = argc > 3 ? atoll(argv[3]) : 0;
+  for (int i = 4; i < argc; ++i) {
+    if (strcmp(argv[i], "--sync") == 0)
+      sync_it = 1;
+    else if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc)
+      calls = atoll(argv[++i]);
+    else
+      check(0, argv[i]);
+  }
+  check(bytes > 0 && bytes % PIECE == 0, "BYTES, a multiple of 1 MiB,");
+  check(calls > 0 && calls % PIECE == 0 && calls <= 1 << 30, "--calls, a multiple of 1 MiB, at most 1 GiB,");
+  const int64_t held = strncmp(pattern, "touch", 5) == 0 ? bytes / 64 : bytes;
+  memory = malloc((size_t)held);
+  check(memory != NULL, "malloc");
+  fill(memory, held);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = MPI_Wtime();
+  work();
+  report(MPI_Wtime() - start);
+  free(memory);
+  MPI_Finalize();
+  return 0;
+}
