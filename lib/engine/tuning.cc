@@ -33,9 +33,9 @@ constexpr TuningCandidate kEncodePieces[] = {{64 * kKiB}, {32 * kKiB}, {128 * kK
 constexpr TuningCandidate kCheckBuffers[] = {{1024 * kKiB}, {512 * kKiB}, {256 * kKiB}};
 
 constexpr std::array<TuningChoice, kTunedCount> kChoices = {{
-    {"copy-xxh3-near", "copying with XXH3-128 within the cache, pieces of", kNear},
+    {"copy-xxh3-near", "copying with XXH3-128 in buffers that fit the cache, pieces of", kNear},
     {"copy-xxh3-far", "copying with XXH3-128 in larger buffers, pieces of", kFar},
-    {"copy-crc32c-near", "copying with CRC-32C within the cache, pieces of", kNear},
+    {"copy-crc32c-near", "copying with CRC-32C in buffers that fit the cache, pieces of", kNear},
     {"copy-crc32c-far", "copying with CRC-32C in larger buffers, pieces of", kFar},
     {"encode", "reading, hashing and encoding rows, from each source", kEncodePieces},
     {"check", "reading and hashing to verify, a buffer of", kCheckBuffers},
@@ -145,7 +145,7 @@ std::string EncodeTuning(const Tuning& tuning) {
     choices.push_back({{"name", kChoices[c].name}, {"candidates", std::move(candidates)}});
   }
   const nlohmann::ordered_json document = {
-      {"schema", kSchema}, {"machine", MachineKey()}, {"choices", std::move(choices)}};
+      {"schema", kSchema}, {"machine", MachineKey()}, {"far_from_bytes", LastCacheBytes()}, {"choices", std::move(choices)}};
   return document.dump(2) + "\n";
 }
 

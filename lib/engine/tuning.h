@@ -87,7 +87,7 @@ std::uint64_t LastCacheBytes();
 /// milliseconds); the fastest of its runs counts. What cannot be measured for want of memory keeps its default.
 Tuning Calibrate(unsigned budget_ms);
 
-/// Schema "lzy-tuning/1": choices with candidates, speeds, what is picked, and the machine it was measured on.
+/// Schema "lzy-tuning/1": choices with candidates, speeds, what is picked; the machine it was measured on; LastCacheBytes().
 std::string EncodeTuning(const Tuning& tuning);
 /// None unless `text` is what this version writes on this machine. Nothing in it is believed but the speeds: a forged
 /// file can make no worse choice than a wrong candidate.

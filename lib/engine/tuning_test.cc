@@ -163,11 +163,11 @@ TEST(TuningCache, LiesWhereCachesDo) {
   const auto path = [](std::map<std::string, const char*> variables) {
     return TuningCachePath([&](const char* name) { return variables.contains(name) ? variables[name] : nullptr; });
   };
-  const std::string home = path({{"HOME", "/home/u"}});
-  EXPECT_TRUE(home.starts_with("/home/u/.cache/lzy/tuning-")) << home;
+  const std::string home = path({{"HOME", "/h/u"}});
+  EXPECT_TRUE(home.starts_with("/h/u/.cache/lzy/tuning-")) << home;
   EXPECT_TRUE(home.ends_with(".json")) << home;
-  EXPECT_EQ(path({{"HOME", "/home/u"}, {"XDG_CACHE_HOME", "/tmp/x"}}), "/tmp/x/lzy/" + home.substr(home.rfind('/') + 1));
-  EXPECT_EQ(path({{"HOME", "/home/u"}, {"XDG_CACHE_HOME", "relative"}}), home);
+  EXPECT_EQ(path({{"HOME", "/h/u"}, {"XDG_CACHE_HOME", "/x"}}), "/x/lzy/" + home.substr(home.rfind('/') + 1));
+  EXPECT_EQ(path({{"HOME", "/h/u"}, {"XDG_CACHE_HOME", "relative"}}), home);
   EXPECT_EQ(path({{"HOME", ""}, {"XDG_CACHE_HOME", ""}}), "");
   EXPECT_EQ(path({}), "");
 }
