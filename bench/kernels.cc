@@ -1,6 +1,6 @@
-// Throughput of what touches every byte, on one core: hashing, copying, encoding, decoding; and the cost of the tree. Encode and
-// decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels' own speed,
-// those of large ones show memory's.
+// Throughput of what touches every byte, on one core: hashing, copying, encoding, decoding; and the cost of the tree.
+// Encode and decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels' own
+// speed, those of large ones show memory's.
 
 #include <benchmark/benchmark.h>
 
@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kSmallestBlock = 4 << 10;
 constexpr std::int64_t kLargestBlock = 1 << 20;
+constexpr std::int64_t kLargestSpan = 256 << 20;
 
 struct FreeDeleter {
   void operator()(std::uint8_t* pointer) const { std::free(pointer); }
@@ -62,8 +63,8 @@ void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& check
   const auto block = static_cast<std::size_t>(state.range(0));
   const auto span = static_cast<std::size_t>(state.range(1));
   const CopyMethod method{static_cast<std::uint32_t>(state.range(2)), state.range(3) != 0};
-  const Blocks from(1, span);
-  const Blocks to(1, span);
+  static const Blocks from(1, kLargestSpan);  // filling them takes longer than a run
+  static const Blocks to(1, kLargestSpan);
   const std::uint8_t* source = from.pointers()[0];
   std::uint8_t* copy = to.pointers()[0];
   for (auto _ : state) {
@@ -98,7 +99,7 @@ void CopyCrc32c(benchmark::State& state) {
 // --benchmark_enable_random_interleaving=true --benchmark_repetitions=7.
 void Copies(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"block", "span", "piece", "past_cache"});
-  for (const std::int64_t span : {64 << 10, 256 << 20}) {
+  for (const std::int64_t span : {std::int64_t{64} << 10, kLargestSpan}) {
     for (const std::int64_t piece : {0, 2 << 10, 4 << 10, 16 << 10, 64 << 10}) {
       for (const std::int64_t past_cache : {0, 1}) {
         if (piece != 0 || past_cache == 0) benchmark->Args({64 << 10, span, piece, past_cache});

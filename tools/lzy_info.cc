@@ -96,7 +96,7 @@ std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
                           choice.candidates[i].Name(), tuning.gb_per_s(what, i));
     }
   }
-  text += fmt::format("buffers of more than {} are larger than the cache\n", lzy::FormatSize(lzy::LastCacheBytes()));
+  text += fmt::format("buffers of {} and more count as larger than the cache\n", lzy::FormatSize(lzy::FarFromBytes()));
   return text + (cache.empty() ? "* picked; not kept\n" : fmt::format("* picked; kept in {}\n", lzy::Printable(cache)));
 }
 

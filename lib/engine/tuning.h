@@ -80,14 +80,15 @@ class Tuning {
   std::array<std::array<double, kMostCandidates>, kTunedCount> rates_{};
 };
 
-/// Bytes of the last cache before memory, 32 MiB if the system does not tell: copies larger than this are far.
-std::uint64_t LastCacheBytes();
+/// Copies of that many bytes and more are far: a quarter of the last cache before memory (of 32 MiB, if the system does
+/// not tell its size), since source and copy both want room there, and so do other cores.
+std::uint64_t FarFromBytes();
 
 /// Measures every candidate, always in the same order, for about `budget_ms`, three times at least (some ten
 /// milliseconds); the fastest of its runs counts. What cannot be measured for want of memory keeps its default.
 Tuning Calibrate(unsigned budget_ms);
 
-/// Schema "lzy-tuning/1": choices with candidates, speeds, what is picked; the machine it was measured on; LastCacheBytes().
+/// Schema "lzy-tuning/1": choices with candidates, speeds, what is picked; the machine it was measured on; FarFromBytes().
 std::string EncodeTuning(const Tuning& tuning);
 /// None unless `text` is what this version writes on this machine. Nothing in it is believed but the speeds: a forged
 /// file can make no worse choice than a wrong candidate.

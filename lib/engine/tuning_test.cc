@@ -38,8 +38,8 @@ TEST(Tuning, BeginsWithWhatIsGoodEverywhere) {
   EXPECT_EQ(tuning.encode_piece_bytes(), 64u << 10);
   EXPECT_EQ(tuning.check_buffer_bytes(), 1u << 20);
   EXPECT_FALSE(tuning.HashCopy(64 << 10).non_temporal);
-  EXPECT_FALSE(tuning.HashCopy(LastCacheBytes()).non_temporal);
-  EXPECT_TRUE(tuning.HashCopy(LastCacheBytes() + 1).non_temporal);
+  EXPECT_FALSE(tuning.HashCopy(FarFromBytes() - 1).non_temporal);
+  EXPECT_TRUE(tuning.HashCopy(FarFromBytes()).non_temporal);
   EXPECT_TRUE(tuning.CrcCopy(kFar).non_temporal);
 }
 
