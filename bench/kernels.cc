@@ -1,6 +1,6 @@
 // Throughput of what touches every byte, on one core: hashing, copying, encoding, decoding; and the cost of the tree.
-// Encode and decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels' own
-// speed, those of large ones show memory's.
+// Encode and decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels'
+// own speed, those of large ones show memory's.
 
 #include <benchmark/benchmark.h>
 
@@ -56,8 +56,8 @@ void HashBlock(benchmark::State& state) {
 }
 BENCHMARK(HashBlock)->ArgName("block")->RangeMultiplier(2)->Range(kSmallestBlock, kLargestBlock);
 
-// Copying a span block by block with a checksum of each block. piece 0 is what fusing is compared with: the whole span is
-// copied, then its blocks are hashed; otherwise see CopyMethod. Bytes are those copied.
+// Copying a span block by block with a checksum of each block. piece 0 is what fusing is compared with: the whole span
+// is copied, then its blocks are hashed; otherwise see CopyMethod. Bytes are those copied.
 template <class Fused, class Checksum>
 void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& checksum) {
   const auto block = static_cast<std::size_t>(state.range(0));

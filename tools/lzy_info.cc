@@ -1,5 +1,5 @@
-// lzy-info: geometry, state, root, sizes and age of datasets; removes orphaned files of lzy's, and measures what is fast
-// on this machine, when asked to.
+// lzy-info: geometry, state, root, sizes and age of datasets; removes orphaned files of lzy's, and measures what is
+// fast on this machine, when asked to.
 #include <fmt/format.h>
 
 #include <map>
@@ -100,8 +100,8 @@ std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
   return text + (cache.empty() ? "* picked; not kept\n" : fmt::format("* picked; kept in {}\n", lzy::Printable(cache)));
 }
 
-/// Measures anew on the first rank's machine, keeps the results there and shows them. Asked for by name, it may take ten
-/// times as long as what tools do by themselves.
+/// Measures anew on the first rank's machine, keeps the results there and shows them. Asked for by name, it may take
+/// ten times as long as what tools do by themselves.
 void ShowTuning(lzy::ToolRun& run) {
   if (run.comm().rank() != 0) return;
   constexpr unsigned kBudgetMs = 100;
@@ -131,9 +131,10 @@ int main(int argc, char** argv) {
     app.add_flag("--prune", prune,
                  "list sidecars below the directory PATH whose file is gone, and what tools that broke off left there, "
                  "and remove them");
-    app.add_flag("--tuning", tuning,
-                 "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep that "
-                 "for all programs of this user, and show it");
+    app.add_flag(
+        "--tuning", tuning,
+        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep that "
+        "for all programs of this user, and show it");
   };
   tool.without_path = [&] { return tuning; };
   tool.run_without_path = ShowTuning;

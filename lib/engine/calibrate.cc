@@ -21,14 +21,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kBlock = 64u << 10;      // the default block size
-constexpr std::size_t kSpan = 256u << 10;      // bytes copied in one measurement
-constexpr std::size_t kFileBytes = 1u << 20;   // read in one measurement
-constexpr std::uint32_t kSources = 7;          // of a group of 8 with one parity: the defaults
+constexpr std::size_t kBlock = 64u << 10;     // the default block size
+constexpr std::size_t kSpan = 256u << 10;     // bytes copied in one measurement
+constexpr std::size_t kFileBytes = 1u << 20;  // read in one measurement
+constexpr std::uint32_t kSources = 7;         // of a group of 8 with one parity: the defaults
 constexpr std::size_t kFewestRounds = 3;
 constexpr std::size_t kMostRounds = 99;
 
-// Out of all caches, so that small buffers show what large ones would. Elsewhere than on x86-64 far is measured as near.
+// Out of all caches, so that small buffers show what large ones would. Elsewhere than on x86-64 far is measured as
+// near.
 void Evict([[maybe_unused]] const std::uint8_t* bytes, [[maybe_unused]] std::size_t count) {
 #if defined(__x86_64__)
   for (std::size_t at = 0; at < count; at += 64) _mm_clflush(bytes + at);
@@ -88,7 +89,8 @@ class Calibration {
       const auto what = static_cast<Tuned>(c);
       if (ReadsFile(what) && (!file_.usable() || file_.failed())) continue;
       std::vector<double> speeds;
-      // The least time counts: what others do on the machine can only add to it, and a few rounds have no steady median.
+      // The least time counts: what others do on the machine can only add to it, and a few rounds have no steady
+      // median.
       for (const double least : seconds_[c]) speeds.push_back(least > 0 ? BytesOf(what) / least / 1e9 : 0);
       (void)tuning.Pick(what, speeds);  // refuses only what no clock can have measured
     }
@@ -110,7 +112,8 @@ class Calibration {
     switch (what) {
       case Tuned::kHashCopyNear:
       case Tuned::kHashCopyFar:
-        Copies(far, [&](ByteSpan from, std::uint8_t* to) { (void)CopyAndHash(HashTag::kDataLeaf, 0, from, to, method); });
+        Copies(far,
+               [&](ByteSpan from, std::uint8_t* to) { (void)CopyAndHash(HashTag::kDataLeaf, 0, from, to, method); });
         break;
       case Tuned::kCrcCopyNear:
       case Tuned::kCrcCopyFar:

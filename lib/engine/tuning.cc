@@ -26,7 +26,8 @@ constexpr std::uint64_t kLargeWork = 256u << 20;
 constexpr unsigned kToolBudgetMs = 10;
 
 constexpr std::uint32_t kKiB = 1u << 10;
-// Not 2 KiB: at 64 KiB it may be the fastest, but is the slowest by far (Zen 4, glibc 2.36: half) from some megabytes on.
+// Not 2 KiB: at 64 KiB it may be the fastest, but is the slowest by far (Zen 4, glibc 2.36: half) from some megabytes
+// on.
 constexpr TuningCandidate kNear[] = {{16 * kKiB}, {4 * kKiB}, {64 * kKiB}};
 constexpr TuningCandidate kFar[] = {
     {2 * kKiB, true}, {4 * kKiB, true}, {16 * kKiB, true}, {4 * kKiB, false}, {64 * kKiB, false}};
@@ -52,8 +53,8 @@ CopyMethod MethodOf(const TuningCandidate& candidate) {
   return {candidate.bytes, candidate.past_cache};
 }
 
-// Lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM; not its clock, nor flags that come
-// and go with microcode and kernels.
+// Lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM; not its clock, nor flags that
+// come and go with microcode and kernels.
 std::string ProcessorModel() {
   constexpr std::string_view kKeys[] = {"vendor_id",       "cpu family",       "model",       "model name", "stepping",
                                         "CPU implementer", "CPU architecture", "CPU variant", "CPU part"};
@@ -145,8 +146,10 @@ std::string EncodeTuning(const Tuning& tuning) {
     }
     choices.push_back({{"name", kChoices[c].name}, {"candidates", std::move(candidates)}});
   }
-  const nlohmann::ordered_json document = {
-      {"schema", kSchema}, {"machine", MachineKey()}, {"far_from_bytes", FarFromBytes()}, {"choices", std::move(choices)}};
+  const nlohmann::ordered_json document = {{"schema", kSchema},
+                                           {"machine", MachineKey()},
+                                           {"far_from_bytes", FarFromBytes()},
+                                           {"choices", std::move(choices)}};
   return document.dump(2) + "\n";
 }
 

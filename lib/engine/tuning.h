@@ -1,10 +1,11 @@
 #pragma once
-// Sizes and kernels that are best on the machine at hand: measured in some ten milliseconds, kept in a file, chosen among
-// candidates that are all right everywhere. They change how fast lzy is, never what it writes; and since ranks may have
-// chosen differently, nothing that ranks must agree on may depend on them.
+// Sizes and kernels that are best on the machine at hand: measured in some ten milliseconds, kept in a file, chosen
+// among candidates that are all right everywhere. They change how fast lzy is, never what it writes; and since ranks
+// may have chosen differently, nothing that ranks must agree on may depend on them.
 //
-// Nobody pays for measuring who has not asked for it: programs under the interposition layer take what the file has, else
-// the defaults. Tools measure when there is no file and the work is large (TuneForWork); `lzy-info --tuning` always does.
+// Nobody pays for measuring who has not asked for it: programs under the interposition layer take what the file has,
+// else the defaults. Tools measure when there is no file and the work is large (TuneForWork); `lzy-info --tuning`
+// always does.
 
 #include <array>
 #include <cstddef>
@@ -26,8 +27,8 @@ enum class Tuned : std::uint8_t {
   kHashCopyFar,   ///< CopyAndHash in buffers far larger than it
   kCrcCopyNear,   ///< the same for CopyAndCrc32c
   kCrcCopyFar,
-  kEncode,        ///< reading, hashing and encoding rows
-  kCheck,         ///< reading and hashing to verify
+  kEncode,  ///< reading, hashing and encoding rows
+  kCheck,   ///< reading and hashing to verify
 };
 inline constexpr std::size_t kTunedCount = 6;
 
@@ -38,20 +39,21 @@ struct TuningCandidate {
 };
 
 struct TuningChoice {
-  const char* name;  ///< as in JSON: "copy-xxh3-near"
-  const char* what;  ///< one line for people
+  const char* name;                             ///< as in JSON: "copy-xxh3-near"
+  const char* what;                             ///< one line for people
   std::span<const TuningCandidate> candidates;  ///< the default first
 };
 /// Everything that there is to choose, by Tuned.
 std::span<const TuningChoice, kTunedCount> TuningChoices();
 
-/// A candidate for each choice, and how fast each was. As constructed: the defaults, nothing measured. Small, holds no memory.
+/// A candidate for each choice, and how fast each was. As constructed: the defaults, nothing measured. Small, holds no
+/// memory.
 class Tuning {
  public:
   static constexpr std::size_t kMostCandidates = 5;
 
-  /// How to copy and hash when `footprint` bytes are moved before anybody looks at them again (a whole exchange buffer, not
-  /// the block that one call copies). For packing, stitching and exchange buffers.
+  /// How to copy and hash when `footprint` bytes are moved before anybody looks at them again (a whole exchange buffer,
+  /// not the block that one call copies). For packing, stitching and exchange buffers.
   CopyMethod HashCopy(std::uint64_t footprint) const;
   CopyMethod CrcCopy(std::uint64_t footprint) const;
   /// Bytes of each source of a row that are read, hashed and multiplied before the next ones: for the row pipeline
@@ -88,14 +90,16 @@ std::uint64_t FarFromBytes();
 /// milliseconds); the fastest of its runs counts. What cannot be measured for want of memory keeps its default.
 Tuning Calibrate(unsigned budget_ms);
 
-/// Schema "lzy-tuning/1": choices with candidates, speeds, what is picked; the machine it was measured on; FarFromBytes().
+/// Schema "lzy-tuning/1": choices with candidates, speeds, what is picked; the machine it was measured on;
+/// FarFromBytes().
 std::string EncodeTuning(const Tuning& tuning);
 /// None unless `text` is what this version writes on this machine. Nothing in it is believed but the speeds: a forged
 /// file can make no worse choice than a wrong candidate.
 std::optional<Tuning> DecodeTuning(std::string_view text);
 
 /// Where results are kept: $XDG_CACHE_HOME/lzy or ~/.cache/lzy, a file for each kind of processor and version of the
-/// libraries. Empty where there is no such place (and then nothing is kept). The default asks the process's environment.
+/// libraries. Empty where there is no such place (and then nothing is kept). The default asks the process's
+/// environment.
 std::string TuningCachePath(const std::function<const char*(const char*)>& getenv_like = nullptr);
 std::optional<Tuning> LoadTuning(FileSystem& fs, const std::string& path);
 /// Puts a whole file in place, by renaming, for this user only.

@@ -80,7 +80,8 @@ TEST(Tuning, EachCopyHasItsOwnChoice) {
     Tuning tuning;
     ASSERT_TRUE(tuning.Pick(what, speeds));
     for (const auto& [other, others_method] : copies) {
-      const TuningCandidate& expected = TuningChoices()[static_cast<std::size_t>(other)].candidates[other == what ? 1 : 0];
+      const TuningCandidate& expected =
+          TuningChoices()[static_cast<std::size_t>(other)].candidates[other == what ? 1 : 0];
       EXPECT_EQ(others_method(tuning), (CopyMethod{expected.bytes, expected.past_cache}));
     }
   }
@@ -238,7 +239,8 @@ TEST(CurrentTuning, IsMeasuredAndKeptForLargeWork) {
     const Tuning& measured = CurrentTuning();
     TuneForWork(std::uint64_t{1} << 30);
     const auto kept = LoadTuning(PosixFileSystem(), TuningCachePath());
-    return before == Tuning() && measured.measured() && &CurrentTuning() == &measured && kept.has_value() && kept->measured();
+    return before == Tuning() && measured.measured() && &CurrentTuning() == &measured && kept.has_value() &&
+           kept->measured();
   });
 }
 

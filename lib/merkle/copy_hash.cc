@@ -41,7 +41,8 @@ void StorePastCache(std::uint8_t* to, const std::uint8_t* from, std::size_t coun
 void EndStoresPastCache() {}
 #endif
 
-// Copies `piece_bytes` at a time and calls `digest` with each piece where it is in the cache. Nothing is done with an empty `from`.
+// Copies `piece_bytes` at a time and calls `digest` with each piece where it is in the cache. Nothing is done with an
+// empty `from`.
 template <class Digest>
 void CopyPieces(ByteSpan from, std::uint8_t* to, std::size_t piece_bytes, bool non_temporal, const Digest& digest) {
   std::size_t end = piece_bytes;

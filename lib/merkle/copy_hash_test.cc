@@ -23,15 +23,16 @@ constexpr std::size_t kMargin = 80;
 // Copies `from` to a place `misalignment` bytes past a line's beginning, by both kernels, and compares with what takes
 // two steps; neither may touch a byte beside the copy.
 void Expect(ByteSpan from, std::size_t misalignment, const CopyMethod& method) {
-  SCOPED_TRACE(testing::Message() << from.size() << " bytes to +" << misalignment << ", pieces of " << method.piece_bytes
-                                  << (method.non_temporal ? " past the cache" : ""));
+  SCOPED_TRACE(testing::Message() << from.size() << " bytes to +" << misalignment << ", pieces of "
+                                  << method.piece_bytes << (method.non_temporal ? " past the cache" : ""));
   std::vector<std::uint8_t> room(from.size() + misalignment + 2 * kMargin + 64, kUntouched);
   const std::size_t line = (64 - reinterpret_cast<std::uintptr_t>(room.data() + kMargin) % 64) % 64;
   std::uint8_t* const to = room.data() + kMargin + line + misalignment;
   const auto check_copy = [&] {
     ASSERT_TRUE(std::equal(from.begin(), from.end(), to));
     ASSERT_TRUE(std::all_of(room.data(), to, [](std::uint8_t b) { return b == kUntouched; }));
-    ASSERT_TRUE(std::all_of(to + from.size(), room.data() + room.size(), [](std::uint8_t b) { return b == kUntouched; }));
+    ASSERT_TRUE(
+        std::all_of(to + from.size(), room.data() + room.size(), [](std::uint8_t b) { return b == kUntouched; }));
     std::fill(to, to + from.size(), kUntouched);
   };
   const std::uint64_t index = from.size() * 7 + misalignment;

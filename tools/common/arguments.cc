@@ -90,8 +90,9 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
       for (std::string& value : option.values) Unguard(value);
     }
     if (without && !paths.empty()) {
-      return {kExitUsage, "", fmt::format("'{}' is not accepted: no PATH goes with what is asked for (see {} --help)",
-                                          paths[0], tool_)};
+      return {
+          kExitUsage, "",
+          fmt::format("'{}' is not accepted: no PATH goes with what is asked for (see {} --help)", paths[0], tool_)};
     }
     return {};
   } catch (const CLI::ParseError& error) {
