@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "engine/options.h"
 
@@ -53,17 +54,37 @@ CopyMethod MethodOf(const TuningCandidate& candidate) {
   return {candidate.bytes, candidate.past_cache};
 }
 
+// The beginning of a file that the kernel makes up; empty where there is none.
+std::string KernelText(const std::string& path) {
+  std::string text(4096, '\0');
+  auto file = PosixFileSystem().Open(path, OpenMode::kRead);
+  if (!file.ok()) return "";
+  const auto got = (*file)->ReadAt(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  text.resize(got.ok() ? *got : 0);
+  return text;
+}
+
+// Sizes of the first processor's caches, nearest first. Not sysconf's: in a virtual machine glibc 2.36 makes ten times
+// of an AMD's last one.
+std::vector<std::uint64_t> CacheSizes() {
+  std::vector<std::uint64_t> sizes;
+  for (int index = 0; index < 8; ++index) {
+    std::string text = KernelText(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const auto size = ParseSize(text);
+    if (!size) break;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
 // Lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM; not its clock, nor flags that
 // come and go with microcode and kernels.
 std::string ProcessorModel() {
   constexpr std::string_view kKeys[] = {"vendor_id",       "cpu family",       "model",       "model name", "stepping",
                                         "CPU implementer", "CPU architecture", "CPU variant", "CPU part"};
-  std::array<std::uint8_t, 4096> bytes{};  // the first processor's are enough
-  auto file = PosixFileSystem().Open("/proc/cpuinfo", OpenMode::kRead);
-  if (!file.ok()) return "";
-  const auto got = (*file)->ReadAt(0, bytes);
-  if (!got.ok()) return "";
-  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), *got);
+  const std::string text = KernelText("/proc/cpuinfo");  // the first processor's lines are enough
+  std::string_view rest = text;
   std::string model;
   while (!rest.empty() && rest.front() != '\n') {
     const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -82,8 +103,7 @@ std::string MachineKey() {
                       __builtin_cpu_supports("avx512f") != 0, __builtin_cpu_supports("avx512bw") != 0,
                       __builtin_cpu_supports("vpclmulqdq") != 0);
 #endif
-  text += fmt::format("caches {} {} {}\n", sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE),
-                      sysconf(_SC_LEVEL3_CACHE_SIZE));
+  text += fmt::format("caches {}\n", fmt::join(CacheSizes(), " "));
   text += fmt::format("xxhash {} isa-l {}.{}\n", XXH_versionNumber(), ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION);
   const ByteSpan bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return HashBytes(HashTag::kInfo, 0, bytes).Hex().substr(0, 16);
@@ -102,8 +122,14 @@ std::span<const TuningChoice, kTunedCount> TuningChoices() {
 }
 
 std::uint64_t FarFromBytes() {
-  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return (cache > 0 ? static_cast<std::uint64_t>(cache) : std::uint64_t{32} << 20) / 4;
+  static const std::uint64_t bytes = [] {
+    std::uint64_t cache = 0;
+    (void)NoThrow([&] {
+      for (const std::uint64_t size : CacheSizes()) cache = std::max(cache, size);
+    });
+    return (cache > 0 ? cache : std::uint64_t{32} << 20) / 4;
+  }();
+  return bytes;
 }
 
 CopyMethod Tuning::HashCopy(std::uint64_t footprint) const {
