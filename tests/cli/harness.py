@@ -32,6 +32,7 @@ class CliTest(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="lzy-cli-")
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
+        os.environ["XDG_CACHE_HOME"] = self.path(".cache")  # tools with much to read keep there what they measured
 
     def path(self, name):
         return os.path.join(self.scratch, name)
@@ -46,13 +47,11 @@ class CliTest(unittest.TestCase):
             return file.read()
 
     def run_tool(self, *words, env=None, ranks=None, cwd=None, preload=True):
-        """Runs a tool (words[0]) in the scratch directory; without LZY_* variables but those of `env`, and
-        with a cache of its own."""
+        """Runs a tool (words[0]) in the scratch directory; without LZY_* variables but those of `env`."""
         command = [os.path.join(BIN, words[0]), *words[1:]]
         if ranks:
             command = [MPIEXEC, "-n", str(ranks), *command]
         variables = {k: v for k, v in os.environ.items() if not k.startswith("LZY_")}
-        variables["XDG_CACHE_HOME"] = self.path(".cache")
         variables.update(env or {})
         return subprocess.run(command, cwd=cwd or self.scratch, env=variables, capture_output=True, text=True, timeout=100)
 
