@@ -1,15 +1,17 @@
-// Throughput of what touches every byte, on one core: hashing, encoding, decoding; and the cost of the tree. Encode and
-// decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels' own speed,
-// those of large ones show memory's.
+// Throughput of what touches every byte, on one core: hashing, copying, encoding, decoding; and the cost of the tree.
+// Encode and decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels'
+// own speed, those of large ones show memory's.
 
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <vector>
 
 #include "erasure/codec.h"
+#include "merkle/copy_hash.h"
 #include "merkle/hash.h"
 #include "merkle/tree.h"
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kSmallestBlock = 4 << 10;
 constexpr std::int64_t kLargestBlock = 1 << 20;
+constexpr std::int64_t kLargestSpan = 256 << 20;
 
 struct FreeDeleter {
   void operator()(std::uint8_t* pointer) const { std::free(pointer); }
@@ -52,6 +55,60 @@ void HashBlock(benchmark::State& state) {
   SetBytes(state, state.range(0));
 }
 BENCHMARK(HashBlock)->ArgName("block")->RangeMultiplier(2)->Range(kSmallestBlock, kLargestBlock);
+
+// Copying a span block by block with a checksum of each block. piece 0 is what fusing is compared with: the whole span
+// is copied, then its blocks are hashed; otherwise see CopyMethod. Bytes are those copied.
+template <class Fused, class Checksum>
+void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& checksum) {
+  const auto block = static_cast<std::size_t>(state.range(0));
+  const auto span = static_cast<std::size_t>(state.range(1));
+  const CopyMethod method{static_cast<std::uint32_t>(state.range(2)), state.range(3) != 0};
+  static const Blocks from(1, kLargestSpan);  // filling them takes longer than a run
+  static const Blocks to(1, kLargestSpan);
+  const std::uint8_t* source = from.pointers()[0];
+  std::uint8_t* copy = to.pointers()[0];
+  for (auto _ : state) {
+    if (method.piece_bytes == 0) std::memcpy(copy, source, span);
+    for (std::size_t at = 0; at < span; at += block) {
+      if (method.piece_bytes == 0) {
+        benchmark::DoNotOptimize(checksum(ByteSpan(copy + at, block)));
+      } else {
+        benchmark::DoNotOptimize(fused(ByteSpan(source + at, block), copy + at, method));
+      }
+    }
+    benchmark::ClobberMemory();
+  }
+  SetBytes(state, state.range(1));
+}
+
+void CopyHash(benchmark::State& state) {
+  CopyWith(
+      state,
+      [](ByteSpan from, std::uint8_t* to, const CopyMethod& how) {
+        return CopyAndHash(HashTag::kDataLeaf, 0, from, to, how);
+      },
+      [](ByteSpan bytes) { return HashBytes(HashTag::kDataLeaf, 0, bytes); });
+}
+void CopyCrc32c(benchmark::State& state) {
+  CopyWith(
+      state, [](ByteSpan from, std::uint8_t* to, const CopyMethod& how) { return CopyAndCrc32c(0, from, to, how); },
+      [](ByteSpan bytes) { return Crc32c(0, bytes); });
+}
+
+// In the cache, and far beyond it. What is to be compared should alternate, where others use the machine:
+// --benchmark_enable_random_interleaving=true --benchmark_repetitions=7.
+void Copies(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"block", "span", "piece", "past_cache"});
+  for (const std::int64_t span : {std::int64_t{64} << 10, kLargestSpan}) {
+    for (const std::int64_t piece : {0, 2 << 10, 4 << 10, 16 << 10, 64 << 10}) {
+      for (const std::int64_t past_cache : {0, 1}) {
+        if (piece != 0 || past_cache == 0) benchmark->Args({64 << 10, span, piece, past_cache});
+      }
+    }
+  }
+}
+BENCHMARK(CopyHash)->Apply(Copies);
+BENCHMARK(CopyCrc32c)->Apply(Copies);
 
 void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   const Blocks sources(plan.sources(), block);

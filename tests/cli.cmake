@@ -15,7 +15,7 @@ function(lzy_cli_test)
   endforeach()
 endfunction()
 
-lzy_cli_test(FILE cli_usage.py CLASSES Help BadOptions BadPaths)
+lzy_cli_test(FILE cli_usage.py CLASSES Help BadOptions BadPaths Tuning)
 # What preloads the layer into programs; a sanitized one does not go into others.
 lzy_cli_test(FILE cli_usage.py CLASSES Run LABELS preload)
 lzy_cli_test(FILE cli_shared.py CLASSES SharedFile Output Directories)

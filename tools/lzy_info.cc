@@ -1,4 +1,5 @@
-// lzy-info: geometry, state, root, sizes and age of datasets; removes orphaned files of lzy's when asked to.
+// lzy-info: geometry, state, root, sizes and age of datasets; removes orphaned files of lzy's, and measures what is
+// fast on this machine, when asked to.
 #include <fmt/format.h>
 
 #include <map>
@@ -6,6 +7,7 @@
 #include "base/printable.h"
 #include "common/tool.h"
 #include "engine/orphans.h"
+#include "engine/tuning.h"
 
 namespace {
 
@@ -76,21 +78,71 @@ bool IsDirectory(lzy::ToolRun& run, const std::string& path) {
   return anywhere.ok() && *anywhere != 0;
 }
 
+/// What --json prints; "cache" is where results are kept, null if they are not.
+lzy::Json TuningDocument(const lzy::Tuning& tuning, const std::string& cache) {
+  lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
+  document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
+  return document;
+}
+
+std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
+  std::string text;
+  for (std::size_t c = 0; c < lzy::kTunedCount; ++c) {
+    const lzy::TuningChoice& choice = lzy::TuningChoices()[c];
+    const auto what = static_cast<lzy::Tuned>(c);
+    text += fmt::format("{}: {}\n", choice.name, choice.what);
+    for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
+      text += fmt::format("  {} {:<20} {:>7.2f} GB/s\n", i == tuning.picked_index(what) ? '*' : ' ',
+                          choice.candidates[i].Name(), tuning.gb_per_s(what, i));
+    }
+  }
+  text += fmt::format("buffers of {} and more count as larger than the cache\n", lzy::FormatSize(lzy::FarFromBytes()));
+  return text + (cache.empty() ? "* picked; not kept\n" : fmt::format("* picked; kept in {}\n", lzy::Printable(cache)));
+}
+
+/// Measures anew on the first rank's machine, keeps the results there and shows them. Asked for by name, it may take
+/// ten times as long as what tools do by themselves.
+void ShowTuning(lzy::ToolRun& run) {
+  if (run.comm().rank() != 0) return;
+  constexpr unsigned kBudgetMs = 100;
+  const lzy::Tuning tuning = lzy::Calibrate(kBudgetMs);
+  std::string cache = lzy::TuningCachePath();
+  if (const Status stored = lzy::StoreTuning(run.fs(), cache, tuning); !stored.ok()) {
+    run.Warn(fmt::format("the results are not kept: {}", stored.message()));
+    cache.clear();
+  }
+  run.Say(TuningTable(tuning, cache));
+  run.SetDocument(TuningDocument(tuning, cache));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   bool map = false;
   bool prune = false;
+  bool tuning = false;
   lzy::Tool tool;
   tool.name = "lzy-info";
   tool.summary = "Tells geometry, state, root, sizes and the age of the last commit, from the metadata alone.";
-  tool.changes = "nothing; with --prune, orphaned sidecars";
+  tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file of the user's cache";
   tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--map", map, "also tell which devices are coded with which");
     app.add_flag("--prune", prune,
                  "list sidecars below the directory PATH whose file is gone, and what tools that broke off left there, "
                  "and remove them");
+    app.add_flag(
+        "--tuning", tuning,
+        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep that "
+        "for all programs of this user, and show it");
+  };
+  tool.without_path = [&] { return tuning; };
+  tool.run_without_path = ShowTuning;
+  tool.check_options = [&] {
+    if (tuning && (map || prune)) {
+      return Status(lzy::Code::kInvalidArgument, "--tuning: is not accepted together with --map or --prune");
+    }
+    return Status::Ok();
   };
   tool.action = [] { return lzy::Action::kInfo; };
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {

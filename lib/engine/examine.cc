@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/file.h"
+#include "engine/tuning.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -151,8 +152,10 @@ class Examiner {
   Examiner(const Context& context, DatasetView& view, bool from_disk) : context_(context), view_(view) {
     settings_.from_device = from_disk;
     settings_.threads = ThreadsFor(context);
+    // Where each reading waits for the device, larger ones are better whatever the processor likes.
+    const std::uint64_t most = from_disk ? 1u << 20 : CurrentTuning().check_buffer_bytes();
     settings_.buffer_bytes =
-        std::clamp<std::uint64_t>(context.options.memory / (4 * settings_.threads), 64u << 10, 1u << 20);
+        std::clamp<std::uint64_t>(context.options.memory / (4 * settings_.threads), 64u << 10, most);
     settings_.stop = context.stop;
     if (context.progress) {
       settings_.progress = [this](std::uint64_t bytes) {

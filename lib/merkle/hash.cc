@@ -1,17 +1,8 @@
 #include "merkle/hash.h"
 
-#include <cassert>
 #include <string_view>
 
-// The plain functions of a distribution's libxxhash use SSE2; the dispatching ones choose AVX2 or AVX-512 at run time.
-#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
-#define XXH_DISPATCH_DISABLE_REPLACE
-#include <xxh_x86dispatch.h>
-#define LZY_XXH3_128 XXH3_128bits_withSeed_dispatch
-#else
-#include <xxhash.h>
-#define LZY_XXH3_128 XXH3_128bits_withSeed
-#endif
+#include "merkle/xxh3.h"
 
 namespace lzy {
 
@@ -27,13 +18,7 @@ std::string Hash::Hex() const {
 }
 
 Hash HashBytes(HashTag tag, std::uint64_t index, ByteSpan bytes) {
-  assert(index >> 56 == 0);
-  const std::uint64_t seed = (static_cast<std::uint64_t>(tag) << 56) | index;
-  const XXH128_hash_t value = LZY_XXH3_128(bytes.data(), bytes.size(), seed);
-  Hash hash;
-  StoreLe(hash.bytes.data(), value.low64);
-  StoreLe(hash.bytes.data() + 8, value.high64);
-  return hash;
+  return StoredForm(LZY_XXH3_128(bytes.data(), bytes.size(), SeedOf(tag, index)));
 }
 
 }  // namespace lzy

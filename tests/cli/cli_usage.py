@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BIN, TOOLS, VERSION, CliTest
+from harness import BIN, TOOLS, VERSION, CliTest, pattern_bytes
 
 
 class Help(CliTest):
@@ -27,7 +27,7 @@ class Help(CliTest):
                "lzy-protect": ["--force", "--parity", "--group", "--block-size", "--stripe"],
                "lzy-verify": ["--from-disk", "--repair", "--force"],
                "lzy-restore": ["--device", "--dry-run", "--salvage"],
-               "lzy-info": ["--map", "--prune"]}
+               "lzy-info": ["--map", "--prune", "--tuning"]}
         for tool, options in own.items():
             text = self.check(0, tool, "--help").stdout
             for option in options:
@@ -123,6 +123,83 @@ class BadPaths(CliTest):
     def test_prune_wants_a_directory(self):
         self.write("a", b"a" * 100)
         self.assertIn("--prune: 'a' is not accepted", self.check(3, "lzy-info", "--prune", "a").stderr)
+
+
+class Tuning(CliTest):
+    """lzy-info --tuning: measures, shows and keeps."""
+
+    CHOICES = ["copy-xxh3-near", "copy-xxh3-far", "copy-crc32c-near", "copy-crc32c-far", "encode", "check"]
+
+    def caches(self):
+        return [os.path.join(folder, name) for folder, _, names in os.walk(self.path("cache")) for name in names]
+
+    def tune(self, *words, **variables):
+        return self.check(0, "lzy-info", "--tuning", *words, env={"XDG_CACHE_HOME": self.path("cache"), **variables})
+
+    def test_table_has_every_choice_with_one_candidate_picked(self):
+        done = self.tune()
+        self.assertEqual(done.stderr, "")
+        *lines, cache_size, last = done.stdout.splitlines()
+        self.assertRegex(cache_size, r"^buffers of [0-9.]+ [KMG]iB and more count as larger than the cache$")
+        picked = {}
+        for line in lines:
+            if not line.startswith(" "):
+                choice = line.split(":")[0]
+                picked[choice] = 0
+            else:
+                self.assertRegex(line, r"^  [* ] [0-9.]+ [KM]iB( past cache)? +[0-9]+\.[0-9][0-9] GB/s$")
+                picked[choice] += line.startswith("  *")
+        self.assertEqual(picked, dict.fromkeys(self.CHOICES, 1))
+        [cache] = self.caches()
+        self.assertEqual(last, f"* picked; kept in {cache}")
+
+    def test_json_is_what_is_kept_and_where(self):
+        document = json.loads(self.tune("--json").stdout)
+        [cache] = self.caches()
+        self.assertEqual(document.pop("cache"), cache)
+        self.assertEqual(os.stat(cache).st_mode & 0o777, 0o600)
+        self.assertEqual(json.loads(self.read(cache)), document)
+        self.assertEqual(document["schema"], "lzy-tuning/1")
+        self.assertGreater(document["far_from_bytes"], 0)
+        self.assertEqual([choice["name"] for choice in document["choices"]], self.CHOICES)
+        for choice in document["choices"]:
+            self.assertEqual([candidate["picked"] for candidate in choice["candidates"]].count(True), 1)
+            for candidate in choice["candidates"]:
+                self.assertGreater(candidate["gb_per_s"], 0)
+
+    def test_measures_anew_whatever_is_kept(self):
+        self.tune()
+        [cache] = self.caches()
+        self.write(cache, b"not JSON")
+        self.tune()
+        self.assertEqual(json.loads(self.read(cache))["schema"], "lzy-tuning/1")
+
+    def test_what_cannot_be_kept_is_shown_all_the_same(self):
+        self.write("cache", b"")  # in the way
+        done = self.tune()
+        self.assertIn("* picked; not kept\n", done.stdout)
+        self.assertIn("lzy-info: warning: the results are not kept: ", done.stderr)
+        self.assertIn(self.path("cache"), done.stderr)
+        self.assertIsNone(json.loads(self.tune("--json").stdout)["cache"])
+
+    def test_goes_with_nothing_else(self):
+        self.write("a", b"a" * 100)
+        self.assertIn("'a' is not accepted: no PATH", self.check(3, "lzy-info", "--tuning", "a").stderr)
+        self.assertIn("--tuning: is not accepted together with", self.check(3, "lzy-info", "--tuning", "--map").stderr)
+
+    def test_tools_measure_by_themselves_only_for_large_work(self):
+        environment = {"XDG_CACHE_HOME": self.path("cache")}
+        self.write("small", pattern_bytes(1 << 20))
+        self.check(0, "lzy-protect", "small", env=environment)
+        self.assertEqual(self.caches(), [])
+        with open(self.path("large"), "wb") as file:
+            file.truncate(256 << 20)
+        self.check(0, "lzy-protect", "--parity", "0", "large", env=environment)
+        [cache] = self.caches()
+        before = self.read(cache)
+        self.check(0, "lzy-info", "large", env=environment)
+        self.check(0, "lzy-verify", "large", env=environment)
+        self.assertEqual((self.caches(), self.read(cache)), ([cache], before))
 
 
 class Run(CliTest):

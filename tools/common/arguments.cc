@@ -71,10 +71,11 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
       ->multi_option_policy(option.list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
 }
 
-void Arguments::AddPaths() {
+void Arguments::AddPaths(const std::function<bool()>& without) {
   // That it is required is for Parse() to say: CLI11 would say so before it names an option that it does not know.
   app_.add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory; at least one")->type_name("");
-  needs_paths_ = true;
+  takes_paths_ = true;
+  without_paths_ = without;
 }
 
 Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
@@ -82,10 +83,16 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
   for (int i = argc - 1; i > 0; --i) words.push_back(Guarded(argv[i]));  // CLI11 wants the last one first
   try {
     app_.parse(std::move(words));
-    if (needs_paths_ && paths.empty()) throw CLI::RequiredError("PATH");
+    const bool without = without_paths_ && without_paths_();
+    if (takes_paths_ && !without && paths.empty()) throw CLI::RequiredError("PATH");
     for (std::string& path : paths) Unguard(path);
     for (TableOption& option : table_) {
       for (std::string& value : option.values) Unguard(value);
+    }
+    if (without && !paths.empty()) {
+      return {
+          kExitUsage, "",
+          fmt::format("'{}' is not accepted: no PATH goes with what is asked for (see {} --help)", paths[0], tool_)};
     }
     return {};
   } catch (const CLI::ParseError& error) {

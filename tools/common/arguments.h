@@ -2,6 +2,7 @@
 // The command line of a tool: the options all of them take, those of the engine's table it wants, and its own.
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <list>
 #include <optional>
 #include <string>
@@ -23,7 +24,8 @@ class Arguments {
   CLI::App& app() { return app_; }
   /// Options of the table (engine/options.h), besides memory, threads and log, which every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
-  void AddPaths();
+  /// PATHs; when `without` is given and true once all is parsed, there must be none.
+  void AddPaths(const std::function<bool()>& without = {});
 
   /// When `exit_code` has a value the tool is done: `output` is for stdout, `error` for stderr.
   struct Outcome {
@@ -56,7 +58,8 @@ class Arguments {
   void AddTableOption(const OptionSpec& spec);
 
   const std::string tool_;
-  bool needs_paths_ = false;
+  bool takes_paths_ = false;
+  std::function<bool()> without_paths_;
   CLI::App app_;
   std::list<TableOption> table_;  // a list: CLI11 keeps pointers into it
 };

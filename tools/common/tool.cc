@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
+#include "engine/tuning.h"
 
 namespace lzy {
 namespace {
@@ -73,6 +74,18 @@ std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
     if (sidecar.ok() && !PeekSidecar(fs, *sidecar).ok()) return *sidecar;
   }
   return "";
+}
+
+/// Bytes of the dataset's files that this process sees: about what there is to read.
+std::uint64_t BytesHere(FileSystem& fs, const DatasetRef& dataset) {
+  const auto size_of = [&](const std::string& path) {
+    const auto stat = fs.Stat(path);
+    return stat.ok() ? stat->size : 0;
+  };
+  if (dataset.kind == DatasetKind::kShared) return size_of(dataset.path);
+  std::uint64_t bytes = 0;
+  for (const auto& [rank, path] : dataset.members) bytes += size_of(path);
+  return bytes;
 }
 
 std::string ReadOnlyAdvice(const DatasetReport& report, const DatasetRef& dataset) {
@@ -168,6 +181,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
     progress_->Update(phase, done, total);
   };
   context.stop = [] { return stop_wanted != 0; };
+  if (tool.action() != Action::kInfo) TuneForWork(BytesHere(fs_, dataset) / static_cast<std::uint64_t>(comm_.size()));
   DatasetReport report = tool.engine(context, dataset);
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   if (!report.damage.empty()) {
@@ -206,7 +220,7 @@ int ToolRun::Finish(double seconds) {
   }
   if (!speaks_) return exit_code_;
   if (arguments_.json) {
-    Json document = Document(tool_, exit_code_, seconds, std::move(datasets_));
+    Json document = document_ ? std::move(*document_) : Document(tool_, exit_code_, seconds, std::move(datasets_));
     if (!errors_.empty()) document["errors"] = std::move(errors_);
     document.update(extra_);
     fmt::print("{}", Dump(document, false));
@@ -226,7 +240,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
   Arguments arguments(tool.name, tool.summary, tool.changes);
   arguments.AddTableOptions(tool.table_options);
   if (tool.add_options) tool.add_options(arguments.app());
-  arguments.AddPaths();
+  arguments.AddPaths(tool.without_path);
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
     if (speaks) fmt::print("{}", outcome.output);
@@ -252,6 +266,7 @@ int RunTool(const Tool& tool, int argc, char** argv) {
     const auto begin = std::chrono::steady_clock::now();
     exit_code = RunWithin(session, tool, argc, argv, [&](const Arguments& arguments, const Options& options) {
       ToolRun run(tool.name, arguments, options, session.comm());
+      if (arguments.paths.empty()) tool.run_without_path(run);
       for (const std::string& path : arguments.paths) {
         if (run.Interrupted()) break;
         run.HandlePath(tool, path);

@@ -2,6 +2,7 @@
 // What lzy-protect, -verify, -restore and -info have in common: from the command line to the exit code.
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class ToolRun {
   void Warn(const std::string& text);
   /// More fields of the JSON document.
   Json& extra() { return extra_; }
+  /// What --json prints instead of a report.
+  void SetDocument(Json document) { document_ = std::move(document); }
 
   /// Whether the user wants the tool to end (SIGINT, SIGTERM). Collective; tells him so, once.
   bool Interrupted();
@@ -57,6 +60,7 @@ class ToolRun {
   Json datasets_ = Json::array();
   Json errors_ = Json::array();
   Json extra_ = Json::object();
+  std::optional<Json> document_;
   int exit_code_ = 0;
   bool interrupted_ = false;
 };
@@ -72,6 +76,9 @@ struct Tool {
   /// Options that do not go together; the Status goes to the user as a usage error.
   std::function<Status()> check_options = {};
   std::function<Action()> action;
+  /// Whether the options parsed ask for something that is about no PATH, and what does it (collective). May be empty.
+  std::function<bool()> without_path = {};
+  std::function<void(ToolRun&)> run_without_path = {};
   /// The engine call. Collective.
   std::function<DatasetReport(const Context&, const DatasetRef&)> engine;
   /// Called with each PATH first; true: there is nothing more to do about it. May be empty. Collective.
