@@ -1,0 +1,236 @@
+#include "comm/shared_exchange.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/bytes.h"
+#include "fmt/format.h"
+
+namespace lzy {
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+// Above this, what one rank brings for another no longer stays in a second-level cache until it is fetched.
+constexpr std::uint64_t kMostStep = (std::uint64_t{128} << 10) / sizeof(std::uint64_t);
+// A short wait is for a rank that runs on another core, or could run on this one: both are over sooner than a sleep.
+constexpr int kYields = 20;
+constexpr std::timespec kNap = {0, 1'000'000};
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+/// How the others find the memory of rank 0.
+struct Offer {
+  std::uint64_t token = 0;
+  std::int64_t process = 0;
+  std::int64_t descriptor = -1;  // none
+
+  std::string Name() const { return fmt::format("lzy-exchange-{:016x}", token); }
+  std::string Path() const { return fmt::format("/proc/{}/fd/{}", process, descriptor); }
+
+  Communicator::Bytes Encoded() const {
+    ByteWriter writer;
+    writer.Put(token);
+    writer.Put(static_cast<std::uint64_t>(process));
+    writer.Put(static_cast<std::uint64_t>(descriptor));
+    return std::move(writer.bytes());
+  }
+  static Offer Decoded(ByteSpan bytes) {
+    ByteReader reader(bytes);
+    Offer offer;
+    offer.token = reader.Get<std::uint64_t>();
+    offer.process = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
+    offer.descriptor = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
+    return offer;
+  }
+};
+
+/// The descriptor is -1 where there is no memory to be had.
+int CreateMemory(std::uint64_t bytes, Offer& offer) {
+  offer.process = getpid();
+  if (getrandom(&offer.token, sizeof offer.token, GRND_NONBLOCK) != sizeof offer.token) return -1;
+  const int made = memfd_create(offer.Name().c_str(), MFD_CLOEXEC);
+  if (made >= 0 && ftruncate(made, static_cast<off_t>(bytes)) != 0) {
+    close(made);
+    return -1;
+  }
+  return made;
+}
+
+/// On another node, or in another name space, that number is of another process: what is not the memory meant is not
+/// even opened.
+int OpenMemory(const Offer& offer) {
+  const std::string expected = fmt::format("/memfd:{}", offer.Name());
+  std::array<char, 128> target{};
+  const ssize_t length = readlink(offer.Path().c_str(), target.data(), target.size());
+  if (length < static_cast<ssize_t>(expected.size()) || expected.compare(0, expected.size(), target.data(), expected.size()) != 0) {
+    return -1;
+  }
+  return open(offer.Path().c_str(), O_RDWR | O_CLOEXEC);
+}
+
+long Futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const std::timespec* timeout) {
+  return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+void XorInto(std::uint64_t* to, const std::uint64_t* from, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) to[i] ^= from[i];
+}
+
+void XorTwo(std::uint64_t* to, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) to[i] = a[i] ^ b[i];
+}
+
+std::uint64_t StepFor(std::size_t size, std::uint64_t memory) {
+  const std::uint64_t slots = 2 * (size - 1);  // two rounds
+  return std::clamp<std::uint64_t>(memory / sizeof(std::uint64_t) / slots / 8 * 8, 8, kMostStep);
+}
+
+}  // namespace
+
+/// What a rank tells the others, on a cache line of its own.
+struct SharedExchange::Post {
+  std::atomic<std::uint32_t> round{0};     // the last for which this rank's slots are filled
+  std::atomic<std::uint32_t> sleepers{0};  // how many wait for `round` to change
+};
+
+SharedExchange::SharedExchange(int rank, int size, std::uint64_t memory, std::function<void()> idle)
+    : rank_(static_cast<std::size_t>(rank)),
+      size_(static_cast<std::size_t>(size)),
+      step_(StepFor(size_, memory)),
+      idle_(std::move(idle)) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "other processes take no locks of this one");
+}
+
+SharedExchange::~SharedExchange() {
+  if (base_ != nullptr) munmap(base_, PartBytes() * size_);
+}
+
+std::uint64_t SharedExchange::PartBytes() const {
+  const std::uint64_t slots = 2 * (size_ - 1) * step_ * sizeof(std::uint64_t);
+  return (kPage + slots + kPage - 1) / kPage * kPage;
+}
+
+bool SharedExchange::Map(int descriptor) {
+  // Every rank gets the pages of its own part, on its own memory node. Afterwards touching them cannot fail.
+  const auto at = static_cast<off_t>(rank_ * PartBytes());
+  if (fallocate(descriptor, 0, at, static_cast<off_t>(PartBytes())) != 0) return false;
+  void* mapped = mmap(nullptr, PartBytes() * size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (mapped == MAP_FAILED) return false;
+  base_ = static_cast<std::uint8_t*>(mapped);
+  new (base_ + at) Post();
+  return true;
+}
+
+Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm, std::function<void()> idle,
+                                                             std::uint64_t memory) {
+  std::unique_ptr<SharedExchange> made(new SharedExchange(comm.rank(), comm.size(), memory, std::move(idle)));
+  Offer offer;
+  const Descriptor created(comm.rank() == 0 ? CreateMemory(made->PartBytes() * made->size_, offer) : -1);
+  offer.descriptor = created.get();
+  Communicator::Bytes encoded = offer.Encoded();
+  LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, 0));
+  offer = Offer::Decoded(encoded);
+  bool mapped = false;
+  if (offer.descriptor >= 0) {
+    const Descriptor opened(OpenMemory(offer));
+    mapped = opened.get() >= 0 && made->Map(opened.get());
+  }
+  // Rank 0 keeps its descriptor, and nobody looks at a post, until all are here.
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t failures, comm.AllReduceSum(mapped ? 0 : 1));
+  if (failures != 0) made.reset();
+  return made;
+}
+
+SharedExchange::Post& SharedExchange::PostOf(std::size_t rank) const {
+  return *std::launder(reinterpret_cast<Post*>(base_ + rank * PartBytes()));
+}
+
+std::uint64_t* SharedExchange::Slot(std::size_t from, std::size_t to) const {
+  const std::size_t place = (round_ % 2) * (size_ - 1) + (to < from ? to : to - 1);
+  return reinterpret_cast<std::uint64_t*>(base_ + from * PartBytes() + kPage) + place * step_;
+}
+
+void SharedExchange::Announce() {
+  Post& post = PostOf(rank_);
+  post.round.store(round_);
+  if (post.sleepers.load() != 0) Futex(post.round, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void SharedExchange::AwaitRound(std::size_t rank) {
+  Post& post = PostOf(rank);
+  const auto there = [&] { return static_cast<std::int32_t>(post.round.load() - round_) >= 0; };
+  for (int i = 0; i < kYields; ++i) {
+    if (there()) return;
+    sched_yield();
+  }
+  while (!there()) {
+    post.sleepers.fetch_add(1);
+    const std::uint32_t seen = post.round.load();
+    if (static_cast<std::int32_t>(seen - round_) < 0) Futex(post.round, FUTEX_WAIT, seen, &kNap);
+    post.sleepers.fetch_sub(1);
+    if (!there()) idle_();
+  }
+}
+
+// In every round each rank copies the next words of what it has for the others into its slots, says so, and fetches
+// what the others have for it. Nobody says that he has fetched: a rank that has filled its slots for round r + 1 has
+// fetched everything of round r, and the slots of r are filled again in r + 2, after waiting for all in r + 1.
+void SharedExchange::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
+                                      std::span<const std::uint64_t> counts) {
+  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
+  for (std::uint64_t done = 0; done < longest; done += step_) {
+    ++round_;
+    const auto words = [&](std::size_t r) { return counts[r] <= done ? 0 : std::min(step_, counts[r] - done); };
+    const std::uint64_t* part = send;
+    const std::uint64_t* own = nullptr;
+    for (std::size_t to = 0; to < size_; part += counts[to], ++to) {
+      if (to == rank_) {
+        own = part + done;
+      } else if (words(to) != 0) {
+        std::memcpy(Slot(rank_, to), part + done, words(to) * sizeof(std::uint64_t));
+      }
+    }
+    Announce();
+    const std::uint64_t mine = words(rank_);
+    for (std::size_t i = 1; i < size_; ++i) {
+      const std::size_t from = (rank_ + i) % size_;
+      AwaitRound(from);
+      if (mine == 0) continue;
+      if (i == 1) {
+        XorTwo(receive + done, own, Slot(from, rank_), mine);
+      } else {
+        XorInto(receive + done, Slot(from, rank_), mine);
+      }
+    }
+  }
+}
+
+}  // namespace lzy
