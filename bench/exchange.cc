@@ -1,6 +1,6 @@
 // Ways of Communicator::ReduceScatterXor, timed in turn on the same data, under mpiexec. Each round makes every way do
 // the same, in the same order; the first round is not counted, and says whether all of them came to the same result.
-// `ring` is kept here only: it won nowhere (docs/performance/exchange.md).
+// `MPI` (MPI_Reduce_scatter_block) and `ring` are here only: they won nowhere (docs/performance/exchange.md).
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -29,8 +29,7 @@ using Words = std::vector<std::uint64_t>;
 
 struct Settings {
   std::vector<std::uint64_t> sizes = {1u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
-  std::uint64_t piece = 256u << 10;
-  std::uint64_t memory = lzy::SharedExchange::kMemory;
+  std::uint64_t piece = 1u << 20;
   double seconds = 0.5;
   int most = 200;
 };
@@ -107,7 +106,7 @@ struct Way {
   std::function<void(const Words&, Words&, const Words& counts)> run;
 };
 
-std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared, lzy::Communicator& comm) {
+std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared) {
   const std::uint64_t piece = settings.piece / sizeof(std::uint64_t);
   std::vector<Way> ways;
   ways.push_back({"MPI", [](const Words& send, Words& receive, const Words& counts) {
@@ -115,9 +114,11 @@ std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared, lzy
                                                    MPI_UINT64_T, MPI_BXOR, MPI_COMM_WORLD),
                           "MPI_Reduce_scatter_block");
                   }});
-  auto staging = std::make_shared<Words>(lzy::PairwiseStaging(piece));
-  ways.push_back({"pairwise", [=](const Words& send, Words& receive, const Words& counts) {
-                    Check(lzy::PairwiseXor(MPI_COMM_WORLD, send.data(), receive.data(), counts, piece, *staging));
+  ways.push_back({"pairwise", [](const Words& send, Words& receive, const Words& counts) {
+                    static Words staging;
+                    const lzy::PairwiseExchange exchange(MPI_COMM_WORLD, Rank(), counts, 1u << 30);
+                    if (exchange.StagingWords() > staging.size()) staging.resize(exchange.StagingWords());
+                    Check(exchange.Run(send.data(), receive.data(), staging.data()));
                   }});
   ways.push_back({"ring", [=](const Words& send, Words& receive, const Words& counts) { Ring(send, receive, counts[0], piece); }});
   if (shared != nullptr) {
@@ -125,9 +126,6 @@ std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared, lzy
                       shared->ReduceScatterXor(send.data(), receive.data(), counts);
                     }});
   }
-  ways.push_back({"as lzy", [&comm](const Words& send, Words& receive, const Words& counts) {
-                    Check(comm.ReduceScatterXor(send.data(), receive.data(), counts));
-                  }});
   return ways;
 }
 
@@ -138,11 +136,13 @@ struct Timing {
 };
 
 /// Elapsed seconds of the slowest rank.
-double Timed(const std::function<void()>& work) {
+double Timed(const std::function<void()>& work, double* processor = nullptr) {
   MPI_Barrier(MPI_COMM_WORLD);
+  const double used = ProcessorSeconds();
   const double start = MPI_Wtime();
   work();
   double mine = MPI_Wtime() - start;
+  if (processor != nullptr) *processor += ProcessorSeconds() - used;
   double slowest = 0;
   MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return slowest;
@@ -162,8 +162,8 @@ std::vector<Timing> Measure(const Settings& settings, const std::vector<Way>& wa
   for (int i = -1; i < settings.most && (i < 5 || spent < settings.seconds * static_cast<double>(ways.size())); ++i) {
     for (std::size_t w = 0; w < ways.size(); ++w) {
       Words receive(part, 1);
-      const double before = ProcessorSeconds();
-      const double one = Timed([&] { ways[w].run(send, receive, counts); });
+      double used = 0;
+      const double one = Timed([&] { ways[w].run(send, receive, counts); }, &used);
       if (i < 0) {
         if (w == 0) expected = receive;
         if (receive != expected) throw std::runtime_error(ways[w].name + ": another result");
@@ -171,7 +171,7 @@ std::vector<Timing> Measure(const Settings& settings, const std::vector<Way>& wa
       }
       spent += one;  // the same on all ranks
       seconds[w].push_back(one);
-      processor[w] += ProcessorSeconds() - before;
+      processor[w] += used;
     }
   }
   std::vector<Timing> timings;
@@ -188,8 +188,7 @@ int Run(int argc, char** argv) {
   Settings settings;
   CLI::App app("Ways to XOR what all ranks have for each of them", "bench_exchange");
   app.add_option("--size", settings.sizes, "bytes a rank brings in all")->transform(CLI::AsSizeValue(false));
-  app.add_option("--piece", settings.piece, "bytes of a message")->transform(CLI::AsSizeValue(false))->capture_default_str();
-  app.add_option("--memory", settings.memory, "shared memory a rank")->transform(CLI::AsSizeValue(false))->capture_default_str();
+  app.add_option("--piece", settings.piece, "bytes of a message of the ring")->transform(CLI::AsSizeValue(false))->capture_default_str();
   app.add_option("--seconds", settings.seconds, "how long to measure, a way and size")->capture_default_str();
   app.add_option("--most", settings.most, "measured calls at most, a way and size")->capture_default_str();
   try {
@@ -197,12 +196,13 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Rank() == 0 ? app.exit(error) : error.get_exit_code();
   }
+  if (Ranks() < 2) throw std::runtime_error("two ranks or more are needed");
   auto comm = lzy::MpiCommunicator(MPI_COMM_WORLD);
   Check(comm.status());
   lzy::Result<std::unique_ptr<lzy::SharedExchange>> shared(nullptr);
-  const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}, settings.memory); });
+  const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });
   Check(shared.status());
-  const std::vector<Way> ways = Ways(settings, shared->get(), **comm);
+  const std::vector<Way> ways = Ways(settings, shared->get());
   if (Rank() == 0) {
     fmt::print("{} ranks; ms, median (least) [processor time of all ranks, mean]; shared memory: {}\n", Ranks(),
                *shared ? fmt::format("set up in {:.3f} ms", setup * 1e3) : "none");

@@ -8,6 +8,8 @@
 #include <stdexcept>
 
 #include "comm/mpi_call.h"
+#include "comm/pairwise_exchange.h"
+#include "comm/shared_exchange.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -64,15 +66,17 @@ class Mpi final : public Communicator {
   Status InPieces(std::uint64_t size, Transfer transfer) const;
   Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
   Status GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all);
-  Status ReduceScatterOnce(const std::uint64_t* send, std::uint64_t* receive, std::span<const int> counts);
-  Status ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* receive,
-                               std::span<const std::uint64_t> counts);
+  Status FindShared();
 
   MPI_Comm comm_;
   const int rank_;
   const int size_;
   const std::uint64_t max_transfer_;
   const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
+  bool sought_shared_ = false;
+  std::unique_ptr<SharedExchange> shared_;  // nullptr unless all ranks share memory
+  std::unique_ptr<std::uint64_t[]> staging_;
+  std::uint64_t staging_words_ = 0;
 };
 
 Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer) {
@@ -259,44 +263,30 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
     return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));
   }
   if (size_ == 1) return self_->ReduceScatterXor(send, receive, counts);
-  const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  if (total == 0) return Status::Ok();
-  if (total > max_transfer_ / sizeof(std::uint64_t)) return ReduceScatterInRounds(send, receive, counts);
-  const std::vector<int> small(counts.begin(), counts.end());
-  return ReduceScatterOnce(send, receive, small);
+  if (std::all_of(counts.begin(), counts.end(), [](std::uint64_t count) { return count == 0; })) return Status::Ok();
+  LZY_RETURN_IF_ERROR(FindShared());
+  if (shared_ != nullptr) {
+    shared_->ReduceScatterXor(send, receive, counts);
+    return Status::Ok();
+  }
+  const PairwiseExchange exchange(comm_, rank_, counts, max_transfer_);
+  if (const std::uint64_t words = exchange.StagingWords(); words > staging_words_) {
+    const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));  // so that it is agreed on
+    LZY_RETURN_IF_ERROR(AllocateTogether(bytes, [&] { staging_.reset(new std::uint64_t[words]); }));
+    staging_words_ = words;
+  }
+  return exchange.Run(send, receive, staging_.get());
 }
 
-Status Mpi::ReduceScatterOnce(const std::uint64_t* send, std::uint64_t* receive, std::span<const int> counts) {
-  const bool equal = std::all_of(counts.begin(), counts.end(), [&](int count) { return count == counts[0]; });
-  if (equal) {
-    return CheckMpi(PMPI_Reduce_scatter_block(send, receive, counts[0], MPI_UINT64_T, MPI_BXOR, comm_),
-                 "MPI_Reduce_scatter_block");
-  }
-  return CheckMpi(PMPI_Reduce_scatter(send, receive, counts.data(), MPI_UINT64_T, MPI_BXOR, comm_), "MPI_Reduce_scatter");
-}
-
-Status Mpi::ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* receive,
-                                  std::span<const std::uint64_t> counts) {
-  // A round takes the next `step` words of every rank's part; parts that are shorter end in an earlier one.
-  const auto ranks = static_cast<std::uint64_t>(size_);
-  const std::uint64_t step = std::max<std::uint64_t>(1, max_transfer_ / sizeof(std::uint64_t) / ranks);
-  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
-  std::vector<std::uint64_t> staged;
-  std::vector<int> round_counts(counts.size());
-  LZY_RETURN_IF_ERROR(
-      AllocateTogether(std::numeric_limits<std::uint64_t>::max(), [&] { staged.resize(step * ranks); }));
-  for (std::uint64_t done = 0; done < longest; done += step) {
-    const std::uint64_t* part = send;
-    auto to = staged.begin();
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      const std::uint64_t count = counts[i] <= done ? 0 : std::min(step, counts[i] - done);
-      if (count != 0) to = std::copy_n(part + done, count, to);
-      round_counts[i] = static_cast<int>(count);
-      part += counts[i];
-    }
-    const bool over = round_counts[static_cast<std::size_t>(rank_)] == 0;  // `receive` may be nullptr then
-    LZY_RETURN_IF_ERROR(ReduceScatterOnce(staged.data(), over ? receive : receive + done, round_counts));
-  }
+// Not before it is needed: many communicators only ever agree on something.
+Status Mpi::FindShared() {
+  if (sought_shared_) return Status::Ok();
+  const auto make_progress = [this] {
+    int found = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &found, MPI_STATUS_IGNORE);
+  };
+  LZY_ASSIGN_OR_RETURN(shared_, SharedExchange::Make(*this, make_progress));
+  sought_shared_ = true;
   return Status::Ok();
 }
 

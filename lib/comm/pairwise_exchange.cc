@@ -1,9 +1,8 @@
 #include "comm/pairwise_exchange.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <vector>
+#include <utility>
 
 #include "comm/mpi_call.h"
 
@@ -11,96 +10,101 @@ namespace lzy {
 
 namespace {
 
-constexpr int kTag = 0;
-constexpr std::uint64_t kInFlight = 4;  // messages each way
+// As measured (docs/performance/exchange.md): few large messages, or many small ones at once. Where there are more ranks
+// than cores, every wait for a message can cost the scheduler's slice.
+constexpr std::uint64_t kMostPiece = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMostStaging = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostInFlight = 64;
 
-class Pairwise {
+}  // namespace
+
+PairwiseExchange::PairwiseExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts,
+                                   std::uint64_t max_transfer)
+    : comm_(comm), rank_(static_cast<std::size_t>(rank)), size_(counts.size()), counts_(counts), starts_(size_) {
+  std::exclusive_scan(counts.begin(), counts.end(), starts_.begin(), std::uint64_t{0});
+  const std::uint64_t longest = std::max<std::uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
+  const std::uint64_t most = std::max<std::uint64_t>(1, std::min(kMostPiece, max_transfer) / sizeof(std::uint64_t));
+  piece_ = std::min(longest, most);
+  pieces_ = (longest + piece_ - 1) / piece_;
+  in_flight_ = std::min({kMostStaging / sizeof(std::uint64_t) / piece_, kMostInFlight, pieces_ * (size_ - 1)});
+}
+
+std::uint64_t PairwiseExchange::Words(std::size_t to, std::uint64_t t) const {
+  return counts_[to] <= Offset(t) ? 0 : std::min(piece_, counts_[to] - Offset(t));
+}
+
+class PairwiseExchange::Transfer {
  public:
-  Pairwise(MPI_Comm comm, const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts,
-           std::uint64_t piece, std::span<std::uint64_t> staging)
-      : comm_(comm), send_(send), receive_(receive), counts_(counts), piece_(piece), staging_(staging), size_(counts.size()) {
-    sends_.fill(MPI_REQUEST_NULL);
-    receives_.fill(MPI_REQUEST_NULL);
-  }
-
-  // Message t of a rank goes to the rank t / pieces + 1 further on, and all ranks go through them in the same order, no
-  // rank more than kInFlight ahead of what has arrived: so the rank that is furthest behind never waits for another.
-  Status Run() {
-    int rank = 0;
-    LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_rank(comm_, &rank), "MPI_Comm_rank"));
-    rank_ = static_cast<std::size_t>(rank);
-    starts_.resize(size_);
-    std::exclusive_scan(counts_.begin(), counts_.end(), starts_.begin(), std::uint64_t{0});
-    if (counts_[rank_] != 0) std::copy_n(send_ + starts_[rank_], counts_[rank_], receive_);
-    pieces_ = (*std::max_element(counts_.begin(), counts_.end()) + piece_ - 1) / piece_;
-    const std::uint64_t messages = pieces_ * (size_ - 1);
-    for (std::uint64_t t = 0; t < std::min(kInFlight, messages); ++t) Start(t);
-    for (std::uint64_t t = 0; t < messages; ++t) {
-      Finish(t);
-      if (t + kInFlight < messages) Start(t + kInFlight);
-    }
-    return status_;
-  }
-
- private:
-  std::uint64_t Offset(std::uint64_t t) const { return t % pieces_ * piece_; }
-  std::uint64_t Words(std::size_t rank, std::uint64_t t) const {
-    return counts_[rank] <= Offset(t) ? 0 : std::min(piece_, counts_[rank] - Offset(t));
-  }
-  std::uint64_t* Stage(std::uint64_t t) const { return staging_.data() + t % kInFlight * piece_; }
+  Transfer(const PairwiseExchange& plan, const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging)
+      : plan_(plan),
+        send_(send),
+        receive_(receive),
+        staging_(staging),
+        sends_(plan.in_flight_, MPI_REQUEST_NULL),
+        receives_(plan.in_flight_, MPI_REQUEST_NULL) {}
 
   void Start(std::uint64_t t) {
-    const std::size_t distance = t / pieces_ + 1;
-    const std::size_t to = (rank_ + distance) % size_;
-    const std::size_t from = (rank_ + size_ - distance) % size_;
-    const auto bytes = [&](std::size_t rank) { return static_cast<int>(Words(rank, t) * sizeof(std::uint64_t)); };
-    if (bytes(rank_) != 0) {
-      Note(PMPI_Irecv(Stage(t), bytes(rank_), MPI_BYTE, static_cast<int>(from), kTag, comm_, &receives_[t % kInFlight]),
+    const std::size_t distance = t / plan_.pieces_ + 1;
+    const std::size_t to = (plan_.rank_ + distance) % plan_.size_;
+    const std::size_t from = (plan_.rank_ + plan_.size_ - distance) % plan_.size_;
+    const std::uint64_t slot = t % plan_.in_flight_;
+    if (const int bytes = Bytes(plan_.rank_, t); bytes != 0) {
+      Note(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, static_cast<int>(from), kTag, plan_.comm_,
+                      &receives_[slot]),
            "MPI_Irecv");
     }
-    if (bytes(to) != 0) {
-      Note(PMPI_Isend(send_ + starts_[to] + Offset(t), bytes(to), MPI_BYTE, static_cast<int>(to), kTag, comm_,
-                      &sends_[t % kInFlight]),
+    if (const int bytes = Bytes(to, t); bytes != 0) {
+      Note(PMPI_Isend(send_ + plan_.starts_[to] + plan_.Offset(t), bytes, MPI_BYTE, static_cast<int>(to), kTag,
+                      plan_.comm_, &sends_[slot]),
            "MPI_Isend");
     }
   }
 
   void Finish(std::uint64_t t) {
-    Note(PMPI_Wait(&receives_[t % kInFlight], MPI_STATUS_IGNORE), "MPI_Wait");
-    std::uint64_t* to = receive_ + Offset(t);
-    const std::uint64_t* from = Stage(t);
-    for (std::uint64_t i = 0, count = Words(rank_, t); i < count; ++i) to[i] ^= from[i];
-    Note(PMPI_Wait(&sends_[t % kInFlight], MPI_STATUS_IGNORE), "MPI_Wait");
+    const std::uint64_t slot = t % plan_.in_flight_;
+    Note(PMPI_Wait(&receives_[slot], MPI_STATUS_IGNORE), "MPI_Wait");
+    if (const std::uint64_t count = plan_.Words(plan_.rank_, t); count != 0) {
+      std::uint64_t* to = receive_ + plan_.Offset(t);
+      const bool first = t < plan_.pieces_;
+      const std::uint64_t* sum = first ? send_ + plan_.starts_[plan_.rank_] + plan_.Offset(t) : to;
+      const std::uint64_t* arrived = staging_ + slot * plan_.piece_;
+      for (std::uint64_t i = 0; i < count; ++i) to[i] = sum[i] ^ arrived[i];
+    }
+    Note(PMPI_Wait(&sends_[slot], MPI_STATUS_IGNORE), "MPI_Wait");
   }
 
+  const Status& status() const { return status_; }
+
+ private:
+  static constexpr int kTag = 0;
+
+  int Bytes(std::size_t to, std::uint64_t t) const {
+    return static_cast<int>(plan_.Words(to, t) * sizeof(std::uint64_t));
+  }
   void Note(int error, const char* call) {
-    if (Status status = CheckMpi(error, call); status_.ok()) status_ = std::move(status);
+    if (error != MPI_SUCCESS && status_.ok()) status_ = CheckMpi(error, call);
   }
 
-  const MPI_Comm comm_;
+  const PairwiseExchange& plan_;
   const std::uint64_t* const send_;
   std::uint64_t* const receive_;
-  const std::span<const std::uint64_t> counts_;
-  const std::uint64_t piece_;
-  const std::span<std::uint64_t> staging_;
-  const std::size_t size_;
-  std::size_t rank_ = 0;
-  std::vector<std::uint64_t> starts_;
-  std::uint64_t pieces_ = 0;
-  std::array<MPI_Request, kInFlight> sends_;
-  std::array<MPI_Request, kInFlight> receives_;
+  std::uint64_t* const staging_;
+  std::vector<MPI_Request> sends_;
+  std::vector<MPI_Request> receives_;
   Status status_;
 };
 
-}  // namespace
-
-std::uint64_t PairwiseStaging(std::uint64_t piece) {
-  return kInFlight * piece;
-}
-
-Status PairwiseXor(MPI_Comm comm, const std::uint64_t* send, std::uint64_t* receive,
-                   std::span<const std::uint64_t> counts, std::uint64_t piece, std::span<std::uint64_t> staging) {
-  return Pairwise(comm, send, receive, counts, piece, staging).Run();
+// Message t of a rank goes to the one t / pieces + 1 places further on. All ranks go through them in the same order, none
+// further ahead of what it has finished than in_flight: so a rank that is furthest behind finds its message sent.
+Status PairwiseExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
+  Transfer transfer(*this, send, receive, staging);
+  const std::uint64_t messages = pieces_ * (size_ - 1);
+  for (std::uint64_t t = 0; t < in_flight_; ++t) transfer.Start(t);
+  for (std::uint64_t t = 0; t < messages; ++t) {
+    transfer.Finish(t);
+    if (t + in_flight_ < messages) transfer.Start(t + in_flight_);
+  }
+  return transfer.status();
 }
 
 }  // namespace lzy

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,8 +27,9 @@ namespace lzy {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// Above this, what one rank brings for another no longer stays in a second-level cache until it is fetched.
-constexpr std::uint64_t kMostStep = (std::uint64_t{128} << 10) / sizeof(std::uint64_t);
+// Longer steps wait less often. Above this, what one rank brings for another leaves the second-level cache before it is
+// fetched (docs/performance/exchange.md).
+constexpr std::uint64_t kMostStep = (std::uint64_t{256} << 10) / sizeof(std::uint64_t);
 // A short wait is for a rank that runs on another core, or could run on this one: both are over sooner than a sleep.
 constexpr int kYields = 20;
 constexpr std::timespec kNap = {0, 1'000'000};
@@ -74,6 +76,8 @@ struct Offer {
 
 /// The descriptor is -1 where there is no memory to be had.
 int CreateMemory(std::uint64_t bytes, Offer& offer) {
+  rlimit limit{};  // passing it would not be an error but SIGXFSZ
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur) return -1;
   offer.process = getpid();
   if (getrandom(&offer.token, sizeof offer.token, GRND_NONBLOCK) != sizeof offer.token) return -1;
   const int made = memfd_create(offer.Name().c_str(), MFD_CLOEXEC);

@@ -30,7 +30,7 @@ class SharedExchange {
   /// As Communicator::ReduceScatterXor; `counts` has a count for every rank. Cannot fail, so nobody is left waiting.
   void ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts);
 
-  static constexpr std::uint64_t kMemory = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kMemory = std::uint64_t{2} << 20;
 
  private:
   struct Post;
