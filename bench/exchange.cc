@@ -57,7 +57,9 @@ int Ranks() {
 double ProcessorSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -80,7 +82,8 @@ void Ring(const Words& send, Words& receive, std::uint64_t part, std::uint64_t p
   const auto place = [&](std::uint64_t s) { return s + 1 == size ? receive.data() : passing.data() + s % 2 * part; };
   const auto bytes = [&](std::uint64_t p) { return static_cast<int>(words(p) * sizeof(std::uint64_t)); };
   for (std::uint64_t p = 0; p < pieces; ++p) {
-    Check(MPI_Isend(share(1) + offset(p), bytes(p), MPI_BYTE, next, 0, MPI_COMM_WORLD, &leaving[pieces + p]), "MPI_Isend");
+    Check(MPI_Isend(share(1) + offset(p), bytes(p), MPI_BYTE, next, 0, MPI_COMM_WORLD, &leaving[pieces + p]),
+          "MPI_Isend");
   }
   for (std::uint64_t s = 1; s < size; ++s) {
     for (std::uint64_t p = 0; p < pieces; ++p) {  // `place` was sent from two steps ago
@@ -120,7 +123,8 @@ std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared) {
                     if (exchange.StagingWords() > staging.size()) staging.resize(exchange.StagingWords());
                     Check(exchange.Run(send.data(), receive.data(), staging.data()));
                   }});
-  ways.push_back({"ring", [=](const Words& send, Words& receive, const Words& counts) { Ring(send, receive, counts[0], piece); }});
+  ways.push_back(
+      {"ring", [=](const Words& send, Words& receive, const Words& counts) { Ring(send, receive, counts[0], piece); }});
   if (shared != nullptr) {
     ways.push_back({"shared", [=](const Words& send, Words& receive, const Words& counts) {
                       shared->ReduceScatterXor(send.data(), receive.data(), counts);
@@ -188,7 +192,9 @@ int Run(int argc, char** argv) {
   Settings settings;
   CLI::App app("Ways to XOR what all ranks have for each of them", "bench_exchange");
   app.add_option("--size", settings.sizes, "bytes a rank brings in all")->transform(CLI::AsSizeValue(false));
-  app.add_option("--piece", settings.piece, "bytes of a message of the ring")->transform(CLI::AsSizeValue(false))->capture_default_str();
+  app.add_option("--piece", settings.piece, "bytes of a message of the ring")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
   app.add_option("--seconds", settings.seconds, "how long to measure, a way and size")->capture_default_str();
   app.add_option("--most", settings.most, "measured calls at most, a way and size")->capture_default_str();
   try {

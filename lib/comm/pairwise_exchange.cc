@@ -10,8 +10,8 @@ namespace lzy {
 
 namespace {
 
-// As measured (docs/performance/exchange.md): few large messages, or many small ones at once. Where there are more ranks
-// than cores, every wait for a message can cost the scheduler's slice.
+// As measured (docs/performance/exchange.md): few large messages, or many small ones at once. Where there are more
+// ranks than cores, every wait for a message can cost the scheduler's slice.
 constexpr std::uint64_t kMostPiece = std::uint64_t{4} << 20;
 constexpr std::uint64_t kMostStaging = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMostInFlight = 64;
@@ -94,8 +94,8 @@ class PairwiseExchange::Transfer {
   Status status_;
 };
 
-// Message t of a rank goes to the one t / pieces + 1 places further on. All ranks go through them in the same order, none
-// further ahead of what it has finished than in_flight: so a rank that is furthest behind finds its message sent.
+// Message t of a rank goes to the one t / pieces + 1 places further on. All ranks go through them in the same order,
+// none further ahead of what it has finished than in_flight: so a rank that is furthest behind finds its message sent.
 Status PairwiseExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
   Transfer transfer(*this, send, receive, staging);
   const std::uint64_t messages = pieces_ * (size_ - 1);

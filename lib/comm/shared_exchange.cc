@@ -94,7 +94,8 @@ int OpenMemory(const Offer& offer) {
   const std::string expected = fmt::format("/memfd:{}", offer.Name());
   std::array<char, 128> target{};
   const ssize_t length = readlink(offer.Path().c_str(), target.data(), target.size());
-  if (length < static_cast<ssize_t>(expected.size()) || expected.compare(0, expected.size(), target.data(), expected.size()) != 0) {
+  if (length < static_cast<ssize_t>(expected.size()) ||
+      expected.compare(0, expected.size(), target.data(), expected.size()) != 0) {
     return -1;
   }
   return open(offer.Path().c_str(), O_RDWR | O_CLOEXEC);
