@@ -16,6 +16,7 @@
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -105,16 +106,14 @@ long Futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-void XorInto(std::uint64_t* to, const std::uint64_t* from, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) to[i] ^= from[i];
-}
-
-void XorTwo(std::uint64_t* to, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t count) {
+void Xor(std::uint64_t* to, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) to[i] = a[i] ^ b[i];
 }
 
+constexpr std::uint64_t kRounds = 4;  // that have slots of their own: see ReduceScatterXor
+
 std::uint64_t StepFor(std::size_t size, std::uint64_t memory) {
-  const std::uint64_t slots = 2 * (size - 1);  // two rounds
+  const std::uint64_t slots = kRounds * (size - 1);
   return std::clamp<std::uint64_t>(memory / sizeof(std::uint64_t) / slots / 8 * 8, 8, kMostStep);
 }
 
@@ -139,7 +138,7 @@ SharedExchange::~SharedExchange() {
 }
 
 std::uint64_t SharedExchange::PartBytes() const {
-  const std::uint64_t slots = 2 * (size_ - 1) * step_ * sizeof(std::uint64_t);
+  const std::uint64_t slots = kRounds * (size_ - 1) * step_ * sizeof(std::uint64_t);
   return (kPage + slots + kPage - 1) / kPage * kPage;
 }
 
@@ -178,62 +177,71 @@ SharedExchange::Post& SharedExchange::PostOf(std::size_t rank) const {
   return *std::launder(reinterpret_cast<Post*>(base_ + rank * PartBytes()));
 }
 
-std::uint64_t* SharedExchange::Slot(std::size_t from, std::size_t to) const {
-  const std::size_t place = (round_ % 2) * (size_ - 1) + (to < from ? to : to - 1);
+std::uint64_t* SharedExchange::Slot(std::uint32_t round, std::size_t from, std::size_t to) const {
+  const std::size_t place = round % kRounds * (size_ - 1) + (to < from ? to : to - 1);
   return reinterpret_cast<std::uint64_t*>(base_ + from * PartBytes() + kPage) + place * step_;
 }
 
-void SharedExchange::Announce() {
+void SharedExchange::Announce(std::uint32_t round) {
   Post& post = PostOf(rank_);
-  post.round.store(round_);
+  post.round.store(round);
   if (post.sleepers.load() != 0) Futex(post.round, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
-void SharedExchange::AwaitRound(std::size_t rank) {
+void SharedExchange::Await(std::uint32_t round, std::size_t rank) {
   Post& post = PostOf(rank);
-  const auto there = [&] { return static_cast<std::int32_t>(post.round.load() - round_) >= 0; };
+  const auto before = [round](std::uint32_t reached) { return static_cast<std::int32_t>(reached - round) < 0; };
   for (int i = 0; i < kYields; ++i) {
-    if (there()) return;
+    if (!before(post.round.load())) return;
     sched_yield();
   }
-  while (!there()) {
+  for (;;) {
     post.sleepers.fetch_add(1);
     const std::uint32_t seen = post.round.load();
-    if (static_cast<std::int32_t>(seen - round_) < 0) Futex(post.round, FUTEX_WAIT, seen, &kNap);
+    if (before(seen)) Futex(post.round, FUTEX_WAIT, seen, &kNap);
     post.sleepers.fetch_sub(1);
-    if (!there()) idle_();
+    if (!before(post.round.load())) return;
+    idle_();
+  }
+}
+
+void SharedExchange::Fill(std::uint32_t round, std::uint64_t done, const std::uint64_t* send,
+                          std::span<const std::uint64_t> counts) {
+  const std::uint64_t* part = send;
+  for (std::size_t to = 0; to < size_; part += counts[to], ++to) {
+    const std::uint64_t words = Words(counts[to], done);
+    if (to != rank_ && words != 0) std::memcpy(Slot(round, rank_, to), part + done, words * sizeof(std::uint64_t));
+  }
+  Announce(round);
+}
+
+void SharedExchange::Fetch(std::uint32_t round, std::uint64_t words, const std::uint64_t* own, std::uint64_t* receive) {
+  for (std::size_t i = 1; i < size_; ++i) {
+    const std::size_t from = (rank_ + i) % size_;
+    Await(round, from);
+    if (words != 0) Xor(receive, i == 1 ? own : receive, Slot(round, from, rank_), words);
   }
 }
 
 // In every round each rank copies the next words of what it has for the others into its slots, says so, and fetches
-// what the others have for it. Nobody says that he has fetched: a rank that has filled its slots for round r + 1 has
-// fetched everything of round r, and the slots of r are filled again in r + 2, after waiting for all in r + 1.
+// what the others have for it; it fills its slots for the next round before that, so that nobody has to wait while all
+// are equally fast. Nobody says that he has fetched: who has filled round r has fetched r - 2. So who has fetched r -
+// 1, hence has seen everybody fill it, may fill r + 1 in the place of r - 3.
 void SharedExchange::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
                                       std::span<const std::uint64_t> counts) {
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
+  if (longest == 0) return;
+  const std::uint64_t* own = std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(rank_), send,
+                                             [](const std::uint64_t* at, std::uint64_t count) { return at + count; });
+  Fill(++round_, 0, send, counts);
   for (std::uint64_t done = 0; done < longest; done += step_) {
-    ++round_;
-    const auto words = [&](std::size_t r) { return counts[r] <= done ? 0 : std::min(step_, counts[r] - done); };
-    const std::uint64_t* part = send;
-    const std::uint64_t* own = nullptr;
-    for (std::size_t to = 0; to < size_; part += counts[to], ++to) {
-      if (to == rank_) {
-        own = part + done;
-      } else if (words(to) != 0) {
-        std::memcpy(Slot(rank_, to), part + done, words(to) * sizeof(std::uint64_t));
-      }
-    }
-    Announce();
-    const std::uint64_t mine = words(rank_);
-    for (std::size_t i = 1; i < size_; ++i) {
-      const std::size_t from = (rank_ + i) % size_;
-      AwaitRound(from);
-      if (mine == 0) continue;
-      if (i == 1) {
-        XorTwo(receive + done, own, Slot(from, rank_), mine);
-      } else {
-        XorInto(receive + done, Slot(from, rank_), mine);
-      }
+    const std::uint32_t round = round_;
+    if (done + step_ < longest) Fill(++round_, done + step_, send, counts);
+    const std::uint64_t words = Words(counts[rank_], done);
+    if (words == 0) {
+      Fetch(round, 0, nullptr, nullptr);
+    } else {
+      Fetch(round, words, own + done, receive + done);
     }
   }
 }

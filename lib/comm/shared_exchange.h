@@ -5,6 +5,7 @@
 // first touch, and making one with Open MPI 4.1 never returns; freeing one is collective. Here having no memory is an
 // error that is seen while there is another way, and freeing concerns nobody else.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,17 +41,23 @@ class SharedExchange {
   bool Map(int descriptor);
 
   Post& PostOf(std::size_t rank) const;
-  /// Where rank `from` puts what is for rank `to` in the present round.
-  std::uint64_t* Slot(std::size_t from, std::size_t to) const;
-  void Announce();
-  void AwaitRound(std::size_t rank);
+  /// Where rank `from` puts what is for rank `to`.
+  std::uint64_t* Slot(std::uint32_t round, std::size_t from, std::size_t to) const;
+  /// Of `count` words, of which `done` are: how many the next round takes.
+  std::uint64_t Words(std::uint64_t count, std::uint64_t done) const {
+    return count <= done ? 0 : std::min(step_, count - done);
+  }
+  void Announce(std::uint32_t round);
+  void Await(std::uint32_t round, std::size_t rank);
+  void Fill(std::uint32_t round, std::uint64_t done, const std::uint64_t* send, std::span<const std::uint64_t> counts);
+  void Fetch(std::uint32_t round, std::uint64_t words, const std::uint64_t* own, std::uint64_t* receive);
 
   const std::size_t rank_;
   const std::size_t size_;
   const std::uint64_t step_;  // words a rank brings for each of the others in one round
   const std::function<void()> idle_;
   std::uint8_t* base_ = nullptr;
-  std::uint32_t round_ = 0;
+  std::uint32_t round_ = 0;  // the last that was filled
 };
 
 }  // namespace lzy
