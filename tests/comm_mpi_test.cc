@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "comm/mpi_communicator.h"
 #include "status_matchers.h"
+#include "xor_exchange_cases.h"
 
 namespace lzy {
 namespace {
@@ -99,27 +98,10 @@ TEST_P(MpiTest, Reductions) {
   EXPECT_EQ(*sum, static_cast<std::uint64_t>(size_) << 40);
 }
 
-/// The word that rank `from` has for position `i` of the whole.
-std::uint64_t WordOf(int from, std::uint64_t i) {
-  return (i + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(from) * 0xc2b2ae3d27d4eb4fu;
-}
-
 void MpiTest::CheckReduceScatterXor(const std::vector<std::uint64_t>& counts) {
-  const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  const std::uint64_t first = std::accumulate(counts.begin(), counts.begin() + rank_, std::uint64_t{0});
-  const std::uint64_t mine = counts[static_cast<std::size_t>(rank_)];
-  std::vector<std::uint64_t> send(total);
-  for (std::uint64_t i = 0; i < total; ++i) send[i] = WordOf(rank_, i);
-  const std::vector<std::uint64_t> sent = send;
-  std::vector<std::uint64_t> receive(mine + 1, 77);
-  ASSERT_OK(comm_->ReduceScatterXor(send.data(), mine == 0 ? nullptr : receive.data(), counts));
-  for (std::uint64_t i = 0; i < mine; ++i) {
-    std::uint64_t expected = 0;
-    for (int r = 0; r < size_; ++r) expected ^= WordOf(r, first + i);
-    ASSERT_EQ(receive[i], expected) << i;
-  }
-  EXPECT_EQ(receive[mine], 77u) << "nothing is written past the end";
-  EXPECT_EQ(send, sent);
+  testing::CheckXorExchange(rank_, counts, [&](const std::uint64_t* send, std::uint64_t* receive, auto all) {
+    EXPECT_OK(comm_->ReduceScatterXor(send, receive, all));
+  });
 }
 
 TEST_P(MpiTest, ReduceScatterXorOfEqualParts) {

@@ -1,6 +1,6 @@
 #pragma once
 // Collective communication as the engine uses it: one interface, over an MPI communicator or over nothing (one
-// process, no MPI_Init). Only comm/mpi_communicator.* includes mpi.h.
+// process, no MPI_Init). Only comm/mpi_* and comm/pairwise_exchange.* include mpi.h.
 //
 // All calls are collective over the communicator and return the same kind of Status on every rank; payloads may exceed
 // 2^31 elements. Errors are Code::kMpi with MPI's own text.
@@ -35,7 +35,7 @@ class Communicator {
   virtual Result<std::uint64_t> AllReduceMax(std::uint64_t value) = 0;
   virtual Result<std::uint64_t> AllReduceSum(std::uint64_t value) = 0;
   /// `send` is the concatenation over ranks of counts[rank] 64-bit words; `receive` (counts[rank()] words) becomes the XOR
-  /// over all ranks of the part meant for this one. MPI_Reduce_scatter(_block), MPI_UINT64_T, MPI_BXOR.
+  /// over all ranks of the part meant for this one. `counts` is the same on all ranks.
   virtual Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) = 0;
   /// Ranks with the same color form a communicator, ordered by rank; color < 0 takes part and gets nullptr.
   virtual Result<std::unique_ptr<Communicator>> Split(int color) = 0;

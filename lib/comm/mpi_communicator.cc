@@ -7,6 +7,9 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "comm/mpi_call.h"
+#include "comm/pairwise_exchange.h"
+#include "comm/shared_exchange.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -15,17 +18,6 @@ namespace {
 
 /// Allocations above this are agreed on, so that a rank out of memory does not leave the others in a collective.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
-
-Status Check(int error, const char* call) {
-  if (error == MPI_SUCCESS) return Status::Ok();
-  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
-  int length = 0;
-  if (PMPI_Error_string(error, text.data(), &length) != MPI_SUCCESS) {
-    return Status(Code::kMpi, fmt::format("{}: error {}", call, error));
-  }
-  return Status(Code::kMpi,
-                fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
-}
 
 class Mpi final : public Communicator {
  public:
@@ -45,7 +37,7 @@ class Mpi final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string ProcessorName() const override;
-  Status Barrier() override { return Check(PMPI_Barrier(comm_), "MPI_Barrier"); }
+  Status Barrier() override { return CheckMpi(PMPI_Barrier(comm_), "MPI_Barrier"); }
   Status Broadcast(Bytes& bytes, int root) override;
   Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
   Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
@@ -74,24 +66,26 @@ class Mpi final : public Communicator {
   Status InPieces(std::uint64_t size, Transfer transfer) const;
   Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
   Status GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all);
-  Status ReduceScatterOnce(const std::uint64_t* send, std::uint64_t* receive, std::span<const int> counts);
-  Status ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* receive,
-                               std::span<const std::uint64_t> counts);
+  Status FindShared();
 
   MPI_Comm comm_;
   const int rank_;
   const int size_;
   const std::uint64_t max_transfer_;
   const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
+  bool sought_shared_ = false;
+  std::unique_ptr<SharedExchange> shared_;  // nullptr unless all ranks share memory
+  std::unique_ptr<std::uint64_t[]> staging_;
+  std::uint64_t staging_words_ = 0;
 };
 
 Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer) {
   if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
   int rank = 0;
   int size = 0;
-  Status status = Check(PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  if (status.ok()) status = Check(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  if (status.ok()) status = Check(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+  Status status = CheckMpi(PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (status.ok()) status = CheckMpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  if (status.ok()) status = CheckMpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
   if (!status.ok()) {
     PMPI_Comm_free(&comm);
     return status;
@@ -114,7 +108,7 @@ Status Mpi::CheckRoot(int root) const {
 Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   std::uint64_t result = value;
   if (size_ == 1) return result;
-  LZY_RETURN_IF_ERROR(Check(PMPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_), "MPI_Allreduce"));
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_), "MPI_Allreduce"));
   return result;
 }
 
@@ -122,7 +116,7 @@ Result<Mpi::Sizes> Mpi::ExchangeSizes(std::uint64_t mine) {
   Sizes sizes;
   sizes.of.resize(static_cast<std::size_t>(size_));
   LZY_RETURN_IF_ERROR(
-      Check(PMPI_Allgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_), "MPI_Allgather"));
+      CheckMpi(PMPI_Allgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_), "MPI_Allgather"));
   sizes.total = std::accumulate(sizes.of.begin(), sizes.of.end(), std::uint64_t{0});
   return sizes;
 }
@@ -154,7 +148,7 @@ Status Mpi::InPieces(std::uint64_t size, Transfer transfer) const {
 
 Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
   return InPieces(size, [&](std::uint64_t offset, int count) {
-    return Check(PMPI_Bcast(data + offset, count, MPI_BYTE, root, comm_), "MPI_Bcast");
+    return CheckMpi(PMPI_Bcast(data + offset, count, MPI_BYTE, root, comm_), "MPI_Bcast");
   });
 }
 
@@ -162,7 +156,7 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
   std::uint64_t length = bytes.size();
-  LZY_RETURN_IF_ERROR(Check(PMPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast"));
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast"));
   LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
   return BroadcastPieces(bytes.data(), length, root);
 }
@@ -203,7 +197,7 @@ Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
 
   if (at_once) {
     const Placement placement(sizes.of);
-    LZY_RETURN_IF_ERROR(Check(PMPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
+    LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
                                              placement.counts.data(), placement.offsets.data(), MPI_BYTE, comm_),
                               "MPI_Allgatherv"));
     Deal(placement, flat, all);
@@ -237,7 +231,7 @@ Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
     return all;
   }
   const Placement placement(sizes.of);
-  LZY_RETURN_IF_ERROR(Check(PMPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
                                         placement.counts.data(), placement.offsets.data(), MPI_BYTE, root, comm_),
                             "MPI_Gatherv"));
   Deal(placement, flat, all);
@@ -248,7 +242,7 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
   constexpr int kTag = 0;
   if (rank_ != root) {
     return InPieces(mine.size(), [&](std::uint64_t offset, int count) {
-      return Check(PMPI_Send(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_), "MPI_Send");
+      return CheckMpi(PMPI_Send(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_), "MPI_Send");
     });
   }
   for (int from = 0; from < size_; ++from) {
@@ -258,7 +252,7 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
       continue;
     }
     LZY_RETURN_IF_ERROR(InPieces(part.size(), [&](std::uint64_t offset, int count) {
-      return Check(PMPI_Recv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+      return CheckMpi(PMPI_Recv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
     }));
   }
   return Status::Ok();
@@ -269,54 +263,51 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
     return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));
   }
   if (size_ == 1) return self_->ReduceScatterXor(send, receive, counts);
-  const std::uint64_t total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  if (total == 0) return Status::Ok();
-  if (total > max_transfer_ / sizeof(std::uint64_t)) return ReduceScatterInRounds(send, receive, counts);
-  const std::vector<int> small(counts.begin(), counts.end());
-  return ReduceScatterOnce(send, receive, small);
+  if (std::all_of(counts.begin(), counts.end(), [](std::uint64_t count) { return count == 0; })) return Status::Ok();
+  LZY_RETURN_IF_ERROR(FindShared());
+  if (shared_ != nullptr) {
+    shared_->ReduceScatterXor(send, receive, counts);
+    return Status::Ok();
+  }
+  const PairwiseExchange exchange(comm_, rank_, counts, max_transfer_);
+  if (const std::uint64_t words = exchange.StagingWords(); words > staging_words_) {
+    const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));  // so that it is agreed on
+    LZY_RETURN_IF_ERROR(AllocateTogether(bytes, [&] { staging_.reset(new std::uint64_t[words]); }));
+    staging_words_ = words;
+  }
+  return exchange.Run(send, receive, staging_.get());
 }
 
-Status Mpi::ReduceScatterOnce(const std::uint64_t* send, std::uint64_t* receive, std::span<const int> counts) {
-  const bool equal = std::all_of(counts.begin(), counts.end(), [&](int count) { return count == counts[0]; });
-  if (equal) {
-    return Check(PMPI_Reduce_scatter_block(send, receive, counts[0], MPI_UINT64_T, MPI_BXOR, comm_),
-                 "MPI_Reduce_scatter_block");
-  }
-  return Check(PMPI_Reduce_scatter(send, receive, counts.data(), MPI_UINT64_T, MPI_BXOR, comm_), "MPI_Reduce_scatter");
-}
-
-Status Mpi::ReduceScatterInRounds(const std::uint64_t* send, std::uint64_t* receive,
-                                  std::span<const std::uint64_t> counts) {
-  // A round takes the next `step` words of every rank's part; parts that are shorter end in an earlier one.
-  const auto ranks = static_cast<std::uint64_t>(size_);
-  const std::uint64_t step = std::max<std::uint64_t>(1, max_transfer_ / sizeof(std::uint64_t) / ranks);
-  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
-  std::vector<std::uint64_t> staged;
-  std::vector<int> round_counts(counts.size());
-  LZY_RETURN_IF_ERROR(
-      AllocateTogether(std::numeric_limits<std::uint64_t>::max(), [&] { staged.resize(step * ranks); }));
-  for (std::uint64_t done = 0; done < longest; done += step) {
-    const std::uint64_t* part = send;
-    auto to = staged.begin();
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      const std::uint64_t count = counts[i] <= done ? 0 : std::min(step, counts[i] - done);
-      if (count != 0) to = std::copy_n(part + done, count, to);
-      round_counts[i] = static_cast<int>(count);
-      part += counts[i];
-    }
-    const bool over = round_counts[static_cast<std::size_t>(rank_)] == 0;  // `receive` may be nullptr then
-    LZY_RETURN_IF_ERROR(ReduceScatterOnce(staged.data(), over ? receive : receive + done, round_counts));
-  }
+// Not before it is needed: many communicators only ever agree on something.
+Status Mpi::FindShared() {
+  if (sought_shared_) return Status::Ok();
+  const auto make_progress = [this] {
+    int found = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &found, MPI_STATUS_IGNORE);
+  };
+  LZY_ASSIGN_OR_RETURN(shared_, SharedExchange::Make(*this, make_progress));
+  sought_shared_ = true;
   return Status::Ok();
 }
 
 Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
   MPI_Comm part = MPI_COMM_NULL;
-  LZY_RETURN_IF_ERROR(Check(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
   return Adopt(part, max_transfer_);
 }
 
 }  // namespace
+
+Status CheckMpi(int error, const char* call) {
+  if (error == MPI_SUCCESS) return Status::Ok();
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  if (PMPI_Error_string(error, text.data(), &length) != MPI_SUCCESS) {
+    return Status(Code::kMpi, fmt::format("{}: error {}", call, error));
+  }
+  return Status(Code::kMpi,
+                fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
+}
 
 Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer) {
   if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "MpiCommunicator: MPI_COMM_NULL");
@@ -328,8 +319,8 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
   // Not MPI_Comm_dup, which would copy the attributes, and so call back whoever set them.
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm own = MPI_COMM_NULL;
-  LZY_RETURN_IF_ERROR(Check(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
-  const Status made = Check(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
+  const Status made = CheckMpi(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
   PMPI_Group_free(&group);
   LZY_RETURN_IF_ERROR(made);
   return Mpi::Adopt(own, max_transfer);
