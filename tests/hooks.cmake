@@ -13,6 +13,7 @@ lzy_mpi_test(hooks_rendezvous_test RANKS 3 SOURCES hooks_rendezvous_test.cc LIBS
 lzy_mpi_test(hooks_commit_test RANKS 1 SOURCES hooks_commit_test.cc LIBS lzy_hooks_core)
 lzy_mpi_test(hooks_view_test RANKS 1 SOURCES hooks_view_test.cc LIBS lzy_hooks_core)
 lzy_mpi_test(hooks_ranges_test RANKS 1 SOURCES hooks_ranges_test.cc hooks_types.cc LIBS lzy_hooks_core)
+lzy_mpi_test(hooks_capture_test RANKS 1 SOURCES hooks_capture_test.cc hooks_types.cc LIBS lzy_hooks_core)
 
 # What the programs in clients/ do not do: files opened twice, renamed or removed while open, members of sets, ...
 add_executable(hooks_client hooks_client.c)
