@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <utility>
+
+#include "engine/tuning.h"
 
 namespace lzy {
 namespace {
@@ -150,10 +151,10 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
                           const std::uint8_t*& use) const {
   use = from;
   if (reinterpret_cast<std::uintptr_t>(from) % kAlignment != 0) {
-    std::memcpy(copy, from, block_);
     use = copy;
+    return CopyAndHash(HashTag::kDataLeaf, block, ByteSpan(from, block_), copy, CurrentTuning().HashCopy(block_));
   }
-  return HashBytes(HashTag::kDataLeaf, block, ByteSpan(use, block_));
+  return HashBytes(HashTag::kDataLeaf, block, ByteSpan(from, block_));
 }
 
 // `bytes`: all of the block, or of the last block what the file has of it.

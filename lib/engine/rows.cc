@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "engine/tuning.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -19,8 +20,6 @@ using Clock = std::chrono::steady_clock;
 // Bytes of one batch's targets: large enough that a collective's latency does not count, small enough for the buffers
 // of two batches to stay in the third-level cache.
 constexpr std::uint64_t kBatchBytes = 8u << 20;
-// Sources are read, hashed and multiplied in pieces that stay in the second-level cache.
-constexpr std::uint64_t kPieceBytes = 64u << 10;
 
 std::uint64_t RoundUpWords(std::uint64_t bytes) {
   return (bytes + 63) / 64 * 64;
@@ -261,7 +260,8 @@ class Pipeline {
       devices.push_back(device);
     }
     const std::uint64_t block = layout_.block_size();
-    const auto per_piece = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, kPieceBytes / block));
+    const auto per_piece =
+        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, CurrentTuning().encode_piece_bytes() / block));
     thread_local AlignedBuffer buffer;
     const std::uint64_t stride = RoundUpWords(per_piece * block);
     buffer.Reserve(std::max<std::uint64_t>(64, stride * which.size()));

@@ -258,25 +258,22 @@ Status StoreTuning(FileSystem& fs, const std::string& path, const Tuning& tuning
 }
 
 const Tuning& CurrentTuning() noexcept {
-  if (const Tuning* known = current.load(std::memory_order_acquire)) return *known;
-  static const Tuning loaded = [] {
-    std::optional<Tuning> kept;
-    (void)NoThrow([&] { kept = LoadTuning(PosixFileSystem(), TuningCachePath()); });
-    return kept.value_or(Tuning());
-  }();
-  const Tuning* none = nullptr;
-  current.compare_exchange_strong(none, &loaded, std::memory_order_acq_rel);
-  return *current.load(std::memory_order_acquire);
+  static const Tuning defaults;
+  const Tuning* known = current.load(std::memory_order_acquire);
+  return known != nullptr ? *known : defaults;
 }
 
 void TuneForWork(std::uint64_t bytes) noexcept {
-  if (bytes < kLargeWork || CurrentTuning().measured()) return;
-  static const Tuning calibrated = [] {
-    const Tuning tuning = Calibrate(kToolBudgetMs);
-    (void)NoThrow([&] { return StoreTuning(PosixFileSystem(), TuningCachePath(), tuning); });
-    return tuning;
+  if (bytes < kLargeWork) return;
+  static const Tuning tuned = [] {
+    std::optional<Tuning> kept;
+    (void)NoThrow([&] { kept = LoadTuning(PosixFileSystem(), TuningCachePath()); });
+    if (kept) return *kept;
+    const Tuning measured = Calibrate(kToolBudgetMs);
+    (void)NoThrow([&] { return StoreTuning(PosixFileSystem(), TuningCachePath(), measured); });
+    return measured;
   }();
-  current.store(&calibrated, std::memory_order_release);
+  current.store(&tuned, std::memory_order_release);
 }
 
 }  // namespace lzy

@@ -3,9 +3,9 @@
 // among candidates that are all right everywhere. They change how fast lzy is, never what it writes; and since ranks
 // may have chosen differently, nothing that ranks must agree on may depend on them.
 //
-// Nobody pays for measuring who has not asked for it: programs under the interposition layer take what the file has,
-// else the defaults. Tools measure when there is no file and the work is large (TuneForWork); `lzy-info --tuning`
-// always does.
+// Nobody pays for measuring who has not asked for it: programs under the interposition layer go by the defaults, and are
+// spared the look at a file in everybody's home. Tools with much to do take what the file has, and measure if there is
+// none (TuneForWork); `lzy-info --tuning` always measures.
 
 #include <array>
 #include <cstddef>
@@ -105,11 +105,11 @@ std::optional<Tuning> LoadTuning(FileSystem& fs, const std::string& path);
 /// Puts a whole file in place, by renaming, for this user only.
 Status StoreTuning(FileSystem& fs, const std::string& path, const Tuning& tuning);
 
-/// What this process goes by: kept results, read once, or the defaults. Never measures. Thread-safe; the reference is
-/// good for ever.
+/// What this process goes by: the defaults, until TuneForWork. Neither reads nor measures. Thread-safe; the reference
+/// is good for ever.
 const Tuning& CurrentTuning() noexcept;
-/// For tools, before `bytes` are read: measures and keeps the results if there are none and the work is large enough
-/// to be worth it. Trouble means defaults, and no message. Thread-safe.
+/// For tools, before `bytes` are read: if that is much work, takes the results that were kept, or measures and keeps
+/// them. Trouble with the file is no trouble, and no message. Thread-safe.
 void TuneForWork(std::uint64_t bytes) noexcept;
 
 }  // namespace lzy
