@@ -75,7 +75,9 @@ class Source {
     origin_ = reinterpret_cast<std::uintptr_t>(call.buffer);
     contiguous_ = tile_.IsRun() && (count_ == 1 || tile_.size == static_cast<std::uint64_t>(extent_));
     if (contiguous_) return true;
-    return !map.doubtful && tile_.InOrder() && extent_ >= tile_.end - tile_.begin && extent_ > 0;
+    // Of buffers with other gaps, or with data below the origin, Intel MPI 2021 writes something else.
+    return map.regular && shape.lower == 0 && tile_.begin >= 0 && tile_.InOrder() &&
+           extent_ >= tile_.end - tile_.begin && extent_ > 0;
   }
   bool contiguous() const { return contiguous_; }
 

@@ -58,6 +58,7 @@ class Decoder {
   explicit Decoder(std::size_t limit) : left_(limit) {}
   Layout Decode(MPI_Datatype type);
   bool doubtful() const { return doubtful_; }
+  bool regular() const { return regular_ && !doubtful_; }
 
  private:
   /// What the constructors of a type, all down to what is predefined, are.
@@ -96,6 +97,7 @@ class Decoder {
   int types_ = 0;
   int depth_ = 0;
   bool doubtful_ = false;
+  bool regular_ = true;
   Features features_;  // of the element that is being decoded, as far as it was
 };
 
@@ -132,6 +134,8 @@ std::optional<Layout> Decoder::Follow(MPI_Datatype type, const TypeContents& con
   }
   const int combiner = contents.combiner;
   features_.composed |= combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS;
+  regular_ &= combiner == MPI_COMBINER_DUP || combiner == MPI_COMBINER_CONTIGUOUS || combiner == MPI_COMBINER_VECTOR ||
+              combiner == MPI_COMBINER_HVECTOR || combiner == MPI_COMBINER_SUBARRAY;
   switch (combiner) {
     case MPI_COMBINER_RESIZED:
       return Resized(numbers, first);
@@ -355,6 +359,7 @@ TypeMap MapOf(MPI_Datatype type, std::size_t limit) {
   TypeMap map;
   map.layout = decoder.Decode(type);
   map.doubtful = decoder.doubtful();
+  map.regular = decoder.regular();
   const Layout bounds = Bounds(type);
   // (MPICH's bounds of darrays take in holes of the elements.)
   const Layout& layout = map.layout;

@@ -16,6 +16,8 @@ struct TypeMap {
   Layout layout;
   /// The type is of a form with which an MPI library is known to write elsewhere, or is not known well enough to say.
   bool doubtful = false;
+  /// Made of vectors and subarrays only, and not doubtful: what all MPI libraries get right in memory, too.
+  bool regular = true;
 };
 
 /// Holds no handles: `type` may be freed. Exact as long as all types within need no more than `limit` (>= 1) parts

@@ -36,6 +36,15 @@ Word ToWord(Handle type) {
   }
 }
 
+/// Whether the MPI ends all writes whose buffer and view both have gaps, or whose data lie below the buffer's origin:
+/// Intel MPI 2021 does not.
+bool EndsAllWrites() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return std::string(text).find("MPICH Version:") == 0;
+}
+
 class CaptureOfWrites : public testing::Test {
  protected:
   void SetUp() override {
@@ -82,6 +91,7 @@ class CaptureOfWrites : public testing::Test {
     const TestType type = maker.Make(static_cast<int>(maker.Pick(0, 3)), nullptr);
     // With some types MPI libraries write elsewhere than the standard says, or never end.
     if (type.size == 0 || type.size > kMostData || MapOf(type.get()).doubtful) return;
+    if (!ends_all_writes_ && (!MapOf(type.get()).regular || type.lower != 0 || type.lowest() < 0)) return;
     auto count = maker.Pick(1, std::max<std::int64_t>(1, kMostData / type.size));
     const std::int64_t middle = static_cast<std::int64_t>(buffer_.size()) / 2;
     const std::int64_t reach = std::abs(type.extent) * count + type.span() + std::abs(type.lowest());
@@ -90,7 +100,7 @@ class CaptureOfWrites : public testing::Test {
     MPI_Datatype filetype = MPI_BYTE;
     const MPI_Offset displacement = maker.Chance(40) ? 0 : maker.Pick(0, 5000);
     const auto piece = static_cast<int>(maker.Chance(50) ? maker.Pick(1, 3000) : maker.Pick(1, 4) * static_cast<int>(kBlock));
-    if (maker.Chance(50)) {
+    if (maker.Chance(50) && (ends_all_writes_ || MapOf(type.get()).layout.IsRun())) {
       MPI_Datatype blocks = MPI_DATATYPE_NULL;
       MPI_Type_contiguous(piece, MPI_BYTE, &blocks);
       MPI_Type_create_resized(blocks, 0, 2 * piece, &filetype);
@@ -125,6 +135,7 @@ class CaptureOfWrites : public testing::Test {
     return bytes;
   }
 
+  const bool ends_all_writes_ = EndsAllWrites();
   std::string path_;
   MPI_File file_ = MPI_FILE_NULL;
   std::vector<std::uint8_t> buffer_;
@@ -144,8 +155,8 @@ TEST_F(CaptureOfWrites, HasTheHashesOfTheFile) {
   }
   std::printf("%llu bytes captured of %llu written\n", static_cast<unsigned long long>(captured),
               static_cast<unsigned long long>(written));
-  // Some are written twice, or in types that no library is believed of.
-  EXPECT_GT(captured, written / 5);
+  // Some are written twice, or in types that not every library is believed of.
+  EXPECT_GT(captured, written / 10);
 }
 
 }  // namespace
