@@ -197,7 +197,10 @@ class Semantics(Layer):
             self.assertIsNone(re.search(RELIABLE, mpi_known.mpi()), bare.done.stderr)
             self.skipTest(f"{case}: {mpi_known.mpi()} by itself ends with {bare.done.returncode}")
         done = self.run_cases([case], layer=True, ranks=ranks)
-        self.assertEqual(done.done.returncode, bare.done.returncode)
+        if re.search(RELIABLE, mpi_known.mpi()) is not None:
+            self.assertEqual(done.done.returncode, bare.done.returncode)
+        else:  # after an abort Intel's launcher ends with one code or another
+            self.assertEqual(done.done.returncode == 0, bare.done.returncode == 0)
         self.compare_told(bare, bare, done)
         self.compare_files(bare, bare, done)
         return done
