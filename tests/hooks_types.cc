@@ -411,7 +411,7 @@ bool TypeMaker::Darray(TestType& made, const TestType& child) {
     kinds.push_back(how == 0 ? MPI_DISTRIBUTE_NONE : how == 1 ? MPI_DISTRIBUTE_BLOCK : MPI_DISTRIBUTE_CYCLIC);
     grid.push_back(how == 0 ? 1 : Pick(1, 3));
     const std::int64_t least = how == 1 ? (sizes[d] + grid[d] - 1) / grid[d] : 1;
-    arguments.push_back(how == 0 || Chance(40) ? MPI_DISTRIBUTE_DFLT_DARG : Pick(least, least + 2));
+    arguments.push_back(how == 0 || Chance(40) ? int{MPI_DISTRIBUTE_DFLT_DARG} : Pick(least, least + 2));
     blocks.push_back(how == 0 ? sizes[d] : arguments[d] == MPI_DISTRIBUTE_DFLT_DARG ? least : arguments[d]);
     processes *= grid[d];
   }
