@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 
 #include "engine/view.h"
@@ -22,10 +21,8 @@ constexpr std::size_t kMostPieces = 16384;
 // Pieces of the buffer are put together up to so many bytes.
 constexpr std::size_t kPacked = 1u << 20;
 
-/// The file's capture, made at its first use. Null where there is nothing to be captured. file.mutex is held.
-std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
-  if (!file.options.capture || file.set || file.uncoordinated || file.capture_void) return nullptr;
-  if (file.capture) return file.capture;
+/// What the next commit is expected to choose.
+GeometryParameters GeometryOf(const OpenFile& file) {
   Options options = file.options;
   options.parity = file.expected.parity;
   options.group = file.expected.group;
@@ -33,8 +30,14 @@ std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
   options.stripe = file.expected.stripe;
   // A file that is new may become large; what is captured of one that stays small is of little worth anyhow.
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
-  auto made = Capture::Create(SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge),
-                              file.options.memory / 4 * 3);
+  return SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge);
+}
+
+/// The file's capture, made at its first use. Null where there is nothing to be captured. file.mutex is held.
+std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
+  if (!file.options.capture || file.set || file.uncoordinated || file.capture_void) return nullptr;
+  if (file.capture) return file.capture;
+  auto made = Capture::Create(GeometryOf(file), file.options.memory / 4 * 3);
   if (made.ok()) file.capture = std::move(*made);
   file.capture_void = !made.ok();
   return file.capture;
@@ -56,8 +59,7 @@ bool IsReadable(const std::uint8_t* bytes, std::size_t size) {
   std::uint8_t ends[2] = {};
   iovec to{ends, sizeof ends};
   iovec from[2] = {{const_cast<std::uint8_t*>(bytes), 1}, {const_cast<std::uint8_t*>(bytes + size - 1), 1}};
-  // Where a sandbox forbids to ask, it is the buffer of a program that knows nothing of other memory.
-  return process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2 || errno == EPERM || errno == ENOSYS;
+  return process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2;  // where a sandbox forbids to ask, all is read back
 }
 
 /// The buffer of a write as a stream of bytes of data.
@@ -73,13 +75,21 @@ class Source {
     extent_ = shape.extent;
     count_ = static_cast<std::uint64_t>(call.count);
     origin_ = reinterpret_cast<std::uintptr_t>(call.buffer);
-    contiguous_ = tile_.IsRun() && (count_ == 1 || tile_.size == static_cast<std::uint64_t>(extent_));
+    contiguous_ = !map.doubtful && tile_.begin >= 0 && tile_.IsRun() &&
+                  (count_ == 1 || tile_.size == static_cast<std::uint64_t>(extent_));
     if (contiguous_) return true;
     // Of buffers with other gaps, or with data below the origin, Intel MPI 2021 writes something else.
     return map.regular && shape.lower == 0 && tile_.begin >= 0 && tile_.InOrder() &&
            extent_ >= tile_.end - tile_.begin && extent_ > 0;
   }
   bool contiguous() const { return contiguous_; }
+  /// As far as the ends of the data tell.
+  bool IsReadable(std::uint64_t bytes) const {
+    const std::uint64_t reach = contiguous_ ? bytes
+                                            : static_cast<std::uint64_t>(extent_) * (count_ - 1) +
+                                                  static_cast<std::uint64_t>(tile_.end - tile_.begin);
+    return hooks::IsReadable(Pointer(origin_ + static_cast<std::uint64_t>(tile_.begin)), reach);
+  }
 
   /// To be read next: bytes [first, last) of the data. False when they are in too many pieces.
   bool Seek(std::uint64_t first, std::uint64_t last) {
@@ -91,8 +101,7 @@ class Source {
       pieces_ = BytesOf(tile_, count_, extent_, origin_, first, last, kMostPieces);
       if (TotalOf(pieces_) != last - first) return false;
     }
-    return IsReadable(Pointer(pieces_.front().begin), pieces_.front().end - pieces_.front().begin) &&
-           IsReadable(Pointer(pieces_.back().begin), pieces_.back().end - pieces_.back().begin);
+    return true;
   }
 
   /// At most `most` more bytes: in place where they lie together, else copied. Valid until the next call.
@@ -146,6 +155,7 @@ void CaptureWrite(OpenFile& file, const WriteCall& call, const View& view, MPI_O
     known = source.Open(call);
   } catch (...) {  // its bounds are beyond what an offset can say
   }
+  known = known && source.IsReadable(bytes);
   const bool in_one = view.IsContiguous() && source.contiguous();
   const std::uint64_t etype = view.etype_size();
   const auto in_etypes = [&](std::uint64_t size) { return std::max<std::uint64_t>(1, size / etype) * etype; };
@@ -200,6 +210,7 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   file.expected.group = report.group_size;
   file.expected.block_size = report.block_size;
   file.expected.size = report.bytes;
+  if (GeometryOf(file).unit != report.unit) file.expected.stripe = report.unit;
 }
 
 }  // namespace lzy::hooks

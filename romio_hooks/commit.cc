@@ -139,6 +139,10 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     (*attempt.request.touched)[0] = sum.cover_all ? Touched{} : ToTouched(sum.touched, sum.lead.size);
     attempt.request.own_intents = std::move(sum.own);
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
+    if (file.Leads() && file.epoch.version) {
+      attempt.request.departs_from = file.epoch.version->uuid;
+      attempt.request.departs_from_generation = file.epoch.version->generation;
+    }
     // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
     return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
   });

@@ -131,6 +131,15 @@ void LookAtDisk(OpenFile& file, Part& part) {
 
 // ------------------------------------------------------------------------------------------------------ Begin and end
 
+namespace {
+
+/// With file.mutex held: another thread writes now, and where, or how much of it is seen by a commit, is not known.
+bool WritesUnderWay(const OpenFile& file) {
+  return file.writes_of_unknown_place > 0 || file.writes_of_threads > 0;
+}
+
+}  // namespace
+
 Status BeginFirstEpoch(OpenFile& file) {
   const std::lock_guard lock(file.epoch_mutex);
   const auto start = Begin(file, file.path);
@@ -211,7 +220,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
     file.uncoordinated |= met_others;
     file.size_compared = false;
     // Another thread wrote while the commit was made: what it wrote may be in the commit, or not.
-    touched_meanwhile = file.writes_of_unknown_place > 0 || !file.touched.empty();
+    touched_meanwhile = WritesUnderWay(file) || !file.touched.empty();
     if (touched_meanwhile) file.touched.AddWhole();
   }
   if (touched_meanwhile) EnsureEpoch(file);
@@ -221,7 +230,7 @@ void Untake(OpenFile& file) {
   bool touched_meanwhile = false;
   {
     const std::lock_guard lock(file.mutex);
-    touched_meanwhile = file.writes_of_unknown_place > 0 || !file.touched.empty();
+    touched_meanwhile = WritesUnderWay(file) || !file.touched.empty();
     file.touched.AddWhole();
   }
   // A commit that failed late may have ended the intent all the same, if only after a crash. Whoever writes next sets
@@ -328,7 +337,7 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
     const std::lock_guard lock(file.mutex);
     part.touched = file.touched;
     part.cover_all = file.must_cover_all || file.uncoordinated;
-    if (file.writes_of_unknown_place > 0) part.touched.AddWhole();
+    if (WritesUnderWay(file)) part.touched.AddWhole();
     file.touched.Clear();
     part.capture = TakeCapture(file);
   }

@@ -52,7 +52,7 @@ using Count = std::int64_t;
            layer->tracked_files->load(std::memory_order_relaxed) == 0           \
                ? real LZY_ARGUMENTS_##shape                                     \
                : layer->Write([&] { return real LZY_ARGUMENTS_##shape; },       \
-                              WriteCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_BLOCKS_##shape}))
+                              WriteCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_BLOCKS_##shape, LZY_STATUS_##shape}))
 #define LZY_UNWRAPPED(name, reason)
 
 #include "wrapped_calls.def"

@@ -140,10 +140,20 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
   EnsureEpoch(file);
 }
 
+/// Whether all of it was written, as far as the call tells.
+bool IsWhole(const WriteCall& call, std::uint64_t bytes) {
+  if (call.status == nullptr || call.status == MPI_STATUS_IGNORE) return true;
+  MPI_Count written = 0;
+  const auto* status = static_cast<const MPI_Status*>(call.status);
+  return PMPI_Get_elements_x(status, MPI_BYTE, &written) != MPI_SUCCESS || written < 0 ||
+         static_cast<std::uint64_t>(written) >= bytes;
+}
+
 /// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
 void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before, int code) {
-  if (code != MPI_SUCCESS) VoidCapture(file);
-  if (before.capture && code == MPI_SUCCESS) {
+  const bool whole = code == MPI_SUCCESS && (!before.capture || IsWhole(call, before.bytes));
+  if (!whole) VoidCapture(file);
+  if (before.capture && whole) {
     CaptureWrite(file, call, before.view, before.position, before.bytes);
   } else if (before.capture) {
     MissRanges(file, *before.ranges);
@@ -373,15 +383,44 @@ int GetInfo(RealCall real, Word fh, void* info) {
   return code;
 }
 
+namespace {
+
+/// A write from before its real call until it is accounted for. Left by an exception or a jump out of the real call (an
+/// error handler's), it may have written anything.
+class WriteUnderWay {
+ public:
+  explicit WriteUnderWay(OpenFile& file) : file_(file), counts_(SeveralThreads()) {
+    const std::lock_guard lock(file_.mutex);
+    file_.writes_of_threads += counts_;
+  }
+  ~WriteUnderWay() {
+    if (!accounted_for) Guarded("MPI_File_write", [&] { TouchWhole(file_); });
+    if (!accounted_for) Guarded("MPI_File_write", [&] { VoidCapture(file_); });
+    const std::lock_guard lock(file_.mutex);
+    file_.writes_of_threads -= counts_;
+  }
+  WriteUnderWay(const WriteUnderWay&) = delete;
+  WriteUnderWay& operator=(const WriteUnderWay&) = delete;
+
+  bool accounted_for = false;
+
+ private:
+  OpenFile& file_;
+  const int counts_;
+};
+
+}  // namespace
+
 int TrackedWrite(RealCall real, const WriteCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok()) return real();
   UsageTimer timer(file->usage.get());
+  WriteUnderWay under_way(*file);
   Before before;
   bool recorded = Guarded("MPI_File_write", [&] { BeforeWrite(*file, call, before); });
   const int code = timer.Call(real);
   recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before, code); });
-  if (!recorded) Guarded("MPI_File_write", [&] { TouchWhole(*file); });
+  under_way.accounted_for = recorded;
   return code;
 }
 

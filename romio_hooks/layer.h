@@ -40,6 +40,7 @@ struct WriteCall {
   std::int64_t count;
   Word type;
   bool blocking;  ///< the write is done, and its code known, when the call returns
+  const void* status;  ///< of a blocking one, an MPI_Status that it fills in, or MPI_STATUS_IGNORE
 };
 
 /// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code

@@ -96,6 +96,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool must_cover_all = false;
   bool size_compared = false;       ///< in this epoch, before the first write by this rank
   int writes_of_unknown_place = 0;  ///< now in their real call
+  int writes_of_threads = 0;        ///< under way, in a program whose threads may call MPI at once
   std::uint64_t seeks_begun = 0, seeks_ended = 0;
   ExpectedGeometry expected;
   std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured

@@ -37,6 +37,12 @@
 #define LZY_OFFSET_SPLIT 0
 #define LZY_OFFSET_SPLIT_AT offset
 
+#define LZY_STATUS_BLOCKING status
+#define LZY_STATUS_BLOCKING_AT status
+#define LZY_STATUS_NONBLOCKING nullptr
+#define LZY_STATUS_NONBLOCKING_AT nullptr
+#define LZY_STATUS_SPLIT nullptr
+#define LZY_STATUS_SPLIT_AT nullptr
 #define LZY_BLOCKS_BLOCKING true
 #define LZY_BLOCKS_BLOCKING_AT true
 #define LZY_BLOCKS_NONBLOCKING false

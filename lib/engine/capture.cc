@@ -40,7 +40,10 @@ Capture::Capture(Layout layout, Codec codec, std::uint64_t memory)
       block_(layout_.block_size()),
       chunk_slices_(static_cast<std::uint32_t>(
           std::clamp<std::uint64_t>(kChunkBytes / block_, 1, layout_.slices()))),
-      memory_(memory) {}
+      memory_(memory),
+      rows_at_once_(block_ * OnlyRotation(layout_).k() <= memory / 4) {
+  used_ = block_ * (rows_at_once_ ? OnlyRotation(layout_).k() : 1);  // scratch_
+}
 
 void Capture::Take(std::uint64_t offset, ByteSpan bytes) noexcept {
   if (bytes.empty()) return;
@@ -63,7 +66,6 @@ void Capture::MissAll() noexcept {
   pages_.clear();
   chunks_.clear();
   stitches_.clear();
-  used_ = 0;
 }
 
 Interval Capture::BlocksOf(Interval bytes) const {
@@ -91,7 +93,7 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
   const Rotation rotation = OnlyRotation(layout_);
   const std::uint64_t slices = layout_.slices();
   const std::uint64_t stripe = slices * layout_.devices();
-  if (blocks.end - blocks.begin < 2 * stripe) {
+  if (blocks.end - blocks.begin < 2 * stripe || !rows_at_once_) {
     for (std::uint64_t i = blocks.begin; i < blocks.end; ++i)
       TakeBlock(i, ByteSpan(bytes + (i - blocks.begin) * block_, block_));
     return;
@@ -111,7 +113,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
   for (std::uint32_t k = 0; k < rotation.k(); ++k) {
     const std::uint32_t device = layout_.group(0)[rotation.DeviceAt(rotation.m + k, row.unit_row)];
     index[k] = layout_.DataBlock(device, row.unit_row, row.slice).index;
-    all = all && index[k] >= blocks.begin && index[k] < blocks.end && IsNew(index[k]);
+    all = all && index[k] >= blocks.begin && index[k] < blocks.end && IsUnwritten(index[k]);
   }
   Chunk* chunk = all ? ChunkFor(row) : nullptr;
   if (chunk == nullptr || chunk->blocks[SliceInChunk(row)] != 0 || chunk->spoiled[SliceInChunk(row)]) {
@@ -159,7 +161,7 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
 
 // `bytes`: all of the block, or of the last block what the file has of it.
 void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
-  if (!IsNew(block)) return MissBlocks({block, block + 1});
+  if (!IsUnwritten(block)) return MissBlocks({block, block + 1});
   const Layout::DeviceRow at = layout_.LocateData(0, block);
   const Rotation rotation = OnlyRotation(layout_);
   Chunk* chunk = ChunkFor(at.row);
@@ -188,7 +190,7 @@ void Capture::TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes) {
   if (!IsNew(block)) return MissBlocks({block, block + 1});
   auto stitch = stitches_.find(block);
   if (stitch == stitches_.end()) {
-    if (!Reserve(block_)) return MissBlocks({block, block + 1});
+    if (!Reserve(StitchBytes())) return MissBlocks({block, block + 1});
     stitch = stitches_.try_emplace(block).first;
     stitch->second.bytes = AlignedBuffer(block_);
   }
@@ -197,10 +199,11 @@ void Capture::TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes) {
   if (parts.have.Overlaps(part) || parts.have.intervals().size() >= 16) return MissBlocks({block, block + 1});
   std::copy(bytes.begin(), bytes.end(), parts.bytes.data() + at);
   parts.have.Add(part);
+  if (parts.have.whole()) return MissBlocks({block, block + 1});  // no memory
   if (parts.have.intervals().front() != Interval{0, block_}) return;
   const Stitch whole = std::move(parts);
   stitches_.erase(stitch);
-  used_ -= block_;
+  used_ -= StitchBytes();
   TakeBlock(block, ByteSpan(whole.bytes.data(), block_));
 }
 
@@ -211,6 +214,15 @@ bool Capture::IsCaptured(std::uint64_t block) const {
 
 bool Capture::IsNew(std::uint64_t block) const {
   return !IsCaptured(block) && !missed_.Overlaps({block, block + 1});
+}
+
+bool Capture::IsUnwritten(std::uint64_t block) const {
+  return IsNew(block) && !stitches_.contains(block);
+}
+
+// With what goes with it, and alignment.
+std::uint64_t Capture::StitchBytes() const {
+  return std::max<std::uint64_t>(block_, AlignedBuffer::kAlignment) + sizeof(Stitch) + 512;
 }
 
 void Capture::MissBlocks(Interval blocks) {
@@ -234,7 +246,7 @@ void Capture::Forget(Interval blocks) {
   }
   for (auto stitch = stitches_.lower_bound(blocks.begin); stitch != stitches_.end() && stitch->first < blocks.end;) {
     stitch = stitches_.erase(stitch);
-    used_ -= block_;
+    used_ -= StitchBytes();
   }
 }
 
@@ -289,7 +301,7 @@ void Capture::Finish(std::uint64_t size) {
     if (have.size() == 1 && have[0] == Interval{0, rest}) {
       Stitch parts = std::move(stitch->second);
       stitches_.erase(stitch);
-      used_ -= block_;
+      used_ -= StitchBytes();
       std::fill(parts.bytes.data() + rest, parts.bytes.data() + block_, std::uint8_t{0});
       TakeBlock(last, ByteSpan(parts.bytes.data(), rest));
     }

@@ -86,6 +86,8 @@ class Capture {
   Hash CopyAligned(std::uint64_t block, const std::uint8_t* from, std::uint8_t* copy, const std::uint8_t*& use) const;
   void TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes);
   bool IsNew(std::uint64_t block) const;
+  bool IsUnwritten(std::uint64_t block) const;
+  std::uint64_t StitchBytes() const;
   void MissBlocks(Interval blocks);
   void Forget(Interval blocks);
   bool Reserve(std::uint64_t bytes);
@@ -102,6 +104,7 @@ class Capture {
   const std::uint64_t block_;
   const std::uint32_t chunk_slices_;
   const std::uint64_t memory_;
+  const bool rows_at_once_;  ///< there is room for the blocks of a row to be copied
   std::mutex mutex_;
   std::uint64_t used_ = 0;
   std::uint64_t bytes_captured_ = 0;

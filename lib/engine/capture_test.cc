@@ -89,7 +89,9 @@ class CapturedFile {
       captures.push_back(std::move(*made));
       edits[static_cast<std::size_t>(r)][0].whole = false;
     }
-    ASSERT_OK(BeginEpoch(PosixFileSystem(), sample_.options, sample_.path, ""));
+    const auto start = BeginEpoch(PosixFileSystem(), sample_.options, sample_.path, "");
+    ASSERT_OK(start);
+    departs_from_ = start->intent;
     const bool fresh = generation_ == 0;
     const bool all_captured = OneIn(rng_, 2);
     for (const Write& write : Pattern(rng_, size, block, ranks_)) {
@@ -134,17 +136,23 @@ class CapturedFile {
 
   void Commit(std::vector<std::unique_ptr<lzy::Capture>>& captures, const std::vector<Edits>& edits, bool fresh) {
     std::vector<DatasetReport> reports(captures.size());
+    const bool met_another = OneIn(rng_, 20);
     RunRanks(ranks_, [&](Communicator& comm) {
       const auto r = static_cast<std::size_t>(comm.rank());
       ProtectRequest request;
       request.touched = edits[r];
       if (fresh) (*request.touched)[0] = Touched{};
       request.capture = captures[r].get();
+      request.departs_from = departs_from_.uuid;
+      request.departs_from_generation = departs_from_.generation + (met_another ? 1 : 0);
       reports[r] = Protect(Context{.fs = PosixFileSystem(), .comm = comm, .options = sample_.options},
                            RefOf(comm, sample_.path, Resolve::kProtectable), request);
     });
     ASSERT_OK(reports[0].status);
     generation_ = reports[0].generation;
+    if (met_another) {
+      EXPECT_EQ(reports[0].bytes_captured, 0u);
+    }
     captured_ += reports[0].bytes_captured;
     read_back_ += reports[0].bytes_read;
     EXPECT_TRUE(reports[0].damage.empty());
@@ -156,6 +164,7 @@ class CapturedFile {
   Sample sample_;
   int ranks_ = 1;
   std::uint64_t generation_ = 0;
+  Intent departs_from_;
   std::uint64_t captured_ = 0, read_back_ = 0;
 };
 

@@ -11,6 +11,8 @@ namespace {
 
 // Of all ranks together: some megabytes of intervals on every rank.
 constexpr std::size_t kMostIntervals = 1u << 18;
+// Blocks sent and added up that are no dearer than one read, hashed and multiplied.
+constexpr std::uint64_t kWorthSending = 4;
 
 void Put(ByteWriter& out, const std::vector<Interval>& intervals) {
   out.Put(static_cast<std::uint64_t>(intervals.size()));
@@ -104,10 +106,14 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   return coverage;
 }
 
-SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank) {
+SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
+                    const Communicator& comm, std::uint64_t memory) {
+  const auto ranks = static_cast<std::uint64_t>(comm.size());
   SortedRows sorted;
   for (const RowRun& run : runs) {
     const Rotation rotation = layout.rotation(run.group);
+    const std::uint64_t sent = ranks * rotation.m;  // blocks
+    const bool combine = sent <= kWorthSending * rotation.k() && sent * layout.block_size() <= memory / 8;
     std::vector<int> captor(run.slices, kNothingThere);
     for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
       const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
@@ -121,11 +127,11 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     }
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
-      if (captor[s] == kNobody || captor[s] == kNothingThere) {
+      if (captor[s] == kNobody || captor[s] == kNothingThere || (captor[s] == kSeveral && !combine)) {
         AppendRun(sorted.reread, one);
       } else if (captor[s] == kSeveral) {
         AppendRun(sorted.combined, one);
-      } else if (captor[s] == rank) {
+      } else if (captor[s] == comm.rank()) {
         AppendRun(sorted.own, one);
       }
     }

@@ -40,7 +40,10 @@ struct SortedRows {
   std::vector<RowRun> own;       ///< all of it by this rank; other ranks have other rows of their own
   std::vector<RowRun> combined;  ///< all of it, by several ranks
 };
-/// Of a shared file's `runs`: `reread` and `combined` are the same on every rank.
-SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank);
+/// Of a shared file's `runs`: `reread` and `combined` are the same on every rank. To combine a row every rank sends as
+/// much as its parity is, so with many ranks rows of several are cheaper to read; so are those that need buffers of more
+/// than an eighth of `memory`.
+SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
+                    const Communicator& comm, std::uint64_t memory);
 
 }  // namespace lzy

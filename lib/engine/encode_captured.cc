@@ -58,8 +58,10 @@ class CapturedRows {
     const auto ranks = static_cast<std::size_t>(comm_.size());
     std::size_t step = 0, longest = 0;
     AlignedBuffer send, receive;
+    std::vector<std::uint64_t> counts;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
       rows = RowsOf(runs);
+      counts.resize(ranks);
       longest = (rows.size() + ranks - 1) / ranks;
       const std::uint64_t budget = std::min(kBatchBytes, context_.options.memory / 8);
       step = std::clamp<std::size_t>(budget / std::max<std::uint64_t>(1, row_bytes * ranks), 1, std::max<std::size_t>(1, longest));
@@ -71,7 +73,6 @@ class CapturedRows {
     // A rank that fails goes on taking part.
     Status status;
     const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };
-    std::vector<std::uint64_t> counts(ranks);
     for (std::size_t done = 0; done < longest; done += step) {
       std::uint8_t* to = send.data();
       for (std::size_t r = 0; r < ranks; ++r) {
@@ -88,7 +89,8 @@ class CapturedRows {
       const std::size_t first = begin(static_cast<std::size_t>(comm_.rank())) + done;
       for (std::size_t i = 0; i < counts[static_cast<std::size_t>(comm_.rank())] * 8 / row_bytes && status.ok(); ++i) {
         const std::uint8_t* row = receive.data() + i * row_bytes;
-        status = PutRow(rows[first + i], [&](std::uint32_t q) { return row + q * layout_.block_size(); });
+        status = NoThrow(
+            [&] { return PutRow(rows[first + i], [&](std::uint32_t q) { return row + q * layout_.block_size(); }); });
       }
     }
     return status;

@@ -51,8 +51,11 @@ struct ProtectRequest {
   /// intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends all intents.
   std::optional<std::vector<Intent>> own_intents;
   /// Hooks, shared files: what this rank captured of this epoch's writes, all of which it was told (Take or Miss). Null
-  /// on any rank: all is read back.
+  /// on any rank: all is read back. So it is, too, where somebody else is met under the lock: another writer's intent,
+  /// or, by rank 0, any commit other than the one that the epoch departs from (all zero: none was made yet).
   Capture* capture = nullptr;
+  Uuid departs_from{};
+  std::uint64_t departs_from_generation = 0;
 };
 /// Makes or refreshes the sidecars. report.state: kIntact; kDamaged (exit 1) when damaged blocks were found that are not to be
 /// blessed. With `touched`, untouched blocks of touched rows are checked first; one that does not match keeps its old leaf and

@@ -169,7 +169,7 @@ class SharedFile : public Protector {
     SortedRows rows;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
-      if (captured) rows = SortRows(*layout_, rows.reread, coverage, comm_.rank());
+      if (captured) rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
       return EncodeAlone(ShareOf(rows.reread, comm_));
     }));
     if (captured) {
@@ -193,6 +193,10 @@ class SharedFile : public Protector {
     Capture* capture = request_.capture;
     const Status mine = NoThrow([&]() -> Status {
       if (capture == nullptr || !capture->Fits(*layout_)) return {Code::kInternal, "nothing was captured"};
+      const Superblock& now = view_.superblock;
+      const bool another = comm_.rank() == 0 && (now.uuid != request_.departs_from ||
+                                                 now.generation != request_.departs_from_generation);
+      if (another || !report_.kept_intents.empty()) return {Code::kInternal, "somebody else writes the file"};
       capture->Finish(layout_->file_size(0));
       return Status::Ok();
     });

@@ -104,15 +104,23 @@ class Pipeline {
       ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) {
         if (failed_) return;
         if (setup_.stop && setup_.stop()) return Remember({Code::kIo, "interrupted"});
-        const RowRun& run = runs[i];
-        const std::uint64_t length = Batch::TargetBytes(layout_, run);
-        thread_local AlignedBuffer buffer;
-        buffer.Reserve(std::max<std::uint64_t>(64, length * run.plan->targets.size()));
+        const std::uint64_t targets = std::max<std::uint64_t>(1, runs[i].plan->targets.size());
+        const std::uint64_t room = setup_.memory / 4 / std::max(1u, setup_.threads) / targets / layout_.block_size();
+        const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(room, 1, runs[i].slices));
+        AlignedBuffer buffer = TakeBuffer();
         Effort effort;
-        const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
-        Contribute(run, at, effort);
-        if (!failed_) Deliver(run, at, effort);
+        for (std::uint32_t done = 0; done < runs[i].slices && !failed_; done += most) {
+          RowRun run = runs[i];
+          run.first_slice += done;
+          run.slices = std::min(most, runs[i].slices - done);
+          const std::uint64_t length = Batch::TargetBytes(layout_, run);
+          buffer.Reserve(std::max<std::uint64_t>(64, length * targets));
+          const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
+          Contribute(run, at, effort);
+          if (!failed_) Deliver(run, at, effort);
+        }
         Merge(effort, setup_.threads);
+        GiveBack(std::move(buffer));
       });
     });
     return status_;
@@ -134,7 +142,7 @@ class Pipeline {
       if (others > 0) {
         try {
           helper = std::thread(beside, others);
-        } catch (const std::system_error&) {  // no more threads to be had
+        } catch (...) {  // no more threads, or memory for one, to be had
         }
       }
       Reduce(i);
@@ -188,6 +196,8 @@ class Pipeline {
       phase();
     } catch (const std::bad_alloc&) {
       Remember({Code::kNoMemory, "out of memory"});
+    } catch (const std::exception& error) {
+      Remember({Code::kInternal, error.what()});
     }
   }
 
@@ -223,6 +233,19 @@ class Pipeline {
         Merge(effort, threads);
       });
     });
+  }
+
+  // Buffers that threads use again, and that go with the pipeline.
+  AlignedBuffer TakeBuffer() {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return AlignedBuffer();
+    AlignedBuffer buffer = std::move(spare_.back());
+    spare_.pop_back();
+    return buffer;
+  }
+  void GiveBack(AlignedBuffer buffer) {
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(buffer));
   }
 
   bool Mine(std::uint32_t device) const { return setup_.owner[device] == setup_.comm->rank(); }
@@ -262,7 +285,7 @@ class Pipeline {
     const std::uint64_t block = layout_.block_size();
     const auto per_piece =
         static_cast<std::uint32_t>(std::max<std::uint64_t>(1, CurrentTuning().encode_piece_bytes() / block));
-    thread_local AlignedBuffer buffer;
+    AlignedBuffer buffer = TakeBuffer();
     const std::uint64_t stride = RoundUpWords(per_piece * block);
     buffer.Reserve(std::max<std::uint64_t>(64, stride * which.size()));
     std::vector<const std::uint8_t*> inputs(which.size());
@@ -286,6 +309,7 @@ class Pipeline {
       for (std::size_t t = 0; t < outputs.size(); ++t)
         std::fill_n(at(t) + tail, RoundUpWords(tail) - tail, std::uint8_t{0});
     }
+    GiveBack(std::move(buffer));
   }
 
   // Fills `to` with the device's blocks, zero-padded; false when there is nothing but padding.
@@ -363,6 +387,7 @@ class Pipeline {
   const TargetFn& target_;
   std::vector<Batch> batches_;
   std::array<Buffers, 2> buffers_;
+  std::vector<AlignedBuffer> spare_;
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   Status status_;

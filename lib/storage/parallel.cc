@@ -25,11 +25,12 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
   };
   std::vector<std::thread> helpers;
   const std::size_t wanted = std::min<std::size_t>(threads, count);
+  helpers.reserve(wanted);
   for (std::size_t t = 1; t < wanted; ++t) {
     try {
       helpers.emplace_back(loop);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: the ones there are do the work
+    } catch (...) {
+      break;  // no more threads, or memory for one, to be had: the ones there are do the work
     }
   }
   loop();
