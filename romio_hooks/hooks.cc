@@ -270,7 +270,7 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
     return real();
   }();
   if (fh == nullptr || name == nullptr) return code;
-  if (code == MPI_SUCCESS && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
+  if (code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
     Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
   }
   if (!IsProtectableMode(mode)) return code;

@@ -8,6 +8,7 @@
 #include "comm/mpi_communicator.h"
 #include "engine/options.h"
 #include "epoch.h"
+#include "layer.h"
 #include "messages.h"
 #include "registry.h"
 #include "selection.h"
@@ -216,7 +217,8 @@ bool IsProtectableMode(int mode) {
 }
 
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
-  const bool opened = code == MPI_SUCCESS;
+  // MPICH 5 returns success, and no file, where an error handler of the program has been told of the failure.
+  const bool opened = code == MPI_SUCCESS && As<MPI_File>(handle) != MPI_FILE_NULL;
   int error_class = MPI_SUCCESS;
   // A communicator that MPI did not like is not one to call MPI with.
   if (!opened && (PMPI_Error_class(code, &error_class) != MPI_SUCCESS || error_class == MPI_ERR_COMM)) return;

@@ -120,7 +120,8 @@ class CaptureOfWrites : public testing::Test {
     MPI_Type_free(&filetype);
     const auto bytes = static_cast<std::uint64_t>(count * type.size);
     if (code != MPI_SUCCESS) return VoidCapture(file);
-    CaptureWrite(file, WriteCall{0, Place::kExplicit, offset, from, count, ToWord(type.get()), true, nullptr}, view, offset, bytes);
+    CaptureWrite(file, WriteCall{ToWord(file_), Place::kExplicit, offset, from, count, ToWord(type.get()), true, nullptr}, view, offset,
+                 bytes);
     written += bytes;
   }
 
