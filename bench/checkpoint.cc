@@ -23,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "under_mpi.h"
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -38,22 +40,6 @@ struct Settings {
   bool json = false;
   lzy_options options{};
 };
-
-void Check(int error, const char* call) {
-  if (error != MPI_SUCCESS) throw std::runtime_error(fmt::format("{} failed", call));
-}
-
-int Rank() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-
-int Ranks() {
-  int ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -274,14 +260,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int exit_code = 1;
-  try {
-    exit_code = Run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_checkpoint: rank {}: {}\n", Rank(), error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
-  return exit_code;
+  return UnderMpi("bench_checkpoint", argc, argv, Run);
 }

@@ -21,6 +21,7 @@
 #include "comm/mpi_communicator.h"
 #include "comm/pairwise_exchange.h"
 #include "comm/shared_exchange.h"
+#include "under_mpi.h"
 
 namespace {
 
@@ -34,24 +35,9 @@ struct Settings {
   int most = 200;
 };
 
-void Check(int error, const char* call) {
-  if (error != MPI_SUCCESS) throw std::runtime_error(fmt::format("{} failed", call));
-}
-
+using ::Check;
 void Check(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
-}
-
-int Rank() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-
-int Ranks() {
-  int ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
 }
 
 double ProcessorSeconds() {
@@ -232,14 +218,5 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int exit_code = 1;
-  try {
-    exit_code = Run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_exchange: rank {}: {}\n", Rank(), error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
-  return exit_code;
+  return UnderMpi("bench_exchange", argc, argv, Run);
 }

@@ -33,9 +33,14 @@ GeometryParameters GeometryOf(const OpenFile& file) {
   return SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge);
 }
 
+/// With file.mutex held.
+bool MayCapture(const OpenFile& file) {
+  return file.options.capture && !file.set && !file.uncoordinated && !file.capture_void;
+}
+
 /// The file's capture, made at its first use. Null where there is nothing to be captured. file.mutex is held.
 std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
-  if (!file.options.capture || file.set || file.uncoordinated || file.capture_void) return nullptr;
+  if (!MayCapture(file)) return nullptr;
   if (file.capture) return file.capture;
   auto made = Capture::Create(GeometryOf(file), file.options.memory / 4 * 3);
   if (made.ok()) file.capture = std::move(*made);
@@ -141,12 +146,8 @@ class Source {
 };
 
 /// Whether a write that fails has a code that says so. With MPICH 5 it has none where the program has an error handler of
-/// its own. Looked at once an epoch.
-bool CodesTell(OpenFile& file, MPI_File handle) {
-  {
-    const std::lock_guard lock(file.mutex);
-    if (file.capture) return true;
-  }
+/// its own.
+bool CodesTell(MPI_File handle) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handle == MPI_FILE_NULL || PMPI_File_get_errhandler(handle, &handler) != MPI_SUCCESS) return true;
   const bool known = handler == MPI_ERRORS_RETURN || handler == MPI_ERRORS_ARE_FATAL;
@@ -161,7 +162,13 @@ void MissIn(Capture& capture, const std::vector<Interval>& ranges) {
 }  // namespace
 
 void CaptureWrite(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes) {
-  if (!CodesTell(file, As<MPI_File>(call.fh))) return VoidCapture(file);
+  {
+    std::unique_lock lock(file.mutex);
+    if (!MayCapture(file)) return;
+    const bool first = !file.capture;
+    lock.unlock();
+    if (first && !CodesTell(As<MPI_File>(call.fh))) return VoidCapture(file);
+  }
   const auto capture = LockedCaptureOf(file);
   if (!capture) return VoidCapture(file);
   Source source;

@@ -92,7 +92,6 @@ std::optional<std::string> NameNow(const OpenFile& file) {
 
 /// Whether a change of the file's size by this program, through MPI, explains that it has `size` bytes.
 bool WasResized(const IntervalSet& touched, std::uint64_t size) {
-  constexpr std::uint64_t kEverythingBehind = std::numeric_limits<std::int64_t>::max();
   if (touched.whole()) return true;
   const auto& intervals = touched.intervals();
   return !intervals.empty() && intervals.back().end == kEverythingBehind && intervals.back().begin <= size;
@@ -131,15 +130,6 @@ void LookAtDisk(OpenFile& file, Part& part) {
 
 // ------------------------------------------------------------------------------------------------------ Begin and end
 
-namespace {
-
-/// With file.mutex held: another thread writes now, and where, or how much of it is seen by a commit, is not known.
-bool WritesUnderWay(const OpenFile& file) {
-  return file.writes_of_unknown_place > 0 || file.writes_of_threads > 0;
-}
-
-}  // namespace
-
 Status BeginFirstEpoch(OpenFile& file) {
   const std::lock_guard lock(file.epoch_mutex);
   const auto start = Begin(file, file.path);
@@ -151,8 +141,7 @@ Status BeginFirstEpoch(OpenFile& file) {
   // What is in no usable sidecar, or was left by somebody who never came to commit, must be read whole; and for good
   // where he may be writing still.
   file.must_cover_all = !start->had_sidecar || start->changed_behind;
-  file.expected = ExpectedGeometry::Of(file.options);
-  if (start->had_sidecar) file.expected = {start->parity, start->group, start->block_size, start->stripe, start->size};
+  file.expected = start->made_with;
   file.uncoordinated |= start->before.has_value();
   file.disk->epoch_open.store(true);
   return Status::Ok();
@@ -220,7 +209,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
     file.uncoordinated |= met_others;
     file.size_compared = false;
     // Another thread wrote while the commit was made: what it wrote may be in the commit, or not.
-    touched_meanwhile = WritesUnderWay(file) || !file.touched.empty();
+    touched_meanwhile = file.writes_under_way > 0 || !file.touched.empty();
     if (touched_meanwhile) file.touched.AddWhole();
   }
   if (touched_meanwhile) EnsureEpoch(file);
@@ -230,7 +219,7 @@ void Untake(OpenFile& file) {
   bool touched_meanwhile = false;
   {
     const std::lock_guard lock(file.mutex);
-    touched_meanwhile = WritesUnderWay(file) || !file.touched.empty();
+    touched_meanwhile = file.writes_under_way > 0 || !file.touched.empty();
     file.touched.AddWhole();
   }
   // A commit that failed late may have ended the intent all the same, if only after a crash. Whoever writes next sets
@@ -337,7 +326,7 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
     const std::lock_guard lock(file.mutex);
     part.touched = file.touched;
     part.cover_all = file.must_cover_all || file.uncoordinated;
-    if (WritesUnderWay(file)) part.touched.AddWhole();
+    if (file.writes_under_way > 0) part.touched.AddWhole();
     file.touched.Clear();
     part.capture = TakeCapture(file);
   }

@@ -82,7 +82,7 @@ constexpr std::size_t kMostRanges = 4 * IntervalSet::kDefaultLimit;
 
 /// What a write knows before the real call and needs after it.
 struct Before {
-  /// Others may move the pointer: counted in file.writes_of_unknown_place; look again at where it is.
+  /// Others may move the pointer: look again at where it is.
   bool follow_pointer = false;
   MPI_Offset position = 0;
   std::uint64_t seeks = 0;
@@ -107,7 +107,6 @@ void StartFollowing(OpenFile& file, const WriteCall& call, Before& before) {
     if (file.seeks_begun != file.seeks_ended) file.touched.AddWhole();
     before.seeks = file.seeks_begun;
     before.follow_pointer = true;
-    ++file.writes_of_unknown_place;
   }
   before.position = PositionOf(As<MPI_File>(call.fh), call.place);
 }
@@ -171,8 +170,6 @@ void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before, int
     const auto bytes = static_cast<std::uint64_t>(now - before.position) * before.view.etype_size();
     TouchUnseen(file, before.view.Ranges(before.position, bytes, kMostRanges));
   }
-  const std::lock_guard lock(file.mutex);
-  --file.writes_of_unknown_place;
 }
 
 /// With on-error=fail a commit that failed is an error of the call; otherwise, and if the call failed itself, its own
@@ -352,7 +349,7 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
       const auto stat = PosixFileSystem().Stat(file->path);
       const auto wanted = static_cast<std::uint64_t>(size);
       const std::uint64_t least = stat.ok() ? std::min(stat->size, wanted) : 0;
-      TouchUnseen(*file, std::vector<Interval>{{least == 0 ? 0 : least - 1, std::numeric_limits<std::int64_t>::max()}});
+      TouchUnseen(*file, std::vector<Interval>{{least == 0 ? 0 : least - 1, kEverythingBehind}});
       EnsureEpoch(*file);
     });
   }
@@ -389,15 +386,14 @@ namespace {
 /// error handler's), it may have written anything.
 class WriteUnderWay {
  public:
-  explicit WriteUnderWay(OpenFile& file) : file_(file), counts_(SeveralThreads()) {
-    const std::lock_guard lock(file_.mutex);
-    file_.writes_of_threads += counts_;
+  WriteUnderWay(OpenFile& file, Place place)
+      : file_(file), counts_(SeveralThreads() || place == Place::kSharedPointer) {
+    if (counts_) Count(1);
   }
   ~WriteUnderWay() {
     if (!accounted_for) Guarded("MPI_File_write", [&] { TouchWhole(file_); });
     if (!accounted_for) Guarded("MPI_File_write", [&] { VoidCapture(file_); });
-    const std::lock_guard lock(file_.mutex);
-    file_.writes_of_threads -= counts_;
+    if (counts_) Count(-1);
   }
   WriteUnderWay(const WriteUnderWay&) = delete;
   WriteUnderWay& operator=(const WriteUnderWay&) = delete;
@@ -405,8 +401,13 @@ class WriteUnderWay {
   bool accounted_for = false;
 
  private:
+  void Count(int by) {
+    const std::lock_guard lock(file_.mutex);
+    file_.writes_under_way += by;
+  }
+
   OpenFile& file_;
-  const int counts_;
+  const bool counts_;
 };
 
 }  // namespace
@@ -415,7 +416,7 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok()) return real();
   UsageTimer timer(file->usage.get());
-  WriteUnderWay under_way(*file);
+  WriteUnderWay under_way(*file, call.place);
   Before before;
   bool recorded = Guarded("MPI_File_write", [&] { BeforeWrite(*file, call, before); });
   const int code = timer.Call(real);

@@ -62,17 +62,6 @@ struct Family {
   std::vector<Intent> intents;                                ///< set by them before they met
 };
 
-/// What is known, on all ranks alike, of the geometry that the next commit will choose.
-struct ExpectedGeometry {
-  std::uint32_t parity = 0, group = 0, block_size = 0;
-  std::uint64_t stripe = 0;
-  std::uint64_t size = 0;  ///< of the file at the last commit; 0: there was none
-
-  static ExpectedGeometry Of(const Options& options) {
-    return {options.parity, options.group, options.block_size, options.stripe, 0};
-  }
-};
-
 struct OpenFile : std::enable_shared_from_this<OpenFile> {
   // Set at open, constant thereafter but for `path`, which a commit may change (a file renamed while open).
   std::string path;  ///< absolute, symlinks resolved; as rank 0 of the communicator sees it
@@ -95,10 +84,10 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.
   bool must_cover_all = false;
   bool size_compared = false;       ///< in this epoch, before the first write by this rank
-  int writes_of_unknown_place = 0;  ///< now in their real call
-  int writes_of_threads = 0;        ///< under way, in a program whose threads may call MPI at once
+  /// Of several threads, or by a pointer that others may move: what a commit sees of them is not known.
+  int writes_under_way = 0;
   std::uint64_t seeks_begun = 0, seeks_ended = 0;
-  ExpectedGeometry expected;
+  MadeWith expected;                 ///< what the next commit is expected to go by; on all ranks alike
   std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured
   bool capture_void = false;         ///< something was written of which `capture` does not know
 

@@ -353,7 +353,9 @@ std::optional<Layout> Decoder::Distributed(const Distribution& how, std::int64_t
   return InARow(parts);
 }
 
-bool IsIntel() {
+}  // namespace
+
+bool IsIntelMpi() {
   static const bool is_intel = [] {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
     int length = 0;
@@ -362,15 +364,13 @@ bool IsIntel() {
   return is_intel;
 }
 
-}  // namespace
-
 TypeMap MapOf(MPI_Datatype type, std::size_t limit) {
   Decoder decoder(limit);
   TypeMap map;
   map.layout = decoder.Decode(type);
   map.regular = decoder.regular();
   // Intel MPI 2021 writes some views of other types elsewhere, and not the same ones each time.
-  map.doubtful = decoder.doubtful() || (!map.regular && IsIntel());
+  map.doubtful = decoder.doubtful() || (!map.regular && IsIntelMpi());
   const Layout bounds = Bounds(type);
   // (MPICH's bounds of darrays take in holes of the elements.)
   const Layout& layout = map.layout;

@@ -9,6 +9,9 @@
 
 namespace lzy::hooks {
 
+/// Intel MPI, of which less is believed.
+bool IsIntelMpi();
+
 constexpr std::size_t kMostTypeParts = std::size_t{1} << 16;
 
 struct TypeMap {

@@ -1,26 +1,18 @@
 # Checks of the source tree, and what scripts/test needs to know.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-foreach(class Layering Documents TheChecksThemselves)
-  add_test(NAME lint.layering.${class}
-           COMMAND Python3::Interpreter -B -m unittest -v layering_test.${class}
-           WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
-  set_tests_properties(lint.layering.${class} PROPERTIES LABELS lint TIMEOUT 60)
-endforeach()
+function(lzy_lint_tests name)
+  foreach(class ${ARGN})
+    add_test(NAME lint.${name}.${class}
+             COMMAND Python3::Interpreter -B -m unittest -v ${name}_test.${class}
+             WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
+    set_tests_properties(lint.${name}.${class} PROPERTIES LABELS lint TIMEOUT 60)
+  endforeach()
+endfunction()
 
-foreach(class TestMpi Results)
-  add_test(NAME lint.scripts.${class}
-           COMMAND Python3::Interpreter -B -m unittest -v scripts_test.${class}
-           WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
-  set_tests_properties(lint.scripts.${class} PROPERTIES LABELS lint TIMEOUT 60)
-endforeach()
-
-foreach(class Rounds Page)
-  add_test(NAME lint.bench.${class}
-           COMMAND Python3::Interpreter -B -m unittest -v bench_test.${class}
-           WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
-  set_tests_properties(lint.bench.${class} PROPERTIES LABELS lint TIMEOUT 60)
-endforeach()
+lzy_lint_tests(layering Layering Documents TheChecksThemselves)
+lzy_lint_tests(scripts TestMpi Results)
+lzy_lint_tests(bench Rounds Page)
 
 # tests_without_mpi builds what tests without the labels "mpi" and "preload" need: the test programs that link no MPI, and
 # the programs they run. tests_with_mpi (scripts/test-mpi) builds what is left: all but the programs of unit tests. Which

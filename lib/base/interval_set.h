@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace lzy {
@@ -14,6 +15,9 @@ struct Interval {
   std::uint64_t end = 0;
   friend bool operator==(const Interval&, const Interval&) = default;
 };
+
+/// The end of an interval that reaches as far as any file can.
+inline constexpr std::uint64_t kEverythingBehind = std::numeric_limits<std::int64_t>::max();
 
 /// Sorts, and makes one of those that touch or overlap. None of them may be empty.
 void SortAndJoin(std::vector<Interval>& intervals);

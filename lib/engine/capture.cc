@@ -11,7 +11,6 @@
 namespace lzy {
 namespace {
 
-constexpr std::uint64_t kEverythingBehind = std::numeric_limits<std::int64_t>::max();
 // Sums are kept in pieces of so many bytes a parity device.
 constexpr std::uint64_t kChunkBytes = 1u << 20;
 constexpr std::size_t kAlignment = 32;  // Plan::Apply's

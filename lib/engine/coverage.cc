@@ -1,7 +1,6 @@
 #include "engine/coverage.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "engine/rebuild.h"
@@ -115,16 +114,8 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     const std::uint64_t sent = ranks * rotation.m;  // blocks
     const bool combine = sent <= kWorthSending * rotation.k() && sent * layout.block_size() <= memory / 8;
     std::vector<int> captor(run.slices, kNothingThere);
-    for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
-      const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
-      std::optional<Captors> captors;
-      for (std::uint32_t s = 0; s < run.slices; ++s) {
-        const BlockPlace place = layout.DataBlock(device, run.unit_row, run.first_slice + s);
-        if (place.length == 0) break;
-        if (!captors) captors.emplace(coverage, place.index);
-        captor[s] = Join(captor[s], captors->Of(place.index));
-      }
-    }
+    ForEachCaptor(layout, run, coverage,
+                  [&](std::uint32_t s, const BlockPlace&, int by) { captor[s] = Join(captor[s], by); });
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
       if (captor[s] == kNobody || captor[s] == kNothingThere || (captor[s] == kSeveral && !combine)) {

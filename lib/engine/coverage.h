@@ -34,6 +34,22 @@ class Captors {
   std::vector<Coverage::Piece>::const_iterator at_;
 };
 
+/// Calls fn(slice, place, rank) for every data block of the rows of `run` that the file has: how far the row is from the
+/// first of the run, where the block is, and who captured it, or Captors::kNobody.
+template <class Fn>
+void ForEachCaptor(const Layout& layout, const RowRun& run, const Coverage& coverage, const Fn& fn) {
+  const Rotation rotation = layout.rotation(run.group);
+  for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
+    const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+    Captors captors(coverage, layout.DataBlock(device, run.unit_row, run.first_slice).index);
+    for (std::uint32_t s = 0; s < run.slices; ++s) {
+      const BlockPlace place = layout.DataBlock(device, run.unit_row, run.first_slice + s);
+      if (place.length == 0) break;
+      fn(s, place, captors.Of(place.index));
+    }
+  }
+}
+
 /// Rows to be encoded, by how they can be had.
 struct SortedRows {
   std::vector<RowRun> reread;    ///< some block of it was not captured

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "storage/parallel.h"
@@ -99,20 +98,12 @@ class CapturedRows {
   /// Of the rows' blocks that this rank captured.
   void TakeLeaves(std::span<const RowRun> runs, const Coverage& coverage) {
     for (const RowRun& run : runs) {
-      const Rotation rotation = layout_.rotation(run.group);
-      for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
-        const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
-        std::optional<Captors> captors;
-        for (std::uint32_t s = run.first_slice; s < run.first_slice + run.slices; ++s) {
-          const BlockPlace place = layout_.DataBlock(device, run.unit_row, s);
-          if (place.length == 0) break;
-          if (!captors) captors.emplace(coverage, place.index);
-          if (captors->Of(place.index) != comm_.rank()) continue;
-          job_.data_leaves[place.index] = mine_.leaf(place.index);
-          job_.data_known[place.index] = 1;
-          stats_.bytes_captured += place.length;
-        }
-      }
+      ForEachCaptor(layout_, run, coverage, [&](std::uint32_t, const BlockPlace& place, int by) {
+        if (by != comm_.rank()) return;
+        job_.data_leaves[place.index] = mine_.leaf(place.index);
+        job_.data_known[place.index] = 1;
+        stats_.bytes_captured += place.length;
+      });
     }
   }
 

@@ -82,15 +82,20 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset);
 
 // ---- for the interposition layer ------------------------------------------------------------------------------------
 
+/// The options that a dataset's geometry follows from, and the size of its file then.
+struct MadeWith {
+  std::uint32_t parity = 0, group = 0, block_size = 0;
+  std::uint64_t stripe = 0;
+  std::uint64_t size = 0;  ///< 0: there is none yet
+};
+
 /// What is known when a file is opened for writing; local to the calling process (not collective).
 struct EpochStart {
   bool had_sidecar = false;
   bool changed_behind = false;   ///< the file differs from its stamp: this epoch must cover the whole file
   Intent intent;                 ///< as it was set
   std::optional<Intent> before;  ///< what was set before, by another writer or by one who never came to commit
-  /// With a sidecar: the options that the dataset was made with (parity, group, block_size, stripe), and its size then.
-  std::uint32_t parity = 0, group = 0, block_size = 0;
-  std::uint64_t stripe = 0, size = 0;
+  MadeWith made_with;  ///< the last commit; without one, what the options say
 };
 /// Before the first write of an epoch (docs/design.md "Epochs"): gives the sidecar of a file that was renamed away its new
 /// name (DESIGN §6, write-temporary-then-rename), compares the stamp, and sets the intent durably (creating a sidecar that

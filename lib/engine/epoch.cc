@@ -27,13 +27,11 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
   start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;
+  const InfoRecord& info = sidecar->contents().info;
+  start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0};
   if (start.had_sidecar) {
-    const Superblock& superblock = sidecar->contents().superblock;
-    start.parity = superblock.parity;
-    start.group = sidecar->contents().info.group_option;
-    start.block_size = superblock.block_size;
-    start.stripe = sidecar->contents().info.stripe_option;
-    start.size = stamp.size;
+    start.made_with = {sidecar->contents().superblock.parity, info.group_option,
+                       sidecar->contents().superblock.block_size, info.stripe_option, stamp.size};
   }
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
   // leaves anything to rely on.

@@ -190,6 +190,7 @@ class SharedFile : public Protector {
 
   // Of use only if every rank captured, and what the commit will need.
   Result<bool> UseCapture() {
+    if (!request_.touched) return false;  // lzy-protect
     Capture* capture = request_.capture;
     const Status mine = NoThrow([&]() -> Status {
       if (capture == nullptr || !capture->Fits(*layout_)) return {Code::kInternal, "nothing was captured"};
