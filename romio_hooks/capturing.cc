@@ -223,7 +223,11 @@ std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   auto capture = CaptureOf(file);
   file.capture.reset();
   file.capture_void = false;
-  return capture;
+  ++file.captures_taken;
+  const bool done = file.requests_under_way == 0 && !file.split_write;
+  file.requests_under_way = 0;
+  file.split_write.reset();
+  return done ? capture : nullptr;
 }
 
 void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {

@@ -13,8 +13,8 @@
 
 namespace lzy::hooks {
 
-/// After a blocking write of `bytes` bytes from etype number `position` of the view on, which succeeded: captures what
-/// is in the buffer, or notes that it did not.
+/// Of a write of `bytes` bytes from etype number `position` of the view on, which succeeded as far as is known: captures
+/// what is in the buffer, which the program does not change before the write is done, or notes that it did not.
 void CaptureWrite(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
 /// Something is written there, now or before the next commit, and nothing of it captured.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);

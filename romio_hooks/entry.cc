@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "hooks.h"
+#include "pending.h"
 
 namespace lzy::hooks {
 namespace {
@@ -11,22 +12,22 @@ namespace {
 constexpr std::string_view kSoname = LZY_MPI_SONAME;
 
 /// Libraries of one SONAME have one binary interface, or nearly: these are the families in which handles look alike.
-enum class Family { kMpich, kOpenMpi, kUnknown };
+enum class MpiFamily { kMpich, kOpenMpi, kUnknown };
 
 #if defined(OPEN_MPI)
-constexpr Family kBuiltFor = Family::kOpenMpi;
+constexpr MpiFamily kBuiltFor = MpiFamily::kOpenMpi;
 #elif defined(MPICH_VERSION) || defined(MPICH_NAME) || defined(I_MPI_VERSION)
-constexpr Family kBuiltFor = Family::kMpich;
+constexpr MpiFamily kBuiltFor = MpiFamily::kMpich;
 #else
-constexpr Family kBuiltFor = Family::kUnknown;
+constexpr MpiFamily kBuiltFor = MpiFamily::kUnknown;
 #endif
 
-Family FamilyOf(std::string_view version) {
-  if (version.find("Open MPI") != std::string_view::npos) return Family::kOpenMpi;
+MpiFamily FamilyOf(std::string_view version) {
+  if (version.find("Open MPI") != std::string_view::npos) return MpiFamily::kOpenMpi;
   for (std::string_view name : {"MPICH", "MVAPICH", "Intel(R) MPI", "CRAY MPI"}) {
-    if (version.find(name) != std::string_view::npos) return Family::kMpich;
+    if (version.find(name) != std::string_view::npos) return MpiFamily::kMpich;
   }
-  return Family::kUnknown;
+  return MpiFamily::kUnknown;
 }
 
 constexpr Layer kLayer = {
@@ -40,9 +41,14 @@ constexpr Layer kLayer = {
     .SetView = SetView,
     .SetSize = SetSize,
     .Seek = Seek,
+    .SeekShared = SeekShared,
     .GetInfo = GetInfo,
     .Write = TrackedWrite,
+    .WriteEnd = WriteEnd,
+    .Read = TrackedRead,
+    .Complete = Complete,
     .tracked_files = &tracked_files,
+    .pending_writes = &pending_writes,
 };
 
 }  // namespace
@@ -59,7 +65,7 @@ extern "C" __attribute__((visibility("default"))) const Layer* lzy_mpiio_layer(s
   int subversion = 0;
   if (PMPI_Get_version(&version, &subversion) != MPI_SUCCESS || (version >= 4 && MPI_VERSION < 4)) return nullptr;
   *refusal = "built for another MPI of that name";
-  return kBuiltFor != Family::kUnknown && FamilyOf(mpi) == kBuiltFor ? &kLayer : nullptr;
+  return kBuiltFor != MpiFamily::kUnknown && FamilyOf(mpi) == kBuiltFor ? &kLayer : nullptr;
 }
 static_assert(std::is_same_v<decltype(lzy_mpiio_layer), LayerEntry>);
 

@@ -1,7 +1,7 @@
 // The symbols of this library: MPI_X and PMPI_X for every wrapped call, both names of one function. "use mpi_f08" and
 // some C programs call PMPI_X for open and MPI_X for writes, so a layer with only one of the names would see writes on
 // handles it never saw opened. The real function is PMPI_X of the program's MPI (program_mpi.h); our own PMPI_X is
-// never called from here.
+// never called from here. (Calls that complete requests are two functions each, see LZY_COMPLETE.)
 //
 // mpi.h is not included on purpose. Its handle types are those of the MPI this library is built for; with them, a
 // handle of another MPI would be cut to the width of an int on its way through. prototypes_check.cc holds the list of
@@ -52,7 +52,33 @@ using Count = std::int64_t;
            layer->tracked_files->load(std::memory_order_relaxed) == 0           \
                ? real LZY_ARGUMENTS_##shape                                     \
                : layer->Write([&] { return real LZY_ARGUMENTS_##shape; },       \
-                              WriteCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_BLOCKS_##shape, LZY_STATUS_##shape}))
+                              WriteCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_DONE_##shape}))
+#define LZY_WRITE_END(name)                                      \
+  LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_END, LZY_ARGUMENTS_END, \
+           layer->WriteEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
+#define LZY_READ(name, N, shape)                                                     \
+  LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape, \
+           layer->tracked_files->load(std::memory_order_relaxed) == 0                \
+               ? real LZY_ARGUMENTS_##shape                                          \
+               : layer->Read([&] { return real LZY_ARGUMENTS_##shape; }, fh))
+
+// All programs make these calls, not only those that do I/O, and tools that a program is linked with see them by their
+// MPI_ names. So each of the two names goes on to the same name.
+#define LZY_COMPLETE_BY(name, parameters, arguments, completion)                                \
+  LZY_EXPORT int name parameters {                                                              \
+    static constinit Real<int parameters> real(#name);                                          \
+    const void* const caller = __builtin_return_address(0);                                     \
+    if (!real.Ready(caller)) return kNoRealFunction;                                            \
+    const Layer* const layer = LoadedLayer(caller);                                             \
+    if (layer == nullptr || layer->pending_writes->load(std::memory_order_relaxed) == 0) {      \
+      return real arguments;                                                                    \
+    }                                                                                           \
+    return layer->Complete([&] { return real arguments; }, Completion{LZY_INSIDE completion}); \
+  }
+#define LZY_INSIDE(...) __VA_ARGS__
+#define LZY_COMPLETE(name, parameters, arguments, completion)       \
+  LZY_COMPLETE_BY(MPI_##name, parameters, arguments, completion)    \
+  LZY_COMPLETE_BY(PMPI_##name, parameters, arguments, completion)
 #define LZY_UNWRAPPED(name, reason)
 
 #include "wrapped_calls.def"

@@ -15,6 +15,7 @@
 #include "epoch.h"
 #include "messages.h"
 #include "open.h"
+#include "pending.h"
 #include "registry.h"
 #include "selection.h"
 #include "sets.h"
@@ -100,6 +101,28 @@ MPI_Offset PositionOf(MPI_File fh, Place place) {
   return code == MPI_SUCCESS ? at : -1;
 }
 
+/// Where a write goes whose place only this thread can change; -1 when that cannot be told. MPI libraries (ROMIO) answer
+/// in a time that grows with the position, so they are asked only when the pointer was moved out of sight.
+MPI_Offset PositionOfWrite(OpenFile& file, const WriteCall& call) {
+  if (call.place == Place::kExplicit) return call.offset;
+  {
+    const std::lock_guard lock(file.mutex);
+    if (file.own_pointer) return *file.own_pointer;
+  }
+  return PositionOf(As<MPI_File>(call.fh), call.place);
+}
+
+/// A write that fell short moved it by less, and so may some that failed without a code. Then writes from it on count
+/// for more than they touch until the next commit, where it is asked for again.
+void MoveOwnPointer(OpenFile& file, const WriteCall& call, const Before& before, int code) {
+  if (call.place != Place::kOwnPointer || (before.bytes == 0 && code == MPI_SUCCESS)) return;
+  const std::lock_guard lock(file.mutex);
+  file.own_pointer.reset();
+  const std::uint64_t etype = before.view.etype_size();
+  if (code != MPI_SUCCESS || before.follow_pointer || before.position < 0 || before.bytes % etype != 0) return;
+  file.own_pointer = before.position + static_cast<MPI_Offset>(before.bytes / etype);
+}
+
 /// Where a pointer that others may move is before the write. Whole where somebody is just moving it.
 void StartFollowing(OpenFile& file, const WriteCall& call, Before& before) {
   {
@@ -126,34 +149,34 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
   if (whole) {
     TouchWhole(file);
   } else if (call.place == Place::kExplicit || (call.place == Place::kOwnPointer && !SeveralThreads())) {
-    before.position =
-        call.place == Place::kExplicit ? call.offset : PositionOf(As<MPI_File>(call.fh), call.place);
+    before.position = PositionOfWrite(file, call);
     before.bytes = *bytes;
     before.ranges = before.view.Ranges(before.position, *bytes, kMostRanges);
-    before.capture = call.blocking && before.ranges;
+    before.capture = before.ranges.has_value();
     Touch(file, before.ranges);
-    if (!before.capture && before.ranges) MissRanges(file, *before.ranges);
   } else {
     StartFollowing(file, call, before);
   }
   EnsureEpoch(file);
 }
 
-/// Whether all of it was written, as far as the call tells.
-bool IsWhole(const WriteCall& call, std::uint64_t bytes) {
-  if (call.status == nullptr || call.status == MPI_STATUS_IGNORE) return true;
-  MPI_Count written = 0;
-  const auto* status = static_cast<const MPI_Status*>(call.status);
-  return PMPI_Get_elements_x(status, MPI_BYTE, &written) != MPI_SUCCESS || written < 0 ||
-         static_cast<std::uint64_t>(written) >= bytes;
+/// A captured write has begun: who will tell whether it succeeds.
+void ExpectEnd(OpenFile& file, const WriteCall& call, std::uint64_t bytes) {
+  if (call.done == Done::kByRequest) BeginPending(file, call.request, bytes);
+  if (call.done != Done::kAtEnd) return;
+  const std::lock_guard lock(file.mutex);
+  if (file.capture) file.split_write = bytes;
 }
 
 /// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
 void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before, int code) {
-  const bool whole = code == MPI_SUCCESS && (!before.capture || IsWhole(call, before.bytes));
+  MoveOwnPointer(file, call, before, code);
+  const bool tells = call.done == Done::kAtReturn && before.capture;
+  const bool whole = code == MPI_SUCCESS && (!tells || IsWhole(*call.status, before.bytes));
   if (!whole) VoidCapture(file);
   if (before.capture && whole) {
     CaptureWrite(file, call, before.view, before.position, before.bytes);
+    ExpectEnd(file, call, before.bytes);
   } else if (before.capture) {
     MissRanges(file, *before.ranges);
   }
@@ -285,6 +308,10 @@ int Sync(RealCall real, Word fh) {
   UsageTimer timer(file->usage.get());
   int code = timer.Call(real);
   Guarded("MPI_File_sync", [&] {
+    {
+      const std::lock_guard lock(file->mutex);
+      file->own_pointer.reset();
+    }
     const int with_commit = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kSync, code == MPI_SUCCESS));
     if (with_commit != code) {
       code = with_commit;
@@ -331,11 +358,14 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
   const int code = real();
   if (const auto file = FindTracked(fh)) {
     Guarded("MPI_File_set_view", [&] {
+      std::optional<MPI_Offset> start;
+      if (code == MPI_SUCCESS) start = 0;
       // ROMIO sets some of the views that it refuses.
       View view = View::Unknown();
       if (code == MPI_SUCCESS) view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
       const std::lock_guard lock(file->mutex);
       file->view = view;
+      file->own_pointer = start;
     });
   }
   return code;
@@ -356,18 +386,33 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
   return real();
 }
 
-// Also for the shared pointer. A write that another thread has under way may go to where this leads.
-int Seek(RealCall real, Word fh, std::int64_t, int) {
-  const auto file = FindTracked(fh);
-  if (!file) return real();
+namespace {
+
+/// A write that another thread has under way may go to where this leads.
+int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer_if_done) {
   {
-    const std::lock_guard lock(file->mutex);
-    ++file->seeks_begun;
+    const std::lock_guard lock(file.mutex);
+    ++file.seeks_begun;
   }
   const int code = real();
-  const std::lock_guard lock(file->mutex);
-  ++file->seeks_ended;
+  const std::lock_guard lock(file.mutex);
+  ++file.seeks_ended;
+  file.own_pointer.reset();
+  if (code == MPI_SUCCESS) file.own_pointer = own_pointer_if_done;
   return code;
+}
+
+}  // namespace
+
+int Seek(RealCall real, Word fh, std::int64_t offset, int whence) {
+  const auto file = FindTracked(fh);
+  if (!file) return real();
+  return SeekAny(real, *file, whence == MPI_SEEK_SET ? std::optional<MPI_Offset>(offset) : std::nullopt);
+}
+
+int SeekShared(RealCall real, Word fh, std::int64_t, int) {
+  const auto file = FindTracked(fh);
+  return file ? SeekAny(real, *file, std::nullopt) : real();
 }
 
 // With the hints that have an effect: the real call knows nothing of ours.
@@ -416,6 +461,8 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok()) return real();
   UsageTimer timer(file->usage.get());
+  MPI_Status own;
+  if (call.done == Done::kAtReturn) WantStatus(call.status, own);
   WriteUnderWay under_way(*file, call.place);
   Before before;
   bool recorded = Guarded("MPI_File_write", [&] { BeforeWrite(*file, call, before); });
@@ -423,6 +470,31 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
   recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before, code); });
   under_way.accounted_for = recorded;
   return code;
+}
+
+int WriteEnd(RealCall real, Word fh, void** status) {
+  const auto file = FindTracked(fh);
+  if (!file) return real();
+  MPI_Status own;
+  WantStatus(status, own);
+  UsageTimer timer(file->usage.get());
+  const int code = timer.Call(real);
+  Guarded("MPI_File_write_all_end", [&] {
+    std::unique_lock lock(file->mutex);
+    const auto bytes = std::exchange(file->split_write, std::nullopt);
+    lock.unlock();
+    if (bytes && (code != MPI_SUCCESS || !IsWhole(*status, *bytes))) VoidCapture(*file);
+  });
+  return code;
+}
+
+// Where the pointer is then depends on how much there was to read.
+int TrackedRead(RealCall real, Word fh) {
+  if (const auto file = FindTracked(fh)) {
+    const std::lock_guard lock(file->mutex);
+    file->own_pointer.reset();
+  }
+  return real();
 }
 
 }  // namespace lzy::hooks

@@ -22,7 +22,10 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
             Word info);
 int SetSize(RealCall real, Word fh, std::int64_t size);
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence);
+int SeekShared(RealCall real, Word fh, std::int64_t offset, int whence);
 int GetInfo(RealCall real, Word fh, void* info);
 int TrackedWrite(RealCall real, const WriteCall& call);
+int WriteEnd(RealCall real, Word fh, void** status);
+int TrackedRead(RealCall real, Word fh);
 
 }  // namespace lzy::hooks

@@ -32,6 +32,13 @@ enum class Place {
   kSharedPointer,  ///< to the shared file pointer, alone or ordered by rank
 };
 
+/// When a write is done, and whether it succeeded known.
+enum class Done {
+  kAtReturn,   ///< blocking
+  kByRequest,  ///< nonblocking
+  kAtEnd,      ///< the first half of a split collective
+};
+
 struct WriteCall {
   Word fh;
   Place place;
@@ -39,8 +46,27 @@ struct WriteCall {
   const void* buffer;
   std::int64_t count;
   Word type;
-  bool blocking;  ///< the write is done, and its code known, when the call returns
-  const void* status;  ///< of a blocking one, an MPI_Status that it fills in, or MPI_STATUS_IGNORE
+  Done done;
+  void** status;        ///< kAtReturn: where the MPI_Status* is that the real call is given; the layer may give another
+  const void* request;  ///< kByRequest: the MPI_Request that the call fills in
+};
+
+/// What `statuses` of a call that completes requests are of.
+enum class Outcome {
+  kEach,     ///< of the requests, in their order
+  kOne,      ///< of whichever is done
+  kSome,     ///< of those at `indices`
+  kUnknown,  ///< the request is given up
+};
+
+/// A call after which requests may be done: those are MPI_REQUEST_NULL then.
+struct Completion {
+  Outcome outcome;
+  int count;
+  const void* requests;  ///< MPI_Request[count]
+  void** statuses;       ///< where the MPI_Status* is that the real call is given; the layer may give another. Or null
+  const int* some = nullptr;
+  const int* indices = nullptr;
 };
 
 /// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code
@@ -58,15 +84,21 @@ struct Layer {
                  const char* representation, Word info);
   int (*SetSize)(RealCall real, Word fh, std::int64_t size);  ///< also for preallocate
   int (*Seek)(RealCall real, Word fh, std::int64_t offset, int whence);
+  int (*SeekShared)(RealCall real, Word fh, std::int64_t offset, int whence);
   int (*GetInfo)(RealCall real, Word fh,
                  void* info);  ///< `info`: what an MPI_Info* points to is known to this half only
   int (*Write)(RealCall real, const WriteCall& call);
-  /// How many open files are tracked. While it is 0, a write costs a look at it and no more.
+  int (*WriteEnd)(RealCall real, Word fh, void** status);
+  int (*Read)(RealCall real, Word fh);  ///< by the individual pointer
+  int (*Complete)(RealCall real, const Completion& call);
+  /// How many open files are tracked. While it is 0, reading and writing costs a look at it and no more.
   const std::atomic<int>* tracked_files;
+  /// How many requests are known whose completion is of interest. While it is 0, completing any costs a look at it.
+  const std::atomic<int>* pending_writes;
 };
 
 /// Both halves are of one build when this agrees; to be counted up whenever anything above changes.
-inline constexpr std::uint32_t kLayerInterface = 3;
+inline constexpr std::uint32_t kLayerInterface = 4;
 
 /// The one symbol of the loaded half. `mpi`: how the program's MPI calls itself. nullptr, and why in `refusal`, when
 /// this half is not for it.

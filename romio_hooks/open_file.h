@@ -80,6 +80,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// met that writes it. Every commit then covers all of it.
   bool uncoordinated = false;
   View view;
+  /// Where the individual pointer is, in etypes, or was further on than it is: MPI would have to be asked. Not followed
+  /// where several threads may move it.
+  std::optional<MPI_Offset> own_pointer;
   IntervalSet touched;
   /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.
   bool must_cover_all = false;
@@ -90,6 +93,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   MadeWith expected;                 ///< what the next commit is expected to go by; on all ranks alike
   std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured
   bool capture_void = false;         ///< something was written of which `capture` does not know
+  std::uint64_t captures_taken = 0;  ///< by commits: which epoch this is, for writes that are done later
+  int requests_under_way = 0;        ///< captured writes of this epoch of which it is not known whether they succeed
+  std::optional<std::uint64_t> split_write;  ///< the bytes of a split write that is captured and has not ended
 
   std::mutex epoch_mutex;  ///< guards the rest, and held while an epoch is begun
   Epoch epoch;

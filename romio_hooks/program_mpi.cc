@@ -174,6 +174,8 @@ const Layer* StartLayer(const void* caller) noexcept {
 void* FindReal(const char* name, const void* caller) noexcept {
   try {
     if (void* function = dlsym(RTLD_NEXT, name)) return function;
+    // No tool is in sight, and one that comes before this library must not be called by it.
+    if (*name != 'P') return FindReal((std::string("P") + name).c_str(), caller);
     Dl_info info{};
     if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
       if (void* function = FindIn(name, info.dli_fname)) return function;

@@ -8,7 +8,8 @@
 
 namespace lzy::hooks {
 
-/// The function `name` ("PMPI_...") of the MPI that code at `caller` uses; nullptr when it has none.
+/// The function `name` ("PMPI_...") of the MPI that code at `caller` uses; nullptr when it has none. By a name of the
+/// other kind ("MPI_..."), the one that comes next after this library's, which may be a tool's.
 void* FindReal(const char* name, const void* caller) noexcept;
 /// What a wrapper returns when there is no real function: no MPI_SUCCESS in any MPI.
 inline constexpr int kNoRealFunction = 15;

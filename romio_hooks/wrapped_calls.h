@@ -9,6 +9,10 @@
 //                                                 their names
 //   LZY_CALL(name, hook, parameters, arguments)   any other call
 //   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (Place) and its form
+//   LZY_WRITE_END(name)                           a call that ends a split write
+//   LZY_READ(name, Count, shape)                  a call that reads and moves the individual pointer
+//   LZY_COMPLETE(name, parameters, arguments, completion)  a call that requests may be done after: what Completion is
+//                                                 made of
 //   LZY_UNWRAPPED(name, reason)                   a call of MPI-IO that the layer need not see
 // and the parameter types Comm, Info, File, Datatype, Session, Status, Request, Offset and Count. Names come without
 // "MPI_". LZY_LARGE_COUNTS and LZY_SESSIONS say whether to list what MPI-4 added.
@@ -22,6 +26,13 @@
   (File fh, Offset offset, const void* buffer, N count, Datatype type, Request* request)
 #define LZY_PARAMETERS_SPLIT(N) (File fh, const void* buffer, N count, Datatype type)
 #define LZY_PARAMETERS_SPLIT_AT(N) (File fh, Offset offset, const void* buffer, N count, Datatype type)
+
+#define LZY_PARAMETERS_END (File fh, const void* buffer, Status* status)
+#define LZY_ARGUMENTS_END (fh, buffer, status)
+
+#define LZY_READ_PARAMETERS_BLOCKING(N) (File fh, void* buffer, N count, Datatype type, Status* status)
+#define LZY_READ_PARAMETERS_NONBLOCKING(N) (File fh, void* buffer, N count, Datatype type, Request* request)
+#define LZY_READ_PARAMETERS_SPLIT(N) (File fh, void* buffer, N count, Datatype type)
 
 #define LZY_ARGUMENTS_BLOCKING (fh, buffer, count, type, status)
 #define LZY_ARGUMENTS_BLOCKING_AT (fh, offset, buffer, count, type, status)
@@ -37,24 +48,22 @@
 #define LZY_OFFSET_SPLIT 0
 #define LZY_OFFSET_SPLIT_AT offset
 
-#define LZY_STATUS_BLOCKING status
-#define LZY_STATUS_BLOCKING_AT status
-#define LZY_STATUS_NONBLOCKING nullptr
-#define LZY_STATUS_NONBLOCKING_AT nullptr
-#define LZY_STATUS_SPLIT nullptr
-#define LZY_STATUS_SPLIT_AT nullptr
-#define LZY_BLOCKS_BLOCKING true
-#define LZY_BLOCKS_BLOCKING_AT true
-#define LZY_BLOCKS_NONBLOCKING false
-#define LZY_BLOCKS_NONBLOCKING_AT false
-#define LZY_BLOCKS_SPLIT false
-#define LZY_BLOCKS_SPLIT_AT false
+#define LZY_DONE_BLOCKING Done::kAtReturn, &status, nullptr
+#define LZY_DONE_BLOCKING_AT Done::kAtReturn, &status, nullptr
+#define LZY_DONE_NONBLOCKING Done::kByRequest, nullptr, request
+#define LZY_DONE_NONBLOCKING_AT Done::kByRequest, nullptr, request
+#define LZY_DONE_SPLIT Done::kAtEnd, nullptr, nullptr
+#define LZY_DONE_SPLIT_AT Done::kAtEnd, nullptr, nullptr
 
-/// Every call that writes has a twin for large counts since MPI-4.
+/// Every call that reads or writes has a twin for large counts since MPI-4.
 #ifdef LZY_LARGE_COUNTS
 #define LZY_WRITE_TWINS(name, place, shape) \
   LZY_WRITE(name, place, int, shape)        \
   LZY_WRITE(name##_c, place, Count, shape)
+#define LZY_READ_TWINS(name, shape) \
+  LZY_READ(name, int, shape)        \
+  LZY_READ(name##_c, Count, shape)
 #else
 #define LZY_WRITE_TWINS(name, place, shape) LZY_WRITE(name, place, int, shape)
+#define LZY_READ_TWINS(name, shape) LZY_READ(name, int, shape)
 #endif

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { BLOCK = 100000, NAME = 4096 };
@@ -440,6 +442,148 @@ static void slabs_twice(void) {
   close_file(&file);
 }
 
+enum { REQUESTS = 4, PIECE = SLAB / REQUESTS };
+
+// Completes all of them by the call that ARGUMENT names.
+static void complete(MPI_Request requests[REQUESTS]) {
+  MPI_Status statuses[REQUESTS];
+  MPI_Status* volatile ignored = MPI_STATUSES_IGNORE;  // compilers warn of what MPICH takes for it
+  int indices[REQUESTS];
+  int done = 0, some = 0, index = 0;
+  if (strcmp(argument, "wait") == 0) {
+    for (int i = 0; i < REQUESTS; ++i) check(MPI_Wait(&requests[i], i % 2 ? &statuses[i] : MPI_STATUS_IGNORE), argument);
+  } else if (strcmp(argument, "test") == 0) {
+    for (int i = 0; i < REQUESTS; ++i) {
+      for (done = 0; !done;) check(MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE), argument);
+    }
+  } else if (strcmp(argument, "waitall") == 0) {
+    check(MPI_Waitall(REQUESTS, requests, ignored), argument);
+  } else if (strcmp(argument, "testall") == 0) {
+    // MPICH 4.0 aborts in Testall when it has seen several that were not all done.
+    for (int i = 1; i < REQUESTS; ++i) check(MPI_Wait(&requests[i], MPI_STATUS_IGNORE), "wait");
+    while (!done) check(MPI_Testall(REQUESTS, requests, &done, statuses), argument);
+  } else if (strcmp(argument, "waitany") == 0) {
+    for (int i = 0; i < REQUESTS; ++i) check(MPI_Waitany(REQUESTS, requests, &index, &statuses[0]), argument);
+  } else if (strcmp(argument, "testany") == 0) {
+    for (int i = 0; i < REQUESTS; i += done) check(MPI_Testany(REQUESTS, requests, &index, &done, MPI_STATUS_IGNORE), argument);
+  } else if (strcmp(argument, "waitsome") == 0) {
+    for (int i = 0; i < REQUESTS; i += some) check(MPI_Waitsome(REQUESTS, requests, &some, indices, statuses), argument);
+  } else if (strcmp(argument, "testsome") == 0) {
+    for (int i = 0; i < REQUESTS; i += some) {
+      check(MPI_Testsome(REQUESTS, requests, &some, indices, ignored), argument);
+    }
+  } else {
+    fail("complete", argument);
+  }
+  for (int i = 0; i < REQUESTS; ++i) {
+    if (requests[i] != MPI_REQUEST_NULL) fail("complete", "a request is left");
+  }
+}
+
+// Each rank a slab of its own, in several nonblocking writes.
+static void slabs_nonblocking(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  MPI_Request requests[REQUESTS];
+  char* data = malloc(SLAB);
+  if (data == NULL) fail("malloc", "");
+  for (int i = 0; i < SLAB; ++i) data[i] = (char)(i / 7 * 31 + rank);
+  const MPI_Offset at = (MPI_Offset)rank * SLAB;
+  check(MPI_File_seek(file, at + PIECE, MPI_SEEK_SET), "seek");
+  check(MPI_File_iwrite_at(file, at, data, PIECE, MPI_BYTE, &requests[0]), "iwrite_at");
+  check(MPI_File_iwrite(file, data + PIECE, PIECE, MPI_BYTE, &requests[1]), "iwrite");
+  check(MPI_File_iwrite(file, data + 2 * PIECE, PIECE, MPI_BYTE, &requests[2]), "iwrite");
+  check(MPI_File_iwrite_at(file, at + 3 * PIECE, data + 3 * PIECE, PIECE, MPI_BYTE, &requests[3]), "iwrite_at");
+  complete(requests);
+  close_file(&file);
+  free(data);
+}
+
+// The same by split collectives.
+static void slabs_split(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  char* data = malloc(SLAB);
+  MPI_Status status;
+  if (data == NULL) fail("malloc", "");
+  for (int i = 0; i < SLAB; ++i) data[i] = (char)(i / 7 * 31 + rank);
+  const MPI_Offset at = (MPI_Offset)rank * SLAB;
+  check(MPI_File_write_at_all_begin(file, at, data, SLAB / 2, MPI_BYTE), "write_at_all_begin");
+  check(MPI_File_write_at_all_end(file, data, &status), "write_at_all_end");
+  check(MPI_File_seek(file, at + SLAB / 2, MPI_SEEK_SET), "seek");
+  check(MPI_File_write_all_begin(file, data + SLAB / 2, SLAB / 2, MPI_BYTE), "write_all_begin");
+  check(MPI_File_write_all_end(file, data + SLAB / 2, MPI_STATUS_IGNORE), "write_all_end");
+  close_file(&file);
+  free(data);
+}
+
+// After a commit, a nonblocking write of which only a part is allowed. The program does not look.
+static void nonblocking_too_large(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  char* data = malloc(SLAB);
+  if (data == NULL) fail("malloc", "");
+  memset(data, 'n', SLAB);
+  struct rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const struct rlimit none = limit;
+  limit.rlim_cur = SLAB / 2 + 1000;
+  signal(SIGXFSZ, SIG_IGN);
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_File_write_at(file, 0, data, SLAB, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  check(MPI_File_sync(file), "sync");
+  setrlimit(RLIMIT_FSIZE, &limit);
+  memset(data, 'm', SLAB);
+  if (MPI_File_iwrite_at(file, 0, data, SLAB, MPI_BYTE, &request) == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  setrlimit(RLIMIT_FSIZE, &none);
+  close_file(&file);
+  free(data);
+}
+
+// A program that changes its mind, or asks, between writes by the individual pointer. What it leaves is printed.
+static void own_pointer(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  MPI_Offset at = 0;
+  MPI_Datatype every_other;
+  MPI_Request request;
+  char some[9000];
+  fill(rank);
+  MPI_Type_vector(2, 100, 200 * ranks, MPI_BYTE, &every_other);
+  MPI_Type_commit(&every_other);
+  check(MPI_File_set_view(file, rank * 100, MPI_BYTE, every_other, "native", MPI_INFO_NULL), "set_view");
+  check(MPI_File_write(file, block, 40000, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+  check(MPI_File_sync(file), "sync");
+  for (int round = 0; round < 3; ++round) {
+    check(MPI_File_seek(file, 20000, MPI_SEEK_SET), "seek");
+    check(MPI_File_read(file, some, sizeof some, MPI_BYTE, MPI_STATUS_IGNORE), "read");
+    check(MPI_File_write(file, block + round, 300, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_sync(file), "sync");
+    check(MPI_File_seek(file, at, MPI_SEEK_SET), "seek");
+    check(MPI_File_write(file, block, 1234, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_write(file, block + 50000, 0, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_iwrite(file, block + 1234, 777, MPI_BYTE, &request), "iwrite");
+    check(MPI_Wait(&request, MPI_STATUS_IGNORE), "wait");
+    check(MPI_File_seek(file, -500, MPI_SEEK_CUR), "seek");
+    check(MPI_File_write_all(file, block + 3000, 900, MPI_BYTE, MPI_STATUS_IGNORE), "write_all");
+    check(MPI_File_seek(file, 100, MPI_SEEK_SET), "seek");
+    check(MPI_File_read(file, some, 1000, MPI_BYTE, MPI_STATUS_IGNORE), "read");
+    check(MPI_File_write(file, some, 300, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_write_all_begin(file, block + 4000, 333, MPI_BYTE), "write_all_begin");
+    check(MPI_File_write_all_end(file, block + 4000, MPI_STATUS_IGNORE), "write_all_end");
+    check(MPI_File_iread(file, some, 10, MPI_BYTE, &request), "iread");
+    check(MPI_Wait(&request, MPI_STATUS_IGNORE), "wait");
+    check(MPI_File_write(file, block + 5000, 200, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_sync(file), "sync");
+    check(MPI_File_write(file, block + 6000, 200, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_get_position(file, &at), "get_position");
+    check(MPI_File_seek(file, 0, MPI_SEEK_END), "seek");
+    check(MPI_File_write(file, block + 7000, 200, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_sync(file), "sync");
+  }
+  MPI_Type_free(&every_other);
+  close_file(&file);
+  printf("%d: %lld\n", rank, (long long)at);
+}
+
 // Threads with a file each, and all of them with one more by its individual pointer. Their own files are not shared
 // with other ranks: ROMIO (MPICH 4.0.2) holds its one lock during the barrier in MPI_File_close, so two ranks that
 // close two files from two threads lock each other out.
@@ -631,6 +775,10 @@ static const Action actions[] = {
     ACTION(scattered_updates),
     ACTION(slabs),
     ACTION(slabs_twice),
+    ACTION(slabs_nonblocking),
+    ACTION(slabs_split),
+    ACTION(nonblocking_too_large),
+    ACTION(own_pointer),
     ACTION(set),
     ACTION(set_but_one),
     ACTION(set_renamed),

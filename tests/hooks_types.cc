@@ -1,6 +1,8 @@
 #include "hooks_types.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -48,6 +50,20 @@ bool TestType::IsLegal() const {
     end = piece.at + piece.size;
   }
   return true;
+}
+
+bool IsListedWhole(MPI_Datatype type) {
+  using CountPieces = int (*)(MPI_Datatype, MPI_Count, MPI_Count*, MPI_Count*);
+  using ListPieces = int (*)(MPI_Datatype, MPI_Count, iovec*, MPI_Count, MPI_Count*);
+  static const auto count_pieces = reinterpret_cast<CountPieces>(dlsym(RTLD_DEFAULT, "MPIX_Type_iov_len"));
+  static const auto list_pieces = reinterpret_cast<ListPieces>(dlsym(RTLD_DEFAULT, "MPIX_Type_iov"));
+  if (count_pieces == nullptr || list_pieces == nullptr) return true;
+  MPI_Count pieces = 0;
+  MPI_Count bytes = 0;
+  if (count_pieces(type, -1, &pieces, &bytes) != MPI_SUCCESS) return true;
+  std::vector<iovec> list(static_cast<std::size_t>(pieces));
+  MPI_Count listed = 0;
+  return list_pieces(type, 0, list.data(), pieces, &listed) != MPI_SUCCESS || listed == pieces;
 }
 
 std::int64_t TestType::lowest() const {

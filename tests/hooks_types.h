@@ -48,6 +48,10 @@ struct TestType {
   std::int64_t span() const;    ///< from its first byte to its last
 };
 
+/// False for what the MPI library's own list of pieces is shorter than it says beforehand: MPICH 5.0.2 ends any program
+/// that reads or writes a file by such a type ("actual == num_iovs" in ROMIO's flatten.c).
+bool IsListedWhole(MPI_Datatype type);
+
 struct TypeOptions {
   bool legal = true;          ///< only what a filetype may be; otherwise strides may be negative, and parts overlap
   bool large_counts = false;  ///< some constructors with large counts, if this MPI has them

@@ -1,0 +1,147 @@
+#include "pending.h"
+
+#include <mpi.h>
+
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capturing.h"
+
+namespace lzy::hooks {
+namespace {
+
+struct PendingWrite {
+  std::weak_ptr<OpenFile> file;
+  std::uint64_t epoch = 0;  // OpenFile::captures_taken
+  std::uint64_t bytes = 0;
+};
+
+class PendingWrites {
+ public:
+  /// The only one; never destroyed, since requests may be completed while the process ends.
+  static PendingWrites& Get() {
+    static auto* const all = new PendingWrites;
+    return *all;
+  }
+
+  /// False when that request is known already: the other one was completed out of sight.
+  bool Insert(MPI_Request request, PendingWrite write) {
+    const std::lock_guard lock(mutex_);
+    const bool is_new = writes_.insert_or_assign(request, std::move(write)).second;
+    Count();
+    return is_new;
+  }
+  bool Has(MPI_Request request) {
+    const std::lock_guard lock(mutex_);
+    return writes_.count(request) != 0;
+  }
+  /// Takes it out; without a file when it is not there (two calls of which one called the other: both had seen it).
+  PendingWrite Take(MPI_Request request) {
+    const std::lock_guard lock(mutex_);
+    const auto node = writes_.extract(request);
+    Count();
+    return node.empty() ? PendingWrite{} : std::move(node.mapped());
+  }
+
+ private:
+  void Count() { pending_writes.store(static_cast<int>(writes_.size()), std::memory_order_relaxed); }
+
+  std::mutex mutex_;
+  std::unordered_map<MPI_Request, PendingWrite> writes_;
+};
+
+/// One of a call's requests that is of a write.
+struct Watched {
+  int place = 0;  // in the call's array
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+std::vector<Watched> WatchedOf(const Completion& call) {
+  std::vector<Watched> watched;
+  const auto* requests = static_cast<const MPI_Request*>(call.requests);
+  for (int i = 0; requests != nullptr && i < call.count; ++i) {
+    if (requests[i] != MPI_REQUEST_NULL && PendingWrites::Get().Has(requests[i])) watched.push_back({i, requests[i]});
+  }
+  return watched;
+}
+
+bool IsIgnored(const void* statuses) {
+  return statuses == nullptr || statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE;
+}
+
+/// The status of the request that was at `place`.
+const MPI_Status* StatusOf(const Completion& call, int place) {
+  const auto* statuses = static_cast<const MPI_Status*>(*call.statuses);
+  if (call.outcome == Outcome::kEach) return statuses + place;
+  if (call.outcome == Outcome::kOne) return statuses;
+  for (int i = 0; i < *call.some; ++i) {
+    if (call.indices[i] == place) return statuses + i;
+  }
+  return nullptr;
+}
+
+void Settle(const PendingWrite& write, bool succeeded) {
+  const auto file = write.file.lock();
+  if (!file) return;
+  {
+    const std::lock_guard lock(file->mutex);
+    if (file->captures_taken != write.epoch) return;  // its epoch did without
+    --file->requests_under_way;
+  }
+  if (!succeeded) VoidCapture(*file);
+}
+
+}  // namespace
+
+void WantStatus(void** status, MPI_Status& own) {
+  if (IsIgnored(*status)) *status = &own;
+}
+
+bool IsWhole(const void* status, std::uint64_t bytes) {
+  if (status == nullptr) return false;
+  MPI_Count written = 0;
+  return PMPI_Get_elements_x(static_cast<const MPI_Status*>(status), MPI_BYTE, &written) != MPI_SUCCESS || written < 0 ||
+         static_cast<std::uint64_t>(written) >= bytes;
+}
+
+void BeginPending(OpenFile& file, const void* request, std::uint64_t bytes) {
+  const MPI_Request made = *static_cast<const MPI_Request*>(request);
+  if (made == MPI_REQUEST_NULL) return;  // it is done
+  PendingWrite write{file.weak_from_this(), 0, bytes};
+  {
+    const std::lock_guard lock(file.mutex);
+    if (!file.capture) return;
+    write.epoch = file.captures_taken;
+    ++file.requests_under_way;  // and stays so, should the next fail
+  }
+  if (!PendingWrites::Get().Insert(made, std::move(write))) VoidCapture(file);
+}
+
+int Complete(RealCall real, const Completion& call) {
+  std::vector<Watched> watched;
+  std::vector<MPI_Status> own;
+  bool known = true;
+  try {
+    watched = WatchedOf(call);
+    if (!watched.empty() && call.statuses != nullptr && IsIgnored(*call.statuses)) {
+      own.resize(static_cast<std::size_t>(call.count));
+      *call.statuses = own.data();
+    }
+  } catch (...) {  // no memory: then they stay under way
+    known = false;
+  }
+  const int code = real();
+  if (!known) return code;
+  const auto* requests = static_cast<const MPI_Request*>(call.requests);
+  for (const Watched& one : watched) {
+    const bool given_up = code != MPI_SUCCESS || call.outcome == Outcome::kUnknown;
+    if (!given_up && requests[one.place] != MPI_REQUEST_NULL) continue;
+    const PendingWrite write = PendingWrites::Get().Take(one.request);
+    Settle(write, !given_up && IsWhole(StatusOf(call, one.place), write.bytes));
+  }
+  return code;
+}
+
+}  // namespace lzy::hooks

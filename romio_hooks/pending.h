@@ -1,0 +1,30 @@
+#pragma once
+// Nonblocking writes that were captured when they began: whether they succeed is known when the program completes their
+// requests. An epoch in which it is not known of all of them, or one failed, has no use of what it captured.
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "layer.h"
+#include "open_file.h"
+
+namespace lzy::hooks {
+
+/// How many requests are known here.
+inline std::atomic<int> pending_writes{0};
+
+/// A write of `bytes` bytes has begun. `request`: the MPI_Request that the call has filled in.
+void BeginPending(OpenFile& file, const void* request, std::uint64_t bytes);
+
+/// Makes the call, and sees which of the requests are done by it.
+int Complete(RealCall real, const Completion& call);
+
+/// Gives a call the status `own` where the program does not want one: only statuses tell of writes that fell short.
+void WantStatus(void** status, MPI_Status& own);
+/// Whether all of a write was written, as far as an MPI_Status tells.
+bool IsWhole(const void* status, std::uint64_t bytes);
+
+}  // namespace lzy::hooks
