@@ -74,9 +74,19 @@ class Launchers(Layer):
         ranks = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={tool}"]
         bare = subprocess.run([*ranks, CLIENT, "plain", "data"], cwd=self.dir, capture_output=True, text=True, check=True,
                               timeout=PATIENCE).stdout
-        self.assertEqual(bare.splitlines(), ["opened 1 written 1 closed 1 collective 0"] * 2)
+        self.assertEqual(bare.splitlines(), ["opened 1 written 1 closed 1 completed 0 collective 0"] * 2)
         done = self.lzy_run(["env", f"LD_PRELOAD={tool}", LZY_RUN, "--", MPIEXEC, "-n", "2", CLIENT, "plain", "data"])
         self.assertEqual(done.stdout, bare)
+        self.assert_protected()
+
+    def test_tools_that_are_linked_see_requests_complete(self):
+        """They come after lzy, where all programs wait."""
+        tool = f"{BUILD}/tests/libhooks_tool.so"
+        for preload in [tool, f"{tool}:{LAYER}", f"{LAYER}:{tool}"]:
+            done = subprocess.run([MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={preload}", CLIENT, "slabs_nonblocking",
+                                   "data", "wait"], cwd=self.dir, capture_output=True, text=True, check=True, timeout=PATIENCE)
+            self.assertEqual([line.split("completed ")[1] for line in done.stdout.splitlines()], ["4 collective 0"] * 2)
+            self.assertEqual(done.stderr, "")
         self.assert_protected()
 
     def test_values_arrive_as_they_are(self):
