@@ -316,6 +316,8 @@ class Capture(Layer):
                 self.assertEqual(self.verify(), 0)
 
     def test_a_nonblocking_write_that_fails_or_falls_short_is_read_back(self):
+        bare = self.run_program([CLIENT, "nonblocking_too_large", "bare"], ranks=1, layer=False)
+        mpi_known.leave_out_if_known(self, "a nonblocking write that fails", bare)
         self.client("nonblocking_too_large", ranks=1, report="report", **self.GEOMETRY)
         before, after = self.reports()
         self.assertEqual((before["bytes_captured"], after["bytes_captured"]), (before["bytes"], 0))

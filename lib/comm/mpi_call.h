@@ -8,4 +8,18 @@ namespace lzy {
 /// kMpi with MPI's own text unless `error`, which `call` returned, is MPI_SUCCESS.
 Status CheckMpi(int error, const char* call);
 
+/// Waits until `request` is done; an error is one of `call`. Blocking calls of MPI libraries wait without ever letting go of
+/// the processor, which the rank that is waited for may need: with two ranks a core each collective call then costs
+/// the scheduler's slices, milliseconds. This one offers it to others, which takes some microseconds
+/// (docs/performance/exchange.md).
+Status AwaitMpi(MPI_Request& request, const char* call);
+
+/// Makes a call by its nonblocking form, `start(&request)`, and waits for it.
+template <class Start>
+Status CallMpi(const char* call, const Start& start) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int error = start(&request);
+  return error == MPI_SUCCESS ? AwaitMpi(request, call) : CheckMpi(error, call);
+}
+
 }  // namespace lzy

@@ -1,7 +1,10 @@
 #include "comm/mpi_communicator.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <limits>
 #include <new>
 #include <numeric>
@@ -37,7 +40,9 @@ class Mpi final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string ProcessorName() const override;
-  Status Barrier() override { return CheckMpi(PMPI_Barrier(comm_), "MPI_Barrier"); }
+  Status Barrier() override {
+    return CallMpi("MPI_Ibarrier", [&](MPI_Request* request) { return PMPI_Ibarrier(comm_, request); });
+  }
   Status Broadcast(Bytes& bytes, int root) override;
   Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
   Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
@@ -108,15 +113,18 @@ Status Mpi::CheckRoot(int root) const {
 Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   std::uint64_t result = value;
   if (size_ == 1) return result;
-  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_), "MPI_Allreduce"));
+  LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallreduce", [&](MPI_Request* request) {
+    return PMPI_Iallreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_, request);
+  }));
   return result;
 }
 
 Result<Mpi::Sizes> Mpi::ExchangeSizes(std::uint64_t mine) {
   Sizes sizes;
   sizes.of.resize(static_cast<std::size_t>(size_));
-  LZY_RETURN_IF_ERROR(
-      CheckMpi(PMPI_Allgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_), "MPI_Allgather"));
+  LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallgather", [&](MPI_Request* request) {
+    return PMPI_Iallgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_, request);
+  }));
   sizes.total = std::accumulate(sizes.of.begin(), sizes.of.end(), std::uint64_t{0});
   return sizes;
 }
@@ -148,7 +156,9 @@ Status Mpi::InPieces(std::uint64_t size, Transfer transfer) const {
 
 Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
   return InPieces(size, [&](std::uint64_t offset, int count) {
-    return CheckMpi(PMPI_Bcast(data + offset, count, MPI_BYTE, root, comm_), "MPI_Bcast");
+    return CallMpi("MPI_Ibcast", [&](MPI_Request* request) {
+      return PMPI_Ibcast(data + offset, count, MPI_BYTE, root, comm_, request);
+    });
   });
 }
 
@@ -156,7 +166,9 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
   std::uint64_t length = bytes.size();
-  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast"));
+  LZY_RETURN_IF_ERROR(CallMpi("MPI_Ibcast", [&](MPI_Request* request) {
+    return PMPI_Ibcast(&length, 1, MPI_UINT64_T, root, comm_, request);
+  }));
   LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
   return BroadcastPieces(bytes.data(), length, root);
 }
@@ -197,9 +209,10 @@ Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
 
   if (at_once) {
     const Placement placement(sizes.of);
-    LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
-                                             placement.counts.data(), placement.offsets.data(), MPI_BYTE, comm_),
-                              "MPI_Allgatherv"));
+    LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallgatherv", [&](MPI_Request* request) {
+      return PMPI_Iallgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(), placement.counts.data(),
+                              placement.offsets.data(), MPI_BYTE, comm_, request);
+    }));
     Deal(placement, flat, all);
     return all;
   }
@@ -231,9 +244,10 @@ Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
     return all;
   }
   const Placement placement(sizes.of);
-  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Gatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(),
-                                        placement.counts.data(), placement.offsets.data(), MPI_BYTE, root, comm_),
-                            "MPI_Gatherv"));
+  LZY_RETURN_IF_ERROR(CallMpi("MPI_Igatherv", [&](MPI_Request* request) {
+    return PMPI_Igatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(), placement.counts.data(),
+                         placement.offsets.data(), MPI_BYTE, root, comm_, request);
+  }));
   Deal(placement, flat, all);
   return all;
 }
@@ -242,7 +256,9 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
   constexpr int kTag = 0;
   if (rank_ != root) {
     return InPieces(mine.size(), [&](std::uint64_t offset, int count) {
-      return CheckMpi(PMPI_Send(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_), "MPI_Send");
+      return CallMpi("MPI_Isend", [&](MPI_Request* request) {
+        return PMPI_Isend(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_, request);
+      });
     });
   }
   for (int from = 0; from < size_; ++from) {
@@ -252,7 +268,9 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
       continue;
     }
     LZY_RETURN_IF_ERROR(InPieces(part.size(), [&](std::uint64_t offset, int count) {
-      return CheckMpi(PMPI_Recv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+      return CallMpi("MPI_Irecv", [&](MPI_Request* request) {
+        return PMPI_Irecv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, request);
+      });
     }));
   }
   return Status::Ok();
@@ -307,6 +325,25 @@ Status CheckMpi(int error, const char* call) {
   }
   return Status(Code::kMpi,
                 fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
+}
+
+Status AwaitMpi(MPI_Request& request, const char* call) {
+  // Who comes soon comes before another process could be made to run; who takes long is not to be disturbed.
+  constexpr int kSpins = 100;
+  constexpr int kYields = 5000;
+  constexpr std::timespec kNap = {0, 50'000};
+  for (int i = 0;; ++i) {
+    int done = 0;
+    const int error = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (error != MPI_SUCCESS || done) return CheckMpi(error, call);
+    if (i < kSpins) continue;
+    i = std::min(i, kSpins + kYields);
+    if (i < kSpins + kYields) {
+      sched_yield();
+    } else {
+      nanosleep(&kNap, nullptr);
+    }
+  }
 }
 
 Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer) {

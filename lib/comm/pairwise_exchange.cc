@@ -49,20 +49,20 @@ class PairwiseExchange::Transfer {
     const std::size_t from = (plan_.rank_ + plan_.size_ - distance) % plan_.size_;
     const std::uint64_t slot = t % plan_.in_flight_;
     if (const int bytes = Bytes(plan_.rank_, t); bytes != 0) {
-      Note(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, static_cast<int>(from), kTag, plan_.comm_,
+      Note(CheckMpi(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, static_cast<int>(from), kTag, plan_.comm_,
                       &receives_[slot]),
-           "MPI_Irecv");
+                    "MPI_Irecv"));
     }
     if (const int bytes = Bytes(to, t); bytes != 0) {
-      Note(PMPI_Isend(send_ + plan_.starts_[to] + plan_.Offset(t), bytes, MPI_BYTE, static_cast<int>(to), kTag,
+      Note(CheckMpi(PMPI_Isend(send_ + plan_.starts_[to] + plan_.Offset(t), bytes, MPI_BYTE, static_cast<int>(to), kTag,
                       plan_.comm_, &sends_[slot]),
-           "MPI_Isend");
+                    "MPI_Isend"));
     }
   }
 
   void Finish(std::uint64_t t) {
     const std::uint64_t slot = t % plan_.in_flight_;
-    Note(PMPI_Wait(&receives_[slot], MPI_STATUS_IGNORE), "MPI_Wait");
+    Note(AwaitMpi(receives_[slot], "MPI_Irecv"));
     if (const std::uint64_t count = plan_.Words(plan_.rank_, t); count != 0) {
       std::uint64_t* to = receive_ + plan_.Offset(t);
       const bool first = t < plan_.pieces_;
@@ -70,7 +70,7 @@ class PairwiseExchange::Transfer {
       const std::uint64_t* arrived = staging_ + slot * plan_.piece_;
       for (std::uint64_t i = 0; i < count; ++i) to[i] = sum[i] ^ arrived[i];
     }
-    Note(PMPI_Wait(&sends_[slot], MPI_STATUS_IGNORE), "MPI_Wait");
+    Note(AwaitMpi(sends_[slot], "MPI_Isend"));
   }
 
   const Status& status() const { return status_; }
@@ -81,8 +81,8 @@ class PairwiseExchange::Transfer {
   int Bytes(std::size_t to, std::uint64_t t) const {
     return static_cast<int>(plan_.Words(to, t) * sizeof(std::uint64_t));
   }
-  void Note(int error, const char* call) {
-    if (error != MPI_SUCCESS && status_.ok()) status_ = CheckMpi(error, call);
+  void Note(const Status& status) {
+    if (status_.ok()) status_ = status;
   }
 
   const PairwiseExchange& plan_;

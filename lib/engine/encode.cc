@@ -114,7 +114,8 @@ Status FileJob::CheckUnchanged() const {
 namespace {
 
 // Runs of (is parity, first, count, hashes).
-void PutKnown(ByteWriter& out, bool parity, const std::vector<Hash>& leaves, const std::vector<std::uint8_t>& known) {
+void PutKnown(ByteWriter& out, bool parity, const ComputedLeaves& computed) {
+  const auto& [leaves, known] = computed;
   for (std::uint64_t i = 0; i < leaves.size();) {
     std::uint64_t end = i;
     while (end < leaves.size() && known[end] != 0) ++end;
@@ -129,11 +130,9 @@ void PutKnown(ByteWriter& out, bool parity, const std::vector<Hash>& leaves, con
   }
 }
 
-Status TakeKnown(ByteReader& in, FileJob& job) {
+Status TakeKnown(ByteReader& in, const ComputedLeaves& data, const ComputedLeaves& parity) {
   while (in.remaining() > 0 && in.ok()) {
-    const bool parity = in.Get<std::uint8_t>() != 0;
-    std::vector<Hash>& leaves = parity ? job.parity_leaves : job.data_leaves;
-    std::vector<std::uint8_t>& known = parity ? job.parity_known : job.data_known;
+    const auto& [leaves, known] = in.Get<std::uint8_t>() != 0 ? parity : data;
     auto first = in.Get<std::uint64_t>();
     for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
       const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
@@ -148,18 +147,22 @@ Status TakeKnown(ByteReader& in, FileJob& job) {
 }  // namespace
 
 Status GatherLeaves(Communicator& comm, int root, FileJob& job) {
+  return GatherLeaves(comm, root, {job.data_leaves, job.data_known}, {job.parity_leaves, job.parity_known});
+}
+
+Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, const ComputedLeaves& parity) {
   ByteWriter out;
   const Status written = NoThrow([&] {
     if (comm.rank() == root) return;
-    PutKnown(out, false, job.data_leaves, job.data_known);
-    PutKnown(out, true, job.parity_leaves, job.parity_known);
+    PutKnown(out, false, data);
+    PutKnown(out, true, parity);
   });
   const auto all = comm.Gather(written.ok() ? ByteSpan(out.bytes()) : ByteSpan(), root);
   LZY_RETURN_IF_ERROR(written);
   LZY_RETURN_IF_ERROR(all.status());
   for (const auto& bytes : *all) {
     ByteReader in(bytes);
-    LZY_RETURN_IF_ERROR(TakeKnown(in, job));
+    LZY_RETURN_IF_ERROR(TakeKnown(in, data, parity));
   }
   return Status::Ok();
 }

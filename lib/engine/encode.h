@@ -53,6 +53,12 @@ Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes)
 /// Brings the leaves that ranks computed for a file to rank `root`, whose own are kept. Collective; all ranks have room
 /// for as many (InitLeaves). A failure may be one rank's alone: to be agreed on by the caller.
 Status GatherLeaves(Communicator& comm, int root, FileJob& job);
+/// The same of leaves that are not a job's: `known` says which were computed.
+struct ComputedLeaves {
+  std::vector<Hash>& leaves;
+  std::vector<std::uint8_t>& known;
+};
+Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, const ComputedLeaves& parity);
 
 /// The rows to be encoded: all of them, or (`all` false) those that blocks touched in any file belong to.
 /// `touched`: by file of the layout; null entries are untouched.

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "engine/mend_guests.h"
 #include "engine/mend_plan.h"
 #include "engine/rebuild.h"
 #include "engine/touched.h"
@@ -29,13 +30,9 @@ struct FileMend {
   std::unique_ptr<File> new_data;
   std::unique_ptr<Sidecar> new_sidecar;
   std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity
-  File* data_out = nullptr;
-  File* parity_out = nullptr;
-  std::uint64_t parity_base = 0;
-  const Tree* data_expected = nullptr;  // null: checked by the root at the end
-  const Tree* parity_expected = nullptr;
-  std::vector<Hash> data_leaves, parity_leaves;  // where not expected
-  std::vector<RowBlock> written;                 // in place, to be read again
+  MendOutputs own;  // where this rank has the file open itself
+  MendOutputs* out = &own;
+  std::vector<std::vector<RowBlock>> written;  // by this rank, to be read again: blocks that lie back to back
 };
 
 class Mender {
@@ -93,10 +90,10 @@ class Mender {
       return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
     }));
     if (shared()) LZY_RETURN_IF_ERROR(OpenSharedOutputs(ensemble, e));
-    LZY_RETURN_IF_ERROR(ExecuteMending(ensemble, e, comm));
-    LZY_RETURN_IF_ERROR(for_each([&](std::uint32_t f) {
-      return Mine(ensemble.files[f]) ? VerifyWritten(mends_[e][f], ensemble.files[f]) : Status::Ok();
-    }));
+    MendGuests guests;
+    LZY_RETURN_IF_ERROR(ExecuteMending(ensemble, e, comm, guests));
+    LZY_RETURN_IF_ERROR(for_each([&](std::uint32_t f) { return VerifyWritten(mends_[e][f], ensemble.files[f]); }));
+    LZY_RETURN_IF_ERROR(GatherComputed(ensemble, e, comm));
     return for_each([&](std::uint32_t f) {
       return Writer(ensemble.files[f]) && mends_[e][f].plan->any() ? Finish(ensemble, e, f) : Status::Ok();
     });
@@ -131,10 +128,12 @@ class Mender {
       LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(file.path)));
     }
     LZY_ASSIGN_OR_RETURN(mend.target, context_.fs.RealPath(file.path));
-    mend.data_expected = file.data_tree();
-    mend.parity_expected = mend.plan->rebuild_sidecar && !file.sidecar ? nullptr : file.parity_tree();
-    if (mend.data_expected == nullptr) mend.data_leaves.assign(layout.data_blocks(f), Hash{});
-    if (mend.parity_expected == nullptr) mend.parity_leaves.assign(layout.parity_blocks(f), Hash{});
+    mend.out->data_expected = file.data_tree();
+    mend.out->parity_expected = mend.plan->rebuild_sidecar && !file.sidecar ? nullptr : file.parity_tree();
+    mend.out->data_leaves.resize(layout.data_blocks(f));
+    mend.out->data_known.resize(layout.data_blocks(f));
+    mend.out->parity_leaves.resize(layout.parity_blocks(f));
+    mend.out->parity_known.resize(layout.parity_blocks(f));
     if (!Writer(file)) return Status::Ok();
     LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
     if (mend.plan->rebuild_data) {
@@ -145,9 +144,9 @@ class Mender {
       LZY_ASSIGN_OR_RETURN(mend.new_data, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
       (void)mend.new_data->Lock();  // tells lzy-info --prune that it is no debris; without locks it is never pruned
       LZY_RETURN_IF_ERROR(mend.new_data->Truncate(layout.file_size(f)));
-      mend.data_out = mend.new_data.get();
+      mend.out->data = mend.new_data.get();
     } else {
-      mend.data_out = file.data.get();
+      mend.out->data = file.data.get();
     }
     if (mend.plan->rebuild_sidecar) {
       File* like = mend.new_data ? mend.new_data.get() : file.data.get();
@@ -155,13 +154,13 @@ class Mender {
         return {Code::kIo, fmt::format("{}: missing, so its sidecar cannot be made again alone", file.path)};
       LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
                            Sidecar::Create(context_.fs, NewSidecarPath(mend.target), FreshContents(ensemble, f), *like));
-      mend.parity_out = &mend.new_sidecar->file();
-      mend.parity_base = mend.new_sidecar->ParityFileOffset(0);
+      mend.out->parity = &mend.new_sidecar->file();
+      mend.out->parity_base = mend.new_sidecar->ParityFileOffset(0);
       if (layout.parity_size(f) > 0)
-        LZY_RETURN_IF_ERROR(mend.parity_out->Truncate(mend.parity_base + layout.parity_size(f)));
+        LZY_RETURN_IF_ERROR(mend.out->parity->Truncate(mend.out->parity_base + layout.parity_size(f)));
     } else if (file.sidecar) {
-      mend.parity_out = &file.sidecar->file();
-      mend.parity_base = file.sidecar->ParityFileOffset(0);
+      mend.out->parity = &file.sidecar->file();
+      mend.out->parity_base = file.sidecar->ParityFileOffset(0);
     }
     // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody writes in
     // an epoch that may be going on.
@@ -177,29 +176,26 @@ class Mender {
     FileView& file = ensemble.files[0];
     return AgreeOn(comm_, [&]() -> Status {
       if (comm_.rank() == 0 || !mend.plan->any()) return Status::Ok();
-      mend.data_out = file.data.get();
+      mend.out->data = file.data.get();
       if (mend.plan->rebuild_data) {
         LZY_ASSIGN_OR_RETURN(mend.new_data,
                              context_.fs.Open(NewDataPath(mend.target), OpenMode::kReadWrite, /*follow=*/false));
-        mend.data_out = mend.new_data.get();
+        mend.out->data = mend.new_data.get();
       }
       LZY_ASSIGN_OR_RETURN(mend.own_handle,
                            context_.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false));
-      mend.parity_out = mend.own_handle.get();
-      mend.parity_base = file.sidecar->ParityFileOffset(0);
+      mend.out->parity = mend.own_handle.get();
+      mend.out->parity_base = file.sidecar->ParityFileOffset(0);
       return Status::Ok();
     });
   }
 
-  Status ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm) {
+  Status ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests) {
     const Layout& layout = *ensemble.layout;
+    RowStreams streams = StreamsOf(ensemble);
     const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
+      if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
       const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
-      const Tree* expected = block.parity ? file.parity_tree() : file.data_tree();
-      const HashTag tag = block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf;
-      if (expected != nullptr && HashBytes(tag, block.place.index, bytes) == expected->leaf(block.place.index)) {
-        return Status::Ok();
-      }
       return {Code::kBusy,
               fmt::format("{}: block {} was right when it was checked and is not any more; nothing was made from it",
                           block.parity ? file.sidecar_path : file.path, block.place.index)};
@@ -209,20 +205,45 @@ class Mender {
       return WriteBlocks(mends_[e][blocks[0].parity ? layout.region_of(device) : layout.file_of(device)], blocks, bytes);
     };
     const std::span<const RowRun> runs = plan_.ensembles[e].runs;
-    if (!shared()) {
-      return RebuildRows(context_, ensemble, comm, OwnersIn(ensemble, comm), runs, source, target, stats_);
+    bool all_here = shared();
+    if (!all_here) {
+      std::vector<bool> own;
+      std::vector<MendOutputs*> outputs;
+      for (std::size_t f = 0; f < ensemble.files.size(); ++f) {
+        own.push_back(Mine(ensemble.files[f]));
+        outputs.push_back(mends_[e][f].out);
+      }
+      LZY_ASSIGN_OR_RETURN(all_here, guests.Open(context_, layout, comm, own, streams, outputs));
+      for (std::size_t f = 0; f < outputs.size(); ++f) mends_[e][f].out = outputs[f];
     }
-    return AgreeOn(comm_, [&] {
+    if (!all_here) {
+      return RebuildRows(context_, layout, streams, comm, OwnersIn(ensemble, comm), runs, source, target, stats_);
+    }
+    return AgreeOn(comm, [&] {
       const auto self = SelfCommunicator();
-      return RebuildRows(context_, ensemble, *self, std::vector<int>(layout.devices(), 0), ShareOf(runs, comm_), source,
-                         target, stats_);
+      return RebuildRows(context_, layout, streams, *self, std::vector<int>(layout.devices(), 0), ShareOf(runs, comm),
+                         source, target, stats_);
     });
+  }
+
+  // What ranks computed of files that they do not own.
+  Status GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm) {
+    if (shared() || comm.size() == 1) return Status::Ok();
+    const std::vector<int> owner = OwnersIn(ensemble, comm);
+    Status gathered;
+    for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+      if (!plan_.ensembles[e].files[f].rebuild_data && !plan_.ensembles[e].files[f].rebuild_sidecar) continue;
+      MendOutputs& out = *mends_[e][f].out;
+      const Status one = GatherLeaves(comm, owner[f], out.data_computed(), out.parity_computed());
+      if (gathered.ok()) gathered = one;
+    }
+    return Agree(comm, gathered);
   }
 
   Status WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes) {
     const bool parity = blocks[0].parity;
-    const Tree* expected = parity ? mend.parity_expected : mend.data_expected;
-    File* out = parity ? mend.parity_out : mend.data_out;
+    const Tree* expected = parity ? mend.out->parity_expected : mend.out->data_expected;
+    File* out = parity ? mend.out->parity : mend.out->data;
     if (out == nullptr) return Status::Ok();  // of a sidecar that cannot be made (salvage)
     const bool aside = parity ? mend.plan->rebuild_sidecar : mend.plan->rebuild_data;
     std::size_t at = 0;
@@ -235,36 +256,53 @@ class Mender {
                 fmt::format("{}: the block rebuilt for offset {} does not have its hash; not written", out->path(),
                             block.place.offset)};
       }
-      if (expected == nullptr) (parity ? mend.parity_leaves : mend.data_leaves)[block.place.index] = leaf;
+      if (expected != nullptr) continue;
+      const auto& [leaves, known] = parity ? mend.out->parity_computed() : mend.out->data_computed();
+      leaves[block.place.index] = leaf;
+      known[block.place.index] = 1;
     }
     const bool zero = std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; });
     if (aside && zero) return Status::Ok();  // a new file is a hole there already
-    LZY_RETURN_IF_ERROR(out->WriteAt((parity ? mend.parity_base : 0) + blocks[0].place.offset, bytes));
+    LZY_RETURN_IF_ERROR(out->WriteAt((parity ? mend.out->parity_base : 0) + blocks[0].place.offset, bytes));
     std::lock_guard lock(mutex_);
-    mend.written.insert(mend.written.end(), blocks.begin(), blocks.end());
+    mend.written.emplace_back(blocks.begin(), blocks.end());
     return Status::Ok();
   }
 
   // What was written is read back from the device and compared before it counts.
   Status VerifyWritten(FileMend& mend, const FileView& file) {
     if (mend.written.empty()) return Status::Ok();
-    if (mend.data_out != nullptr) LZY_RETURN_IF_ERROR(mend.data_out->Sync());
-    if (mend.parity_out != nullptr) LZY_RETURN_IF_ERROR(mend.parity_out->Sync());
-    AlignedBuffer buffer;
-    for (const RowBlock& block : mend.written) {
-      buffer.Reserve(block.place.length);
-      File* in = block.parity ? mend.parity_out : mend.data_out;
-      const Tree* expected = block.parity ? mend.parity_expected : mend.data_expected;
-      const Hash& want = expected != nullptr
-                             ? expected->leaf(block.place.index)
-                             : (block.parity ? mend.parity_leaves : mend.data_leaves)[block.place.index];
-      const MutableByteSpan bytes(buffer.data(), block.place.length);
-      auto got = in->ReadAtFromDevice((block.parity ? mend.parity_base : 0) + block.place.offset, bytes);
-      if (!got.ok() || *got != bytes.size() ||
-          HashBytes(block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes) != want) {
+    if (mend.out->data != nullptr) LZY_RETURN_IF_ERROR(mend.out->data->Sync());
+    if (mend.out->parity != nullptr) LZY_RETURN_IF_ERROR(mend.out->parity->Sync());
+    Status status;
+    ParallelFor(mend.written.size(), ThreadsFor(context_), [&](std::size_t i) {
+      const Status one = VerifyRun(*mend.out, mend.written[i], file);
+      const std::lock_guard lock(mutex_);
+      if (status.ok()) status = one;
+    });
+    return status;
+  }
+
+  static Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file) {
+    const bool parity = blocks[0].parity;
+    std::uint64_t length = 0;
+    for (const RowBlock& block : blocks) length += block.place.length;
+    AlignedBuffer buffer(length);
+    const MutableByteSpan all(buffer.data(), length);
+    File* in = parity ? out.parity : out.data;
+    const auto got = in->ReadAtFromDevice((parity ? out.parity_base : 0) + blocks[0].place.offset, all);
+    const Tree* expected = parity ? out.parity_expected : out.data_expected;
+    std::uint64_t at = 0;
+    for (const RowBlock& block : blocks) {
+      const ByteSpan bytes = all.subspan(at, block.place.length);
+      at += block.place.length;
+      const Hash& want = expected != nullptr ? expected->leaf(block.place.index)
+                                             : (parity ? out.parity_leaves : out.data_leaves)[block.place.index];
+      if (!got.ok() || *got < at ||
+          HashBytes(parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes) != want) {
         return {Code::kWriteFailed,
                 fmt::format("{}: what was written at {} reads back wrong; the device cannot be trusted",
-                            block.parity ? file.sidecar_path : file.path, block.place.offset)};
+                            parity ? file.sidecar_path : file.path, block.place.offset)};
       }
     }
     return Status::Ok();
@@ -333,12 +371,12 @@ class Mender {
     SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
                                : file.sidecar             ? file.sidecar->contents()
                                                           : SidecarContents();
-    contents.data_tree = mend.data_expected != nullptr
-                             ? *mend.data_expected
-                             : Tree::Build(TreeKind::kData, std::move(mend.data_leaves), layout.file_size(f));
-    contents.parity_tree = mend.parity_expected != nullptr
-                               ? *mend.parity_expected
-                               : Tree::Build(TreeKind::kParity, std::move(mend.parity_leaves), layout.parity_size(f));
+    contents.data_tree = mend.out->data_expected != nullptr
+                             ? *mend.out->data_expected
+                             : Tree::Build(TreeKind::kData, std::move(mend.out->data_leaves), layout.file_size(f));
+    contents.parity_tree = mend.out->parity_expected != nullptr
+                               ? *mend.out->parity_expected
+                               : Tree::Build(TreeKind::kParity, std::move(mend.out->parity_leaves), layout.parity_size(f));
     return contents;
   }
 

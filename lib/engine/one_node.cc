@@ -4,13 +4,11 @@
 #include <memory>
 #include <vector>
 
-#include "base/node.h"
+#include "engine/node_files.h"
 #include "engine/rebuild.h"
 
 namespace lzy {
 namespace {
-
-constexpr std::size_t kMostPath = 65536;
 
 // A member as this rank sees it.
 struct Seen {
@@ -18,10 +16,6 @@ struct Seen {
   FileJob guest;
   FileJob* job = nullptr;
 };
-
-bool IsSame(const FileStat& a, std::uint64_t device, std::uint64_t inode) {
-  return a.device == device && a.inode == inode;
-}
 
 // Whether some block that may be encoded must be what was committed before.
 bool HasBlocksToHold(const FileJob& job, std::uint64_t size) {
@@ -37,13 +31,9 @@ class OneNode {
 
   /// Whether it can be done, on all ranks.
   Result<bool> Open() {
-    ByteWriter out;
-    Status mine = NoThrow([&] { return TellOwn(out); });
-    LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(mine.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
-    if (mine.ok()) mine = NoThrow([&] { return OpenOthers(all); });
-    // Whatever stands in the way is a reason for the other way, and no failure.
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(mine.ok() ? 0 : 1));
-    return obstacles == 0;
+    LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode(comm_, [&](ByteWriter& out) { return TellOwn(out); },
+                                                        [&](ByteReader& in) { return OpenOther(in); }));
+    return shared && std::all_of(seen_.begin(), seen_.end(), [](const Seen& one) { return one.job != nullptr; });
   }
 
   Status Encode(EncodePass& pass, std::span<const RowRun> runs) {
@@ -63,53 +53,33 @@ class OneNode {
 
  private:
   Status TellOwn(ByteWriter& out) {
-    out.PutString(RunningKernel());
     for (std::uint32_t f = 0; f < members_.size(); ++f) {
       FileJob* job = members_[f].job;
       if (job == nullptr) continue;
       seen_[f].job = job;
       if (HasBlocksToHold(*job, layout_.file_size(f))) return {Code::kInternal, "has leaves that its owner alone knows"};
-      LZY_ASSIGN_OR_RETURN(const FileStat data, job->data->Stat());
-      LZY_ASSIGN_OR_RETURN(const FileStat parity, job->parity_out->Stat());
       out.Put(f);
-      out.PutString(job->parity_out->path());
       out.Put(job->parity_base);
       out.Put<std::uint8_t>(job->parity_is_fresh);
-      for (const FileStat* stat : {&data, &parity}) {
-        out.Put(stat->device);
-        out.Put(stat->inode);
-      }
+      LZY_RETURN_IF_ERROR(PutOpenFile(out, *job->data));
+      LZY_RETURN_IF_ERROR(PutOpenFile(out, *job->parity_out));
     }
     return Status::Ok();
   }
 
-  Status OpenOthers(const std::vector<Communicator::Bytes>& all) {
-    const std::string kernel = RunningKernel();
-    for (const auto& bytes : all) {
-      ByteReader in(bytes);
-      if (in.GetString(kMostPath) != kernel) return {Code::kInternal, "a rank runs elsewhere"};
-      while (in.remaining() > 0 && in.ok()) LZY_RETURN_IF_ERROR(OpenOther(in));
-      if (!in.ok()) return {Code::kInternal, "what a rank says of its members is malformed"};
-    }
-    const bool whole = std::all_of(seen_.begin(), seen_.end(), [](const Seen& one) { return one.job != nullptr; });
-    return whole ? Status::Ok() : Status(Code::kInternal, "a member has no owner");
-  }
-
   Status OpenOther(ByteReader& in) {
     const auto f = in.Get<std::uint32_t>();
-    const std::string out_path = in.GetString(kMostPath);
     const auto base = in.Get<std::uint64_t>();
     const bool fresh = in.Get<std::uint8_t>() != 0;
-    std::uint64_t ids[4] = {};
-    for (std::uint64_t& id : ids) id = in.Get<std::uint64_t>();
-    if (!in.ok() || f >= seen_.size()) return {Code::kInternal, "what a rank says of its members is malformed"};
+    if (!in.ok() || f >= seen_.size()) return {Code::kInternal, "what a rank tells is malformed"};
     Seen& one = seen_[f];
-    if (one.job != nullptr) return Status::Ok();
-    LZY_ASSIGN_OR_RETURN(one.data, context_.fs.Open(members_[f].path, OpenMode::kRead));
-    LZY_ASSIGN_OR_RETURN(one.out, context_.fs.Open(out_path, OpenMode::kReadWrite, /*follow=*/false));
-    LZY_ASSIGN_OR_RETURN(const FileStat data, one.data->Stat());
-    LZY_ASSIGN_OR_RETURN(const FileStat out, one.out->Stat());
-    if (!IsSame(data, ids[0], ids[1]) || !IsSame(out, ids[2], ids[3])) return {Code::kInternal, "another file here"};
+    if (one.job != nullptr) {
+      SkipOpenFile(in);
+      SkipOpenFile(in);
+      return Status::Ok();
+    }
+    LZY_ASSIGN_OR_RETURN(one.data, OpenTheSame(in, context_.fs, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(one.out, OpenTheSame(in, context_.fs, OpenMode::kReadWrite));
     one.job = &one.guest;
     one.guest.data = one.data.get();
     one.guest.parity_out = one.out.get();

@@ -3,7 +3,6 @@
 // own, as with a shared file, and nothing is reduced. What would be copied twice through MPI is read once.
 
 #include <span>
-#include <string>
 
 #include "engine/encode.h"
 
@@ -11,7 +10,6 @@ namespace lzy {
 
 /// A member of a group, by file of the layout.
 struct GroupMember {
-  std::string path;
   int owner = 0;           ///< rank in the group's communicator
   FileJob* job = nullptr;  ///< where this rank is the owner
 };

@@ -396,7 +396,7 @@ class FileSet : public Protector {
         by_file.push_back(edits == touched.end() ? nullptr : &edits->second);
         const auto own = own_.find(rank);
         jobs.push_back(own == own_.end() ? nullptr : &own->second.job);
-        members.push_back({facts_.at(rank).file->path, group.owner[members.size()], jobs.back()});
+        members.push_back({group.owner[members.size()], jobs.back()});
       }
       LZY_ASSIGN_OR_RETURN(runs, RowsToEncode(*group.layout, *group.plans, by_file, all));
       return Status::Ok();

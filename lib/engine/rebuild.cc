@@ -99,27 +99,31 @@ std::span<const RowRun> ShareOf(std::span<const RowRun> runs, const Communicator
   return runs.subspan(begin, runs.size() * (rank + 1) / size - begin);
 }
 
-Status RebuildRows(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
-                   std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target, RowStats& stats) {
+RowStreams StreamsOf(const Ensemble& ensemble) {
   const Layout& layout = *ensemble.layout;
-  std::vector<BlockStream> data(layout.files()), parity(layout.regions());
+  RowStreams streams{std::vector<BlockStream>(layout.files()), std::vector<BlockStream>(layout.regions())};
+  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+    const FileView& file = ensemble.files[f];
+    streams.data[f] = DataStream(layout, f, file.data.get(), file.data_tree());
+    if (!file.sidecar) continue;
+    streams.parity[f] =
+        ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree());
+  }
+  return streams;
+}
+
+Status RebuildRows(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
+                   std::vector<int> owner, std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target,
+                   RowStats& stats) {
   RowPipelineSetup setup;
   setup.layout = &layout;
   setup.comm = &comm;
   setup.owner = std::move(owner);
-  setup.data.assign(layout.files(), nullptr);
-  setup.parity.assign(layout.regions(), nullptr);
+  for (const BlockStream& stream : streams.data) setup.data.push_back(&stream);
+  for (const BlockStream& stream : streams.parity) setup.parity.push_back(&stream);
   setup.memory = context.options.memory;
   setup.threads = ThreadsFor(context);
   setup.stop = context.stop;
-  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-    const FileView& file = ensemble.files[f];
-    data[f] = DataStream(layout, f, file.data.get(), file.data_tree());
-    setup.data[f] = &data[f];
-    if (!file.sidecar) continue;
-    parity[f] = ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree());
-    setup.parity[f] = &parity[f];
-  }
   return ExecuteRows(setup, runs, source, target, stats);
 }
 
@@ -194,11 +198,9 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
     return Status::Ok();
   };
   UnfitSources unfit;
+  const RowStreams streams = StreamsOf(ensemble);
   const auto check = [&](const RowBlock& block, MutableByteSpan bytes) {
-    const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
-    const Tree* tree = block.parity ? file.parity_tree() : file.data_tree();
-    const HashTag tag = block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf;
-    if (tree != nullptr && HashBytes(tag, block.place.index, bytes) == tree->leaf(block.place.index)) return Status::Ok();
+    if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
     const RowId row = block.parity ? layout.LocateParity(layout.region_of(block.device), block.place.index).row
                                    : layout.LocateData(layout.file_of(block.device), block.place.index).row;
     const std::lock_guard lock(mutex);
@@ -219,7 +221,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
     }));
     const std::size_t before = Count(unfit);
     RowStats stats;
-    const Status done = RebuildRows(context, ensemble, comm, owner, runs, check, keep, stats);
+    const Status done = RebuildRows(context, layout, streams, comm, owner, runs, check, keep, stats);
     // Blocks that could not be read are blocks that cannot be rebuilt: no reason to make no commit at all.
     if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
     LZY_RETURN_IF_ERROR(done);

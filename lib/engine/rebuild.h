@@ -18,11 +18,22 @@ void AppendRun(std::vector<RowRun>& runs, RowRun run);
 /// The part of the rows of a shared file that this rank works on: contiguous, so that each rank reads long stretches.
 std::span<const RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm);
 
-/// Executes `runs` of rebuild plans over the files and parity regions of `ensemble` as they were committed. Collective over
-/// `comm`; `owner`: by device, rank in it. `source` and `target` as for ExecuteRows: to check what goes in, to take what
-/// comes out.
-Status RebuildRows(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
-                   std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target, RowStats& stats);
+/// Files and parity regions as they were committed, by file of the layout; those without a file are not open here.
+struct RowStreams {
+  std::vector<BlockStream> data, parity;
+
+  const BlockStream& of(const Layout& layout, const RowBlock& block) const {
+    return block.parity ? parity[layout.region_of(block.device)] : data[layout.file_of(block.device)];
+  }
+};
+/// What this rank has open of `ensemble`, which must outlive it.
+RowStreams StreamsOf(const Ensemble& ensemble);
+
+/// Executes `runs` of rebuild plans over `streams`. Collective over `comm`; `owner`: by device, rank in it. `source` and
+/// `target` as for ExecuteRows: to check what goes in, to take what comes out.
+Status RebuildRows(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
+                   std::vector<int> owner, std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target,
+                   RowStats& stats);
 
 /// By device of a set's ensemble: its owner's rank in `comm`, the communicator of the whole dataset or of the ensemble's owners.
 std::vector<int> OwnersIn(const Ensemble& ensemble, const Communicator& comm);

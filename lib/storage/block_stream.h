@@ -64,4 +64,9 @@ inline Hash LeafOf(const BlockStream& stream, std::uint64_t index, ByteSpan byte
   return HashBytes(stream.tag, index, bytes);
 }
 
+/// Whether block `index` has these bytes as far as its leaf tells; no where it is not known.
+inline bool IsAsCommitted(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
+  return stream.expected != nullptr && LeafOf(stream, index, bytes) == stream.expected->leaf(index);
+}
+
 }  // namespace lzy

@@ -1,0 +1,64 @@
+#include "engine/node_files.h"
+
+#include <string>
+
+#include "base/node.h"
+
+namespace lzy {
+namespace {
+
+constexpr std::size_t kMostPath = 65536;
+const Status kElsewhere(Code::kInternal, "a rank runs elsewhere");
+
+}  // namespace
+
+Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(ByteWriter&)>& tell,
+                         const std::function<Status(ByteReader&)>& take) {
+  ByteWriter out;
+  const std::string kernel = RunningKernel();
+  Status mine = NoThrow([&] {
+    out.PutString(kernel);
+    return tell(out);
+  });
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
+  if (mine.ok()) {
+    mine = NoThrow([&] {
+      for (const auto& bytes : all) {
+        ByteReader in(bytes);
+        if (in.GetString(kMostPath) != kernel) return kElsewhere;
+        while (in.remaining() > 0 && in.ok()) LZY_RETURN_IF_ERROR(take(in));
+        if (!in.ok()) return Status(Code::kInternal, "what a rank tells is malformed");
+      }
+      return Status::Ok();
+    });
+  }
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm.AllReduceMax(mine.ok() ? 0 : 1));
+  return obstacles == 0;
+}
+
+Status PutOpenFile(ByteWriter& out, File& file) {
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  out.PutString(file.path());
+  out.Put(stat.device);
+  out.Put(stat.inode);
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<File>> OpenTheSame(ByteReader& in, FileSystem& fs, OpenMode mode) {
+  const std::string path = in.GetString(kMostPath);
+  const auto device = in.Get<std::uint64_t>();
+  const auto inode = in.Get<std::uint64_t>();
+  if (!in.ok()) return Status(Code::kInternal, "what a rank tells is malformed");
+  LZY_ASSIGN_OR_RETURN(std::unique_ptr<File> file, fs.Open(path, mode));
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
+  if (stat.device != device || stat.inode != inode) return Status(Code::kInternal, "another file here");
+  return file;
+}
+
+void SkipOpenFile(ByteReader& in) {
+  in.GetString(kMostPath);
+  in.Get<std::uint64_t>();
+  in.Get<std::uint64_t>();
+}
+
+}  // namespace lzy
