@@ -222,15 +222,29 @@ Descriptor PosixFile::OpenDirect() const {
 }
 
 Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to) {
+  std::size_t done = 0;
+  if (offset % kDirectAlignment == 0 && reinterpret_cast<std::uintptr_t>(to.data()) % kDirectAlignment == 0) {
+    // Whole sectors straight to where they are wanted, as far as they come whole.
+    const std::size_t whole = to.size() / kDirectAlignment * kDirectAlignment;
+    while (done < whole) {
+      const ssize_t got = Retry([&] {
+        return pread(fd, to.data() + done, std::min(whole - done, kMaxTransfer), static_cast<off_t>(offset + done));
+      });
+      if (got < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) return Status(Code::kInvalidArgument, "no O_DIRECT");
+      if (got < 0) return ReadError(offset + done, whole - done, errno);
+      done += static_cast<std::size_t>(got) / kDirectAlignment * kDirectAlignment;
+      if (got == 0 || static_cast<std::size_t>(got) % kDirectAlignment != 0) break;
+    }
+    if (done == to.size()) return done;
+  }
   const std::uint64_t end = offset + to.size();
-  std::uint64_t at = offset / kDirectAlignment * kDirectAlignment;
+  std::uint64_t at = (offset + done) / kDirectAlignment * kDirectAlignment;
   const std::uint64_t span = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
   const auto buffer_size = static_cast<std::size_t>(std::min<std::uint64_t>(span, kDirectBufferSize));
   std::unique_ptr<std::uint8_t, decltype(&std::free)> buffer(
       static_cast<std::uint8_t*>(std::aligned_alloc(kDirectAlignment, buffer_size)), &std::free);
   if (!buffer) return Error("read", ENOMEM);
 
-  std::size_t done = 0;
   while (done < to.size()) {
     // Invariant: `at` is aligned and at most offset + done, which is less than at + kDirectAlignment.
     ssize_t got = Retry([&] { return pread(fd, buffer.get(), buffer_size, static_cast<off_t>(at)); });

@@ -59,6 +59,26 @@ class SharedFile(CliTest):
         self.assertEqual(os.stat(self.path("a")).st_mtime_ns, mtime)
         self.assertEqual(self.only(self.report(0, "lzy-verify", "--from-disk", "a"))["state"], "intact")
 
+    def test_a_lost_device_is_one_line(self):
+        unit = 4 * BLOCK
+        self.write("large", pattern_bytes(100 * unit))
+        self.age("large")
+        self.check(0, "lzy-protect", *SMALL, "large")
+        offsets = range(0, 100 * unit, unit)
+        for offset in offsets:
+            self.flip("large", offset)
+        units = [entry["offset"] for entry in self.only(self.report(2, "lzy-verify", "large"))["damage"]
+                 if entry["device"] == 1]
+        self.assertGreater(len(units), 20)
+        for offset in offsets:
+            if offset not in units:
+                self.flip("large", offset)  # back
+        lines = self.check(1, "lzy-verify", "large").stdout.splitlines()
+        self.assertEqual([line for line in lines if "device" in line], [
+            f"  large: data, {len(units)} places from offset {units[0]} to {units[-1] + BLOCK}, "
+            f"together {len(units) * BLOCK // 1024} KiB, device 1: differs from its hash; repairable"])
+        self.assertEqual(len(self.only(self.report(0, "lzy-verify", "--repair", "large"))["damage"]), len(units))
+
     def test_restore_mends_too(self):
         self.flip("a", 0)
         self.flip("a", len(self.content) - 1)

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <tuple>
 
 #include "base/printable.h"
 #include "common/arguments.h"
@@ -14,6 +16,7 @@ namespace lzy {
 namespace {
 
 constexpr std::size_t kMostDamageLines = 1000;  // beyond that, --json has all of it
+constexpr std::size_t kManyPlaces = 12;
 
 std::string Plural(std::uint64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
@@ -88,12 +91,16 @@ struct DamageRun {
   Damage first;
   std::uint64_t length = 0;
   bool one_device = true;
+  std::uint64_t places = 1;  ///< more: not side by side; `end` is that of the last
+  std::uint64_t end = 0;
 
-  bool Continues(const Damage& next) const {
+  bool IsLike(const Damage& next) const {
     return next.path == first.path && next.part == first.part && next.cause == first.cause &&
            next.transient == first.transient && next.repaired == first.repaired &&
-           next.beyond_repair == first.beyond_repair && next.objects == first.objects && length > 0 &&
-           next.offset == first.offset + length;
+           next.beyond_repair == first.beyond_repair && next.objects == first.objects;
+  }
+  bool Continues(const Damage& next) const {
+    return IsLike(next) && length > 0 && next.offset == first.offset + length;
   }
 };
 
@@ -110,10 +117,45 @@ std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
   return runs;
 }
 
+/// A device that is lost as a whole shows in every row: what many runs of one device have in common is one line, where
+/// the first of them stood.
+std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
+  using Key = std::tuple<std::string, DamagePart, std::uint32_t>;
+  const auto key = [](const DamageRun& run) { return Key(run.first.path, run.first.part, run.first.device); };
+  std::map<Key, std::size_t> count;
+  for (const DamageRun& run : runs) count[key(run)] += run.one_device;
+  std::map<Key, std::size_t> line;
+  std::vector<DamageRun> out;
+  for (DamageRun& run : runs) {
+    run.end = run.first.offset + run.length;
+    if (!run.one_device || count[key(run)] < kManyPlaces) {
+      out.push_back(std::move(run));
+      continue;
+    }
+    const auto known = line.find(key(run));
+    if (known == line.end() || !out[known->second].IsLike(run.first)) {
+      line[key(run)] = out.size();
+      out.push_back(std::move(run));
+      continue;
+    }
+    DamageRun& all = out[known->second];
+    ++all.places;
+    all.length += run.length;
+    all.end = std::max(all.end, run.end);
+  }
+  return out;
+}
+
+std::string PlaceText(const DamageRun& run) {
+  if (run.places == 1) return fmt::format("offset {}, length {}", run.first.offset, run.length);
+  return fmt::format("{} places from offset {} to {}, together {}", run.places, run.first.offset, run.end,
+                     FormatSize(run.length));
+}
+
 std::string DamageText(const DamageRun& run, Action action) {
   const Damage& damage = run.first;
   std::string line =
-      fmt::format("  {}: {}, offset {}, length {}, {}: {}", damage.path, Name(damage.part), damage.offset, run.length,
+      fmt::format("  {}: {}, {}, {}: {}", damage.path, Name(damage.part), PlaceText(run),
                   run.one_device ? fmt::format("device {}", damage.device) : "several devices", CauseText(damage));
   // Metadata alone do not tell what can be done about it.
   if (action != Action::kInfo) line += "; " + RemedyText(damage);
@@ -298,7 +340,7 @@ std::string ReportText(const DatasetReport& given, Action action) {
     out += "\n";
   }
   if (action == Action::kInfo) out += InfoText(report);
-  const std::vector<DamageRun> runs = DamageRuns(report.damage);
+  const std::vector<DamageRun> runs = ByDevice(DamageRuns(report.damage));
   for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i], action);
   if (runs.size() > kMostDamageLines) {
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
