@@ -42,7 +42,7 @@ class Layer(unittest.TestCase):
         self.addCleanup(self._directory.cleanup)
         self.dir = os.path.realpath(self._directory.name)
 
-    def run_program(self, command, ranks=2, layer=True, **options):
+    def run_program(self, command, ranks=2, layer=True, patience=PATIENCE, **options):
         """Runs it there, with options as LZY_*; returns what subprocess.run does."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LZY_")}
         if layer:
@@ -54,7 +54,7 @@ class Layer(unittest.TestCase):
         # Open MPI cannot open a file whose whole name is one letter (mpi_known.py).
         command = [f"./{word}" if len(word) == 1 and word.isalpha() else word for word in command]
         return subprocess.run([MPIEXEC, "-n", str(ranks), "env", *settings, *command], cwd=self.dir, env=environment,
-                              capture_output=True, text=True, timeout=PATIENCE)
+                              capture_output=True, text=True, timeout=patience)
 
     def client(self, action, name="f", argument="", **options):
         ranks = options.pop("ranks", 2)

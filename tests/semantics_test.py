@@ -125,7 +125,8 @@ class Semantics(Layer):
 
         def run():
             try:
-                return self.run_cases(cases, layer=False, ranks=ranks, environment=environment)
+                return self.run_cases(cases, layer=False, ranks=ranks, environment=environment,
+                                      patience=PATIENCE if reliable else PATIENCE / 5)
             except subprocess.TimeoutExpired:
                 if reliable:
                     raise
