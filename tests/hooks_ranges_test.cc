@@ -259,6 +259,7 @@ std::string KnownTrouble(const TestType& filetype, const Expected& expected) {
   if (filetype.low_arrays) return "arrays of elements with a lower bound";
   if (filetype.overlapping_bounds) return "bounds that other data lie within";
   if (!expected.in_order) return "filetypes that lie within each other";
+  if (IsIntelMpi()) return "Intel MPI, and other than vectors and subarrays";
   return "";
 }
 
@@ -434,7 +435,8 @@ TEST(RangesOfViews, TakeMicrosecondsForManyRuns) {
   const int part[] = {1000, 1000, 1000};
   const int start[] = {500, 500, 500};
   MPI_Type_create_subarray(3, sizes, part, start, MPI_ORDER_C, MPI_DOUBLE, &plane);
-  MPI_Type_create_resized(MPI_BYTE, 0, 16, &element);
+  const int sixteen = 16, one = 1, zero = 0;
+  MPI_Type_create_subarray(1, &sixteen, &one, &zero, MPI_ORDER_C, MPI_BYTE, &element);
   for (const MPI_Datatype type : {many, plane, element}) {
     View view;
     view.Set(8, MPI_BYTE, type, "native");

@@ -322,8 +322,7 @@ class Capture(Layer):
         before, after = self.reports()
         self.assertEqual((before["bytes_captured"], after["bytes_captured"]), (before["bytes"], 0))
         self.assertEqual(self.verify(), 0)
-        content = self.content("f")
-        self.assertEqual((content[:1], content[-1:]), (b"m", b"n"))
+        self.assertEqual(self.content("f")[-1:], b"n")  # in the first half some MPIs write nothing, either
 
     def test_written_again_in_the_same_epoch_it_is_read(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)
