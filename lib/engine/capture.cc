@@ -269,7 +269,7 @@ Capture::Chunk* Capture::ChunkFor(const RowId& row) {
   const std::uint64_t bytes = layout_.parity() * chunk_slices_ * block_;
   if (!Reserve(sizeof(Chunk) + bytes)) return nullptr;
   Chunk chunk;
-  if (bytes > 0) chunk.parity = AlignedBuffer(bytes);
+  if (bytes > 0) chunk.parity = sums_.Take(bytes);
   chunk.blocks.assign(chunk_slices_, 0);
   chunk.spoiled.assign(chunk_slices_, false);
   return &chunks_.emplace(key, std::move(chunk)).first->second;
@@ -281,7 +281,7 @@ const Capture::Chunk* Capture::FindChunk(const RowId& row) const {
 }
 
 std::uint8_t* Capture::Sum(Chunk& chunk, const RowId& row, std::uint32_t q) const {
-  return chunk.parity.data() + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
+  return chunk.parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
 }
 
 bool Capture::Fits(const Layout& layout) const {
@@ -359,7 +359,7 @@ const Hash& Capture::leaf(std::uint64_t block) const {
 const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
   const Chunk* chunk = FindChunk(row);
   if (chunk == nullptr || chunk->blocks[SliceInChunk(row)] == 0 || chunk->spoiled[SliceInChunk(row)]) return nullptr;
-  return chunk->parity.data() + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
+  return chunk->parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
 }
 
 }  // namespace lzy

@@ -23,6 +23,7 @@
 #include "erasure/codec.h"
 #include "geometry/layout.h"
 #include "merkle/hash.h"
+#include "storage/arena.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -66,7 +67,7 @@ class Capture {
   };
   // Consecutive slices of one unit row.
   struct Chunk {
-    AlignedBuffer parity;             // m times the chunk's slices, of which only those with blocks mean anything
+    std::uint8_t* parity = nullptr;   // of m times the chunk's slices, of which only those with blocks mean anything
     std::vector<std::uint32_t> blocks;  // by slice: how many are summed up
     std::vector<bool> spoiled;        // by slice: the sum has blocks in it that do not count
   };
@@ -110,6 +111,7 @@ class Capture {
   std::uint64_t bytes_captured_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Page>> pages_;
   std::map<ChunkKey, Chunk> chunks_;
+  Arena sums_;  // of all chunks
   std::map<std::uint64_t, Stitch> stitches_;
   IntervalSet missed_;  // block numbers
   AlignedBuffer scratch_;
