@@ -2,7 +2,8 @@
 // call, seconds until MPI_Init had returned, and the process's largest resident size in KiB. Knows nothing about lzy;
 // the script idle runs it with and without.
 //
-// CASE: read (FILE is opened for reading), write, write-beside (FILE.beside is open for writing, too), empty (writes of
+// CASE: read (FILE is opened for reading), read-pointer (the same by the individual pointer, mostly at its end), wait (for
+// requests that are null, while FILE is open), write, write-beside (FILE.beside is open for writing, too), empty (writes of
 // nothing: the MPI library does little, so what is added shows best).
 #define _DEFAULT_SOURCE
 #include <mpi.h>
@@ -27,13 +28,14 @@ int main(int argc, char** argv) {
   clock_gettime(CLOCK_MONOTONIC, &after);
   if (argc != 4) check(MPI_ERR_ARG, "usage: idle_client CASE FILE CALLS;");
   const char* what = argv[1];
-  const int reading = strcmp(what, "read") == 0;
+  const int reading = strcmp(what, "read") == 0, by_pointer = strcmp(what, "read-pointer") == 0;
+  const int waiting = strcmp(what, "wait") == 0;
   const int count = strcmp(what, "empty") == 0 ? 0 : SIZE;
   const long calls = atol(argv[3]);
   char buffer[SIZE] = "1234567";
   char name[NAME];
   MPI_File file, beside = MPI_FILE_NULL;
-  check(MPI_File_open(MPI_COMM_SELF, argv[2], reading ? MPI_MODE_RDONLY : MPI_MODE_CREATE | MPI_MODE_RDWR,
+  check(MPI_File_open(MPI_COMM_SELF, argv[2], reading || by_pointer ? MPI_MODE_RDONLY : MPI_MODE_CREATE | MPI_MODE_RDWR,
                       MPI_INFO_NULL, &file),
         "MPI_File_open");
   if (strcmp(what, "write-beside") == 0) {
@@ -43,7 +45,12 @@ int main(int argc, char** argv) {
   const double start = MPI_Wtime();
   for (long i = 0; i < calls; ++i) {
     const MPI_Offset at = i * SIZE % SPAN;
-    if (reading) {
+    if (waiting) {
+      MPI_Request none = MPI_REQUEST_NULL;
+      MPI_Wait(&none, MPI_STATUS_IGNORE);
+    } else if (by_pointer) {
+      MPI_File_read(file, buffer, count, MPI_BYTE, MPI_STATUS_IGNORE);
+    } else if (reading) {
       MPI_File_read_at(file, at, buffer, count, MPI_BYTE, MPI_STATUS_IGNORE);
     } else {
       MPI_File_write_at(file, at, buffer, count, MPI_BYTE, MPI_STATUS_IGNORE);

@@ -58,9 +58,11 @@ bool IsListedWhole(MPI_Datatype type) {
   static const auto count_pieces = reinterpret_cast<CountPieces>(dlsym(RTLD_DEFAULT, "MPIX_Type_iov_len"));
   static const auto list_pieces = reinterpret_cast<ListPieces>(dlsym(RTLD_DEFAULT, "MPIX_Type_iov"));
   if (count_pieces == nullptr || list_pieces == nullptr) return true;
+  MPI_Count size = 0;
   MPI_Count pieces = 0;
   MPI_Count bytes = 0;
-  if (count_pieces(type, -1, &pieces, &bytes) != MPI_SUCCESS) return true;
+  MPI_Type_size_x(type, &size);
+  if (count_pieces(type, size, &pieces, &bytes) != MPI_SUCCESS) return true;
   std::vector<iovec> list(static_cast<std::size_t>(pieces));
   MPI_Count listed = 0;
   return list_pieces(type, 0, list.data(), pieces, &listed) != MPI_SUCCESS || listed == pieces;
