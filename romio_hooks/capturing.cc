@@ -215,6 +215,10 @@ void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
 
 void VoidCapture(OpenFile& file) {
   const std::lock_guard lock(file.mutex);
+  VoidLockedCapture(file);
+}
+
+void VoidLockedCapture(OpenFile& file) {
   file.capture_void = true;
   file.capture.reset();
 }

@@ -20,6 +20,7 @@ void CaptureWrite(OpenFile& file, const WriteCall& call, const View& view, MPI_O
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
 /// All that is captured in this epoch is of no use.
 void VoidCapture(OpenFile& file);
+void VoidLockedCapture(OpenFile& file);  ///< the same, with file.mutex held
 
 /// For the commit, with file.mutex held: what was captured since the last one; null if that is of no use. The next
 /// epoch captures anew.

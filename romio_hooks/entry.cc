@@ -46,6 +46,7 @@ constexpr Layer kLayer = {
     .Write = TrackedWrite,
     .WriteEnd = WriteEnd,
     .Read = TrackedRead,
+    .ReadTogether = TrackedReadTogether,
     .Complete = Complete,
     .tracked_files = &tracked_files,
     .pending_writes = &pending_writes,

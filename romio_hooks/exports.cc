@@ -56,11 +56,16 @@ using Count = std::int64_t;
 #define LZY_WRITE_END(name)                                      \
   LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_END, LZY_ARGUMENTS_END, \
            layer->WriteEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
+#define LZY_READS_BLOCKING Read
+#define LZY_READS_NONBLOCKING Read
+#define LZY_READS_SPLIT Read
+#define LZY_READS_TOGETHER ReadTogether
+#define LZY_READS_TOGETHER_AT ReadTogether
 #define LZY_READ(name, N, shape)                                                     \
   LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape, \
            layer->tracked_files->load(std::memory_order_relaxed) == 0                \
                ? real LZY_ARGUMENTS_##shape                                          \
-               : layer->Read([&] { return real LZY_ARGUMENTS_##shape; }, fh))
+               : layer->LZY_READS_##shape([&] { return real LZY_ARGUMENTS_##shape; }, fh))
 
 // All programs make these calls, not only those that do I/O, and tools that a program is linked with see them by their
 // MPI_ names. So each of the two names goes on to the same name.

@@ -107,9 +107,17 @@ MPI_Offset PositionOfWrite(OpenFile& file, const WriteCall& call) {
   if (call.place == Place::kExplicit) return call.offset;
   {
     const std::lock_guard lock(file.mutex);
-    if (file.own_pointer) return *file.own_pointer;
+    // Not known again before the call has returned: an error handler may jump out of it.
+    if (const auto known = std::exchange(file.own_pointer, std::nullopt)) return *known;
   }
   return PositionOf(As<MPI_File>(call.fh), call.place);
+}
+
+/// As Layer::ReadTogether says.
+void LetPointerWander(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  file.own_pointer.reset();
+  file.own_pointer_wanders = true;
 }
 
 /// A write that fell short moved it by less, and so may some that failed without a code. Then writes from it on count
@@ -120,6 +128,7 @@ void MoveOwnPointer(OpenFile& file, const WriteCall& call, const Before& before,
   file.own_pointer.reset();
   const std::uint64_t etype = before.view.etype_size();
   if (code != MPI_SUCCESS || before.follow_pointer || before.position < 0 || before.bytes % etype != 0) return;
+  if (file.own_pointer_wanders) return;
   file.own_pointer = before.position + static_cast<MPI_Offset>(before.bytes / etype);
 }
 
@@ -138,6 +147,7 @@ void StartFollowing(OpenFile& file, const WriteCall& call, Before& before) {
 /// part of it.
 void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
+  if (call.done == Done::kUntold) LetPointerWander(file);
   CompareSizes(file);
   bool whole = file.sequential || !bytes;  // in sequential mode MPI does not tell positions
   {
@@ -152,8 +162,9 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
     before.position = PositionOfWrite(file, call);
     before.bytes = *bytes;
     before.ranges = before.view.Ranges(before.position, *bytes, kMostRanges);
-    before.capture = before.ranges.has_value();
+    before.capture = before.ranges && call.done != Done::kUntold;
     Touch(file, before.ranges);
+    if (!before.capture && before.ranges) MissRanges(file, *before.ranges);
   } else {
     StartFollowing(file, call, before);
   }
@@ -311,6 +322,7 @@ int Sync(RealCall real, Word fh) {
     {
       const std::lock_guard lock(file->mutex);
       file->own_pointer.reset();
+      file->own_pointer_wanders = false;  // all that is under way has to be done now
     }
     const int with_commit = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kSync, code == MPI_SUCCESS));
     if (with_commit != code) {
@@ -365,7 +377,7 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
       if (code == MPI_SUCCESS) view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
       const std::lock_guard lock(file->mutex);
       file->view = view;
-      file->own_pointer = start;
+      file->own_pointer = file->own_pointer_wanders ? std::nullopt : start;
     });
   }
   return code;
@@ -398,7 +410,7 @@ int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer
   const std::lock_guard lock(file.mutex);
   ++file.seeks_ended;
   file.own_pointer.reset();
-  if (code == MPI_SUCCESS) file.own_pointer = own_pointer_if_done;
+  if (code == MPI_SUCCESS && !file.own_pointer_wanders) file.own_pointer = own_pointer_if_done;
   return code;
 }
 
@@ -461,7 +473,7 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok()) return real();
   UsageTimer timer(file->usage.get());
-  MPI_Status own;
+  MPI_Status own{};
   if (call.done == Done::kAtReturn) WantStatus(call.status, own);
   WriteUnderWay under_way(*file, call.place);
   Before before;
@@ -475,17 +487,21 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
 int WriteEnd(RealCall real, Word fh, void** status) {
   const auto file = FindTracked(fh);
   if (!file) return real();
-  MPI_Status own;
+  MPI_Status own{};
   WantStatus(status, own);
   UsageTimer timer(file->usage.get());
   const int code = timer.Call(real);
   Guarded("MPI_File_write_all_end", [&] {
-    std::unique_lock lock(file->mutex);
-    const auto bytes = std::exchange(file->split_write, std::nullopt);
-    lock.unlock();
-    if (bytes && (code != MPI_SUCCESS || !IsWhole(*status, *bytes))) VoidCapture(*file);
+    const std::lock_guard lock(file->mutex);
+    const std::uint64_t bytes = std::exchange(file->split_write, std::nullopt).value_or(0);
+    if (code != MPI_SUCCESS || !IsWhole(*status, bytes)) VoidLockedCapture(*file);
   });
   return code;
+}
+
+int TrackedReadTogether(RealCall real, Word fh) {
+  if (const auto file = FindTracked(fh)) LetPointerWander(*file);
+  return real();
 }
 
 // Where the pointer is then depends on how much there was to read.

@@ -27,5 +27,6 @@ int GetInfo(RealCall real, Word fh, void* info);
 int TrackedWrite(RealCall real, const WriteCall& call);
 int WriteEnd(RealCall real, Word fh, void** status);
 int TrackedRead(RealCall real, Word fh);
+int TrackedReadTogether(RealCall real, Word fh);
 
 }  // namespace lzy::hooks

@@ -37,6 +37,7 @@ enum class Done {
   kAtReturn,   ///< blocking
   kByRequest,  ///< nonblocking
   kAtEnd,      ///< the first half of a split collective
+  kUntold,     ///< nonblocking and collective: ROMIO's requests of these never fail, whatever became of the write
 };
 
 struct WriteCall {
@@ -90,6 +91,8 @@ struct Layer {
   int (*Write)(RealCall real, const WriteCall& call);
   int (*WriteEnd)(RealCall real, Word fh, void** status);
   int (*Read)(RealCall real, Word fh);  ///< by the individual pointer
+  /// Nonblocking and collective: ROMIO sets the individual pointer back while it waits for these, with an offset too.
+  int (*ReadTogether)(RealCall real, Word fh);
   int (*Complete)(RealCall real, const Completion& call);
   /// How many open files are tracked. While it is 0, reading and writing costs a look at it and no more.
   const std::atomic<int>* tracked_files;

@@ -83,6 +83,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// Where the individual pointer is, in etypes, or was further on than it is: MPI would have to be asked. Not followed
   /// where several threads may move it.
   std::optional<MPI_Offset> own_pointer;
+  bool own_pointer_wanders = false;  ///< something under way may move it until the next commit
   IntervalSet touched;
   /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.
   bool must_cover_all = false;

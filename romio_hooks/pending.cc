@@ -16,6 +16,7 @@ struct PendingWrite {
   std::weak_ptr<OpenFile> file;
   std::uint64_t epoch = 0;  // OpenFile::captures_taken
   std::uint64_t bytes = 0;
+  std::uint64_t number = 0;  // of all writes; 0: none
 };
 
 class PendingWrites {
@@ -29,20 +30,27 @@ class PendingWrites {
   /// False when that request is known already: the other one was completed out of sight.
   bool Insert(MPI_Request request, PendingWrite write) {
     const std::lock_guard lock(mutex_);
+    write.number = ++last_number_;
     const bool is_new = writes_.insert_or_assign(request, std::move(write)).second;
     Count();
     return is_new;
   }
-  bool Has(MPI_Request request) {
+  /// Its number; 0 when it is none.
+  std::uint64_t NumberOf(MPI_Request request) {
     const std::lock_guard lock(mutex_);
-    return writes_.count(request) != 0;
+    const auto at = writes_.find(request);
+    return at == writes_.end() ? 0 : at->second.number;
   }
-  /// Takes it out; without a file when it is not there (two calls of which one called the other: both had seen it).
-  PendingWrite Take(MPI_Request request) {
+  /// Takes it out; one without a file when it is not there any more. Of two calls of which one called the other both had
+  /// seen it, and MPI may have given the handle to another write meanwhile.
+  PendingWrite Take(MPI_Request request, std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto node = writes_.extract(request);
+    const auto at = writes_.find(request);
+    if (at == writes_.end() || at->second.number != number) return {};
+    PendingWrite write = std::move(at->second);
+    writes_.erase(at);
     Count();
-    return node.empty() ? PendingWrite{} : std::move(node.mapped());
+    return write;
   }
 
  private:
@@ -50,25 +58,29 @@ class PendingWrites {
 
   std::mutex mutex_;
   std::unordered_map<MPI_Request, PendingWrite> writes_;
+  std::uint64_t last_number_ = 0;
 };
 
 /// One of a call's requests that is of a write.
 struct Watched {
   int place = 0;  // in the call's array
   MPI_Request request = MPI_REQUEST_NULL;
+  std::uint64_t number = 0;
 };
 
 std::vector<Watched> WatchedOf(const Completion& call) {
   std::vector<Watched> watched;
   const auto* requests = static_cast<const MPI_Request*>(call.requests);
   for (int i = 0; requests != nullptr && i < call.count; ++i) {
-    if (requests[i] != MPI_REQUEST_NULL && PendingWrites::Get().Has(requests[i])) watched.push_back({i, requests[i]});
+    if (requests[i] == MPI_REQUEST_NULL) continue;
+    const std::uint64_t number = PendingWrites::Get().NumberOf(requests[i]);
+    if (number != 0) watched.push_back({i, requests[i], number});
   }
   return watched;
 }
 
 bool IsIgnored(const void* statuses) {
-  return statuses == nullptr || statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE;
+  return statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE;
 }
 
 /// The status of the request that was at `place`.
@@ -85,12 +97,10 @@ const MPI_Status* StatusOf(const Completion& call, int place) {
 void Settle(const PendingWrite& write, bool succeeded) {
   const auto file = write.file.lock();
   if (!file) return;
-  {
-    const std::lock_guard lock(file->mutex);
-    if (file->captures_taken != write.epoch) return;  // its epoch did without
-    --file->requests_under_way;
-  }
-  if (!succeeded) VoidCapture(*file);
+  const std::lock_guard lock(file->mutex);
+  if (file->captures_taken != write.epoch) return;  // its epoch did without
+  --file->requests_under_way;
+  if (!succeeded) VoidLockedCapture(*file);
 }
 
 }  // namespace
@@ -100,7 +110,7 @@ void WantStatus(void** status, MPI_Status& own) {
 }
 
 bool IsWhole(const void* status, std::uint64_t bytes) {
-  if (status == nullptr) return false;
+  if (status == nullptr || IsIgnored(status)) return false;
   MPI_Count written = 0;
   return PMPI_Get_elements_x(static_cast<const MPI_Status*>(status), MPI_BYTE, &written) != MPI_SUCCESS || written < 0 ||
          static_cast<std::uint64_t>(written) >= bytes;
@@ -108,8 +118,8 @@ bool IsWhole(const void* status, std::uint64_t bytes) {
 
 void BeginPending(OpenFile& file, const void* request, std::uint64_t bytes) {
   const MPI_Request made = *static_cast<const MPI_Request*>(request);
-  if (made == MPI_REQUEST_NULL) return;  // it is done
-  PendingWrite write{file.weak_from_this(), 0, bytes};
+  if (made == MPI_REQUEST_NULL) return VoidCapture(file);  // it is done, but nobody knows how much of it
+  PendingWrite write{file.weak_from_this(), 0, bytes, 0};
   {
     const std::lock_guard lock(file.mutex);
     if (!file.capture) return;
@@ -138,7 +148,7 @@ int Complete(RealCall real, const Completion& call) {
   for (const Watched& one : watched) {
     const bool given_up = code != MPI_SUCCESS || call.outcome == Outcome::kUnknown;
     if (!given_up && requests[one.place] != MPI_REQUEST_NULL) continue;
-    const PendingWrite write = PendingWrites::Get().Take(one.request);
+    const PendingWrite write = PendingWrites::Get().Take(one.request, one.number);
     Settle(write, !given_up && IsWhole(StatusOf(call, one.place), write.bytes));
   }
   return code;

@@ -10,7 +10,8 @@
 //   LZY_CALL(name, hook, parameters, arguments)   any other call
 //   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (Place) and its form
 //   LZY_WRITE_END(name)                           a call that ends a split write
-//   LZY_READ(name, Count, shape)                  a call that reads and moves the individual pointer
+//   LZY_READ(name, Count, shape)                  a call that reads and moves the individual pointer: at once, or
+//                                                 (TOGETHER) perhaps at any time until it is done
 //   LZY_COMPLETE(name, parameters, arguments, completion)  a call that requests may be done after: what Completion is
 //                                                 made of
 //   LZY_UNWRAPPED(name, reason)                   a call of MPI-IO that the layer need not see
@@ -24,6 +25,8 @@
 #define LZY_PARAMETERS_NONBLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Request* request)
 #define LZY_PARAMETERS_NONBLOCKING_AT(N) \
   (File fh, Offset offset, const void* buffer, N count, Datatype type, Request* request)
+#define LZY_PARAMETERS_TOGETHER(N) LZY_PARAMETERS_NONBLOCKING(N)
+#define LZY_PARAMETERS_TOGETHER_AT(N) LZY_PARAMETERS_NONBLOCKING_AT(N)
 #define LZY_PARAMETERS_SPLIT(N) (File fh, const void* buffer, N count, Datatype type)
 #define LZY_PARAMETERS_SPLIT_AT(N) (File fh, Offset offset, const void* buffer, N count, Datatype type)
 
@@ -32,12 +35,17 @@
 
 #define LZY_READ_PARAMETERS_BLOCKING(N) (File fh, void* buffer, N count, Datatype type, Status* status)
 #define LZY_READ_PARAMETERS_NONBLOCKING(N) (File fh, void* buffer, N count, Datatype type, Request* request)
+#define LZY_READ_PARAMETERS_TOGETHER(N) (File fh, void* buffer, N count, Datatype type, Request* request)
+#define LZY_READ_PARAMETERS_TOGETHER_AT(N) \
+  (File fh, Offset offset, void* buffer, N count, Datatype type, Request* request)
 #define LZY_READ_PARAMETERS_SPLIT(N) (File fh, void* buffer, N count, Datatype type)
 
 #define LZY_ARGUMENTS_BLOCKING (fh, buffer, count, type, status)
 #define LZY_ARGUMENTS_BLOCKING_AT (fh, offset, buffer, count, type, status)
 #define LZY_ARGUMENTS_NONBLOCKING (fh, buffer, count, type, request)
 #define LZY_ARGUMENTS_NONBLOCKING_AT (fh, offset, buffer, count, type, request)
+#define LZY_ARGUMENTS_TOGETHER (fh, buffer, count, type, request)
+#define LZY_ARGUMENTS_TOGETHER_AT (fh, offset, buffer, count, type, request)
 #define LZY_ARGUMENTS_SPLIT (fh, buffer, count, type)
 #define LZY_ARGUMENTS_SPLIT_AT (fh, offset, buffer, count, type)
 
@@ -45,6 +53,8 @@
 #define LZY_OFFSET_BLOCKING_AT offset
 #define LZY_OFFSET_NONBLOCKING 0
 #define LZY_OFFSET_NONBLOCKING_AT offset
+#define LZY_OFFSET_TOGETHER 0
+#define LZY_OFFSET_TOGETHER_AT offset
 #define LZY_OFFSET_SPLIT 0
 #define LZY_OFFSET_SPLIT_AT offset
 
@@ -52,6 +62,8 @@
 #define LZY_DONE_BLOCKING_AT Done::kAtReturn, &status, nullptr
 #define LZY_DONE_NONBLOCKING Done::kByRequest, nullptr, request
 #define LZY_DONE_NONBLOCKING_AT Done::kByRequest, nullptr, request
+#define LZY_DONE_TOGETHER Done::kUntold, nullptr, nullptr
+#define LZY_DONE_TOGETHER_AT Done::kUntold, nullptr, nullptr
 #define LZY_DONE_SPLIT Done::kAtEnd, nullptr, nullptr
 #define LZY_DONE_SPLIT_AT Done::kAtEnd, nullptr, nullptr
 

@@ -515,8 +515,8 @@ static void slabs_split(void) {
   free(data);
 }
 
-// After a commit, a nonblocking write of which only a part is allowed. The program does not look.
-static void nonblocking_too_large(void) {
+// After a commit, a write of which only a part is allowed, by the call that ARGUMENT names. The program does not look.
+static void too_large(void) {
   MPI_File file = create(MPI_COMM_WORLD, path);
   MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -533,10 +533,43 @@ static void nonblocking_too_large(void) {
   check(MPI_File_sync(file), "sync");
   setrlimit(RLIMIT_FSIZE, &limit);
   memset(data, 'm', SLAB);
-  if (MPI_File_iwrite_at(file, 0, data, SLAB, MPI_BYTE, &request) == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (strcmp(argument, "write_at") == 0) {
+    MPI_File_write_at(file, 0, data, SLAB, MPI_BYTE, MPI_STATUS_IGNORE);
+  } else if (strcmp(argument, "write_at_all_begin") == 0) {
+    if (MPI_File_write_at_all_begin(file, 0, data, SLAB, MPI_BYTE) == MPI_SUCCESS) {
+      MPI_File_write_at_all_end(file, data, MPI_STATUS_IGNORE);
+    }
+  } else {
+    const int code = strcmp(argument, "iwrite_at") == 0 ? MPI_File_iwrite_at(file, 0, data, SLAB, MPI_BYTE, &request)
+                                                        : MPI_File_iwrite_at_all(file, 0, data, SLAB, MPI_BYTE, &request);
+    if (code == MPI_SUCCESS) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
   setrlimit(RLIMIT_FSIZE, &none);
   close_file(&file);
   free(data);
+}
+
+// ROMIO sets the individual pointer back while it waits for collective calls, of others and of its own.
+static void pointer_set_back(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  MPI_Request request;
+  char some[100];
+  fill(rank);
+  check(MPI_File_write(file, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+  check(MPI_File_sync(file), "sync");
+  for (int round = 0; round < 2; ++round) {
+    check(MPI_File_seek(file, 10000, MPI_SEEK_SET), "seek");
+    if (round == 0) {
+      check(MPI_File_iread_at_all(file, 5, some, sizeof some, MPI_BYTE, &request), "iread_at_all");
+    } else {
+      check(MPI_File_iwrite_at_all(file, 5, block + 900, sizeof some, MPI_BYTE, &request), "iwrite_at_all");
+    }
+    check(MPI_File_write(file, block + 1000, 4096, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_Wait(&request, MPI_STATUS_IGNORE), "wait");
+    check(MPI_File_write(file, block + 7000, 4096, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    check(MPI_File_sync(file), "sync");
+  }
+  close_file(&file);
 }
 
 // A program that changes its mind, or asks, between writes by the individual pointer. What it leaves is printed.
@@ -777,7 +810,8 @@ static const Action actions[] = {
     ACTION(slabs_twice),
     ACTION(slabs_nonblocking),
     ACTION(slabs_split),
-    ACTION(nonblocking_too_large),
+    ACTION(too_large),
+    ACTION(pointer_set_back),
     ACTION(own_pointer),
     ACTION(set),
     ACTION(set_but_one),

@@ -315,14 +315,25 @@ class Capture(Layer):
                 self.assertEqual((report["bytes_reread"], report["bytes_captured"]), (0, report["bytes"]))
                 self.assertEqual(self.verify(), 0)
 
-    def test_a_nonblocking_write_that_fails_or_falls_short_is_read_back(self):
-        bare = self.run_program([CLIENT, "nonblocking_too_large", "bare"], ranks=1, layer=False)
-        mpi_known.leave_out_if_known(self, "a nonblocking write that fails", bare)
-        self.client("nonblocking_too_large", ranks=1, report="report", **self.GEOMETRY)
-        before, after = self.reports()
-        self.assertEqual((before["bytes_captured"], after["bytes_captured"]), (before["bytes"], 0))
+    def test_a_write_that_fails_or_falls_short_is_read_back(self):
+        for call in ["write_at", "iwrite_at", "iwrite_at_all", "write_at_all_begin"]:
+            with self.subTest(call):
+                for name in self.files():
+                    os.remove(self.path(name))
+                bare = self.run_program([CLIENT, "too_large", "bare", call], ranks=1, layer=False)
+                mpi_known.leave_out_if_known(self, f"MPI_File_{call} that fails", bare)
+                self.client("too_large", argument=call, ranks=1, report="report", **self.GEOMETRY)
+                before, after = self.reports()
+                self.assertEqual((before["bytes_captured"], after["bytes_captured"]), (before["bytes"], 0))
+                self.assertEqual(self.verify(), 0)
+                self.assertEqual(self.content("f")[-1:], b"n")  # in the first half some MPIs write nothing, either
+
+    def test_the_pointer_is_where_mpi_has_it(self):
+        bare = self.run_program([CLIENT, "pointer_set_back", "bare"], ranks=1, layer=False)
+        mpi_known.leave_out_if_known(self, "MPI_File_iwrite_at_all", bare)
+        self.client("pointer_set_back", ranks=1, report="report", block_size="4K", stripe="4K")
+        self.assertEqual(self.content("f"), self.content("bare"))
         self.assertEqual(self.verify(), 0)
-        self.assertEqual(self.content("f")[-1:], b"n")  # in the first half some MPIs write nothing, either
 
     def test_written_again_in_the_same_epoch_it_is_read(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)

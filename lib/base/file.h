@@ -50,6 +50,9 @@ class File {
   /// Data and size are on stable storage when this returns.
   virtual Status Sync() = 0;
   virtual Result<FileStat> Stat() = 0;
+  /// Whether any change after a Stat() shows in the next one's mtime, however soon it comes. Most file systems stamp by the
+  /// clock's tick, some milliseconds; Linux since 6.13 more finely where the last stamp was looked at.
+  virtual bool StampsEveryChange() { return false; }
   /// Sets access and modification time (ns since the epoch).
   virtual Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) = 0;
   /// The POSIX access ACL in the system's own encoding (extended attribute system.posix_acl_access); empty when the

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <climits>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <system_error>
 
@@ -134,6 +136,7 @@ class PosixFile final : public File {
   Status Truncate(std::uint64_t size) override;
   Status Sync() override;
   Result<FileStat> Stat() override;
+  bool StampsEveryChange() override;
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
   Result<std::vector<std::uint8_t>> AccessAcl() override;
   Status CopyAccess(File& like) override;
@@ -306,6 +309,52 @@ Status PosixFile::Truncate(std::uint64_t size) {
 Status PosixFile::Sync() {
   if (Retry([&] { return fsync(fd_.get()); }) != 0) return Error("fsync", errno);
   return Status::Ok();
+}
+
+namespace {
+
+// Local file systems, whose stamps one kernel makes.
+bool HasLocalStamps(int fd) {
+  struct statfs about {};
+  if (fstatfs(fd, &about) != 0) return false;
+  constexpr decltype(about.f_type) kExt4 = 0xEF53, kXfs = 0x58465342, kTmpfs = 0x01021994;
+  constexpr auto kBtrfs = static_cast<decltype(about.f_type)>(0x9123683E);
+  return about.f_type == kExt4 || about.f_type == kXfs || about.f_type == kTmpfs || about.f_type == kBtrfs;
+}
+
+// Tries it with a file without a name. What happens across a tick of the clock tells nothing.
+bool TellsChangesOfOneTick(const std::string& directory) {
+  const Descriptor file(Retry([&] { return open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
+  if (!file.valid()) return false;
+  const auto change = [&](struct stat& about) {
+    return pwrite(file.get(), "x", 1, 0) == 1 && fstat(file.get(), &about) == 0;
+  };
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    struct stat first {};
+    struct stat second {};
+    const std::int64_t tick = CoarseNowNs();
+    if (!change(first) || !change(second)) return false;
+    if (CoarseNowNs() != tick) continue;
+    return first.st_mtim.tv_sec != second.st_mtim.tv_sec || first.st_mtim.tv_nsec != second.st_mtim.tv_nsec;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool PosixFile::StampsEveryChange() {
+  static std::mutex mutex;
+  static std::map<dev_t, bool> known;
+  struct stat about {};
+  if (fstat(fd_.get(), &about) != 0 || !HasLocalStamps(fd_.get())) return false;
+  const std::lock_guard lock(mutex);
+  const auto at = known.find(about.st_dev);
+  if (at != known.end()) return at->second;
+  const std::size_t slash = path_.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  struct stat there {};
+  if (stat(directory.c_str(), &there) != 0 || there.st_dev != about.st_dev) return false;
+  return known[about.st_dev] = TellsChangesOfOneTick(directory);
 }
 
 Result<FileStat> PosixFile::Stat() {

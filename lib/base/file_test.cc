@@ -104,6 +104,23 @@ TEST_F(FileTest, WritingPastTheEndLeavesZeros) {
   EXPECT_EQ(back, (Bytes{1, 2, 0, 0, 0, 0, 9, 0xff}));
 }
 
+// Where it says so; elsewhere there is nothing to be held to.
+TEST_F(FileTest, StampsEveryChangeAfterALook) {
+  for (const char* parent : {"/tmp", "/dev/shm"}) {
+    const TempDir directory(parent);
+    auto file = PosixFileSystem().Open(directory.path() + "/f", OpenMode::kCreateNew);
+    if (!file.ok() || !(*file)->StampsEveryChange()) continue;
+    std::int64_t last = 0;
+    for (int i = 0; i < 2000; ++i) {
+      ASSERT_OK((*file)->WriteAt(0, Bytes{1}));
+      const auto stat = (*file)->Stat();
+      ASSERT_OK(stat.status());
+      ASSERT_GT(stat->mtime_ns, last) << i << " in " << parent;
+      last = stat->mtime_ns;
+    }
+  }
+}
+
 TEST_F(FileTest, TruncateShrinksAndGrows) {
   auto file = Make(dir_ / "f", {1, 2, 3, 4});
   ASSERT_OK(file->Truncate(2));

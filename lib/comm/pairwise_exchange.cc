@@ -10,8 +10,8 @@ namespace lzy {
 
 namespace {
 
-// As measured (docs/performance/exchange.md): few large messages, or many small ones at once. Where there are more
-// ranks than cores, every wait for a message can cost the scheduler's slice.
+// As measured (docs/performance/exchange.md, when waiting still kept the processor): few large messages, or many small
+// ones at once.
 constexpr std::uint64_t kMostPiece = std::uint64_t{4} << 20;
 constexpr std::uint64_t kMostStaging = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMostInFlight = 64;

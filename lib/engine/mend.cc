@@ -130,10 +130,7 @@ class Mender {
     LZY_ASSIGN_OR_RETURN(mend.target, context_.fs.RealPath(file.path));
     mend.out->data_expected = file.data_tree();
     mend.out->parity_expected = mend.plan->rebuild_sidecar && !file.sidecar ? nullptr : file.parity_tree();
-    mend.out->data_leaves.resize(layout.data_blocks(f));
-    mend.out->data_known.resize(layout.data_blocks(f));
-    mend.out->parity_leaves.resize(layout.parity_blocks(f));
-    mend.out->parity_known.resize(layout.parity_blocks(f));
+    mend.out->MakeRoom(layout, f);
     if (!Writer(file)) return Status::Ok();
     LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
     if (mend.plan->rebuild_data) {

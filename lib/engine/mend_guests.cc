@@ -41,6 +41,17 @@ std::uint64_t LeavesOf(const BlockStream& stream) {
 
 }  // namespace
 
+void MendOutputs::MakeRoom(const Layout& layout, std::uint32_t file) {
+  if (data_expected == nullptr) {
+    data_leaves.resize(layout.data_blocks(file));
+    data_known.resize(data_leaves.size());
+  }
+  if (parity_expected == nullptr) {
+    parity_leaves.resize(layout.parity_blocks(file));
+    parity_known.resize(parity_leaves.size());
+  }
+}
+
 Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Communicator& comm,
                               const std::vector<bool>& own, RowStreams& streams, std::vector<MendOutputs*>& outputs) {
   if (comm.size() == 1 || !context.share_page_cache) return false;
@@ -98,16 +109,16 @@ Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Comm
     if (in.Get<std::uint8_t>() != 0 && guest.data_tree) to.data_expected = &*guest.data_tree;
     if (in.Get<std::uint8_t>() != 0 && guest.parity_tree) to.parity_expected = &*guest.parity_tree;
     if (!in.ok()) return {Code::kInternal, "what a rank tells is malformed"};
-    to.data_leaves.resize(layout.data_blocks(f));
-    to.data_known.resize(layout.data_blocks(f));
-    to.parity_leaves.resize(layout.parity_blocks(f));
-    to.parity_known.resize(layout.parity_blocks(f));
+    to.MakeRoom(layout, f);
     guest.data = DataStream(layout, f, data, guest.data_tree ? &*guest.data_tree : nullptr);
     guest.parity = ParityStream(layout, f, parity, base, guest.parity_tree ? &*guest.parity_tree : nullptr);
     return Status::Ok();
   };
   LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode(comm, tell, take));
-  if (!shared) return false;
+  if (!shared) {
+    guests_.clear();  // descriptors may be what is short
+    return false;
+  }
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
     if (own[f] || !told[f]) continue;
     streams.data[f] = guests_[f].data;

@@ -19,6 +19,8 @@ struct MendOutputs {
   const Tree* parity_expected = nullptr;
   std::vector<Hash> data_leaves, parity_leaves;         ///< where not expected
   std::vector<std::uint8_t> data_known, parity_known;   ///< which of them this rank computed
+  /// For the leaves that are not expected.
+  void MakeRoom(const Layout& layout, std::uint32_t file);
   ComputedLeaves data_computed() { return {data_leaves, data_known}; }
   ComputedLeaves parity_computed() { return {parity_leaves, parity_known}; }
 };

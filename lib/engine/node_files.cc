@@ -1,5 +1,6 @@
 #include "engine/node_files.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/node.h"
@@ -8,24 +9,28 @@ namespace lzy {
 namespace {
 
 constexpr std::size_t kMostPath = 65536;
-const Status kElsewhere(Code::kInternal, "a rank runs elsewhere");
 
 }  // namespace
 
 Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(ByteWriter&)>& tell,
                          const std::function<Status(ByteReader&)>& take) {
   ByteWriter out;
-  const std::string kernel = RunningKernel();
+  Communicator::Bytes kernel;
   Status mine = NoThrow([&] {
-    out.PutString(kernel);
-    return tell(out);
+    const std::string name = RunningKernel();
+    kernel.assign(name.begin(), name.end());
   });
+  // First of all: what is told may be much, and on several nodes it is told in vain.
+  LZY_ASSIGN_OR_RETURN(const auto kernels, comm.AllGather(kernel));
+  if (std::any_of(kernels.begin(), kernels.end(), [&](const auto& one) { return one.empty() || one != kernels[0]; })) {
+    return false;
+  }
+  if (mine.ok()) mine = NoThrow([&] { return tell(out); });
   LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
   if (mine.ok()) {
     mine = NoThrow([&] {
       for (const auto& bytes : all) {
         ByteReader in(bytes);
-        if (in.GetString(kMostPath) != kernel) return kElsewhere;
         while (in.remaining() > 0 && in.ok()) LZY_RETURN_IF_ERROR(take(in));
         if (!in.ok()) return Status(Code::kInternal, "what a rank tells is malformed");
       }

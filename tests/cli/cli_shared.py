@@ -76,7 +76,7 @@ class SharedFile(CliTest):
         lines = self.check(1, "lzy-verify", "large").stdout.splitlines()
         self.assertEqual([line for line in lines if "device" in line], [
             f"  large: data, {len(units)} places from offset {units[0]} to {units[-1] + BLOCK}, "
-            f"together {len(units) * BLOCK // 1024} KiB, device 1: differs from its hash; repairable"])
+            f"together {len(units) * BLOCK // 1024} KiB, device 1: differs from its hash; repairable; --json lists them"])
         self.assertEqual(len(self.only(self.report(0, "lzy-verify", "--repair", "large"))["damage"]), len(units))
 
     def test_restore_mends_too(self):

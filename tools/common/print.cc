@@ -117,8 +117,7 @@ std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
   return runs;
 }
 
-/// A device that is lost as a whole shows in every row: what many runs of one device have in common is one line, where
-/// the first of them stood.
+/// Much of what is wrong with one device, as when all of it is lost, is one line, where its first run stood.
 std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
   using Key = std::tuple<std::string, DamagePart, std::uint32_t>;
   const auto key = [](const DamageRun& run) { return Key(run.first.path, run.first.part, run.first.device); };
@@ -159,6 +158,7 @@ std::string DamageText(const DamageRun& run, Action action) {
                   run.one_device ? fmt::format("device {}", damage.device) : "several devices", CauseText(damage));
   // Metadata alone do not tell what can be done about it.
   if (action != Action::kInfo) line += "; " + RemedyText(damage);
+  if (run.places > 1) line += "; --json lists them";
   if (!damage.objects.empty()) line += fmt::format(" [{}]", fmt::join(damage.objects, ", "));
   return line + "\n";
 }
