@@ -555,6 +555,7 @@ static void pointer_set_back(void) {
   MPI_Request request;
   char some[100];
   fill(rank);
+  check(MPI_File_set_view(file, rank * (MPI_Offset)BLOCK, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), "set_view");
   check(MPI_File_write(file, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write");
   check(MPI_File_sync(file), "sync");
   for (int round = 0; round < 2; ++round) {

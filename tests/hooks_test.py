@@ -329,9 +329,9 @@ class Capture(Layer):
                 self.assertEqual(self.content("f")[-1:], b"n")  # in the first half some MPIs write nothing, either
 
     def test_the_pointer_is_where_mpi_has_it(self):
-        bare = self.run_program([CLIENT, "pointer_set_back", "bare"], ranks=1, layer=False)
+        bare = self.run_program([CLIENT, "pointer_set_back", "bare"], layer=False)
         mpi_known.leave_out_if_known(self, "MPI_File_iwrite_at_all", bare)
-        self.client("pointer_set_back", ranks=1, report="report", block_size="4K", stripe="4K")
+        self.client("pointer_set_back", block_size="4K", stripe="4K")
         self.assertEqual(self.content("f"), self.content("bare"))
         self.assertEqual(self.verify(), 0)
 
