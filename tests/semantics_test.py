@@ -274,7 +274,12 @@ class Modes(Semantics):
         self.compare_group("modes", ranks=1)
 
     def test_together(self):
-        self.compare_group("modes", ranks=2)
+        # OMPIO's ranks each look by themselves whether there is anything to do, and may differ: a collective call too many.
+        hangs = ["preallocate_less"] if "OMPIO" in mpi_known.mpi() else []
+        with self.subTest(case="preallocate_less"):
+            if hangs:
+                self.skipTest(f"{mpi_known.mpi()} by itself hangs where less is preallocated than there is")
+        self.compare_group("modes", ranks=2, without=hangs)
 
 
 class Lifetimes(Semantics):

@@ -100,11 +100,22 @@ static void sizes(void) {
   tell_code("sync", MPI_File_sync(file));
   tell_code("preallocate", MPI_File_preallocate(file, 500000));
   tell_place("preallocated", file);
-  tell_code("preallocate", MPI_File_preallocate(file, 1000));
-  tell_place("preallocated less", file);
   tell_code("set_size", MPI_File_set_size(file, 0));
   tell_place("empty", file);
   write_block(file, rank + 1, rank);
+  close_file(&file);
+}
+
+static void preallocate_less(void) {
+  MPI_File file = create_file("file");
+  write_block(file, rank, rank);
+  tell_code("sync", MPI_File_sync(file));
+  tell_code("preallocate", MPI_File_preallocate(file, 500000));
+  tell_place("preallocated", file);
+  tell_code("preallocate", MPI_File_preallocate(file, 1000));
+  tell_place("preallocated less", file);
+  tell_code("set_size", MPI_File_set_size(file, 2000));
+  tell_place("smaller", file);
   close_file(&file);
 }
 
@@ -311,6 +322,7 @@ static void profiling_names(void) {
 
 const Case kModes[] = {{"positions", positions},
                        {"sizes", sizes},
+                       {"preallocate_less", preallocate_less},
                        {"views", views},
                        {"representations", representations},
                        {"own_representation", own_representation},
