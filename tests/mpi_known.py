@@ -27,8 +27,9 @@ KNOWN = [
       for call in ["iwrite_all", "iwrite_at_all"] for view in ["", " through a view"]),
     *(Known(r"Open MPI .*ROMIO", case, "ROMIO in Open MPI 4.1 and 5.0 ends in a segmentation fault in MPI_File_iwrite_all")
       for case in ["Mpi4py iwrite_all", "Mpi4pyPublished iwrite_all", "Mpi4pyOwnTests", "Mpi4pyPublishedOwnTests"]),
-    *(Known(r"MPICH Version: 4\.0", f"Mpi4pyPublished {mode}", "ROMIO of MPICH 4.0 cannot read types made with large counts: it asks for their envelope by the call with small "
-            "ones, and goes on with what that has not set")
+    *(Known(r"MPICH Version: 4\.0", f"Mpi4pyPublished {mode}",
+            "ROMIO of MPICH 4.0 cannot read types made with large counts: it asks for their envelope by the call with "
+            "small ones, and goes on with what that has not set")
       for mode in ["view", "split", "iwrite_all"]),
     *(Known(r"Open MPI", f"MPI_File_{call} that fails", "Open MPI ends in a segmentation fault in MPI_Wait then")
       for call in ["iwrite_at", "iwrite_at_all"]),
