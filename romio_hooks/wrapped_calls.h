@@ -35,7 +35,7 @@
 
 #define LZY_READ_PARAMETERS_BLOCKING(N) (File fh, void* buffer, N count, Datatype type, Status* status)
 #define LZY_READ_PARAMETERS_NONBLOCKING(N) (File fh, void* buffer, N count, Datatype type, Request* request)
-#define LZY_READ_PARAMETERS_TOGETHER(N) (File fh, void* buffer, N count, Datatype type, Request* request)
+#define LZY_READ_PARAMETERS_TOGETHER(N) LZY_READ_PARAMETERS_NONBLOCKING(N)
 #define LZY_READ_PARAMETERS_TOGETHER_AT(N) \
   (File fh, Offset offset, void* buffer, N count, Datatype type, Request* request)
 #define LZY_READ_PARAMETERS_SPLIT(N) (File fh, void* buffer, N count, Datatype type)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <linux/limits.h>
+#include <linux/magic.h>
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -317,9 +318,8 @@ namespace {
 bool HasLocalStamps(int fd) {
   struct statfs about {};
   if (fstatfs(fd, &about) != 0) return false;
-  constexpr decltype(about.f_type) kExt4 = 0xEF53, kXfs = 0x58465342, kTmpfs = 0x01021994;
-  constexpr auto kBtrfs = static_cast<decltype(about.f_type)>(0x9123683E);
-  return about.f_type == kExt4 || about.f_type == kXfs || about.f_type == kTmpfs || about.f_type == kBtrfs;
+  const auto type = static_cast<std::uint32_t>(about.f_type);
+  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC || type == BTRFS_SUPER_MAGIC;
 }
 
 // Tries it with a file without a name. What happens across a tick of the clock tells nothing.
@@ -350,8 +350,7 @@ bool PosixFile::StampsEveryChange() {
   const std::lock_guard lock(mutex);
   const auto at = known.find(about.st_dev);
   if (at != known.end()) return at->second;
-  const std::size_t slash = path_.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  const std::string directory = DirectoryOf(path_);
   struct stat there {};
   if (stat(directory.c_str(), &there) != 0 || there.st_dev != about.st_dev) return false;
   return known[about.st_dev] = TellsChangesOfOneTick(directory);

@@ -49,13 +49,13 @@ class PairwiseExchange::Transfer {
     const std::size_t from = (plan_.rank_ + plan_.size_ - distance) % plan_.size_;
     const std::uint64_t slot = t % plan_.in_flight_;
     if (const int bytes = Bytes(plan_.rank_, t); bytes != 0) {
-      Note(CheckMpi(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, static_cast<int>(from), kTag, plan_.comm_,
-                      &receives_[slot]),
+      Note(CheckMpi(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, static_cast<int>(from), kTag,
+                               plan_.comm_, &receives_[slot]),
                     "MPI_Irecv"));
     }
     if (const int bytes = Bytes(to, t); bytes != 0) {
       Note(CheckMpi(PMPI_Isend(send_ + plan_.starts_[to] + plan_.Offset(t), bytes, MPI_BYTE, static_cast<int>(to), kTag,
-                      plan_.comm_, &sends_[slot]),
+                               plan_.comm_, &sends_[slot]),
                     "MPI_Isend"));
     }
   }

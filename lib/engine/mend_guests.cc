@@ -79,12 +79,8 @@ Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Comm
     }
     return Status::Ok();
   };
-  const auto open = [&](ByteReader& in, Guest& guest, OpenMode mode, bool mine, File*& file) -> Status {
+  const auto open = [&](ByteReader& in, Guest& guest, OpenMode mode, File*& file) -> Status {
     if (in.Get<std::uint8_t>() == 0) return Status::Ok();
-    if (mine) {
-      SkipOpenFile(in);
-      return Status::Ok();
-    }
     LZY_ASSIGN_OR_RETURN(auto opened, OpenTheSame(in, context.fs, mode));
     file = opened.get();
     guest.files.push_back(std::move(opened));
@@ -92,19 +88,19 @@ Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Comm
   };
   const auto take = [&](ByteReader& in) -> Status {
     const auto f = in.Get<std::uint32_t>();
-    if (!in.ok() || f >= layout.files() || told[f]) return {Code::kInternal, "what a rank tells is malformed"};
+    if (!in.ok() || f >= layout.files() || own[f] || told[f]) return {Code::kInternal, "what a rank tells is malformed"};
     told[f] = true;
     Guest& guest = guests_[f];
     MendOutputs& to = guest.outputs;
     File* data = nullptr;
     File* parity = nullptr;
-    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kRead, own[f], data));
-    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kRead, own[f], parity));
+    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kRead, data));
+    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kRead, parity));
     const auto base = in.Get<std::uint64_t>();
     LZY_RETURN_IF_ERROR(TakeTree(in, TreeKind::kData, guest.data_tree));
     LZY_RETURN_IF_ERROR(TakeTree(in, TreeKind::kParity, guest.parity_tree));
-    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kReadWrite, own[f], to.data));
-    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kReadWrite, own[f], to.parity));
+    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kReadWrite, to.data));
+    LZY_RETURN_IF_ERROR(open(in, guest, OpenMode::kReadWrite, to.parity));
     to.parity_base = in.Get<std::uint64_t>();
     if (in.Get<std::uint8_t>() != 0 && guest.data_tree) to.data_expected = &*guest.data_tree;
     if (in.Get<std::uint8_t>() != 0 && guest.parity_tree) to.parity_expected = &*guest.parity_tree;
@@ -120,7 +116,7 @@ Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Comm
     return false;
   }
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
-    if (own[f] || !told[f]) continue;
+    if (!told[f]) continue;
     streams.data[f] = guests_[f].data;
     streams.parity[f] = guests_[f].parity;
     outputs[f] = &guests_[f].outputs;

@@ -29,8 +29,9 @@ Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(ByteWrit
   LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
   if (mine.ok()) {
     mine = NoThrow([&] {
-      for (const auto& bytes : all) {
-        ByteReader in(bytes);
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (rank == static_cast<std::size_t>(comm.rank())) continue;
+        ByteReader in(all[rank]);
         while (in.remaining() > 0 && in.ok()) LZY_RETURN_IF_ERROR(take(in));
         if (!in.ok()) return Status(Code::kInternal, "what a rank tells is malformed");
       }
@@ -58,12 +59,6 @@ Result<std::unique_ptr<File>> OpenTheSame(ByteReader& in, FileSystem& fs, OpenMo
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   if (stat.device != device || stat.inode != inode) return Status(Code::kInternal, "another file here");
   return file;
-}
-
-void SkipOpenFile(ByteReader& in) {
-  in.GetString(kMostPath);
-  in.Get<std::uint64_t>();
-  in.Get<std::uint64_t>();
 }
 
 }  // namespace lzy

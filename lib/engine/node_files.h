@@ -11,7 +11,7 @@
 
 namespace lzy {
 
-/// Every rank tells the others what it has (`tell`), and takes what each of them told, its own too (`take`). True when all
+/// Every rank tells the others what it has (`tell`), and takes what each of them told (`take`). True when all
 /// ranks run under one kernel and none of these calls failed anywhere: whatever stands in the way is a reason to go another
 /// way, and no failure. Collective.
 Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(ByteWriter&)>& tell,
@@ -21,7 +21,5 @@ Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(ByteWrit
 Status PutOpenFile(ByteWriter& out, File& file);
 /// For `take`: opens the same one; an error if that name is another file here.
 Result<std::unique_ptr<File>> OpenTheSame(ByteReader& in, FileSystem& fs, OpenMode mode);
-/// For `take` by the rank that has it open.
-void SkipOpenFile(ByteReader& in);
 
 }  // namespace lzy

@@ -71,13 +71,10 @@ class OneNode {
     const auto f = in.Get<std::uint32_t>();
     const auto base = in.Get<std::uint64_t>();
     const bool fresh = in.Get<std::uint8_t>() != 0;
-    if (!in.ok() || f >= seen_.size()) return {Code::kInternal, "what a rank tells is malformed"};
-    Seen& one = seen_[f];
-    if (one.job != nullptr) {
-      SkipOpenFile(in);
-      SkipOpenFile(in);
-      return Status::Ok();
+    if (!in.ok() || f >= seen_.size() || seen_[f].job != nullptr) {
+      return {Code::kInternal, "what a rank tells is malformed"};
     }
+    Seen& one = seen_[f];
     LZY_ASSIGN_OR_RETURN(one.data, OpenTheSame(in, context_.fs, OpenMode::kRead));
     LZY_ASSIGN_OR_RETURN(one.out, OpenTheSame(in, context_.fs, OpenMode::kReadWrite));
     one.job = &one.guest;
