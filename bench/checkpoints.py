@@ -52,7 +52,8 @@ def disk(bench):
 
 def patterns(bench):
     found = [compare(bench, f"pattern {pattern}", pattern.replace("-", ", "), pattern=pattern)
-             for pattern in ("strided-collective", "strided-independent")]
+             for pattern in ("strided-collective", "strided-independent", "strided-odd")]
+    found.append(compare(bench, "spare core", "contiguous, one rank, a core to spare", ranks=1))
     try:
         run(bench.mpiexec(1, bench.program("bench_writer"), "hdf5", f"{bench.tmpfs}/state", MIB))
     except Failed as error:

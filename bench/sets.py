@@ -6,6 +6,7 @@ import os
 from harness import Result, Sample, Side, clear, run, sample
 
 SIZE = 256  # MiB a member
+KINDS = ((2, 1), (4, 1), (4, 2))  # ranks, m
 
 
 def make(bench, ranks, name="state"):
@@ -27,12 +28,16 @@ def alone(ranks, m):
     return f"{label(ranks, m)}: the call alone"
 
 
+def least(ranks, m):
+    return f"{label(ranks, m)}: reading, and writing as much"
+
+
 def protect(bench):
-    """Of each kind: lzy-protect as a whole process, and the call alone, which starts no MPI."""
+    """Of each kind: lzy-protect as a whole process, the call alone, which starts no MPI, and reading the data once and
+    writing as many bytes as there is parity, which nothing that protects can do without."""
     clear(bench.tmpfs)
-    kinds = ((2, 1), (4, 1), (4, 2))
     whole, calls = {}, {}
-    for ranks, m in kinds:
+    for ranks, m in KINDS:
         name = f"{ranks}-{m}"
         command = bench.mpiexec(ranks, bench.tool("lzy-protect"), "--quiet", "--parity", m, make(bench, ranks, name))
 
@@ -40,11 +45,19 @@ def protect(bench):
             drop(bench, *(f".LZY.{name}.{rank}" for rank in range(ranks)))
             return sample(command)
 
+        plain = bench.mpiexec(ranks, bench.program("bench_writer"), "rewrite", f"{bench.tmpfs}/{name}", bench.size(SIZE),
+                              "--also", bench.size(SIZE) * m // (ranks - m))
+
+        def measure_plain(plain=plain, ranks=ranks, name=name):
+            drop(bench, *(f"{name}.also.{rank}" for rank in range(ranks)))
+            return Sample(json.loads(run(plain).output)["seconds"])
+
         whole[label(ranks, m)] = (command, bench.size(SIZE) * ranks, measure)
+        whole[least(ranks, m)] = (plain, bench.size(SIZE) * ranks, measure_plain)
     result = bench.alternate(Result("set-protect", "File sets protected"), whole)
-    run([bench.tool("lzy-verify"), "--quiet", *(f"{bench.tmpfs}/{ranks}-{m}.%r" for ranks, m in kinds)])
+    run([bench.tool("lzy-verify"), "--quiet", *(f"{bench.tmpfs}/{ranks}-{m}.%r" for ranks, m in KINDS)])
     clear(bench.tmpfs)
-    for ranks, m in kinds:  # this program has its own rounds, of which the first is not counted either
+    for ranks, m in KINDS:  # this program has its own rounds, of which the first is not counted either
         command = bench.mpiexec(ranks, bench.program("bench_checkpoint"), "--set", "--size", bench.size(SIZE), "--parity", m,
                                 "--repeat", bench.repeat, "--json", "--directory", bench.tmpfs)
         times = json.loads(run(command).output)["seconds"]["protect"]["all"]

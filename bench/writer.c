@@ -1,4 +1,4 @@
-// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES]: writes through MPI-IO as programs do, and prints one JSON
+// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES] [--also BYTES]: writes through MPI-IO as programs do, and prints one JSON
 // object: `seconds` from the open until the close, `commit` those of the sync and close alone (both of the slowest
 // rank), `resident`, each rank's largest resident size in KiB. Knows nothing about lzy; the script run starts it bare
 // and with the layer. All that a rank writes lies in its memory before, as a simulation's state does.
@@ -7,11 +7,15 @@
 //   contiguous            one file; a rank's bytes follow each other
 //   strided-collective    one file; pieces of 1 MiB go round, written through a view of a vector type
 //   strided-independent   the same by independent calls
+//   strided-odd           the same, pieces of 1,000,000 bytes, which end within blocks
 //   set                   a file a rank, FILE.RANK
 //   hdf5                  one dataset in a parallel HDF5 file, collectively (where built with HDF5)
 //   touch-contiguous      changes 1 % of the existing FILE of BYTES in all, in one place
 //   touch-scattered       changes as much of it in blocks of 64 KiB, all over the file
 //   survivors             reads the files of a set but the last, and writes that one: the least a restore can do
+//
+//   rewrite               reads the file of a set and writes --also BYTES to FILE.also.RANK: the least that protecting a
+//                         set can do
 //
 // --calls: bytes of one call (default 16 MiB). --sync: MPI_File_sync before the close.
 #define _DEFAULT_SOURCE
@@ -31,7 +35,7 @@ enum { PIECE = 1 << 20, BLOCK = 64 << 10, NAME = 4096 };
 static const char* pattern;
 static const char* path;
 static char* memory;
-static int64_t bytes, calls = 16 << 20;
+static int64_t bytes, also, calls = 16 << 20;
 static int rank, ranks, sync_it;
 static double commit;
 
@@ -96,12 +100,21 @@ static void set(void) {
   finish(&file);
 }
 
-static void strided(int collective) {
+static MPI_File read_own(void) {
+  char name[NAME];
+  snprintf(name, sizeof name, "%s.%d", path, rank);
+  MPI_File file = open_file(MPI_COMM_SELF, name, MPI_MODE_RDONLY);
+  for (int64_t done = 0; done < bytes; done += calls)
+    MPI(MPI_File_read_at(file, done, memory + done, (int)smaller(calls, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
+  return file;
+}
+
+static void strided(int collective, int piece) {
   MPI_Datatype pieces;
   MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR);  // RDWR: ROMIO may sieve
-  MPI(MPI_Type_vector((int)(bytes / PIECE), PIECE, ranks * PIECE, MPI_BYTE, &pieces));
+  MPI(MPI_Type_vector((int)((bytes + piece - 1) / piece), piece, ranks * piece, MPI_BYTE, &pieces));
   MPI(MPI_Type_commit(&pieces));
-  MPI(MPI_File_set_view(file, (MPI_Offset)rank * PIECE, MPI_BYTE, pieces, "native", MPI_INFO_NULL));
+  MPI(MPI_File_set_view(file, (MPI_Offset)rank * piece, MPI_BYTE, pieces, "native", MPI_INFO_NULL));
   for (int64_t done = 0; done < bytes; done += calls) {
     const int count = (int)smaller(calls, bytes - done);
     if (collective) {
@@ -128,16 +141,22 @@ static void touch(int scattered) {
 }
 
 static void survivors(void) {
-  char name[NAME];
   if (rank == ranks - 1) {
     set();
     return;
   }
-  snprintf(name, sizeof name, "%s.%d", path, rank);
-  MPI_File file = open_file(MPI_COMM_SELF, name, MPI_MODE_RDONLY);
-  for (int64_t done = 0; done < bytes; done += calls)
-    MPI(MPI_File_read_at(file, done, memory + done, (int)smaller(calls, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
+  MPI_File file = read_own();
   finish(&file);
+}
+
+static void rewrite(void) {
+  char name[NAME];
+  snprintf(name, sizeof name, "%s.also.%d", path, rank);
+  MPI_File from = read_own();
+  MPI_File to = open_file(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  write_at(to, 0, memory, also);
+  MPI(MPI_File_close(&from));
+  finish(&to);
 }
 
 static void hdf5(void) {
@@ -170,9 +189,11 @@ static void work(void) {
   if (is("contiguous"))
     contiguous();
   else if (is("strided-collective"))
-    strided(1);
+    strided(1, PIECE);
   else if (is("strided-independent"))
-    strided(0);
+    strided(0, PIECE);
+  else if (is("strided-odd"))
+    strided(0, 1000000);
   else if (is("set"))
     set();
   else if (is("hdf5"))
@@ -183,6 +204,8 @@ static void work(void) {
     touch(1);
   else if (is("survivors"))
     survivors();
+  else if (is("rewrite"))
+    rewrite();
   else
     check(0, "the pattern is not one of these at the top of writer.c;");
 }
@@ -214,11 +237,14 @@ int main(int argc, char** argv) {
       sync_it = 1;
     else if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc)
       calls = atoll(argv[++i]);
+    else if (strcmp(argv[i], "--also") == 0 && i + 1 < argc)
+      also = atoll(argv[++i]);
     else
       check(0, argv[i]);
   }
   check(bytes > 0 && bytes % PIECE == 0, "BYTES, a multiple of 1 MiB,");
   check(calls > 0 && calls % PIECE == 0 && calls <= 1 << 30, "--calls, a multiple of 1 MiB, at most 1 GiB,");
+  check(also >= 0 && also <= bytes, "--also, at most BYTES,");
   const int64_t held = strncmp(pattern, "touch", 5) == 0 ? bytes / 64 : bytes;
   memory = malloc((size_t)held);
   check(memory != NULL, "malloc");

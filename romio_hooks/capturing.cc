@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/view.h"
+#include "storage/parallel.h"
 #include "type_contents.h"
 #include "type_map.h"
 
@@ -20,6 +21,8 @@ constexpr std::uint64_t kLeastStretch = 32u << 10;
 constexpr std::size_t kMostPieces = 16384;
 // Pieces of the buffer are put together up to so many bytes.
 constexpr std::size_t kPacked = 1u << 20;
+// Writes of so many bytes take much longer than it takes to start a thread.
+constexpr std::uint64_t kWorthAThread = 1u << 20;
 
 /// What the next commit is expected to choose.
 GeometryParameters GeometryOf(const OpenFile& file) {
@@ -67,8 +70,24 @@ bool IsReadable(const std::uint8_t* bytes, std::size_t size) {
   return process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2;  // where a sandbox forbids to ask, all is read back
 }
 
+/// Whether a write that fails has a code that says so. With MPICH 5 it has none where the program has an error handler of
+/// its own.
+bool CodesTell(MPI_File handle) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (handle == MPI_FILE_NULL || PMPI_File_get_errhandler(handle, &handler) != MPI_SUCCESS) return true;
+  const bool known = handler == MPI_ERRORS_RETURN || handler == MPI_ERRORS_ARE_FATAL;
+  PMPI_Errhandler_free(&handler);
+  return known;
+}
+
+void MissIn(Capture& capture, const std::vector<Interval>& ranges) {
+  for (const Interval& range : ranges) capture.Miss(range);
+}
+
+}  // namespace
+
 /// The buffer of a write as a stream of bytes of data.
-class Source {
+class WriteCapture::Source {
  public:
   /// False when its bytes cannot be told, or not in their order.
   bool Open(const WriteCall& call) {
@@ -145,64 +164,109 @@ class Source {
   std::vector<std::uint8_t> packed_;
 };
 
-/// Whether a write that fails has a code that says so. With MPICH 5 it has none where the program has an error handler of
-/// its own.
-bool CodesTell(MPI_File handle) {
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (handle == MPI_FILE_NULL || PMPI_File_get_errhandler(handle, &handler) != MPI_SUCCESS) return true;
-  const bool known = handler == MPI_ERRORS_RETURN || handler == MPI_ERRORS_ARE_FATAL;
-  PMPI_Errhandler_free(&handler);
-  return known;
-}
-
-void MissIn(Capture& capture, const std::vector<Interval>& ranges) {
-  for (const Interval& range : ranges) capture.Miss(range);
-}
-
-}  // namespace
-
-void CaptureWrite(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes) {
+WriteCapture::WriteCapture(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position,
+                           std::uint64_t bytes)
+    : file_(file), view_(view), position_(position), bytes_(bytes) {
   {
     std::unique_lock lock(file.mutex);
     if (!MayCapture(file)) return;
     const bool first = !file.capture;
     lock.unlock();
-    if (first && !CodesTell(As<MPI_File>(call.fh))) return VoidCapture(file);
+    if (!first || CodesTell(As<MPI_File>(call.fh))) capture_ = LockedCaptureOf(file);
   }
-  const auto capture = LockedCaptureOf(file);
-  if (!capture) return VoidCapture(file);
-  Source source;
+  if (!capture_) {
+    VoidCapture(file);
+    return;
+  }
+  source_ = std::make_unique<Source>();
   bool known = false;
   try {
-    known = source.Open(call);
+    known = source_->Open(call);
   } catch (...) {  // its bounds are beyond what an offset can say
   }
-  known = known && source.IsReadable(bytes);
-  const bool in_one = view.IsContiguous() && source.contiguous();
-  const std::uint64_t etype = view.etype_size();
+  if (!known || !source_->IsReadable(bytes)) source_.reset();
+}
+
+WriteCapture::~WriteCapture() = default;
+WriteCapture::WriteCapture(WriteCapture&&) noexcept = default;
+
+void WriteCapture::Run() {
+  if (!capture_) return;
+  const bool in_one = view_.IsContiguous() && source_ && source_->contiguous();
+  const std::uint64_t etype = view_.etype_size();
   const auto in_etypes = [&](std::uint64_t size) { return std::max<std::uint64_t>(1, size / etype) * etype; };
-  std::uint64_t stretch = in_one ? bytes : in_etypes(kStretch);
-  for (std::uint64_t done = 0, length = 0; done < bytes; done += length) {
-    length = std::min(stretch, bytes - done);
-    const auto ranges = view.Ranges(position + static_cast<MPI_Offset>(done / etype), length, kMostPieces);
-    if (!ranges) return VoidCapture(file);
-    if (!known || TotalOf(*ranges) != length || !source.Seek(done, done + length)) {
-      if (known && stretch > in_etypes(kLeastStretch)) {  // perhaps the pieces are too many
+  std::uint64_t stretch = in_one ? bytes_ : in_etypes(kStretch);
+  for (std::uint64_t done = 0, length = 0; done < bytes_; done += length) {
+    length = std::min(stretch, bytes_ - done);
+    const auto ranges = view_.Ranges(position_ + static_cast<MPI_Offset>(done / etype), length, kMostPieces);
+    if (!ranges) return VoidCapture(file_);
+    if (!source_ || TotalOf(*ranges) != length || !source_->Seek(done, done + length)) {
+      if (source_ && stretch > in_etypes(kLeastStretch)) {  // perhaps the pieces are too many
         stretch = in_etypes(std::max(kLeastStretch, stretch / 8));
         length = 0;
       } else {
-        MissIn(*capture, *ranges);
+        MissIn(*capture_, *ranges);
       }
       continue;
     }
     for (const Interval& range : *ranges) {
       for (std::uint64_t at = range.begin; at < range.end;) {
-        const ByteSpan piece = source.Next(range.end - at);
-        capture->Take(at, piece);
+        const ByteSpan piece = source_->Next(range.end - at);
+        capture_->Take(at, piece);
         at += piece.size();
       }
     }
   }
+}
+
+std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const WriteCall& call, const View& view,
+                                                    MPI_Offset position, std::uint64_t bytes) {
+  if (bytes < kWorthAThread || ThreadsFor({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}) < 2) {
+    return nullptr;
+  }
+  WriteCapture capture(file, call, view, position, bytes);
+  const auto epoch = ExpectConfirmation(file);
+  if (!epoch) return nullptr;
+  std::unique_ptr<CaptureBeside> beside(new CaptureBeside(file, std::move(capture), *epoch));
+  try {
+    beside->thread_ = StartThread([raw = beside.get()] {
+      try {
+        raw->capture_.Run();
+      } catch (...) {
+        raw->failed_ = true;
+      }
+    });
+  } catch (...) {  // it goes without
+    Confirm(file, *epoch, true);
+    return nullptr;
+  }
+  return beside;
+}
+
+CaptureBeside::CaptureBeside(OpenFile& file, WriteCapture capture, std::uint64_t epoch)
+    : file_(file), capture_(std::move(capture)), epoch_(epoch) {}
+
+CaptureBeside::~CaptureBeside() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void CaptureBeside::End(bool succeeded) {
+  thread_.join();
+  Confirm(file_, epoch_, succeeded && !failed_);
+}
+
+std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  if (!file.capture) return std::nullopt;
+  ++file.writes_unconfirmed;
+  return file.captures_taken;
+}
+
+void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
+  const std::lock_guard lock(file.mutex);
+  if (file.captures_taken != epoch) return;  // its epoch did without
+  --file.writes_unconfirmed;
+  if (!succeeded) VoidLockedCapture(file);
 }
 
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
@@ -228,8 +292,8 @@ std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   file.capture.reset();
   file.capture_void = false;
   ++file.captures_taken;
-  const bool done = file.requests_under_way == 0 && !file.split_write;
-  file.requests_under_way = 0;
+  const bool done = file.writes_unconfirmed == 0 && !file.split_write;
+  file.writes_unconfirmed = 0;
   file.split_write.reset();
   return done ? capture : nullptr;
 }

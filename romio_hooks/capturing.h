@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "engine/report.h"
@@ -13,9 +15,52 @@
 
 namespace lzy::hooks {
 
-/// Of a write of `bytes` bytes from etype number `position` of the view on, which succeeded as far as is known: captures
-/// what is in the buffer, which the program does not change before the write is done, or notes that it did not.
-void CaptureWrite(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
+/// The capture of one write of `bytes` bytes from etype number `position` of the view on: of what is in the buffer, which
+/// the program does not change before the write is done.
+class WriteCapture {
+ public:
+  /// All that has to be asked of MPI is asked here. Nothing is captured yet. `view` must outlive this.
+  WriteCapture(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
+  ~WriteCapture();
+  WriteCapture(WriteCapture&&) noexcept;
+  /// Captures it, or notes that it is not captured. In any thread.
+  void Run();
+
+ private:
+  class Source;
+  OpenFile& file_;
+  const View& view_;
+  MPI_Offset position_;
+  std::uint64_t bytes_;
+  std::shared_ptr<Capture> capture_;  // null: nothing is to be captured
+  std::unique_ptr<Source> source_;    // null: its bytes cannot be told
+};
+
+/// A write is captured by a thread of its own while MPI writes (DESIGN §6.3; Arslan and Alhussen: FIVER hashes while it
+/// transfers). Where that thread has a core to itself the program does not wait for it.
+class CaptureBeside {
+ public:
+  /// Null where it is not worth it, or cannot be; then nothing is captured so far.
+  static std::unique_ptr<CaptureBeside> Start(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position,
+                                              std::uint64_t bytes);
+  ~CaptureBeside();
+  /// The write has returned. Unless this is told that it succeeded in full, nothing captured in this epoch counts.
+  void End(bool succeeded);
+
+ private:
+  CaptureBeside(OpenFile& file, WriteCapture capture, std::uint64_t epoch);
+  OpenFile& file_;
+  WriteCapture capture_;
+  const std::uint64_t epoch_;
+  bool failed_ = false;
+  std::thread thread_;
+};
+
+/// Captured, but not known to succeed: until all such writes are confirmed the capture is of no use. The epoch, for
+/// Confirm; none where nothing is captured.
+std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file);
+void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded);
+
 /// Something is written there, now or before the next commit, and nothing of it captured.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
 /// All that is captured in this epoch is of no use.

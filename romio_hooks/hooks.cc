@@ -89,9 +89,10 @@ struct Before {
   std::uint64_t seeks = 0;
   View view;
   std::uint64_t bytes = 0;
-  /// The place is known; what is written is to be captured when the call has returned, or else these ranges are missed.
+  /// The place is known; what is written is to be captured, or else these ranges are missed.
   bool capture = false;
   std::optional<std::vector<Interval>> ranges;
+  std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
 };
 
 MPI_Offset PositionOf(MPI_File fh, Place place) {
@@ -169,6 +170,9 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
     StartFollowing(file, call, before);
   }
   EnsureEpoch(file);
+  if (before.capture && call.done == Done::kAtReturn) {
+    before.beside = CaptureBeside::Start(file, call, before.view, before.position, before.bytes);
+  }
 }
 
 /// A captured write has begun: who will tell whether it succeeds.
@@ -185,8 +189,10 @@ void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before, int
   const bool tells = call.done == Done::kAtReturn && before.capture;
   const bool whole = code == MPI_SUCCESS && (!tells || IsWhole(*call.status, before.bytes));
   if (!whole) VoidCapture(file);
-  if (before.capture && whole) {
-    CaptureWrite(file, call, before.view, before.position, before.bytes);
+  if (before.beside) {
+    before.beside->End(whole);
+  } else if (before.capture && whole) {
+    WriteCapture(file, call, before.view, before.position, before.bytes).Run();
     ExpectEnd(file, call, before.bytes);
   } else if (before.capture) {
     MissRanges(file, *before.ranges);

@@ -95,7 +95,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured
   bool capture_void = false;         ///< something was written of which `capture` does not know
   std::uint64_t captures_taken = 0;  ///< by commits: which epoch this is, for writes that are done later
-  int requests_under_way = 0;        ///< captured writes of this epoch of which it is not known whether they succeed
+  int writes_unconfirmed = 0;        ///< captured writes of this epoch of which it is not yet known whether they succeed
   std::optional<std::uint64_t> split_write;  ///< the bytes of a split write that is captured and has not ended
 
   std::mutex epoch_mutex;  ///< guards the rest, and held while an epoch is begun

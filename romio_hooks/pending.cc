@@ -14,7 +14,7 @@ namespace {
 
 struct PendingWrite {
   std::weak_ptr<OpenFile> file;
-  std::uint64_t epoch = 0;  // OpenFile::captures_taken
+  std::uint64_t epoch = 0;  // of ExpectConfirmation
   std::uint64_t bytes = 0;
   std::uint64_t number = 0;  // of all writes; 0: none
 };
@@ -95,12 +95,7 @@ const MPI_Status* StatusOf(const Completion& call, int place) {
 }
 
 void Settle(const PendingWrite& write, bool succeeded) {
-  const auto file = write.file.lock();
-  if (!file) return;
-  const std::lock_guard lock(file->mutex);
-  if (file->captures_taken != write.epoch) return;  // its epoch did without
-  --file->requests_under_way;
-  if (!succeeded) VoidLockedCapture(*file);
+  if (const auto file = write.file.lock()) Confirm(*file, write.epoch, succeeded);
 }
 
 }  // namespace
@@ -119,14 +114,10 @@ bool IsWhole(const void* status, std::uint64_t bytes) {
 void BeginPending(OpenFile& file, const void* request, std::uint64_t bytes) {
   const MPI_Request made = *static_cast<const MPI_Request*>(request);
   if (made == MPI_REQUEST_NULL) return VoidCapture(file);  // it is done, but nobody knows how much of it
-  PendingWrite write{file.weak_from_this(), 0, bytes, 0};
-  {
-    const std::lock_guard lock(file.mutex);
-    if (!file.capture) return;
-    write.epoch = file.captures_taken;
-    ++file.requests_under_way;  // and stays so, should the next fail
-  }
-  if (!PendingWrites::Get().Insert(made, std::move(write))) VoidCapture(file);
+  const auto epoch = ExpectConfirmation(file);
+  if (!epoch) return;
+  // Should this fail it is never confirmed.
+  if (!PendingWrites::Get().Insert(made, {file.weak_from_this(), *epoch, bytes, 0})) VoidCapture(file);
 }
 
 int Complete(RealCall real, const Completion& call) {

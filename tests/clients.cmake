@@ -37,6 +37,10 @@ foreach(soname IN LISTS client_sonames)
 endforeach()
 
 add_custom_target(test_clients)
+# Libraries may also need MPI's C++ bindings, which Open MPI 5 has no more; another version's do not do.
+file(GLOB client_cxx RELATIVE ${client_mpi_directory} ${client_mpi_directory}/libmpi_cxx.so.*)
+list(APPEND client_sonames ${client_cxx})
+
 set(client_entries "")
 # lzy_client_entry(NAME REASON): notes that the program NAME can be run, or why (REASON) there is none.
 macro(lzy_client_entry name reason)
@@ -51,7 +55,7 @@ endmacro()
 # says what it is linked with.
 function(lzy_client_mpi_of file out)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${file} OUTPUT_VARIABLE headers ERROR_QUIET)
-  string(REGEX MATCHALL "NEEDED +libmpi(ch)?\\.so\\.[0-9]+" needed "${headers}")
+  string(REGEX MATCHALL "NEEDED +libmpi(ch|_cxx)?\\.so\\.[0-9]+" needed "${headers}")
   list(TRANSFORM needed REPLACE "NEEDED +" "")
   set(reason "")
   foreach(library IN LISTS needed)

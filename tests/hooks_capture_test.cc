@@ -126,8 +126,9 @@ class CaptureOfWrites : public testing::Test {
       failed_ = true;
       return VoidCapture(file);
     }
-    CaptureWrite(file, WriteCall{ToWord(file_), Place::kExplicit, offset, from, count, ToWord(type.get()), Done::kAtReturn, &told, nullptr},
-                 view, offset, bytes);
+    WriteCapture capture(file, WriteCall{ToWord(file_), Place::kExplicit, offset, from, count, ToWord(type.get()), Done::kAtReturn, &told, nullptr},
+                         view, offset, bytes);
+    capture.Run();
     written += bytes;
   }
 

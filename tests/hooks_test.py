@@ -287,12 +287,12 @@ class Capture(Layer):
         return json.loads(info.stdout)["datasets"][0]["root"]
 
     def test_a_checkpoint_is_not_read_back(self):
-        for ranks in [1, 2, 3]:
+        for ranks, threads in [(1, 1), (1, 2), (2, 1), (3, 2)]:  # with two, captured while it is written
             for parity in [0, 1, 2]:
-                with self.subTest(ranks=ranks, parity=parity):
+                with self.subTest(ranks=ranks, threads=threads, parity=parity):
                     for name in self.files():
                         os.remove(self.path(name))
-                    self.quiet(self.client("slabs", ranks=ranks, report="report", parity=parity, **self.GEOMETRY))
+                    self.quiet(self.client("slabs", ranks=ranks, report="report", parity=parity, threads=threads, **self.GEOMETRY))
                     [report] = self.reports()
                     self.assertEqual((report["bytes_reread"], report["bytes_captured"]), (0, report["bytes"]))
                     self.assertEqual(self.verify(), 0)
@@ -316,13 +316,13 @@ class Capture(Layer):
                 self.assertEqual(self.verify(), 0)
 
     def test_a_write_that_fails_or_falls_short_is_read_back(self):
-        for call in ["write_at", "iwrite_at", "iwrite_at_all", "write_at_all_begin"]:
-            with self.subTest(call):
+        for call, threads in [("write_at", 1), ("write_at", 2), ("iwrite_at", 2), ("iwrite_at_all", 2), ("write_at_all_begin", 2)]:
+            with self.subTest(call, threads=threads):
                 for name in self.files():
                     os.remove(self.path(name))
                 bare = self.run_program([CLIENT, "too_large", "bare", call], ranks=1, layer=False)
                 mpi_known.leave_out_if_known(self, f"MPI_File_{call} that fails", bare)
-                self.client("too_large", argument=call, ranks=1, report="report", **self.GEOMETRY)
+                self.client("too_large", argument=call, ranks=1, report="report", threads=threads, **self.GEOMETRY)
                 before, after = self.reports()
                 self.assertEqual((before["bytes_captured"], after["bytes_captured"]), (before["bytes"], 0))
                 self.assertEqual(self.verify(), 0)

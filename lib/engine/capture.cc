@@ -162,12 +162,10 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
 void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   if (!IsUnwritten(block)) return MissBlocks({block, block + 1});
   const Layout::DeviceRow at = layout_.LocateData(0, block);
-  const Rotation rotation = OnlyRotation(layout_);
   Chunk* chunk = ChunkFor(at.row);
   Page* page = chunk == nullptr ? nullptr : PageFor(block);
   if (page == nullptr || chunk->spoiled[SliceInChunk(at.row)]) return MissBlocks({block, block + 1});
 
-  const std::uint32_t which = rotation.PositionOf(layout_.index_in_group(at.device), at.row.unit_row) - rotation.m;
   const std::uint8_t* input = bytes.data();
   Hash& leaf = page->leaves[block % kPageBlocks];
   if (bytes.size() == block_) {
@@ -176,12 +174,28 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   } else {  // zero-padded by the caller, and aligned
     leaf = HashBytes(HashTag::kDataLeaf, block, bytes);
   }
-  std::array<std::uint8_t*, kMaxGroup> sums;
-  for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(*chunk, at.row, q);
-  std::uint32_t& blocks = chunk->blocks[SliceInChunk(at.row)];
-  plan_.Apply({&which, 1}, &input, sums.data(), block_, /*accumulate=*/blocks > 0);
-  ++blocks;
+  AddToSums(at, *chunk, input);
   page->captured.set(block % kPageBlocks);
+}
+
+// `whole`: a block, aligned.
+void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::uint8_t* whole) {
+  const Rotation rotation = OnlyRotation(layout_);
+  const std::uint32_t which = rotation.PositionOf(layout_.index_in_group(at.device), at.row.unit_row) - rotation.m;
+  std::array<std::uint8_t*, kMaxGroup> sums;
+  for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(chunk, at.row, q);
+  std::uint32_t& blocks = chunk.blocks[SliceInChunk(at.row)];
+  plan_.Apply({&which, 1}, &whole, sums.data(), block_, /*accumulate=*/blocks > 0);
+  ++blocks;
+}
+
+void Capture::AddRead(std::uint64_t block, ByteSpan bytes) {
+  const std::lock_guard lock(mutex_);
+  scratch_.Reserve(block_);
+  std::copy(bytes.begin(), bytes.end(), scratch_.data());
+  std::fill(scratch_.data() + bytes.size(), scratch_.data() + block_, std::uint8_t{0});
+  const Layout::DeviceRow at = layout_.LocateData(0, block);
+  AddToSums(at, *ChunkFor(at.row), scratch_.data());
 }
 
 // Parts that meet make a block; parts that overlap are a second write.

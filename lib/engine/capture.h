@@ -54,6 +54,9 @@ class Capture {
   /// `limit`. One interval up to the largest number stands for all.
   std::vector<Interval> Written(std::size_t limit) const;
   const Hash& leaf(std::uint64_t block) const;  ///< precondition: captured
+  /// A block that nobody captured has these bytes (those that the file has of it): adds it to the sums of its row, of which
+  /// another block is captured. It does not become captured. Thread-safe.
+  void AddRead(std::uint64_t block, ByteSpan bytes);
   /// The share that this process's blocks have in parity block `q` of a row, block_size bytes; null if none of the row
   /// is captured.
   const std::uint8_t* ParityOf(const RowId& row, std::uint32_t q) const;
@@ -85,6 +88,7 @@ class Capture {
   void TakeRow(const RowId& row, Interval blocks, const std::uint8_t* bytes);
   void TakeBlock(std::uint64_t block, ByteSpan bytes);
   Hash CopyAligned(std::uint64_t block, const std::uint8_t* from, std::uint8_t* copy, const std::uint8_t*& use) const;
+  void AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::uint8_t* whole);
   void TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes);
   bool IsNew(std::uint64_t block) const;
   bool IsUnwritten(std::uint64_t block) const;

@@ -17,8 +17,11 @@ struct Coverage {
     int rank = 0;
   };
   std::vector<Piece> pieces;  ///< ascending, disjoint
+  /// Blocks that are nobody's, but all the same in the sums of a rank: two ranks wrote them. Ascending, disjoint.
+  std::vector<Interval> spoilt;
+  bool complete = true;  ///< no rank captured more than these
 };
-/// Collective; the captures are finished. Blocks that two ranks wrote are nobody's.
+/// Collective; the captures are finished.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
 
 /// Walks through a coverage: who captured block `first_block`, or a later one.
@@ -52,13 +55,17 @@ void ForEachCaptor(const Layout& layout, const RowRun& run, const Coverage& cove
 
 /// Rows to be encoded, by how they can be had.
 struct SortedRows {
-  std::vector<RowRun> reread;    ///< some block of it was not captured
-  std::vector<RowRun> own;       ///< all of it by this rank; other ranks have other rows of their own
-  std::vector<RowRun> combined;  ///< all of it, by several ranks
+  std::vector<RowRun> reread;    ///< all of it is read
+  std::vector<RowRun> own;       ///< captured by this rank; other ranks have other rows of their own
+  std::vector<RowRun> combined;  ///< captured by several ranks
+  /// Blocks of the latter two that nobody captured: this rank is to read them, and to add them to what it captured of
+  /// the row. No rank has the same ones.
+  std::vector<BlockPlace> gaps;
 };
 /// Of a shared file's `runs`: `reread` and `combined` are the same on every rank. To combine a row every rank sends as
 /// much as its parity is, so with many ranks rows of several are cheaper to read; so are those that need buffers of more
-/// than an eighth of `memory`.
+/// than an eighth of `memory`. Rows of which less than half was captured are read as a whole: who captured the little
+/// would have to read the rest alone.
 SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
                     const Communicator& comm, std::uint64_t memory);
 

@@ -9,6 +9,8 @@
 #include <thread>
 #include <tuple>
 
+#include "storage/parallel.h"
+
 namespace lzy {
 namespace {
 
@@ -225,7 +227,7 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
   return ExecuteRows(
       setup, runs,
       [&](const RowBlock& block, MutableByteSpan bytes) {
-        return TakeSource(*jobs[layout.file_of(block.device)], block, bytes);
+        return TakeSource(*jobs[layout.file_of(block.device)], block.place, bytes);
       },
       [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
         return PutParity(*jobs[layout.region_of(blocks[0].device)], blocks, bytes);
@@ -233,20 +235,43 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
       stats_);
 }
 
+Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::span<const BlockPlace> blocks) {
+  std::mutex mutex;
+  Status status;
+  RowStats stats;
+  const unsigned threads = ThreadsFor(context_);
+  ParallelFor(blocks.size(), threads, [&](std::size_t i) {
+    thread_local AlignedBuffer buffer;
+    buffer.Reserve(blocks[i].length);
+    const MutableByteSpan bytes(buffer.data(), blocks[i].length);
+    const auto start = std::chrono::steady_clock::now();
+    Status one = ReadWhole(*job.data, blocks[i].offset, bytes);
+    if (one.ok()) one = TakeSource(job, blocks[i], bytes);
+    if (one.ok()) capture.AddRead(blocks[i].index, bytes);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    const std::lock_guard lock(mutex);
+    stats.read += spent.count() / threads;
+    stats.bytes_read += bytes.size();
+    if (status.ok()) status = one;
+  });
+  Add(stats);
+  return status;
+}
+
 // An untouched block must be what was committed. Order of attack (DESIGN §7): the device may have it right where the page cache
 // has not; else what was rebuilt of it; else it keeps its old leaf, so that the rot is not laundered into the new commit.
-Status EncodePass::TakeSource(FileJob& job, const RowBlock& block, MutableByteSpan bytes) {
-  const std::uint64_t i = block.place.index;
+Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
+  const std::uint64_t i = place.index;
   encoded_ += bytes.size();
   job.data_known[i] = 1;
   job.data_leaves[i] = HashBytes(HashTag::kDataLeaf, i, bytes);
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
-                    !job.unknown.contains(i) && !IsTouched(*job.touched, block.place.offset, bytes.size());
+                    !job.unknown.contains(i) && !IsTouched(*job.touched, place.offset, bytes.size());
   if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
 
   job.data_leaves[i] = job.old_data->leaf(i);
   std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
-  const auto again = job.data->ReadAtFromDevice(block.place.offset, bytes);
+  const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
   if (again.ok() && *again == bytes.size() && HashBytes(HashTag::kDataLeaf, i, bytes) == job.data_leaves[i]) {
     return Status::Ok();
   }

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/capture.h"
 #include "engine/rows.h"
 #include "engine/touched.h"
 #include "engine/view.h"
@@ -74,13 +75,17 @@ class EncodePass {
   Status Run(const Layout& layout, Communicator& comm, std::vector<int> owner, const std::vector<FileJob*>& jobs,
              std::span<const RowRun> runs);
 
+  /// Reads these blocks of a shared file, holds them to their leaves as Run does, and adds them to what `capture` has of
+  /// their rows.
+  Status ReadInto(Capture& capture, FileJob& job, std::span<const BlockPlace> blocks);
+
   /// What was encoded otherwise than by Run.
   void Add(const RowStats& stats) { stats_ += stats; }
   const RowStats& stats() const { return stats_; }
   std::uint64_t bytes_encoded() const { return encoded_ + stats_.bytes_captured; }
 
  private:
-  Status TakeSource(FileJob& job, const RowBlock& block, MutableByteSpan bytes);
+  Status TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes);
 
   const Context& context_;
   RowStats stats_;

@@ -41,7 +41,8 @@ class OneNode {
       std::vector<FileJob*> jobs;
       for (const Seen& one : seen_) jobs.push_back(one.job);
       auto self = SelfCommunicator();
-      return pass.Run(layout_, *self, std::vector<int>(layout_.devices(), 0), jobs, ShareOf(runs, comm_));
+      const std::vector<RowRun> dealt = ByWriter(runs);
+      return pass.Run(layout_, *self, std::vector<int>(layout_.devices(), 0), jobs, ShareOf(dealt, comm_));
     }));
     Status gathered;
     for (std::size_t f = 0; f < seen_.size(); ++f) {
@@ -52,6 +53,20 @@ class OneNode {
   }
 
  private:
+  // In an order in which a rank's share has as much as possible of the parity that goes to its own sidecar: the kernel lets
+  // one at a time write to a file, and the others wait.
+  std::vector<RowRun> ByWriter(std::span<const RowRun> runs) const {
+    const auto writer = [&](const RowRun& run) {
+      if (run.plan->targets.empty()) return 0;
+      const Rotation rotation = layout_.rotation(run.group);
+      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(run.plan->targets[0], run.unit_row)];
+      return members_[layout_.file_of(device)].owner;
+    };
+    std::vector<RowRun> dealt(runs.begin(), runs.end());
+    std::stable_sort(dealt.begin(), dealt.end(), [&](const RowRun& a, const RowRun& b) { return writer(a) < writer(b); });
+    return dealt;
+  }
+
   Status TellOwn(ByteWriter& out) {
     for (std::uint32_t f = 0; f < members_.size(); ++f) {
       FileJob* job = members_[f].job;

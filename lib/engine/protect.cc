@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/lookup.h"
 #include "engine/protector.h"
 #include "engine/rehome.h"
 #include "engine/touched.h"
@@ -63,7 +64,7 @@ Status Protector::EnsureSidecars() {
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   LZY_ASSIGN_OR_RETURN(auto data, context_.fs.Open(path, OpenMode::kRead));
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path, context_.options.timeout_seconds));
-  auto existing = Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead);
+  const auto existing = PeekSidecar(context_.fs, sidecar_path);
   if (existing.ok()) return Status::Ok();
   const Code code = existing.status().code();
   const bool ruins = code == Code::kUnprotected || code == Code::kCorrupt;

@@ -169,7 +169,10 @@ class SharedFile : public Protector {
     SortedRows rows;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
-      if (captured) rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
+      if (captured) {
+        rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
+        LZY_RETURN_IF_ERROR(pass_.ReadInto(*request_.capture, job_, rows.gaps));
+      }
       return EncodeAlone(ShareOf(rows.reread, comm_));
     }));
     if (captured) {

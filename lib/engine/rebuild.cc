@@ -4,6 +4,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "base/interval_set.h"
 #include "engine/touched.h"
 
 namespace lzy {
@@ -92,11 +93,23 @@ void AppendRun(std::vector<RowRun>& runs, RowRun run) {
   runs.push_back(std::move(run));
 }
 
-std::span<const RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
-  const auto size = static_cast<std::size_t>(comm.size());
-  const auto rank = static_cast<std::size_t>(comm.rank());
-  const std::size_t begin = runs.size() * rank / size;
-  return runs.subspan(begin, runs.size() * (rank + 1) / size - begin);
+std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
+  const auto size = static_cast<std::uint64_t>(comm.size());
+  const auto rank = static_cast<std::uint64_t>(comm.rank());
+  std::uint64_t rows = 0;
+  for (const RowRun& run : runs) rows += run.slices;
+  const Interval mine{rows * rank / size, rows * (rank + 1) / size};
+  std::vector<RowRun> share;
+  Interval here{0, 0};
+  for (const RowRun& run : runs) {
+    here = {here.end, here.end + run.slices};
+    const std::uint64_t begin = std::max(here.begin, mine.begin), end = std::min(here.end, mine.end);
+    if (begin >= end) continue;
+    RowRun& part = share.emplace_back(run);
+    part.first_slice += static_cast<std::uint32_t>(begin - here.begin);
+    part.slices = static_cast<std::uint32_t>(end - begin);
+  }
+  return share;
 }
 
 RowStreams StreamsOf(const Ensemble& ensemble) {

@@ -16,7 +16,7 @@ namespace lzy {
 void AppendRun(std::vector<RowRun>& runs, RowRun run);
 
 /// The part of the rows of a shared file that this rank works on: contiguous, so that each rank reads long stretches.
-std::span<const RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm);
+std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm);
 
 /// Files and parity regions as they were committed, by file of the layout; those without a file are not open here.
 struct RowStreams {

@@ -25,13 +25,13 @@ struct Claim {
 
 Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::string& path) {
   Claim claim;
-  auto sidecar = Sidecar::Load(fs, path, OpenMode::kRead);
+  const auto sidecar = PeekSidecar(fs, path);
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
-  if (!sidecar.ok() || (*sidecar)->contents().superblock.state != SidecarState::kCommitted) return claim;
+  if (!sidecar.ok() || !sidecar->committed) return claim;
   // Edited or linked, the file is still that of its name.
   const auto data = DataPathOf(path);
   const auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
-  if (namesake.ok() && namesake->inode == (*sidecar)->contents().superblock.stamp.inode) {
+  if (namesake.ok() && namesake->inode == sidecar->stamp.inode) {
     claim.home = path;
   } else if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
     LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(JoinPath(directory, *home)));

@@ -101,24 +101,17 @@ class Pipeline {
   /// until they are delivered.
   Status RunAlone(std::span<const RowRun> runs) {
     Guarded([&] {
-      ParallelFor(runs.size(), setup_.threads, [&](std::size_t i) {
+      const std::vector<RowRun> pieces = Cut(runs);
+      ParallelFor(pieces.size(), setup_.threads, [&](std::size_t i) {
         if (failed_) return;
         if (setup_.stop && setup_.stop()) return Remember({Code::kIo, "interrupted"});
-        const std::uint64_t targets = std::max<std::uint64_t>(1, runs[i].plan->targets.size());
-        const std::uint64_t room = setup_.memory / 4 / std::max(1u, setup_.threads) / targets / layout_.block_size();
-        const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(room, 1, runs[i].slices));
+        const std::uint64_t length = Batch::TargetBytes(layout_, pieces[i]);
         AlignedBuffer buffer = TakeBuffer();
+        buffer.Reserve(std::max<std::uint64_t>(64, length * pieces[i].plan->targets.size()));
+        const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
         Effort effort;
-        for (std::uint32_t done = 0; done < runs[i].slices && !failed_; done += most) {
-          RowRun run = runs[i];
-          run.first_slice += done;
-          run.slices = std::min(most, runs[i].slices - done);
-          const std::uint64_t length = Batch::TargetBytes(layout_, run);
-          buffer.Reserve(std::max<std::uint64_t>(64, length * targets));
-          const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
-          Contribute(run, at, effort);
-          if (!failed_) Deliver(run, at, effort);
-        }
+        Contribute(pieces[i], at, effort);
+        if (!failed_) Deliver(pieces[i], at, effort);
         Merge(effort, setup_.threads);
         GiveBack(std::move(buffer));
       });
@@ -141,7 +134,7 @@ class Pipeline {
       std::thread helper;
       if (others > 0) {
         try {
-          helper = std::thread(beside, others);
+          helper = StartThread([&] { beside(others); });
         } catch (...) {  // no more threads, or memory for one, to be had
         }
       }
@@ -163,6 +156,26 @@ class Pipeline {
     AlignedBuffer send;
     AlignedBuffer receive;
   };
+
+  // Into pieces whose targets all threads have room for at a time, and enough of them for no thread to be left over with much.
+  std::vector<RowRun> Cut(std::span<const RowRun> runs) const {
+    const std::uint64_t threads = std::max(1u, setup_.threads);
+    std::uint64_t rows = 0;
+    for (const RowRun& run : runs) rows += run.slices;
+    const std::uint64_t even = threads == 1 ? rows : (rows + 4 * threads - 1) / (4 * threads);
+    std::vector<RowRun> pieces;
+    for (const RowRun& run : runs) {
+      const std::uint64_t targets = std::max<std::uint64_t>(1, run.plan->targets.size());
+      const std::uint64_t room = setup_.memory / 4 / threads / targets / layout_.block_size();
+      const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::min(room, even), 1, run.slices));
+      for (std::uint32_t done = 0; done < run.slices; done += most) {
+        RowRun& piece = pieces.emplace_back(run);
+        piece.first_slice += done;
+        piece.slices = std::min(most, run.slices - done);
+      }
+    }
+    return pieces;
+  }
 
   // Every rank sees the same runs, hence the same batches. All that a batch needs memory for is had before the first.
   void Prepare(std::span<const RowRun> runs) {
@@ -324,17 +337,10 @@ class Pipeline {
       return false;
     }
     const std::uint64_t offset = stream->base + blocks[0].place.offset;
-    auto got = stream->file->ReadAt(offset, MutableByteSpan(to, length));
+    const Status read = ReadWhole(*stream->file, offset, MutableByteSpan(to, length));
     effort.Spent(effort.stats.read);
-    if (!got.ok()) {
-      Remember(got.status());
-      return false;
-    }
-    if (*got < length) {
-      Remember(
-          {Code::kIo,
-           fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
-                       stream->file->path(), offset + *got, offset + length)});
+    if (!read.ok()) {
+      Remember(read);
       return false;
     }
     effort.stats.bytes_read += length;
@@ -456,6 +462,13 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, s
     slot = std::move(plan);
   }
   return slot;
+}
+
+Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t got, file.ReadAt(offset, bytes));
+  if (got == bytes.size()) return Status::Ok();
+  return {Code::kIo, fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
+                                 file.path(), offset + got, offset + bytes.size())};
 }
 
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,

@@ -92,6 +92,9 @@ using SourceFn = std::function<Status(const RowBlock&, MutableByteSpan)>;
 /// concatenated in `bytes`. Thread-safe.
 using TargetFn = std::function<Status(std::span<const RowBlock> blocks, ByteSpan bytes)>;
 
+/// Reads all of `bytes`; kIo where the file ends before, since something else must have cut it.
+Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes);
+
 /// Executes the runs; collective over setup.comm. Failures of any rank (reading, callbacks) are agreed on at the end:
 /// every rank gets the same Status. Target callbacks may have been called for rows before the failure.
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,

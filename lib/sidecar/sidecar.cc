@@ -11,17 +11,14 @@
 namespace lzy {
 namespace {
 
-constexpr std::size_t kHashBytes = 16;
+constexpr std::size_t kHashBytes = sizeof(Hash);
 
 std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-std::vector<std::uint8_t> LevelBytes(const std::vector<Hash>& level) {
-  std::vector<std::uint8_t> out(level.size() * kHashBytes);
-  for (std::size_t i = 0; i < level.size(); ++i)
-    std::copy(level[i].bytes.begin(), level[i].bytes.end(), &out[i * kHashBytes]);
-  return out;
+ByteSpan LevelBytes(const std::vector<Hash>& level) {
+  return {reinterpret_cast<const std::uint8_t*>(level.data()), level.size() * kHashBytes};
 }
 
 std::uint64_t LevelsLength(const Tree& tree) {

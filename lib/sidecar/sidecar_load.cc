@@ -2,14 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <utility>
 
 #include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
 
-constexpr std::size_t kHashBytes = 16;
+constexpr std::size_t kHashBytes = sizeof(Hash);
 
 // Reads up to to.size() bytes; what lies past the end or cannot be read is zero, which no hash will vouch for.
 void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
@@ -33,48 +35,37 @@ class TreeResolver {
   void Resolve(File& file, const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
                std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage) {
     levels_.resize(counts_.size());
-    std::vector<bool> known_parents;
+    std::vector<bool> known;  // by page: whether its hashes are
     for (std::size_t level = counts_.size(); level-- > 0;) {
-      std::vector<std::vector<std::uint8_t>> stored(copies.size());
-      std::vector<std::uint64_t> offsets(copies.size(), 0);
-      const std::uint64_t length = counts_[level] * kHashBytes;
+      levels_[level].resize(counts_[level]);
+      const bool top = level + 1 == counts_.size();
+      const std::vector<bool> known_parents = std::exchange(known, std::vector<bool>(top ? 1 : counts_[level + 1]));
+      std::vector<std::uint8_t> stored(counts_[level] * kHashBytes);
       for (std::size_t c = 0; c < copies.size(); ++c) {
         if (copies[c] == nullptr) continue;
         const Extent* e = FindExtent(*copies[c], extent_kind, level);
-        if (e == nullptr || e->length != length) {
+        if (e == nullptr || e->length != stored.size()) {
           copy_whole[c] = false;
           continue;
         }
-        stored[c].resize(length);
-        offsets[c] = e->offset;
-        ReadLenient(file, e->offset, stored[c]);
-      }
-      std::vector<bool> known(counts_[level], false);
-      levels_[level].resize(counts_[level]);
-      const bool top = level + 1 == counts_.size();
-      const std::uint64_t pages = top ? 1 : counts_[level + 1];
-      for (std::uint64_t page = 0; page < pages; ++page) {
-        const std::uint64_t first = top ? 0 : page * kPageFanout;
-        const std::uint64_t count = top ? counts_[level] : std::min<std::uint64_t>(kPageFanout, counts_[level] - first);
-        for (std::size_t c = 0; c < copies.size(); ++c) {
-          if (stored[c].empty()) continue;
-          ByteSpan bytes(&stored[c][first * kHashBytes], count * kHashBytes);
-          const bool right = (top || known_parents[page]) && Matches(level, page, bytes, top);
-          if (!right) {
+        ReadLenient(file, e->offset, stored);
+        for (std::uint64_t page = 0; page < known.size(); ++page) {
+          const std::uint64_t first = page * kPageFanout;
+          const std::uint64_t count = std::min<std::uint64_t>(kPageFanout, counts_[level] - first);
+          const ByteSpan bytes(&stored[first * kHashBytes], count * kHashBytes);
+          const bool known_parent = top || known_parents[page / kPageFanout];
+          if (!known_parent || !Matches(level, page, bytes, top)) {
             copy_whole[c] = false;
-            damage.push_back({offsets[c] + first * kHashBytes, bytes.size(), "hash page"});
-          } else if (!known[first]) {
-            for (std::uint64_t i = 0; i < count; ++i) {
-              std::copy_n(&bytes[i * kHashBytes], kHashBytes, levels_[level][first + i].bytes.begin());
-              known[first + i] = true;
-            }
+            damage.push_back({e->offset + first * kHashBytes, bytes.size(), "hash page"});
+          } else if (!known[page]) {
+            std::memcpy(&levels_[level][first], bytes.data(), bytes.size());
+            known[page] = true;
           }
         }
       }
-      known_parents = std::move(known);
     }
-    for (std::uint64_t i = 0; i < known_parents.size(); ++i) {
-      if (!known_parents[i]) unknown_.push_back(i);
+    for (std::uint64_t i = 0; !counts_.empty() && i < counts_[0]; ++i) {
+      if (!known[i / kPageFanout]) unknown_.push_back(i);
     }
   }
 

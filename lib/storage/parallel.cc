@@ -1,14 +1,33 @@
 #include "storage/parallel.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
 namespace lzy {
+
+std::thread StartThread(std::function<void()> work) {
+  // New threads have their maker's mask from the first instruction on.
+  class NoSignals {
+   public:
+    NoSignals() {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+   private:
+    sigset_t before_;
+  } no_signals;
+  return std::thread(std::move(work));
+}
 
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
@@ -28,7 +47,7 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
   helpers.reserve(wanted);
   for (std::size_t t = 1; t < wanted; ++t) {
     try {
-      helpers.emplace_back(loop);
+      helpers.push_back(StartThread(loop));
     } catch (...) {
       break;  // no more threads, or memory for one, to be had: the ones there are do the work
     }

@@ -2,8 +2,13 @@
 // Running independent pieces of work on a few threads.
 #include <cstddef>
 #include <functional>
+#include <thread>
 
 namespace lzy {
+
+/// A thread that no signal of the process is given to: handlers are the program's, and may be meant for its own threads.
+/// Throws what std::thread does when there are no more threads, or memory for one, to be had.
+std::thread StartThread(std::function<void()> work);
 
 /// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular
 /// order. Returns when all calls have returned. What `work` throws is thrown here, when all threads have ended.
