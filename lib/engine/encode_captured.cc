@@ -38,11 +38,10 @@ class CapturedRows {
   }
 
   Status PutOwn(std::span<const RowRun> runs) {
-    const std::vector<RowId> rows = RowsOf(runs);
     std::mutex mutex;
     Status status;
-    ParallelFor(rows.size(), ThreadsFor(context_), [&](std::size_t i) {
-      const Status put = PutRow(rows[i], [&](std::uint32_t q) { return mine_.ParityOf(rows[i], q); });
+    ParallelFor(runs.size(), ThreadsFor(context_), [&](std::size_t i) {
+      const Status put = PutRun(runs[i]);
       if (put.ok()) return;
       const std::lock_guard lock(mutex);
       if (status.ok()) status = put;
@@ -110,6 +109,34 @@ class CapturedRows {
   RowStats& stats() { return stats_; }
 
  private:
+  // Of rows that this rank captured, in as few pieces as memory and file have them in: ranks that write to one file wait
+  // for each other at every call.
+  Status PutRun(const RowRun& run) {
+    const Rotation rotation = layout_.rotation(run.group);
+    for (std::uint32_t q = 0; q < rotation.m; ++q) {
+      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(q, run.unit_row)];
+      std::vector<RowBlock> blocks;
+      ByteSpan bytes;
+      const auto put = [&] { return blocks.empty() ? Status::Ok() : PutParity(job_, blocks, bytes); };
+      for (std::uint32_t slice = run.first_slice; slice < run.first_slice + run.slices; ++slice) {
+        const BlockPlace place = layout_.ParityBlock(device, run.unit_row, slice);
+        if (place.length == 0) break;
+        const std::uint8_t* from = mine_.ParityOf({run.group, run.unit_row, slice}, q);
+        const bool follows = !blocks.empty() && from == bytes.data() + bytes.size() &&
+                             place.offset == blocks.back().place.offset + blocks.back().place.length;
+        if (!follows) {
+          LZY_RETURN_IF_ERROR(put());
+          blocks.clear();
+          bytes = ByteSpan(from, 0);
+        }
+        blocks.push_back({device, true, place});
+        bytes = ByteSpan(bytes.data(), bytes.size() + place.length);
+      }
+      LZY_RETURN_IF_ERROR(put());
+    }
+    return Status::Ok();
+  }
+
   std::uint8_t* PutShare(const RowId& row, std::uint8_t* to) const {
     for (std::uint32_t q = 0; q < layout_.parity(); ++q, to += layout_.block_size()) {
       const std::uint8_t* share = mine_.ParityOf(row, q);
