@@ -49,8 +49,9 @@ def protect(bench):
                               "--also", bench.size(SIZE) * m // (ranks - m))
 
         def measure_plain(plain=plain, ranks=ranks, name=name):
+            seconds = json.loads(run(plain).output)["seconds"]
             drop(bench, *(f"{name}.also.{rank}" for rank in range(ranks)))
-            return Sample(json.loads(run(plain).output)["seconds"])
+            return Sample(seconds)
 
         whole[label(ranks, m)] = (command, bench.size(SIZE) * ranks, measure)
         whole[least(ranks, m)] = (plain, bench.size(SIZE) * ranks, measure_plain)

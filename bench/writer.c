@@ -1,6 +1,6 @@
-// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES] [--also BYTES]: writes through MPI-IO as programs do, and prints one JSON
-// object: `seconds` from the open until the close, `commit` those of the sync and close alone (both of the slowest
-// rank), `resident`, each rank's largest resident size in KiB. Knows nothing about lzy; the script run starts it bare
+// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES] [--also BYTES]: writes through MPI-IO as programs do, and
+// prints one JSON object: `seconds` from the open until the close, `commit` those of the sync and close alone (both of
+// the slowest rank), `resident`, each rank's largest resident size in KiB. Knows nothing about lzy; the script run starts it bare
 // and with the layer. All that a rank writes lies in its memory before, as a simulation's state does.
 //
 // PATTERN; BYTES are of each rank:
@@ -13,7 +13,6 @@
 //   touch-contiguous      changes 1 % of the existing FILE of BYTES in all, in one place
 //   touch-scattered       changes as much of it in blocks of 64 KiB, all over the file
 //   survivors             reads the files of a set but the last, and writes that one: the least a restore can do
-//
 //   rewrite               reads the file of a set and writes --also BYTES to FILE.also.RANK: the least that protecting a
 //                         set can do
 //

@@ -1,5 +1,6 @@
 #include "capturing.h"
 
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
   if (file.capture) return file.capture;
   auto made = Capture::Create(GeometryOf(file), file.options.memory / 4 * 3);
   if (made.ok()) file.capture = std::move(*made);
+  file.threads = ThreadsFor({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options});
   file.capture_void = !made.ok();
   return file.capture;
 }
@@ -54,6 +56,11 @@ std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
 std::shared_ptr<Capture> LockedCaptureOf(OpenFile& file) {
   const std::lock_guard lock(file.mutex);
   return CaptureOf(file);
+}
+
+bool HasSpareCore(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  return CaptureOf(file) && file.threads > 1;
 }
 
 std::uint64_t TotalOf(const std::vector<Interval>& intervals) {
@@ -68,6 +75,16 @@ bool IsReadable(const std::uint8_t* bytes, std::size_t size) {
   iovec to{ends, sizeof ends};
   iovec from[2] = {{const_cast<std::uint8_t*>(bytes), 1}, {const_cast<std::uint8_t*>(bytes + size - 1), 1}};
   return process_vm_readv(getpid(), &to, 1, from, 2, 0) == 2;  // where a sandbox forbids to ask, all is read back
+}
+
+/// Whether all of it can be read, now and without a signal: a program may hand over memory that is not there, and get an
+/// error for it. No where the kernel cannot tell (before Linux 5.14).
+bool IsThere(const std::uint8_t* bytes, std::uint64_t size) {
+  constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, which older headers do not have
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(bytes) + size + page - 1) / page * page;
+  return madvise(reinterpret_cast<void*>(begin), end - begin, kPopulateRead) == 0;
 }
 
 /// Whether a write that fails has a code that says so. With MPICH 5 it has none where the program has an error handler of
@@ -108,12 +125,9 @@ class WriteCapture::Source {
   }
   bool contiguous() const { return contiguous_; }
   /// As far as the ends of the data tell.
-  bool IsReadable(std::uint64_t bytes) const {
-    const std::uint64_t reach = contiguous_ ? bytes
-                                            : static_cast<std::uint64_t>(extent_) * (count_ - 1) +
-                                                  static_cast<std::uint64_t>(tile_.end - tile_.begin);
-    return hooks::IsReadable(Pointer(origin_ + static_cast<std::uint64_t>(tile_.begin)), reach);
-  }
+  bool IsReadable(std::uint64_t bytes) const { return hooks::IsReadable(First(), Reach(bytes)); }
+  /// All pages of it.
+  bool IsThere(std::uint64_t bytes) const { return hooks::IsThere(First(), Reach(bytes)); }
 
   /// To be read next: bytes [first, last) of the data. False when they are in too many pieces.
   bool Seek(std::uint64_t first, std::uint64_t last) {
@@ -145,6 +159,13 @@ class WriteCapture::Source {
 
  private:
   static const std::uint8_t* Pointer(std::uint64_t address) { return reinterpret_cast<const std::uint8_t*>(address); }
+
+  const std::uint8_t* First() const { return Pointer(origin_ + static_cast<std::uint64_t>(tile_.begin)); }
+  /// From the first byte of `bytes` bytes of data to the last.
+  std::uint64_t Reach(std::uint64_t bytes) const {
+    if (contiguous_) return bytes;
+    return static_cast<std::uint64_t>(extent_) * (count_ - 1) + static_cast<std::uint64_t>(tile_.end - tile_.begin);
+  }
 
   ByteSpan Take(std::uint64_t length) {
     Interval& piece = pieces_[at_];
@@ -187,6 +208,10 @@ WriteCapture::WriteCapture(OpenFile& file, const WriteCall& call, const View& vi
   if (!known || !source_->IsReadable(bytes)) source_.reset();
 }
 
+bool WriteCapture::BufferIsThere() const {
+  return source_ && source_->IsThere(bytes_);
+}
+
 WriteCapture::~WriteCapture() = default;
 WriteCapture::WriteCapture(WriteCapture&&) noexcept = default;
 
@@ -221,13 +246,13 @@ void WriteCapture::Run() {
 
 std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const WriteCall& call, const View& view,
                                                     MPI_Offset position, std::uint64_t bytes) {
-  if (bytes < kWorthAThread || ThreadsFor({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}) < 2) {
-    return nullptr;
-  }
+  // An error handler of the program's own might not return, and the buffer be gone while it is still read.
+  if (bytes < kWorthAThread || !HasSpareCore(file) || !CodesTell(As<MPI_File>(call.fh))) return nullptr;
   WriteCapture capture(file, call, view, position, bytes);
-  const auto epoch = ExpectConfirmation(file);
+  if (!capture.capture() || !capture.BufferIsThere()) return nullptr;
+  const auto epoch = ExpectConfirmation(file, capture.capture());
   if (!epoch) return nullptr;
-  std::unique_ptr<CaptureBeside> beside(new CaptureBeside(file, std::move(capture), *epoch));
+  std::unique_ptr<CaptureBeside> beside(new CaptureBeside(file.shared_from_this(), std::move(capture), *epoch));
   try {
     beside->thread_ = StartThread([raw = beside.get()] {
       try {
@@ -243,8 +268,8 @@ std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const WriteC
   return beside;
 }
 
-CaptureBeside::CaptureBeside(OpenFile& file, WriteCapture capture, std::uint64_t epoch)
-    : file_(file), capture_(std::move(capture)), epoch_(epoch) {}
+CaptureBeside::CaptureBeside(std::shared_ptr<OpenFile> file, WriteCapture capture, std::uint64_t epoch)
+    : file_(std::move(file)), capture_(std::move(capture)), epoch_(epoch) {}
 
 CaptureBeside::~CaptureBeside() {
   if (thread_.joinable()) thread_.join();
@@ -252,12 +277,12 @@ CaptureBeside::~CaptureBeside() {
 
 void CaptureBeside::End(bool succeeded) {
   thread_.join();
-  Confirm(file_, epoch_, succeeded && !failed_);
+  Confirm(*file_, epoch_, succeeded && !failed_);
 }
 
-std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file) {
+std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::shared_ptr<Capture>& capture) {
   const std::lock_guard lock(file.mutex);
-  if (!file.capture) return std::nullopt;
+  if (!capture || file.capture != capture) return std::nullopt;
   ++file.writes_unconfirmed;
   return file.captures_taken;
 }

@@ -19,20 +19,24 @@ namespace lzy::hooks {
 /// the program does not change before the write is done.
 class WriteCapture {
  public:
-  /// All that has to be asked of MPI is asked here. Nothing is captured yet. `view` must outlive this.
+  /// All that has to be asked of MPI is asked here. Nothing is captured yet.
   WriteCapture(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
   ~WriteCapture();
   WriteCapture(WriteCapture&&) noexcept;
   /// Captures it, or notes that it is not captured. In any thread.
   void Run();
 
+  const std::shared_ptr<Capture>& capture() const { return capture_; }  ///< where to; null: nowhere
+  /// Makes sure that reading the buffer, before MPI has, cannot end the program where MPI would report an error.
+  bool BufferIsThere() const;
+
  private:
   class Source;
   OpenFile& file_;
-  const View& view_;
+  View view_;
   MPI_Offset position_;
   std::uint64_t bytes_;
-  std::shared_ptr<Capture> capture_;  // null: nothing is to be captured
+  std::shared_ptr<Capture> capture_;
   std::unique_ptr<Source> source_;    // null: its bytes cannot be told
 };
 
@@ -48,17 +52,18 @@ class CaptureBeside {
   void End(bool succeeded);
 
  private:
-  CaptureBeside(OpenFile& file, WriteCapture capture, std::uint64_t epoch);
-  OpenFile& file_;
+  CaptureBeside(std::shared_ptr<OpenFile> file, WriteCapture capture, std::uint64_t epoch);
+  // Nothing of the caller's is needed: an error handler may jump out of the write past this object's destruction.
+  const std::shared_ptr<OpenFile> file_;
   WriteCapture capture_;
   const std::uint64_t epoch_;
   bool failed_ = false;
   std::thread thread_;
 };
 
-/// Captured, but not known to succeed: until all such writes are confirmed the capture is of no use. The epoch, for
-/// Confirm; none where nothing is captured.
-std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file);
+/// Something in `capture` is not known to succeed: until all such writes are confirmed it is of no use. The epoch, for
+/// Confirm; none where it is not that of the epoch (any more).
+std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::shared_ptr<Capture>& capture);
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded);
 
 /// Something is written there, now or before the next commit, and nothing of it captured.

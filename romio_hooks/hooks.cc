@@ -176,8 +176,8 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
 }
 
 /// A captured write has begun: who will tell whether it succeeds.
-void ExpectEnd(OpenFile& file, const WriteCall& call, std::uint64_t bytes) {
-  if (call.done == Done::kByRequest) BeginPending(file, call.request, bytes);
+void ExpectEnd(OpenFile& file, const WriteCall& call, const std::shared_ptr<Capture>& capture, std::uint64_t bytes) {
+  if (call.done == Done::kByRequest) BeginPending(file, capture, call.request, bytes);
   if (call.done != Done::kAtEnd) return;
   const std::lock_guard lock(file.mutex);
   if (file.capture) file.split_write = bytes;
@@ -192,8 +192,9 @@ void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before, int
   if (before.beside) {
     before.beside->End(whole);
   } else if (before.capture && whole) {
-    WriteCapture(file, call, before.view, before.position, before.bytes).Run();
-    ExpectEnd(file, call, before.bytes);
+    WriteCapture writing(file, call, before.view, before.position, before.bytes);
+    writing.Run();
+    ExpectEnd(file, call, writing.capture(), before.bytes);
   } else if (before.capture) {
     MissRanges(file, *before.ranges);
   }

@@ -92,6 +92,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   int writes_under_way = 0;
   std::uint64_t seeks_begun = 0, seeks_ended = 0;
   MadeWith expected;                 ///< what the next commit is expected to go by; on all ranks alike
+  unsigned threads = 1;              ///< that this process may use, as known since there is a capture
   std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured
   bool capture_void = false;         ///< something was written of which `capture` does not know
   std::uint64_t captures_taken = 0;  ///< by commits: which epoch this is, for writes that are done later

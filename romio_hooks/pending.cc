@@ -111,10 +111,10 @@ bool IsWhole(const void* status, std::uint64_t bytes) {
          static_cast<std::uint64_t>(written) >= bytes;
 }
 
-void BeginPending(OpenFile& file, const void* request, std::uint64_t bytes) {
+void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const void* request, std::uint64_t bytes) {
   const MPI_Request made = *static_cast<const MPI_Request*>(request);
   if (made == MPI_REQUEST_NULL) return VoidCapture(file);  // it is done, but nobody knows how much of it
-  const auto epoch = ExpectConfirmation(file);
+  const auto epoch = ExpectConfirmation(file, capture);
   if (!epoch) return;
   // Should this fail it is never confirmed.
   if (!PendingWrites::Get().Insert(made, {file.weak_from_this(), *epoch, bytes, 0})) VoidCapture(file);

@@ -17,7 +17,7 @@ namespace lzy::hooks {
 inline std::atomic<int> pending_writes{0};
 
 /// A write of `bytes` bytes has begun. `request`: the MPI_Request that the call has filled in.
-void BeginPending(OpenFile& file, const void* request, std::uint64_t bytes);
+void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const void* request, std::uint64_t bytes);
 
 /// Makes the call, and sees which of the requests are done by it.
 int Complete(RealCall real, const Completion& call);

@@ -38,8 +38,10 @@ endforeach()
 
 add_custom_target(test_clients)
 # Libraries may also need MPI's C++ bindings, which Open MPI 5 has no more; another version's do not do.
-file(GLOB client_cxx RELATIVE ${client_mpi_directory} ${client_mpi_directory}/libmpi_cxx.so.*)
-list(APPEND client_sonames ${client_cxx})
+if(LZY_CLIENT_MPI_IS_OPENMPI)
+  file(GLOB client_cxx RELATIVE ${client_mpi_directory} ${client_mpi_directory}/libmpi_cxx.so.*)
+  list(APPEND client_sonames ${client_cxx})
+endif()
 
 set(client_entries "")
 # lzy_client_entry(NAME REASON): notes that the program NAME can be run, or why (REASON) there is none.

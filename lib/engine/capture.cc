@@ -189,13 +189,10 @@ void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::ui
   ++blocks;
 }
 
-void Capture::AddRead(std::uint64_t block, ByteSpan bytes) {
+void Capture::AddRead(std::uint64_t block, const std::uint8_t* whole) {
   const std::lock_guard lock(mutex_);
-  scratch_.Reserve(block_);
-  std::copy(bytes.begin(), bytes.end(), scratch_.data());
-  std::fill(scratch_.data() + bytes.size(), scratch_.data() + block_, std::uint8_t{0});
   const Layout::DeviceRow at = layout_.LocateData(0, block);
-  AddToSums(at, *ChunkFor(at.row), scratch_.data());
+  AddToSums(at, *ChunkFor(at.row), whole);
 }
 
 // Parts that meet make a block; parts that overlap are a second write.

@@ -54,9 +54,9 @@ class Capture {
   /// `limit`. One interval up to the largest number stands for all.
   std::vector<Interval> Written(std::size_t limit) const;
   const Hash& leaf(std::uint64_t block) const;  ///< precondition: captured
-  /// A block that nobody captured has these bytes (those that the file has of it): adds it to the sums of its row, of which
-  /// another block is captured. It does not become captured. Thread-safe.
-  void AddRead(std::uint64_t block, ByteSpan bytes);
+  /// Adds a block that nobody captured to the sums of its row, of which this has captured another one. It does not become
+  /// captured. `whole`: block_size bytes, zeros behind the end of the file, aligned as AlignedBuffer is. Thread-safe.
+  void AddRead(std::uint64_t block, const std::uint8_t* whole);
   /// The share that this process's blocks have in parity block `q` of a row, block_size bytes; null if none of the row
   /// is captured.
   const std::uint8_t* ParityOf(const RowId& row, std::uint32_t q) const;

@@ -43,50 +43,48 @@ std::vector<Interval> Disputed(std::vector<Interval> written) {
   return disputed;
 }
 
+// The first of disjoint, ascending intervals that ends behind `block`.
+std::vector<Interval>::const_iterator At(const std::vector<Interval>& all, std::uint64_t block) {
+  return std::lower_bound(all.begin(), all.end(), block,
+                          [](const Interval& one, std::uint64_t index) { return one.end <= index; });
+}
+
+bool IsIn(const std::vector<Interval>& all, std::uint64_t block) {
+  const auto at = At(all, block);
+  return at != all.end() && at->begin <= block;
+}
+
 // `piece` in parts: what is disputed of it, and what is not.
 void Add(Coverage::Piece piece, const std::vector<Interval>& disputed, Coverage& coverage) {
-  auto next = std::lower_bound(disputed.begin(), disputed.end(), piece.blocks.begin,
-                               [](const Interval& one, std::uint64_t at) { return one.end <= at; });
+  auto next = At(disputed, piece.blocks.begin);
   Interval rest = piece.blocks;
   for (; next != disputed.end() && next->begin < rest.end; ++next) {
     if (next->begin > rest.begin) coverage.pieces.push_back({{rest.begin, next->begin}, piece.rank});
-    coverage.spoilt.push_back({std::max(rest.begin, next->begin), std::min(rest.end, next->end)});
+    coverage.disputed.push_back({std::max(rest.begin, next->begin), std::min(rest.end, next->end)});
     rest.begin = std::max(rest.begin, next->end);
     if (rest.begin >= rest.end) return;
   }
   if (rest.begin < rest.end) coverage.pieces.push_back({rest, piece.rank});
 }
 
-constexpr int kNobody = Captors::kNobody, kSeveral = -2, kNothingThere = -3;
-
-int Join(int a, int b) {
-  return a == kNothingThere || a == b ? b : kSeveral;
-}
+constexpr int kNobody = Captors::kNobody;
 
 // What is known of one row.
 struct RowCaptors {
-  int captor = kNothingThere;   // of the blocks that somebody captured
-  int first = kNobody;          // of several: one
-  std::uint32_t captured = 0;   // blocks
-  bool spoilt = false;
-  std::vector<BlockPlace> gaps;
+  int first = kNobody;  // a rank that captured some of it
+  bool several = false;
+  bool disputed = false;
+  std::uint32_t captured = 0, gaps = 0;  // blocks
 
-  void Add(const BlockPlace& place, int by, const Coverage& coverage) {
+  void Add(int by, bool is_disputed) {
     if (by == kNobody) {
-      gaps.push_back(place);
-      spoilt = spoilt || Contains(coverage.spoilt, place.index);
+      ++gaps;
+      disputed = disputed || is_disputed;
       return;
     }
-    if (first == kNobody) first = by;
-    captor = Join(captor, by);
     ++captured;
-  }
-
- private:
-  static bool Contains(const std::vector<Interval>& all, std::uint64_t block) {
-    const auto at = std::lower_bound(all.begin(), all.end(), block,
-                                     [](const Interval& one, std::uint64_t index) { return one.end <= index; });
-    return at != all.end() && at->begin <= block;
+    several = several || (first != kNobody && by != first);
+    if (first == kNobody) first = by;
   }
 };
 
@@ -127,7 +125,7 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
     }
     const std::vector<Interval> disputed = Disputed(std::move(written));
     for (const Coverage::Piece& piece : captured) Add(piece, disputed, coverage);
-    SortAndJoin(coverage.spoilt);
+    SortAndJoin(coverage.disputed);
     std::sort(coverage.pieces.begin(), coverage.pieces.end(),
               [](const auto& a, const auto& b) { return a.blocks.begin < b.blocks.begin; });
     return Status::Ok();
@@ -139,6 +137,10 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
 SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
                     const Communicator& comm, std::uint64_t memory) {
   const auto ranks = static_cast<std::uint64_t>(comm.size());
+  std::uint64_t blocks = 0;
+  for (const RowRun& run : runs) blocks += std::uint64_t{run.slices} * layout.rotation(run.group).k();
+  const std::uint64_t share = (blocks + ranks - 1) / ranks;  // of all of them, were they read
+  std::vector<std::uint64_t> dealt(ranks);
   SortedRows sorted;
   for (const RowRun& run : runs) {
     const Rotation rotation = layout.rotation(run.group);
@@ -146,20 +148,28 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     const bool combine = sent <= kWorthSending * rotation.k() && sent * layout.block_size() <= memory / 8;
     std::vector<RowCaptors> rows(run.slices);
     ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
-      rows[s].Add(place, by, coverage);
+      rows[s].Add(by, by == kNobody && IsIn(coverage.disputed, place.index));
     });
+    bool fill = false;
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
-      const RowCaptors& row = rows[s];
-      const bool filled = row.gaps.empty() || (row.gaps.size() <= row.captured && !row.spoilt && coverage.complete);
-      if (row.captured == 0 || !filled || (row.captor == kSeveral && !combine)) {
+      RowCaptors& row = rows[s];
+      const bool fillable = row.gaps <= row.captured && !row.disputed && coverage.complete;
+      if (row.captured == 0 || (row.gaps > 0 && !fillable) || (row.several && !combine) ||
+          dealt[static_cast<std::size_t>(row.first)] + row.gaps > share) {
+        row.first = kNobody;
         AppendRun(sorted.reread, one);
         continue;
       }
-      if (row.first == comm.rank()) sorted.gaps.insert(sorted.gaps.end(), row.gaps.begin(), row.gaps.end());
-      if (row.captor == kSeveral) AppendRun(sorted.combined, one);
-      if (row.captor == comm.rank()) AppendRun(sorted.own, one);
+      dealt[static_cast<std::size_t>(row.first)] += row.gaps;
+      fill = fill || (row.first == comm.rank() && row.gaps > 0);
+      if (row.several) AppendRun(sorted.combined, one);
+      if (!row.several && row.first == comm.rank()) AppendRun(sorted.own, one);
     }
+    if (!fill) continue;
+    ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
+      if (by == kNobody && rows[s].first == comm.rank()) sorted.gaps.push_back(place);
+    });
   }
   return sorted;
 }

@@ -17,8 +17,8 @@ struct Coverage {
     int rank = 0;
   };
   std::vector<Piece> pieces;  ///< ascending, disjoint
-  /// Blocks that are nobody's, but all the same in the sums of a rank: two ranks wrote them. Ascending, disjoint.
-  std::vector<Interval> spoilt;
+  /// Blocks that are nobody's, since two ranks wrote them, but are in the sums of a rank all the same. Ascending, disjoint.
+  std::vector<Interval> disputed;
   bool complete = true;  ///< no rank captured more than these
 };
 /// Collective; the captures are finished.
@@ -64,8 +64,8 @@ struct SortedRows {
 };
 /// Of a shared file's `runs`: `reread` and `combined` are the same on every rank. To combine a row every rank sends as
 /// much as its parity is, so with many ranks rows of several are cheaper to read; so are those that need buffers of more
-/// than an eighth of `memory`. Rows of which less than half was captured are read as a whole: who captured the little
-/// would have to read the rest alone.
+/// than an eighth of `memory`. Rows of which less than half was captured are read as a whole, and so is
+/// what would give a rank more to read than its part of all: who captured little of a row should not have to read the rest.
 SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
                     const Communicator& comm, std::uint64_t memory);
 

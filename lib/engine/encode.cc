@@ -9,6 +9,7 @@
 #include <thread>
 #include <tuple>
 
+#include "engine/capture.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -197,6 +198,18 @@ Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
   return runs;
 }
 
+std::function<void(std::uint64_t)> ProgressOver(const Context& context, const char* phase, const Layout& layout,
+                                                std::span<const RowRun> runs, int ranks) {
+  if (!context.progress) return nullptr;
+  std::uint64_t total = 0;
+  for (const RowRun& run : runs) total += std::uint64_t{layout.block_size()} * run.slices * run.plan->sources.size();
+  total /= static_cast<std::uint64_t>(ranks);
+  return [&context, phase, total, done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
+    const std::uint64_t now = *done += bytes;
+    context.progress(phase, std::min(now, total), total);
+  };
+}
+
 Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int> owner,
                        const std::vector<FileJob*>& jobs, std::span<const RowRun> runs) {
   std::vector<BlockStream> data(layout.files());
@@ -214,16 +227,7 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
   setup.memory = context_.options.memory;
   setup.threads = ThreadsFor(context_);
   setup.stop = context_.stop;
-  std::uint64_t total = 0;
-  for (const RowRun& run : runs) total += std::uint64_t{layout.block_size()} * run.slices * run.plan->sources.size();
-  total /= static_cast<std::uint64_t>(comm.size());
-  std::atomic<std::uint64_t> done{0};
-  if (context_.progress) {
-    setup.progress = [&](std::uint64_t bytes) {
-      done += bytes;
-      context_.progress("protect", std::min<std::uint64_t>(done, total), total);
-    };
-  }
+  setup.progress = ProgressOver(context_, "protect", layout, runs, comm.size());
   return ExecuteRows(
       setup, runs,
       [&](const RowBlock& block, MutableByteSpan bytes) {
@@ -235,24 +239,35 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
       stats_);
 }
 
-Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::span<const BlockPlace> blocks) {
+Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks) {
+  const unsigned threads = ThreadsFor(context_);
+  const std::size_t parts = std::min<std::size_t>(threads, blocks.size());
   std::mutex mutex;
   Status status;
   RowStats stats;
-  const unsigned threads = ThreadsFor(context_);
-  ParallelFor(blocks.size(), threads, [&](std::size_t i) {
-    thread_local AlignedBuffer buffer;
-    buffer.Reserve(blocks[i].length);
-    const MutableByteSpan bytes(buffer.data(), blocks[i].length);
-    const auto start = std::chrono::steady_clock::now();
-    Status one = ReadWhole(*job.data, blocks[i].offset, bytes);
-    if (one.ok()) one = TakeSource(job, blocks[i], bytes);
-    if (one.ok()) capture.AddRead(blocks[i].index, bytes);
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  std::atomic<bool> failed{false};
+  ParallelFor(parts, threads, [&](std::size_t part) {
+    AlignedBuffer buffer(block_size);
+    RowStats mine;
+    Status done;
+    Stopwatch watch;
+    for (std::size_t i = blocks.size() * part / parts; i < blocks.size() * (part + 1) / parts && done.ok() && !failed; ++i) {
+      const MutableByteSpan bytes(buffer.data(), blocks[i].length);
+      done = ReadWhole(*job.data, blocks[i].offset, bytes);
+      watch.AddTo(mine.read);
+      if (!done.ok()) break;
+      mine.bytes_read += bytes.size();
+      done = TakeSource(job, blocks[i], bytes);
+      watch.AddTo(mine.hash);
+      std::fill(buffer.data() + bytes.size(), buffer.data() + block_size, std::uint8_t{0});
+      if (done.ok()) capture.AddRead(blocks[i].index, buffer.data());
+      watch.AddTo(mine.encode);
+    }
+    if (!done.ok()) failed = true;
+    for (double* seconds : {&mine.read, &mine.hash, &mine.encode}) *seconds /= static_cast<double>(parts);
     const std::lock_guard lock(mutex);
-    stats.read += spent.count() / threads;
-    stats.bytes_read += bytes.size();
-    if (status.ok()) status = one;
+    stats += mine;
+    if (status.ok()) status = done;
   });
   Add(stats);
   return status;
@@ -291,7 +306,7 @@ Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes)
     job.parity_leaves[block.place.index] = HashBytes(HashTag::kParityLeaf, block.place.index, one);
     job.parity_known[block.place.index] = 1;
   }
-  // Parity of holes is a hole.
+  // Parity of holes is a hole, where a whole run is one.
   const bool zeros = bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
   if (job.parity_is_fresh && zeros) return Status::Ok();
   return job.parity_out->WriteAt(job.parity_base + blocks[0].place.offset, bytes);

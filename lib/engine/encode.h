@@ -9,12 +9,13 @@
 #include <set>
 #include <vector>
 
-#include "engine/capture.h"
 #include "engine/rows.h"
 #include "engine/touched.h"
 #include "engine/view.h"
 
 namespace lzy {
+
+class Capture;
 
 /// Everything one file brings into and gets out of an encoding.
 struct FileJob {
@@ -66,6 +67,11 @@ Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, co
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const Touched*>& touched, bool all);
 
+/// For RowPipelineSetup::progress: tells `context` how much of the sources of `runs`, shared by `ranks`, has been read so
+/// far. Null where nobody wants to know.
+std::function<void(std::uint64_t)> ProgressOver(const Context& context, const char* phase, const Layout& layout,
+                                                std::span<const RowRun> runs, int ranks);
+
 /// Runs encodings and adds up what they cost and found.
 class EncodePass {
  public:
@@ -77,7 +83,7 @@ class EncodePass {
 
   /// Reads these blocks of a shared file, holds them to their leaves as Run does, and adds them to what `capture` has of
   /// their rows.
-  Status ReadInto(Capture& capture, FileJob& job, std::span<const BlockPlace> blocks);
+  Status ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks);
 
   /// What was encoded otherwise than by Run.
   void Add(const RowStats& stats) { stats_ += stats; }

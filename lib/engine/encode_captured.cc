@@ -98,7 +98,7 @@ class CapturedRows {
   void TakeLeaves(std::span<const RowRun> runs, const Coverage& coverage) {
     for (const RowRun& run : runs) {
       ForEachCaptor(layout_, run, coverage, [&](std::uint32_t, const BlockPlace& place, int by) {
-        if (by != comm_.rank()) return;  // nobody's has been read
+        if (by != comm_.rank()) return;  // leaves of nobody's were computed when these were read (ReadInto)
         job_.data_leaves[place.index] = mine_.leaf(place.index);
         job_.data_known[place.index] = 1;
         stats_.bytes_captured += place.length;

@@ -150,13 +150,7 @@ Share ShareOf(std::uint64_t total, int rank, int size) {
 class Examiner {
  public:
   Examiner(const Context& context, DatasetView& view, bool from_disk) : context_(context), view_(view) {
-    settings_.from_device = from_disk;
-    settings_.threads = ThreadsFor(context);
-    // Where each reading waits for the device, larger ones are better whatever the processor likes.
-    const std::uint64_t most = from_disk ? 1u << 20 : CurrentTuning().check_buffer_bytes();
-    settings_.buffer_bytes =
-        std::clamp<std::uint64_t>(context.options.memory / (4 * settings_.threads), 64u << 10, most);
-    settings_.stop = context.stop;
+    settings_ = SettingsFor(context, from_disk);
     if (context.progress) {
       settings_.progress = [this](std::uint64_t bytes) {
         done_ += bytes;
@@ -336,6 +330,17 @@ bool Findings::clean() const {
     }
   }
   return true;
+}
+
+CheckSettings SettingsFor(const Context& context, bool from_disk) {
+  CheckSettings settings;
+  settings.from_device = from_disk;
+  settings.threads = ThreadsFor(context);
+  // Where each reading waits for the device, larger ones are better whatever the processor likes.
+  const std::uint64_t most = from_disk ? 1u << 20 : CurrentTuning().check_buffer_bytes();
+  settings.buffer_bytes = std::clamp<std::uint64_t>(context.options.memory / (4 * settings.threads), 64u << 10, most);
+  settings.stop = context.stop;
+  return settings;
 }
 
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk) {

@@ -30,6 +30,9 @@ struct Findings {
 /// (FileView::proven_data).
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
 
+/// How blocks are best read and hashed. Without progress.
+CheckSettings SettingsFor(const Context& context, bool from_disk);
+
 /// How a difference in `file` at data offset `offset` is to be judged.
 DamageCause CauseOf(const FileView& file, BlockFault fault, std::uint64_t offset);
 

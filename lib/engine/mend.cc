@@ -193,7 +193,7 @@ class Mender {
     const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
       if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
       const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
-      return {Code::kBusy,
+      return {request_.assumed ? Code::kCorrupt : Code::kBusy,
               fmt::format("{}: block {} was right when it was checked and is not any more; nothing was made from it",
                           block.parity ? file.sidecar_path : file.path, block.place.index)};
     };

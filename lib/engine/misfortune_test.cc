@@ -600,6 +600,67 @@ TEST_F(MisfortuneTest, AFullDiskDoesNoHarm) {
   }
 }
 
+TEST_F(MisfortuneTest, SurvivorsAreReadOnce) {
+  for (const bool sidecar_too : {true, false}) {
+    Make(4);
+    fs_.Remove(paths_[1]).ok();
+    if (sidecar_too) fs_.Remove(*SidecarPath(paths_[1])).ok();
+    std::map<std::string, std::uint64_t> read;
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t length) {
+      if (op == MemoryFileSystem::Op::kRead) read[path] += length;
+      return Status::Ok();
+    };
+    const DatasetReport restored = Restore(Here(), Ref(), {});
+    fs_.fault = nullptr;
+    EXPECT_EQ(ExitCodeOf(restored), 0) << Text(restored);
+    for (const std::uint32_t r : {0u, 2u, 3u}) EXPECT_EQ(read[paths_[r]], Data(r).bytes.size()) << paths_[r];
+    ExpectDataAsCommitted();
+    ExpectIntact();
+  }
+}
+
+// Whichever block it is, a source or not: it is mended too, and told.
+TEST_F(MisfortuneTest, WhatElseIsDamagedIsFoundByARestore) {
+  Make(4);
+  const auto sound = fs_.Copy();
+  for (const std::uint32_t r : {0u, 2u, 3u}) {
+    const std::string sidecar = *SidecarPath(paths_[r]);
+    const std::uint64_t data = Data(r).bytes.size();
+    const std::uint64_t parity = fs_.At(sidecar).bytes.size();
+    const auto loaded = Sidecar::Load(fs_, sidecar, OpenMode::kRead);
+    ASSERT_OK(loaded);
+    const std::uint64_t first = (*loaded)->ParityFileOffset(0);
+    for (std::uint64_t at = 0; at < data + parity - first && !HasFailure(); at += kBlock) {
+      fs_.Restore(sound);
+      const std::string& path = at < data ? paths_[r] : sidecar;
+      const std::uint64_t offset = at < data ? at : first + at - data;
+      fs_.At(path).bytes[offset] ^= 1;
+      fs_.Remove(paths_[1]).ok();
+      fs_.Remove(*SidecarPath(paths_[1])).ok();
+      const DatasetReport restored = Restore(Here(), Ref(), {});
+      SCOPED_TRACE(fmt::format("{} at {}: {}", path, offset, Text(restored)));
+      EXPECT_EQ(ExitCodeOf(restored), 0);
+      EXPECT_TRUE(std::any_of(restored.damage.begin(), restored.damage.end(), [&](const Damage& d) {
+        return d.path == path && d.offset <= offset && offset < d.offset + d.length && d.repaired;
+      }));
+      for (const auto& [name, node] : fs_.nodes()) EXPECT_EQ(name.find("-new."), std::string::npos) << "left behind: " << name;
+      ExpectDataAsCommitted();
+      ExpectIntact();
+    }
+  }
+}
+
+TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsMended) {
+  Make(4);
+  fs_.Remove(paths_[1]).ok();
+  fs_.Remove(*SidecarPath(paths_[1])).ok();
+  Data(2).unreadable.emplace_back(3 * kBlock, kBlock);
+  const DatasetReport restored = Restore(Here(), Ref(), {});
+  EXPECT_EQ(ExitCodeOf(restored), 0) << Text(restored);
+  ExpectDataAsCommitted();
+  ExpectIntact();
+}
+
 TEST_F(MisfortuneTest, ARestoreThatFailsLeavesNoHalfFile) {
   Make(4);
   fs_.Remove(paths_[1]).ok();

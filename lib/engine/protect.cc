@@ -10,21 +10,6 @@
 #include "sidecar/names.h"
 
 namespace lzy {
-namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
-Stopwatch::Stopwatch() : start_(Now()) {}
-
-void Stopwatch::AddTo(double& seconds) {
-  const double now = Now();
-  seconds += now - start_;
-  start_ = now;
-}
 
 std::int64_t WallClockNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -64,13 +49,15 @@ Status Protector::EnsureSidecars() {
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   LZY_ASSIGN_OR_RETURN(auto data, context_.fs.Open(path, OpenMode::kRead));
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path, context_.options.timeout_seconds));
-  const auto existing = PeekSidecar(context_.fs, sidecar_path);
+  // Of a program's epoch it was looked at when that began, and what is in it is read under the lock.
+  const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
+                                           : Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead).status();
   if (existing.ok()) return Status::Ok();
-  const Code code = existing.status().code();
+  const Code code = existing.code();
   const bool ruins = code == Code::kUnprotected || code == Code::kCorrupt;
-  if (code != Code::kNotFound && !ruins) return existing.status();
+  if (code != Code::kNotFound && !ruins) return existing;
   if (ruins && !request_.touched) {
-    report_.warnings.push_back(fmt::format("{}; it is made anew", existing.status().message()));
+    report_.warnings.push_back(fmt::format("{}; it is made anew", existing.message()));
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
   const SidecarContents empty = EmptyContents(context_.options, ref_.kind, name, rank);

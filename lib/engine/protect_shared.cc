@@ -89,8 +89,9 @@ class SharedFile : public Protector {
   }
 
   Result<Uuid> ChooseUuid() {
-    if (view_.superblock.kind == DatasetKind::kShared) return view_.superblock.uuid;
-    return CommonUuid();  // was a member of a set before: no longer
+    const bool usable = view_.ensembles[0].files[0].sidecar_usable();
+    if (usable && view_.superblock.kind == DatasetKind::kShared) return view_.superblock.uuid;
+    return CommonUuid();  // ruined, or that of a member of a set before: no longer
   }
 
   // Contents of the new sidecar as far as known before encoding; trees have their size already.
@@ -171,7 +172,7 @@ class SharedFile : public Protector {
       LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
       if (captured) {
         rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
-        LZY_RETURN_IF_ERROR(pass_.ReadInto(*request_.capture, job_, rows.gaps));
+        LZY_RETURN_IF_ERROR(pass_.ReadInto(*request_.capture, job_, layout_->block_size(), rows.gaps));
       }
       return EncodeAlone(ShareOf(rows.reread, comm_));
     }));

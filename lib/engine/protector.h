@@ -77,15 +77,6 @@ class Protector {
 std::unique_ptr<Protector> SharedProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
 std::unique_ptr<Protector> SetProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
 
-/// Seconds from construction to Stop, added to a field.
-class Stopwatch {
- public:
-  Stopwatch();
-  void AddTo(double& seconds);  ///< adds and starts again
-
- private:
-  double start_;
-};
 std::int64_t WallClockNs();
 
 }  // namespace lzy

@@ -137,6 +137,7 @@ Status RebuildRows(const Context& context, const Layout& layout, const RowStream
   setup.memory = context.options.memory;
   setup.threads = ThreadsFor(context);
   setup.stop = context.stop;
+  setup.progress = ProgressOver(context, "rebuild", layout, runs, comm.size());
   return ExecuteRows(setup, runs, source, target, stats);
 }
 

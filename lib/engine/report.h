@@ -1,6 +1,7 @@
 #pragma once
 // What the engine found or did with a dataset: the data behind messages, JSON and exit codes (INTERFACE.md).
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -34,6 +35,19 @@ struct Damage {
 /// Seconds of one operation, the slowest rank's.
 struct Phases {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0, sync = 0, total = 0;
+};
+
+/// Adds the seconds since it was made, or since the last time, to a field.
+class Stopwatch {
+ public:
+  void AddTo(double& seconds) {
+    const auto now = std::chrono::steady_clock::now();
+    seconds += std::chrono::duration<double>(now - start_).count();
+    start_ = now;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 struct GroupMap {

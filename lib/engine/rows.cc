@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <system_error>
 #include <thread>
 
@@ -14,8 +13,6 @@
 
 namespace lzy {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Bytes of one batch's targets: large enough that a collective's latency does not count, small enough for the buffers
 // of two batches to stay in the third-level cache.
@@ -83,13 +80,9 @@ class Batch {
 // What one thread spent and read.
 struct Effort {
   RowStats stats;
-  Clock::time_point last = Clock::now();
+  Stopwatch watch;
 
-  void Spent(double& field) {
-    const auto now = Clock::now();
-    field += std::chrono::duration<double>(now - last).count();
-    last = now;
-  }
+  void Spent(double& field) { watch.AddTo(field); }
 };
 
 class Pipeline {
@@ -157,12 +150,14 @@ class Pipeline {
     AlignedBuffer receive;
   };
 
-  // Into pieces whose targets all threads have room for at a time, and enough of them for no thread to be left over with much.
+  // Into pieces whose targets all threads have room for at a time, and enough of them for no thread to be left with much when
+  // the others are done.
   std::vector<RowRun> Cut(std::span<const RowRun> runs) const {
     const std::uint64_t threads = std::max(1u, setup_.threads);
     std::uint64_t rows = 0;
     for (const RowRun& run : runs) rows += run.slices;
-    const std::uint64_t even = threads == 1 ? rows : (rows + 4 * threads - 1) / (4 * threads);
+    const std::uint64_t least = CurrentTuning().encode_piece_bytes() / layout_.block_size();
+    const std::uint64_t even = threads == 1 ? rows : std::max(least, (rows + 4 * threads - 1) / (4 * threads));
     std::vector<RowRun> pieces;
     for (const RowRun& run : runs) {
       const std::uint64_t targets = std::max<std::uint64_t>(1, run.plan->targets.size());

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "engine/engine.h"
+#include "engine/lost_members.h"
 #include "engine/mend.h"
 #include "engine/mend_plan.h"
 #include "engine/rehome.h"
@@ -17,6 +18,10 @@ struct Job {
   bool mend = false;
   bool dry_run = false;
   MendRequest request;
+
+  bool IsPlainRestore() const {
+    return request.create_missing && !request.force && !request.salvage && request.devices.empty();
+  }
 };
 
 bool CommittedHere(const Context& context, const DatasetView& view) {
@@ -91,10 +96,66 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   });
 }
 
+// What --device names, as found; and all of it into the report.
+Status JudgeFindings(const Context& context, const DatasetView& view, Findings& findings, MendRequest& request,
+                     DatasetReport& report) {
+  return AgreeOn(context.comm, [&]() -> Status {
+    Findings with_devices = findings;
+    LZY_RETURN_IF_ERROR(AddLostDevices(view, request, with_devices));
+    if (request.salvage && !request.devices.empty()) {
+      // What is there and right must not be given up for what cannot be had.
+      LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, with_devices, request));
+      if (plan.beyond) {
+        report.warnings.push_back(
+            fmt::format("{}: --device is left out of account: with it parity could not give back all that is lost", view.ref.path));
+        request.devices.clear();
+        with_devices = findings;
+      }
+    }
+    findings = std::move(with_devices);
+    Describe(view, findings, report);
+    return Status::Ok();
+  });
+}
+
+Status MendFound(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
+                 DatasetReport& report) {
+  Status mended = Mend(context, view, findings, request, report);
+  if (mended.code() == Code::kBeyondRepair) {
+    // Said by the report itself: which ranges, and that nothing was written.
+    if (report.state != DatasetState::kUnrepairable) report.state = DatasetState::kUnrepairable;
+    return Status::Ok();
+  }
+  LZY_RETURN_IF_ERROR(mended);
+  report.state = StateAfter(report);
+  return Status::Ok();
+}
+
+// True when nothing but whole members was lost, and they have been made again from survivors that were read once. False, and
+// nothing that a second look will not find has changed, when more is wrong.
+Result<bool> RestoreLostMembers(const Context& context, DatasetView& view, MendRequest request, DatasetReport& report) {
+  LZY_ASSIGN_OR_RETURN(auto findings, AssumeOnlyMembersLost(context, view, request));
+  if (!findings) return false;
+  request.assumed = true;
+  DatasetReport attempt = report;
+  Status status = JudgeFindings(context, view, *findings, request, attempt);
+  if (status.ok()) status = MendFound(context, view, *findings, request, attempt);
+  if (status.code() == Code::kCorrupt || status.code() == Code::kUnreadable) return false;
+  report = std::move(attempt);
+  LZY_RETURN_IF_ERROR(status);
+  return true;
+}
+
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write}));
+  if (view.committed && write && job.IsPlainRestore() && dataset.kind == DatasetKind::kSet) {
+    LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, view, job.request, report));
+    if (restored) return Status::Ok();
+    view = DatasetView();  // and with it the locks
+    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {write}));
+  }
   if (!view.committed) {
     DescribeMetadata(view, report);
     if (report.state == DatasetState::kAtRisk) return Status::Ok();
@@ -103,23 +164,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   }
   LZY_ASSIGN_OR_RETURN(Findings findings, Examine(context, view, job.from_disk));
   MendRequest request = job.request;
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    Findings with_devices = findings;
-    LZY_RETURN_IF_ERROR(AddLostDevices(view, request, with_devices));
-    if (request.salvage && !request.devices.empty()) {
-      // What is there and right must not be given up for what cannot be had.
-      LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, with_devices, request));
-      if (plan.beyond) {
-        report.warnings.push_back(fmt::format(
-            "{}: --device is left out of account: with it parity could not give back all that is lost", dataset.path));
-        request.devices.clear();
-        with_devices = findings;
-      }
-    }
-    findings = std::move(with_devices);
-    Describe(view, findings, report);
-    return Status::Ok();
-  }));
+  LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (!write) {
     if (report.state != DatasetState::kIntact) {
       LZY_ASSIGN_OR_RETURN(const bool changing, CommittedMeanwhile(context, view));
@@ -136,15 +181,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return Status::Ok();
   }
   if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view)) return Status::Ok();
-  Status mended = Mend(context, view, findings, request, report);
-  if (mended.code() == Code::kBeyondRepair) {
-    // Said by the report itself: which ranges, and that nothing was written.
-    if (report.state != DatasetState::kUnrepairable) report.state = DatasetState::kUnrepairable;
-    return Status::Ok();
-  }
-  LZY_RETURN_IF_ERROR(mended);
-  report.state = StateAfter(report);
-  return Status::Ok();
+  return MendFound(context, view, findings, request, report);
 }
 
 DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {

@@ -22,6 +22,8 @@ struct Hash {
   std::string Hex() const;  ///< the stored bytes in order, 32 lower-case digits
 };
 
+static_assert(sizeof(Hash) == 16, "hashes are hashed, stored and read where they lie");
+
 /// What a hash is for; part of its seed: seed = (tag << 56) | index, index < 2^56.
 enum class HashTag : std::uint8_t {
   kDataLeaf = 0x01,

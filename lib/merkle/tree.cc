@@ -9,8 +9,6 @@
 namespace lzy {
 namespace {
 
-static_assert(sizeof(Hash) == 16, "children are hashed where they lie");
-
 constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // indexes share the seed with the tag
 
 HashTag NodeTag(TreeKind kind, std::size_t level) {

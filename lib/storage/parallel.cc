@@ -17,9 +17,10 @@ std::thread StartThread(std::function<void()> work) {
   class NoSignals {
    public:
     NoSignals() {
-      sigset_t all;
-      sigfillset(&all);
-      pthread_sigmask(SIG_SETMASK, &all, &before_);
+      sigset_t process;
+      sigfillset(&process);
+      for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&process, fault);
+      pthread_sigmask(SIG_BLOCK, &process, &before_);
     }
     ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 

@@ -7,6 +7,7 @@
 namespace lzy {
 
 /// A thread that no signal of the process is given to: handlers are the program's, and may be meant for its own threads.
+/// Faults that it raises itself are as they are in any other.
 /// Throws what std::thread does when there are no more threads, or memory for one, to be had.
 std::thread StartThread(std::function<void()> work);
 
