@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -150,6 +153,9 @@ class CaptureOfWrites : public testing::Test {
   std::vector<std::uint8_t> buffer_;
 
  protected:
+  MPI_File file() const { return file_; }
+  const std::uint8_t* buffer() const { return buffer_.data(); }
+
   std::string trace_;
 };
 
@@ -166,6 +172,100 @@ TEST_F(CaptureOfWrites, HasTheHashesOfTheFile) {
               static_cast<unsigned long long>(written));
   // Some are written twice, or in types that not every library is believed of.
   EXPECT_GT(captured, written / 10);
+}
+
+void HandleNothing(MPI_File*, int*, ...) {}
+
+/// Captured by a thread while it is written.
+class CaptureBesideWrites : public CaptureOfWrites {
+ protected:
+  void SetUp() override {
+    CaptureOfWrites::SetUp();
+    if (madvise(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096, 22) != 0) {
+      GTEST_SKIP() << "this kernel has no MADV_POPULATE_READ, without which nothing is captured so";
+    }
+    open_ = std::make_shared<OpenFile>();
+    Options& o = open_->options;
+    o.block_size = 4096;
+    o.stripe = 4096;
+    o.group = 4;
+    o.parity = 1;
+    o.threads = 2;
+    open_->expected = {o.parity, o.group, o.block_size, o.stripe, 0};
+    open_->comm = SelfCommunicator();
+  }
+  std::unique_ptr<CaptureBeside> Start(const void* from, std::uint64_t bytes = kBytes) {
+    return CaptureBeside::Start(*open_, WriteCall{ToWord(file()), Place::kExplicit, 0, from, static_cast<std::int64_t>(bytes),
+                                                  ToWord(MPI_BYTE), Done::kAtReturn, nullptr, nullptr},
+                                View(), 0, bytes);
+  }
+  std::shared_ptr<Capture> Take() {
+    const std::lock_guard lock(open_->mutex);
+    return TakeCapture(*open_);
+  }
+
+  static constexpr std::uint64_t kBytes = 2u << 20;
+  std::shared_ptr<OpenFile> open_;
+};
+
+TEST_F(CaptureBesideWrites, CountsOnceTheWriteHasSucceeded) {
+  auto beside = Start(buffer());
+  ASSERT_NE(beside, nullptr);
+  beside->End(true);
+  const auto capture = Take();
+  ASSERT_NE(capture, nullptr);
+  capture->Finish(kBytes);
+  EXPECT_EQ(capture->bytes_captured(), kBytes);
+  EXPECT_EQ(capture->leaf(3), HashBytes(HashTag::kDataLeaf, 3, ByteSpan(buffer() + 3 * 4096, 4096)));
+}
+
+TEST_F(CaptureBesideWrites, NothingCountsAfterOneThatFailed) {
+  Start(buffer())->End(true);
+  Start(buffer())->End(false);
+  EXPECT_EQ(Take(), nullptr);
+  Start(buffer())->End(true);
+  EXPECT_NE(Take(), nullptr) << "the next epoch is another";
+}
+
+TEST_F(CaptureBesideWrites, NothingCountsWhereNobodySaidHowItEnded) {
+  Start(buffer()).reset();
+  EXPECT_EQ(Take(), nullptr);
+  Start(buffer())->End(true);
+  EXPECT_NE(Take(), nullptr);
+}
+
+TEST_F(CaptureBesideWrites, ACommitMeanwhileDoesWithout) {
+  auto beside = Start(buffer());
+  EXPECT_EQ(Take(), nullptr);
+  auto next = Start(buffer());
+  beside->End(false);
+  next->End(true);
+  EXPECT_NE(Take(), nullptr) << "what the epoch before lost is nothing to this one";
+}
+
+TEST_F(CaptureBesideWrites, IsNotForSmallWritesOneThreadOrHandlersThatMayNotReturn) {
+  EXPECT_EQ(Start(buffer(), 4096), nullptr);
+  MPI_Errhandler handler;
+  MPI_File_create_errhandler(HandleNothing, &handler);
+  MPI_File_set_errhandler(file(), handler);
+  EXPECT_EQ(Start(buffer()), nullptr);
+  MPI_File_set_errhandler(file(), MPI_ERRORS_RETURN);
+  MPI_Errhandler_free(&handler);
+  EXPECT_NE(Start(buffer()), nullptr);
+  Take();
+  open_->options.threads = 1;
+  EXPECT_EQ(Start(buffer()), nullptr);
+}
+
+// MPI says EFAULT, or writes less; the program must live to see it.
+TEST_F(CaptureBesideWrites, ABufferWithAHoleIsLeftToMpi) {
+  auto* memory = static_cast<std::uint8_t*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memset(memory, 1, kBytes);
+  EXPECT_NE(Start(memory), nullptr);
+  ASSERT_EQ(mprotect(memory + kBytes / 2, 4096, PROT_NONE), 0);
+  EXPECT_EQ(Start(memory), nullptr);
+  munmap(memory, kBytes);
 }
 
 }  // namespace

@@ -192,6 +192,65 @@ TEST_P(Capture, MakesTheSameAsReadingBack) {
   EXPECT_GT(read_back, captured / 20);
 }
 
+// Of a row with one block that nobody wrote, that block is read, and held to its leaf.
+TEST(CaptureGaps, AreReadAloneAndRotInThemStaysDamage) {
+  constexpr std::uint64_t kBlock = 512, kSize = 24 * kBlock;
+  for (std::uint64_t gap = 0; gap < 24 && !HasFailure(); ++gap) {
+    for (const bool rots : {false, true}) {
+      SCOPED_TRACE(fmt::format("block {}, rots: {}", gap, rots));
+      Rng rng(gap);
+      Scratch scratch;
+      const std::string path = scratch / "file";
+      Options options;
+      options.block_size = 512;
+      options.stripe = kBlock;
+      options.group = 4;
+      options.parity = 1;
+      WriteFile(path, RandomBytes(rng, kSize));
+      const auto self = SelfCommunicator();
+      const Context context{.fs = PosixFileSystem(), .comm = *self, .options = options};
+      const DatasetRef file = RefOf(*self, path, Resolve::kProtectable);
+      ASSERT_OK(Protect(context, file, {}).status);
+      const auto start = BeginEpoch(PosixFileSystem(), options, path, "");
+      ASSERT_OK(start);
+      auto capture = lzy::Capture::Create(SharedGeometry(options, kSize), options.memory);
+      ASSERT_OK(capture);
+      const auto layout = Layout::Create(SharedGeometry(options, kSize), {kSize});
+      ASSERT_OK(layout);
+      ProtectRequest request;
+      request.touched.emplace();
+      Touched& touched = (*request.touched)[0];
+      touched.whole = false;
+      const RowId row = layout->LocateData(0, gap).row;
+      for (const std::uint32_t device : layout->group(row.group)) {
+        if (layout->IsParity(device, row.unit_row)) continue;
+        const BlockPlace place = layout->DataBlock(device, row.unit_row, row.slice);
+        if (place.index == gap) continue;
+        const Bytes bytes = RandomBytes(rng, kBlock);
+        WriteAt(path, place.offset, bytes);
+        AddTouched(touched, place.offset, kBlock);
+        (*capture)->Take(place.offset, bytes);
+      }
+      if (rots) Rot(rng, path, gap * kBlock, kBlock);
+      request.capture = capture->get();
+      request.departs_from = start->intent.uuid;
+      request.departs_from_generation = start->intent.generation;
+      const DatasetReport made = Protect(context, file, request);
+      ASSERT_OK(made.status);
+      EXPECT_EQ(made.bytes_captured, 2 * kBlock);
+      EXPECT_EQ(made.bytes_read, kBlock);
+      const DatasetReport verified = Verify(context, file, {});
+      EXPECT_EQ(ExitCodeOf(verified), rots ? 2 : 0) << "the rot was blessed, or promised to be mended";
+      for (const DatasetReport* report : {&made, &verified}) {
+        const bool named = std::any_of(report->damage.begin(), report->damage.end(), [&](const Damage& d) {
+          return d.part == DamagePart::kData && d.offset == gap * kBlock && d.length == kBlock && d.beyond_repair;
+        });
+        EXPECT_EQ(named, rots);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Capture, ::testing::Values(4711, 104711, 204711, 304711));
 
 }  // namespace
