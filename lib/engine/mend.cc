@@ -272,19 +272,26 @@ class Mender {
     if (mend.out->data != nullptr) LZY_RETURN_IF_ERROR(mend.out->data->Sync());
     if (mend.out->parity != nullptr) LZY_RETURN_IF_ERROR(mend.out->parity->Sync());
     Status status;
-    ParallelFor(mend.written.size(), ThreadsFor(context_), [&](std::size_t i) {
-      const Status one = VerifyRun(*mend.out, mend.written[i], file);
+    const std::size_t runs = mend.written.size();
+    const std::size_t parts = std::min<std::size_t>(ThreadsFor(context_), runs);
+    ParallelFor(parts, static_cast<unsigned>(parts), [&](std::size_t part) {
+      AlignedBuffer buffer;
+      Status done;
+      for (std::size_t i = runs * part / parts; i < runs * (part + 1) / parts && done.ok(); ++i) {
+        done = VerifyRun(*mend.out, mend.written[i], file, buffer);
+      }
       const std::lock_guard lock(mutex_);
-      if (status.ok()) status = one;
+      if (status.ok()) status = done;
     });
     return status;
   }
 
-  static Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file) {
+  static Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file,
+                          AlignedBuffer& buffer) {
     const bool parity = blocks[0].parity;
     std::uint64_t length = 0;
     for (const RowBlock& block : blocks) length += block.place.length;
-    AlignedBuffer buffer(length);
+    buffer.Reserve(length);
     const MutableByteSpan all(buffer.data(), length);
     File* in = parity ? out.parity : out.data;
     const auto got = in->ReadAtFromDevice((parity ? out.parity_base : 0) + blocks[0].place.offset, all);
