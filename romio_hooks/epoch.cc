@@ -183,8 +183,8 @@ void CompareSizes(OpenFile& file) {
   }
   const auto stat = Disk().Stat(file.path);
   const std::lock_guard epoch_lock(file.epoch_mutex);
-  if (stat.ok() && stat->size >= file.epoch.size) return;
   const std::lock_guard lock(file.mutex);
+  if (stat.ok() && (stat->size >= file.epoch.size || WasResized(file.touched, stat->size))) return;
   file.touched.AddWhole();
 }
 

@@ -269,6 +269,16 @@ static void truncated_by_posix(void) {
   close_file(&file);
 }
 
+// The program makes it shorter itself, and writes.
+static void cut_and_write(void) {
+  MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
+  MPI_Offset size = 0;
+  check(MPI_File_get_size(file, &size), "get_size");
+  check(MPI_File_set_size(file, size - 1000), "set_size");
+  write_block(file, rank, 5);
+  close_file(&file);
+}
+
 // In the middle of an epoch, and written beyond the new end.
 static void truncated_amid_writes(void) {
   MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
@@ -798,6 +808,7 @@ static const Action actions[] = {
     ACTION(codes),
     ACTION(truncated_by_posix),
     ACTION(truncated_amid_writes),
+    ACTION(cut_and_write),
     ACTION(smaller),
     ACTION(written_after_a_refused_view),
     ACTION(with_hint),

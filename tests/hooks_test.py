@@ -394,6 +394,15 @@ class Updates(Layer):
         # With parity 1 nothing could: its row has lost the rotten block and what was in place of the new one.
         self.assertEqual(self.verify(), 2)
 
+    def test_rot_is_not_taken_for_new_where_the_file_was_cut(self):
+        small = {"block_size": "4K", "stripe": "4K"}
+        self.client("slabs", ranks=2, **small)
+        self.damage("f", 5 << 20)
+        done = self.client("cut_and_write", ranks=2, report="report", **small)
+        self.assertNotEqual(self.verify(), 0, done.stderr)
+        [report] = self.reports()
+        self.assertLess(report["bytes_reread"], report["bytes"] // 2)
+
     def test_truncated_behind_the_layer(self):
         self.client("plain", ranks=3)
         self.client("truncated_by_posix", ranks=3)

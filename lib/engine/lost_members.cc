@@ -4,6 +4,7 @@
 
 #include "engine/mend_plan.h"
 #include "engine/rebuild.h"
+#include "sidecar/names.h"
 
 namespace lzy {
 namespace {
@@ -70,6 +71,8 @@ class Assumption {
           continue;
         }
         if (file.present || (!has_sidecar && !NeverWas(file))) return false;
+        // A directory that has to be made is not taken back when something else turns out to be lost too.
+        if (Own(file) && !context_.fs.Stat(DirectoryOf(file.path)).ok()) return false;
         any = true;
         if (layout.data_blocks(f) > 0) files[f].data.push_back({0, layout.data_blocks(f), BlockFault::kMissing, false});
         if (has_sidecar) continue;

@@ -48,13 +48,9 @@ class Mender {
               fmt::format("{}: rows have lost more blocks than parity {} can mend; nothing was written", view_.ref.path,
                           view_.superblock.parity)};
     }
-    Status status;
-    // Every ensemble, whatever became of the others: their ranks are waiting for this one.
-    for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
-      const Status one = MendEnsemble(e);
-      if (status.ok()) status = one;
-    }
-    status = Agree(comm_, status);
+    // Nothing that was built aside gets its name before all of it is right.
+    Status status = InEachEnsemble([&](std::size_t e) { return RebuildEnsemble(e); });
+    if (status.ok()) status = InEachEnsemble([&](std::size_t e) { return FinishEnsemble(e); });
     if (!status.ok()) RemoveTemporaries();
     LZY_RETURN_IF_ERROR(status);
     MarkRepaired(view_, plan_, request_, report_);
@@ -74,27 +70,50 @@ class Mender {
   bool Mine(const FileView& file) const { return shared() || file.owner == comm_.rank(); }
   bool Writer(const FileView& file) const { return shared() ? comm_.rank() == 0 : file.owner == comm_.rank(); }
 
-  Status MendEnsemble(std::size_t e) {
+  // Those that this rank has a part in; every one, whatever became of the others: their ranks are waiting for this one.
+  template <class Work>
+  Status InEachEnsemble(const Work& work) {
+    Status status;
+    for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
+      const Ensemble& ensemble = view_.ensembles[e];
+      const bool part = shared() || std::any_of(ensemble.files.begin(), ensemble.files.end(),
+                                                [&](const FileView& file) { return Mine(file); });
+      if (!part && view_.ensembles.size() > 1) continue;
+      const Status one = work(e);
+      if (status.ok()) status = one;
+    }
+    return Agree(comm_, status);
+  }
+
+  static Communicator& CommOf(const Ensemble& ensemble, Communicator& all) {
+    return ensemble.group_comm ? *ensemble.group_comm : all;
+  }
+
+  template <class Work>
+  static Status ForEachFile(const Ensemble& ensemble, Communicator& comm, const Work& work) {
+    return AgreeOn(comm, [&] {
+      for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) LZY_RETURN_IF_ERROR(work(f));
+      return Status::Ok();
+    });
+  }
+
+  Status RebuildEnsemble(std::size_t e) {
     Ensemble& ensemble = view_.ensembles[e];
-    const bool part = shared() || std::any_of(ensemble.files.begin(), ensemble.files.end(),
-                                              [&](const FileView& file) { return Mine(file); });
-    Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
-    if (!part && view_.ensembles.size() > 1) return Status::Ok();
-    const auto for_each = [&](const auto& work) {
-      return AgreeOn(comm, [&] {
-        for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) LZY_RETURN_IF_ERROR(work(f));
-        return Status::Ok();
-      });
-    };
-    LZY_RETURN_IF_ERROR(for_each([&](std::uint32_t f) {
+    Communicator& comm = CommOf(ensemble, comm_);
+    LZY_RETURN_IF_ERROR(ForEachFile(ensemble, comm, [&](std::uint32_t f) {
       return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
     }));
     if (shared()) LZY_RETURN_IF_ERROR(OpenSharedOutputs(ensemble, e));
     MendGuests guests;
     LZY_RETURN_IF_ERROR(ExecuteMending(ensemble, e, comm, guests));
-    LZY_RETURN_IF_ERROR(for_each([&](std::uint32_t f) { return VerifyWritten(mends_[e][f], ensemble.files[f]); }));
-    LZY_RETURN_IF_ERROR(GatherComputed(ensemble, e, comm));
-    return for_each([&](std::uint32_t f) {
+    LZY_RETURN_IF_ERROR(
+        ForEachFile(ensemble, comm, [&](std::uint32_t f) { return VerifyWritten(mends_[e][f], ensemble.files[f]); }));
+    return GatherComputed(ensemble, e, comm);
+  }
+
+  Status FinishEnsemble(std::size_t e) {
+    Ensemble& ensemble = view_.ensembles[e];
+    return ForEachFile(ensemble, CommOf(ensemble, comm_), [&](std::uint32_t f) {
       return Writer(ensemble.files[f]) && mends_[e][f].plan->any() ? Finish(ensemble, e, f) : Status::Ok();
     });
   }
@@ -121,6 +140,9 @@ class Mender {
     const Layout& layout = *ensemble.layout;
     if (mend.plan->rebuild_data) {
       const auto link = context_.fs.Stat(file.path, /*follow=*/false);
+      if (!file.present && link.ok() && link->type == FileStat::Type::kDirectory) {
+        return {Code::kIo, fmt::format("{}: is a directory; the lost file cannot have its name", file.path)};
+      }
       if (!file.present && link.ok()) {
         return {Code::kIo, fmt::format("{}: it is a symbolic link to what is not there; nothing was restored through it. Remove "
                                        "the link, or make what it names", file.path)};
@@ -350,8 +372,10 @@ class Mender {
     FileMend& mend = mends_[e][f];
     SidecarContents contents = CommittedContents(ensemble, e, f);
     if (!shared() && !plan_.beyond) {
+      // Data without a sidecar of its own, where parity waits for the next commit, are as good as committed without it.
+      const bool has_parity = mend.plan->rebuild_sidecar || file.sidecar != nullptr;
       if (contents.data_tree.Root() != ensemble.records[f].data_root ||
-          contents.parity_tree.Root() != ensemble.records[f].parity_root) {
+          (has_parity && contents.parity_tree.Root() != ensemble.records[f].parity_root)) {
         return {Code::kWriteFailed,
                 fmt::format("{}: rebuilt, but not what was committed; it was not put in place", file.path)};
       }

@@ -650,6 +650,63 @@ TEST_F(MisfortuneTest, WhatElseIsDamagedIsFoundByARestore) {
   }
 }
 
+// The edit's row has no parity that fits it, and the lost member none of that row until the next commit; its data can be had.
+TEST_F(MisfortuneTest, AMemberIsRestoredBesideAnEditedOne) {
+  options_.parity = 1;
+  Make(3);
+  std::uint32_t restored = 0;
+  const auto sound = fs_.Copy();
+  for (std::uint64_t at = 0; at < Data(2).bytes.size(); at += kBlock) {
+    fs_.Restore(sound);
+    fs_.Remove(paths_[1]).ok();
+    fs_.Remove(*SidecarPath(paths_[1])).ok();
+    Write(2, at, {1, 2, 3});
+    const Bytes edited = Data(2).bytes;
+    RestoreRequest dry;
+    dry.dry_run = true;
+    const int expected = ExitCodeOf(Restore(Here(), Ref(), dry));
+    const DatasetReport done = Restore(Here(), Ref(), {});
+    SCOPED_TRACE(fmt::format("edited at {}: {}", at, Text(done)));
+    EXPECT_EQ(ExitCodeOf(done), expected);
+    EXPECT_EQ(Data(2).bytes, edited);
+    ASSERT_EQ(fs_.Has(paths_[1]), expected != 2);
+    if (expected == 2) continue;
+    ++restored;
+    EXPECT_EQ(Data(1).bytes, committed_.at(paths_[1]).bytes);
+  }
+  EXPECT_GT(restored, 0u);
+}
+
+// One group's members must not be in place when another group turns out to have lost more.
+TEST_F(MisfortuneTest, GroupsAreRestoredTogetherOrNotAtAll) {
+  options_.group = 3;
+  for (const std::uint32_t parity : {1u, 2u}) {
+    options_.parity = parity;
+    Make(6);
+    const auto sound = fs_.Copy();
+    for (const std::uint32_t flipped : {2u, 3u, 4u, 5u}) {
+      for (std::uint64_t at = 0; at < Data(flipped).bytes.size(); at += kBlock) {
+        fs_.Restore(sound);
+        for (const std::uint32_t lost : {0u, 1u}) {  // of one group each
+          fs_.Remove(paths_[lost]).ok();
+          fs_.Remove(*SidecarPath(paths_[lost])).ok();
+        }
+        Data(flipped).bytes[at] ^= 1;
+        const std::size_t files = fs_.nodes().size();
+        const DatasetReport done = Restore(Here(), Ref(), {});
+        SCOPED_TRACE(fmt::format("{} at {}: {}", paths_[flipped], at, Text(done)));
+        if (parity == 2) {
+          EXPECT_EQ(ExitCodeOf(done), 0);
+          ExpectDataAsCommitted();
+        } else {
+          EXPECT_EQ(ExitCodeOf(done), 2);
+          EXPECT_EQ(fs_.nodes().size(), files);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsMended) {
   Make(4);
   fs_.Remove(paths_[1]).ok();
