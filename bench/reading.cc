@@ -1,0 +1,151 @@
+// bench_reading FILE: reads a file past the page cache (O_DIRECT, 1 MiB at a time) with several requests under way, by
+// threads that each wait for one, and by one thread with io_uring. Prints GB/s, medians of five, for each number of requests.
+// What lzy-verify --from-disk does is the former (storage/block_stream): docs/performance/reading.md.
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kPiece = 1u << 20;
+
+struct Buffers {
+  explicit Buffers(unsigned count) : bytes(static_cast<char*>(std::aligned_alloc(4096, count * kPiece))) {}
+  ~Buffers() { std::free(bytes); }
+  char* at(unsigned i) const { return bytes + i * kPiece; }
+  char* bytes;
+};
+
+bool ByThreads(int file, std::size_t pieces, unsigned requests) {
+  Buffers buffers(requests);
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> good{true};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < requests; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = next++; i < pieces && good; i = next++) {
+        if (pread(file, buffers.at(t), kPiece, static_cast<off_t>(i * kPiece)) != static_cast<ssize_t>(kPiece)) good = false;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return good;
+}
+
+class Ring {
+ public:
+  bool Open(unsigned entries) {
+    io_uring_params about{};
+    ring_ = static_cast<int>(syscall(__NR_io_uring_setup, entries, &about));
+    if (ring_ < 0 || (about.features & IORING_FEAT_SINGLE_MMAP) == 0) return false;
+    const std::size_t submissions = about.sq_off.array + about.sq_entries * sizeof(unsigned);
+    const std::size_t completions = about.cq_off.cqes + about.cq_entries * sizeof(io_uring_cqe);
+    auto* rings = static_cast<char*>(mmap(nullptr, std::max(submissions, completions), PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_POPULATE, ring_, IORING_OFF_SQ_RING));
+    entries_ = static_cast<io_uring_sqe*>(mmap(nullptr, about.sq_entries * sizeof(io_uring_sqe), PROT_READ | PROT_WRITE,
+                                               MAP_SHARED | MAP_POPULATE, ring_, IORING_OFF_SQES));
+    if (rings == MAP_FAILED || entries_ == MAP_FAILED) return false;
+    tail_ = reinterpret_cast<unsigned*>(rings + about.sq_off.tail);
+    mask_ = *reinterpret_cast<unsigned*>(rings + about.sq_off.ring_mask);
+    array_ = reinterpret_cast<unsigned*>(rings + about.sq_off.array);
+    done_head_ = reinterpret_cast<unsigned*>(rings + about.cq_off.head);
+    done_tail_ = reinterpret_cast<unsigned*>(rings + about.cq_off.tail);
+    done_mask_ = *reinterpret_cast<unsigned*>(rings + about.cq_off.ring_mask);
+    done_ = reinterpret_cast<io_uring_cqe*>(rings + about.cq_off.cqes);
+    return true;
+  }
+  ~Ring() {
+    if (ring_ >= 0) close(ring_);
+  }
+  void Read(int file, std::size_t piece, char* to, unsigned slot) {
+    const unsigned tail = *tail_;
+    io_uring_sqe& entry = entries_[tail & mask_];
+    std::memset(&entry, 0, sizeof entry);
+    entry.opcode = IORING_OP_READ;
+    entry.fd = file;
+    entry.addr = reinterpret_cast<std::uintptr_t>(to);
+    entry.len = kPiece;
+    entry.off = piece * kPiece;
+    entry.user_data = slot;
+    array_[tail & mask_] = tail & mask_;
+    std::atomic_ref(*tail_).store(tail + 1, std::memory_order_release);
+    ++unsubmitted_;
+  }
+  /// Submits what there is, and waits for one. The slot that is done; -1 when it failed.
+  int Wait() {
+    while (*done_head_ == std::atomic_ref(*done_tail_).load(std::memory_order_acquire)) {
+      if (syscall(__NR_io_uring_enter, ring_, unsubmitted_, 1, IORING_ENTER_GETEVENTS, nullptr, 0) < 0) return -1;
+      unsubmitted_ = 0;
+    }
+    const io_uring_cqe& one = done_[*done_head_ & done_mask_];
+    const int slot = one.res == static_cast<int>(kPiece) ? static_cast<int>(one.user_data) : -1;
+    std::atomic_ref(*done_head_).store(*done_head_ + 1, std::memory_order_release);
+    return slot;
+  }
+
+ private:
+  int ring_ = -1;
+  unsigned *tail_ = nullptr, *array_ = nullptr, *done_head_ = nullptr, *done_tail_ = nullptr;
+  unsigned mask_ = 0, done_mask_ = 0, unsubmitted_ = 0;
+  io_uring_sqe* entries_ = nullptr;
+  io_uring_cqe* done_ = nullptr;
+};
+
+bool ByRing(int file, std::size_t pieces, unsigned requests) {
+  Buffers buffers(requests);
+  Ring ring;
+  if (!ring.Open(requests)) return false;
+  std::size_t begun = 0;
+  for (; begun < std::min<std::size_t>(requests, pieces); ++begun) {
+    ring.Read(file, begun, buffers.at(static_cast<unsigned>(begun)), static_cast<unsigned>(begun));
+  }
+  for (std::size_t ended = 0; ended < pieces; ++ended) {
+    const int slot = ring.Wait();
+    if (slot < 0) return false;
+    if (begun < pieces) ring.Read(file, begun++, buffers.at(static_cast<unsigned>(slot)), static_cast<unsigned>(slot));
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int file = argc == 2 ? open(argv[1], O_RDONLY | O_DIRECT | O_CLOEXEC) : -1;
+  struct stat about {};
+  if (file < 0 || fstat(file, &about) != 0 || about.st_size < static_cast<off_t>(kPiece)) {
+    std::fprintf(stderr, "usage: bench_reading FILE, of a megabyte or more, where O_DIRECT is possible\n");
+    return 2;
+  }
+  const std::size_t pieces = static_cast<std::size_t>(about.st_size) / kPiece;
+  std::printf("| requests | threads, GB/s | io_uring, GB/s |\n| --- | --- | --- |\n");
+  for (const unsigned requests : {1u, 2u, 4u, 8u, 16u}) {
+    std::vector<double> speeds[2];
+    for (int round = 0; round < 5; ++round) {
+      for (const int way : {0, 1}) {
+        const auto start = std::chrono::steady_clock::now();
+        if (!(way == 0 ? ByThreads : ByRing)(file, pieces, requests)) {
+          std::fprintf(stderr, "bench_reading: %s cannot be read %s\n", argv[1], way == 0 ? "by threads" : "with io_uring");
+          return 1;
+        }
+        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+        speeds[way].push_back(static_cast<double>(pieces * kPiece) / 1e9 / spent.count());
+      }
+    }
+    for (auto& one : speeds) std::nth_element(one.begin(), one.begin() + 2, one.end());
+    std::printf("| %u | %.2f | %.2f |\n", requests, speeds[0][2], speeds[1][2]);
+  }
+  close(file);
+  return 0;
+}
