@@ -191,9 +191,12 @@ WriteCapture::WriteCapture(OpenFile& file, const WriteCall& call, const View& vi
   {
     std::unique_lock lock(file.mutex);
     if (!MayCapture(file)) return;
-    const bool first = !file.capture;
+    const bool known = file.codes_tell;
     lock.unlock();
-    if (!first || CodesTell(As<MPI_File>(call.fh))) capture_ = LockedCaptureOf(file);
+    const bool tell = known || CodesTell(As<MPI_File>(call.fh));
+    lock.lock();
+    file.codes_tell = tell;
+    if (tell) capture_ = CaptureOf(file);
   }
   if (!capture_) {
     VoidCapture(file);
@@ -247,7 +250,7 @@ void WriteCapture::Run() {
 std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const WriteCall& call, const View& view,
                                                     MPI_Offset position, std::uint64_t bytes) {
   // An error handler of the program's own might not return, and the buffer be gone while it is still read.
-  if (bytes < kWorthAThread || !HasSpareCore(file) || !CodesTell(As<MPI_File>(call.fh))) return nullptr;
+  if (bytes < kWorthAThread || !CodesTell(As<MPI_File>(call.fh)) || !HasSpareCore(file)) return nullptr;
   WriteCapture capture(file, call, view, position, bytes);
   if (!capture.capture() || !capture.BufferIsThere()) return nullptr;
   const auto epoch = ExpectConfirmation(file, capture.capture());
@@ -316,6 +319,7 @@ std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   auto capture = CaptureOf(file);
   file.capture.reset();
   file.capture_void = false;
+  file.codes_tell = false;
   ++file.captures_taken;
   const bool done = file.writes_unconfirmed == 0 && !file.split_write;
   file.writes_unconfirmed = 0;

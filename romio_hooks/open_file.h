@@ -94,6 +94,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   MadeWith expected;                 ///< what the next commit is expected to go by; on all ranks alike
   unsigned threads = 1;              ///< that this process may use, as known since there is a capture
   std::shared_ptr<Capture> capture;  ///< of this epoch; null: nothing was written yet, or nothing is captured
+  bool codes_tell = false;           ///< asked in this epoch: writes that fail have codes that say so
   bool capture_void = false;         ///< something was written of which `capture` does not know
   std::uint64_t captures_taken = 0;  ///< by commits: which epoch this is, for writes that are done later
   int writes_unconfirmed = 0;        ///< captured writes of this epoch of which it is not yet known whether they succeed

@@ -194,10 +194,12 @@ class CaptureBesideWrites : public CaptureOfWrites {
     open_->expected = {o.parity, o.group, o.block_size, o.stripe, 0};
     open_->comm = SelfCommunicator();
   }
+  WriteCall Call(const void* from, std::uint64_t bytes) const {
+    return {ToWord(file()), Place::kExplicit, 0, from, static_cast<std::int64_t>(bytes), ToWord(MPI_BYTE), Done::kAtReturn,
+            nullptr, nullptr};
+  }
   std::unique_ptr<CaptureBeside> Start(const void* from, std::uint64_t bytes = kBytes) {
-    return CaptureBeside::Start(*open_, WriteCall{ToWord(file()), Place::kExplicit, 0, from, static_cast<std::int64_t>(bytes),
-                                                  ToWord(MPI_BYTE), Done::kAtReturn, nullptr, nullptr},
-                                View(), 0, bytes);
+    return CaptureBeside::Start(*open_, Call(from, bytes), View(), 0, bytes);
   }
   std::shared_ptr<Capture> Take() {
     const std::lock_guard lock(open_->mutex);
@@ -249,6 +251,8 @@ TEST_F(CaptureBesideWrites, IsNotForSmallWritesOneThreadOrHandlersThatMayNotRetu
   MPI_File_create_errhandler(HandleNothing, &handler);
   MPI_File_set_errhandler(file(), handler);
   EXPECT_EQ(Start(buffer()), nullptr);
+  EXPECT_EQ(WriteCapture(*open_, Call(buffer(), kBytes), View(), 0, kBytes).capture(), nullptr) << "failures may have no code";
+  EXPECT_EQ(Take(), nullptr);
   MPI_File_set_errhandler(file(), MPI_ERRORS_RETURN);
   MPI_Errhandler_free(&handler);
   EXPECT_NE(Start(buffer()), nullptr);

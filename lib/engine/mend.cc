@@ -49,8 +49,15 @@ class Mender {
                           view_.superblock.parity)};
     }
     // Nothing that was built aside gets its name before all of it is right.
-    Status status = InEachEnsemble([&](std::size_t e) { return RebuildEnsemble(e); });
-    if (status.ok()) status = InEachEnsemble([&](std::size_t e) { return FinishEnsemble(e); });
+    std::vector<Status> rebuilt(view_.ensembles.size());
+    Status status = InEachEnsemble([&](std::size_t e) { return rebuilt[e] = RebuildEnsemble(e); });
+    if (status.ok()) {
+      status = InEachEnsemble([&](std::size_t e) { return FinishEnsemble(e, /*only_in_place=*/false); });
+    } else {
+      // What was mended in place in other groups is mended.
+      (void)InEachEnsemble(
+          [&](std::size_t e) { return rebuilt[e].ok() ? FinishEnsemble(e, /*only_in_place=*/true) : Status::Ok(); });
+    }
     if (!status.ok()) RemoveTemporaries();
     LZY_RETURN_IF_ERROR(status);
     MarkRepaired(view_, plan_, request_, report_);
@@ -111,10 +118,12 @@ class Mender {
     return GatherComputed(ensemble, e, comm);
   }
 
-  Status FinishEnsemble(std::size_t e) {
+  Status FinishEnsemble(std::size_t e, bool only_in_place) {
     Ensemble& ensemble = view_.ensembles[e];
     return ForEachFile(ensemble, CommOf(ensemble, comm_), [&](std::uint32_t f) {
-      return Writer(ensemble.files[f]) && mends_[e][f].plan->any() ? Finish(ensemble, e, f) : Status::Ok();
+      const FilePlan& plan = *mends_[e][f].plan;
+      const bool skip = !plan.any() || (only_in_place && (plan.rebuild_data || plan.rebuild_sidecar));
+      return Writer(ensemble.files[f]) && !skip ? Finish(ensemble, e, f) : Status::Ok();
     });
   }
 

@@ -707,6 +707,31 @@ TEST_F(MisfortuneTest, GroupsAreRestoredTogetherOrNotAtAll) {
   }
 }
 
+// By ranks of one node and of several, each with a member: whoever finds the wrong source, all look again.
+TEST_F(MisfortuneTest, RanksFindTogetherWhatElseIsDamaged) {
+  for (const bool one_node : {true, false}) {
+    for (const bool sidecar_too : {true, false}) {
+      for (std::uint64_t at = 0; at < 24 * kBlock; at += 3 * kBlock) {
+        Make(4);
+        fs_.Remove(paths_[1]).ok();
+        if (sidecar_too) fs_.Remove(*SidecarPath(paths_[1])).ok();
+        Data(2).bytes[at] ^= 1;
+        std::vector<DatasetReport> reports(4);
+        RunRanks(4, [&](Communicator& comm) {
+          DatasetRef ref = ref_;
+          std::erase_if(ref.members, [&](const auto& m) { return static_cast<int>(m.first) != comm.rank(); });
+          const Context context{.fs = fs_, .comm = comm, .options = options_, .share_page_cache = one_node};
+          reports[static_cast<std::size_t>(comm.rank())] = Restore(context, ref, {});
+        });
+        SCOPED_TRACE(fmt::format("one node: {}, sidecar too: {}, at {}", one_node, sidecar_too, at));
+        for (const DatasetReport& report : reports) EXPECT_EQ(ExitCodeOf(report), 0) << Text(report);
+        ExpectDataAsCommitted();
+        ExpectIntact();
+      }
+    }
+  }
+}
+
 TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsMended) {
   Make(4);
   fs_.Remove(paths_[1]).ok();

@@ -131,16 +131,22 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
   return Status::Ok();
 }
 
-// True when nothing but whole members was lost, and they have been made again from survivors that were read once. False, and
-// nothing that a second look will not find has changed, when more is wrong.
-Result<bool> RestoreLostMembers(const Context& context, DatasetView& view, MendRequest request, DatasetReport& report) {
+// True when nothing but whole members was lost, and they have been made again from survivors that were read once. False when
+// more is wrong; then nothing has got its name, and the view is a fresh one if that was tried.
+Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& dataset, DatasetView& view, MendRequest request,
+                                DatasetReport& report) {
   LZY_ASSIGN_OR_RETURN(auto findings, AssumeOnlyMembersLost(context, view, request));
   if (!findings) return false;
   request.assumed = true;
   DatasetReport attempt = report;
   Status status = JudgeFindings(context, view, *findings, request, attempt);
   if (status.ok()) status = MendFound(context, view, *findings, request, attempt);
-  if (status.code() == Code::kCorrupt || status.code() == Code::kUnreadable) return false;
+  // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody writes.
+  if (!status.ok() && status.code() != Code::kBusy) {
+    view = DatasetView();  // and with it the locks
+    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true}));
+    return false;
+  }
   report = std::move(attempt);
   LZY_RETURN_IF_ERROR(status);
   return true;
@@ -151,10 +157,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write}));
   if (view.committed && write && job.IsPlainRestore() && dataset.kind == DatasetKind::kSet) {
-    LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, view, job.request, report));
+    LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, dataset, view, job.request, report));
     if (restored) return Status::Ok();
-    view = DatasetView();  // and with it the locks
-    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {write}));
   }
   if (!view.committed) {
     DescribeMetadata(view, report);
