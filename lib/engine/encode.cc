@@ -241,17 +241,16 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
 
 Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks) {
   const unsigned threads = ThreadsFor(context_);
-  const std::size_t parts = std::min<std::size_t>(threads, blocks.size());
   std::mutex mutex;
   Status status;
   RowStats stats;
   std::atomic<bool> failed{false};
-  ParallelFor(parts, threads, [&](std::size_t part) {
+  ParallelParts(blocks.size(), threads, [&](std::size_t first, std::size_t last) {
     AlignedBuffer buffer(block_size);
     RowStats mine;
     Status done;
     Stopwatch watch;
-    for (std::size_t i = blocks.size() * part / parts; i < blocks.size() * (part + 1) / parts && done.ok() && !failed; ++i) {
+    for (std::size_t i = first; i < last && done.ok() && !failed; ++i) {
       const MutableByteSpan bytes(buffer.data(), blocks[i].length);
       done = ReadWhole(*job.data, blocks[i].offset, bytes);
       watch.AddTo(mine.read);
@@ -264,7 +263,7 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
       watch.AddTo(mine.encode);
     }
     if (!done.ok()) failed = true;
-    for (double* seconds : {&mine.read, &mine.hash, &mine.encode}) *seconds /= static_cast<double>(parts);
+    for (double* seconds : {&mine.read, &mine.hash, &mine.encode}) *seconds /= threads;
     const std::lock_guard lock(mutex);
     stats += mine;
     if (status.ok()) status = done;

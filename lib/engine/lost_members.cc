@@ -20,7 +20,7 @@ bool HasWholeSidecar(const FileView& file, bool own) {
                   file.sidecar->unknown_parity_leaves().empty());
 }
 
-bool NeverWas(const FileView& file) {
+bool HasNoTrace(const FileView& file) {
   return !file.present && file.fault == SidecarFault::kMissing;
 }
 
@@ -70,7 +70,7 @@ class Assumption {
           findings.bytes_read += layout.file_size(f);
           continue;
         }
-        if (file.present || (!has_sidecar && !NeverWas(file))) return false;
+        if (file.present || (!has_sidecar && !HasNoTrace(file))) return false;
         // A directory that has to be made is not taken back when something else turns out to be lost too.
         if (Own(file) && !context_.fs.Stat(DirectoryOf(file.path)).ok()) return false;
         any = true;

@@ -92,13 +92,11 @@ class Mender {
     return Agree(comm_, status);
   }
 
-  static Communicator& CommOf(const Ensemble& ensemble, Communicator& all) {
-    return ensemble.group_comm ? *ensemble.group_comm : all;
-  }
+  Communicator& CommOf(const Ensemble& ensemble) { return ensemble.group_comm ? *ensemble.group_comm : comm_; }
 
   template <class Work>
-  static Status ForEachFile(const Ensemble& ensemble, Communicator& comm, const Work& work) {
-    return AgreeOn(comm, [&] {
+  Status ForEachFile(const Ensemble& ensemble, const Work& work) {
+    return AgreeOn(CommOf(ensemble), [&] {
       for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) LZY_RETURN_IF_ERROR(work(f));
       return Status::Ok();
     });
@@ -106,21 +104,21 @@ class Mender {
 
   Status RebuildEnsemble(std::size_t e) {
     Ensemble& ensemble = view_.ensembles[e];
-    Communicator& comm = CommOf(ensemble, comm_);
-    LZY_RETURN_IF_ERROR(ForEachFile(ensemble, comm, [&](std::uint32_t f) {
+    Communicator& comm = CommOf(ensemble);
+    LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) {
       return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
     }));
     if (shared()) LZY_RETURN_IF_ERROR(OpenSharedOutputs(ensemble, e));
     MendGuests guests;
     LZY_RETURN_IF_ERROR(ExecuteMending(ensemble, e, comm, guests));
     LZY_RETURN_IF_ERROR(
-        ForEachFile(ensemble, comm, [&](std::uint32_t f) { return VerifyWritten(mends_[e][f], ensemble.files[f]); }));
+        ForEachFile(ensemble, [&](std::uint32_t f) { return VerifyWritten(mends_[e][f], ensemble.files[f]); }));
     return GatherComputed(ensemble, e, comm);
   }
 
   Status FinishEnsemble(std::size_t e, bool only_in_place) {
     Ensemble& ensemble = view_.ensembles[e];
-    return ForEachFile(ensemble, CommOf(ensemble, comm_), [&](std::uint32_t f) {
+    return ForEachFile(ensemble, [&](std::uint32_t f) {
       const FilePlan& plan = *mends_[e][f].plan;
       const bool skip = !plan.any() || (only_in_place && (plan.rebuild_data || plan.rebuild_sidecar));
       return Writer(ensemble.files[f]) && !skip ? Finish(ensemble, e, f) : Status::Ok();
@@ -303,14 +301,10 @@ class Mender {
     if (mend.out->data != nullptr) LZY_RETURN_IF_ERROR(mend.out->data->Sync());
     if (mend.out->parity != nullptr) LZY_RETURN_IF_ERROR(mend.out->parity->Sync());
     Status status;
-    const std::size_t runs = mend.written.size();
-    const std::size_t parts = std::min<std::size_t>(ThreadsFor(context_), runs);
-    ParallelFor(parts, static_cast<unsigned>(parts), [&](std::size_t part) {
+    ParallelParts(mend.written.size(), ThreadsFor(context_), [&](std::size_t first, std::size_t last) {
       AlignedBuffer buffer;
       Status done;
-      for (std::size_t i = runs * part / parts; i < runs * (part + 1) / parts && done.ok(); ++i) {
-        done = VerifyRun(*mend.out, mend.written[i], file, buffer);
-      }
+      for (std::size_t i = first; i < last && done.ok(); ++i) done = VerifyRun(*mend.out, mend.written[i], file, buffer);
       const std::lock_guard lock(mutex_);
       if (status.ok()) status = done;
     });

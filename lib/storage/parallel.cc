@@ -58,6 +58,11 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
   if (failure) std::rethrow_exception(failure);
 }
 
+void ParallelParts(std::size_t count, unsigned threads, const std::function<void(std::size_t first, std::size_t last)>& work) {
+  const std::size_t parts = std::min<std::size_t>(threads, count);
+  ParallelFor(parts, threads, [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); });
+}
+
 AlignedBuffer::AlignedBuffer(std::size_t size)
     : data_(static_cast<unsigned char*>(::operator new (size, std::align_val_t{kAlignment}))), size_(size) {}
 

@@ -15,6 +15,10 @@ std::thread StartThread(std::function<void()> work);
 /// order. Returns when all calls have returned. What `work` throws is thrown here, when all threads have ended.
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work);
 
+/// The same in at most `threads` stretches, for work that keeps something, e.g. a buffer, from one piece to the next: calls
+/// work(first, last) for stretches [first, last) that together are [0, count).
+void ParallelParts(std::size_t count, unsigned threads, const std::function<void(std::size_t first, std::size_t last)>& work);
+
 /// A buffer aligned for O_DIRECT and for vector instructions; contents are unspecified.
 class AlignedBuffer {
  public:

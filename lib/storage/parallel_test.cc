@@ -32,6 +32,21 @@ TEST(ParallelFor, ThrowsWhatWasThrown) {
   EXPECT_LE(calls, 2);
 }
 
+TEST(ParallelParts, CoverAllOnce) {
+  for (const unsigned threads : {1u, 2u, 5u}) {
+    for (const std::size_t count : {0u, 1u, 3u, 1000u}) {
+      std::vector<std::atomic<int>> calls(count);
+      std::atomic<unsigned> parts{0};
+      ParallelParts(count, threads, [&](std::size_t first, std::size_t last) {
+        ++parts;
+        for (std::size_t i = first; i < last; ++i) ++calls[i];
+      });
+      for (const auto& one : calls) EXPECT_EQ(one, 1);
+      EXPECT_LE(parts, threads);
+    }
+  }
+}
+
 bool IsBlocked(const sigset_t& mask, int signal) {
   return sigismember(&mask, signal) == 1;
 }
