@@ -102,15 +102,13 @@ class Semantics(Layer):
         os.chmod(self.top, 0o755)  # cases that become another user come here too
 
     def run_cases(self, cases, layer, ranks, environment=(), **options):
-        """In the same directory, bare and under the layer: paths are told."""
+        """In the same directory, bare and under the layer: paths are told. What the run before left there goes."""
         self.dir = os.path.join(self.top, "run")
+        shutil.rmtree(self.dir, ignore_errors=True)
         os.mkdir(self.dir)
         command = ["env", *environment, PROGRAM, "OUT", *cases]
         done = self.run_program(command, ranks=ranks, layer=layer, **options)
         return Run(self.dir, done)
-
-    def clear(self):
-        shutil.rmtree(os.path.join(self.top, "run"))
 
     def verify_all(self):
         """Of everything that has a sidecar."""
@@ -131,8 +129,6 @@ class Semantics(Layer):
                 if reliable:
                     raise
                 self.skipTest(f"{mpi_known.mpi()} by itself hangs in one of {', '.join(cases)}")
-            finally:
-                self.clear()
 
         while True:
             first = run()
@@ -149,6 +145,11 @@ class Semantics(Layer):
         if reliable:
             return cases, first, first
         return cases, first, run()
+
+    def ends_bare(self, cases, ranks, environment=(), times=1):
+        """Whether the MPI ends by itself in one of so many runs of them."""
+        return any(self.run_cases(cases, layer=False, ranks=ranks, environment=environment).done.returncode != 0
+                   for _ in range(times))
 
     def compare_told(self, bare, again, with_layer):
         """But for the cases in which `again`, which is bare too, differs: it is another run where the MPI is not reliable."""
@@ -177,6 +178,10 @@ class Semantics(Layer):
         self.assertEqual(bare.done.returncode, 0, bare.done.stderr)
         self.assertGreater(len(bare.transcripts), 0)
         done = self.run_cases(cases, layer=True, ranks=ranks, **more)
+        if done.done.returncode != 0 and again is not bare:
+            # It survived two runs by itself, which says little of one that fails now and then.
+            if self.ends_bare(cases, ranks, more.get("environment", ()), times=20):
+                self.skipTest(f"{', '.join(cases)}: {mpi_known.mpi()} by itself ends badly now and then")
         with self.subTest("end"):
             self.assertEqual(done.done.returncode, 0, done.done.stderr)
             self.assertEqual(done.said(), [])
@@ -189,13 +194,11 @@ class Semantics(Layer):
         if done.sidecars:
             with self.subTest("verify"):
                 self.verify_all()
-        self.clear()
         return done
 
     def compare_apart(self, case, ranks=2):
         """What is told, and the files' bytes: stderr and sidecars are for the caller to judge."""
         bare = self.run_cases([case], layer=False, ranks=ranks)
-        self.clear()
         if bare.done.returncode < 0 or bare.done.returncode > 128:  # by a signal, which no case means to
             self.assertIsNone(re.search(RELIABLE, mpi_known.mpi()), bare.done.stderr)
             self.skipTest(f"{case}: {mpi_known.mpi()} by itself ends with {bare.done.returncode}")
@@ -301,7 +304,6 @@ class Lifetimes(Semantics):
                 report = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
                 self.assertEqual(report.returncode, 9)
                 self.assertEqual(json.loads(report.stdout)["datasets"][0]["state"], "stale")
-                self.clear()
 
 
 class Communicators(Semantics):
@@ -352,17 +354,12 @@ class Starts(Semantics):
 
     def test_starts_and_ends(self):
         for case in groups()["starts"]:
-            if case in self.ENDS_BADLY + self.APART or (case in self.NOT_EVERYWHERE and self.crashes_bare(case)):
+            if case in self.ENDS_BADLY + self.APART or (case in self.NOT_EVERYWHERE and self.ends_bare([case], 1)):
                 continue
             # Without MPI there are no ranks, and so but one transcript.
             for ranks in [1, 2] if "session" in case else [1] if case == "no_mpi" else [2]:
                 with self.subTest(case=case, ranks=ranks):
                     self.compare([case], ranks=ranks)
-
-    def crashes_bare(self, case):
-        bare = self.run_cases([case], layer=False, ranks=1)
-        self.clear()
-        return bare.done.returncode != 0
 
     def test_files_left_open_and_not_written(self):
         self.compare(["left_open_unwritten"], ranks=1)
@@ -383,7 +380,6 @@ class Starts(Semantics):
                 done = self.compare_apart(case)
                 self.assertNotEqual(done.done.returncode, 0)
                 self.assertIsNone(re.search(r"^lzy", done.done.stderr, re.MULTILINE), done.done.stderr)
-                self.clear()
 
 
 class SwitchedOff(Semantics):
