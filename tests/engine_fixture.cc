@@ -19,11 +19,6 @@
 namespace lzy::testing {
 namespace {
 
-std::uint64_t NumberFromEnvironment(const char* name, std::uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 0) : fallback;
-}
-
 /// Puts the times back when it goes.
 class KeepTimes {
  public:
@@ -48,6 +43,11 @@ void RawWrite(const std::string& path, std::uint64_t offset, const Bytes& bytes)
 }
 
 }  // namespace
+
+std::uint64_t NumberFromEnvironment(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : fallback;
+}
 
 std::uint64_t Below(Rng& rng, std::uint64_t limit) {
   return limit == 0 ? 0 : rng() % limit;

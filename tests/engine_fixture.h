@@ -23,6 +23,7 @@ inline bool OneIn(Rng& rng, std::uint64_t n) {
   return Below(rng, n) == 0;
 }
 
+std::uint64_t NumberFromEnvironment(const char* name, std::uint64_t fallback);
 /// LZY_TEST_SEED, or `fallback`; printed, so that a failure can be had again.
 std::uint64_t SeedOf(std::uint64_t fallback);
 /// LZY_TEST_ROUNDS, or `fallback`.

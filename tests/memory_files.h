@@ -15,11 +15,25 @@
 
 namespace lzy::testing {
 
+/// What was done to a file or a directory, as far as a loss of power cares.
+struct StorageOp {
+  enum class Kind { kCreate, kWrite, kTruncate, kSetTimes, kSync, kRename, kRemove, kSyncDirectory };
+  Kind kind;
+  std::string path;           ///< kSyncDirectory: of the directory
+  std::uint64_t inode = 0;    ///< of the file
+  std::int64_t mtime_ns = 0;  ///< of the file, from then on
+  std::uint64_t offset = 0;   ///< kWrite; kTruncate: the new size
+  std::vector<std::uint8_t> bytes = {};  ///< kWrite
+  std::string to = {};                   ///< kRename
+};
+
 class MemoryFileSystem final : public FileSystem {
  public:
   enum class Op { kRead, kWrite, kTruncate, kSync, kRename, kRemove, kCreate, kSetTimes };
   /// Called before every operation; a Status that is not ok is what the caller gets, and nothing is done.
   std::function<Status(Op, const std::string& path, std::uint64_t offset, std::uint64_t length)> fault;
+  /// Told of every operation that was done and is in StorageOp, in their order. May be empty.
+  std::function<void(const StorageOp&)> record;
   /// The time that files are stamped with.
   std::function<std::int64_t()> now = [] { return CoarseNowNs(); };
   std::uint64_t reads_from_device = 0;
@@ -99,6 +113,7 @@ class MemoryFileSystem final : public FileSystem {
     auto node = at->second;
     nodes_.erase(at);
     nodes_[to] = node;
+    Record({.kind = StorageOp::Kind::kRename, .path = from, .to = to}, node.get());
     return Status::Ok();
   }
   Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
@@ -108,16 +123,23 @@ class MemoryFileSystem final : public FileSystem {
     if (at == nodes_.end()) return Absent(from);
     if (!nodes_.emplace(to, at->second).second) return false;
     nodes_.erase(from);
+    Record({.kind = StorageOp::Kind::kRename, .path = from, .to = to}, nodes_[to].get());
     return true;
   }
   Status Remove(const std::string& path) override {
     if (nodes_.count(path) == 0) return Absent(path);
     LZY_RETURN_IF_ERROR(Check(Op::kRemove, path, 0, 0));
     std::lock_guard lock(mutex_);
+    Record({.kind = StorageOp::Kind::kRemove, .path = path}, nodes_[path].get());
     nodes_.erase(path);
     return Status::Ok();
   }
-  Status SyncDirectory(const std::string& path) override { return Check(Op::kSync, path, 0, 0); }
+  Status SyncDirectory(const std::string& path) override {
+    LZY_RETURN_IF_ERROR(Check(Op::kSync, path, 0, 0));
+    std::lock_guard lock(mutex_);
+    Record({.kind = StorageOp::Kind::kSyncDirectory, .path = path}, nullptr);
+    return Status::Ok();
+  }
   Result<std::vector<std::string>> List(const std::string& path) override {
     std::lock_guard lock(mutex_);
     std::vector<std::string> names;
@@ -134,6 +156,14 @@ class MemoryFileSystem final : public FileSystem {
   static Status Absent(const std::string& path) { return {Code::kNotFound, path + ": No such file or directory"}; }
   Status Check(Op op, const std::string& path, std::uint64_t offset, std::uint64_t length) {
     return fault ? fault(op, path, offset, length) : Status::Ok();
+  }
+  void Record(StorageOp op, const Node* node) const {
+    if (!record) return;
+    if (node != nullptr) {
+      op.inode = node->stat.inode;
+      op.mtime_ns = node->stat.mtime_ns;
+    }
+    record(op);
   }
   bool IsDirectory(const std::string& path) const {
     return std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& one) { return DirectoryOf(one.first) == path; });
@@ -181,6 +211,8 @@ class MemoryFile final : public File {
     std::erase_if(node_->unreadable,
                   [&](const auto& r) { return r.first >= offset && r.first + r.second <= offset + from.size(); });
     node_->stat.mtime_ns = fs_.now();
+    fs_.Record({.kind = StorageOp::Kind::kWrite, .path = path_, .offset = offset, .bytes = {from.begin(), from.end()}},
+               node_.get());
     return Status::Ok();
   }
   Status Truncate(std::uint64_t size) override {
@@ -188,12 +220,14 @@ class MemoryFile final : public File {
     std::lock_guard lock(fs_.mutex_);
     node_->bytes.resize(size, 0);
     node_->stat.mtime_ns = fs_.now();
+    fs_.Record({.kind = StorageOp::Kind::kTruncate, .path = path_, .offset = size}, node_.get());
     return Status::Ok();
   }
   Status Sync() override {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kSync, path_, 0, 0));
     std::lock_guard lock(fs_.mutex_);
     node_->durable = node_->bytes;
+    fs_.Record({.kind = StorageOp::Kind::kSync, .path = path_}, node_.get());
     return Status::Ok();
   }
   Result<FileStat> Stat() override {
@@ -205,6 +239,7 @@ class MemoryFile final : public File {
     std::lock_guard lock(fs_.mutex_);
     node_->stat.atime_ns = atime_ns;
     node_->stat.mtime_ns = mtime_ns;
+    fs_.Record({.kind = StorageOp::Kind::kSetTimes, .path = path_}, node_.get());
     return Status::Ok();
   }
   Result<std::vector<std::uint8_t>> AccessAcl() override { return std::vector<std::uint8_t>(); }
@@ -242,7 +277,7 @@ class MemoryFile final : public File {
     const std::size_t count = offset >= bytes.size() ? 0 : std::min<std::size_t>(to.size(), bytes.size() - offset);
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(offset, bytes.size())), count,
                 to.begin());
-    if (!from_device) {
+    if (!from_device && !node_->flaky.empty()) {
       for (std::size_t i = 0; i < count; ++i) {
         if (Overlaps(node_->flaky, offset + i, 1)) to[i] ^= 0x40;
       }
@@ -270,6 +305,7 @@ inline Result<std::unique_ptr<File>> MemoryFileSystem::Open(const std::string& p
     LZY_RETURN_IF_ERROR(Check(Op::kCreate, path, 0, 0));
     std::lock_guard lock(mutex_);
     node = nodes_[path] = std::make_shared<Node>(Fresh(create_mode));
+    Record({.kind = StorageOp::Kind::kCreate, .path = path}, node.get());
   }
   return std::unique_ptr<File>(std::make_unique<MemoryFile>(*this, path, node));
 }

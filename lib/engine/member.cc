@@ -9,6 +9,13 @@ namespace {
 
 constexpr int kLooks = 5;
 
+void PutSuperblock(ByteWriter& out, const Superblock& superblock) {
+  Superblock plain = superblock;
+  plain.copy = 0;
+  plain.extents.clear();
+  out.PutBytes(EncodeSuperblock(plain));
+}
+
 }  // namespace
 
 void PutSummary(ByteWriter& out, const Summary& s) {
@@ -29,12 +36,10 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   out.Put(s.parity_base);
   out.Put<std::uint8_t>(s.intent.has_value());
   if (s.intent) out.PutBytes(EncodeIntent(*s.intent, 0));
-  out.Put(s.prepared);
+  out.Put<std::uint8_t>(s.prepared.has_value());
+  if (s.prepared) PutSuperblock(out, *s.prepared);
   if (s.fault == SidecarFault::kNone) {
-    Superblock plain = s.superblock;
-    plain.copy = 0;
-    plain.extents.clear();
-    out.PutBytes(EncodeSuperblock(plain));
+    PutSuperblock(out, s.superblock);
     out.Put(static_cast<std::uint32_t>(s.info.size()));
     out.PutBytes(s.info);
   }
@@ -61,7 +66,9 @@ Result<Summary> GetSummary(ByteReader& in) {
     auto intent = DecodeIntent(in.GetBytes(kIntentPageSize), 0);
     if (intent.ok()) s.intent = *intent;
   }
-  s.prepared = in.Get<std::uint64_t>();
+  if (in.Get<std::uint8_t>() != 0) {
+    LZY_ASSIGN_OR_RETURN(s.prepared, DecodeSuperblock(in.GetBytes(kSuperblockSize), 0));
+  }
   if (s.fault == SidecarFault::kNone) {
     LZY_ASSIGN_OR_RETURN(s.superblock, DecodeSuperblock(in.GetBytes(kSuperblockSize), 0));
     ByteSpan info = in.GetBytes(in.Get<std::uint32_t>());
@@ -108,12 +115,15 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
       s.superblock = view.sidecar->contents().superblock;
       s.info = EncodeInfo(view.sidecar->contents().info);
       s.intent = view.sidecar->intent();
-      s.prepared = view.sidecar->prepared_generation();
+      s.prepared = view.sidecar->found_prepared();
       s.sidecar_bytes = view.sidecar->file_size();
       s.parity_base = view.sidecar->ParityFileOffset(0);
     } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
       return sound;
     } else {
+      const auto left = Sidecar::Load(fs, s.sidecar_path, OpenMode::kRead, /*accept_prepared=*/true);
+      if (left.ok() && CheckContents((*left)->contents()).ok()) s.prepared = (*left)->contents().superblock;
+      if (s.prepared && s.prepared->state != SidecarState::kPrepared) s.prepared.reset();
       s.fault = SidecarFault::kDestroyed;
       s.fault_text = sidecar.ok() ? fmt::format("{}: {}", s.sidecar_path, sound.message()) : sound.message();
     }

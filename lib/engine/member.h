@@ -20,7 +20,8 @@ struct Summary {
   std::uint64_t sidecar_bytes = 0;
   std::uint64_t parity_base = 0;
   std::optional<Intent> intent;
-  std::uint64_t prepared = 0;
+  /// Of what is prepared and not committed: beside the generation that is, or all that is left (`fault` is kDestroyed then).
+  std::optional<Superblock> prepared;
   Superblock superblock;  ///< as in the sidecar
   std::vector<std::uint8_t> info;
 };

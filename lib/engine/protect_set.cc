@@ -446,14 +446,18 @@ class FileSet : public Protector {
     Stopwatch watch;
     LZY_RETURN_IF_ERROR(FillContents());
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      std::set<std::string> directories;
       for (auto& [rank, member] : own_) {
         if (incremental_) {
           LZY_RETURN_IF_ERROR(member.file->sidecar->Prepare(member.contents));
         } else {
           LZY_RETURN_IF_ERROR(member.fresh->WriteAll(member.contents));
           LZY_RETURN_IF_ERROR(KeepOtherIntent(*member.file, *member.fresh));
+          directories.insert(DirectoryOf(member.fresh->path()));
         }
       }
+      // Another member's directory may be durable first: then this member is completed from what is prepared here.
+      for (const std::string& directory : directories) LZY_RETURN_IF_ERROR(context_.fs.SyncDirectory(directory));
       return Status::Ok();
     }));
     // From the first of these on the new generation counts, and whoever finds it completes it; so nothing is removed

@@ -188,7 +188,7 @@ void Sidecar::Adopt(SidecarContents contents) {
   unknown_data_.clear();
   unknown_parity_.clear();
   if (intent_ && intent_->generation != generation()) intent_.reset();
-  prepared_generation_ = 0;
+  found_prepared_.reset();
 }
 
 // The file ends where its last extent ends: intent pages and holes at the end of the parity are part of it, what a longer

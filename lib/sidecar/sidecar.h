@@ -69,8 +69,8 @@ class Sidecar {
   const std::vector<std::uint64_t>& unknown_parity_leaves() const { return unknown_parity_; }
   /// The intent that is set, if any.
   const std::optional<Intent>& intent() const { return intent_; }
-  /// A prepared, not yet committed generation found beside the one loaded (0: none).
-  std::uint64_t prepared_generation() const { return prepared_generation_; }
+  /// The superblock of a prepared, not yet committed generation found beside the one loaded, if there is one.
+  const std::optional<Superblock>& found_prepared() const { return found_prepared_; }
 
   /// Place of a byte of the parity region in the sidecar file.
   std::uint64_t ParityFileOffset(std::uint64_t offset) const;
@@ -129,7 +129,7 @@ class Sidecar {
   std::vector<std::uint64_t> unknown_data_;
   std::vector<std::uint64_t> unknown_parity_;
   std::optional<Intent> intent_;
-  std::uint64_t prepared_generation_ = 0;
+  std::optional<Superblock> found_prepared_;
 };
 
 /// What intents that this process sets say of their writer (process and host).

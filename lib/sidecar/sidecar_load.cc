@@ -112,14 +112,14 @@ void Unite(Intent& to, const Intent& more) {
 // decide whether a prepared one counts (docs/format.md §9). Of a shared file, it was about to, with all that it describes
 // durable: so it does where the page that would have said so was torn.
 std::vector<const Superblock*> GenerationsOf(const std::map<std::uint32_t, Superblock>& found, bool accept_prepared,
-                                             std::uint64_t& prepared) {
+                                             const Superblock*& prepared) {
   std::vector<const Superblock*> out;
   const bool nothing_else = std::all_of(found.begin(), found.end(), [](const auto& one) {
     return one.second.state == SidecarState::kPrepared && one.second.kind == DatasetKind::kShared;
   });
   for (const auto& [c, sb] : found) {
     if (sb.state == SidecarState::kPrepared) {
-      prepared = std::max(prepared, sb.generation);
+      if (prepared == nullptr || sb.generation > prepared->generation) prepared = &sb;
       if (!accept_prepared && !nothing_else) continue;
     }
     const bool known = std::any_of(out.begin(), out.end(), [&, generation = sb.generation](const auto* one) {
@@ -204,7 +204,7 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
 
   // The newest generation that is whole counts: the superblocks of one that was cut short may be durable when what they
   // describe is not. When none is whole, the newest of which anything can be had.
-  std::uint64_t prepared = 0;
+  const Superblock* prepared = nullptr;
   std::vector<const Superblock*> candidates = GenerationsOf(found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
   Status failure;
@@ -221,7 +221,7 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
   }
   if (best == nullptr) return failure;
   if (!accept_prepared) contents_.superblock.state = best->state == SidecarState::kPrepared ? SidecarState::kCommitted : best->state;
-  if (prepared > best->generation) prepared_generation_ = prepared;
+  if (prepared != nullptr && prepared->generation > best->generation) found_prepared_ = *prepared;
   if (mode != OpenMode::kRead && best->read_only_features != 0) {
     return {Code::kNewerFormat, fmt::format("has features {:#x} of a newer version of lzy: this one may read it, but not write it",
                                             best->read_only_features)};

@@ -490,7 +490,8 @@ TEST_F(SidecarTest, PreparedDoesNotCountUntilFinished) {
   ASSERT_OK(loaded);
   EXPECT_TRUE(Same((*loaded)->contents(), before));
   EXPECT_TRUE(Whole(**loaded));
-  EXPECT_EQ((*loaded)->prepared_generation(), 2u);
+  ASSERT_TRUE((*loaded)->found_prepared());
+  EXPECT_EQ((*loaded)->found_prepared()->generation, 2u);
   loaded = Load(OpenMode::kRead, /*prepared=*/true);
   ASSERT_OK(loaded);
   EXPECT_TRUE(Same((*loaded)->contents(), after));
@@ -498,7 +499,7 @@ TEST_F(SidecarTest, PreparedDoesNotCountUntilFinished) {
   loaded = Load();
   ASSERT_OK(loaded);
   ExpectSame((*loaded)->contents(), after);
-  EXPECT_EQ((*loaded)->prepared_generation(), 0u);
+  EXPECT_FALSE((*loaded)->found_prepared());
   EXPECT_TRUE((*loaded)->damage().empty());
   EXPECT_CODE(sidecar->FinishPrepared(), Code::kInternal);
 }
@@ -615,7 +616,8 @@ TEST_F(SidecarTest, ATwoPhaseCommitIsAllOrNothingWhereverItStops) {
         }
         if (prepared && !is_new) {
           // Another member may have it committed by now, so here it must be to be had.
-          EXPECT_EQ((*loaded)->prepared_generation(), 2u);
+          ASSERT_TRUE((*loaded)->found_prepared());
+          EXPECT_EQ((*loaded)->found_prepared()->generation, 2u);
           auto rolled = Load(OpenMode::kRead, /*prepared=*/true);
           ASSERT_OK(rolled);
           EXPECT_TRUE(Same((*rolled)->contents(), after));

@@ -1,0 +1,553 @@
+// The crash protocol against a model of power loss (tests/power_loss.h): what a run does to storage is recorded, and every
+// prefix of it, with any part of what was not synced, is looked at as an operator would who comes after the crash. The
+// invariants are those of docs/design.md §11, by their letters.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "engine/engine.h"
+#include "engine/view.h"
+#include "engine_fixture.h"
+#include "memory_files.h"
+#include "merkle/hash.h"
+#include "power_loss.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+#include "status_matchers.h"
+#include "thread_communicator.h"
+
+namespace lzy::testing {
+namespace {
+
+using Files = PowerLoss::Files;
+constexpr std::uint32_t kBlock = 1024;  // two sectors
+constexpr std::uint64_t kSector = 512;
+constexpr std::int64_t kPast = 1'600'000'000'000'000'000;
+
+/// Contents by path.
+using Contents = std::map<std::string, Bytes>;
+
+struct Write {
+  std::uint32_t file = 0;
+  bool truncate = false;
+  std::uint64_t offset = 0;  ///< or the new size
+  Bytes bytes;
+};
+
+class PowerLossStates;
+
+class PowerLossTest : public ::testing::Test {
+ public:
+  using CheckFn = void (PowerLossTest::*)(bool returned);
+
+  PowerLossTest() {
+    options_.block_size = kBlock;
+    options_.stripe = 2 * kBlock;
+    options_.group = 5;
+    options_.parity = 2;
+    options_.threads = 1;
+    options_.timeout_seconds = 1;
+    fs_.now = [this] { return clock_ += 1000; };
+  }
+
+  // ------------------------------------------------------------------------------------------------ what is recorded
+
+  /// Files that are not protected yet: a shared file, or a set of `members`.
+  void MakeFiles(std::uint32_t members, std::uint64_t blocks) {
+    fs_.Restore({});
+    versions_.clear();
+    paths_.clear();
+    ref_ = {DatasetKind::kShared, "d/f", {}};
+    if (members > 0) ref_ = {DatasetKind::kSet, "d/s.%r", {}};
+    for (std::uint32_t r = 0; r < std::max(1u, members); ++r) {
+      paths_.push_back(members > 0 ? ExpandPattern(ref_.path, r) : ref_.path);
+      fs_.Put(paths_[r], RandomBytes(rng_, blocks * kBlock - 100 * r - 7));
+      if (members > 0) ref_.members[r] = paths_[r];
+    }
+  }
+  void MakeProtected(std::uint32_t members, std::uint64_t blocks) {
+    MakeFiles(members, blocks);
+    const DatasetReport made = Protect(Here(), ref_, {});
+    ASSERT_OK(made.status);
+    NoteVersion(made);
+  }
+  void NoteVersion(const DatasetReport& report) { versions_[report.root.bytes] = Present(); }
+  Contents Present() const {
+    Contents contents;
+    for (const std::string& path : paths_) {
+      if (fs_.Has(path)) contents[path] = const_cast<MemoryFileSystem&>(fs_).At(path).bytes;
+    }
+    return contents;
+  }
+
+  std::vector<Write> RandomWrites(bool growing) {
+    std::vector<Write> writes;
+    for (std::uint32_t f = 0; f < paths_.size(); ++f) {
+      if (f > 0 && OneIn(rng_, 3)) continue;
+      const std::uint64_t size = fs_.At(paths_[f]).bytes.size();
+      for (std::uint64_t count = 1 + Below(rng_, 3); count > 0; --count) {
+        const std::uint64_t at = Below(rng_, size);
+        writes.push_back({f, false, at, RandomBytes(rng_, 1 + Below(rng_, std::min<std::uint64_t>(size - at, 3 * kBlock)))});
+      }
+      if (growing) writes.push_back({f, false, size, RandomBytes(rng_, size * 3)});
+      if (!growing && OneIn(rng_, 3)) writes.push_back({f, true, size - Below(rng_, 2 * kBlock), {}});
+      if (!growing && OneIn(rng_, 3)) writes.push_back({f, false, size, RandomBytes(rng_, 1 + Below(rng_, kBlock))});
+    }
+    return writes;
+  }
+
+  /// One epoch, as the hooks go through it, of as many ranks as there are files.
+  void Epoch(const std::vector<Write>& writes) {
+    std::vector<Intent> own;
+    for (const std::string& path : paths_) {
+      const auto start = BeginEpoch(fs_, options_, path, ref_.kind == DatasetKind::kSet ? ref_.path : "");
+      ASSERT_OK(start);
+      own.push_back(start->intent);
+      whole_ |= !start->had_sidecar || start->changed_behind;
+    }
+    Edits touched;
+    for (std::uint32_t f = 0; f < paths_.size(); ++f) touched[f].whole = whole_;
+    for (const Write& write : writes) {
+      auto file = fs_.Open(paths_[write.file], OpenMode::kReadWrite);
+      ASSERT_OK(file);
+      const std::uint64_t size = fs_.At(paths_[write.file]).bytes.size();
+      const std::uint64_t from = std::min(size, write.offset);
+      ASSERT_OK(write.truncate ? (*file)->Truncate(write.offset) : (*file)->WriteAt(write.offset, write.bytes));
+      const std::uint64_t end = write.truncate ? size : write.offset + write.bytes.size();
+      if (!whole_) AddTouched(touched[write.file], from == 0 ? 0 : from - 1, end - from + 1);
+      AddTouched(touched_[write.file], from == 0 ? 0 : from - 1, end - from + 1);
+    }
+    for (const std::string& path : paths_) ASSERT_OK((*fs_.Open(path, OpenMode::kReadWrite))->Sync());
+    DatasetReport made;
+    std::mutex mutex;
+    RunRanks(static_cast<int>(paths_.size()), [&](Communicator& comm) {
+      const auto rank = static_cast<std::uint32_t>(comm.rank());
+      ProtectRequest request;
+      request.touched = Edits{{rank, touched[rank]}};
+      request.own_intents = own;
+      DatasetRef ref = ref_;
+      std::erase_if(ref.members, [&](const auto& m) { return m.first != rank; });
+      const DatasetReport report = Protect(Context{fs_, comm, options_}, ref, request);
+      const std::lock_guard lock(mutex);
+      EXPECT_TRUE(report.status.ok()) << Text(report);
+      made = report;
+    });
+    NoteVersion(made);
+  }
+
+  /// Records what `work` does, from what there is now on.
+  template <class Work>
+  void Record(const Work& work) {
+    Files start = fs_.Copy();
+    for (auto& [path, node] : start) node.durable = node.bytes;
+    std::vector<StorageOp> ops;
+    touched_.clear();
+    whole_ = false;
+    fs_.record = [&](const StorageOp& op) { ops.push_back(op); };
+    work();
+    fs_.record = nullptr;
+    run_.emplace(start, std::move(ops));
+  }
+
+  // -------------------------------------------------------------------------------------------- what is left, and why
+
+  /// Puts `check` to every state that chance (`rounds` times each prefix), or every chance there is, leaves of the run.
+  void AtEveryPrefix(CheckFn check, std::uint64_t rounds) {
+    const double likely[] = {0, 1, 0.5, 0.1, 0.9};
+    for (std::size_t count = 0; count <= run_->operations(); ++count) {
+      for (std::uint64_t round = 0; round < rounds; ++round) {
+        const double p = likely[round % std::size(likely)];
+        const std::uint64_t sector = round % 3 == 0 ? 0 : kSector;
+        std::bernoulli_distribution survives(p);
+        Look(check, count, run_->After(count, sector, [&] { return survives(rng_); }));
+        if (HasFailure()) return;
+      }
+    }
+  }
+  void AtEveryPossibility(CheckFn check, std::size_t most_bits) {
+    for (std::size_t count = 0; count <= run_->operations(); ++count) {
+      std::size_t bits = 0;
+      run_->After(count, 0, [&] { return ++bits, true; });
+      for (std::uint64_t choice = 0; choice < 1ull << std::min(bits, most_bits); ++choice) {
+        std::size_t bit = 0;
+        // Of too many the earlier ones are enumerated, the others left to chance.
+        const auto survives = [&] { return bit < most_bits ? ((choice >> bit++) & 1) != 0 : OneIn(rng_, 2); };
+        Look(check, count, run_->After(count, 0, survives));
+        if (HasFailure()) return;
+      }
+    }
+  }
+
+  void Look(CheckFn check, std::size_t count, const Files& left) {
+    Bytes all;
+    for (const auto& [path, node] : left) {
+      all.insert(all.end(), path.begin(), path.end());
+      all.insert(all.end(), node.bytes.begin(), node.bytes.end());
+      std::uint8_t mtime[8];
+      StoreLe(mtime, static_cast<std::uint64_t>(node.stat.mtime_ns));
+      all.insert(all.end(), mtime, mtime + 8);
+    }
+    if (!seen_.insert(HashBytes(HashTag::kInfo, count == run_->operations(), all).bytes).second) return;
+    SCOPED_TRACE(fmt::format("the power failed after {} of {} operations, state {}", count, run_->operations(), seen_.size()));
+    fs_.Restore(left);
+    (this->*check)(count == run_->operations());
+    if (HasFailure()) TellOperations(count);
+  }
+
+  /// The first `count` operations, for whoever looks for the reason.
+  void TellOperations(std::size_t count) const {
+    const char* names[] = {"create", "write", "truncate", "set times", "sync", "rename", "remove", "sync directory"};
+    for (std::size_t i = 0; i < count; ++i) {
+      const StorageOp& op = run_->operation(i);
+      fmt::print("{:4} {} {} {} inode {} offset {} bytes {}\n", i, names[static_cast<int>(op.kind)], op.path, op.to,
+                 op.inode, op.offset, op.bytes.size());
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------------- invariants
+
+  Context Here() { return {fs_, *self_, options_}; }
+  /// Only what is there is seen.
+  DatasetRef Ref() {
+    DatasetRef ref = ref_;
+    std::erase_if(ref.members, [&](const auto& m) { return !fs_.Has(m.second) && !fs_.Has(*SidecarPath(m.second)); });
+    return ref;
+  }
+  DatasetReport Check() { return Verify(Here(), Ref(), {}); }
+  DatasetReport Repair() {
+    VerifyRequest request;
+    request.repair = true;
+    return Verify(Here(), Ref(), request);
+  }
+  static std::string Text(const DatasetReport& report) {
+    std::string out = std::string(Name(report.state)) + " " + report.status.message();
+    for (const Damage& d : report.damage) {
+      out += fmt::format("; {} {} [{}, +{}) {}{}{}", d.path, Name(d.part), d.offset, d.length, Name(d.cause),
+                         d.repaired ? " repaired" : "", d.beyond_repair ? " beyond repair" : "");
+    }
+    return out;
+  }
+
+  static std::set<std::uint64_t> BlocksOf(const ByteRange& range) {
+    std::set<std::uint64_t> blocks;
+    if (range.length == 0) return blocks;
+    for (std::uint64_t b = range.offset / kBlock; b <= (range.offset + range.length - 1) / kBlock; ++b) blocks.insert(b);
+    return blocks;
+  }
+  static std::set<std::uint64_t> BlocksThatDiffer(const Bytes& a, const Bytes& b) {
+    std::set<std::uint64_t> blocks;
+    for (std::uint64_t at = 0; at < std::max(a.size(), b.size()); at += kBlock) {
+      const auto part = [at](const Bytes& bytes) {
+        const std::size_t begin = std::min<std::size_t>(at, bytes.size());
+        return ByteSpan(bytes).subspan(begin, std::min<std::size_t>(kBlock, bytes.size() - begin));
+      };
+      if (!std::ranges::equal(part(a), part(b))) blocks.insert(at / kBlock);
+    }
+    return blocks;
+  }
+
+  /// (a), (b): what differs from the generation that counts is named, and nothing else is.
+  void ExpectTruth(const DatasetReport& found) {
+    const auto version = versions_.find(found.root.bytes);
+    ASSERT_TRUE(version != versions_.end()) << "a root that no data ever had: " << Text(found);
+    for (const std::string& path : paths_) {
+      std::set<std::uint64_t> named;
+      for (const Damage& d : found.damage) {
+        if (d.part == DamagePart::kData && d.path == path) named.merge(BlocksOf({d.offset, d.length}));
+      }
+      const Contents now = Present();
+      const Bytes gone;
+      const auto differing = BlocksThatDiffer(now.contains(path) ? now.at(path) : gone, version->second.at(path));
+      EXPECT_EQ(named, differing) << path << ": " << Text(found);
+    }
+  }
+
+  /// Any m devices can be lost now.
+  void ExpectParityIsRight() {
+    const Contents truth = Present();
+    std::vector<std::uint32_t> devices(ref_.kind == DatasetKind::kSet ? paths_.size() : options_.group);
+    for (std::uint32_t d = 0; d < devices.size(); ++d) devices[d] = d;
+    std::shuffle(devices.begin(), devices.end(), rng_);
+    devices.resize(std::min<std::size_t>(devices.size() - 1, options_.parity));
+    if (ref_.kind == DatasetKind::kSet) {
+      for (const std::uint32_t d : devices) {
+        ASSERT_OK(fs_.Remove(paths_[d]));
+        ASSERT_OK(fs_.Remove(*SidecarPath(paths_[d])));
+      }
+    }
+    RestoreRequest request;
+    if (ref_.kind == DatasetKind::kShared) {
+      for (std::uint64_t at = 0; at < truth.at(paths_[0]).size(); ++at) {
+        const std::uint64_t device = at / unit_ % options_.group;
+        if (std::count(devices.begin(), devices.end(), device) > 0) fs_.At(paths_[0]).bytes[at] ^= 0x21;
+      }
+      request.devices = devices;
+    }
+    const DatasetReport restored = Restore(Here(), Ref(), request);
+    ASSERT_OK(restored.status);
+    EXPECT_EQ(ExitCodeOf(restored), 0) << Text(restored);
+    EXPECT_EQ(Present(), truth) << Text(restored);
+  }
+
+  /// (c): parity still mends what the epoch did not touch, without being told to.
+  void ExpectUntouchedIsMended(const DatasetReport& found) {
+    const auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kRead);
+    if (whole_ || !sidecar.ok() || !(*sidecar)->committed()) return;
+    const auto layout = LayoutOf((*sidecar)->contents());
+    ASSERT_OK(layout);
+    std::set<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>> touched_rows;
+    const auto row_of = [&](std::uint32_t file, std::uint64_t block) {
+      const RowId row = layout->LocateData(file, block).row;
+      return std::tuple(row.group, row.unit_row, row.slice);
+    };
+    for (std::uint32_t f = 0; f < paths_.size(); ++f) {
+      for (const ByteRange& range : touched_[f].ranges) {
+        for (const std::uint64_t block : BlocksOf(range)) touched_rows.insert(row_of(f, block));
+      }
+    }
+    std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>, std::vector<ByteRange>> rows;
+    std::map<std::string, std::vector<ByteRange>> lost;
+    std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>, std::uint32_t> in_row;
+    const Contents truth = Present();
+    for (std::uint32_t f = 0; f < paths_.size(); ++f) {
+      for (std::uint64_t b = 0; b * kBlock < truth.at(paths_[f]).size(); ++b) {
+        const auto row = row_of(f, b);
+        if (touched_rows.contains(row) || in_row[row] == options_.parity || OneIn(rng_, 2)) continue;
+        ++in_row[row];
+        lost[paths_[f]].push_back({b * kBlock, std::min<std::uint64_t>(kBlock, truth.at(paths_[f]).size() - b * kBlock)});
+      }
+    }
+    if (lost.empty()) return;
+    for (const auto& [path, ranges] : lost) {
+      for (const ByteRange& r : ranges) {
+        fs_.At(path).unreadable.emplace_back(r.offset, r.length);
+        std::fill_n(fs_.At(path).bytes.begin() + static_cast<std::ptrdiff_t>(r.offset), r.length, std::uint8_t{0xee});
+      }
+    }
+    const DatasetReport repaired = Repair();
+    ASSERT_OK(repaired.status);
+    EXPECT_EQ(Present(), truth) << "found " << Text(found) << "\nrepaired " << Text(repaired);
+  }
+
+  /// After a commit that broke off.
+  void AfterCommit(bool returned) {
+    const Files left = fs_.Copy();
+    const Contents data = Present();
+    const DatasetReport found = Check();
+    // Before the first commit nothing was promised, and nothing is.
+    const bool never = versions_.size() == 1 && !returned && found.generation == 0;
+    if (never) {
+      EXPECT_TRUE(found.state == DatasetState::kAtRisk || found.state == DatasetState::kUnprotected) << Text(found);
+    } else {
+      ASSERT_TRUE(found.status.ok()) << Text(found);
+      ExpectTruth(found);
+      EXPECT_NE(found.state, DatasetState::kUnrepairable) << Text(found);
+      for (const Damage& d : found.damage) {
+        if (d.part == DamagePart::kMetadata) continue;
+        EXPECT_TRUE(d.cause == DamageCause::kAtRisk || d.cause == DamageCause::kStale) << Text(found);
+      }
+    }
+    // (d): what a commit returned for is durable.
+    if (returned) {
+      EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
+      EXPECT_EQ(found.root.bytes, last_root_);
+    }
+    if (HasFailure()) return;
+    ExpectUntouchedIsMended(found);
+    fs_.Restore(left);
+    // (e): nobody takes an edit back unasked.
+    (void)Repair();
+    EXPECT_EQ(Present(), data) << Text(found);
+    // (f): a commit makes it whole again, of what is there.
+    const DatasetReport again = Protect(Here(), Ref(), {});
+    ASSERT_TRUE(again.status.ok()) << Text(again);
+    EXPECT_EQ(ExitCodeOf(again), 0) << Text(again);
+    EXPECT_EQ(Present(), data) << Text(again);
+    const DatasetReport after = Check();
+    ASSERT_OK(after.status);
+    EXPECT_EQ(std::string(Name(after.state)), "intact") << Text(after);
+    EXPECT_TRUE(after.damage.empty()) << Text(after);
+    unit_ = after.unit;
+    if (!HasFailure()) ExpectParityIsRight();
+  }
+
+  /// After a repair or restore that broke off; one version is known, and it is to come back.
+  void AfterMending(bool returned) {
+    const Contents& truth = versions_.begin()->second;
+    for (const std::string& path : paths_) {
+      const bool made_again = fs_.Has(path) && lost_.contains(path);
+      if (made_again) {
+        EXPECT_EQ(fs_.At(path).bytes, truth.at(path)) << path << " is there, and not whole";
+      }
+    }
+    const DatasetReport found = Check();
+    ASSERT_TRUE(found.status.ok()) << Text(found);
+    ExpectTruth(found);
+    for (const Damage& d : found.damage) {
+      EXPECT_TRUE(d.cause == DamageCause::kHash || d.cause == DamageCause::kMissing) << Text(found);
+    }
+    if (returned) {
+      EXPECT_EQ(Present(), truth);
+      EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
+    }
+    if (HasFailure()) return;
+    const DatasetReport again = lost_.empty() ? Repair() : Restore(Here(), Ref(), {});
+    ASSERT_TRUE(again.status.ok()) << Text(again);
+    EXPECT_EQ(ExitCodeOf(again), 0) << Text(again);
+    EXPECT_EQ(Present(), truth);
+    for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).stat.mtime_ns, mtimes_.at(path)) << path;
+    const DatasetReport after = Check();
+    ASSERT_OK(after.status);
+    EXPECT_EQ(std::string(Name(after.state)), "intact") << Text(after);
+    EXPECT_TRUE(after.damage.empty()) << Text(after);
+    unit_ = after.unit;
+    if (!HasFailure()) ExpectParityIsRight();
+  }
+
+  // -------------------------------------------------------------------------------------------------------- scenarios
+
+  void RecordFirstEpoch(std::uint32_t members) {
+    MakeFiles(members, 14);
+    const auto writes = RandomWrites(false);
+    Record([&] { Epoch(writes); });
+    last_root_ = versions_.begin()->first;
+  }
+  void RecordEpoch(std::uint32_t members, bool growing, int epochs = 1) {
+    MakeProtected(members, 14);
+    std::vector<std::vector<Write>> all;
+    Record([&] {
+      for (int e = 0; e < epochs; ++e) {
+        const auto before = versions_;
+        Epoch(RandomWrites(growing));
+        for (const auto& [root, contents] : versions_) {
+          if (!before.contains(root)) last_root_ = root;
+        }
+      }
+    });
+  }
+  void RecordProtect(std::uint32_t members) {
+    MakeProtected(members, 14);
+    for (const Write& write : RandomWrites(false)) {
+      if (write.truncate) continue;
+      auto file = fs_.Open(paths_[write.file], OpenMode::kReadWrite);
+      ASSERT_OK((*file)->WriteAt(write.offset, write.bytes));
+    }
+    Record([&] {
+      const DatasetReport made = Protect(Here(), ref_, {});
+      ASSERT_OK(made.status);
+      NoteVersion(made);
+      last_root_ = made.root.bytes;
+    });
+    whole_ = true;
+  }
+  void NoteMtimes() {
+    mtimes_.clear();
+    lost_.clear();
+    for (const std::string& path : paths_) mtimes_[path] = fs_.At(path).stat.mtime_ns;
+  }
+  void RecordRepair(std::uint32_t members) {
+    MakeProtected(members, 14);
+    NoteMtimes();
+    for (std::uint64_t block : {2u, 3u, 11u}) fs_.At(paths_[0]).bytes[block * kBlock] ^= 1;
+    if (members > 0) fs_.At(paths_[1]).bytes.push_back(9);
+    if (members == 0) fs_.At(*SidecarPath(paths_[0])).bytes[5] ^= 1;
+    Record([&] {
+      const DatasetReport repaired = Repair();
+      ASSERT_OK(repaired.status);
+      EXPECT_EQ(ExitCodeOf(repaired), 0) << Text(repaired);
+    });
+  }
+  void RecordRestore(std::uint32_t members) {
+    MakeProtected(members, 14);
+    NoteMtimes();
+    ASSERT_OK(fs_.Remove(paths_[1]));
+    ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
+    ASSERT_OK(fs_.Remove(*SidecarPath(paths_[2])));
+    fs_.At(paths_[3]).bytes[5 * kBlock] ^= 1;
+    lost_.insert(paths_[1]);
+    Record([&] {
+      const DatasetReport restored = Restore(Here(), Ref(), {});
+      ASSERT_OK(restored.status);
+      EXPECT_EQ(ExitCodeOf(restored), 0) << Text(restored);
+    });
+  }
+
+  Rng rng_{42};
+  std::int64_t clock_ = kPast;
+  MemoryFileSystem fs_;
+  Options options_;
+  std::unique_ptr<Communicator> self_ = SelfCommunicator();
+  DatasetRef ref_;
+  std::vector<std::string> paths_;
+  std::map<std::array<std::uint8_t, 16>, Contents> versions_;  // what was ever committed, by root
+  std::array<std::uint8_t, 16> last_root_{};
+  std::optional<PowerLoss> run_;
+  Edits touched_;       // by the run, in all its epochs
+  bool whole_ = false;  // and everything, as far as lzy knows
+  std::map<std::string, std::int64_t> mtimes_;
+  std::set<std::string> lost_;
+  std::uint64_t unit_ = 0;
+  std::set<std::array<std::uint8_t, 16>> seen_;
+};
+
+/// A run, and what to look for when the power fails in it.
+struct Scenario {
+  const char* name;
+  void (*record)(PowerLossStates&);
+  PowerLossTest::CheckFn check;
+};
+
+class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterface<Scenario> {
+ public:
+  static const Scenario all[];
+
+ protected:
+  void Run(std::uint64_t runs, const std::function<void()>& look) {
+    const std::uint64_t seed = SeedOf(42);
+    for (std::uint64_t i = 0; i < runs; ++i) {
+      SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
+      rng_.seed(seed + i);
+      GetParam().record(*this);
+      ASSERT_FALSE(HasFailure());
+      look();
+      if (HasFailure()) return;
+    }
+    std::printf("%zu states\n", seen_.size());
+    RecordProperty("states", std::to_string(seen_.size()));
+  }
+};
+
+const Scenario PowerLossStates::all[] = {
+    {"FirstEpoch", [](PowerLossStates& t) { t.RecordFirstEpoch(0); }, &PowerLossTest::AfterCommit},
+    {"FirstEpochOfASet", [](PowerLossStates& t) { t.RecordFirstEpoch(3); }, &PowerLossTest::AfterCommit},
+    {"Epoch", [](PowerLossStates& t) { t.RecordEpoch(0, false); }, &PowerLossTest::AfterCommit},
+    {"EpochOfASet", [](PowerLossStates& t) { t.RecordEpoch(4, false); }, &PowerLossTest::AfterCommit},
+    {"Epochs", [](PowerLossStates& t) { t.RecordEpoch(0, false, 3); }, &PowerLossTest::AfterCommit},
+    {"EpochsOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, false, 2); }, &PowerLossTest::AfterCommit},
+    {"AnotherGeometry", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit},
+    {"AnotherGeometryOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, true); }, &PowerLossTest::AfterCommit},
+    {"Protect", [](PowerLossStates& t) { t.RecordProtect(0); }, &PowerLossTest::AfterCommit},
+    {"ProtectOfASet", [](PowerLossStates& t) { t.RecordProtect(3); }, &PowerLossTest::AfterCommit},
+    {"Repair", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending},
+    {"RepairOfASet", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterMending},
+    {"RestoreOfASet", [](PowerLossStates& t) { t.RecordRestore(4); }, &PowerLossTest::AfterMending},
+};
+
+TEST_P(PowerLossStates, HoldTheInvariants) {
+  Run(RoundsOf(4), [&] { AtEveryPrefix(GetParam().check, 6); });
+}
+
+// Every subset of so many writes and names that were not synced, what else there is being left to chance.
+TEST_P(PowerLossStates, HoldThemInEverySubset) {
+  Run(1, [&] { AtEveryPossibility(GetParam().check, NumberFromEnvironment("LZY_TEST_BITS", 3)); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::all),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace lzy::testing
