@@ -59,6 +59,15 @@ lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Capture Updates Lif
   Failures Foreign)
 lzy_hooks_tests(launch_test Launchers Linked)
 
+# Programs and tools that are killed at every point of what they do to storage.
+add_executable(kill_client kill_client.c)
+set_target_properties(kill_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
+target_link_libraries(kill_client PRIVATE lzy_flags MPI::MPI_C)
+add_library(kill_at SHARED kill_at.c)
+set_target_properties(kill_at PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
+target_link_libraries(kill_at PRIVATE ${CMAKE_DL_LIBS})
+lzy_hooks_tests(kill_test InPrograms AtRandom InTools Interrupted)
+
 # A program that writes down what MPI tells it, with and without the layer.
 file(GLOB semantics_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/semantics/*.c)
 add_executable(semantics_client ${semantics_sources})
