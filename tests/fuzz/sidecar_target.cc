@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "engine/engine.h"
+#include "fuzz/targets.h"
+#include "memory_files.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy::fuzz {
+namespace {
+
+using testing::MemoryFileSystem;
+
+constexpr std::int64_t kPast = 1'600'000'000'000'000'000;
+constexpr std::uint32_t kMembers = 3;
+
+/// What the first byte of an input says is done.
+struct Plan {
+  bool set;       ///< the input is the sidecar of a set's member 0; those of the others are as they should be
+  bool reseal;    ///< hashes are made right first, as far as that goes, so that what they hide is looked at
+  int operation;  ///< 0 … 5
+};
+
+Plan PlanOf(std::uint8_t byte) {
+  return {(byte & 1) != 0, (byte & 2) != 0, (byte >> 2) % 6};
+}
+
+Options FewBlocks() {
+  Options options;
+  options.block_size = 512;
+  options.stripe = 1024;
+  options.group = 4;
+  options.parity = 1;
+  options.threads = 1;
+  options.memory = 1u << 20;
+  options.timeout_seconds = 0;
+  return options;
+}
+
+DatasetRef RefOf(bool set) {
+  DatasetRef ref{set ? DatasetKind::kSet : DatasetKind::kShared, set ? "d/s.%r" : "d/f", {}};
+  for (std::uint32_t r = 0; set && r < kMembers; ++r) ref.members[r] = ExpandPattern(ref.path, r);
+  return ref;
+}
+
+/// Files as they are protected: a shared one, or a set.
+std::map<std::string, MemoryFileSystem::Node> Protected(bool set) {
+  MemoryFileSystem fs;
+  fs.now = [] { return kPast; };
+  const DatasetRef ref = RefOf(set);
+  for (std::uint32_t r = 0; r < (set ? kMembers : 1); ++r) {
+    Input bytes(9 * 512 + 100 * r);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 131 + i / 256 + r);
+    fs.Put(set ? ref.members.at(r) : ref.path, bytes, kPast - 1'000'000'000);
+  }
+  const Options options = FewBlocks();
+  const auto self = SelfCommunicator();
+  (void)Protect(Context{fs, *self, options}, ref, {});
+  return fs.Copy();
+}
+
+void Reseal(Input& sidecar) {
+  const auto put = [](Input& to, std::size_t at, const Hash& hash) {
+    std::copy(hash.bytes.begin(), hash.bytes.end(), to.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  if (sidecar.size() < kSuperblockSize) return;
+  const std::uint64_t spacing = LoadLe<std::uint64_t>(&sidecar[72]);
+  for (std::uint32_t copy = 0; copy < 4; ++copy) {
+    const std::uint64_t at = copy == 0 ? 0 : spacing * copy;
+    if (copy > 0 && (spacing < kMinSpacing || spacing > sidecar.size() || at + kSuperblockSize > sidecar.size())) break;
+    // The info record, then the page that holds its hash.
+    const std::uint32_t extents = LoadLe<std::uint32_t>(&sidecar[at + 256]);
+    for (std::uint32_t e = 0; e < std::min<std::uint32_t>(extents, kMaxExtents); ++e) {
+      const std::uint8_t* extent = &sidecar[at + 264 + 40ull * e];
+      if (LoadLe<std::uint16_t>(extent) != 1) continue;
+      const auto offset = LoadLe<std::uint64_t>(extent + 16), length = LoadLe<std::uint64_t>(extent + 24);
+      if (offset > sidecar.size() || length > sidecar.size() - offset) continue;
+      put(sidecar, at + 240, HashBytes(HashTag::kInfo, 0, ByteSpan(sidecar).subspan(offset, length)));
+    }
+    const ByteSpan sealed = ByteSpan(sidecar).subspan(at, kSuperblockSize - sizeof(Hash));
+    put(sidecar, at + kSuperblockSize - sizeof(Hash), HashBytes(HashTag::kSuperblock, copy, sealed));
+  }
+}
+
+void Run(const std::uint8_t* bytes, std::size_t size) {
+  if (size < 1 || size > (1u << 18)) return;
+  static const std::map<std::string, MemoryFileSystem::Node> files[2] = {Protected(false), Protected(true)};
+  const Plan plan = PlanOf(bytes[0]);
+  Input sidecar(bytes + 1, bytes + size);
+  if (plan.reseal) Reseal(sidecar);
+
+  MemoryFileSystem fs;
+  fs.now = [] { return kPast; };
+  fs.Restore(files[plan.set]);
+  const DatasetRef ref = RefOf(plan.set);
+  const std::string first = plan.set ? ref.members.at(0) : ref.path;
+  fs.Put(*SidecarPath(first), sidecar, kPast);
+  const auto before = fs.Copy();
+
+  const Options options = FewBlocks();
+  const auto self = SelfCommunicator();
+  const Context context{fs, *self, options};
+  VerifyRequest repair;
+  repair.repair = true;
+  repair.force = plan.operation == 3;
+  ProtectRequest forced;
+  forced.force = true;
+  switch (plan.operation) {
+    case 0:
+      (void)Verify(context, ref, {});
+      break;
+    case 1:
+      (void)Info(context, ref);
+      break;
+    case 2:
+    case 3:
+      (void)Verify(context, ref, repair);
+      break;
+    case 4:
+      (void)Restore(context, ref, {.devices = {1}});
+      break;
+    default:
+      (void)Protect(context, ref, forced);
+  }
+
+  for (const auto& [path, node] : before) {
+    const bool is_data = BaseNameOf(path).front() != '.';
+    if (!is_data) continue;
+    Require(fs.Has(path), "no operation removes a file");
+    if (plan.operation == 2 || plan.operation == 3 || plan.operation == 4) continue;
+    Require(fs.At(path).bytes == node.bytes, "what is not to change data does not");
+  }
+  for (const auto& [path, node] : fs.nodes()) Require(DirectoryOf(path) == "d", "nothing is made elsewhere");
+}
+
+std::vector<Input> Seeds() {
+  std::vector<Input> seeds;
+  for (const bool set : {false, true}) {
+    const auto files = Protected(set);
+    const Input& sidecar = files.at(*SidecarPath(set ? "d/s.0" : "d/f")).bytes;
+    for (std::uint8_t operation = 0; operation < 6; ++operation) {
+      Input& seed = seeds.emplace_back(sidecar);
+      seed.insert(seed.begin(), static_cast<std::uint8_t>(operation << 2 | 2 | (set ? 1 : 0)));
+    }
+  }
+  return seeds;
+}
+
+}  // namespace
+
+const Target kSidecar{"sidecar", Run, Seeds};
+
+}  // namespace lzy::fuzz
