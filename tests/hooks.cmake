@@ -58,6 +58,7 @@ endfunction()
 lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Capture Updates Lifetimes Others Selection Summary Sets Determinism
   Failures Foreign)
 lzy_hooks_tests(launch_test Launchers Linked)
+lzy_hooks_tests(trouble_test FullFileSystem Limits InPlaceOfASidecar)
 
 # Programs and tools that are killed at every point of what they do to storage.
 add_executable(kill_client kill_client.c)

@@ -314,9 +314,14 @@ static void written_after_a_refused_view(void) {
   close_file(&file);
 }
 
+// ARGUMENT: if it is there, from then on no file may be larger.
 static void codes(void) {
   MPI_File file = create(MPI_COMM_WORLD, path);
   write_block(file, rank, rank);
+  struct rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  if (*argument != '\0') limit.rlim_cur = (rlim_t)atol(argument);
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) fail("setrlimit", strerror(errno));
   print_code("sync", MPI_File_sync(file));
   print_code("close", MPI_File_close(&file));
 }

@@ -512,10 +512,9 @@ class Lifetimes(Layer):
         self.assertEqual(self.files(), [])
 
 
-class Others(Layer):
-    """Other processes that work on the same file meanwhile."""
+class Held(Layer):
+    """A program that stops in its midst, so that something can happen to its file."""
     SMALL = {"block_size": "4K", "stripe": "4K"}
-    TIMEOUT = 3
 
     def start(self, action, **options):
         """A client that holds in the middle: between(1) is when it does."""
@@ -540,6 +539,11 @@ class Others(Layer):
     def finish(self):
         self._running.join()
         return self._result[0]
+
+
+class Others(Held):
+    """Other processes that work on the same file meanwhile."""
+    TIMEOUT = 3
 
     def state(self):
         info = subprocess.run([f"{BUILD}/bin/lzy-info", "--json", "f"], cwd=self.dir, capture_output=True, text=True,

@@ -177,7 +177,10 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
   LZY_RETURN_IF_ERROR(PlanExtents(contents, contents_.superblock.spacing));
   Seal(contents);
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
-  return fresh_ ? Status::Ok() : SyncFile();
+  if (!fresh_) return SyncFile();
+  // An intent must find room also when the file system is full by then.
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t intent_at, IntentOffset());
+  return file_->WriteAt(intent_at, std::vector<std::uint8_t>(kIntentPages * kIntentPageSize, 0));
 }
 
 void Sidecar::Adopt(SidecarContents contents) {
