@@ -140,6 +140,7 @@ void Fill(FileView& view, const Summary& s) {
   view.stat = s.stat;
   view.fault = s.fault;
   view.fault_text = s.fault_text;
+  view.of_the_past = s.of_the_past;
   view.sidecar_path = s.sidecar_path;
   view.sidecar_bytes = s.sidecar_bytes;
   view.parity_base = s.parity_base;

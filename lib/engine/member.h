@@ -16,6 +16,7 @@ struct Summary {
   FileStat stat;
   SidecarFault fault = SidecarFault::kMissing;
   std::string fault_text;
+  bool of_the_past = false;  ///< as in FileView; not told, but found from what is
   std::string sidecar_path;
   std::uint64_t sidecar_bytes = 0;
   std::uint64_t parity_base = 0;

@@ -16,6 +16,8 @@
 namespace lzy {
 namespace {
 
+constexpr std::uint64_t kSmallPiece = 4096;  // one bad sector must not hide its neighbours
+
 // Neighbouring ranges as one, in order.
 std::vector<ByteRange> Merged(std::vector<ByteRange> ranges) {
   Touched all{false, std::move(ranges)};
@@ -411,10 +413,25 @@ class Mender {
     return contents;
   }
 
+  // Salvage replaces a file of which nothing is proven; but what was there is better than nothing.
+  static Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
+    std::vector<std::uint8_t> piece;
+    for (const ByteRange& range : mend.plan->unmended) {
+      for (std::uint64_t at = range.offset; at < range.offset + range.length; at += kSmallPiece) {
+        piece.resize(std::min(kSmallPiece, range.offset + range.length - at));
+        const auto count = was.ReadAt(at, piece);
+        if (!count.ok() || *count == 0) continue;
+        LZY_RETURN_IF_ERROR(mend.new_data->WriteAt(at, ByteSpan(piece).first(*count)));
+      }
+    }
+    return Status::Ok();
+  }
+
   // Size, access and times as committed; what the data file is then.
   Result<FileStat> FinishData(FileView& file, FileMend& mend, const MemberRecord& record, std::uint64_t size) {
     const FilePlan& plan = *mend.plan;
     if (plan.rebuild_data) {
+      if (file.data) LZY_RETURN_IF_ERROR(KeepWhatCannotBeHad(*file.data, mend));
       LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(record.mode & 07777, record.uid, record.gid));
       LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
       LZY_RETURN_IF_ERROR(mend.new_data->Sync());

@@ -537,6 +537,42 @@ TEST_F(MisfortuneTest, SalvageMendsTheRowsThatCanBe) {
   EXPECT_EQ(ExitCodeOf(after), 2) << "what was not had is still lost: " << Text(after);
 }
 
+// Nothing of member 1 is proven, and more is lost beside it than can be mended: what it has is better than nothing.
+TEST_F(MisfortuneTest, SalvageKeepsWhatCannotBeHad) {
+  Make(4);
+  ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
+  Data(1).bytes[2 * kBlock] ^= 1;
+  for (std::uint32_t r : {2u, 3u}) {
+    ASSERT_OK(fs_.Remove(paths_[r]));
+    ASSERT_OK(fs_.Remove(*SidecarPath(paths_[r])));
+  }
+  const Bytes before = Data(1).bytes;
+  RestoreRequest request;
+  request.salvage = true;
+  const DatasetReport salvaged = Restore(Here(), Ref(), request);
+  ASSERT_OK(salvaged.status);
+  EXPECT_EQ(ExitCodeOf(salvaged), 2) << Text(salvaged);
+  EXPECT_EQ(Data(1).bytes, before);
+}
+
+// A node that was away, or a backup: no edit, and no truth either.
+TEST_F(MisfortuneTest, AMemberOfThePastIsDamage) {
+  Make(4);
+  Write(1, 2 * kBlock, Bytes(10, 0xee));
+  ASSERT_OK(Protect(Here(), ref_, {}).status);
+  const auto now = fs_.Copy();
+  for (const std::string& path : {paths_[1], *SidecarPath(paths_[1])}) {
+    Bytes old = committed_.at(path).bytes;
+    fs_.Put(path, std::move(old), committed_.at(path).stat.mtime_ns);
+  }
+  EXPECT_EQ(ExitCodeOf(Check()), 1) << Text(Check());
+  EXPECT_EQ(ExitCodeOf(Protect(Here(), ref_, {})), 1) << "it is not committed as if it were news";
+  const DatasetReport restored = Restore(Here(), Ref(), {});
+  EXPECT_EQ(ExitCodeOf(restored), 0) << Text(restored);
+  for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).bytes, now.at(path).bytes) << path;
+  EXPECT_EQ(std::string(Name(Check().state)), "intact");
+}
+
 // A whole group is gone, so the path from a member to the dataset root can not be had: what another group lost is salvaged all
 // the same, without a sidecar that could not be believed.
 TEST_F(MisfortuneTest, SalvageBesideAGroupThatIsGone) {

@@ -44,6 +44,8 @@ struct FileView {
   FileStat stat;             ///< if present
   SidecarFault fault = SidecarFault::kMissing;
   std::string fault_text;  ///< for messages
+  /// The file is what its outdated sidecar was made for: no edit, but a state of the past (a node that was away, a backup).
+  bool of_the_past = false;
   std::uint64_t sidecar_bytes = 0;
   std::uint64_t parity_base = 0;  ///< offset of the parity region in the sidecar
   std::optional<Intent> intent;

@@ -172,6 +172,9 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
         roll_forward.insert(rank);
       } else {
         s.fault = SidecarFault::kOutdated;
+        const Stamp& stamp = s.superblock.stamp;
+        s.of_the_past = s.present && s.superblock.generation < generation && stamp.size == s.stat.size &&
+                        stamp.mtime_ns == s.stat.mtime_ns && stamp.mtime_ns < s.superblock.commit_clock_ns;
         s.fault_text = fmt::format("is of generation {}, the set of {}", s.superblock.generation, generation);
       }
     } else if (s.superblock.dataset_root != root) {

@@ -122,9 +122,10 @@ std::optional<std::uint32_t> MatchPattern(const std::string& pattern, const std:
       std::optional<std::uint32_t> found;
       // Digits may continue in the text behind the placeholder, so every prefix of the digits is tried, longest last
       // wins.
-      while (j + digits < path.size() && path[j + digits] >= '0' && path[j + digits] <= '9' && digits < 19) {
+      while (j + digits < path.size() && path[j + digits] >= '0' && path[j + digits] <= '9') {
         rank = rank * 10 + static_cast<std::uint64_t>(path[j + digits++] - '0');
-        if (rank <= 0xffffffffu && ExpandPattern(pattern, static_cast<std::uint32_t>(rank)) == path) {
+        if (rank > 0xffffffffu) break;
+        if (ExpandPattern(pattern, static_cast<std::uint32_t>(rank)) == path) {
           found = static_cast<std::uint32_t>(rank);
         }
       }
