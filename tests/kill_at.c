@@ -1,7 +1,7 @@
 // Preloaded by tests/kill_test.py: ends the process by SIGKILL just before it does something to storage for the
 // KILL_AT-th time (from 1), or, of a write with KILL_HALF set, after half of it. What counts is what is done to files
-// whose names begin with ".LZY", or to any regular file with KILL_ALL. In an MPI job only the rank KILL_RANK dies. What was
-// about to happen is left in the file KILL_NOTE.
+// whose names begin with ".LZY", or to any regular file with KILL_ALL. In an MPI job only the rank KILL_RANK dies. What
+// was about to happen is left in the file KILL_NOTE.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -75,32 +75,32 @@ static void* real(const char* name) {
   return dlsym(RTLD_NEXT, name);
 }
 
-#define WRAP_WRITE(name, offset_type)                                                   \
-  ssize_t name(int fd, const void* from, size_t count, offset_type offset) {            \
-    ssize_t (*next)(int, const void*, size_t, offset_type) = real(#name);               \
-    if (is_the_one_of("pwrite", fd)) {                                                  \
-      if (setting("KILL_HALF", 0) != 0) next(fd, from, count / 2, offset);              \
-      die();                                                                            \
-    }                                                                                   \
-    return next(fd, from, count, offset);                                               \
+#define WRAP_WRITE(name, offset_type)                                        \
+  ssize_t name(int fd, const void* from, size_t count, offset_type offset) { \
+    ssize_t (*next)(int, const void*, size_t, offset_type) = real(#name);    \
+    if (is_the_one_of("pwrite", fd)) {                                       \
+      if (setting("KILL_HALF", 0) != 0) next(fd, from, count / 2, offset);   \
+      die();                                                                 \
+    }                                                                        \
+    return next(fd, from, count, offset);                                    \
   }
 WRAP_WRITE(pwrite, off_t)
 WRAP_WRITE(pwrite64, off64_t)
 
-#define WRAP_TRUNCATE(name, offset_type)                \
-  int name(int fd, offset_type size) {                  \
-    int (*next)(int, offset_type) = real(#name);        \
-    if (is_the_one_of("ftruncate", fd)) die();          \
-    return next(fd, size);                              \
+#define WRAP_TRUNCATE(name, offset_type)         \
+  int name(int fd, offset_type size) {           \
+    int (*next)(int, offset_type) = real(#name); \
+    if (is_the_one_of("ftruncate", fd)) die();   \
+    return next(fd, size);                       \
   }
 WRAP_TRUNCATE(ftruncate, off_t)
 WRAP_TRUNCATE(ftruncate64, off64_t)
 
-#define WRAP_SYNC(name)                         \
-  int name(int fd) {                            \
-    int (*next)(int) = real(#name);             \
-    if (is_the_one_of(#name, fd)) die();        \
-    return next(fd);                            \
+#define WRAP_SYNC(name)                  \
+  int name(int fd) {                     \
+    int (*next)(int) = real(#name);      \
+    if (is_the_one_of(#name, fd)) die(); \
+    return next(fd);                     \
   }
 WRAP_SYNC(fsync)
 WRAP_SYNC(fdatasync)

@@ -1,6 +1,6 @@
-// kill_client shared|set TARGET SOURCE OFFSET,LENGTH...: brings these parts of the file SOURCE into TARGET through MPI-IO,
-// the first half of them, a sync, and the others, dealt to the ranks in turn; of a set each rank does all of them with
-// files of its own, TARGET.RANK and SOURCE.RANK. It knows nothing about lzy.
+// kill_client shared|set TARGET SOURCE OFFSET,LENGTH...: brings these parts of the file SOURCE into TARGET through
+// MPI-IO, the first half of them, a sync, and the others, dealt to the ranks in turn; of a set each rank does all of
+// them with files of its own, TARGET.RANK and SOURCE.RANK. It knows nothing about lzy.
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -39,8 +39,9 @@ int main(int argc, char** argv) {
   const int from = open(source, O_RDONLY);
   if (from < 0) check(MPI_ERR_NO_SUCH_FILE, source);
   MPI_File to;
-  check(MPI_File_open(set ? MPI_COMM_SELF : MPI_COMM_WORLD, target, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &to),
-        target);
+  check(
+      MPI_File_open(set ? MPI_COMM_SELF : MPI_COMM_WORLD, target, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &to),
+      target);
   const int parts = argc - 4;
   for (int i = 0; i < parts; ++i) {
     if (i == parts / 2) check(MPI_File_sync(to), "MPI_File_sync");

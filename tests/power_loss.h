@@ -27,8 +27,8 @@ class PowerLoss {
   std::size_t operations() const { return ops_.size(); }
   const StorageOp& operation(std::size_t i) const { return ops_[i]; }
 
-  /// What is left when the power fails after the first `count` operations. Writes survive sector by sector, or as wholes
-  /// where `sector` is 0.
+  /// What is left when the power fails after the first `count` operations. Writes survive sector by sector, or as
+  /// wholes where `sector` is 0.
   Files After(std::size_t count, std::uint64_t sector, const Survives& survives) const {
     Disk disk;
     for (const auto& [path, node] : start_) {

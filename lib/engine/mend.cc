@@ -16,7 +16,8 @@
 namespace lzy {
 namespace {
 
-constexpr std::uint64_t kSmallPiece = 4096;  // one bad sector must not hide its neighbours
+constexpr std::uint64_t kPiece = 64u << 10;
+constexpr std::uint64_t kSector = 512;
 
 // Neighbouring ranges as one, in order.
 std::vector<ByteRange> Merged(std::vector<ByteRange> ranges) {
@@ -415,13 +416,18 @@ class Mender {
 
   // Salvage replaces a file of which nothing is proven; but what was there is better than nothing.
   static Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
-    std::vector<std::uint8_t> piece;
+    std::vector<std::uint8_t> piece(kPiece);
     for (const ByteRange& range : mend.plan->unmended) {
-      for (std::uint64_t at = range.offset; at < range.offset + range.length; at += kSmallPiece) {
-        piece.resize(std::min(kSmallPiece, range.offset + range.length - at));
-        const auto count = was.ReadAt(at, piece);
-        if (!count.ok() || *count == 0) continue;
-        LZY_RETURN_IF_ERROR(mend.new_data->WriteAt(at, ByteSpan(piece).first(*count)));
+      const std::uint64_t end = range.offset + range.length;
+      for (std::uint64_t at = range.offset; at < end;) {
+        std::uint64_t length = std::min(kPiece, end - at);
+        auto count = was.ReadAt(at, MutableByteSpan(piece).first(length));
+        if (!count.ok() && length > kSector) {  // a bad sector must not hide its neighbours
+          length = std::min(kSector - at % kSector, end - at);
+          count = was.ReadAt(at, MutableByteSpan(piece).first(length));
+        }
+        if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(mend.new_data->WriteAt(at, ByteSpan(piece).first(*count)));
+        at += length;
       }
     }
     return Status::Ok();

@@ -1,6 +1,6 @@
-// The crash protocol against a model of power loss (tests/power_loss.h): what a run does to storage is recorded, and every
-// prefix of it, with any part of what was not synced, is looked at as an operator would who comes after the crash. The
-// invariants are those of docs/design.md §11, by their letters.
+// The crash protocol against a model of power loss (tests/power_loss.h): what a run does to storage is recorded, and
+// every prefix of it, with any part of what was not synced, is looked at as an operator would who comes after the
+// crash. The invariants are those of docs/design.md §11, by their letters.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -91,7 +91,8 @@ class PowerLossTest : public ::testing::Test {
       const std::uint64_t size = fs_.At(paths_[f]).bytes.size();
       for (std::uint64_t count = 1 + Below(rng_, 3); count > 0; --count) {
         const std::uint64_t at = Below(rng_, size);
-        writes.push_back({f, false, at, RandomBytes(rng_, 1 + Below(rng_, std::min<std::uint64_t>(size - at, 3 * kBlock)))});
+        writes.push_back(
+            {f, false, at, RandomBytes(rng_, 1 + Below(rng_, std::min<std::uint64_t>(size - at, 3 * kBlock)))});
       }
       if (growing) writes.push_back({f, false, size, RandomBytes(rng_, size * 3)});
       if (!growing && OneIn(rng_, 3)) writes.push_back({f, true, size - Below(rng_, 2 * kBlock), {}});
@@ -192,7 +193,8 @@ class PowerLossTest : public ::testing::Test {
       all.insert(all.end(), mtime, mtime + 8);
     }
     if (!seen_.insert(HashBytes(HashTag::kInfo, count == run_->operations(), all).bytes).second) return;
-    SCOPED_TRACE(fmt::format("the power failed after {} of {} operations, state {}", count, run_->operations(), seen_.size()));
+    SCOPED_TRACE(
+        fmt::format("the power failed after {} of {} operations, state {}", count, run_->operations(), seen_.size()));
     fs_.Restore(left);
     (this->*check)(count == run_->operations());
     if (HasFailure()) TellOperations(count);
@@ -235,7 +237,8 @@ class PowerLossTest : public ::testing::Test {
   static std::set<std::uint64_t> BlocksOf(const ByteRange& range) {
     std::set<std::uint64_t> blocks;
     if (range.length == 0) return blocks;
-    for (std::uint64_t b = range.offset / kBlock; b <= (range.offset + range.length - 1) / kBlock; ++b) blocks.insert(b);
+    for (std::uint64_t b = range.offset / kBlock; b <= (range.offset + range.length - 1) / kBlock; ++b)
+      blocks.insert(b);
     return blocks;
   }
   static std::set<std::uint64_t> BlocksThatDiffer(const Bytes& a, const Bytes& b) {
@@ -318,7 +321,8 @@ class PowerLossTest : public ::testing::Test {
         const auto row = row_of(f, b);
         if (touched_rows.contains(row) || in_row[row] == options_.parity || OneIn(rng_, 2)) continue;
         ++in_row[row];
-        lost[paths_[f]].push_back({b * kBlock, std::min<std::uint64_t>(kBlock, truth.at(paths_[f]).size() - b * kBlock)});
+        lost[paths_[f]].push_back(
+            {b * kBlock, std::min<std::uint64_t>(kBlock, truth.at(paths_[f]).size() - b * kBlock)});
       }
     }
     if (lost.empty()) return;

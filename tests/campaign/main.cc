@@ -1,5 +1,5 @@
-// campaign FIRST COUNT: cases of so many seeds; tells every wrong verdict, and in the end what there was. Exit code 1: there
-// was a wrong one.
+// campaign FIRST COUNT: cases of so many seeds; tells every wrong verdict, and in the end what there was. Exit code 1:
+// there was a wrong one.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -18,12 +18,13 @@ int main(int argc, char** argv) {
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const lzy::campaign::Verdict verdict = lzy::campaign::RunCase(seed);
     for (const auto& [kind, times] : verdict.count) kinds[kind] += times;
-    if (std::getenv("LZY_CAMPAIGN_TELL") != nullptr) std::printf("%llu %s\n", static_cast<unsigned long long>(seed), verdict.description.c_str());
     if (verdict.wrong.empty()) continue;
     ++wrong;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), verdict.wrong.c_str());
   }
-  for (const auto& [kind, times] : kinds) std::printf("%10llu %s\n", static_cast<unsigned long long>(times), kind.c_str());
-  std::printf("%llu cases, %llu wrong verdicts\n", static_cast<unsigned long long>(count), static_cast<unsigned long long>(wrong));
+  for (const auto& [kind, times] : kinds)
+    std::printf("%10llu %s\n", static_cast<unsigned long long>(times), kind.c_str());
+  std::printf("%llu cases, %llu wrong verdicts\n", static_cast<unsigned long long>(count),
+              static_cast<unsigned long long>(wrong));
   return wrong == 0 ? 0 : 1;
 }

@@ -22,7 +22,8 @@ void CheckSuperblock(ByteSpan bytes) {
   (void)CheckExtents(*superblock);
   const Input encoded = EncodeSuperblock(*superblock);
   const auto again = DecodeSuperblock(encoded, 0);
-  Require(again.ok() && EncodeSuperblock(*again) == encoded, "a superblock that was read can be written and read again");
+  Require(again.ok() && EncodeSuperblock(*again) == encoded,
+          "a superblock that was read can be written and read again");
 }
 
 void CheckInfo(ByteSpan bytes) {

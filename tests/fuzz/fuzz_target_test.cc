@@ -1,4 +1,5 @@
-// The fuzz targets without a fuzzer: their seeds, what fuzzers found once (corpus/), and some thousand mutations of both.
+// The fuzz targets without a fuzzer: their seeds, what fuzzers found once (corpus/), and some thousand mutations of
+// both.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 #pragma once
-// What reads bytes that somebody else may have written: one function for each kind, in libFuzzer's form. It must come back
-// from any input, in little time and memory, and stops the process where a promise is broken (fuzz_target_test.cc goes through
-// the corpus with them; scripts/fuzz has libFuzzer look for more).
+// What reads bytes that somebody else may have written: one function for each kind, in libFuzzer's form. It must come
+// back from any input, in little time and memory, and stops the process where a promise is broken (fuzz_target_test.cc
+// goes through the corpus with them; scripts/fuzz has libFuzzer look for more).
 
 #include <cstdint>
 #include <cstdio>
