@@ -31,6 +31,7 @@ FIELDS = ("magic bom major minor compatible readonly incompatible uuid generatio
 EXTENT = struct.Struct("<HHIQQQQ")
 INFO, INTENT, DATA_LEVEL, PARITY_LEVEL, PARITY = 1, 2, 3, 4, 5
 COMMITTED, PREPARED, NEVER = 1, 2, 3
+DECIDED = 4  # flag of an intent page
 SHARED, SET = 1, 2
 POOLED, PER_DEVICE, STRIPED = 1, 2, 3
 DATA_TREE, PARITY_TREE, MEMBER_TREE = 0x40, 0x50, 0x60
@@ -325,7 +326,8 @@ class Sidecar:
         rank = []
         for c, sb in self.copies.items():
             counts = (sb.state != PREPARED or sb.generation in committed or
-                      all(x.state == PREPARED and x.kind == SHARED for x in self.copies.values()))
+                      all(x.state == PREPARED and (x.kind == SHARED or self.is_decided(x))
+                          for x in self.copies.values()))
             if sb.state == PREPARED:
                 self.notes.append(f"{self.path}: copy {c} is prepared for generation {sb.generation}, "
                                   f"{'which counts' if counts else 'ignored'}")
@@ -542,6 +544,16 @@ class Sidecar:
     def leaf_offset(self, kind, leaf):
         return next((e.offset + 16 * leaf for e in self._extents(self.sb, kind) if e.level == 0), None)
 
+    def is_decided(self, sb):
+        """Whether the last intent page notes that this prepared commit was to count (§9)."""
+        for e in self._extents(sb, INTENT):
+            number = e.length // PAGE - 1
+            page = self.read(e.offset + number * PAGE, PAGE)
+            if page[:8] == b"LZYINTNT" and page[4080:] == H(0x12, number, page[:4080]) and page[32] & DECIDED:
+                return (page[8:24], *struct.unpack_from("<Q", page, 24), *struct.unpack_from("<q", page, 40)) == (
+                    sb.uuid, sb.generation, sb.wall)
+        return False
+
     def intents(self):
         """The intent pages that are set."""
         found = []
@@ -549,7 +561,8 @@ class Sidecar:
             for i in range(min(e.length, len(self.bytes)) // PAGE):
                 page = self.read(e.offset + i * PAGE, PAGE)
                 if (page[:8] == b"LZYINTNT" and page[8:24] == self.sb.uuid and page[4080:] == H(0x12, i, page[:4080])
-                        and int.from_bytes(page[24:32], "little") == self.sb.generation):
+                        and int.from_bytes(page[24:32], "little") == self.sb.generation
+                        and not page[32] & DECIDED):
                     found.append(self._intent(i, e.offset + i * PAGE, page))
         by_page = {f["page"]: f for f in found}
         if {0, 1} & by_page.keys():

@@ -189,8 +189,12 @@ class Semantics(Layer):
         done = self.try_cases(cases, layer=True, ranks=ranks, **more)
         if done is None or (done.done.returncode != 0 and again is not bare):
             # It survived two runs by itself, which says little of one that fails now and then.
-            if self.ends_bare(cases, ranks, more.get("environment", ()), times=20):
-                self.skipTest(f"{', '.join(cases)}: {mpi_known.mpi()} by itself ends badly or hangs now and then")
+            sometimes = self.ends_bare(cases, ranks, more.get("environment", ()), times=20)
+            # What never comes to its end under the layer is the layer's own.
+            for _ in range(5 if sometimes else 0):
+                done = self.try_cases(cases, layer=True, ranks=ranks, **more)
+                if done is not None and done.done.returncode == 0:
+                    break
             self.assertIsNotNone(done, "hangs")
         with self.subTest("end"):
             self.assertEqual(done.done.returncode, 0, done.done.stderr)

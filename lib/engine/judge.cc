@@ -30,7 +30,7 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, std::uint64_t offset
   const bool named = file.intent && InIntent(*file.intent, offset);
   const bool repairing = named && (file.intent->flags & kIntentRepair) != 0;
   if (named && !repairing) return DamageCause::kAtRisk;
-  if (file.of_the_past) return DamageCause::kHash;
+  if (file.past && file.past->size == file.stat.size && file.past->mtime_ns == file.stat.mtime_ns) return DamageCause::kHash;
   if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "engine/view.h"
 #include "sidecar/names.h"
@@ -79,9 +80,8 @@ Result<std::unique_ptr<Sidecar>> LoadSound(std::unique_ptr<File>& file) {
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const SidecarContents* create_contents, std::uint32_t timeout_seconds,
                                              std::unique_ptr<File>* ruins) {
-  constexpr int kTriesAtLeast = 8;
-  int again = 0;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
+  bool replaced = false;
   for (;;) {
     auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
     if (file.status().code() == Code::kNotFound && create_contents != nullptr) {
@@ -102,10 +102,10 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
         if (ruined && create_contents == nullptr && ruins != nullptr) *ruins = std::move(*file);
         if (!ruined || create_contents == nullptr) return sidecar;
         LZY_RETURN_IF_ERROR(ReplaceRuins(fs, path, *data, *create_contents));
+        if (!std::exchange(replaced, true)) continue;  // however little time there is
       }
     }
-    // What was just put in its place is tried at once, however little time there is.
-    if (std::chrono::steady_clock::now() >= deadline && (!locked.ok() || ++again > kTriesAtLeast)) {
+    if (std::chrono::steady_clock::now() >= deadline) {
       return {Code::kBusy, fmt::format("{}: another process is committing or repairing this dataset", path)};
     }
     if (!locked.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -9,13 +9,6 @@ namespace {
 
 constexpr int kLooks = 5;
 
-void PutSuperblock(ByteWriter& out, const Superblock& superblock) {
-  Superblock plain = superblock;
-  plain.copy = 0;
-  plain.extents.clear();
-  out.PutBytes(EncodeSuperblock(plain));
-}
-
 }  // namespace
 
 void PutSummary(ByteWriter& out, const Summary& s) {
@@ -36,10 +29,12 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   out.Put(s.parity_base);
   out.Put<std::uint8_t>(s.intent.has_value());
   if (s.intent) out.PutBytes(EncodeIntent(*s.intent, 0));
-  out.Put<std::uint8_t>(s.prepared.has_value());
-  if (s.prepared) PutSuperblock(out, *s.prepared);
+  out.Put(s.prepared);
   if (s.fault == SidecarFault::kNone) {
-    PutSuperblock(out, s.superblock);
+    Superblock plain = s.superblock;
+    plain.copy = 0;
+    plain.extents.clear();
+    out.PutBytes(EncodeSuperblock(plain));
     out.Put(static_cast<std::uint32_t>(s.info.size()));
     out.PutBytes(s.info);
   }
@@ -66,9 +61,7 @@ Result<Summary> GetSummary(ByteReader& in) {
     auto intent = DecodeIntent(in.GetBytes(kIntentPageSize), 0);
     if (intent.ok()) s.intent = *intent;
   }
-  if (in.Get<std::uint8_t>() != 0) {
-    LZY_ASSIGN_OR_RETURN(s.prepared, DecodeSuperblock(in.GetBytes(kSuperblockSize), 0));
-  }
+  s.prepared = in.Get<std::uint64_t>();
   if (s.fault == SidecarFault::kNone) {
     LZY_ASSIGN_OR_RETURN(s.superblock, DecodeSuperblock(in.GetBytes(kSuperblockSize), 0));
     ByteSpan info = in.GetBytes(in.Get<std::uint32_t>());
@@ -115,15 +108,12 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
       s.superblock = view.sidecar->contents().superblock;
       s.info = EncodeInfo(view.sidecar->contents().info);
       s.intent = view.sidecar->intent();
-      s.prepared = view.sidecar->found_prepared();
+      s.prepared = view.sidecar->prepared_generation();
       s.sidecar_bytes = view.sidecar->file_size();
       s.parity_base = view.sidecar->ParityFileOffset(0);
     } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
       return sound;
     } else {
-      const auto left = Sidecar::Load(fs, s.sidecar_path, OpenMode::kRead, /*accept_prepared=*/true);
-      if (left.ok() && CheckContents((*left)->contents()).ok()) s.prepared = (*left)->contents().superblock;
-      if (s.prepared && s.prepared->state != SidecarState::kPrepared) s.prepared.reset();
       s.fault = SidecarFault::kDestroyed;
       s.fault_text = sidecar.ok() ? fmt::format("{}: {}", s.sidecar_path, sound.message()) : sound.message();
     }
@@ -140,7 +130,7 @@ void Fill(FileView& view, const Summary& s) {
   view.stat = s.stat;
   view.fault = s.fault;
   view.fault_text = s.fault_text;
-  view.of_the_past = s.of_the_past;
+  view.past = s.past;
   view.sidecar_path = s.sidecar_path;
   view.sidecar_bytes = s.sidecar_bytes;
   view.parity_base = s.parity_base;

@@ -16,13 +16,12 @@ struct Summary {
   FileStat stat;
   SidecarFault fault = SidecarFault::kMissing;
   std::string fault_text;
-  bool of_the_past = false;  ///< as in FileView; not told, but found from what is
+  std::optional<Stamp> past;  ///< as in FileView; not told, but found from what is
   std::string sidecar_path;
   std::uint64_t sidecar_bytes = 0;
   std::uint64_t parity_base = 0;
   std::optional<Intent> intent;
-  /// Of what is prepared and not committed: beside the generation that is, or all that is left (`fault` is kDestroyed then).
-  std::optional<Superblock> prepared;
+  std::uint64_t prepared = 0;
   Superblock superblock;  ///< as in the sidecar
   std::vector<std::uint8_t> info;
 };

@@ -44,8 +44,9 @@ struct FileView {
   FileStat stat;             ///< if present
   SidecarFault fault = SidecarFault::kMissing;
   std::string fault_text;  ///< for messages
-  /// The file is what its outdated sidecar was made for: no edit, but a state of the past (a node that was away, a backup).
-  bool of_the_past = false;
+  /// What the file was when its sidecar, which is of an older generation than its set's, was committed: while it is that
+  /// still, it is no edit but a state of the past (a node that was away, a backup).
+  std::optional<Stamp> past;
   std::uint64_t sidecar_bytes = 0;
   std::uint64_t parity_base = 0;  ///< offset of the parity region in the sidecar
   std::optional<Intent> intent;

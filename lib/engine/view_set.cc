@@ -116,28 +116,6 @@ const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, cons
   return out;
 }
 
-// Whether two sidecars are of one and the same commit. One given up earlier may have had the same number.
-bool SameCommit(const Superblock& a, const Superblock& b) {
-  return a.uuid == b.uuid && a.generation == b.generation && a.dataset_root == b.dataset_root &&
-         a.wall_time_ns == b.wall_time_ns;
-}
-
-// The superblock of a commit that all members were prepared for and that was to count when the pages which say so were torn:
-// a member has nothing else left then. (If it lost its page in another way, that commit may count as well.) Null: none.
-const Superblock* TornCommit(const std::map<std::uint32_t, Summary>& members) {
-  const Superblock* torn = nullptr;
-  for (const auto& [rank, s] : members) {
-    if (s.fault == SidecarFault::kDestroyed && s.prepared && s.prepared->kind == DatasetKind::kSet) torn = &*s.prepared;
-  }
-  if (torn == nullptr) return nullptr;
-  const bool all = std::all_of(members.begin(), members.end(), [&](const auto& one) {
-    const Summary& s = one.second;
-    if (s.prepared) return SameCommit(*s.prepared, *torn);
-    return s.fault != SidecarFault::kNone || SameCommit(s.superblock, *torn);
-  });
-  return all ? torn : nullptr;
-}
-
 // The generation that counts, and the members' sidecars that do not belong to it.
 void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
                       std::set<std::uint32_t>& roll_forward) {
@@ -151,14 +129,13 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
                                                  : s.superblock.wall_time_ns > newest->superblock.wall_time_ns);
     if (newer) newest = &s;
   }
-  const Superblock* torn = TornCommit(members);
-  if (torn == nullptr && newest == nullptr) return;
+  if (newest == nullptr) return;
+  newest = SpokesmanOf(members, *newest);
   view.committed = true;
-  view.superblock = torn != nullptr ? *torn : SpokesmanOf(members, *newest)->superblock;
-  view.superblock.state = SidecarState::kCommitted;
-  const Uuid uuid = view.superblock.uuid;
-  const std::uint64_t generation = view.superblock.generation;
-  const Hash root = view.superblock.dataset_root;
+  view.superblock = newest->superblock;
+  const Uuid uuid = newest->superblock.uuid;
+  const std::uint64_t generation = newest->superblock.generation;
+  const Hash root = newest->superblock.dataset_root;
   for (auto& [rank, s] : members) {
     if (s.fault != SidecarFault::kNone) continue;
     if (s.superblock.state == SidecarState::kNeverCommitted || s.superblock.kind != DatasetKind::kSet) {
@@ -168,13 +145,13 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
       s.fault_text =
           fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
     } else if (s.superblock.generation != generation || s.superblock.state != SidecarState::kCommitted) {
-      if (s.prepared && s.prepared->generation == generation) {
+      if (s.prepared == generation) {
         roll_forward.insert(rank);
       } else {
         s.fault = SidecarFault::kOutdated;
-        const Stamp& stamp = s.superblock.stamp;
-        s.of_the_past = s.present && s.superblock.generation < generation && stamp.size == s.stat.size &&
-                        stamp.mtime_ns == s.stat.mtime_ns && stamp.mtime_ns < s.superblock.commit_clock_ns;
+        const Superblock& sb = s.superblock;
+        const bool racy = sb.stamp.mtime_ns >= sb.commit_clock_ns;
+        if (sb.generation < generation && !racy) s.past = sb.stamp;
         s.fault_text = fmt::format("is of generation {}, the set of {}", s.superblock.generation, generation);
       }
     } else if (s.superblock.dataset_root != root) {
@@ -221,10 +198,11 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   return Status::Ok();
 }
 
-// Whether a sidecar is of the generation that counts.
+// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
 bool IsOf(const Sidecar& sidecar, const Superblock& newest, std::uint32_t rank) {
   const Superblock& sb = sidecar.contents().superblock;
-  return CheckContents(sidecar.contents()).ok() && sb.rank == rank && SameCommit(sb, newest);
+  return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
+         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns;
 }
 
 // The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
@@ -281,7 +259,7 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
   s.info = EncodeInfo(file.sidecar->contents().info);
   s.intent = file.sidecar->intent();
   if (!s.intent) s.intent = before;
-  s.prepared.reset();
+  s.prepared = 0;
   s.sidecar_bytes = file.sidecar->file_size();
   s.parity_base = file.sidecar->ParityFileOffset(0);
   return true;
@@ -351,8 +329,8 @@ class SetOpener {
         LZY_ASSIGN_OR_RETURN(const bool advanced,
                              RollForward(context_.fs, local_[s.rank], s, ExpandPattern(ref_.path, s.rank),
                                          view_.superblock, request_.write, context_.options.timeout_seconds));
-        rolled = rolled || advanced || s.prepared;
-        if (!advanced) s.prepared.reset();  // not what the others have: of no use
+        rolled = rolled || advanced || s.prepared != 0;
+        if (!advanced) s.prepared = 0;  // not what the others have: of no use
       }
       return Status::Ok();
     }));

@@ -85,6 +85,9 @@ TEST(Patterns, MatchIsExactlyTheInverseOfExpand) {
   EXPECT_EQ(MatchPattern("s.%r", "s.99999999999999999999999"), std::nullopt);
   EXPECT_EQ(MatchPattern("s.%r0", "s.120"), 12u) << "digits may go on behind the rank";
   EXPECT_EQ(MatchPattern("a%%.%r", "a%.1"), 1u);
+  EXPECT_EQ(MatchPattern("s.%r", "s.4294967295"), 4294967295u);
+  EXPECT_EQ(MatchPattern("s.%r", "s.4294967296"), std::nullopt);
+  EXPECT_EQ(MatchPattern("s.%045r", ExpandPattern("s.%045r", 17)), 17u);
   for (const char* pattern : {"s.%r", "%03r/x", "a%r1", "%r.%r", "x%%%02r%%"}) {
     for (std::uint32_t rank : {0u, 1u, 9u, 10u, 11u, 99u, 100u, 1000u, 4294967295u}) {
       EXPECT_EQ(MatchPattern(pattern, ExpandPattern(pattern, rank)), rank) << pattern;

@@ -178,7 +178,7 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
   Seal(contents);
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
   if (!fresh_) return SyncFile();
-  // An intent must find room also when the file system is full by then.
+  // An intent must find room also when the file system is full by then (where what is written over keeps its place).
   LZY_ASSIGN_OR_RETURN(const std::uint64_t intent_at, IntentOffset());
   return file_->WriteAt(intent_at, std::vector<std::uint8_t>(kIntentPages * kIntentPageSize, 0));
 }
@@ -186,12 +186,13 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
 void Sidecar::Adopt(SidecarContents contents) {
   contents_ = std::move(contents);
   fresh_ = false;
+  torn_ = false;
   copy_whole_.assign(extents_.size(), true);
   damage_.clear();
   unknown_data_.clear();
   unknown_parity_.clear();
   if (intent_ && intent_->generation != generation()) intent_.reset();
-  found_prepared_.reset();
+  prepared_generation_ = 0;
 }
 
 // The file ends where its last extent ends: intent pages and holes at the end of the parity are part of it, what a longer
@@ -237,6 +238,20 @@ Status Sidecar::CompletePrepared() {
   return FinishPrepared();
 }
 
+// Should that page be torn, this one tells that what is prepared is no commit that was given up. It takes the place of the
+// intent's last page; the first still says what it did, and needs to be no longer than until that one is whole.
+Status Sidecar::NoteDecision(const Superblock& next) {
+  Intent decision = IntentOfThisProcess();
+  decision.uuid = next.uuid;
+  decision.generation = next.generation;
+  decision.flags = kIntentDecided;
+  decision.wall_time_ns = next.wall_time_ns;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
+  constexpr std::uint32_t kPage = kIntentPages - 1;
+  LZY_RETURN_IF_ERROR(file_->WriteAt(at + kPage * kIntentPageSize, EncodeIntent(decision, kPage)));
+  return SyncFile();
+}
+
 // One page makes a prepared generation count: copy 0's superblock, which for now shares the metadata of copy 1, so that its
 // own, of the generation before, are not touched until then.
 Status Sidecar::MakeCount(const SidecarContents& next) {
@@ -261,6 +276,7 @@ Status Sidecar::FinishPrepared() {
   if (!prepared_) return {Code::kInternal, "FinishPrepared without Prepare"};
   SidecarContents next = std::move(*prepared_);
   prepared_.reset();
+  if (next.superblock.kind == DatasetKind::kSet) LZY_RETURN_IF_ERROR(NoteDecision(next.superblock));
   LZY_RETURN_IF_ERROR(MakeCount(next));
   // It counts. What fails from here on leaves fewer copies, which whoever loads the sidecar finds and can heal, but no
   // other outcome.
@@ -321,6 +337,7 @@ Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ran
 }
 
 Status Sidecar::KeepIntent(Intent intent) {
+  LZY_RETURN_IF_ERROR(MendTorn());
   intent.uuid = contents_.superblock.uuid;
   intent.generation = generation();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
@@ -332,7 +349,12 @@ Status Sidecar::KeepIntent(Intent intent) {
   return Status::Ok();
 }
 
+Status Sidecar::MendTorn() {
+  return torn_ ? CompletePrepared() : Status::Ok();
+}
+
 Status Sidecar::ClearIntent() {
+  LZY_RETURN_IF_ERROR(MendTorn());
   const std::vector<std::uint8_t> zeros(kIntentPages * kIntentPageSize, 0);
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
   LZY_RETURN_IF_ERROR(file_->WriteAt(at, zeros));

@@ -69,8 +69,8 @@ class Sidecar {
   const std::vector<std::uint64_t>& unknown_parity_leaves() const { return unknown_parity_; }
   /// The intent that is set, if any.
   const std::optional<Intent>& intent() const { return intent_; }
-  /// The superblock of a prepared, not yet committed generation found beside the one loaded, if there is one.
-  const std::optional<Superblock>& found_prepared() const { return found_prepared_; }
+  /// A prepared, not yet committed generation found beside the one loaded (0: none).
+  std::uint64_t prepared_generation() const { return prepared_generation_; }
 
   /// Place of a byte of the parity region in the sidecar file.
   std::uint64_t ParityFileOffset(std::uint64_t offset) const;
@@ -110,8 +110,11 @@ class Sidecar {
   Status WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,
                          const std::vector<Extent>& extents);
   Status SyncFile();
+  /// The note of the decision lies where intents do: before one is written over it, there must be no need of it.
+  Status MendTorn();
   Status WriteOtherCopies(SidecarContents& contents, SidecarState state);
   void Seal(SidecarContents& contents) const;
+  Status NoteDecision(const Superblock& next);
   Status MakeCount(const SidecarContents& next);
   Status FinishCopies(const SidecarContents& next);
   void Adopt(SidecarContents contents);
@@ -121,6 +124,7 @@ class Sidecar {
   std::uint64_t size_ = 0;
   bool fresh_ = false;  // created here and not yet written: nothing in it needs to stay valid
   bool synced_ = false;  // what was there when it was loaded is durable
+  bool torn_ = false;    // what counts is prepared, and decided: no superblock says yet that it is committed
   SidecarContents contents_;
   std::optional<SidecarContents> prepared_;
   std::vector<std::vector<Extent>> extents_;  // by copy
@@ -129,7 +133,7 @@ class Sidecar {
   std::vector<std::uint64_t> unknown_data_;
   std::vector<std::uint64_t> unknown_parity_;
   std::optional<Intent> intent_;
-  std::optional<Superblock> found_prepared_;
+  std::uint64_t prepared_generation_ = 0;
 };
 
 /// What intents that this process sets say of their writer (process and host).

@@ -134,6 +134,7 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes);
 
 inline constexpr std::uint32_t kIntentWholeFile = 1;
 inline constexpr std::uint32_t kIntentRepair = 2;
+inline constexpr std::uint32_t kIntentDecided = 4;  ///< no intent: the commit of this generation and wall time counts
 
 struct ByteRange {
   std::uint64_t offset = 0;

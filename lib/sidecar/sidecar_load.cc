@@ -108,18 +108,31 @@ void Unite(Intent& to, const Intent& more) {
   if ((to.flags & kIntentWholeFile) != 0) to.ranges.clear();
 }
 
+// Whether a set's commit that was prepared had been decided on, as the page behind the intent says.
+bool IsDecided(File& file, const Superblock& prepared) {
+  const Extent* pages = FindExtent(prepared.extents, ExtentKind::kIntent);
+  if (pages == nullptr || pages->length != kIntentPages * kIntentPageSize) return false;
+  constexpr std::uint32_t kPage = kIntentPages - 1;
+  std::vector<std::uint8_t> page(kIntentPageSize);
+  ReadLenient(file, pages->offset + kPage * kIntentPageSize, page);
+  const auto decision = DecodeIntent(page, kPage);
+  return decision.ok() && (decision->flags & kIntentDecided) != 0 && decision->uuid == prepared.uuid &&
+         decision->generation == prepared.generation && decision->wall_time_ns == prepared.wall_time_ns;
+}
+
 // A superblock of each generation that may count, newest first, and the newest that is only prepared. Of a set, other members
-// decide whether a prepared one counts (docs/format.md §9). Of a shared file, it was about to, with all that it describes
-// durable: so it does where the page that would have said so was torn.
-std::vector<const Superblock*> GenerationsOf(const std::map<std::uint32_t, Superblock>& found, bool accept_prepared,
-                                             const Superblock*& prepared) {
+// decide whether a prepared one counts (docs/format.md §9). Where nothing but that is left, it was about to, with all that it
+// describes durable, and the page that would have said so was torn: so it does; of a set, if that had been decided.
+std::vector<const Superblock*> GenerationsOf(File& file, const std::map<std::uint32_t, Superblock>& found,
+                                             bool accept_prepared, std::uint64_t& prepared) {
   std::vector<const Superblock*> out;
-  const bool nothing_else = std::all_of(found.begin(), found.end(), [](const auto& one) {
-    return one.second.state == SidecarState::kPrepared && one.second.kind == DatasetKind::kShared;
+  const bool nothing_else = std::all_of(found.begin(), found.end(), [&](const auto& one) {
+    return one.second.state == SidecarState::kPrepared &&
+           (one.second.kind == DatasetKind::kShared || IsDecided(file, one.second));
   });
   for (const auto& [c, sb] : found) {
     if (sb.state == SidecarState::kPrepared) {
-      if (prepared == nullptr || sb.generation > prepared->generation) prepared = &sb;
+      prepared = std::max(prepared, sb.generation);
       if (!accept_prepared && !nothing_else) continue;
     }
     const bool known = std::any_of(out.begin(), out.end(), [&, generation = sb.generation](const auto* one) {
@@ -204,8 +217,8 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
 
   // The newest generation that is whole counts: the superblocks of one that was cut short may be durable when what they
   // describe is not. When none is whole, the newest of which anything can be had.
-  const Superblock* prepared = nullptr;
-  std::vector<const Superblock*> candidates = GenerationsOf(found, accept_prepared, prepared);
+  std::uint64_t prepared = 0;
+  std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
   Status failure;
   const Superblock* best = nullptr;
@@ -220,8 +233,9 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     if (best != nullptr) break;
   }
   if (best == nullptr) return failure;
+  torn_ = !accept_prepared && best->state == SidecarState::kPrepared;
   if (!accept_prepared) contents_.superblock.state = best->state == SidecarState::kPrepared ? SidecarState::kCommitted : best->state;
-  if (prepared != nullptr && prepared->generation > best->generation) found_prepared_ = *prepared;
+  if (prepared > best->generation) prepared_generation_ = prepared;
   if (mode != OpenMode::kRead && best->read_only_features != 0) {
     return {Code::kNewerFormat, fmt::format("has features {:#x} of a newer version of lzy: this one may read it, but not write it",
                                             best->read_only_features)};
@@ -328,6 +342,7 @@ void Sidecar::ReadIntent(const Superblock& superblock) {
       continue;
     }
     if (intent->uuid != superblock.uuid || intent->generation != superblock.generation) continue;
+    if ((intent->flags & kIntentDecided) != 0) continue;
     if (intent_) Unite(*intent_, *intent);
     if (!intent_) intent_ = std::move(intent).value();
   }

@@ -490,8 +490,7 @@ TEST_F(SidecarTest, PreparedDoesNotCountUntilFinished) {
   ASSERT_OK(loaded);
   EXPECT_TRUE(Same((*loaded)->contents(), before));
   EXPECT_TRUE(Whole(**loaded));
-  ASSERT_TRUE((*loaded)->found_prepared());
-  EXPECT_EQ((*loaded)->found_prepared()->generation, 2u);
+  EXPECT_EQ((*loaded)->prepared_generation(), 2u);
   loaded = Load(OpenMode::kRead, /*prepared=*/true);
   ASSERT_OK(loaded);
   EXPECT_TRUE(Same((*loaded)->contents(), after));
@@ -499,7 +498,7 @@ TEST_F(SidecarTest, PreparedDoesNotCountUntilFinished) {
   loaded = Load();
   ASSERT_OK(loaded);
   ExpectSame((*loaded)->contents(), after);
-  EXPECT_FALSE((*loaded)->found_prepared());
+  EXPECT_EQ((*loaded)->prepared_generation(), 0u);
   EXPECT_TRUE((*loaded)->damage().empty());
   EXPECT_CODE(sidecar->FinishPrepared(), Code::kInternal);
 }
@@ -616,8 +615,7 @@ TEST_F(SidecarTest, ATwoPhaseCommitIsAllOrNothingWhereverItStops) {
         }
         if (prepared && !is_new) {
           // Another member may have it committed by now, so here it must be to be had.
-          ASSERT_TRUE((*loaded)->found_prepared());
-          EXPECT_EQ((*loaded)->found_prepared()->generation, 2u);
+          EXPECT_EQ((*loaded)->prepared_generation(), 2u);
           auto rolled = Load(OpenMode::kRead, /*prepared=*/true);
           ASSERT_OK(rolled);
           EXPECT_TRUE(Same((*rolled)->contents(), after));
