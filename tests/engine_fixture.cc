@@ -346,6 +346,15 @@ void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& t
   }
 }
 
+std::string Text(const DatasetReport& report) {
+  std::string out = std::string(Name(report.state)) + " " + report.status.message();
+  for (const Damage& d : report.damage) {
+    out += fmt::format("; {} {} [{}, +{}) {}{}{}", d.path, Name(d.part), d.offset, d.length, Name(d.cause),
+                       d.repaired ? " repaired" : "", d.beyond_repair ? " beyond repair" : "");
+  }
+  return out;
+}
+
 Fingerprint FingerprintOf(const std::vector<std::string>& files) {
   Fingerprint out;
   for (const std::string& file : files) {

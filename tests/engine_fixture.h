@@ -102,6 +102,9 @@ void AddTouched(Touched& touched, std::uint64_t offset, std::uint64_t length);
 /// file grew.
 void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& touched);
 
+/// What a report says, in one line, for messages.
+std::string Text(const DatasetReport& report);
+
 /// Root, leaves and parity bytes of a dataset: what must not depend on how it was protected.
 struct Fingerprint {
   Hash root;

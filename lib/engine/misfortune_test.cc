@@ -116,14 +116,6 @@ class MisfortuneTest : public ::testing::Test {
     EXPECT_TRUE(report.damage.empty());
     EXPECT_EQ(report.root, root_);
   }
-  static std::string Text(const DatasetReport& report) {
-    std::string out = std::string(Name(report.state)) + " " + report.status.message();
-    for (const Damage& d : report.damage) {
-      out += fmt::format("; {} {} [{}, +{}) {}{}{}", d.path, Name(d.part), d.offset, d.length, Name(d.cause),
-                         d.repaired ? " repaired" : "", d.beyond_repair ? " beyond repair" : "");
-    }
-    return out;
-  }
 
   Rng rng_{42};
   MemoryFileSystem fs_;

@@ -231,14 +231,6 @@ class PowerLossTest : public ::testing::Test {
     request.repair = true;
     return Verify(Here(), Ref(), request);
   }
-  static std::string Text(const DatasetReport& report) {
-    std::string out = std::string(Name(report.state)) + " " + report.status.message();
-    for (const Damage& d : report.damage) {
-      out += fmt::format("; {} {} [{}, +{}) {}{}{}", d.path, Name(d.part), d.offset, d.length, Name(d.cause),
-                         d.repaired ? " repaired" : "", d.beyond_repair ? " beyond repair" : "");
-    }
-    return out;
-  }
 
   static std::set<std::uint64_t> BlocksOf(const ByteRange& range) {
     std::set<std::uint64_t> blocks;
@@ -275,7 +267,15 @@ class PowerLossTest : public ::testing::Test {
     }
   }
 
-  /// Any m devices can be lost now.
+  /// And any m devices can be lost.
+  void ExpectIntact() {
+    const DatasetReport found = Check();
+    ASSERT_OK(found.status);
+    EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
+    EXPECT_TRUE(found.damage.empty()) << Text(found);
+    unit_ = found.unit;
+    if (!HasFailure()) ExpectParityIsRight();
+  }
   void ExpectParityIsRight() {
     const Contents truth = Present();
     std::vector<std::uint32_t> devices(ref_.kind == DatasetKind::kSet ? paths_.size() : options_.group);
@@ -394,12 +394,7 @@ class PowerLossTest : public ::testing::Test {
     ASSERT_TRUE(again.status.ok()) << Text(again);
     EXPECT_EQ(ExitCodeOf(again), 0) << Text(again);
     EXPECT_EQ(Present(), data) << Text(again);
-    const DatasetReport after = Check();
-    ASSERT_OK(after.status);
-    EXPECT_EQ(std::string(Name(after.state)), "intact") << Text(after);
-    EXPECT_TRUE(after.damage.empty()) << Text(after);
-    unit_ = after.unit;
-    if (!HasFailure()) ExpectParityIsRight();
+    ExpectIntact();
   }
 
   /// After a repair or restore that broke off; one version is known, and it is to come back.
@@ -427,12 +422,7 @@ class PowerLossTest : public ::testing::Test {
     EXPECT_EQ(ExitCodeOf(again), 0) << Text(again);
     EXPECT_EQ(Present(), truth);
     for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).stat.mtime_ns, mtimes_.at(path)) << path;
-    const DatasetReport after = Check();
-    ASSERT_OK(after.status);
-    EXPECT_EQ(std::string(Name(after.state)), "intact") << Text(after);
-    EXPECT_TRUE(after.damage.empty()) << Text(after);
-    unit_ = after.unit;
-    if (!HasFailure()) ExpectParityIsRight();
+    ExpectIntact();
   }
 
   // -------------------------------------------------------------------------------------------------------- scenarios
