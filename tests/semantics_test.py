@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import unittest
@@ -37,7 +38,7 @@ def settled(transcripts):
 
 def groups():
     """Group -> its cases."""
-    out = subprocess.run([MPIEXEC, "-n", "1", PROGRAM, "--list"], check=True, capture_output=True, text=True)
+    out = subprocess.run([PROGRAM, "--list"], check=True, capture_output=True, text=True)
     return {line.split()[0]: line.split()[1:] for line in out.stdout.splitlines() if line}
 
 
@@ -108,6 +109,9 @@ class Semantics(Layer):
         os.mkdir(self.dir)
         command = ["env", *environment, PROGRAM, "OUT", *cases]
         done = self.run_program(command, ranks=ranks, layer=layer, **options)
+        if done.returncode == -signal.SIGPIPE:
+            # MPICH 4.0's launcher itself, now and then, of a program without MPI that ends before it has been told all.
+            done = self.run_program(command, ranks=ranks, layer=layer, **options)
         return Run(self.dir, done)
 
     def try_cases(self, *arguments, **options):
