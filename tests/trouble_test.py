@@ -75,7 +75,7 @@ class FullFileSystem(Trouble):
                               text=True, check=False)
         if done.returncode != 0:
             self.skipTest(f"no file system of its own: {done.stderr.strip()}")
-        self.addCleanup(subprocess.run, ["umount", self.dir], check=True)
+        self.addCleanup(subprocess.run, ["umount", "--lazy", self.dir], check=True)  # a rank that failed may be there still
 
     def resize(self, size):
         subprocess.run(["mount", "-o", f"remount,size={size}", "lzy-test", self.dir], check=True)
