@@ -211,6 +211,7 @@ class MemoryFile final : public File {
     std::erase_if(node_->unreadable,
                   [&](const auto& r) { return r.first >= offset && r.first + r.second <= offset + from.size(); });
     node_->stat.mtime_ns = fs_.now();
+    if (!fs_.record) return Status::Ok();  // spares the copy
     fs_.Record({.kind = StorageOp::Kind::kWrite, .path = path_, .offset = offset, .bytes = {from.begin(), from.end()}},
                node_.get());
     return Status::Ok();

@@ -5,6 +5,7 @@ reason is in the results of scripts/test-mpi; where that fails and the list does
 passes, everything is tested, whatever the list says.
 """
 
+import functools
 import os
 import re
 import subprocess
@@ -38,6 +39,7 @@ KNOWN = [
 # "./f" (open-mpi/ompi issue 12619).
 
 
+@functools.cache
 def mpi():
     """What MPI the tests run with, in one line."""
     return subprocess.run([f"{BUILD}/tests/mpi_version"], check=True, capture_output=True, text=True).stdout.strip()

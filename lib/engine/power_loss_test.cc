@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
+#include <tuple>
 
 #include "engine/engine.h"
 #include "engine/view.h"
@@ -79,7 +79,7 @@ class PowerLossTest : public ::testing::Test {
   Contents Present() const {
     Contents contents;
     for (const std::string& path : paths_) {
-      if (fs_.Has(path)) contents[path] = const_cast<MemoryFileSystem&>(fs_).At(path).bytes;
+      if (fs_.Has(path)) contents[path] = fs_.nodes().at(path)->bytes;
     }
     return contents;
   }
@@ -143,8 +143,7 @@ class PowerLossTest : public ::testing::Test {
   /// Records what `work` does, from what there is now on.
   template <class Work>
   void Record(const Work& work) {
-    Files start = fs_.Copy();
-    for (auto& [path, node] : start) node.durable = node.bytes;
+    const Files start = fs_.Copy();
     std::vector<StorageOp> ops;
     touched_.clear();
     whole_ = false;
@@ -308,19 +307,19 @@ class PowerLossTest : public ::testing::Test {
     if (whole_ || !sidecar.ok() || !(*sidecar)->committed()) return;
     const auto layout = LayoutOf((*sidecar)->contents());
     ASSERT_OK(layout);
-    std::set<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>> touched_rows;
+    using Row = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
+    std::set<Row> touched_rows;
     const auto row_of = [&](std::uint32_t file, std::uint64_t block) {
       const RowId row = layout->LocateData(file, block).row;
-      return std::tuple(row.group, row.unit_row, row.slice);
+      return Row(row.group, row.unit_row, row.slice);
     };
     for (std::uint32_t f = 0; f < paths_.size(); ++f) {
       for (const ByteRange& range : touched_[f].ranges) {
         for (const std::uint64_t block : BlocksOf(range)) touched_rows.insert(row_of(f, block));
       }
     }
-    std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>, std::vector<ByteRange>> rows;
     std::map<std::string, std::vector<ByteRange>> lost;
-    std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>, std::uint32_t> in_row;
+    std::map<Row, std::uint32_t> in_row;
     const Contents truth = Present();
     for (std::uint32_t f = 0; f < paths_.size(); ++f) {
       for (std::uint64_t b = 0; b * kBlock < truth.at(paths_[f]).size(); ++b) {
