@@ -15,7 +15,7 @@ if(LZY_SANITIZE)
   target_link_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE})
 endif()
 
-# lzy_module(NAME SOURCES a.cc b.cc DEPENDS base geometry LIBRARIES fmt::fmt-header-only)
+# lzy_module(NAME SOURCES a.cc b.cc DEPENDS base geometry LIBRARIES fmt::fmt)
 #
 # Declares the layer lib/NAME as the static library lzy_NAME. A layer's headers are included as "NAME/header.h", and
 # only layers named in DEPENDS (and theirs) are on the include path: each layer's folder is reachable only through a

@@ -37,6 +37,8 @@ class MemoryFileSystem final : public FileSystem {
   /// The time that files are stamped with.
   std::function<std::int64_t()> now = [] { return CoarseNowNs(); };
   std::uint64_t reads_from_device = 0;
+  /// What would make a file larger fails, as with the limit that every file system has.
+  std::uint64_t largest_file = 1u << 30;
 
   struct Node {
     std::vector<std::uint8_t> bytes;
@@ -205,6 +207,7 @@ class MemoryFile final : public File {
   Status WriteAt(std::uint64_t offset, ByteSpan from) override {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kWrite, path_, offset, from.size()));
     std::lock_guard lock(fs_.mutex_);
+    if (TooLarge(offset) || TooLarge(offset + from.size())) return {Code::kIo, path_ + ": File too large"};
     auto& bytes = node_->bytes;
     if (bytes.size() < offset + from.size()) bytes.resize(offset + from.size(), 0);
     std::copy(from.begin(), from.end(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -219,6 +222,7 @@ class MemoryFile final : public File {
   Status Truncate(std::uint64_t size) override {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kTruncate, path_, size, 0));
     std::lock_guard lock(fs_.mutex_);
+    if (TooLarge(size)) return {Code::kIo, path_ + ": File too large"};
     node_->bytes.resize(size, 0);
     node_->stat.mtime_ns = fs_.now();
     fs_.Record({.kind = StorageOp::Kind::kTruncate, .path = path_, .offset = size}, node_.get());
@@ -264,6 +268,7 @@ class MemoryFile final : public File {
   const std::string& path() const override { return path_; }
 
  private:
+  bool TooLarge(std::uint64_t size) const { return size > fs_.largest_file && size > node_->bytes.size(); }
   static bool Overlaps(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranges, std::uint64_t offset,
                        std::uint64_t length) {
     return std::any_of(ranges.begin(), ranges.end(),
