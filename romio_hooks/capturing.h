@@ -12,6 +12,7 @@
 #include "engine/report.h"
 #include "layer.h"
 #include "open_file.h"
+#include "user_buffer.h"
 
 namespace lzy::hooks {
 
@@ -20,7 +21,7 @@ namespace lzy::hooks {
 class WriteCapture {
  public:
   /// All that has to be asked of MPI is asked here. Nothing is captured yet.
-  WriteCapture(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
+  WriteCapture(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
   ~WriteCapture();
   WriteCapture(WriteCapture&&) noexcept;
   /// Captures it, or notes that it is not captured. In any thread.
@@ -31,13 +32,12 @@ class WriteCapture {
   bool BufferIsThere() const;
 
  private:
-  class Source;
   OpenFile& file_;
   View view_;
   MPI_Offset position_;
   std::uint64_t bytes_;
   std::shared_ptr<Capture> capture_;
-  std::unique_ptr<Source> source_;    // null: its bytes cannot be told
+  std::unique_ptr<UserBuffer> source_;  // null: its bytes cannot be told
 };
 
 /// A write is captured by a thread of its own while MPI writes (DESIGN §6.3; Arslan and Alhussen: FIVER hashes while it
@@ -45,7 +45,7 @@ class WriteCapture {
 class CaptureBeside {
  public:
   /// Null where it is not worth it, or cannot be; then nothing is captured so far.
-  static std::unique_ptr<CaptureBeside> Start(OpenFile& file, const WriteCall& call, const View& view, MPI_Offset position,
+  static std::unique_ptr<CaptureBeside> Start(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
                                               std::uint64_t bytes);
   ~CaptureBeside();
   /// The write has returned. Unless this is told that it succeeded in full, nothing captured in this epoch counts.

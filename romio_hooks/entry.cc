@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "hooks.h"
+#include "mpi_error.h"
 #include "pending.h"
 
 namespace lzy::hooks {
@@ -46,10 +47,12 @@ constexpr Layer kLayer = {
     .Write = TrackedWrite,
     .WriteEnd = WriteEnd,
     .Read = TrackedRead,
-    .ReadTogether = TrackedReadTogether,
+    .ReadEnd = ReadEnd,
     .Complete = Complete,
+    .ErrorClass = ErrorClass,
     .tracked_files = &tracked_files,
-    .pending_writes = &pending_writes,
+    .checked_files = &checked_files,
+    .pending_requests = &pending_requests,
 };
 
 }  // namespace

@@ -130,8 +130,26 @@ void LookAtDisk(OpenFile& file, Part& part) {
 
 // ------------------------------------------------------------------------------------------------------ Begin and end
 
+namespace {
+
+/// Where reads are checked an epoch begins with the first write, since what is in one cannot be checked; unless there is
+/// something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
+bool PutOffFirstEpoch(OpenFile& file) {
+  if (!file.check || file.disk->epoch_open.load()) return false;
+  const auto clean = FindCleanEpoch(Disk(), file.path);
+  const auto stat = Disk().Stat(file.path);
+  if (!clean || !stat.ok() || stat->size != clean->made_with.size) return false;
+  file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
+  const std::lock_guard touched_lock(file.mutex);
+  file.expected = clean->made_with;
+  return true;
+}
+
+}  // namespace
+
 Status BeginFirstEpoch(OpenFile& file) {
   const std::lock_guard lock(file.epoch_mutex);
+  if (PutOffFirstEpoch(file)) return Status::Ok();
   const auto start = Begin(file, file.path);
   if (!start.ok()) return start.status();
   const auto stat = Disk().Stat(file.path);
@@ -358,6 +376,19 @@ void MeetFamily(OpenFile& file, const std::vector<Part>& parts) {
   family.intents = OwnIntents(parts);
   const std::lock_guard lock(file.epoch_mutex);
   file.family = std::move(family);
+}
+
+Status MeetProcesses(OpenFile& file) {
+  ByteWriter mine;
+  PutMark(mine, IntentOfThisProcess());
+  LZY_ASSIGN_OR_RETURN(const auto all, file.comm->AllGather(mine.bytes()));
+  const std::lock_guard lock(file.epoch_mutex);
+  for (const Communicator::Bytes& bytes : all) {
+    ByteReader reader(bytes);
+    const auto mark = GetMark(reader);
+    if (mark && reader.ok()) file.family.processes.emplace(mark->host, mark->pid);
+  }
+  return Status::Ok();
 }
 
 bool MetOthers(const Part& part, const std::vector<Intent>& own) {

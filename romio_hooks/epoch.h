@@ -64,6 +64,8 @@ std::size_t IntervalsEach(int ranks);
 
 /// The intents in all ranks' parts: those that this program set.
 std::vector<Intent> OwnIntents(const std::vector<Part>& parts);
+/// When a file has just been opened together: only who they are. Collective over the file's communicator.
+Status MeetProcesses(OpenFile& file);
 /// Remembers who has the file open together, for the intents to come.
 void MeetFamily(OpenFile& file, const std::vector<Part>& parts);
 /// Whether somebody who is not among `own` writes the file too, as far as `part` tells.

@@ -52,20 +52,27 @@ using Count = std::int64_t;
            layer->tracked_files->load(std::memory_order_relaxed) == 0           \
                ? real LZY_ARGUMENTS_##shape                                     \
                : layer->Write([&] { return real LZY_ARGUMENTS_##shape; },       \
-                              WriteCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_DONE_##shape}))
+                              DataCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_DONE_##shape}))
 #define LZY_WRITE_END(name)                                      \
   LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_END, LZY_ARGUMENTS_END, \
            layer->WriteEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
-#define LZY_READS_BLOCKING Read
-#define LZY_READS_NONBLOCKING Read
-#define LZY_READS_SPLIT Read
-#define LZY_READS_TOGETHER ReadTogether
-#define LZY_READS_TOGETHER_AT ReadTogether
-#define LZY_READ(name, N, shape)                                                     \
-  LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape, \
-           layer->tracked_files->load(std::memory_order_relaxed) == 0                \
-               ? real LZY_ARGUMENTS_##shape                                          \
-               : layer->LZY_READS_##shape([&] { return real LZY_ARGUMENTS_##shape; }, fh))
+// A read that moves the individual pointer, or may, is of interest where writes are followed; any other is where reads are
+// checked.
+#define LZY_INTEREST_kExplicit(done) (done == Done::kUntold ? layer->tracked_files : layer->checked_files)
+#define LZY_INTEREST_kOwnPointer(done) layer->tracked_files
+#define LZY_INTEREST_kSharedPointer(done) layer->checked_files
+#define LZY_INTEREST_kOrdered(done) layer->checked_files
+#define LZY_READ(name, place, N, shape)                                                                          \
+  LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape,                             \
+           LZY_INTEREST_##place(LZY_FIRST_OF(LZY_DONE_##shape))->load(std::memory_order_relaxed) == 0            \
+               ? real LZY_ARGUMENTS_##shape                                                                      \
+               : layer->Read([&] { return real LZY_ARGUMENTS_##shape; },                                         \
+                             DataCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_DONE_##shape}))
+#define LZY_FIRST_OF(...) LZY_FIRST_OF_THEM(__VA_ARGS__)
+#define LZY_FIRST_OF_THEM(first, ...) first
+#define LZY_READ_END(name)                                                \
+  LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_END, LZY_ARGUMENTS_END, \
+           layer->ReadEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
 
 // All programs make these calls, not only those that do I/O, and tools that a program is linked with see them by their
 // MPI_ names. So each of the two names goes on to the same name.
@@ -75,7 +82,7 @@ using Count = std::int64_t;
     const void* const caller = __builtin_return_address(0);                                     \
     if (!real.Ready(caller)) return kNoRealFunction;                                            \
     const Layer* const layer = LoadedLayer(caller);                                             \
-    if (layer == nullptr || layer->pending_writes->load(std::memory_order_relaxed) == 0) {      \
+    if (layer == nullptr || layer->pending_requests->load(std::memory_order_relaxed) == 0) {      \
       return real arguments;                                                                    \
     }                                                                                           \
     return layer->Complete([&] { return real arguments; }, Completion{LZY_INSIDE completion}); \

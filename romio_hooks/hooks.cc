@@ -4,53 +4,29 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "capturing.h"
 #include "commit.h"
 #include "epoch.h"
+#include "guarded.h"
 #include "messages.h"
 #include "open.h"
 #include "pending.h"
+#include "pointers.h"
 #include "registry.h"
 #include "selection.h"
 #include "sets.h"
 #include "settings.h"
+#include "verifying.h"
 
 namespace lzy::hooks {
 namespace {
 
-/// Runs the layer's own work: whatever goes wrong in it must not reach the program. False when it was left unfinished.
-template <class Work>
-bool Guarded(const char* call, Work work) noexcept {
-  try {
-    work();
-    return true;
-  } catch (const std::exception& error) {
-    Say(call, error.what());
-  } catch (...) {
-    Say(call, "unknown failure");
-  }
-  return false;
-}
-
 /// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
 thread_local bool inside_open = false;
-
-bool SeveralThreads() {
-  static const bool several = [] {
-    int initialized = 0;
-    int provided = MPI_THREAD_SINGLE;
-    // Sessions have thread levels of their own, and MPI_Query_thread is not for programs that use nothing else.
-    if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return true;
-    return PMPI_Query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE;
-  }();
-  return several;
-}
 
 std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
   if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
@@ -95,46 +71,17 @@ struct Before {
   std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
 };
 
-MPI_Offset PositionOf(MPI_File fh, Place place) {
-  MPI_Offset at = -1;
-  const int code =
-      place == Place::kSharedPointer ? PMPI_File_get_position_shared(fh, &at) : PMPI_File_get_position(fh, &at);
-  return code == MPI_SUCCESS ? at : -1;
-}
-
-/// Where a write goes whose place only this thread can change; -1 when that cannot be told. MPI libraries (ROMIO) answer
-/// in a time that grows with the position, so they are asked only when the pointer was moved out of sight.
-MPI_Offset PositionOfWrite(OpenFile& file, const WriteCall& call) {
-  if (call.place == Place::kExplicit) return call.offset;
-  {
-    const std::lock_guard lock(file.mutex);
-    // Not known again before the call has returned: an error handler may jump out of it.
-    if (const auto known = std::exchange(file.own_pointer, std::nullopt)) return *known;
-  }
-  return PositionOf(As<MPI_File>(call.fh), call.place);
-}
-
-/// As Layer::ReadTogether says.
-void LetPointerWander(OpenFile& file) {
-  const std::lock_guard lock(file.mutex);
-  file.own_pointer.reset();
-  file.own_pointer_wanders = true;
-}
-
 /// A write that fell short moved it by less, and so may some that failed without a code. Then writes from it on count
 /// for more than they touch until the next commit, where it is asked for again.
-void MoveOwnPointer(OpenFile& file, const WriteCall& call, const Before& before, int code) {
+void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, int code) {
   if (call.place != Place::kOwnPointer || (before.bytes == 0 && code == MPI_SUCCESS)) return;
-  const std::lock_guard lock(file.mutex);
-  file.own_pointer.reset();
-  const std::uint64_t etype = before.view.etype_size();
-  if (code != MPI_SUCCESS || before.follow_pointer || before.position < 0 || before.bytes % etype != 0) return;
-  if (file.own_pointer_wanders) return;
-  file.own_pointer = before.position + static_cast<MPI_Offset>(before.bytes / etype);
+  LoseOwnPosition(file);
+  if (code != MPI_SUCCESS || before.follow_pointer) return;
+  KeepOwnPosition(file, call, before.position, before.bytes, before.view.etype_size());
 }
 
 /// Where a pointer that others may move is before the write. Whole where somebody is just moving it.
-void StartFollowing(OpenFile& file, const WriteCall& call, Before& before) {
+void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   {
     const std::lock_guard lock(file.mutex);
     if (file.seeks_begun != file.seeks_ended) file.touched.AddWhole();
@@ -146,7 +93,7 @@ void StartFollowing(OpenFile& file, const WriteCall& call, Before& before) {
 
 /// Records what the write may touch, and makes sure that an intent says so. A write that fails may have written any
 /// part of it.
-void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
+void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
   if (call.done == Done::kUntold) LetPointerWander(file);
   CompareSizes(file);
@@ -160,7 +107,7 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
   if (whole) {
     TouchWhole(file);
   } else if (call.place == Place::kExplicit || (call.place == Place::kOwnPointer && !SeveralThreads())) {
-    before.position = PositionOfWrite(file, call);
+    before.position = TakeOwnPosition(file, call);
     before.bytes = *bytes;
     before.ranges = before.view.Ranges(before.position, *bytes, kMostRanges);
     before.capture = before.ranges && call.done != Done::kUntold;
@@ -176,7 +123,7 @@ void BeforeWrite(OpenFile& file, const WriteCall& call, Before& before) {
 }
 
 /// A captured write has begun: who will tell whether it succeeds.
-void ExpectEnd(OpenFile& file, const WriteCall& call, const std::shared_ptr<Capture>& capture, std::uint64_t bytes) {
+void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Capture>& capture, std::uint64_t bytes) {
   if (call.done == Done::kByRequest) BeginPending(file, capture, call.request, bytes);
   if (call.done != Done::kAtEnd) return;
   const std::lock_guard lock(file.mutex);
@@ -184,7 +131,7 @@ void ExpectEnd(OpenFile& file, const WriteCall& call, const std::shared_ptr<Capt
 }
 
 /// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
-void AfterWrite(OpenFile& file, const WriteCall& call, const Before& before, int code) {
+void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int code) {
   MoveOwnPointer(file, call, before, code);
   const bool tells = call.done == Done::kAtReturn && before.capture;
   const bool whole = code == MPI_SUCCESS && (!tells || IsWhole(*call.status, before.bytes));
@@ -272,7 +219,7 @@ int Finalize(RealCall real) {
   const int code = real();
   Guarded("MPI_Finalize", [] {
     for (const auto& file : Registry::Get().TakeAll()) {
-      if (!file->Leads()) continue;
+      if (file->reads_only || !file->Leads()) continue;
       if (file->touched.empty()) {
         // What other ranks wrote is not known here, and no time to ask.
         if (file->comm->size() == 1 && !file->set) TakeIntentBack(*file);
@@ -311,7 +258,7 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   if (code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
     Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
   }
-  if (!IsProtectableMode(mode)) return code;
+  if (!IsOfInterest(mode)) return code;
   const auto start = Usage::Clock::now();
   Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
   if (code != MPI_SUCCESS) return code;
@@ -322,7 +269,7 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
 
 int Sync(RealCall real, Word fh) {
   const auto file = FindTracked(fh);
-  if (!file) return real();
+  if (!file || file->reads_only) return real();
   UsageTimer timer(file->usage.get());
   int code = timer.Call(real);
   Guarded("MPI_File_sync", [&] {
@@ -347,7 +294,7 @@ int Close(RealCall real, Word* fh) {
   if (fh != nullptr && tracked_files.load(std::memory_order_relaxed) != 0) {
     Guarded("MPI_File_close", [&] { file = Registry::Get().Take(*fh); });
   }
-  if (!file) {
+  if (!file || file->reads_only) {
     const int code = real();
     if (!doomed.empty()) Guarded("MPI_File_close", [&] { AfterCloseOfDoomed(doomed); });
     return code;
@@ -391,7 +338,7 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
 }
 
 int SetSize(RealCall real, Word fh, std::int64_t size) {
-  if (const auto file = FindTracked(fh); file && file->failed.ok() && size >= 0) {
+  if (const auto file = FindTracked(fh); file && file->failed.ok() && !file->reads_only && size >= 0) {
     Guarded("MPI_File_set_size", [&] {
       // Everything from the smaller of the two sizes on; a byte earlier, since the block with the end in it becomes
       // another one. The rank that will do it looks before it does, and that is enough.
@@ -451,7 +398,7 @@ namespace {
 class WriteUnderWay {
  public:
   WriteUnderWay(OpenFile& file, Place place)
-      : file_(file), counts_(SeveralThreads() || place == Place::kSharedPointer) {
+      : file_(file), counts_(SeveralThreads() || IsShared(place)) {
     if (counts_) Count(1);
   }
   ~WriteUnderWay() {
@@ -476,9 +423,9 @@ class WriteUnderWay {
 
 }  // namespace
 
-int TrackedWrite(RealCall real, const WriteCall& call) {
+int TrackedWrite(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
-  if (!file || !file->failed.ok()) return real();
+  if (!file || !file->failed.ok() || file->reads_only) return real();
   UsageTimer timer(file->usage.get());
   MPI_Status own{};
   if (call.done == Done::kAtReturn) WantStatus(call.status, own);
@@ -493,7 +440,7 @@ int TrackedWrite(RealCall real, const WriteCall& call) {
 
 int WriteEnd(RealCall real, Word fh, void** status) {
   const auto file = FindTracked(fh);
-  if (!file) return real();
+  if (!file || file->reads_only) return real();
   MPI_Status own{};
   WantStatus(status, own);
   UsageTimer timer(file->usage.get());
@@ -506,18 +453,27 @@ int WriteEnd(RealCall real, Word fh, void** status) {
   return code;
 }
 
-int TrackedReadTogether(RealCall real, Word fh) {
-  if (const auto file = FindTracked(fh)) LetPointerWander(*file);
+int TrackedRead(RealCall real, const DataCall& call) {
+  const auto file = FindTracked(call.fh);
+  if (!file) return real();
+  if (call.done == Done::kUntold) LetPointerWander(*file);
+  if (file->check) return ReadChecked(real, call, file);
+  // Where the pointer is then depends on how much there was to read.
+  if (call.place == Place::kOwnPointer) LoseOwnPosition(*file);
   return real();
 }
 
-// Where the pointer is then depends on how much there was to read.
-int TrackedRead(RealCall real, Word fh) {
-  if (const auto file = FindTracked(fh)) {
+int ReadEnd(RealCall real, Word fh, void** status) {
+  const auto file = FindTracked(fh);
+  std::shared_ptr<CheckedRead> read;
+  if (file && file->check) {
     const std::lock_guard lock(file->mutex);
-    file->own_pointer.reset();
+    read = std::exchange(file->split_read, nullptr);
   }
-  return real();
+  if (!read) return real();
+  MPI_Status own{};
+  WantStatus(status, own);
+  return FinishRead(*read, real(), *status);
 }
 
 }  // namespace lzy::hooks

@@ -9,6 +9,7 @@
 namespace lzy::hooks {
 
 inline std::atomic<int> tracked_files{0};
+inline std::atomic<int> checked_files{0};
 
 int StartMpi(RealCall real);
 int Finalize(RealCall real);
@@ -24,9 +25,9 @@ int SetSize(RealCall real, Word fh, std::int64_t size);
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence);
 int SeekShared(RealCall real, Word fh, std::int64_t offset, int whence);
 int GetInfo(RealCall real, Word fh, void* info);
-int TrackedWrite(RealCall real, const WriteCall& call);
+int TrackedWrite(RealCall real, const DataCall& call);
 int WriteEnd(RealCall real, Word fh, void** status);
-int TrackedRead(RealCall real, Word fh);
-int TrackedReadTogether(RealCall real, Word fh);
+int TrackedRead(RealCall real, const DataCall& call);
+int ReadEnd(RealCall real, Word fh, void** status);
 
 }  // namespace lzy::hooks

@@ -25,35 +25,38 @@ Handle As(Word word) {
   }
 }
 
-/// Where a write goes.
+/// Where a call writes or reads.
 enum class Place {
-  kExplicit,       ///< to the offset in the call, in etypes of the view
-  kOwnPointer,     ///< to the individual file pointer
-  kSharedPointer,  ///< to the shared file pointer, alone or ordered by rank
+  kExplicit,       ///< at the offset in the call, in etypes of the view
+  kOwnPointer,     ///< at the individual file pointer
+  kSharedPointer,  ///< at the shared file pointer
+  kOrdered,        ///< at the shared file pointer, one rank after the other
 };
 
-/// When a write is done, and whether it succeeded known.
+/// When a call is done, and whether it succeeded known.
 enum class Done {
   kAtReturn,   ///< blocking
   kByRequest,  ///< nonblocking
   kAtEnd,      ///< the first half of a split collective
-  kUntold,     ///< nonblocking and collective: ROMIO's requests of these never fail, whatever became of the write
+  kUntold,     ///< nonblocking and collective: ROMIO's requests of these never fail, whatever became of them
 };
 
-struct WriteCall {
+/// A call that writes or reads.
+struct DataCall {
   Word fh;
   Place place;
   std::int64_t offset;  ///< kExplicit only
-  const void* buffer;
+  const void* buffer;   ///< that of a read is written to, of course
   std::int64_t count;
   Word type;
   Done done;
   void** status;        ///< kAtReturn: where the MPI_Status* is that the real call is given; the layer may give another
-  const void* request;  ///< kByRequest: the MPI_Request that the call fills in
+  const void* request;  ///< kByRequest, kUntold: the MPI_Request that the call fills in
 };
 
 /// What `statuses` of a call that completes requests are of.
 enum class Outcome {
+  kOnly,     ///< of the only request
   kEach,     ///< of the requests, in their order
   kOne,      ///< of whichever is done
   kSome,     ///< of those at `indices`
@@ -71,8 +74,9 @@ struct Completion {
 };
 
 /// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code
-/// unchanged, except that Sync and Close return MPI_ERR_IO with on-error=fail when redundancy could not be made, and
-/// that GetInfo adds the layer's hints to what the real one made. None throws. Handles are of the program's MPI.
+/// unchanged, except that Sync and Close return MPI_ERR_IO with on-error=fail when redundancy could not be made, that with
+/// verify-reads Read, ReadEnd and Complete put right what was read, and fail where that cannot be, and that GetInfo adds the
+/// layer's hints to what the real one made. None throws. Handles are of the program's MPI.
 struct Layer {
   int (*Init)(RealCall real);
   int (*Finalize)(RealCall real);
@@ -88,20 +92,22 @@ struct Layer {
   int (*SeekShared)(RealCall real, Word fh, std::int64_t offset, int whence);
   int (*GetInfo)(RealCall real, Word fh,
                  void* info);  ///< `info`: what an MPI_Info* points to is known to this half only
-  int (*Write)(RealCall real, const WriteCall& call);
+  int (*Write)(RealCall real, const DataCall& call);
   int (*WriteEnd)(RealCall real, Word fh, void** status);
-  int (*Read)(RealCall real, Word fh);  ///< by the individual pointer
-  /// Nonblocking and collective: ROMIO sets the individual pointer back while it waits for these, with an offset too.
-  int (*ReadTogether)(RealCall real, Word fh);
+  int (*Read)(RealCall real, const DataCall& call);
+  int (*ReadEnd)(RealCall real, Word fh, void** status);
   int (*Complete)(RealCall real, const Completion& call);
+  int (*ErrorClass)(RealCall real, int code, int* error_class);
   /// How many open files are tracked. While it is 0, reading and writing costs a look at it and no more.
   const std::atomic<int>* tracked_files;
+  /// Of these, files whose reads are checked.
+  const std::atomic<int>* checked_files;
   /// How many requests are known whose completion is of interest. While it is 0, completing any costs a look at it.
-  const std::atomic<int>* pending_writes;
+  const std::atomic<int>* pending_requests;
 };
 
 /// Both halves are of one build when this agrees; to be counted up whenever anything above changes.
-inline constexpr std::uint32_t kLayerInterface = 4;
+inline constexpr std::uint32_t kLayerInterface = 5;
 
 /// The one symbol of the loaded half. `mpi`: how the program's MPI calls itself. nullptr, and why in `refusal`, when
 /// this half is not for it.

@@ -107,12 +107,19 @@ bool InWorldOfOne() {
          PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
 }
 
+/// With verify-reads. Before there is an entry of the file.
+void CheckReads(OpenFile& file, int mode) {
+  file.sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
+  if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0) return;
+  file.check = std::make_unique<ReadCheck>(Disk(), file.options, file.path);
+}
+
 /// A file opened by this process alone.
-void OpenedAlone(Candidate candidate, bool sequential, Word handle) {
+void OpenedAlone(Candidate candidate, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;
   file->options = candidate.options;
-  file->sequential = sequential;
+  CheckReads(*file, mode);
   file->comm = SelfCommunicator();
   auto set = FindSet(file->options, file->path);
   if (!set.ok()) return Refuse(file->options, file->path, set.status());
@@ -133,9 +140,10 @@ void OpenedAlone(Candidate candidate, bool sequential, Word handle) {
 }
 
 /// By rank 0, whose answer the others wait for: begins the epoch, and says what they must know of it.
-Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, Word handle) {
+Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word handle) {
   file.path = candidate.path;
   file.options = candidate.options;
+  CheckReads(file, mode);
   if (file.options.summary) file.usage = Usage::Of(file.path);
   // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
   Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
@@ -145,6 +153,7 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, Word
   writer.PutString(file.path);
   candidate.texts.Put(writer);
   writer.Put<std::uint8_t>(file.must_cover_all);
+  writer.Put<std::uint8_t>(file.disk->epoch_open.load());
   writer.Put<std::uint64_t>(file.epoch.size);
   writer.Put<std::int64_t>(file.epoch.mtime_ns);
   for (const std::uint32_t number : {file.expected.parity, file.expected.group, file.expected.block_size})
@@ -156,14 +165,16 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, Word
 }
 
 /// By the other ranks. Fails where what rank 0 says cannot be used here: then there is no entry.
-Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, Word handle) {
+Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, int mode, Word handle) {
   ByteReader reader(bytes);
   file.path = reader.GetString(kMostText);
   const auto options = Parse(OptionTexts::Get(reader));
   if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
   if (!options.ok()) return options.status();
   file.options = *options;
+  CheckReads(file, mode);
   file.must_cover_all = reader.Get<std::uint8_t>() != 0;
+  const bool epoch_open = reader.Get<std::uint8_t>() != 0;
   file.epoch.size = reader.Get<std::uint64_t>();
   file.epoch.mtime_ns = reader.Get<std::int64_t>();
   for (std::uint32_t* number : {&file.expected.parity, &file.expected.group, &file.expected.block_size})
@@ -174,19 +185,18 @@ Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, Word hand
   if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
   const auto stat = Disk().Stat(file.path);
   Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
-  file.disk->epoch_open = true;  // rank 0 saw to it
+  if (epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
   return Status::Ok();
 }
 
 /// A file opened by several processes together; collective over `comm`, whose rank 0 has a candidate that is wanted.
-void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, bool sequential, Word handle) {
+void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mode, Word handle) {
   std::shared_ptr<OpenFile> file;
   Status local = NoThrow([&] {
     auto own = MpiCommunicator(comm);
     if (!own.ok()) return own.status();
     file = std::make_shared<OpenFile>();
     file->comm = std::move(*own);
-    file->sequential = sequential;
     return Status::Ok();
   });
   if (!OnAll(comm, size, local.ok())) {
@@ -194,10 +204,10 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, bool se
     return;
   }
   Communicator::Bytes bytes;
-  if (file->Leads()) local = NoThrow([&] { bytes = LeadOpening(*file, candidate, handle); });
+  if (file->Leads()) local = NoThrow([&] { bytes = LeadOpening(*file, candidate, mode, handle); });
   const Status sent = file->comm->Broadcast(bytes, 0);
   if (local.ok()) local = sent;
-  if (local.ok() && !file->Leads()) local = NoThrow([&] { return FollowOpening(*file, bytes, handle); });
+  if (local.ok() && !file->Leads()) local = NoThrow([&] { return FollowOpening(*file, bytes, mode, handle); });
   // A rank without an entry would not come to the commits.
   const Status agreed = Agree(*file->comm, local);
   const bool failed = !agreed.ok();
@@ -207,13 +217,43 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, bool se
   }
   if (failed || (!file->failed.ok() && !file->options.fail_on_error)) {
     if (Registry::Get().Take(handle)) Registry::Get().Leave(*file);
+    return;
   }
+  // Whoever writes first begins the epoch, and the others are to know that it was one of them.
+  if (file->options.verify_reads) (void)MeetProcesses(*file);
+}
+
+/// A file opened for reading; collective over `comm`, all of whose ranks have their reads checked, or `agrees` not.
+void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool agrees, int mode, Word handle) {
+  if (!OnAll(comm, size, agrees)) return;
+  auto file = std::make_shared<OpenFile>();
+  const Status made = NoThrow([&]() -> Status {
+    file->path = candidate.path;
+    file->options = candidate.options;
+    file->reads_only = true;
+    CheckReads(*file, mode);
+    if (size == 1) {
+      file->comm = SelfCommunicator();
+    } else {
+      LZY_ASSIGN_OR_RETURN(file->comm, MpiCommunicator(comm));
+    }
+    return Status::Ok();
+  });
+  if (!made.ok()) Say("MPI_File_open: reads are not checked", made.message().c_str());
+  if (OnAll(comm, size, made.ok())) Registry::Get().InsertReader(handle, std::move(file));
+}
+
+/// Whether this rank is to check what it reads, by its environment and hints.
+bool WantsChecks(MPI_Info info) {
+  const auto texts = TextsWithHints(info);
+  const auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
+  return EnvironmentSettings().status.ok() && options.ok() && options->verify_reads;
 }
 
 }  // namespace
 
-bool IsProtectableMode(int mode) {
-  return (mode & (MPI_MODE_WRONLY | MPI_MODE_RDWR)) != 0 && (mode & MPI_MODE_DELETE_ON_CLOSE) == 0;
+bool IsOfInterest(int mode) {
+  return (mode & MPI_MODE_DELETE_ON_CLOSE) == 0;
 }
 
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
@@ -229,17 +269,21 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
       PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS || PMPI_Comm_size(comm, &size) != MPI_SUCCESS) {
     return;
   }
+  const bool reads_only = (mode & MPI_MODE_RDONLY) != 0;
+  if (reads_only && !WantsChecks(info)) return;
   Candidate candidate;
   Status considered;
-  if (opened && rank == 0) considered = NoThrow([&] { candidate = Consider(name, info); });
+  if (opened && (rank == 0 || reads_only)) considered = NoThrow([&] { candidate = Consider(name, info); });
   if (!considered.ok()) Say("MPI_File_open: not protected", considered.message().c_str());
   // Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and the others must not wait
   // for them.
+  if (reads_only) {
+    return OpenedToRead(comm, size, candidate, opened && considered.ok() && candidate.wanted, mode, handle);
+  }
   const bool agrees = opened && considered.ok() && (rank != 0 || candidate.wanted);
   if (!OnAll(comm, size, agrees)) return;
-  const bool sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
-  if (size == 1) return OpenedAlone(std::move(candidate), sequential, handle);
-  OpenedTogether(comm, size, candidate, sequential, handle);
+  if (size == 1) return OpenedAlone(std::move(candidate), mode, handle);
+  OpenedTogether(comm, size, candidate, mode, handle);
 }
 
 }  // namespace lzy::hooks

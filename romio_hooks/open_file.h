@@ -1,5 +1,5 @@
 #pragma once
-// What the layer knows of a file that is open for writing and protected.
+// What the layer knows of a file that is open for writing and protected, or whose reads are checked.
 
 #include <mpi.h>
 
@@ -20,6 +20,7 @@
 #include "engine/options.h"
 #include "base/interval_set.h"
 #include "peek.h"
+#include "read_check.h"
 #include "set_pattern.h"
 #include "settings.h"
 #include "usage.h"
@@ -62,6 +63,8 @@ struct Family {
   std::vector<Intent> intents;                                ///< set by them before they met
 };
 
+class CheckedRead;
+
 struct OpenFile : std::enable_shared_from_this<OpenFile> {
   // Set at open, constant thereafter but for `path`, which a commit may change (a file renamed while open).
   std::string path;  ///< absolute, symlinks resolved; as rank 0 of the communicator sees it
@@ -69,6 +72,9 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   std::unique_ptr<Communicator> comm;
   std::shared_ptr<DiskFile> disk;
   bool sequential = false;
+  /// Opened for reading: there are no epochs, no disk file, and a communicator only to check ordered reads.
+  bool reads_only = false;
+  std::unique_ptr<ReadCheck> check;  ///< verify-reads; null: reads are not checked
   /// Not ok: there is no protection, and with on-error=fail this is what sync and close report. The same on all ranks.
   Status failed;
   std::optional<SetName> set;  ///< it is a member of this set
@@ -98,6 +104,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool capture_void = false;         ///< something was written of which `capture` does not know
   std::uint64_t captures_taken = 0;  ///< by commits: which epoch this is, for writes that are done later
   int writes_unconfirmed = 0;        ///< captured writes of this epoch of which it is not yet known whether they succeed
+  std::shared_ptr<CheckedRead> split_read;  ///< a split read that has not ended
   std::optional<std::uint64_t> split_write;  ///< the bytes of a split write that is captured and has not ended
 
   std::mutex epoch_mutex;  ///< guards the rest, and held while an epoch is begun

@@ -19,6 +19,14 @@ bool IsSet(const Intent& intent, const Superblock& superblock) {
   return intent.uuid == superblock.uuid && intent.generation == superblock.generation;
 }
 
+void Note(const Intent& intent, Peek& peek) {
+  if ((intent.flags & kIntentRepair) != 0) {
+    peek.repairing = true;
+  } else if ((intent.flags & kIntentWholeFile) != 0 && !peek.whole_file_intent) {
+    peek.whole_file_intent = intent;
+  }
+}
+
 /// nullopt unless everything is as it is after a commit: then there is nothing to choose.
 std::optional<Peek> Glance(File& file) {
   const auto first = ReadSuperblock(file, 0, 0);
@@ -29,7 +37,8 @@ std::optional<Peek> Glance(File& file) {
     const bool ignored = other->state == SidecarState::kPrepared;  // what was never completed does not count
     if (!ignored && other->generation != first->generation) return std::nullopt;
   }
-  Peek peek{{first->uuid, first->generation}, std::nullopt};
+  Peek peek;
+  peek.version = {first->uuid, first->generation};
   for (const Extent& extent : first->extents) {
     if (extent.kind != ExtentKind::kIntent) continue;
     const std::uint64_t pages = extent.length / kIntentPageSize;
@@ -37,11 +46,9 @@ std::optional<Peek> Glance(File& file) {
     for (std::uint32_t number = 0; number < pages; ++number) {
       std::vector<std::uint8_t> page(kIntentPageSize);
       if (!ReadExactly(file, extent.offset + number * kIntentPageSize, page).ok()) continue;
-      const auto intent = DecodeIntent(page, number);
       // The first page is written first: where they are of two writers, it is the later one's.
-      if (intent.ok() && IsSet(*intent, *first) && (intent->flags & kIntentWholeFile) != 0 && !peek.whole_file_intent) {
-        peek.whole_file_intent = *intent;
-      }
+      const auto intent = DecodeIntent(page, number);
+      if (intent.ok() && IsSet(*intent, *first)) Note(*intent, peek);
     }
   }
   return peek;
@@ -57,8 +64,9 @@ std::optional<Peek> PeekAt(FileSystem& fs, const std::string& data_path) {
   if (auto peek = Glance(**file)) return peek;
   const auto sidecar = Sidecar::Load(std::move(*file), OpenMode::kRead);
   if (!sidecar.ok()) return std::nullopt;
-  Peek peek{{(*sidecar)->contents().superblock.uuid, (*sidecar)->generation()}, (*sidecar)->intent()};
-  if (peek.whole_file_intent && (peek.whole_file_intent->flags & kIntentWholeFile) == 0) peek.whole_file_intent.reset();
+  Peek peek;
+  peek.version = {(*sidecar)->contents().superblock.uuid, (*sidecar)->generation()};
+  if ((*sidecar)->intent()) Note(*(*sidecar)->intent(), peek);
   return peek;
 }
 

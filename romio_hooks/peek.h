@@ -20,6 +20,7 @@ struct SidecarVersion {
 struct Peek {
   SidecarVersion version;
   std::optional<Intent> whole_file_intent;  ///< the intent that is set, if it covers all of the file
+  bool repairing = false;  ///< the intent that is set is a repair's: that of blocks which nobody edits
 };
 
 /// The version that Sidecar::Load would choose. A few small reads while all copies of the superblock agree, which they

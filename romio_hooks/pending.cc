@@ -2,66 +2,70 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "capturing.h"
+#include "verifying.h"
 
 namespace lzy::hooks {
 namespace {
 
-struct PendingWrite {
+struct Pending {
+  std::shared_ptr<CheckedRead> read;  // null: it is a write
   std::weak_ptr<OpenFile> file;
   std::uint64_t epoch = 0;  // of ExpectConfirmation
   std::uint64_t bytes = 0;
-  std::uint64_t number = 0;  // of all writes; 0: none
+  std::uint64_t number = 0;  // of all of them; 0: none
 };
 
-class PendingWrites {
+class PendingCalls {
  public:
   /// The only one; never destroyed, since requests may be completed while the process ends.
-  static PendingWrites& Get() {
-    static auto* const all = new PendingWrites;
+  static PendingCalls& Get() {
+    static auto* const all = new PendingCalls;
     return *all;
   }
 
   /// False when that request is known already: the other one was completed out of sight.
-  bool Insert(MPI_Request request, PendingWrite write) {
+  bool Insert(MPI_Request request, Pending call) {
     const std::lock_guard lock(mutex_);
-    write.number = ++last_number_;
-    const bool is_new = writes_.insert_or_assign(request, std::move(write)).second;
+    call.number = ++last_number_;
+    const bool is_new = calls_.insert_or_assign(request, std::move(call)).second;
     Count();
     return is_new;
   }
   /// Its number; 0 when it is none.
   std::uint64_t NumberOf(MPI_Request request) {
     const std::lock_guard lock(mutex_);
-    const auto at = writes_.find(request);
-    return at == writes_.end() ? 0 : at->second.number;
+    const auto at = calls_.find(request);
+    return at == calls_.end() ? 0 : at->second.number;
   }
   /// Takes it out; one without a file when it is not there any more. Of two calls of which one called the other both had
-  /// seen it, and MPI may have given the handle to another write meanwhile.
-  PendingWrite Take(MPI_Request request, std::uint64_t number) {
+  /// seen it, and MPI may have given the handle to another call meanwhile.
+  Pending Take(MPI_Request request, std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto at = writes_.find(request);
-    if (at == writes_.end() || at->second.number != number) return {};
-    PendingWrite write = std::move(at->second);
-    writes_.erase(at);
+    const auto at = calls_.find(request);
+    if (at == calls_.end() || at->second.number != number) return {};
+    Pending call = std::move(at->second);
+    calls_.erase(at);
     Count();
-    return write;
+    return call;
   }
 
  private:
-  void Count() { pending_writes.store(static_cast<int>(writes_.size()), std::memory_order_relaxed); }
+  void Count() { pending_requests.store(static_cast<int>(calls_.size()), std::memory_order_relaxed); }
 
   std::mutex mutex_;
-  std::unordered_map<MPI_Request, PendingWrite> writes_;
+  std::unordered_map<MPI_Request, Pending> calls_;
   std::uint64_t last_number_ = 0;
 };
 
-/// One of a call's requests that is of a write.
+/// One of a call's requests that is known here.
 struct Watched {
   int place = 0;  // in the call's array
   MPI_Request request = MPI_REQUEST_NULL;
@@ -73,7 +77,7 @@ std::vector<Watched> WatchedOf(const Completion& call) {
   const auto* requests = static_cast<const MPI_Request*>(call.requests);
   for (int i = 0; requests != nullptr && i < call.count; ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
-    const std::uint64_t number = PendingWrites::Get().NumberOf(requests[i]);
+    const std::uint64_t number = PendingCalls::Get().NumberOf(requests[i]);
     if (number != 0) watched.push_back({i, requests[i], number});
   }
   return watched;
@@ -84,21 +88,45 @@ bool IsIgnored(const void* statuses) {
 }
 
 /// The status of the request that was at `place`.
-const MPI_Status* StatusOf(const Completion& call, int place) {
-  const auto* statuses = static_cast<const MPI_Status*>(*call.statuses);
+MPI_Status* StatusOf(const Completion& call, int place) {
+  auto* statuses = static_cast<MPI_Status*>(*call.statuses);
   if (call.outcome == Outcome::kEach) return statuses + place;
-  if (call.outcome == Outcome::kOne) return statuses;
+  if (call.outcome == Outcome::kOnly || call.outcome == Outcome::kOne) return statuses;
   for (int i = 0; i < *call.some; ++i) {
     if (call.indices[i] == place) return statuses + i;
   }
   return nullptr;
 }
 
-void Settle(const PendingWrite& write, bool succeeded) {
+void SettleWrite(const Pending& write, bool succeeded) {
   if (const auto file = write.file.lock()) Confirm(*file, write.epoch, succeeded);
 }
 
+std::span<MPI_Status> StatusesOf(const Completion& call) {
+  const int count = call.outcome == Outcome::kSome ? *call.some : call.count;
+  return {static_cast<MPI_Status*>(*call.statuses), count > 0 ? static_cast<std::size_t>(count) : 0};
+}
+
+/// In the statuses of a call that has succeeded these are not set.
+void ClearErrors(const Completion& call) {
+  for (MPI_Status& status : StatusesOf(call)) status.MPI_ERROR = MPI_SUCCESS;
+}
+
+bool AnyError(const Completion& call) {
+  const auto statuses = StatusesOf(call);
+  return std::any_of(statuses.begin(), statuses.end(), [](const MPI_Status& s) { return s.MPI_ERROR != MPI_SUCCESS; });
+}
+
 }  // namespace
+
+void WatchRead(const void* request, std::shared_ptr<CheckedRead> read) {
+  const MPI_Request made = *static_cast<const MPI_Request*>(request);
+  if (made == MPI_REQUEST_NULL) {
+    (void)FinishRead(*read, MPI_SUCCESS, nullptr);
+    return;
+  }
+  (void)PendingCalls::Get().Insert(made, {std::move(read), {}, 0, 0, 0});
+}
 
 void WantStatus(void** status, MPI_Status& own) {
   if (IsIgnored(*status)) *status = &own;
@@ -117,7 +145,7 @@ void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const
   const auto epoch = ExpectConfirmation(file, capture);
   if (!epoch) return;
   // Should this fail it is never confirmed.
-  if (!PendingWrites::Get().Insert(made, {file.weak_from_this(), *epoch, bytes, 0})) VoidCapture(file);
+  if (!PendingCalls::Get().Insert(made, {nullptr, file.weak_from_this(), *epoch, bytes, 0})) VoidCapture(file);
 }
 
 int Complete(RealCall real, const Completion& call) {
@@ -133,16 +161,35 @@ int Complete(RealCall real, const Completion& call) {
   } catch (...) {  // no memory: then they stay under way
     known = false;
   }
-  const int code = real();
+  int code = real();
   if (!known) return code;
   const auto* requests = static_cast<const MPI_Request*>(call.requests);
+  // A call that completes several tells in their statuses which of them failed, and then sets all of those.
+  const bool in_statuses = call.outcome == Outcome::kEach || call.outcome == Outcome::kSome;
+  const bool given_up = call.outcome == Outcome::kUnknown || (code != MPI_SUCCESS && !(in_statuses && code == MPI_ERR_IN_STATUS));
+  bool healed = false;
   for (const Watched& one : watched) {
-    const bool given_up = code != MPI_SUCCESS || call.outcome == Outcome::kUnknown;
     if (!given_up && requests[one.place] != MPI_REQUEST_NULL) continue;
-    const PendingWrite write = PendingWrites::Get().Take(one.request, one.number);
-    Settle(write, !given_up && IsWhole(StatusOf(call, one.place), write.bytes));
+    const Pending done = PendingCalls::Get().Take(one.request, one.number);
+    MPI_Status* const status = call.statuses == nullptr ? nullptr : StatusOf(call, one.place);
+    const int own_code = code == MPI_ERR_IN_STATUS && in_statuses && status != nullptr ? status->MPI_ERROR : code;
+    if (!done.read) {
+      SettleWrite(done, !given_up && own_code == MPI_SUCCESS && IsWhole(status, done.bytes));
+      continue;
+    }
+    if (call.outcome == Outcome::kUnknown) continue;
+    const int checked = FinishRead(*done.read, own_code, status);
+    if (checked == own_code) continue;
+    if (!in_statuses) {
+      code = checked;
+    } else if (status != nullptr) {
+      healed |= checked == MPI_SUCCESS;
+      if (code == MPI_SUCCESS) ClearErrors(call);
+      status->MPI_ERROR = checked;
+      code = MPI_ERR_IN_STATUS;
+    }
   }
-  return code;
+  return healed && !AnyError(call) ? MPI_SUCCESS : code;
 }
 
 }  // namespace lzy::hooks

@@ -1,6 +1,7 @@
 #pragma once
-// Nonblocking writes that were captured when they began: whether they succeed is known when the program completes their
-// requests. An epoch in which it is not known of all of them, or one failed, has no use of what it captured.
+// Nonblocking calls of which something is to be done when the program completes their requests. Of writes that were captured
+// when they began it is known then whether they succeeded: an epoch in which it is not known of all of them, or one failed, has
+// no use of what it captured. Reads are checked then.
 
 #include <mpi.h>
 
@@ -14,10 +15,14 @@
 namespace lzy::hooks {
 
 /// How many requests are known here.
-inline std::atomic<int> pending_writes{0};
+inline std::atomic<int> pending_requests{0};
 
 /// A write of `bytes` bytes has begun. `request`: the MPI_Request that the call has filled in.
 void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const void* request, std::uint64_t bytes);
+
+class CheckedRead;
+/// A read has begun that is to be checked when it is done.
+void WatchRead(const void* request, std::shared_ptr<CheckedRead> read);
 
 /// Makes the call, and sees which of the requests are done by it.
 int Complete(RealCall real, const Completion& call);

@@ -29,7 +29,8 @@ using Count = MPI_Count;
 #define LZY_CALL(name, hook, parameters, arguments) LZY_BEGIN(name, parameters, arguments)
 #define LZY_WRITE(name, place, N, shape) LZY_BEGIN(name, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
 #define LZY_WRITE_END(name) LZY_BEGIN(name, LZY_PARAMETERS_END, LZY_ARGUMENTS_END)
-#define LZY_READ(name, N, shape) LZY_BEGIN(name, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
+#define LZY_READ_END(name) LZY_BEGIN(name, LZY_READ_PARAMETERS_END, LZY_ARGUMENTS_END)
+#define LZY_READ(name, place, N, shape) LZY_BEGIN(name, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
 #define LZY_COMPLETE(name, parameters, arguments, completion) LZY_BEGIN(name, parameters, arguments)
 #define LZY_UNWRAPPED(name, reason)
 #include "wrapped_calls.def"

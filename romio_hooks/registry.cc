@@ -21,10 +21,22 @@ void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t
   }
   file->disk->device = device;
   file->disk->inode = inode;
-  std::shared_ptr<OpenFile>& slot = files_[handle];
   ++file->disk->handles;
+  replaced = PutLocked(handle, std::move(file));
+}
+
+void Registry::InsertReader(Word handle, std::shared_ptr<OpenFile> file) {
+  std::shared_ptr<OpenFile> replaced;
+  const std::lock_guard lock(mutex_);
+  replaced = PutLocked(handle, std::move(file));
+}
+
+std::shared_ptr<OpenFile> Registry::PutLocked(Word handle, std::shared_ptr<OpenFile> file) {
+  std::shared_ptr<OpenFile>& slot = files_[handle];
   if (!slot) tracked_files.fetch_add(1, std::memory_order_release);
-  replaced = std::exchange(slot, std::move(file));
+  const int checks = (file->check ? 1 : 0) - (slot && slot->check ? 1 : 0);
+  checked_files.fetch_add(checks, std::memory_order_release);
+  return std::exchange(slot, std::move(file));
 }
 
 std::shared_ptr<OpenFile> Registry::Find(Word handle) {
@@ -40,6 +52,7 @@ std::shared_ptr<OpenFile> Registry::Take(Word handle) {
   std::shared_ptr<OpenFile> file = std::move(at->second);
   files_.erase(at);
   tracked_files.fetch_sub(1, std::memory_order_release);
+  if (file->check) checked_files.fetch_sub(1, std::memory_order_release);
   return file;
 }
 
@@ -49,6 +62,7 @@ std::vector<std::shared_ptr<OpenFile>> Registry::TakeAll() {
   for (auto& [handle, file] : files_) all.push_back(std::move(file));
   files_.clear();
   tracked_files.store(0, std::memory_order_release);
+  checked_files.store(0, std::memory_order_release);
   return all;
 }
 
@@ -78,7 +92,7 @@ bool Registry::IsOpenElsewhere(const OpenFile& file) {
 void Registry::TouchWholeElsewhere(const OpenFile& file) {
   const std::lock_guard lock(mutex_);
   for (const auto& [handle, other] : files_) {
-    if (other.get() == &file || other->disk != file.disk) continue;
+    if (other.get() == &file || other->reads_only || other->disk != file.disk) continue;
     const std::lock_guard other_lock(other->mutex);
     other->touched.AddWhole();
   }

@@ -22,6 +22,8 @@ class Registry {
 
   /// Sets file->disk (`device`, `inode`; 0, 0 when unknown) and counts the handle.
   void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode);
+  /// A file opened for reading, whose reads are checked: it has no disk file.
+  void InsertReader(Word handle, std::shared_ptr<OpenFile> file);
   std::shared_ptr<OpenFile> Find(Word handle);
   /// Takes the entry out; nullptr when there is none. The handle still counts as one of its disk file's.
   std::shared_ptr<OpenFile> Take(Word handle);
@@ -39,6 +41,8 @@ class Registry {
   void TouchWholeElsewhere(const OpenFile& file);
 
  private:
+  std::shared_ptr<OpenFile> PutLocked(Word handle, std::shared_ptr<OpenFile> file);
+
   std::mutex mutex_;
   std::unordered_map<Word, std::shared_ptr<OpenFile>> files_;
   std::unordered_map<Word, std::string> doomed_;  ///< paths

@@ -10,8 +10,8 @@
 //   LZY_CALL(name, hook, parameters, arguments)   any other call
 //   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (Place) and its form
 //   LZY_WRITE_END(name)                           a call that ends a split write
-//   LZY_READ(name, Count, shape)                  a call that reads and moves the individual pointer: at once, or
-//                                                 (TOGETHER) perhaps at any time until it is done
+//   LZY_READ(name, place, Count, shape)           a call that starts a read, likewise
+//   LZY_READ_END(name)                            a call that ends a split read
 //   LZY_COMPLETE(name, parameters, arguments, completion)  a call that requests may be done after: what Completion is
 //                                                 made of
 //   LZY_UNWRAPPED(name, reason)                   a call of MPI-IO that the layer need not see
@@ -31,14 +31,19 @@
 #define LZY_PARAMETERS_SPLIT_AT(N) (File fh, Offset offset, const void* buffer, N count, Datatype type)
 
 #define LZY_PARAMETERS_END (File fh, const void* buffer, Status* status)
+#define LZY_READ_PARAMETERS_END (File fh, void* buffer, Status* status)
 #define LZY_ARGUMENTS_END (fh, buffer, status)
 
 #define LZY_READ_PARAMETERS_BLOCKING(N) (File fh, void* buffer, N count, Datatype type, Status* status)
+#define LZY_READ_PARAMETERS_BLOCKING_AT(N) \
+  (File fh, Offset offset, void* buffer, N count, Datatype type, Status* status)
 #define LZY_READ_PARAMETERS_NONBLOCKING(N) (File fh, void* buffer, N count, Datatype type, Request* request)
-#define LZY_READ_PARAMETERS_TOGETHER(N) LZY_READ_PARAMETERS_NONBLOCKING(N)
-#define LZY_READ_PARAMETERS_TOGETHER_AT(N) \
+#define LZY_READ_PARAMETERS_NONBLOCKING_AT(N) \
   (File fh, Offset offset, void* buffer, N count, Datatype type, Request* request)
+#define LZY_READ_PARAMETERS_TOGETHER(N) LZY_READ_PARAMETERS_NONBLOCKING(N)
+#define LZY_READ_PARAMETERS_TOGETHER_AT(N) LZY_READ_PARAMETERS_NONBLOCKING_AT(N)
 #define LZY_READ_PARAMETERS_SPLIT(N) (File fh, void* buffer, N count, Datatype type)
+#define LZY_READ_PARAMETERS_SPLIT_AT(N) (File fh, Offset offset, void* buffer, N count, Datatype type)
 
 #define LZY_ARGUMENTS_BLOCKING (fh, buffer, count, type, status)
 #define LZY_ARGUMENTS_BLOCKING_AT (fh, offset, buffer, count, type, status)
@@ -62,8 +67,8 @@
 #define LZY_DONE_BLOCKING_AT Done::kAtReturn, &status, nullptr
 #define LZY_DONE_NONBLOCKING Done::kByRequest, nullptr, request
 #define LZY_DONE_NONBLOCKING_AT Done::kByRequest, nullptr, request
-#define LZY_DONE_TOGETHER Done::kUntold, nullptr, nullptr
-#define LZY_DONE_TOGETHER_AT Done::kUntold, nullptr, nullptr
+#define LZY_DONE_TOGETHER Done::kUntold, nullptr, request
+#define LZY_DONE_TOGETHER_AT Done::kUntold, nullptr, request
 #define LZY_DONE_SPLIT Done::kAtEnd, nullptr, nullptr
 #define LZY_DONE_SPLIT_AT Done::kAtEnd, nullptr, nullptr
 
@@ -72,10 +77,10 @@
 #define LZY_WRITE_TWINS(name, place, shape) \
   LZY_WRITE(name, place, int, shape)        \
   LZY_WRITE(name##_c, place, Count, shape)
-#define LZY_READ_TWINS(name, shape) \
-  LZY_READ(name, int, shape)        \
-  LZY_READ(name##_c, Count, shape)
+#define LZY_READ_TWINS(name, place, shape) \
+  LZY_READ(name, place, int, shape)        \
+  LZY_READ(name##_c, place, Count, shape)
 #else
 #define LZY_WRITE_TWINS(name, place, shape) LZY_WRITE(name, place, int, shape)
-#define LZY_READ_TWINS(name, shape) LZY_READ(name, int, shape)
+#define LZY_READ_TWINS(name, place, shape) LZY_READ(name, place, int, shape)
 #endif

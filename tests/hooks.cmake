@@ -58,6 +58,12 @@ endfunction()
 lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Capture Updates Lifetimes Others Selection Summary Sets Determinism
   Failures Foreign)
 lzy_hooks_tests(launch_test Launchers Linked)
+# Reads that are checked.
+add_executable(reads_client reads_client.c)
+set_target_properties(reads_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/clients)
+target_link_libraries(reads_client PRIVATE lzy_flags MPI::MPI_C)
+lzy_hooks_tests(reads_test EveryCall Damage Writers)
+
 lzy_hooks_tests(trouble_test FullFileSystem Limits InPlaceOfASidecar)
 
 # Programs and tools that are killed at every point of what they do to storage.

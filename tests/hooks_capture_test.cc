@@ -129,7 +129,7 @@ class CaptureOfWrites : public testing::Test {
       failed_ = true;
       return VoidCapture(file);
     }
-    WriteCapture capture(file, WriteCall{ToWord(file_), Place::kExplicit, offset, from, count, ToWord(type.get()), Done::kAtReturn, &told, nullptr},
+    WriteCapture capture(file, DataCall{ToWord(file_), Place::kExplicit, offset, from, count, ToWord(type.get()), Done::kAtReturn, &told, nullptr},
                          view, offset, bytes);
     capture.Run();
     written += bytes;
@@ -194,7 +194,7 @@ class CaptureBesideWrites : public CaptureOfWrites {
     open_->expected = {o.parity, o.group, o.block_size, o.stripe, 0};
     open_->comm = SelfCommunicator();
   }
-  WriteCall Call(const void* from, std::uint64_t bytes) const {
+  DataCall Call(const void* from, std::uint64_t bytes) const {
     return {ToWord(file()), Place::kExplicit, 0, from, static_cast<std::int64_t>(bytes), ToWord(MPI_BYTE), Done::kAtReturn,
             nullptr, nullptr};
   }

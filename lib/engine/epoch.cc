@@ -6,12 +6,39 @@
 
 #include "engine/engine.h"
 #include "engine/examine.h"
+#include "engine/lookup.h"
 #include "engine/rehome.h"
 #include "engine/view.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy {
+
+namespace {
+
+MadeWith MadeWithOf(const SidecarContents& contents) {
+  const Superblock& sb = contents.superblock;
+  return {sb.parity, contents.info.group_option, sb.block_size, contents.info.stripe_option, sb.stamp.size};
+}
+
+}  // namespace
+
+std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const std::string& data_path) {
+  const auto path = SidecarPath(data_path);
+  const auto found = FindSidecar(fs, data_path);
+  if (!path.ok() || !found.ok() || *path != *found) return std::nullopt;
+  const auto sidecar = Sidecar::Load(fs, *path, OpenMode::kRead);
+  const auto stat = fs.Stat(data_path);
+  if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent()) return std::nullopt;
+  const Superblock& sb = (*sidecar)->contents().superblock;
+  if (sb.state != SidecarState::kCommitted || stat->size != sb.stamp.size || stat->mtime_ns != sb.stamp.mtime_ns) {
+    return std::nullopt;
+  }
+  EpochStart start;
+  start.had_sidecar = true;
+  start.made_with = MadeWithOf((*sidecar)->contents());
+  return start;
+}
 
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
                               const std::string& pattern) {
@@ -27,12 +54,8 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
   start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;
-  const InfoRecord& info = sidecar->contents().info;
   start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0};
-  if (start.had_sidecar) {
-    start.made_with = {sidecar->contents().superblock.parity, info.group_option,
-                       sidecar->contents().superblock.block_size, info.stripe_option, stamp.size};
-  }
+  if (start.had_sidecar) start.made_with = MadeWithOf(sidecar->contents());
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
   // leaves anything to rely on.
   start.changed_behind =

@@ -33,8 +33,12 @@ Result<Findings> Examine(const Context& context, DatasetView& view, bool from_di
 /// How blocks are best read and hashed. Without progress.
 CheckSettings SettingsFor(const Context& context, bool from_disk);
 
-/// How a difference in `file` at data offset `offset` is to be judged.
-DamageCause CauseOf(const FileView& file, BlockFault fault, std::uint64_t offset);
+/// How a difference in `file`, somewhere in these bytes of its data, is to be judged.
+DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);
+
+/// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns: then what
+/// was read meanwhile says nothing.
+bool CommittedSince(const Context& context, const DatasetView& view);
 
 /// One lost block, in the row it belongs to.
 struct LostBlock {

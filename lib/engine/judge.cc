@@ -16,23 +16,40 @@ bool Racy(const FileView& file) {
   return file.commit_clock_ns != 0 && file.stamp.mtime_ns >= file.commit_clock_ns;
 }
 
-bool InIntent(const Intent& intent, std::uint64_t offset) {
+bool InIntent(const Intent& intent, const ByteRange& bytes) {
   if ((intent.flags & kIntentWholeFile) != 0) return true;
-  return std::any_of(intent.ranges.begin(), intent.ranges.end(),
-                     [&](const ByteRange& r) { return offset >= r.offset && offset - r.offset < r.length; });
+  return std::any_of(intent.ranges.begin(), intent.ranges.end(), [&](const ByteRange& r) {
+    return r.offset < bytes.offset + bytes.length && bytes.offset < r.offset + r.length;
+  });
 }
 
 }  // namespace
 
-DamageCause CauseOf(const FileView& file, BlockFault fault, std::uint64_t offset) {
+DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes) {
   if (fault == BlockFault::kUnreadable) return DamageCause::kUnreadable;
   if (!file.present) return DamageCause::kMissing;
-  const bool named = file.intent && InIntent(*file.intent, offset);
+  const bool named = file.intent && InIntent(*file.intent, bytes);
   const bool repairing = named && (file.intent->flags & kIntentRepair) != 0;
   if (named && !repairing) return DamageCause::kAtRisk;
   if (file.past && file.past->size == file.stat.size && file.past->mtime_ns == file.stat.mtime_ns) return DamageCause::kHash;
   if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
+}
+
+bool CommittedSince(const Context& context, const DatasetView& view) {
+  for (const Ensemble& ensemble : view.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      const bool here =
+          view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
+      if (!here || !file.sidecar) continue;
+      auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
+      if (!now.ok()) continue;
+      // An older one is that of a commit which broke off half-way and was completed in this view only.
+      const std::uint64_t then = file.sidecar->generation(), since = (*now)->generation();
+      if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) return true;
+    }
+  }
+  return false;
 }
 
 std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings) {
@@ -49,7 +66,7 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
           LostBlock block{at.row.group, at.row.unit_row, at.row.slice, at.device, parity, DamageCause::kHash, false};
           block.forsaken = bad.fault == BlockFault::kForsaken;
           if (!parity) {
-            block.cause = CauseOf(file, bad.fault, i * layout.block_size());
+            block.cause = CauseOf(file, bad.fault, {i * layout.block_size(), layout.block_size()});
           } else if (bad.fault == BlockFault::kUnreadable) {
             block.cause = DamageCause::kUnreadable;
           } else if (bad.fault == BlockFault::kMissing) {
@@ -236,7 +253,7 @@ class Describer {
       damaged_ = true;
     }
     if (found.extra_bytes != 0) {
-      const DamageCause cause = CauseOf(file, BlockFault::kHash, file.stamp.size);
+      const DamageCause cause = CauseOf(file, BlockFault::kHash, {file.stamp.size, found.extra_bytes});
       Put(file.path, DeviceOf(file), DamagePart::kData, {file.stamp.size, found.extra_bytes}, cause);
       Count(cause);
     }

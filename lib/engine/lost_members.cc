@@ -11,7 +11,7 @@ namespace {
 
 // As it was committed, as far as its metadata tell the rank that has it open.
 bool LooksSound(const FileView& file, const Layout& layout, std::uint32_t f) {
-  return file.present && file.stat.size == layout.file_size(f) && CauseOf(file, BlockFault::kHash, 0) == DamageCause::kHash;
+  return file.present && file.stat.size == layout.file_size(f) && CauseOf(file, BlockFault::kHash, {0, 1}) == DamageCause::kHash;
 }
 
 bool HasWholeSidecar(const FileView& file, bool own) {

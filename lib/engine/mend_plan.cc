@@ -55,7 +55,7 @@ class Planner {
       plan.rebuild_data = !file.present || found.whole_device || Named(file);
       // The path to the dataset root leads over all members; where some are unknown there is none to write.
       plan.rebuild_sidecar = (!file.sidecar_usable() || Named(file)) && view_.unknown_ranks.empty();
-      if (plan.rebuild_data && file.present && !request_.force && IsEdit(CauseOf(file, BlockFault::kHash, 0))) {
+      if (plan.rebuild_data && file.present && !request_.force && IsEdit(CauseOf(file, BlockFault::kHash, {0, 1}))) {
         // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its sidecar
         // cannot be made again without the data that were committed.
         plan.rebuild_data = plan.rebuild_sidecar = false;
@@ -64,7 +64,7 @@ class Planner {
     plan.heal_metadata = file.sidecar_usable() && !plan.rebuild_sidecar && !found.metadata.empty();
     if (found.extra_bytes != 0 && !plan.rebuild_data && !found.whole_device &&
         (file.sidecar_usable() || plan.rebuild_sidecar)) {
-      plan.cut_tail = request_.force || !IsEdit(CauseOf(file, BlockFault::kHash, file.stamp.size));
+      plan.cut_tail = request_.force || !IsEdit(CauseOf(file, BlockFault::kHash, {file.stamp.size, 1}));
       plan.edits_left = !plan.cut_tail;
       if (plan.cut_tail) plan.changed.push_back({file.stamp.size, found.extra_bytes});
     }

@@ -24,26 +24,10 @@ struct Job {
   }
 };
 
-bool CommittedHere(const Context& context, const DatasetView& view) {
-  for (const Ensemble& ensemble : view.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      const bool here =
-          view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
-      if (!here || !file.sidecar) continue;
-      auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
-      if (!now.ok()) continue;
-      // An older one is that of a commit which broke off half-way and was completed in this view only.
-      const std::uint64_t then = file.sidecar->generation(), since = (*now)->generation();
-      if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) return true;
-    }
-  }
-  return false;
-}
-
 // A commit that happened while a dataset was being read makes differences meaningless. True when one did.
 Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
   bool changed = false;
-  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { changed = CommittedHere(context, view); }));
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { changed = CommittedSince(context, view); }));
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context.comm.AllReduceMax(changed));
   return any != 0;
 }

@@ -1,0 +1,38 @@
+#pragma once
+// Where the pointers of a file are. MPI libraries (ROMIO) answer in a time that grows with the position, so the individual
+// one is followed, and asked for only when it was moved out of sight.
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "layer.h"
+#include "open_file.h"
+
+namespace lzy::hooks {
+
+/// Whether the program may make calls in several threads at once.
+bool SeveralThreads();
+
+/// Whether others may move that pointer meanwhile.
+inline bool IsShared(Place place) {
+  return place == Place::kSharedPointer || place == Place::kOrdered;
+}
+
+/// What MPI says; -1 where it does not.
+MPI_Offset PositionOf(MPI_File fh, Place place);
+
+/// Where a call works whose place only this thread can change; -1 when that cannot be told. The individual pointer is not
+/// known any more then, until it is kept again: an error handler may jump out of the call.
+MPI_Offset TakeOwnPosition(OpenFile& file, const DataCall& call);
+
+/// The call has moved `bytes` bytes of data, all that it was to move, from etype number `position` on.
+void KeepOwnPosition(OpenFile& file, const DataCall& call, MPI_Offset position, std::uint64_t bytes, std::uint64_t etype_size);
+/// It has moved something, nobody knows how much.
+void LoseOwnPosition(OpenFile& file);
+/// Something may move it at any time until the next commit: ROMIO sets it back while it waits for nonblocking collective
+/// calls, those with an offset too.
+void LetPointerWander(OpenFile& file);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,318 @@
+#include "verifying.h"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "guarded.h"
+#include "messages.h"
+#include "mpi_error.h"
+#include "pending.h"
+#include "pointers.h"
+#include "read_check.h"
+#include "user_buffer.h"
+
+namespace lzy::hooks {
+
+class CheckedRead {
+ public:
+  std::shared_ptr<OpenFile> file;
+  Word handle = 0;
+  Place place = Place::kExplicit;
+  View view;
+  UserBuffer buffer;
+  bool in_sight = false;  ///< the buffer can be looked at
+  bool told = true;       ///< its status tells how much was read
+  std::uint64_t bytes = 0;
+  std::optional<MPI_Offset> position;  ///< in etypes
+  /// Without a position: it lies in between, if that is known.
+  MPI_Offset low = -1, high = -1;
+  std::uint64_t seeks = 0;  ///< when it began
+
+  std::uint64_t etype() const { return view.etype_size(); }
+  MPI_Offset Etypes() const { return static_cast<MPI_Offset>(bytes / etype()); }
+};
+
+namespace {
+
+/// While it lives, errors of calls on the file are returned and nobody is told: perhaps there will be none. With threads,
+/// those of other threads' calls too.
+class QuietErrors {
+ public:
+  explicit QuietErrors(Word handle) : file_(As<MPI_File>(handle)) {
+    if (PMPI_File_get_errhandler(file_, &handler_) != MPI_SUCCESS) {
+      handler_ = MPI_ERRHANDLER_NULL;
+    } else if (handler_ != MPI_ERRORS_RETURN) {
+      changed_ = PMPI_File_set_errhandler(file_, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+    }
+  }
+  ~QuietErrors() { End(); }
+  QuietErrors(const QuietErrors&) = delete;
+  QuietErrors& operator=(const QuietErrors&) = delete;
+
+  /// Whether an error that was returned since has been told nobody.
+  bool End() {
+    const bool was_changed = std::exchange(changed_, false);
+    if (was_changed) PMPI_File_set_errhandler(file_, handler_);
+    if (handler_ != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler_);
+    handler_ = MPI_ERRHANDLER_NULL;
+    return was_changed;
+  }
+
+ private:
+  const MPI_File file_;
+  MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+  bool changed_ = false;
+};
+
+/// Where each rank's part of an ordered read begins. Collective over the file's communicator.
+std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read, MPI_Offset shared) {
+  ByteWriter mine;
+  mine.Put<std::int64_t>(shared);
+  mine.Put<std::int64_t>(read.Etypes());
+  const auto all = read.file->comm->AllGather(mine.bytes());
+  if (!all.ok()) return std::nullopt;
+  MPI_Offset at = -1;
+  for (int rank = 0; rank < read.file->comm->rank() || rank == 0; ++rank) {
+    ByteReader other((*all)[static_cast<std::size_t>(rank)]);
+    const auto position = other.Get<std::int64_t>();
+    const auto etypes = other.Get<std::int64_t>();
+    if (rank == 0) at = position;  // before any rank has moved it: none is past the exchange
+    if (rank < read.file->comm->rank()) at += etypes;
+  }
+  return at < 0 ? std::nullopt : std::optional(at);
+}
+
+std::uint64_t SeeksOf(OpenFile& file, bool& under_way) {
+  const std::lock_guard lock(file.mutex);
+  under_way = file.seeks_begun != file.seeks_ended;
+  return file.seeks_begun;
+}
+
+/// All that must be asked before the read. Null where it cannot be checked.
+std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<OpenFile>& file) {
+  auto read = std::make_shared<CheckedRead>();
+  read->file = file;
+  read->handle = call.fh;
+  read->place = call.place;
+  read->told = call.done != Done::kUntold;
+  const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
+  read->bytes = bytes.value_or(0);
+  {
+    const std::lock_guard lock(file->mutex);
+    read->view = file->view;
+  }
+  if (call.place == Place::kOrdered) {
+    if (file->sequential) return nullptr;
+    read->position = OrderedPosition(*read, PositionOf(As<MPI_File>(call.fh), call.place));
+  } else if (call.place == Place::kExplicit) {
+    read->position = call.offset;
+  } else if (file->sequential) {  // MPI does not tell positions then
+    SayOnce(file->options, Options::Log::kWarn, file->path, "sequential",
+            fmt::format("{}: verify-reads: what is read in MPI_MODE_SEQUENTIAL is not checked", file->path));
+    return nullptr;
+  } else if (call.place == Place::kOwnPointer && !SeveralThreads()) {
+    read->position = TakeOwnPosition(*file, call);
+  } else {
+    bool under_way = false;
+    read->seeks = SeeksOf(*file, under_way);
+    if (!under_way) read->low = PositionOf(As<MPI_File>(call.fh), call.place);
+  }
+  if (read->bytes == 0) return nullptr;
+  try {
+    read->in_sight = read->buffer.Open(call, /*believe=*/true) && read->buffer.IsReadable(read->bytes);
+  } catch (...) {  // its bounds are beyond what an offset can say
+  }
+  return read;
+}
+
+/// Where the pointer is now tells where a read was that did not know: it is moved as soon as the read begins.
+void LocateAfter(CheckedRead& read) {
+  if (read.position || read.low < 0) return;
+  bool under_way = false;
+  const std::uint64_t seeks = SeeksOf(*read.file, under_way);
+  read.high = PositionOf(As<MPI_File>(read.handle), read.place);
+  if (under_way || seeks != read.seeks || read.high < read.low) {
+    read.low = read.high = -1;
+  } else if (read.high - read.low == read.Etypes()) {
+    read.position = read.low;
+  }
+}
+
+/// Bytes [first, last) of the data; as far as the file had them when it was committed. Adds them to `found`.
+ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last, std::uint64_t* found = nullptr) {
+  ReadVerdict verdict;
+  ReadCheck& check = *read.file->check;
+  DataWalk walk(read.view, *read.position, last, read.in_sight ? &read.buffer : nullptr, first);
+  std::vector<ReadPiece> pieces;
+  const std::uint64_t committed = found == nullptr ? UINT64_MAX : check.CommittedSize();
+  while (walk.Next()) {
+    if (!walk.ranges()) {
+      verdict.as_committed = false;
+      SayOnce(read.file->options, Options::Log::kWarn, read.file->path, "unfollowed",
+              fmt::format("{}: verify-reads: what is read through this view is not checked", read.file->path));
+      return verdict;
+    }
+    pieces.clear();
+    for (const Interval& range : *walk.ranges()) {
+      for (std::uint64_t at = range.begin; at < range.end && at < committed;) {
+        ReadPiece piece{at, range.end - at, nullptr};
+        if (walk.InPieces()) {
+          const MutableByteSpan bytes = read.buffer.NextInPlace(range.end - at);
+          piece = {at, bytes.size(), bytes.data()};
+        }
+        at += piece.length;
+        piece.length = std::min(piece.length, committed - piece.offset);
+        if (found != nullptr) *found += piece.length;
+        pieces.push_back(piece);
+      }
+      if (range.end > committed) break;
+    }
+    verdict.Add(check.Check(pieces));
+    if (!walk.ranges()->empty() && walk.ranges()->back().end > committed) break;
+  }
+  return verdict;
+}
+
+/// It was read somewhere between two positions: all there is looked at.
+ReadVerdict CheckSomewhere(CheckedRead& read) {
+  const auto ranges = read.view.Ranges(read.low, static_cast<std::uint64_t>(read.high - read.low) * read.etype(),
+                                       IntervalSet::kDefaultLimit);
+  std::vector<ReadPiece> pieces;
+  if (ranges) {
+    for (const Interval& range : *ranges) pieces.push_back({range.begin, range.end - range.begin, nullptr});
+  }
+  return read.file->check->Check(pieces);
+}
+
+void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
+  const std::string& path = read.file->path;
+  if (verdict.healed > 0) {
+    const char* disk = verdict.mended == verdict.healed ? "and mended on disk"
+                       : verdict.mended > 0             ? "and partly mended on disk; to mend the rest: lzy-verify --repair"
+                                                        : "but not on disk; to mend it there: lzy-verify --repair";
+    Say(read.file->options, Options::Log::kWarn,
+        fmt::format("{}: {} bytes that were read, from byte {} on, were damaged; rebuilt from parity {}", path, verdict.healed,
+                    verdict.first->offset, disk));
+  }
+  if (verdict.reread > 0) {
+    Say(read.file->options, Options::Log::kWarn,
+        fmt::format("{}: {} bytes, from byte {} on, were read wrong, and right when they were read again", path, verdict.reread,
+                    verdict.first->offset));
+  }
+}
+
+/// Tells the program of an error that it has not been told of.
+int Raise(const CheckedRead& read, int code) {
+  PMPI_File_call_errhandler(As<MPI_File>(read.handle), code);
+  return code;
+}
+
+int RaiseLost(const CheckedRead& read, const ReadVerdict& verdict) {
+  const std::string text =
+      fmt::format("{}: bytes {} to {} are damaged: {}; lzy-verify tells more, lzy-restore mends what can be mended", read.file->path,
+                  verdict.lost->offset, verdict.lost->offset + verdict.lost->length - 1, verdict.why);
+  Say(read.file->options, Options::Log::kError, text);
+  return Raise(read, IoErrorCode("lzy: " + text));
+}
+
+std::uint64_t BytesRead(const CheckedRead& read, int code, const void* status) {
+  if (code != MPI_SUCCESS) return 0;
+  MPI_Count elements = 0;
+  if (!read.told || status == nullptr ||
+      PMPI_Get_elements_x(static_cast<const MPI_Status*>(status), MPI_BYTE, &elements) != MPI_SUCCESS || elements < 0) {
+    return read.bytes;
+  }
+  return std::min(read.bytes, static_cast<std::uint64_t>(elements));
+}
+
+/// A failed read may have left the pointer anywhere.
+void SetPointerBehind(const CheckedRead& read, std::uint64_t bytes) {
+  if (read.place != Place::kOwnPointer) return;
+  PMPI_File_seek(As<MPI_File>(read.handle), *read.position + static_cast<MPI_Offset>(bytes / read.etype()), MPI_SEEK_SET);
+}
+
+bool IsIoError(int code) {
+  int error_class = MPI_SUCCESS;
+  return PMPI_Error_class(code, &error_class) == MPI_SUCCESS && (error_class == MPI_ERR_IO || error_class == MPI_ERR_OTHER);
+}
+
+int Finish(CheckedRead& read, int code, void* status) {
+  // What this process itself has written since the last commit is in its epoch.
+  if (read.file->disk && read.file->disk->epoch_open.load()) return code;
+  if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_sight)) return code;
+  if (!read.position) {
+    if (read.low < 0) return code;
+    const ReadVerdict verdict = CheckSomewhere(read);
+    Tell(read, verdict);
+    return verdict.lost ? RaiseLost(read, verdict) : code;
+  }
+  const std::uint64_t got = BytesRead(read, code, status);
+  ReadVerdict verdict;
+  if (got > 0) verdict = CheckData(read, 0, got);
+  // A damaged file may be too short, and what cannot be read is not there at all.
+  std::uint64_t more = 0;
+  if (got < read.bytes && read.in_sight && read.buffer.IsThere(read.bytes, /*to_write=*/true)) {
+    const std::uint64_t from = got / read.etype() * read.etype();
+    ReadVerdict rest = CheckData(read, from, read.bytes, &more);
+    more = more > got - from ? more - (got - from) : 0;
+    if (more > 0 && rest.as_committed && status != nullptr) {
+      PMPI_Status_set_elements_x(static_cast<MPI_Status*>(status), MPI_BYTE, static_cast<MPI_Count>(got + more));
+    }
+    if (more > 0 && rest.as_committed && (code != MPI_SUCCESS || read.place == Place::kOwnPointer)) {
+      SetPointerBehind(read, got + more);
+      code = MPI_SUCCESS;
+    }
+    verdict.Add(rest);
+  }
+  Tell(read, verdict);
+  return verdict.lost ? RaiseLost(read, verdict) : code;
+}
+
+}  // namespace
+
+int FinishRead(CheckedRead& read, int code, void* status) {
+  int result = code;
+  Guarded("MPI_File_read", [&] { result = Finish(read, code, status); });
+  return result;
+}
+
+int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenFile>& file) {
+  std::shared_ptr<CheckedRead> read;
+  Guarded("MPI_File_read", [&] { read = Begin(call, file); });
+  if (!read) return real();
+  MPI_Status own{};
+  if (call.done != Done::kAtReturn) {
+    const int code = real();
+    Guarded("MPI_File_read", [&] {
+      if (code != MPI_SUCCESS) return;
+      LocateAfter(*read);
+      if (call.done == Done::kAtEnd) {
+        const std::lock_guard lock(file->mutex);
+        file->split_read = read;
+      } else {
+        WatchRead(call.request, read);
+      }
+    });
+    return code;
+  }
+  WantStatus(call.status, own);
+  QuietErrors quiet(call.fh);
+  const int code = real();
+  const bool untold = quiet.End();
+  Guarded("MPI_File_read", [&] { LocateAfter(*read); });
+  const int result = FinishRead(*read, code, *call.status);
+  if (result == code && code != MPI_SUCCESS && untold) Raise(*read, code);
+  if (code == MPI_SUCCESS && read->position && BytesRead(*read, code, *call.status) == read->bytes) {
+    KeepOwnPosition(*file, call, *read->position, read->bytes, read->etype());
+  }
+  return result;
+}
+
+}  // namespace lzy::hooks
