@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "capturing.h"
+#include "check_commit.h"
 #include "commit_report.h"
 #include "messages.h"
 #include "registry.h"
@@ -78,6 +79,9 @@ struct Union {
   Part lead;
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
+  // As it was committed.
+  std::map<std::uint32_t, Touched> committed;
+  bool captures_count = false;
 };
 
 Union Unite(OpenFile& file, const std::vector<Communicator::Bytes>& all) {
@@ -148,11 +152,68 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   });
   const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
   if (!report.status.ok()) return report.status;
+  sum.committed = std::move(*attempt.request.touched);
+  sum.captures_count = attempt.request.capture != nullptr && report.captures_count;
   ExpectSameGeometry(file, report);
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
   if (file.usage) file.usage->NoteCommit(report);
   if (file.Leads()) TellOfCommit(file.options, report);
   return report.status;
+}
+
+/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of its
+/// own: whatever happens, the sidecar says so. Whether there was any.
+Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& found) {
+  std::unique_ptr<File> out;
+  const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
+    const Interval range{offset, offset + bytes.size()};
+    {
+      const std::lock_guard lock(file.mutex);
+      file.touched.Add(range);
+    }
+    MissRanges(file, {range});
+    EnsureEpoch(file);
+    if (!out) {
+      LZY_ASSIGN_OR_RETURN(out, Disk().Open(file.path, OpenMode::kReadWrite));
+    }
+    return out->WriteAt(offset, bytes);
+  };
+  for (const std::uint64_t block : found.wrong) {
+    const ByteSpan held = sum.capture->Held(block);
+    if (held.empty()) continue;
+    LZY_RETURN_IF_ERROR(write(block * sum.capture->block_size(), held));
+  }
+  if (found.wrong_parts.empty()) return out != nullptr;
+  Status status;
+  sum.capture->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
+    const Interval part{offset, offset + bytes.size()};
+    const bool wrong = std::find(found.wrong_parts.begin(), found.wrong_parts.end(), part) != found.wrong_parts.end();
+    if (wrong && status.ok()) status = write(offset, bytes);
+  });
+  LZY_RETURN_IF_ERROR(status);
+  return out != nullptr;
+}
+
+Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& found) {
+  bool mine = false;
+  LZY_RETURN_IF_ERROR(AgreeOn(*file.comm, [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(mine, WriteHeld(file, sum, found));
+    return Status::Ok();
+  }));
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(mine));
+  if (any == 0) return false;
+  LZY_ASSIGN_OR_RETURN(Union again, Exchange(file, Moment::kSync, true));
+  again.touched.Add(again.lead.resized);
+  LZY_RETURN_IF_ERROR(CommitUnion(file, Moment::kClose, again));  // kClose: nobody else syncs what we have written
+  return true;
+}
+
+/// The commit stands, whatever comes out.
+Status CheckWrites(OpenFile& file, const Union& sum) {
+  const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed,
+                        sum.captures_count ? sum.capture.get() : nullptr};
+  return CheckCommit({.fs = Disk(), .comm = *file.comm, .options = file.options}, written,
+                     [&](const WrittenCheck& found) { return Rewritten(file, sum, found); });
 }
 
 }  // namespace
@@ -195,8 +256,9 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   if (!status.ok()) {
     Untake(file);
     if (file.Leads()) TellOfFailure(file.options, file.path, status);
+    return status;
   }
-  return status;
+  return file.options.verify_writes ? CheckWrites(file, sum) : status;
 }
 
 }  // namespace lzy::hooks

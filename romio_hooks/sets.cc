@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/mpi_communicator.h"
+#include "check_commit.h"
 #include "commit_report.h"
 #include "messages.h"
 #include "settings.h"
@@ -252,7 +253,10 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvou
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   if (file.usage) file.usage->NoteCommit(report);
   if (rank() == 0) TellOfCommit(file.options, report);
-  return report.status;
+  if (!file.options.verify_writes) return report.status;
+  // Nothing of members is captured, so that nothing can be written again.
+  return CheckCommit({.fs = Disk(), .comm = *world_, .options = file.options},
+                     {attempt.dataset, *attempt.request.touched, nullptr}, [](const WrittenCheck&) { return false; });
 }
 
 // -------------------------------------------------------------------------------------------------------- At the end

@@ -64,6 +64,12 @@ set_target_properties(reads_client PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_B
 target_link_libraries(reads_client PRIVATE lzy_flags MPI::MPI_C)
 lzy_hooks_tests(reads_test EveryCall Damage Writers)
 
+# Writes that are checked, and an MPI library that is faulty.
+add_library(faulty_io SHARED faulty_io.c)
+set_target_properties(faulty_io PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
+target_link_libraries(faulty_io PRIVATE ${CMAKE_DL_LIBS})
+lzy_hooks_tests(writes_test Faults Sets)
+
 lzy_hooks_tests(trouble_test FullFileSystem Limits InPlaceOfASidecar)
 
 # Programs and tools that are killed at every point of what they do to storage.

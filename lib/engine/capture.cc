@@ -21,7 +21,8 @@ Rotation OnlyRotation(const Layout& layout) {
 
 }  // namespace
 
-Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& parameters, std::uint64_t memory) {
+Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& parameters, std::uint64_t memory,
+                                                 std::uint64_t hold) {
   if (parameters.kind != DatasetKind::kShared || parameters.groups.size() != 1) {
     return {Code::kInvalidArgument, "capture: a shared file with one group of devices is needed"};
   }
@@ -30,17 +31,19 @@ Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& param
   LZY_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, {kLargest}));
   const Rotation rotation = OnlyRotation(layout);
   LZY_ASSIGN_OR_RETURN(Codec codec, Codec::Create(rotation.n, rotation.m));
-  return std::unique_ptr<Capture>(new Capture(std::move(layout), std::move(codec), memory));
+  return std::unique_ptr<Capture>(new Capture(std::move(layout), std::move(codec), memory - hold, hold));
 }
 
-Capture::Capture(Layout layout, Codec codec, std::uint64_t memory)
+Capture::Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold)
     : layout_(std::move(layout)),
       plan_(codec.EncodePlan()),
       block_(layout_.block_size()),
       chunk_slices_(static_cast<std::uint32_t>(
           std::clamp<std::uint64_t>(kChunkBytes / block_, 1, layout_.slices()))),
       memory_(memory),
-      rows_at_once_(block_ * OnlyRotation(layout_).k() <= memory / 4) {
+      rows_at_once_(block_ * OnlyRotation(layout_).k() <= memory / 4),
+      holds_(hold > 0),
+      room_to_hold_(hold) {
   used_ = block_ * (rows_at_once_ ? OnlyRotation(layout_).k() : 1);  // scratch_
 }
 
@@ -65,6 +68,7 @@ void Capture::MissAll() noexcept {
   pages_.clear();
   chunks_.clear();
   stitches_.clear();
+  held_.clear();
 }
 
 Interval Capture::BlocksOf(Interval bytes) const {
@@ -140,6 +144,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
     std::uint8_t* copy = scratch_.data() + k * block_;
     pages[k]->leaves[index[k] % kPageBlocks] = CopyAligned(index[k], from, copy, inputs[k]);
     which[k] = k;
+    Hold(index[k], ByteSpan(from, block_));
   }
   for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(*chunk, row, q);
   plan_.Apply({which.data(), rotation.k()}, inputs.data(), sums.data(), block_, /*accumulate=*/false);
@@ -175,7 +180,19 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
     leaf = HashBytes(HashTag::kDataLeaf, block, bytes);
   }
   AddToSums(at, *chunk, input);
+  Hold(block, bytes);
   page->captured.set(block % kPageBlocks);
+}
+
+void Capture::Hold(std::uint64_t block, ByteSpan bytes) {
+  if (bytes.size() > room_to_hold_) return;
+  held_[block].assign(bytes.begin(), bytes.end());
+  room_to_hold_ -= bytes.size();
+}
+
+ByteSpan Capture::Held(std::uint64_t block) const {
+  const auto held = held_.find(block);
+  return held == held_.end() ? ByteSpan() : ByteSpan(held->second);
 }
 
 // `whole`: a block, aligned.
@@ -254,6 +271,7 @@ void Capture::Forget(Interval blocks) {
       chunks_.at({row.group, row.unit_row, row.slice / chunk_slices_}).spoiled[SliceInChunk(row)] = true;
     }
   }
+  held_.erase(held_.lower_bound(blocks.begin), held_.lower_bound(blocks.end));
   for (auto stitch = stitches_.lower_bound(blocks.begin); stitch != stitches_.end() && stitch->first < blocks.end;) {
     stitch = stitches_.erase(stitch);
     used_ -= StitchBytes();
@@ -318,6 +336,9 @@ void Capture::Finish(std::uint64_t size) {
   } else if (rest > 0 && IsCaptured(last)) {
     MissBlocks({last, last + 1});  // the file was cut
   }
+  if (holds_) parts_ = std::move(stitches_);
+  if (holds_) stitches_.clear();
+  for (const auto& [block, parts] : parts_) MissBlocks({block, block + 1});
   // What is left of a block in parts was written all the same.
   while (!stitches_.empty()) MissBlocks({stitches_.begin()->first, stitches_.begin()->first + 1});
   Forget({last + (rest > 0), kEverythingBehind});
@@ -361,6 +382,21 @@ std::vector<Interval> Capture::Written(std::size_t limit) const {
   if (missed_.whole() || all.whole()) return {{0, kEverythingBehind}};
   all.Coarsen(limit);
   return all.intervals();
+}
+
+std::vector<Interval> Capture::Unknown(std::size_t limit) const {
+  if (missed_.whole()) return {{0, kEverythingBehind}};
+  IntervalSet unknown(std::numeric_limits<std::size_t>::max());
+  for (const Interval& missed : missed_.intervals()) {
+    std::uint64_t from = missed.begin;
+    for (auto part = parts_.lower_bound(missed.begin); part != parts_.end() && part->first < missed.end; ++part) {
+      if (part->first > from) unknown.Add({from, part->first});
+      from = part->first + 1;
+    }
+    if (from < missed.end) unknown.Add({from, missed.end});
+  }
+  unknown.Coarsen(limit);
+  return unknown.intervals();
 }
 
 const Hash& Capture::leaf(std::uint64_t block) const {

@@ -32,7 +32,9 @@ class Capture {
  public:
   /// `parameters`: of the layout that the commit is expected to choose; with any other all is re-read. `memory`: bytes
   /// that may be kept. Fails for parameters that no layout can have.
-  static Result<std::unique_ptr<Capture>> Create(const GeometryParameters& parameters, std::uint64_t memory);
+  /// `hold`: of these bytes so many may be copies of captured blocks, for Held().
+  static Result<std::unique_ptr<Capture>> Create(const GeometryParameters& parameters, std::uint64_t memory,
+                                                 std::uint64_t hold = 0);
 
   // While the file is written. Thread-safe, and never fail: what cannot be kept will be re-read.
 
@@ -44,6 +46,7 @@ class Capture {
 
   // At the commit, when nothing is written any more.
 
+  std::uint64_t block_size() const { return block_; }
   /// Whether blocks and rows are where `layout` has them.
   bool Fits(const Layout& layout) const;
   /// The file has `size` bytes: keeps of what was captured only what is of use, and makes the last block whole.
@@ -54,6 +57,21 @@ class Capture {
   /// `limit`. One interval up to the largest number stands for all.
   std::vector<Interval> Written(std::size_t limit) const;
   const Hash& leaf(std::uint64_t block) const;  ///< precondition: captured
+  /// What was written to the block, if there was room to keep it: of the last one of a file what the file has of it. Empty if
+  /// not. Precondition: captured.
+  ByteSpan Held(std::uint64_t block) const;
+  /// What was written to parts of blocks that were not written whole, if it was asked for (`hold`): calls fn(offset in the file,
+  /// bytes) in their order.
+  template <class Fn>
+  void ForEachPart(const Fn& fn) const {
+    for (const auto& [block, parts] : parts_) {
+      for (const Interval& part : parts.have.intervals()) {
+        fn(block * block_ + part.begin, ByteSpan(parts.bytes.data() + part.begin, part.end - part.begin));
+      }
+    }
+  }
+  /// Blocks to which something was written of which nothing is known, as in Written: neither captured nor parts.
+  std::vector<Interval> Unknown(std::size_t limit) const;
   /// Adds a block that nobody captured to the sums of its row, of which this has captured another one. It does not become
   /// captured. `whole`: block_size bytes, zeros behind the end of the file, aligned as AlignedBuffer is. Thread-safe.
   void AddRead(std::uint64_t block, const std::uint8_t* whole);
@@ -81,7 +99,7 @@ class Capture {
   };
   using ChunkKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, number in it
 
-  Capture(Layout layout, Codec codec, std::uint64_t memory);
+  Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold);
   Interval BlocksOf(Interval bytes) const;
   void TakeAll(std::uint64_t offset, ByteSpan bytes);
   void TakeBlocks(Interval blocks, const std::uint8_t* bytes);
@@ -96,6 +114,7 @@ class Capture {
   void MissBlocks(Interval blocks);
   void Forget(Interval blocks);
   bool Reserve(std::uint64_t bytes);
+  void Hold(std::uint64_t block, ByteSpan bytes);
   Page* PageFor(std::uint64_t block);
   bool IsCaptured(std::uint64_t block) const;
   Chunk* ChunkFor(const RowId& row);
@@ -117,6 +136,10 @@ class Capture {
   std::map<ChunkKey, Chunk> chunks_;
   Arena sums_;  // of all chunks
   std::map<std::uint64_t, Stitch> stitches_;
+  const bool holds_;
+  std::uint64_t room_to_hold_;
+  std::map<std::uint64_t, std::vector<std::uint8_t>> held_;  // by block
+  std::map<std::uint64_t, Stitch> parts_;                    // by block: when all is written, what is left of stitches_
   IntervalSet missed_;  // block numbers
   AlignedBuffer scratch_;
 };

@@ -277,7 +277,6 @@ Status CheckOptions(const Options& options) {
   }
   LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
   if (!options.device_dirs.empty()) return refuse("device-dirs: not supported by this version");
-  if (options.verify_writes) return refuse("verify-writes: 'on' is not supported by this version: off");
   return Status::Ok();
 }
 

@@ -196,8 +196,6 @@ TEST(CheckOptions, SetsArePatterns) {
 
 TEST(CheckOptions, WhatThisVersionDoesNotDoIsRefused) {
   ExpectRefused(With("device-dirs", "/a"), "device-dirs: not supported by this version");
-  ExpectRefused(With("verify-reads", "on"), "verify-reads: 'on' is not supported by this version");
-  ExpectRefused(With("verify-writes", "on"), "verify-writes: 'on' is not supported by this version");
 }
 
 TEST(ApplyEnvironment, SetsWhatIsThere) {

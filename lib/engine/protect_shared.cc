@@ -196,17 +196,20 @@ class SharedFile : public Protector {
   Result<bool> UseCapture() {
     if (!request_.touched) return false;  // lzy-protect
     Capture* capture = request_.capture;
-    const Status mine = NoThrow([&]() -> Status {
-      if (capture == nullptr || !capture->Fits(*layout_)) return {Code::kInternal, "nothing was captured"};
+    enum : std::uint64_t { kOfUse, kOfAnotherShape, kVoid };
+    std::uint64_t mine = kVoid;
+    (void)NoThrow([&] {
       const Superblock& now = view_.superblock;
       const bool another = comm_.rank() == 0 && (now.uuid != request_.departs_from ||
                                                  now.generation != request_.departs_from_generation);
-      if (another || !report_.kept_intents.empty()) return {Code::kInternal, "somebody else writes the file"};
+      if (capture == nullptr || another || !report_.kept_intents.empty()) return;
+      if (capture->block_size() != layout_->block_size()) return;
       capture->Finish(layout_->file_size(0));
-      return Status::Ok();
+      mine = capture->Fits(*layout_) ? kOfUse : kOfAnotherShape;
     });
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(mine.ok() ? 0 : 1));
-    return obstacles == 0;
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
+    report_.captures_count = worst != kVoid;
+    return worst == kOfUse;
   }
 
   Status EncodeAlone(std::span<const RowRun> runs) {

@@ -80,6 +80,8 @@ struct DatasetReport {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
+  /// Protect with captures on all ranks: nobody else was met who writes the file, so what they captured is what it should have.
+  bool captures_count = false;
   bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
   /// Protect with own_intents: those of other writers, which are still set; by rank of the member (0: shared file).
   std::map<std::uint32_t, Intent> kept_intents;

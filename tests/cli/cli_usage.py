@@ -78,7 +78,7 @@ class BadOptions(CliTest):
             self.assertNotEqual(self.check(3, tool).stderr, "")
 
     def test_what_is_not_done_yet_is_refused(self):
-        for option, value in (("device-dirs", "."), ("verify-reads", "on"), ("verify-writes", "on")):
+        for option, value in (("device-dirs", "."),):
             done = self.check(3, "lzy-run", f"--{option}", value, "--", "true")
             self.assertIn(f"{option}:", done.stderr)
             self.assertIn("not supported by this version", done.stderr)

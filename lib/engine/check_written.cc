@@ -1,0 +1,245 @@
+#include "engine/check_written.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/coverage.h"
+#include "engine/examine.h"
+
+namespace lzy {
+namespace {
+
+// Of what ranks tell each other about their writes.
+constexpr std::size_t kMostIntervals = 65536;
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
+std::uint64_t CountOf(const std::vector<Interval>& intervals) {
+  std::uint64_t count = 0;
+  for (const Interval& one : intervals) count += one.end - one.begin;
+  return count;
+}
+
+// The part of `all` that is rank's when every rank gets as much.
+std::vector<Interval> PartOf(const std::vector<Interval>& all, const Communicator& comm) {
+  const std::uint64_t count = CountOf(all);
+  const auto rank = static_cast<std::uint64_t>(comm.rank()), size = static_cast<std::uint64_t>(comm.size());
+  const Interval mine{count / size * rank + std::min(rank, count % size),
+                      count / size * (rank + 1) + std::min(rank + 1, count % size)};
+  std::vector<Interval> part;
+  std::uint64_t before = 0;
+  for (const Interval& one : all) {
+    const std::uint64_t length = one.end - one.begin;
+    const std::uint64_t begin = std::clamp(mine.begin, before, before + length) - before;
+    const std::uint64_t end = std::clamp(mine.end, before, before + length) - before;
+    if (begin < end) part.push_back({one.begin + begin, one.begin + end});
+    before += length;
+  }
+  return part;
+}
+
+class Checker {
+ public:
+  Checker(const Context& context, const DatasetRef& dataset, const std::map<std::uint32_t, Touched>& touched,
+          const Capture* capture)
+      : context_(context), dataset_(dataset), touched_(touched), capture_(capture) {}
+
+  Result<WrittenCheck> Run() {
+    LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context_, dataset_, {}));
+    const bool shared = dataset_.kind == DatasetKind::kShared;
+    Coverage coverage;
+    std::vector<Interval> others;  // bytes that other ranks wrote, or may have
+    bool captured = false;
+    if (shared) {
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t without, context_.comm.AllReduceMax(capture_ == nullptr));
+      if (without == 0) {
+        LZY_ASSIGN_OR_RETURN(coverage, ShareCoverage(context_.comm, *capture_));
+        LZY_ASSIGN_OR_RETURN(others, WrittenByOthers());
+        captured = true;
+      }
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      for (const Ensemble& ensemble : view.ensembles) {
+        for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+          const FileView& file = ensemble.files[f];
+          if (!shared && file.owner != context_.comm.rank()) continue;
+          LZY_RETURN_IF_ERROR(CheckFile(ensemble, f, shared, coverage));
+          if (captured && file.data) LZY_RETURN_IF_ERROR(HoldToParts(*file.data, others));
+        }
+      }
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(result_.faults, context_.comm.AllReduceSum(faults_));
+    return std::move(result_);
+  }
+
+ private:
+  Result<std::vector<Interval>> WrittenByOthers() {
+    // Each rank so many; all know of all.
+    const std::size_t limit = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
+    IntervalSet mine(kAll);
+    const std::uint64_t block = capture_->block_size();
+    for (const auto& list : {capture_->Unknown(limit), capture_->Captured(kAll)}) {
+      for (const Interval& one : list) {
+        mine.Add({one.begin * block, one.end > kEverythingBehind / block ? kEverythingBehind : one.end * block});
+      }
+    }
+    capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) { mine.Add({offset, offset + bytes.size()}); });
+    mine.Coarsen(limit);
+    ByteWriter out;
+    for (const Interval& one : mine.whole() ? std::vector<Interval>{{0, kEverythingBehind}} : mine.intervals()) {
+      out.Put(one.begin);
+      out.Put(one.end);
+    }
+    LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
+    IntervalSet others(kAll);
+    for (int rank = 0; rank < context_.comm.size(); ++rank) {
+      ByteReader in(all[static_cast<std::size_t>(rank)]);
+      while (rank != context_.comm.rank() && in.remaining() > 0 && in.ok()) {
+        const auto begin = in.Get<std::uint64_t>();
+        others.Add({begin, in.Get<std::uint64_t>()});
+      }
+    }
+    return others.intervals();
+  }
+
+  // Blocks of the data that were touched.
+  std::vector<Interval> TouchedBlocks(const Layout& layout, std::uint32_t f, std::uint32_t rank) const {
+    const std::uint64_t blocks = layout.data_blocks(f);
+    const auto found = touched_.find(rank);
+    if (found == touched_.end() || blocks == 0) return {};
+    if (found->second.whole) return {{0, blocks}};
+    IntervalSet set(kAll);
+    for (const ByteRange& range : found->second.ranges) {
+      if (range.length == 0) continue;
+      const std::uint64_t begin = range.offset / layout.block_size();
+      const std::uint64_t end = std::min(blocks, (range.offset + range.length - 1) / layout.block_size() + 1);
+      if (begin < end) set.Add({begin, end});
+    }
+    return set.intervals();
+  }
+
+  // Parity blocks of region f in whose rows any file of the ensemble was touched.
+  std::vector<Interval> TouchedParity(const Ensemble& ensemble, std::uint32_t f) const {
+    const Layout& layout = *ensemble.layout;
+    IntervalSet set(kAll);
+    for (std::uint32_t other = 0; other < ensemble.files.size(); ++other) {
+      for (const Interval& blocks : TouchedBlocks(layout, other, ensemble.files[other].rank)) {
+        for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
+          const RowId row = layout.LocateData(other, i).row;
+          for (const std::uint32_t device : layout.group(row.group)) {
+            if (!layout.IsParity(device, row.unit_row) || layout.region_of(device) != f) continue;
+            const BlockPlace place = layout.ParityBlock(device, row.unit_row, row.slice);
+            if (place.length > 0) set.Add({place.index, place.index + 1});
+          }
+        }
+      }
+    }
+    return set.intervals();
+  }
+
+  Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
+    const Layout& layout = *ensemble.layout;
+    const FileView& file = ensemble.files[f];
+    if (!file.data || !file.sidecar) return Status::Ok();
+    std::vector<Interval> mine, rest = TouchedBlocks(layout, f, file.rank);
+    IntervalSet captured(kAll);
+    for (const Coverage::Piece& piece : coverage.pieces) {
+      captured.Add(piece.blocks);
+      if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
+    }
+    rest = Without(rest, captured);
+    BlockStream data = DataStream(layout, f, file.data.get(), file.data_tree());
+    LZY_RETURN_IF_ERROR(HoldToLeaves(data, shared ? PartOf(rest, context_.comm) : rest));
+    LZY_RETURN_IF_ERROR(HoldToCapture(data, mine));
+    const std::vector<Interval> parity = TouchedParity(ensemble, f);
+    return HoldToLeaves(ParityStream(layout, f, &file.sidecar->file(), file.parity_base, file.parity_tree()),
+                        shared ? PartOf(parity, context_.comm) : parity);
+  }
+
+  static std::vector<Interval> Without(const std::vector<Interval>& all, const IntervalSet& taken) {
+    std::vector<Interval> left;
+    auto next = taken.intervals().begin();
+    for (Interval one : all) {
+      while (next != taken.intervals().end() && next->end <= one.begin) ++next;
+      for (auto cut = next; cut != taken.intervals().end() && cut->begin < one.end; ++cut) {
+        if (cut->begin > one.begin) left.push_back({one.begin, cut->begin});
+        one.begin = std::min(one.end, cut->end);
+      }
+      if (one.begin < one.end) left.push_back(one);
+    }
+    return left;
+  }
+
+  Status HoldToLeaves(const BlockStream& stream, const std::vector<Interval>& blocks) {
+    for (const Interval& one : blocks) {
+      LZY_ASSIGN_OR_RETURN(const CheckResult checked, Read(stream, one));
+      for (const BadBlocks& bad : checked.bad) {
+        if (IsWithoutParity(stream, bad)) continue;
+        faults_ += bad.transient ? 0 : bad.count;
+      }
+    }
+    return Status::Ok();
+  }
+
+  // Rows that have no parity, which the commit has said.
+  static bool IsWithoutParity(const BlockStream& stream, const BadBlocks& bad) {
+    return stream.tag == HashTag::kParityLeaf && stream.expected->leaf(bad.first) == kNoParityLeaf;
+  }
+
+  Status HoldToCapture(BlockStream stream, const std::vector<Interval>& blocks) {
+    stream.expected = nullptr;
+    for (const Interval& one : blocks) {
+      LZY_ASSIGN_OR_RETURN(const CheckResult checked, Read(stream, one));
+      for (std::uint64_t i = one.begin; i < one.end; ++i) {
+        if (i - one.begin < checked.leaves.size() && checked.leaves[i - one.begin] == capture_->leaf(i)) continue;
+        result_.wrong.push_back(i);
+        ++faults_;
+      }
+    }
+    return Status::Ok();
+  }
+
+  // What is between blocks of different ranks, mostly. `others`: ascending.
+  Status HoldToParts(File& file, const std::vector<Interval>& others) {
+    Status status;
+    std::vector<std::uint8_t> there;
+    capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
+      const Interval part{offset, offset + bytes.size()};
+      const auto next = std::upper_bound(others.begin(), others.end(), part.begin,
+                                         [](std::uint64_t at, const Interval& one) { return at < one.end; });
+      if (!status.ok() || (next != others.end() && next->begin < part.end)) return;
+      there.resize(bytes.size());
+      const auto got = file.ReadAtFromDevice(offset, there);
+      if (!got.ok() && got.status().code() != Code::kUnreadable) {
+        status = got.status();
+      } else if (!got.ok() || *got < bytes.size() || !std::equal(bytes.begin(), bytes.end(), there.begin())) {
+        result_.wrong_parts.push_back(part);
+        ++faults_;
+      }
+      result_.bytes_read += bytes.size();
+    });
+    return status;
+  }
+
+  Result<CheckResult> Read(const BlockStream& stream, const Interval& blocks) {
+    auto checked = CheckBlocks(stream, blocks.begin, blocks.end - blocks.begin, SettingsFor(context_, /*from_disk=*/true));
+    if (checked.ok()) result_.bytes_read += checked->bytes_read;
+    return checked;
+  }
+
+  const Context& context_;
+  const DatasetRef& dataset_;
+  const std::map<std::uint32_t, Touched>& touched_;
+  const Capture* const capture_;
+  WrittenCheck result_;
+  std::uint64_t faults_ = 0;
+};
+
+}  // namespace
+
+Result<WrittenCheck> CheckWritten(const Context& context, const DatasetRef& dataset,
+                                  const std::map<std::uint32_t, Touched>& touched, const Capture* capture) {
+  return Checker(context, dataset, touched, capture).Run();
+}
+
+}  // namespace lzy
