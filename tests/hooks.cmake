@@ -81,6 +81,10 @@ set_target_properties(kill_at PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY
 target_link_libraries(kill_at PRIVATE ${CMAKE_DL_LIBS})
 lzy_hooks_tests(kill_test InPrograms AtRandom InTools Interrupted)
 
+add_test(NAME slow.valgrind CONFIGURATIONS Slow
+  COMMAND Python3::Interpreter -B -m unittest -v valgrind_test WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(slow.valgrind PROPERTIES LABELS slow TIMEOUT 1800 ENVIRONMENT "${hooks_test_environment}")
+
 # A program that writes down what MPI tells it, with and without the layer.
 file(GLOB semantics_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/semantics/*.c)
 add_executable(semantics_client ${semantics_sources})

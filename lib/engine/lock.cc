@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <ctime>
 #include <thread>
 #include <utility>
 
+#include "base/node.h"
 #include "engine/view.h"
 #include "sidecar/names.h"
 
@@ -75,6 +77,21 @@ Result<std::unique_ptr<Sidecar>> LoadSound(std::unique_ptr<File>& file) {
   return sound.WithContext(path);
 }
 
+// For messages: who may be meant by "another process". A lock itself does not tell.
+std::string HolderText(FileSystem& fs, const std::string& path) {
+  const auto stat = fs.Stat(path, /*follow=*/false);
+  const std::string here = stat.ok() ? LockHolderHere(stat->inode) : std::string();
+  if (!here.empty()) return fmt::format(": {}, on this host", here);
+  const auto sidecar = Sidecar::Load(fs, path, OpenMode::kRead);
+  if (!sidecar.ok() || !(*sidecar)->intent()) return {};
+  const Intent& intent = *(*sidecar)->intent();
+  char when[40] = "";
+  const std::time_t seconds = intent.wall_time_ns / 1'000'000'000;
+  std::tm utc{};
+  if (gmtime_r(&seconds, &utc) != nullptr) (void)std::strftime(when, sizeof when, "%F %T UTC", &utc);
+  return fmt::format(": perhaps process {} of {}, at work on it since {}", intent.pid, intent.host, when);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
@@ -106,7 +123,8 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
       }
     }
     if (std::chrono::steady_clock::now() >= deadline) {
-      return {Code::kBusy, fmt::format("{}: another process is committing or repairing this dataset", path)};
+      return {Code::kBusy,
+              fmt::format("{}: another process is committing or repairing this dataset{}", path, HolderText(fs, path))};
     }
     if (!locked.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

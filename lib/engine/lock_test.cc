@@ -1,6 +1,8 @@
 // Locks on sidecars, and their making, by many at once. Files are real: the races are between system calls.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <set>
@@ -85,6 +87,8 @@ TEST_F(LockTest, AHolderIsNamedAfterTheTimeout) {
   auto second = LockSidecar(fs_, sidecar_, data.get(), &empty, 0);
   EXPECT_CODE(second, Code::kBusy);
   EXPECT_NE(second.status().message().find(sidecar_), std::string::npos);
+  const std::string self = fmt::format(", process {}, on this host", getpid());
+  EXPECT_NE(second.status().message().find(self), std::string::npos) << second.status().message();
 }
 
 // Parity reveals data.
