@@ -7,24 +7,22 @@
 namespace lzy::hooks {
 namespace {
 
-Result<WrittenCheck> Check(const Context& context, const Written& written) {
-  return CheckWritten(context, written.dataset, written.touched, written.capture);
-}
-
-Status CheckAndMend(const Context& context, const Written& written, const Rewrite& rewrite) {
-  LZY_ASSIGN_OR_RETURN(WrittenCheck found, Check(context, written));
+Status CheckAndMend(const Context& context, Written written, const Rewrite& rewrite) {
+  LZY_ASSIGN_OR_RETURN(WrittenCheck found, CheckWritten(context, written));
   if (found.faults == 0) return Status::Ok();
   const std::uint64_t faults = found.faults;
-  LZY_ASSIGN_OR_RETURN(const bool rewritten, rewrite(found));
+  LZY_ASSIGN_OR_RETURN(const bool rewritten, rewrite(found, written));
   if (rewritten) {
-    LZY_ASSIGN_OR_RETURN(found, Check(context, written));
+    LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
   }
   // Whatever put bytes where they do not belong has spoilt what was there: all of the file is looked at.
   VerifyRequest repair;
   repair.from_disk = repair.repair = true;
   const DatasetReport report = Verify(context, written.dataset, repair);
-  LZY_ASSIGN_OR_RETURN(found, Check(context, written));
-  const bool whole = report.status.ok() && (report.state == DatasetState::kIntact || report.state == DatasetState::kRestored);
+  LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
+  // At risk or edited is what somebody else has to do with.
+  const bool damaged = report.state == DatasetState::kDamaged || report.state == DatasetState::kUnrepairable;
+  const bool whole = report.status.ok() && !damaged;
   const std::string& path = written.dataset.path;
   if (found.faults > 0 || !whole) {
     return {Code::kWriteFailed,

@@ -11,6 +11,7 @@
 #include "check_commit.h"
 #include "commit_report.h"
 #include "messages.h"
+#include "pointers.h"
 #include "registry.h"
 
 namespace lzy::hooks {
@@ -81,6 +82,7 @@ struct Union {
   std::vector<Intent> own;
   // As it was committed.
   std::map<std::uint32_t, Touched> committed;
+  std::uint64_t generation = 0;
   bool captures_count = false;
 };
 
@@ -153,6 +155,7 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
   if (!report.status.ok()) return report.status;
   sum.committed = std::move(*attempt.request.touched);
+  sum.generation = report.generation;
   sum.captures_count = attempt.request.capture != nullptr && report.captures_count;
   ExpectSameGeometry(file, report);
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
@@ -194,26 +197,42 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
   return out != nullptr;
 }
 
-Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& found) {
+/// Nobody may have written since the commit: not here, in other threads, nor anybody else.
+bool IsQuiet(OpenFile& file, const Written& written) {
+  if (SeveralThreads() || !IsUntouchedSince(Disk(), written)) return false;
+  const std::lock_guard lock(file.mutex);
+  return file.touched.empty() && file.writes_under_way == 0;
+}
+
+Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& found, Written& written) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t busy, file.comm->AllReduceMax(!IsQuiet(file, written)));
+  if (busy != 0) return false;
   bool mine = false;
-  LZY_RETURN_IF_ERROR(AgreeOn(*file.comm, [&]() -> Status {
+  Status status = AgreeOn(*file.comm, [&]() -> Status {
     LZY_ASSIGN_OR_RETURN(mine, WriteHeld(file, sum, found));
     return Status::Ok();
-  }));
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(mine));
-  if (any == 0) return false;
-  LZY_ASSIGN_OR_RETURN(Union again, Exchange(file, Moment::kSync, true));
-  again.touched.Add(again.lead.resized);
-  LZY_RETURN_IF_ERROR(CommitUnion(file, Moment::kClose, again));  // kClose: nobody else syncs what we have written
+  });
+  const auto any = file.comm->AllReduceMax(mine);
+  if (status.ok()) status = any.status();
+  if (status.ok() && *any == 0) return false;
+  if (status.ok()) {
+    auto again = Exchange(file, Moment::kSync, true);
+    if (again.ok()) again->touched.Add(again->lead.resized);
+    // kClose: nobody else syncs what we have written.
+    status = again.ok() ? CommitUnion(file, Moment::kClose, *again) : again.status();
+    if (status.ok()) written.generation = again->generation;
+  }
+  if (!status.ok()) Untake(file);
+  LZY_RETURN_IF_ERROR(status);
   return true;
 }
 
 /// The commit stands, whatever comes out.
 Status CheckWrites(OpenFile& file, const Union& sum) {
-  const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed,
+  const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed, sum.generation,
                         sum.captures_count ? sum.capture.get() : nullptr};
   return CheckCommit({.fs = Disk(), .comm = *file.comm, .options = file.options}, written,
-                     [&](const WrittenCheck& found) { return Rewritten(file, sum, found); });
+                     [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
 }
 
 }  // namespace

@@ -216,6 +216,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
     if (file.Leads()) file.epoch.version = VersionOf(file.path);
     if (file.epoch.version && file.epoch.version->generation != generation) file.epoch.version.reset();
   }
+  if (file.check) file.check->Forget();
   {
     const std::lock_guard lock(file.disk->mutex);
     if (file.disk->start) file.disk->start->before.reset();

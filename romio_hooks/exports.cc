@@ -23,6 +23,7 @@ using Datatype = Word;
 using Session = Word;
 using Status = void;
 using Request = void;
+using RequestHandle = Word;  // as an argument; begins with the handle, little-endian as this library is built for
 using Offset = std::int64_t;
 using Count = std::int64_t;
 }  // namespace

@@ -61,6 +61,7 @@ enum class Outcome {
   kOne,      ///< of whichever is done
   kSome,     ///< of those at `indices`
   kUnknown,  ///< the request is given up
+  kPeeked,   ///< of the only request, which goes on to be one; if `some` is set, it is done all the same
 };
 
 /// A call after which requests may be done: those are MPI_REQUEST_NULL then.
@@ -69,14 +70,14 @@ struct Completion {
   int count;
   const void* requests;  ///< MPI_Request[count]
   void** statuses;       ///< where the MPI_Status* is that the real call is given; the layer may give another. Or null
-  const int* some = nullptr;
+  const int* some = nullptr;  ///< kSome: how many; kPeeked: whether it is done
   const int* indices = nullptr;
 };
 
 /// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code
 /// unchanged, except that Sync and Close return MPI_ERR_IO with on-error=fail when redundancy could not be made, that with
-/// verify-reads Read, ReadEnd and Complete put right what was read, and fail where that cannot be, and that GetInfo adds the
-/// layer's hints to what the real one made. None throws. Handles are of the program's MPI.
+/// verify-reads Read, ReadEnd and Complete put right what was read, and fail where that cannot be, that ErrorClass knows the
+/// layer's own errors, and that GetInfo adds the layer's hints to what the real one made. None throws. Handles are of the program's MPI.
 struct Layer {
   int (*Init)(RealCall real);
   int (*Finalize)(RealCall real);

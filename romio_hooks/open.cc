@@ -108,10 +108,10 @@ bool InWorldOfOne() {
 }
 
 /// With verify-reads. Before there is an entry of the file.
-void CheckReads(OpenFile& file, int mode) {
+void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
   file.sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
-  if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0) return;
-  file.check = std::make_unique<ReadCheck>(Disk(), file.options, file.path);
+  if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0 || inode == 0) return;
+  file.check = std::make_unique<ReadCheck>(Disk(), file.options, file.path, inode);
 }
 
 /// A file opened by this process alone.
@@ -119,7 +119,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;
   file->options = candidate.options;
-  CheckReads(*file, mode);
+  CheckReads(*file, mode, candidate.stat.inode);
   file->comm = SelfCommunicator();
   auto set = FindSet(file->options, file->path);
   if (!set.ok()) return Refuse(file->options, file->path, set.status());
@@ -143,7 +143,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
 Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word handle) {
   file.path = candidate.path;
   file.options = candidate.options;
-  CheckReads(file, mode);
+  CheckReads(file, mode, candidate.stat.inode);
   if (file.options.summary) file.usage = Usage::Of(file.path);
   // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
   Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
@@ -172,7 +172,6 @@ Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, int mode,
   if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
   if (!options.ok()) return options.status();
   file.options = *options;
-  CheckReads(file, mode);
   file.must_cover_all = reader.Get<std::uint8_t>() != 0;
   const bool epoch_open = reader.Get<std::uint8_t>() != 0;
   file.epoch.size = reader.Get<std::uint64_t>();
@@ -184,6 +183,7 @@ Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, int mode,
   file.failed = {code, reader.GetString(kMostText)};
   if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
   const auto stat = Disk().Stat(file.path);
+  CheckReads(file, mode, stat.ok() ? stat->inode : 0);
   Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
   if (epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
   return Status::Ok();
@@ -223,24 +223,28 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
   if (file->options.verify_reads) (void)MeetProcesses(*file);
 }
 
-/// A file opened for reading; collective over `comm`, all of whose ranks have their reads checked, or `agrees` not.
-void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool agrees, int mode, Word handle) {
-  if (!OnAll(comm, size, agrees)) return;
+/// A file opened for reading. Without a communicator of its own where the ranks have not agreed beforehand that all of them
+/// check their reads: then nothing here is collective.
+void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool wanted, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
+  const Sets* sets = Sets::Get();
+  file->ranks_agree = size == 1 || (sets != nullptr && sets->all_check_reads());
   const Status made = NoThrow([&]() -> Status {
     file->path = candidate.path;
     file->options = candidate.options;
     file->reads_only = true;
-    CheckReads(*file, mode);
-    if (size == 1) {
-      file->comm = SelfCommunicator();
-    } else {
-      LZY_ASSIGN_OR_RETURN(file->comm, MpiCommunicator(comm));
-    }
+    if (wanted) CheckReads(*file, mode, candidate.stat.inode);
+    file->comm = SelfCommunicator();
     return Status::Ok();
   });
+  if (size > 1 && file->ranks_agree) {
+    auto own = MpiCommunicator(comm);
+    const bool all = OnAll(comm, size, made.ok() && own.ok() && file->check != nullptr);
+    file->ranks_agree = all;
+    if (all) file->comm = std::move(*own);
+  }
   if (!made.ok()) Say("MPI_File_open: reads are not checked", made.message().c_str());
-  if (OnAll(comm, size, made.ok())) Registry::Get().InsertReader(handle, std::move(file));
+  if (made.ok() && file->check) Registry::Get().InsertReader(handle, std::move(file));
 }
 
 /// Whether this rank is to check what it reads, by its environment and hints.
@@ -270,7 +274,8 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
     return;
   }
   const bool reads_only = (mode & MPI_MODE_RDONLY) != 0;
-  if (reads_only && !WantsChecks(info)) return;
+  const bool agreed = Sets::Get() != nullptr && Sets::Get()->all_check_reads();
+  if (reads_only && !WantsChecks(info) && (size == 1 || !agreed)) return;
   Candidate candidate;
   Status considered;
   if (opened && (rank == 0 || reads_only)) considered = NoThrow([&] { candidate = Consider(name, info); });
@@ -278,7 +283,8 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   // Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and the others must not wait
   // for them.
   if (reads_only) {
-    return OpenedToRead(comm, size, candidate, opened && considered.ok() && candidate.wanted, mode, handle);
+    const bool wanted = opened && considered.ok() && candidate.wanted && candidate.options.verify_reads;
+    return OpenedToRead(comm, size, candidate, wanted, mode, handle);
   }
   const bool agrees = opened && considered.ok() && (rank != 0 || candidate.wanted);
   if (!OnAll(comm, size, agrees)) return;

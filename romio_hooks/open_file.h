@@ -74,6 +74,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool sequential = false;
   /// Opened for reading: there are no epochs, no disk file, and a communicator only to check ordered reads.
   bool reads_only = false;
+  bool ranks_agree = true;  ///< the file's ranks all check their reads, and have `comm` for that
   std::unique_ptr<ReadCheck> check;  ///< verify-reads; null: reads are not checked
   /// Not ok: there is no protection, and with on-error=fail this is what sync and close report. The same on all ranks.
   Status failed;

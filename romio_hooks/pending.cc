@@ -45,6 +45,16 @@ class PendingCalls {
     const auto at = calls_.find(request);
     return at == calls_.end() ? 0 : at->second.number;
   }
+  /// Takes it out if it is a read; null if not.
+  std::shared_ptr<CheckedRead> TakeRead(MPI_Request request, std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto at = calls_.find(request);
+    if (at == calls_.end() || at->second.number != number || !at->second.read) return nullptr;
+    std::shared_ptr<CheckedRead> read = std::move(at->second.read);
+    calls_.erase(at);
+    Count();
+    return read;
+  }
   /// Takes it out; one without a file when it is not there any more. Of two calls of which one called the other both had
   /// seen it, and MPI may have given the handle to another call meanwhile.
   Pending Take(MPI_Request request, std::uint64_t number) {
@@ -70,6 +80,9 @@ struct Watched {
   int place = 0;  // in the call's array
   MPI_Request request = MPI_REQUEST_NULL;
   std::uint64_t number = 0;
+  /// Of a read: it is taken out beforehand. Whatever jumps out of the call leaves nothing that knows of the program's buffer,
+  /// and another thread's request may get the handle as soon as it is free.
+  std::shared_ptr<CheckedRead> read;
 };
 
 std::vector<Watched> WatchedOf(const Completion& call) {
@@ -78,7 +91,9 @@ std::vector<Watched> WatchedOf(const Completion& call) {
   for (int i = 0; requests != nullptr && i < call.count; ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
     const std::uint64_t number = PendingCalls::Get().NumberOf(requests[i]);
-    if (number != 0) watched.push_back({i, requests[i], number});
+    if (number == 0) continue;
+    watched.push_back({i, requests[i], number, nullptr});
+    watched.back().read = PendingCalls::Get().TakeRead(requests[i], number);
   }
   return watched;
 }
@@ -91,7 +106,7 @@ bool IsIgnored(const void* statuses) {
 MPI_Status* StatusOf(const Completion& call, int place) {
   auto* statuses = static_cast<MPI_Status*>(*call.statuses);
   if (call.outcome == Outcome::kEach) return statuses + place;
-  if (call.outcome == Outcome::kOnly || call.outcome == Outcome::kOne) return statuses;
+  if (call.outcome != Outcome::kSome) return statuses;
   for (int i = 0; i < *call.some; ++i) {
     if (call.indices[i] == place) return statuses + i;
   }
@@ -119,13 +134,11 @@ bool AnyError(const Completion& call) {
 
 }  // namespace
 
-void WatchRead(const void* request, std::shared_ptr<CheckedRead> read) {
+int WatchRead(const void* request, std::shared_ptr<CheckedRead> read) {
   const MPI_Request made = *static_cast<const MPI_Request*>(request);
-  if (made == MPI_REQUEST_NULL) {
-    (void)FinishRead(*read, MPI_SUCCESS, nullptr);
-    return;
-  }
+  if (made == MPI_REQUEST_NULL) return FinishRead(*read, MPI_SUCCESS, nullptr);  // it is done
   (void)PendingCalls::Get().Insert(made, {std::move(read), {}, 0, 0, 0});
+  return MPI_SUCCESS;
 }
 
 void WantStatus(void** status, MPI_Status& own) {
@@ -148,6 +161,46 @@ void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const
   if (!PendingCalls::Get().Insert(made, {nullptr, file.weak_from_this(), *epoch, bytes, 0})) VoidCapture(file);
 }
 
+namespace {
+
+/// What became of a call, and of each of its requests.
+class Completed {
+ public:
+  Completed(const Completion& call, int code) : call_(call), code_(code) {
+    several_ = call.outcome == Outcome::kEach || call.outcome == Outcome::kSome;
+    in_statuses_ = several_ && code == MPI_ERR_IN_STATUS;
+    told_ = call.statuses != nullptr && (code == MPI_SUCCESS || in_statuses_ || !several_);
+  }
+  bool IsDone(const Watched& one) const {
+    if (call_.outcome == Outcome::kUnknown) return false;
+    if (call_.outcome == Outcome::kPeeked) return code_ == MPI_SUCCESS && *call_.some != 0;
+    return static_cast<const MPI_Request*>(call_.requests)[one.place] == MPI_REQUEST_NULL;
+  }
+  /// Null where nothing is known of it.
+  MPI_Status* StatusFor(const Watched& one) const { return told_ ? StatusOf(call_, one.place) : nullptr; }
+  int CodeFor(const MPI_Status* status) const { return in_statuses_ && status != nullptr ? status->MPI_ERROR : code_; }
+
+  /// The request has another code than MPI said.
+  void Correct(MPI_Status* status, int code) {
+    if (!several_) {
+      code_ = code;
+    } else if (status != nullptr) {
+      if (code_ == MPI_SUCCESS) ClearErrors(call_);
+      status->MPI_ERROR = code;
+      in_statuses_ = true;
+      code_ = AnyError(call_) ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
+    }
+  }
+  int code() const { return code_; }
+
+ private:
+  const Completion& call_;
+  int code_;
+  bool several_, in_statuses_, told_;
+};
+
+}  // namespace
+
 int Complete(RealCall real, const Completion& call) {
   std::vector<Watched> watched;
   std::vector<MPI_Status> own;
@@ -161,35 +214,33 @@ int Complete(RealCall real, const Completion& call) {
   } catch (...) {  // no memory: then they stay under way
     known = false;
   }
-  int code = real();
-  if (!known) return code;
-  const auto* requests = static_cast<const MPI_Request*>(call.requests);
-  // A call that completes several tells in their statuses which of them failed, and then sets all of those.
-  const bool in_statuses = call.outcome == Outcome::kEach || call.outcome == Outcome::kSome;
-  const bool given_up = call.outcome == Outcome::kUnknown || (code != MPI_SUCCESS && !(in_statuses && code == MPI_ERR_IN_STATUS));
-  bool healed = false;
+  Completed completed(call, real());
+  if (!known) return completed.code();
+  const bool failed = completed.code() != MPI_SUCCESS;
   for (const Watched& one : watched) {
-    if (!given_up && requests[one.place] != MPI_REQUEST_NULL) continue;
-    const Pending done = PendingCalls::Get().Take(one.request, one.number);
-    MPI_Status* const status = call.statuses == nullptr ? nullptr : StatusOf(call, one.place);
-    const int own_code = code == MPI_ERR_IN_STATUS && in_statuses && status != nullptr ? status->MPI_ERROR : code;
-    if (!done.read) {
-      SettleWrite(done, !given_up && own_code == MPI_SUCCESS && IsWhole(status, done.bytes));
+    const bool done = completed.IsDone(one);
+    if (one.read) {
+      if (!done && call.outcome != Outcome::kUnknown) {
+        (void)NoThrow([&] {
+          PendingCalls::Get().Insert(one.request, {one.read, {}, 0, 0, 0});
+          return Status::Ok();
+        });
+        continue;
+      }
+      if (!done) continue;
+      MPI_Status* const status = completed.StatusFor(one);
+      const int code = completed.CodeFor(status);
+      const int checked = FinishRead(*one.read, code, status);
+      if (checked != code) completed.Correct(status, checked);
       continue;
     }
-    if (call.outcome == Outcome::kUnknown) continue;
-    const int checked = FinishRead(*done.read, own_code, status);
-    if (checked == own_code) continue;
-    if (!in_statuses) {
-      code = checked;
-    } else if (status != nullptr) {
-      healed |= checked == MPI_SUCCESS;
-      if (code == MPI_SUCCESS) ClearErrors(call);
-      status->MPI_ERROR = checked;
-      code = MPI_ERR_IN_STATUS;
-    }
+    if (call.outcome == Outcome::kPeeked) continue;
+    const bool given_up = call.outcome == Outcome::kUnknown || failed;
+    if (!given_up && !done) continue;
+    const Pending write = PendingCalls::Get().Take(one.request, one.number);
+    SettleWrite(write, !given_up && IsWhole(completed.StatusFor(one), write.bytes));
   }
-  return healed && !AnyError(call) ? MPI_SUCCESS : code;
+  return completed.code();
 }
 
 }  // namespace lzy::hooks

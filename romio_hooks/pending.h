@@ -21,8 +21,8 @@ inline std::atomic<int> pending_requests{0};
 void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const void* request, std::uint64_t bytes);
 
 class CheckedRead;
-/// A read has begun that is to be checked when it is done.
-void WatchRead(const void* request, std::shared_ptr<CheckedRead> read);
+/// A read has begun that is to be checked when it is done. The call's code.
+int WatchRead(const void* request, std::shared_ptr<CheckedRead> read);
 
 /// Makes the call, and sees which of the requests are done by it.
 int Complete(RealCall real, const Completion& call);

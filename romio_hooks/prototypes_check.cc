@@ -19,6 +19,7 @@ using Session = MPI_Session;
 #endif
 using Status = MPI_Status;
 using Request = MPI_Request;
+using RequestHandle = MPI_Request;
 using Offset = MPI_Offset;
 using Count = MPI_Count;
 

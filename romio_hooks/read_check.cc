@@ -13,24 +13,26 @@ namespace {
 
 // So much of option memory is for blocks that were read in part.
 constexpr std::uint64_t kKeptPart = 4;
+// Other processes commit, too.
+constexpr std::chrono::seconds kRecently{1};
+// A commit, or a repair, that comes between makes what was found out void.
+constexpr int kAttempts = 3;
 
 }  // namespace
 
 /// What a commit says of the file.
 struct ReadCheck::Committed {
-  std::unique_ptr<Sidecar> sidecar;
+  SidecarVersion version;
+  Stamp stamp;
+  std::uint64_t block_size = 0;
+  Tree leaves;
   std::unique_ptr<File> data;
 
-  const Superblock& superblock() const { return sidecar->contents().superblock; }
-  std::uint64_t size() const { return superblock().stamp.size; }
-  std::uint64_t block_size() const { return superblock().block_size; }
-  std::uint64_t LengthOf(std::uint64_t index) const {
-    return std::min(block_size(), size() - index * block_size());
-  }
+  std::uint64_t size() const { return stamp.size; }
+  std::uint64_t LengthOf(std::uint64_t index) const { return std::min(block_size, size() - index * block_size); }
   bool IsLeaf(std::uint64_t index, ByteSpan bytes) const {
-    return HashBytes(HashTag::kDataLeaf, index, bytes) == sidecar->contents().data_tree.leaf(index);
+    return HashBytes(HashTag::kDataLeaf, index, bytes) == leaves.leaf(index);
   }
-  bool IsOf(const SidecarVersion& version) const { return version == SidecarVersion{superblock().uuid, sidecar->generation()}; }
 };
 
 /// Blocks as they were committed, the least recently wanted of which go.
@@ -72,7 +74,7 @@ class ReadCheck::KeptBlocks {
 
 void ReadVerdict::Add(const ReadVerdict& other) {
   as_committed &= other.as_committed;
-  checked += other.checked;
+  if (unknown.empty()) unknown = other.unknown;
   healed += other.healed;
   mended += other.mended;
   reread += other.reread;
@@ -85,43 +87,67 @@ void ReadVerdict::Add(const ReadVerdict& other) {
   lost->length = other.lost->offset + other.lost->length - lost->offset;
 }
 
-ReadCheck::ReadCheck(FileSystem& fs, const Options& options, std::string path)
-    : fs_(fs), options_(options), path_(std::move(path)), kept_(std::make_unique<KeptBlocks>(options.memory / kKeptPart)) {}
+ReadCheck::ReadCheck(FileSystem& fs, const Options& options, std::string path, std::uint64_t inode)
+    : fs_(fs),
+      options_(options),
+      path_(std::move(path)),
+      inode_(inode),
+      kept_(std::make_unique<KeptBlocks>(options.memory / kKeptPart)) {}
 
 ReadCheck::~ReadCheck() = default;
 
-std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current() {
+void ReadCheck::Forget() {
+  const std::lock_guard lock(mutex_);
+  looked_ = {};
+}
+
+std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
+  const auto now = Clock::now();
+  std::shared_ptr<const Committed> known;
   {
     const std::lock_guard lock(mutex_);
-    if (looked_) return committed_;
+    if (trust == Trust::kRecently && looked_ != Clock::time_point() && now - looked_ < kRecently) return committed_;
+    known = committed_;
   }
-  return LoadAgain();
+  const auto peek = PeekAt(fs_, path_);
+  if (!known || !peek || peek->version != known->version) return LoadAgain();
+  const std::lock_guard lock(mutex_);
+  looked_ = now;
+  return known;
 }
 
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
+  const auto now = Clock::now();
   auto made = std::make_shared<Committed>();
-  const auto path = FindSidecar(fs_, path_);
-  if (path.ok()) {
-    auto sidecar = Sidecar::Load(fs_, *path, OpenMode::kRead);
-    if (sidecar.ok() && (*sidecar)->committed()) made->sidecar = std::move(*sidecar);
-  }
-  auto data = fs_.Open(path_, OpenMode::kRead);
-  const bool usable = made->sidecar && data.ok();
-  if (usable) made->data = std::move(*data);
+  const auto load = [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(made->data, fs_.Open(path_, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, made->data->Stat());
+    if (stat.inode != inode_) return {Code::kNotFound, "another file has its name"};
+    LZY_ASSIGN_OR_RETURN(const std::string path, FindSidecar(fs_, path_));
+    LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs_, path, OpenMode::kRead));
+    if (!sidecar->committed()) return {Code::kUnprotected, "never committed"};
+    const SidecarContents& contents = sidecar->contents();
+    made->version = {contents.superblock.uuid, sidecar->generation()};
+    made->stamp = contents.superblock.stamp;
+    made->block_size = contents.superblock.block_size;
+    made->leaves = contents.data_tree;
+    return Status::Ok();
+  };
+  const bool usable = NoThrow(load).ok();
   const std::lock_guard lock(mutex_);
-  looked_ = true;
+  looked_ = now;
   kept_->Clear();
   committed_ = usable ? std::move(made) : nullptr;
   return committed_;
 }
 
 std::uint64_t ReadCheck::CommittedSize() {
-  const auto committed = Current();
+  const auto committed = Current(Trust::kNow);
   return committed ? committed->size() : 0;
 }
 
 bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::span<const ReadPiece> parts) {
-  const std::uint64_t begin = index * committed.block_size();
+  const std::uint64_t begin = index * committed.block_size;
   const std::uint64_t length = committed.LengthOf(index);
   if (parts.size() == 1 && parts[0].length == length && parts[0].memory != nullptr) {
     return committed.IsLeaf(index, {parts[0].memory, length});
@@ -147,83 +173,126 @@ bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::sp
 }
 
 std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces,
-                                                        ReadVerdict& verdict) {
+                                                        bool unread, ReadVerdict& verdict) {
   std::vector<Suspect> suspects;
   Suspect block;
   const auto finish = [&] {
-    if (!block.parts.empty() && !IsRight(committed, block.index, block.parts)) suspects.push_back(block);
+    if (!block.parts.empty() && (unread || !IsRight(committed, block.index, block.parts))) suspects.push_back(block);
     block.parts.clear();
   };
   for (const ReadPiece& piece : pieces) {
     if (piece.offset + piece.length > committed.size()) verdict.as_committed = false;  // it has grown since
     const std::uint64_t end = std::min(piece.offset + piece.length, committed.size());
     for (std::uint64_t at = piece.offset; at < end;) {
-      const std::uint64_t index = at / committed.block_size();
+      const std::uint64_t index = at / committed.block_size;
       if (index != block.index) finish();
       block.index = index;
-      const std::uint64_t length = std::min(end, (index + 1) * committed.block_size()) - at;
+      const std::uint64_t length = std::min(end, (index + 1) * committed.block_size) - at;
       block.parts.push_back({at, length, piece.memory == nullptr ? nullptr : piece.memory + (at - piece.offset)});
       at += length;
-      verdict.checked += length;
     }
   }
   finish();
   return suspects;
 }
 
-ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces) {
+// Or replaced. While somebody repairs it its mtime says nothing.
+bool ReadCheck::IsEdited(const Committed& committed) const {
+  for (const bool again : {false, true}) {  // a repair may begin between the two looks
+    const auto peek = PeekAt(fs_, path_);
+    const auto stat = fs_.Stat(path_);
+    if (!stat.ok() || stat->inode != inode_ || (peek && peek->whole_file_intent)) return true;
+    if (stat->mtime_ns == committed.stamp.mtime_ns || (peek && peek->repairing)) return false;
+    if (again) return true;
+  }
+  return true;
+}
+
+ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
   ReadVerdict verdict;
-  auto committed = Current();
+  auto committed = Current(Trust::kRecently);
   std::vector<Suspect> suspects;
-  if (committed) suspects = FindSuspects(*committed, pieces, verdict);
+  if (committed) suspects = FindSuspects(*committed, pieces, unread, verdict);
   if (suspects.empty()) {
     verdict.as_committed &= committed != nullptr;
     return verdict;
   }
   const std::lock_guard one_at_a_time(healing_);
-  const auto peek = PeekAt(fs_, path_);
-  if (!peek || !committed->IsOf(peek->version)) {
-    committed = LoadAgain();
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto now = Current(Trust::kNow);
+    if (now != committed) healed_.clear();
+    committed = now;
     verdict = {};
     verdict.as_committed = committed != nullptr;
     suspects.clear();
-    if (committed) suspects = FindSuspects(*committed, pieces, verdict);
+    if (committed) suspects = FindSuspects(*committed, pieces, unread, verdict);
     if (suspects.empty()) return verdict;
+    // Cheaper than to find it out by looking at the whole dataset: programs read what they have just written.
+    if (IsEdited(*committed)) break;
+    ServeHealed(*committed, suspects);
+    bool done = true;
+    const std::size_t batch = std::max<std::uint64_t>(1, options_.memory / kKeptPart / committed->block_size);
+    for (std::size_t i = 0; i < suspects.size() && done; i += batch) {
+      done = Heal(*committed, std::span(suspects).subspan(i, std::min(batch, suspects.size() - i)), verdict);
+    }
+    if (done) return verdict;
   }
-  // Cheaper than to find it out by looking at the whole dataset: programs read what they have just written.
-  const auto stat = fs_.Stat(path_);
-  const bool edited = !stat.ok() || (stat->mtime_ns != committed->superblock().stamp.mtime_ns && !(peek && peek->repairing));
-  if (edited || (peek && peek->whole_file_intent)) {
-    verdict.as_committed = false;
-    return verdict;
-  }
-  const std::size_t batch = std::max<std::uint64_t>(1, options_.memory / kKeptPart / committed->block_size());
-  for (std::size_t i = 0; i < suspects.size(); i += batch) {
-    Heal(*committed, std::span(suspects).subspan(i, std::min(batch, suspects.size() - i)), verdict);
-  }
+  verdict.as_committed = false;
   return verdict;
 }
 
-void ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict) {
+namespace {
+
+void PutRight(std::span<const ReadPiece> parts, std::uint64_t block_begin, ByteSpan block) {
+  for (const ReadPiece& part : parts) std::memcpy(part.memory, block.data() + (part.offset - block_begin), part.length);
+}
+
+bool InSight(std::span<const ReadPiece> parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
+}
+
+}  // namespace
+
+// Said once, and rebuilt once.
+void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const {
+  std::erase_if(suspects, [&](const Suspect& suspect) {
+    const auto healed = healed_.find(suspect.index);
+    if (healed == healed_.end() || !InSight(suspect.parts)) return false;
+    PutRight(suspect.parts, suspect.index * committed.block_size, healed->second);
+    return true;
+  });
+}
+
+// False when there was another commit.
+bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict) {
   if (!may_write_) may_write_ = fs_.Open(path_, OpenMode::kReadWrite).ok();
-  HealRequest request{path_, {}, *may_write_};
+  HealRequest request{.path = path_,
+                      .inode = inode_,
+                      .uuid = committed.version.uuid,
+                      .generation = committed.version.generation,
+                      .blocks = {},
+                      .write = *may_write_,
+                      .patient = patient_};
   for (const Suspect& suspect : suspects) request.blocks.push_back(suspect.index);
   Options options = options_;
   // Whoever else has the locks is at work on the file; what was read is put right all the same.
   options.timeout_seconds = std::min<std::uint32_t>(options.timeout_seconds, 1);
   const auto healed = HealBlocks(fs_, options, request);
-  if (!healed.ok()) {  // the dataset cannot be looked at (any more): then nothing is known
+  const std::uint64_t first = suspects.front().index * committed.block_size;
+  if (!healed.ok()) {
     verdict.as_committed = false;
-    return;
+    verdict.first = {first, committed.LengthOf(suspects.front().index)};
+    verdict.unknown = healed.status().message();
+    return true;
   }
+  if (healed->other_commit) return false;
+  if (healed->gave_up_waiting) patient_ = false;
   for (std::size_t i = 0; i < suspects.size(); ++i) {
-    const HealedBlock& block = (*healed)[i];
+    const HealedBlock& block = healed->blocks[i];
     const Suspect& suspect = suspects[i];
-    const std::uint64_t begin = block.index * committed.block_size();
-    const ByteRange range{begin, committed.LengthOf(block.index)};
+    const ByteRange range{block.index * committed.block_size, committed.LengthOf(block.index)};
     ReadVerdict one;
     one.first = range;
-    const bool in_sight = std::all_of(suspect.parts.begin(), suspect.parts.end(), [](const ReadPiece& p) { return p.memory != nullptr; });
     if (block.verdict == HealedBlock::Verdict::kNotJudged) {
       one.as_committed = false;
       one.first.reset();
@@ -231,20 +300,23 @@ void ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
       one.as_committed = false;
       one.lost = range;
       one.why = block.why;
-    } else if (!in_sight) {
+    } else if (!InSight(suspect.parts)) {
       one.as_committed = false;
       one.lost = range;
       one.why = block.mended || !block.damaged ? "it is mended now, but not where the program has it: read it again"
-                             : "it cannot be put right where the program has it";
+                                               : "it cannot be put right where the program has it";
     } else {
-      for (const ReadPiece& part : suspect.parts) {
-        std::memcpy(part.memory, block.bytes.data() + (part.offset - begin), part.length);
-      }
+      PutRight(suspect.parts, range.offset, block.bytes);
       (block.damaged ? one.healed : one.reread) = range.length;
       if (block.mended) one.mended = range.length;
+      const bool stays_damaged = block.damaged && !block.mended;
+      if (stays_damaged && healed_.size() < std::max<std::uint64_t>(1, options_.memory / kKeptPart / committed.block_size)) {
+        healed_[block.index] = block.bytes;
+      }
     }
     verdict.Add(one);
   }
+  return true;
 }
 
 }  // namespace lzy::hooks

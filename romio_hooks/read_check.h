@@ -1,6 +1,7 @@
 #pragma once
 // What reads return, held to what was committed: for option verify-reads. Needs no MPI.
 
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -30,56 +31,70 @@ struct ReadPiece {
 /// What was found out about a read.
 struct ReadVerdict {
   bool as_committed = true;  ///< all of it; else some was not judged: edited, being written, or of a file without sidecar
-  std::uint64_t checked = 0;
   std::uint64_t healed = 0;   ///< bytes of blocks that were damaged, and are right in memory now
   std::uint64_t mended = 0;   ///< of those, on disk too
   std::uint64_t reread = 0;   ///< bytes of blocks that were read wrong, and are right on the device
   std::optional<ByteRange> first;  ///< the first block that was not right
   std::optional<ByteRange> lost;   ///< first and last byte of blocks that are damaged and cannot be had; memory has what was read
   std::string why;
+  std::string unknown;  ///< why it could not be told of blocks that differ whether they are damaged; empty: it could
 
   void Add(const ReadVerdict& other);
 };
 
-/// One file whose reads are checked. A block that is read in part is read whole, once: what was found right is kept, so
+/// One open file whose reads are checked. A block that is read in part is read whole, once: what was found right is kept, so
 /// that many small reads cost as much as one large one. Thread-safe.
 ///
-/// The sidecar's leaves are held in memory: 16 bytes for every block of data and parity. Whether somebody is changing the
-/// file is looked at when a block is not as it was committed, and only then: what is as committed is right, whoever writes.
+/// The leaves of the data are held in memory, 16 bytes for every block. Which commit they are of is looked at now and then, and
+/// whenever a block differs; whether somebody is changing the file, only then: what is as committed is right, whoever writes.
+/// Nothing is compared with, or taken from, another file than the one that was opened, whatever has its name by now.
 class ReadCheck {
  public:
-  ReadCheck(FileSystem& fs, const Options& options, std::string path);
+  /// `inode`: of the file that was opened.
+  ReadCheck(FileSystem& fs, const Options& options, std::string path, std::uint64_t inode);
   ~ReadCheck();
 
   /// Checks what was read, `pieces` being in the order of the file, and puts right what is damaged. The file's own blocks are
-  /// mended too where this process may write it.
-  ReadVerdict Check(std::span<const ReadPiece> pieces);
+  /// mended too where this process may write it. `unread`: nothing was read, memory has something else, whatever it looks like.
+  ReadVerdict Check(std::span<const ReadPiece> pieces, bool unread = false);
 
-  /// Bytes of the file as it was committed; 0 where it was not.
+  /// Bytes of the file as it was committed last; 0 where it was not.
   std::uint64_t CommittedSize();
+
+  /// There was a commit.
+  void Forget();
 
  private:
   struct Committed;
   class KeptBlocks;
+  using Clock = std::chrono::steady_clock;
   struct Suspect {
     std::uint64_t index = 0;
     std::vector<ReadPiece> parts;
   };
-  std::shared_ptr<const Committed> Current();
+  enum class Trust { kNow, kRecently };
+  std::shared_ptr<const Committed> Current(Trust trust);
   std::shared_ptr<const Committed> LoadAgain();
   bool IsRight(const Committed& committed, std::uint64_t index, std::span<const ReadPiece> parts);
-  std::vector<Suspect> FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces, ReadVerdict& verdict);
-  void Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict);
+  std::vector<Suspect> FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces, bool unread,
+                                    ReadVerdict& verdict);
+  bool IsEdited(const Committed& committed) const;
+  void ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const;
+  bool Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict);
 
   FileSystem& fs_;
   const Options options_;
   const std::string path_;
+  const std::uint64_t inode_;
   std::mutex mutex_;  // guards what follows
-  bool looked_ = false;
+  Clock::time_point looked_{};  // when it was made sure that `committed_` is what counts; zero: never
   std::shared_ptr<const Committed> committed_;  // null: no usable sidecar
   std::unique_ptr<KeptBlocks> kept_;
   std::mutex healing_;  // one thread at a time; guards what follows
   std::optional<bool> may_write_;
+  bool patient_ = true;
+  /// Damaged on disk still, since it may not be written; of `committed_`.
+  std::unordered_map<std::uint64_t, std::vector<std::uint8_t>> healed_;
 };
 
 }  // namespace lzy::hooks

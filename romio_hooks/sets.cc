@@ -72,9 +72,11 @@ void Sets::Start() {
     return Status::Ok();
   });
   // All ranks meet, or none does.
-  int have = mine.ok() ? 1 : 0;
-  int all = 0;
-  if (PMPI_Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0) {
+  const Settings& environment = EnvironmentSettings();
+  int have[2] = {mine.ok() ? 1 : 0, environment.status.ok() && environment.options.verify_reads ? 1 : 0};
+  int all[2] = {0, 0};
+  if (PMPI_Allreduce(have, all, 2, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
+    made->all_check_reads_ = all[1] != 0;
     Instance() = std::move(made);
     return;
   }
@@ -177,10 +179,11 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
       }
       return Status::Ok();
     }
-    status = CommitTogether(file, mine, met.decision);
+    Written written;
+    status = CommitTogether(file, mine, met.decision, written);
     if (status.ok()) {
       pending_.erase(file.set->id);
-      return status;
+      return CheckTogether(file, written);
     }
     if (rank() == 0) TellOfFailure(file.options, "set " + file.set->pattern, status);
   } else {
@@ -218,7 +221,7 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
 }
 
 // All ranks are here, and nobody leaves: from now on the calls are collective over world_.
-Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision) {
+Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision, Written& written) {
   const auto all = world_->AllGather(mine.part);
   Attempt attempt;
   bool met_others = false;
@@ -253,10 +256,19 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvou
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   if (file.usage) file.usage->NoteCommit(report);
   if (rank() == 0) TellOfCommit(file.options, report);
-  if (!file.options.verify_writes) return report.status;
-  // Nothing of members is captured, so that nothing can be written again.
-  return CheckCommit({.fs = Disk(), .comm = *world_, .options = file.options},
-                     {attempt.dataset, *attempt.request.touched, nullptr}, [](const WrittenCheck&) { return false; });
+  written.dataset = attempt.dataset;
+  written.touched = std::move(*attempt.request.touched);
+  written.generation = report.generation;
+  return report.status;
+}
+
+// Ranks may have options of their own, but all come here. The commit stands, whatever comes out. Nothing of members is captured,
+// so that nothing can be written again.
+Status Sets::CheckTogether(const OpenFile& file, const Written& written) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t wanted, world_->AllReduceMax(file.options.verify_writes));
+  if (wanted == 0) return Status::Ok();
+  return CheckCommit({.fs = Disk(), .comm = *world_, .options = file.options}, written,
+                     [](const WrittenCheck&, Written&) { return false; });
 }
 
 // -------------------------------------------------------------------------------------------------------- At the end

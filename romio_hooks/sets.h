@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "check_commit.h"
 #include "comm/communicator.h"
 #include "commit.h"
 #include "epoch.h"
@@ -29,6 +30,8 @@ class Sets {
   static void Start();
   /// nullptr before Start and after Finish, and in programs that use MPI sessions only.
   static Sets* Get();
+  /// Whether the environment of every rank of MPI_COMM_WORLD asks for verify-reads.
+  bool all_check_reads() const { return all_check_reads_; }
   /// At MPI_Finalize, while MPI still works: commits once more what could not be committed at close, then frees the
   /// communicators.
   static void Finish();
@@ -59,7 +62,8 @@ class Sets {
   void Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine);
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                                 const std::string& pattern);
-  Status CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision);
+  Status CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision, Written& written);
+  Status CheckTogether(const OpenFile& file, const Written& written);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport Protect(Attempt& attempt, const Status& prepared);
   void CommitPending();
@@ -68,6 +72,7 @@ class Sets {
   void CommitPendingSet(const std::string& id, const std::string& pattern);
 
   std::mutex mutex_;  // one commit at a time, whatever threads close members
+  bool all_check_reads_ = false;
   MPI_Comm comm_;
   std::unique_ptr<Communicator> world_;
   Rendezvous rendezvous_;

@@ -41,8 +41,7 @@ class CheckedRead {
 
 namespace {
 
-/// While it lives, errors of calls on the file are returned and nobody is told: perhaps there will be none. With threads,
-/// those of other threads' calls too.
+/// While it lives, errors of calls on the file are returned and nobody is told: perhaps there will be none.
 class QuietErrors {
  public:
   explicit QuietErrors(Word handle) : file_(As<MPI_File>(handle)) {
@@ -71,22 +70,26 @@ class QuietErrors {
   bool changed_ = false;
 };
 
-/// Where each rank's part of an ordered read begins. Collective over the file's communicator.
-std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read, MPI_Offset shared) {
+/// Where each rank's part of an ordered read begins. Collective over the file's communicator. The pointer is asked for when
+/// all ranks have come to the call, and so have done with whatever moved it before.
+std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read) {
+  Communicator& comm = *read.file->comm;
   ByteWriter mine;
-  mine.Put<std::int64_t>(shared);
   mine.Put<std::int64_t>(read.Etypes());
-  const auto all = read.file->comm->AllGather(mine.bytes());
-  if (!all.ok()) return std::nullopt;
-  MPI_Offset at = -1;
-  for (int rank = 0; rank < read.file->comm->rank() || rank == 0; ++rank) {
-    ByteReader other((*all)[static_cast<std::size_t>(rank)]);
-    const auto position = other.Get<std::int64_t>();
-    const auto etypes = other.Get<std::int64_t>();
-    if (rank == 0) at = position;  // before any rank has moved it: none is past the exchange
-    if (rank < read.file->comm->rank()) at += etypes;
+  const auto all = comm.AllGather(mine.bytes());
+  Communicator::Bytes shared;
+  if (comm.rank() == 0) {
+    ByteWriter position;
+    position.Put<std::int64_t>(PositionOf(As<MPI_File>(read.handle), read.place));
+    shared = std::move(position.bytes());
   }
-  return at < 0 ? std::nullopt : std::optional(at);
+  if (!comm.Broadcast(shared, 0).ok() || !all.ok()) return std::nullopt;
+  MPI_Offset at = ByteReader(shared).Get<std::int64_t>();
+  if (at < 0) return std::nullopt;
+  for (int rank = 0; rank < comm.rank(); ++rank) {
+    at += ByteReader((*all)[static_cast<std::size_t>(rank)]).Get<std::int64_t>();
+  }
+  return at;
 }
 
 std::uint64_t SeeksOf(OpenFile& file, bool& under_way) {
@@ -108,9 +111,9 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
     const std::lock_guard lock(file->mutex);
     read->view = file->view;
   }
-  if (call.place == Place::kOrdered) {
-    if (file->sequential) return nullptr;
-    read->position = OrderedPosition(*read, PositionOf(As<MPI_File>(call.fh), call.place));
+  // Other threads may move the shared pointer, and then the ranks' answer is none.
+  if (call.place == Place::kOrdered && file->ranks_agree && !SeveralThreads() && !file->sequential) {
+    read->position = OrderedPosition(*read);
   } else if (call.place == Place::kExplicit) {
     read->position = call.offset;
   } else if (file->sequential) {  // MPI does not tell positions then
@@ -145,13 +148,12 @@ void LocateAfter(CheckedRead& read) {
   }
 }
 
-/// Bytes [first, last) of the data; as far as the file had them when it was committed. Adds them to `found`.
-ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last, std::uint64_t* found = nullptr) {
+/// Bytes [first, last) of the data, which were read, or (`unread`) were not.
+ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last, bool unread) {
   ReadVerdict verdict;
   ReadCheck& check = *read.file->check;
   DataWalk walk(read.view, *read.position, last, read.in_sight ? &read.buffer : nullptr, first);
   std::vector<ReadPiece> pieces;
-  const std::uint64_t committed = found == nullptr ? UINT64_MAX : check.CommittedSize();
   while (walk.Next()) {
     if (!walk.ranges()) {
       verdict.as_committed = false;
@@ -161,23 +163,38 @@ ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last
     }
     pieces.clear();
     for (const Interval& range : *walk.ranges()) {
-      for (std::uint64_t at = range.begin; at < range.end && at < committed;) {
+      for (std::uint64_t at = range.begin; at < range.end;) {
         ReadPiece piece{at, range.end - at, nullptr};
         if (walk.InPieces()) {
           const MutableByteSpan bytes = read.buffer.NextInPlace(range.end - at);
           piece = {at, bytes.size(), bytes.data()};
         }
         at += piece.length;
-        piece.length = std::min(piece.length, committed - piece.offset);
-        if (found != nullptr) *found += piece.length;
         pieces.push_back(piece);
       }
-      if (range.end > committed) break;
     }
-    verdict.Add(check.Check(pieces));
-    if (!walk.ranges()->empty() && walk.ranges()->back().end > committed) break;
+    // Where its bytes cannot be told apart nobody can fill them in.
+    if (unread && !walk.InPieces()) {
+      verdict.as_committed = false;
+    } else {
+      verdict.Add(check.Check(pieces, unread));
+    }
   }
   return verdict;
+}
+
+/// How far behind the first `got` bytes of data the file had some when it was committed last: what should have been read.
+std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
+  const std::uint64_t committed = read.file->check->CommittedSize();
+  std::uint64_t there = got;
+  DataWalk walk(read.view, *read.position, read.bytes, nullptr, got);
+  while (walk.Next() && walk.ranges()) {
+    for (const Interval& range : *walk.ranges()) {
+      if (range.begin >= committed) return there;
+      there += std::min(range.end, committed) - range.begin;
+    }
+  }
+  return std::min(there, read.bytes);
 }
 
 /// It was read somewhere between two positions: all there is looked at.
@@ -206,6 +223,11 @@ void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
         fmt::format("{}: {} bytes, from byte {} on, were read wrong, and right when they were read again", path, verdict.reread,
                     verdict.first->offset));
   }
+  if (!verdict.unknown.empty()) {
+    SayOnce(read.file->options, Options::Log::kWarn, path, "unknown",
+            fmt::format("{}: what was read at byte {} is not what was committed, and whether it is damaged cannot be told: {}",
+                        path, verdict.first->offset, verdict.unknown));
+  }
 }
 
 /// Tells the program of an error that it has not been told of.
@@ -214,12 +236,12 @@ int Raise(const CheckedRead& read, int code) {
   return code;
 }
 
-int RaiseLost(const CheckedRead& read, const ReadVerdict& verdict) {
+int LostCode(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string text =
       fmt::format("{}: bytes {} to {} are damaged: {}; lzy-verify tells more, lzy-restore mends what can be mended", read.file->path,
                   verdict.lost->offset, verdict.lost->offset + verdict.lost->length - 1, verdict.why);
   Say(read.file->options, Options::Log::kError, text);
-  return Raise(read, IoErrorCode("lzy: " + text));
+  return IoErrorCode("lzy: " + text);
 }
 
 std::uint64_t BytesRead(const CheckedRead& read, int code, const void* status) {
@@ -240,47 +262,49 @@ void SetPointerBehind(const CheckedRead& read, std::uint64_t bytes) {
 
 bool IsIoError(int code) {
   int error_class = MPI_SUCCESS;
-  return PMPI_Error_class(code, &error_class) == MPI_SUCCESS && (error_class == MPI_ERR_IO || error_class == MPI_ERR_OTHER);
+  return PMPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_IO;
 }
 
-int Finish(CheckedRead& read, int code, void* status) {
+/// The code to return; `lost` if it is one of our own, which nobody has been told of yet.
+int Finish(CheckedRead& read, int code, void* status, bool& lost) {
   // What this process itself has written since the last commit is in its epoch.
   if (read.file->disk && read.file->disk->epoch_open.load()) return code;
   if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_sight)) return code;
+  ReadVerdict verdict;
   if (!read.position) {
     if (read.low < 0) return code;
-    const ReadVerdict verdict = CheckSomewhere(read);
-    Tell(read, verdict);
-    return verdict.lost ? RaiseLost(read, verdict) : code;
-  }
-  const std::uint64_t got = BytesRead(read, code, status);
-  ReadVerdict verdict;
-  if (got > 0) verdict = CheckData(read, 0, got);
-  // A damaged file may be too short, and what cannot be read is not there at all.
-  std::uint64_t more = 0;
-  if (got < read.bytes && read.in_sight && read.buffer.IsThere(read.bytes, /*to_write=*/true)) {
+    verdict = CheckSomewhere(read);
+  } else {
+    const std::uint64_t got = BytesRead(read, code, status);
+    if (got > 0) verdict = CheckData(read, 0, got, /*unread=*/false);
+    // A damaged file may be too short, and what cannot be read is not there at all.
     const std::uint64_t from = got / read.etype() * read.etype();
-    ReadVerdict rest = CheckData(read, from, read.bytes, &more);
-    more = more > got - from ? more - (got - from) : 0;
-    if (more > 0 && rest.as_committed && status != nullptr) {
-      PMPI_Status_set_elements_x(static_cast<MPI_Status*>(status), MPI_BYTE, static_cast<MPI_Count>(got + more));
+    const std::uint64_t should = from < read.bytes && read.in_sight ? BytesThatShouldBeThere(read, from) : 0;
+    if (should > got && read.buffer.IsThere(should, /*to_write=*/true)) {
+      const ReadVerdict rest = CheckData(read, from, should, /*unread=*/true);
+      if (rest.as_committed) {
+        if (status != nullptr) {
+          PMPI_Status_set_elements_x(static_cast<MPI_Status*>(status), MPI_BYTE, static_cast<MPI_Count>(should));
+        }
+        SetPointerBehind(read, should);
+        code = MPI_SUCCESS;
+      }
+      verdict.Add(rest);
     }
-    if (more > 0 && rest.as_committed && (code != MPI_SUCCESS || read.place == Place::kOwnPointer)) {
-      SetPointerBehind(read, got + more);
-      code = MPI_SUCCESS;
-    }
-    verdict.Add(rest);
   }
   Tell(read, verdict);
-  return verdict.lost ? RaiseLost(read, verdict) : code;
+  lost = verdict.lost.has_value();
+  return lost ? LostCode(read, verdict) : code;
 }
 
 }  // namespace
 
 int FinishRead(CheckedRead& read, int code, void* status) {
   int result = code;
-  Guarded("MPI_File_read", [&] { result = Finish(read, code, status); });
-  return result;
+  bool lost = false;
+  Guarded("MPI_File_read", [&] { result = Finish(read, code, status, lost); });
+  // The program's own handler may throw, or jump away.
+  return lost ? Raise(read, result) : result;
 }
 
 int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenFile>& file) {
@@ -289,7 +313,7 @@ int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenF
   if (!read) return real();
   MPI_Status own{};
   if (call.done != Done::kAtReturn) {
-    const int code = real();
+    int code = real();
     Guarded("MPI_File_read", [&] {
       if (code != MPI_SUCCESS) return;
       LocateAfter(*read);
@@ -297,15 +321,17 @@ int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenF
         const std::lock_guard lock(file->mutex);
         file->split_read = read;
       } else {
-        WatchRead(call.request, read);
+        code = WatchRead(call.request, read);
       }
     });
     return code;
   }
   WantStatus(call.status, own);
-  QuietErrors quiet(call.fh);
+  // With several threads it would silence errors of other calls.
+  std::optional<QuietErrors> quiet;
+  if (!SeveralThreads()) quiet.emplace(call.fh);
   const int code = real();
-  const bool untold = quiet.End();
+  const bool untold = quiet && quiet->End();
   Guarded("MPI_File_read", [&] { LocateAfter(*read); });
   const int result = FinishRead(*read, code, *call.status);
   if (result == code && code != MPI_SUCCESS && untold) Raise(*read, code);

@@ -42,7 +42,7 @@ class File {
   /// Reads exactly `to.size()` bytes, or up to end of file: returns the count. EIO, and the codes in which Linux reports
   /// bad media under O_DIRECT, are Code::kUnreadable, for the range as a whole.
   virtual Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) = 0;
-  /// The same, from the device rather than the page cache as far as the system allows (O_DIRECT, else drop and read).
+  /// The same, from the device as far as the system allows (O_DIRECT, else drop and read). `to` is undefined behind the count.
   virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
   /// Writes all of `from`, extending the file as needed.
   virtual Status WriteAt(std::uint64_t offset, ByteSpan from) = 0;

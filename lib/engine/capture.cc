@@ -179,8 +179,8 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   } else {  // zero-padded by the caller, and aligned
     leaf = HashBytes(HashTag::kDataLeaf, block, bytes);
   }
+  Hold(block, bytes);  // may fail: what is in the sums and not captured is nobody's
   AddToSums(at, *chunk, input);
-  Hold(block, bytes);
   page->captured.set(block % kPageBlocks);
 }
 

@@ -39,13 +39,13 @@ std::vector<Interval> PartOf(const std::vector<Interval>& all, const Communicato
 
 class Checker {
  public:
-  Checker(const Context& context, const DatasetRef& dataset, const std::map<std::uint32_t, Touched>& touched,
-          const Capture* capture)
-      : context_(context), dataset_(dataset), touched_(touched), capture_(capture) {}
+  Checker(const Context& context, const Written& written)
+      : context_(context), written_(written), touched_(written.touched), capture_(written.capture) {}
 
   Result<WrittenCheck> Run() {
-    LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context_, dataset_, {}));
-    const bool shared = dataset_.kind == DatasetKind::kShared;
+    LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context_, written_.dataset, {}));
+    if (!view.committed) return std::move(result_);
+    const bool shared = written_.dataset.kind == DatasetKind::kShared;
     Coverage coverage;
     std::vector<Interval> others;  // bytes that other ranks wrote, or may have
     bool captured = false;
@@ -69,12 +69,39 @@ class Checker {
       return Status::Ok();
     }));
     LZY_ASSIGN_OR_RETURN(result_.faults, context_.comm.AllReduceSum(faults_));
+    if (result_.faults == 0) return std::move(result_);
+    const bool untouched = view.superblock.generation == written_.generation && IsUntouchedSince(context_.fs, written_);
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t touched, context_.comm.AllReduceMax(!untouched));
+    if (touched != 0) return WrittenCheck();
     return std::move(result_);
   }
 
  private:
   Result<std::vector<Interval>> WrittenByOthers() {
-    // Each rank so many; all know of all.
+    ByteWriter out;
+    Status mine = NoThrow([&] {
+      TellWritten(out);
+      return Status::Ok();
+    });
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, mine));
+    LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
+    IntervalSet others(kAll);
+    mine = NoThrow([&] {
+      for (int rank = 0; rank < context_.comm.size(); ++rank) {
+        ByteReader in(all[static_cast<std::size_t>(rank)]);
+        while (rank != context_.comm.rank() && in.remaining() > 0 && in.ok()) {
+          const auto begin = in.Get<std::uint64_t>();
+          others.Add({begin, in.Get<std::uint64_t>()});
+        }
+      }
+      return Status::Ok();
+    });
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, mine));
+    return others.intervals();
+  }
+
+  // Bytes that this rank wrote, or may have: each rank so many intervals, since all know of all.
+  void TellWritten(ByteWriter& out) const {
     const std::size_t limit = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
     IntervalSet mine(kAll);
     const std::uint64_t block = capture_->block_size();
@@ -85,21 +112,10 @@ class Checker {
     }
     capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) { mine.Add({offset, offset + bytes.size()}); });
     mine.Coarsen(limit);
-    ByteWriter out;
     for (const Interval& one : mine.whole() ? std::vector<Interval>{{0, kEverythingBehind}} : mine.intervals()) {
       out.Put(one.begin);
       out.Put(one.end);
     }
-    LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
-    IntervalSet others(kAll);
-    for (int rank = 0; rank < context_.comm.size(); ++rank) {
-      ByteReader in(all[static_cast<std::size_t>(rank)]);
-      while (rank != context_.comm.rank() && in.remaining() > 0 && in.ok()) {
-        const auto begin = in.Get<std::uint64_t>();
-        others.Add({begin, in.Get<std::uint64_t>()});
-      }
-    }
-    return others.intervals();
   }
 
   // Blocks of the data that were touched.
@@ -121,7 +137,7 @@ class Checker {
   // Parity blocks of region f in whose rows any file of the ensemble was touched.
   std::vector<Interval> TouchedParity(const Ensemble& ensemble, std::uint32_t f) const {
     const Layout& layout = *ensemble.layout;
-    IntervalSet set(kAll);
+    std::vector<Interval> found;
     for (std::uint32_t other = 0; other < ensemble.files.size(); ++other) {
       for (const Interval& blocks : TouchedBlocks(layout, other, ensemble.files[other].rank)) {
         for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
@@ -129,12 +145,21 @@ class Checker {
           for (const std::uint32_t device : layout.group(row.group)) {
             if (!layout.IsParity(device, row.unit_row) || layout.region_of(device) != f) continue;
             const BlockPlace place = layout.ParityBlock(device, row.unit_row, row.slice);
-            if (place.length > 0) set.Add({place.index, place.index + 1});
+            if (place.length > 0) found.push_back({place.index, place.index + 1});
           }
         }
       }
     }
-    return set.intervals();
+    std::sort(found.begin(), found.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+    std::vector<Interval> joined;
+    for (const Interval& one : found) {
+      if (!joined.empty() && joined.back().end >= one.begin) {
+        joined.back().end = std::max(joined.back().end, one.end);
+      } else {
+        joined.push_back(one);
+      }
+    }
+    return joined;
   }
 
   Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
@@ -174,16 +199,17 @@ class Checker {
     for (const Interval& one : blocks) {
       LZY_ASSIGN_OR_RETURN(const CheckResult checked, Read(stream, one));
       for (const BadBlocks& bad : checked.bad) {
-        if (IsWithoutParity(stream, bad)) continue;
-        faults_ += bad.transient ? 0 : bad.count;
+        for (std::uint64_t i = bad.first; !bad.transient && i < bad.first + bad.count; ++i) {
+          faults_ += !IsWithoutParity(stream, i);
+        }
       }
     }
     return Status::Ok();
   }
 
   // Rows that have no parity, which the commit has said.
-  static bool IsWithoutParity(const BlockStream& stream, const BadBlocks& bad) {
-    return stream.tag == HashTag::kParityLeaf && stream.expected->leaf(bad.first) == kNoParityLeaf;
+  static bool IsWithoutParity(const BlockStream& stream, std::uint64_t block) {
+    return stream.tag == HashTag::kParityLeaf && stream.expected->leaf(block) == kNoParityLeaf;
   }
 
   Status HoldToCapture(BlockStream stream, const std::vector<Interval>& blocks) {
@@ -216,19 +242,16 @@ class Checker {
         result_.wrong_parts.push_back(part);
         ++faults_;
       }
-      result_.bytes_read += bytes.size();
     });
     return status;
   }
 
   Result<CheckResult> Read(const BlockStream& stream, const Interval& blocks) {
-    auto checked = CheckBlocks(stream, blocks.begin, blocks.end - blocks.begin, SettingsFor(context_, /*from_disk=*/true));
-    if (checked.ok()) result_.bytes_read += checked->bytes_read;
-    return checked;
+    return CheckBlocks(stream, blocks.begin, blocks.end - blocks.begin, SettingsFor(context_, /*from_disk=*/true));
   }
 
   const Context& context_;
-  const DatasetRef& dataset_;
+  const Written& written_;
   const std::map<std::uint32_t, Touched>& touched_;
   const Capture* const capture_;
   WrittenCheck result_;
@@ -237,9 +260,18 @@ class Checker {
 
 }  // namespace
 
-Result<WrittenCheck> CheckWritten(const Context& context, const DatasetRef& dataset,
-                                  const std::map<std::uint32_t, Touched>& touched, const Capture* capture) {
-  return Checker(context, dataset, touched, capture).Run();
+Result<WrittenCheck> CheckWritten(const Context& context, const Written& written) {
+  return Checker(context, written).Run();
+}
+
+bool IsUntouchedSince(FileSystem& fs, const Written& written) {
+  std::vector<std::string> paths;
+  for (const auto& [rank, path] : written.dataset.members) paths.push_back(path);
+  if (written.dataset.kind == DatasetKind::kShared) paths.push_back(written.dataset.path);
+  return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+    const auto clean = FindCleanEpoch(fs, path);
+    return clean && clean->generation == written.generation;
+  });
 }
 
 }  // namespace lzy

@@ -2,6 +2,7 @@
 // What a program wrote, held to what the device has: for option verify-writes (DESIGN §6.5).
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "base/interval_set.h"
@@ -18,14 +19,24 @@ struct WrittenCheck {
   std::vector<Interval> wrong_parts;
   /// On all ranks together: blocks of data and parity, and parts of blocks, that are not on the device as they were written or committed.
   std::uint64_t faults = 0;
-  std::uint64_t bytes_read = 0;  ///< by this rank
 };
 
-/// After a commit, before anybody writes again: reads what was touched, and the parity of its rows, from the device. Blocks
-/// (and parts of blocks) that one rank alone captured are held to what it captured, all others to the leaves that were committed. `capture` is what
-/// ProtectRequest::capture was, and null on any rank where it does not count. Shared files are read by all ranks, each a part;
-/// members of sets by their owners. Collective.
-Result<WrittenCheck> CheckWritten(const Context& context, const DatasetRef& dataset,
-                                  const std::map<std::uint32_t, Touched>& touched, const Capture* capture);
+/// What was written, and committed.
+struct Written {
+  DatasetRef dataset;
+  std::map<std::uint32_t, Touched> touched;  ///< ProtectRequest::touched
+  std::uint64_t generation = 0;              ///< of the commit
+  const Capture* capture = nullptr;          ///< ProtectRequest::capture; null on any rank where it does not count
+};
+
+/// After a commit: reads what was touched, and the parity of its rows, from the device. Blocks (and parts of blocks) that one rank
+/// alone captured are held to what it captured, all others to the leaves that were committed. Shared files are read by all ranks,
+/// each a part; members of sets by their owners. Whoever has written since makes it void: where the commit does not count any more,
+/// a file differs from its stamp, or an intent is set, before or after the reading, nothing was found. Collective.
+Result<WrittenCheck> CheckWritten(const Context& context, const Written& written);
+
+/// Whether what was committed is still what there is: that commit counts, no intent is set, and no file differs from its stamp. As
+/// far as this rank sees the files. Not collective.
+bool IsUntouchedSince(FileSystem& fs, const Written& written);
 
 }  // namespace lzy

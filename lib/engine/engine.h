@@ -96,6 +96,7 @@ struct EpochStart {
   Intent intent;                 ///< as it was set
   std::optional<Intent> before;  ///< what was set before, by another writer or by one who never came to commit
   MadeWith made_with;  ///< the last commit; without one, what the options say
+  std::uint64_t generation = 0;  ///< that of the last commit
 };
 /// Before the first write of an epoch (docs/design.md "Epochs"): gives the sidecar of a file that was renamed away its new
 /// name (DESIGN §6, write-temporary-then-rename), compares the stamp, and sets the intent durably (creating a sidecar that

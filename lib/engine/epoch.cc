@@ -31,12 +31,14 @@ std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const std::string& data
   const auto stat = fs.Stat(data_path);
   if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent()) return std::nullopt;
   const Superblock& sb = (*sidecar)->contents().superblock;
-  if (sb.state != SidecarState::kCommitted || stat->size != sb.stamp.size || stat->mtime_ns != sb.stamp.mtime_ns) {
+  const bool same = stat->size == sb.stamp.size && stat->mtime_ns == sb.stamp.mtime_ns && stat->inode == sb.stamp.inode;
+  if (sb.state != SidecarState::kCommitted || !same) {
     return std::nullopt;
   }
   EpochStart start;
   start.had_sidecar = true;
   start.made_with = MadeWithOf((*sidecar)->contents());
+  start.generation = (*sidecar)->generation();
   return start;
 }
 
@@ -60,6 +62,7 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   // leaves anything to rely on.
   start.changed_behind =
       !start.had_sidecar || stat.size != stamp.size || stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
+  start.generation = sidecar->generation();
   start.before = sidecar->intent();
   LZY_RETURN_IF_ERROR(sidecar->SetIntent(kIntentWholeFile, {}));
   start.intent = *sidecar->intent();

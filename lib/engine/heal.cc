@@ -48,26 +48,29 @@ class Healer {
   Healer(FileSystem& fs, const Options& options, const HealRequest& request)
       : fs_(fs), request_(request), options_(options), self_(SelfCommunicator()), context_{fs_, *self_, options_} {}
 
-  Result<std::vector<HealedBlock>> Run() {
+  Result<HealReport> Run() {
     LZY_ASSIGN_OR_RETURN(const DatasetRef dataset, Resolved());
     for (int attempt = 0, pauses = 0; attempt < kAttempts;) {
       Start();
       repair_under_way_ = false;
       LZY_ASSIGN_OR_RETURN(const bool settled, Try(dataset));
-      if (repair_under_way_ && ++pauses < kRepairPauses) {
+      if (settled && !repair_under_way_) return std::move(report_);
+      if (repair_under_way_ && request_.patient && pauses++ < kRepairPauses) {
         std::this_thread::sleep_for(kRepairPause);
         continue;
       }
-      if (settled) return std::move(blocks_);
+      report_.gave_up_waiting |= repair_under_way_;
+      if (settled) return std::move(report_);
       ++attempt;
     }
     Start();
-    return std::move(blocks_);
+    return std::move(report_);
   }
 
  private:
   void Start() {
     blocks_.clear();
+    report_.other_commit = false;
     for (const std::uint64_t index : request_.blocks) blocks_.emplace_back().index = index;
   }
 
@@ -85,6 +88,8 @@ class Healer {
     }
     Look look;
     LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
+    report_.other_commit = !IsTheCommit(look);
+    if (report_.other_commit) return true;
     for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
     const Status rebuilt = Rebuild(look);
     if (rebuilt.code() == Code::kBusy) return false;
@@ -106,6 +111,7 @@ class Healer {
       for (look.file = 0; look.file < files.size(); ++look.file) {
         const FileStat& one = files[look.file].stat;
         if (!files[look.file].present || one.inode != stat.inode || one.device != stat.device) continue;
+        if (request_.inode != 0 && one.inode != request_.inode) continue;
         for (const Ensemble& e : look.view.ensembles) look.findings.files.emplace_back(e.files.size());
         return Status::Ok();
       }
@@ -252,10 +258,11 @@ class Healer {
     std::vector<std::uint64_t> mended;
     Look look;
     LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
+    if (!IsTheCommit(look)) return mended;
     for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
     if (look.bad.empty()) return mended;  // nobody's locks are taken for nothing
     look = Look();
-    if (!Open(dataset, /*write=*/true, look).ok() || InEpoch(look)) return mended;
+    if (!Open(dataset, /*write=*/true, look).ok() || !IsTheCommit(look) || HasIntent(look)) return mended;
     for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
     if (look.bad.empty()) return mended;
     Order(look.findings);
@@ -268,11 +275,15 @@ class Healer {
     return mended;
   }
 
-  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any more.
-  static bool InEpoch(const Look& look) {
-    return std::any_of(look.in().files.begin(), look.in().files.end(), [](const FileView& file) {
-      return file.intent && (file.intent->flags & kIntentRepair) == 0;
-    });
+  bool IsTheCommit(const Look& look) const {
+    const Superblock& now = look.view.superblock;
+    return request_.generation == 0 || (now.uuid == request_.uuid && now.generation == request_.generation);
+  }
+
+  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any more; and
+  // whoever finishes a repair that broke off makes rot of the edits since.
+  static bool HasIntent(const Look& look) {
+    return std::any_of(look.in().files.begin(), look.in().files.end(), [](const FileView& f) { return f.intent.has_value(); });
   }
 
   // Blocks of one row may have been looked at for several others of it.
@@ -303,14 +314,15 @@ class Healer {
   const Options& options_;
   const std::unique_ptr<Communicator> self_;
   const Context context_;
-  std::vector<HealedBlock> blocks_;
+  HealReport report_;
+  std::vector<HealedBlock>& blocks_ = report_.blocks;
   bool repair_under_way_ = false;
 };
 
 }  // namespace
 
-Result<std::vector<HealedBlock>> HealBlocks(FileSystem& fs, const Options& options, const HealRequest& request) {
-  std::vector<HealedBlock> healed;
+Result<HealReport> HealBlocks(FileSystem& fs, const Options& options, const HealRequest& request) {
+  HealReport healed;
   LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
     LZY_ASSIGN_OR_RETURN(healed, Healer(fs, options, request).Run());
     return Status::Ok();

@@ -134,11 +134,11 @@ TEST_P(Heal, GivesBackWhatWasCommitted) {
     for (std::uint64_t hits = 1 + Below(rng, 6); hits > 0; --hits) damaged.RotOne();
     const Image before = ImageOf(scratch.path());
     for (const std::string& path : damaged.sample().files) {
-      const HealRequest request{path, damaged.SomeBlocks(path), write};
+      const HealRequest request{.path = path, .blocks = damaged.SomeBlocks(path), .write = write};
       if (request.blocks.empty()) continue;
       const auto result = HealBlocks(PosixFileSystem(), damaged.sample().options, request);
       ASSERT_OK(result);
-      ASSERT_EQ(result->size(), request.blocks.size());
+      ASSERT_EQ(result->blocks.size(), request.blocks.size());
       std::set<std::uint64_t> bad;
       for (const std::uint64_t index : request.blocks) {
         if (damaged.IsRotten(path, index)) bad.insert(index);
@@ -146,8 +146,8 @@ TEST_P(Heal, GivesBackWhatWasCommitted) {
       const bool any_lost = std::any_of(request.blocks.begin(), request.blocks.end(), [&](std::uint64_t i) {
         return damaged.IsRotten(path, i) && !damaged.CanBeHad(path, i);
       });
-      for (std::size_t i = 0; i < result->size(); ++i) {
-        const HealedBlock& block = (*result)[i];
+      for (std::size_t i = 0; i < result->blocks.size(); ++i) {
+        const HealedBlock& block = result->blocks[i];
         SCOPED_TRACE(fmt::format("{}: block {}", path, block.index));
         EXPECT_EQ(block.index, request.blocks[i]);
         const bool rotten = bad.contains(block.index);
@@ -200,9 +200,9 @@ class HealOne : public ::testing::Test {
     ASSERT_OK(Protect({PosixFileSystem(), *self, options_}, RefOf(*self, path_, Resolve::kProtectable), {}).status);
   }
   HealedBlock HealBlock(std::uint64_t index, bool write = true) {
-    const auto healed = HealBlocks(PosixFileSystem(), options_, {path_, {index}, write});
+    const auto healed = HealBlocks(PosixFileSystem(), options_, {.path = path_, .blocks = {index}, .write = write});
     EXPECT_OK(healed);
-    return healed.ok() ? (*healed)[0] : HealedBlock();
+    return healed.ok() ? healed->blocks[0] : HealedBlock();
   }
   void RotBlock(std::uint64_t index) {
     Rng rng(index);
@@ -280,9 +280,52 @@ TEST_F(HealOne, BlocksOfAFileThatWasCut) {
   EXPECT_EQ(HealBlock(11).verdict, Verdict::kNotJudged) << "behind the end";
 }
 
+TEST_F(HealOne, AnotherFileOrAnotherCommitIsNotJudged) {
+  RotBlock(1);
+  const auto stat = PosixFileSystem().Stat(path_);
+  ASSERT_OK(stat);
+  HealRequest request{.path = path_, .inode = stat->inode, .blocks = {1}};
+  const auto sidecar = Sidecar::Load(PosixFileSystem(), *SidecarPath(path_), OpenMode::kRead);
+  ASSERT_OK(sidecar);
+  request.uuid = (*sidecar)->contents().superblock.uuid;
+  request.generation = (*sidecar)->generation();
+  const auto same = HealBlocks(PosixFileSystem(), options_, request);
+  ASSERT_OK(same);
+  EXPECT_EQ(same->blocks[0].verdict, Verdict::kAsCommitted);
+  HealRequest older = request;
+  older.generation += 5;
+  const auto other = HealBlocks(PosixFileSystem(), options_, older);
+  ASSERT_OK(other);
+  EXPECT_TRUE(other->other_commit);
+  EXPECT_EQ(other->blocks[0].verdict, Verdict::kNotJudged);
+  HealRequest replaced = request;
+  ++replaced.inode;
+  EXPECT_FALSE(HealBlocks(PosixFileSystem(), options_, replaced).ok());
+}
+
+TEST_F(HealOne, WhatARepairThatDiedHasLeftIsNotBroughtToAnEnd) {
+  {
+    const auto sidecar = Sidecar::Load(PosixFileSystem(), *SidecarPath(path_), OpenMode::kReadWrite);
+    ASSERT_OK(sidecar);
+    ASSERT_OK((*sidecar)->SetIntent(kIntentRepair, {{4096, 4096}}));
+  }
+  WriteAt(path_, 9 * 4096, Bytes(10, 7));  // an edit since
+  const std::int64_t mtime = MtimeOf(path_);
+  RotBlock(1);
+  const HealedBlock noted = HealBlock(1);
+  EXPECT_EQ(noted.verdict, Verdict::kAsCommitted);
+  EXPECT_EQ(noted.bytes, Committed(1));
+  EXPECT_FALSE(noted.mended);
+  EXPECT_EQ(MtimeOf(path_), mtime) << "which tells that block 9 is an edit";
+  const auto edited = HealBlocks(PosixFileSystem(), options_, {.path = path_, .blocks = {9}, .write = true, .patient = false});
+  ASSERT_OK(edited);
+  EXPECT_EQ(edited->blocks[0].verdict, Verdict::kNotJudged);
+  EXPECT_TRUE(edited->gave_up_waiting);
+}
+
 TEST_F(HealOne, WhatHasNoSidecarIsAnError) {
   ASSERT_OK(PosixFileSystem().Remove(*SidecarPath(path_)));
-  EXPECT_FALSE(HealBlocks(PosixFileSystem(), options_, {path_, {0}, true}).ok());
+  EXPECT_FALSE(HealBlocks(PosixFileSystem(), options_, {.path = path_, .blocks = {0}, .write = true}).ok());
 }
 
 }  // namespace

@@ -982,28 +982,39 @@ TEST_F(MisfortuneTest, APreparedGenerationThatNobodyHasIsIgnored) {
   EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
 }
 
-/// Of the process: what it did is there. (Of the power: power_loss_test.cc.)
-class CrashTest : public MisfortuneTest {
+/// What happens at one operation.
+enum class Fate {
+  kCrash,       ///< the process ends; what it did before is there (of the power: power_loss_test.cc)
+  kFails,       ///< one change fails, those after it do not
+  kUnreadable,  ///< a bad sector is read, once
+  kNotRead,     ///< reading fails, once, for another reason
+};
+
+class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fate> {
  protected:
-  /// Stops `work` after each number of operations there is, and has `check` look at what is left.
+  /// Has it happen to `work` at each operation there is, and `check` look at what is left.
   template <class Work, class CheckFn>
   void AtEveryOperation(const Work& work, const CheckFn& check) {
     const auto start = fs_.Copy();
+    const bool reading = GetParam() == Fate::kUnreadable || GetParam() == Fate::kNotRead;
+    const Code code = GetParam() == Fate::kUnreadable ? Code::kUnreadable : Code::kIo;
     for (std::uint64_t budget = 0;; ++budget) {
       fs_.Restore(start);
       std::atomic<std::uint64_t> used{0};
       fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
-        if (op == MemoryFileSystem::Op::kRead) return Status::Ok();
-        return used++ < budget ? Status::Ok() : Status(Code::kIo, path + ": crashed");
+        if ((op == MemoryFileSystem::Op::kRead) != reading) return Status::Ok();
+        const std::uint64_t number = used++;
+        const bool struck = GetParam() == Fate::kCrash ? number >= budget : number == budget;
+        return struck ? Status(code, path + ": no luck") : Status::Ok();
       };
       const bool done = work();
       fs_.fault = nullptr;
       auto left = fs_.Copy();
       fs_.Restore(left);  // locks go with the process
-      SCOPED_TRACE(fmt::format("stopped after {} operations", budget));
+      SCOPED_TRACE(fmt::format("struck at operation {}", budget));
       check(done);
-      if (HasFailure() || done) return;
-      ASSERT_LT(budget, 2000u);
+      if (HasFailure() || used <= budget) return;
+      ASSERT_LT(budget, 5000u);
     }
   }
 
@@ -1061,7 +1072,7 @@ class CrashTest : public MisfortuneTest {
   }
 };
 
-TEST_F(CrashTest, FirstCommit) {
+TEST_P(FateTest, FirstCommit) {
   for (std::uint32_t members : {0u, 3u}) {
     Make(members);
     for (const std::string& path : paths_) ASSERT_OK(fs_.Remove(*SidecarPath(path)));
@@ -1080,7 +1091,7 @@ TEST_F(CrashTest, FirstCommit) {
   }
 }
 
-TEST_F(CrashTest, LzyProtectOfAnEditedDataset) {
+TEST_P(FateTest, LzyProtectOfAnEditedDataset) {
   for (std::uint32_t members : {0u, 3u}) {
     Make(members);
     for (std::uint32_t r = 0; r < paths_.size(); ++r) {
@@ -1091,17 +1102,17 @@ TEST_F(CrashTest, LzyProtectOfAnEditedDataset) {
   }
 }
 
-TEST_F(CrashTest, EpochOfASharedFile) {
+TEST_P(FateTest, EpochOfASharedFile) {
   Make();
   AtEveryOperation([&] { return Epoch(1); }, [&](bool) { ExpectRecoverable("shared"); });
 }
 
-TEST_F(CrashTest, EpochOfASet) {
+TEST_P(FateTest, EpochOfASet) {
   Make(3);
   AtEveryOperation([&] { return Epoch(3); }, [&](bool) { ExpectRecoverable("set"); });
 }
 
-TEST_F(CrashTest, Repair) {
+TEST_P(FateTest, Repair) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     for (std::uint64_t block : {2u, 3u, 11u}) Data().bytes[block * kBlock] ^= 1;
@@ -1119,7 +1130,7 @@ TEST_F(CrashTest, Repair) {
   }
 }
 
-TEST_F(CrashTest, Restore) {
+TEST_P(FateTest, Restore) {
   Make(4);
   ASSERT_OK(fs_.Remove(paths_[1]));
   ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
@@ -1133,6 +1144,13 @@ TEST_F(CrashTest, Restore) {
                      ExpectIntact();
                    });
 }
+
+std::string NameOfFate(const ::testing::TestParamInfo<Fate>& test) {
+  constexpr const char* kNames[] = {"Crash", "Fails", "Unreadable", "NotRead"};
+  return kNames[static_cast<int>(test.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Of, FateTest, ::testing::Values(Fate::kCrash, Fate::kFails, Fate::kUnreadable, Fate::kNotRead),
+                         NameOfFate);
 
 }  // namespace
 }  // namespace lzy::testing
