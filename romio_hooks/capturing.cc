@@ -162,7 +162,15 @@ std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::share
   return file.captures_taken;
 }
 
+void NoteWriteTime(OpenFile& file) {
+  if (!file.options.verify_writes) return;
+  const auto stat = PosixFileSystem().Stat(file.path);
+  const std::lock_guard lock(file.mutex);
+  if (stat.ok()) file.written_mtime_ns = std::max(file.written_mtime_ns, stat->mtime_ns);
+}
+
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
+  NoteWriteTime(file);
   const std::lock_guard lock(file.mutex);
   if (file.captures_taken != epoch) return;  // its epoch did without
   --file.writes_unconfirmed;

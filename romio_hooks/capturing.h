@@ -66,6 +66,9 @@ class CaptureBeside {
 std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::shared_ptr<Capture>& capture);
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded);
 
+/// A write is done: with verify-writes, remembers when. file.mutex is not held.
+void NoteWriteTime(OpenFile& file);
+
 /// Something is written there, now or before the next commit, and nothing of it captured.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
 /// All that is captured in this epoch is of no use.

@@ -227,10 +227,26 @@ Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& fou
   return true;
 }
 
+/// Somebody may write a file by POSIX calls before it is closed (a header): that is no fault, and not to be written over. All that
+/// can be told of it is that the file is younger than the last write of ours.
+Result<bool> OthersWroteLast(OpenFile& file) {
+  std::int64_t mine = 0;
+  {
+    const std::lock_guard lock(file.mutex);
+    mine = std::exchange(file.written_mtime_ns, 0);
+  }
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
+  const auto stat = Disk().Stat(file.path);
+  const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
+  return any != 0;
+}
+
 /// The commit stands, whatever comes out.
 Status CheckWrites(OpenFile& file, const Union& sum) {
+  LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
   const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed, sum.generation,
-                        sum.captures_count ? sum.capture.get() : nullptr};
+                        sum.captures_count && !others ? sum.capture.get() : nullptr};
   return CheckCommit({.fs = Disk(), .comm = *file.comm, .options = file.options}, written,
                      [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
 }

@@ -138,10 +138,11 @@ bool PutOffFirstEpoch(OpenFile& file) {
   if (!file.check || file.disk->epoch_open.load()) return false;
   const auto clean = FindCleanEpoch(Disk(), file.path);
   const auto stat = Disk().Stat(file.path);
-  if (!clean || !stat.ok() || stat->size != clean->made_with.size) return false;
+  if (!clean || !stat.ok()) return false;
   file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
   const std::lock_guard touched_lock(file.mutex);
   file.expected = clean->made_with;
+  file.must_cover_all = clean->changed_behind;
   return true;
 }
 

@@ -132,6 +132,7 @@ void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Captu
 
 /// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
 void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int code) {
+  NoteWriteTime(file);
   MoveOwnPointer(file, call, before, code);
   const bool tells = call.done == Done::kAtReturn && before.capture;
   const bool whole = code == MPI_SUCCESS && (!tells || IsWhole(*call.status, before.bytes));
@@ -338,7 +339,8 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
 }
 
 int SetSize(RealCall real, Word fh, std::int64_t size) {
-  if (const auto file = FindTracked(fh); file && file->failed.ok() && !file->reads_only && size >= 0) {
+  const auto file = FindTracked(fh);
+  if (file && file->failed.ok() && !file->reads_only && size >= 0) {
     Guarded("MPI_File_set_size", [&] {
       // Everything from the smaller of the two sizes on; a byte earlier, since the block with the end in it becomes
       // another one. The rank that will do it looks before it does, and that is enough.
@@ -349,7 +351,9 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
       EnsureEpoch(*file);
     });
   }
-  return real();
+  const int code = real();
+  if (file && !file->reads_only) Guarded("MPI_File_set_size", [&] { NoteWriteTime(*file); });
+  return code;
 }
 
 namespace {
@@ -446,6 +450,7 @@ int WriteEnd(RealCall real, Word fh, void** status) {
   UsageTimer timer(file->usage.get());
   const int code = timer.Call(real);
   Guarded("MPI_File_write_all_end", [&] {
+    NoteWriteTime(*file);
     const std::lock_guard lock(file->mutex);
     const std::uint64_t bytes = std::exchange(file->split_write, std::nullopt).value_or(0);
     if (code != MPI_SUCCESS || !IsWhole(*status, bytes)) VoidLockedCapture(*file);

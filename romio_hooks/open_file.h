@@ -104,6 +104,8 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   bool codes_tell = false;           ///< asked in this epoch: writes that fail have codes that say so
   bool capture_void = false;         ///< something was written of which `capture` does not know
   std::uint64_t captures_taken = 0;  ///< by commits: which epoch this is, for writes that are done later
+  /// With verify-writes: the file's mtime when a write by this rank had just been done. Later ones are of somebody else's writes.
+  std::int64_t written_mtime_ns = 0;
   int writes_unconfirmed = 0;        ///< captured writes of this epoch of which it is not yet known whether they succeed
   std::shared_ptr<CheckedRead> split_read;  ///< a split read that has not ended
   std::optional<std::uint64_t> split_write;  ///< the bytes of a split write that is captured and has not ended

@@ -18,6 +18,8 @@ bool SeveralThreads() {
 
 MPI_Offset PositionOf(MPI_File fh, Place place) {
   MPI_Offset at = -1;
+  std::optional<QuietErrors> quiet;
+  if (IsShared(place) && !SeveralThreads()) quiet.emplace(fh);
   const int code = IsShared(place) ? PMPI_File_get_position_shared(fh, &at) : PMPI_File_get_position(fh, &at);
   return code == MPI_SUCCESS ? at : -1;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "layer.h"
 #include "open_file.h"
@@ -20,7 +21,36 @@ inline bool IsShared(Place place) {
   return place == Place::kSharedPointer || place == Place::kOrdered;
 }
 
-/// What MPI says; -1 where it does not.
+/// While it lives, errors of calls on the file are returned and nobody is told: perhaps there will be none.
+class QuietErrors {
+ public:
+  explicit QuietErrors(MPI_File file) : file_(file) {
+    if (PMPI_File_get_errhandler(file_, &handler_) != MPI_SUCCESS) {
+      handler_ = MPI_ERRHANDLER_NULL;
+    } else if (handler_ != MPI_ERRORS_RETURN) {
+      changed_ = PMPI_File_set_errhandler(file_, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+    }
+  }
+  ~QuietErrors() { End(); }
+  QuietErrors(const QuietErrors&) = delete;
+  QuietErrors& operator=(const QuietErrors&) = delete;
+
+  /// Whether an error that was returned since has been told nobody.
+  bool End() {
+    const bool was_changed = std::exchange(changed_, false);
+    if (was_changed) PMPI_File_set_errhandler(file_, handler_);
+    if (handler_ != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler_);
+    handler_ = MPI_ERRHANDLER_NULL;
+    return was_changed;
+  }
+
+ private:
+  const MPI_File file_;
+  MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+  bool changed_ = false;
+};
+
+/// What MPI says; -1 where it does not. The file's error handler is not told.
 MPI_Offset PositionOf(MPI_File fh, Place place);
 
 /// Where a call works whose place only this thread can change; -1 when that cannot be told. The individual pointer is not

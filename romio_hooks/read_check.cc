@@ -26,7 +26,6 @@ struct ReadCheck::Committed {
   Stamp stamp;
   std::uint64_t block_size = 0;
   Tree leaves;
-  std::unique_ptr<File> data;
 
   std::uint64_t size() const { return stamp.size; }
   std::uint64_t LengthOf(std::uint64_t index) const { return std::min(block_size, size() - index * block_size); }
@@ -75,6 +74,7 @@ class ReadCheck::KeptBlocks {
 void ReadVerdict::Add(const ReadVerdict& other) {
   as_committed &= other.as_committed;
   if (unknown.empty()) unknown = other.unknown;
+  if (unusable.empty()) unusable = other.unusable;
   healed += other.healed;
   mended += other.mended;
   reread += other.reread;
@@ -119,12 +119,15 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   const auto now = Clock::now();
   auto made = std::make_shared<Committed>();
+  std::string unusable;
   const auto load = [&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(made->data, fs_.Open(path_, OpenMode::kRead));
-    LZY_ASSIGN_OR_RETURN(const FileStat stat, made->data->Stat());
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, fs_.Stat(path_));
     if (stat.inode != inode_) return {Code::kNotFound, "another file has its name"};
     LZY_ASSIGN_OR_RETURN(const std::string path, FindSidecar(fs_, path_));
-    LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs_, path, OpenMode::kRead));
+    const auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
+    if (!loaded.ok()) unusable = loaded.status().message();
+    LZY_RETURN_IF_ERROR(loaded.status());
+    const auto& sidecar = *loaded;
     if (!sidecar->committed()) return {Code::kUnprotected, "never committed"};
     const SidecarContents& contents = sidecar->contents();
     made->version = {contents.superblock.uuid, sidecar->generation()};
@@ -138,6 +141,7 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   looked_ = now;
   kept_->Clear();
   committed_ = usable ? std::move(made) : nullptr;
+  unusable_ = std::move(unusable);
   return committed_;
 }
 
@@ -161,7 +165,11 @@ bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::sp
   const bool in_sight = std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
   if (!whole || !in_sight) {
     std::vector<std::uint8_t> bytes(length);
-    const auto got = committed.data->ReadAt(begin, bytes);
+    // No descriptor is kept: programs open as many files as they may.
+    const auto data = fs_.Open(path_, OpenMode::kRead);
+    const auto stat = data.ok() ? (*data)->Stat() : Result<FileStat>(data.status());
+    if (!stat.ok() || stat->inode != inode_) return false;
+    const auto got = (*data)->ReadAt(begin, bytes);
     if (!got.ok() || *got < length || !committed.IsLeaf(index, bytes)) return false;
     whole = std::make_shared<const std::vector<std::uint8_t>>(std::move(bytes));
     const std::lock_guard lock(mutex_);
@@ -215,6 +223,8 @@ ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
   if (committed) suspects = FindSuspects(*committed, pieces, unread, verdict);
   if (suspects.empty()) {
     verdict.as_committed &= committed != nullptr;
+    const std::lock_guard lock(mutex_);
+    verdict.unusable = unusable_;
     return verdict;
   }
   const std::lock_guard one_at_a_time(healing_);

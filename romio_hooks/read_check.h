@@ -37,6 +37,7 @@ struct ReadVerdict {
   std::optional<ByteRange> first;  ///< the first block that was not right
   std::optional<ByteRange> lost;   ///< first and last byte of blocks that are damaged and cannot be had; memory has what was read
   std::string why;
+  std::string unusable;  ///< there is a sidecar, which cannot be used: why
   std::string unknown;  ///< why it could not be told of blocks that differ whether they are damaged; empty: it could
 
   void Add(const ReadVerdict& other);
@@ -89,6 +90,7 @@ class ReadCheck {
   std::mutex mutex_;  // guards what follows
   Clock::time_point looked_{};  // when it was made sure that `committed_` is what counts; zero: never
   std::shared_ptr<const Committed> committed_;  // null: no usable sidecar
+  std::string unusable_;
   std::unique_ptr<KeptBlocks> kept_;
   std::mutex healing_;  // one thread at a time; guards what follows
   std::optional<bool> may_write_;

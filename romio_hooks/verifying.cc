@@ -29,6 +29,7 @@ class CheckedRead {
   UserBuffer buffer;
   bool in_sight = false;  ///< the buffer can be looked at
   bool told = true;       ///< its status tells how much was read
+  bool blocking = false;
   std::uint64_t bytes = 0;
   std::optional<MPI_Offset> position;  ///< in etypes
   /// Without a position: it lies in between, if that is known.
@@ -40,35 +41,6 @@ class CheckedRead {
 };
 
 namespace {
-
-/// While it lives, errors of calls on the file are returned and nobody is told: perhaps there will be none.
-class QuietErrors {
- public:
-  explicit QuietErrors(Word handle) : file_(As<MPI_File>(handle)) {
-    if (PMPI_File_get_errhandler(file_, &handler_) != MPI_SUCCESS) {
-      handler_ = MPI_ERRHANDLER_NULL;
-    } else if (handler_ != MPI_ERRORS_RETURN) {
-      changed_ = PMPI_File_set_errhandler(file_, MPI_ERRORS_RETURN) == MPI_SUCCESS;
-    }
-  }
-  ~QuietErrors() { End(); }
-  QuietErrors(const QuietErrors&) = delete;
-  QuietErrors& operator=(const QuietErrors&) = delete;
-
-  /// Whether an error that was returned since has been told nobody.
-  bool End() {
-    const bool was_changed = std::exchange(changed_, false);
-    if (was_changed) PMPI_File_set_errhandler(file_, handler_);
-    if (handler_ != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler_);
-    handler_ = MPI_ERRHANDLER_NULL;
-    return was_changed;
-  }
-
- private:
-  const MPI_File file_;
-  MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
-  bool changed_ = false;
-};
 
 /// Where each rank's part of an ordered read begins. Collective over the file's communicator. The pointer is asked for when
 /// all ranks have come to the call, and so have done with whatever moved it before.
@@ -105,6 +77,7 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
   read->handle = call.fh;
   read->place = call.place;
   read->told = call.done != Done::kUntold;
+  read->blocking = call.done == Done::kAtReturn;
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
   read->bytes = bytes.value_or(0);
   {
@@ -223,6 +196,10 @@ void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
         fmt::format("{}: {} bytes, from byte {} on, were read wrong, and right when they were read again", path, verdict.reread,
                     verdict.first->offset));
   }
+  if (!verdict.unusable.empty()) {
+    SayOnce(read.file->options, Options::Log::kWarn, path, "unusable",
+            fmt::format("{}: reads are not checked: {}", path, verdict.unusable));
+  }
   if (!verdict.unknown.empty()) {
     SayOnce(read.file->options, Options::Log::kWarn, path, "unknown",
             fmt::format("{}: what was read at byte {} is not what was committed, and whether it is damaged cannot be told: {}",
@@ -254,9 +231,9 @@ std::uint64_t BytesRead(const CheckedRead& read, int code, const void* status) {
   return std::min(read.bytes, static_cast<std::uint64_t>(elements));
 }
 
-/// A failed read may have left the pointer anywhere.
+/// Of a read that fell short it is not where the program will look for it; but others may have moved it since they began.
 void SetPointerBehind(const CheckedRead& read, std::uint64_t bytes) {
-  if (read.place != Place::kOwnPointer) return;
+  if (read.place != Place::kOwnPointer || !read.blocking) return;
   PMPI_File_seek(As<MPI_File>(read.handle), *read.position + static_cast<MPI_Offset>(bytes / read.etype()), MPI_SEEK_SET);
 }
 
@@ -269,7 +246,8 @@ bool IsIoError(int code) {
 int Finish(CheckedRead& read, int code, void* status, bool& lost) {
   // What this process itself has written since the last commit is in its epoch.
   if (read.file->disk && read.file->disk->epoch_open.load()) return code;
-  if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_sight)) return code;
+  const bool whole_etypes = read.bytes % read.etype() == 0;
+  if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_sight || !whole_etypes)) return code;
   ReadVerdict verdict;
   if (!read.position) {
     if (read.low < 0) return code;
@@ -282,7 +260,8 @@ int Finish(CheckedRead& read, int code, void* status, bool& lost) {
     const std::uint64_t should = from < read.bytes && read.in_sight ? BytesThatShouldBeThere(read, from) : 0;
     if (should > got && read.buffer.IsThere(should, /*to_write=*/true)) {
       const ReadVerdict rest = CheckData(read, from, should, /*unread=*/true);
-      if (rest.as_committed) {
+      // Where nothing was damaged a call has failed for another reason.
+      if (rest.as_committed && (code == MPI_SUCCESS || rest.healed > 0)) {
         if (status != nullptr) {
           PMPI_Status_set_elements_x(static_cast<MPI_Status*>(status), MPI_BYTE, static_cast<MPI_Count>(should));
         }
@@ -329,7 +308,7 @@ int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenF
   WantStatus(call.status, own);
   // With several threads it would silence errors of other calls.
   std::optional<QuietErrors> quiet;
-  if (!SeveralThreads()) quiet.emplace(call.fh);
+  if (!SeveralThreads()) quiet.emplace(As<MPI_File>(call.fh));
   const int code = real();
   const bool untold = quiet && quiet->End();
   Guarded("MPI_File_read", [&] { LocateAfter(*read); });

@@ -68,7 +68,7 @@ lzy_hooks_tests(reads_test EveryCall Damage Writers)
 add_library(faulty_io SHARED faulty_io.c)
 set_target_properties(faulty_io PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
 target_link_libraries(faulty_io PRIVATE ${CMAKE_DL_LIBS})
-lzy_hooks_tests(writes_test Faults Sets)
+lzy_hooks_tests(writes_test Faults Others Sets)
 
 lzy_hooks_tests(trouble_test FullFileSystem Limits InPlaceOfASidecar)
 

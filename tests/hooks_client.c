@@ -138,6 +138,21 @@ static void crash_after_commit(void) {
   crash();
 }
 
+// A header put in by POSIX calls, when all have written.
+static void patched(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  fill(rank);
+  check(MPI_File_write_at_all(file, (MPI_Offset)rank * BLOCK, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_at_all");
+  MPI_Barrier(MPI_COMM_WORLD);
+  usleep(50000);  // more than the clock's tick
+  if (rank == 0) {
+    const int fd = open(path, O_WRONLY);
+    if (fd < 0 || pwrite(fd, "HEADER", 6, 0) != 6 || close(fd) != 0) fail("pwrite", strerror(errno));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  close_file(&file);
+}
+
 // A block behind those that others write, and a sudden end.
 static void write_and_crash(void) {
   MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
@@ -794,6 +809,7 @@ typedef struct {
 static const Action actions[] = {
     ACTION(plain),
     ACTION(rounds),
+    ACTION(patched),
     ACTION(crash_after_sync),
     ACTION(crash_after_commit),
     ACTION(write_and_crash),

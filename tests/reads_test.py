@@ -119,6 +119,20 @@ class Damage(Reads):
                 self.assertEqual(self.read(call, "plain", "rdonly", str(BYTES // 8)), ["0 right 375000"])
                 self.assertTrue(self.is_good())
 
+    def test_cut_and_rotten_in_a_file_opened_for_writing(self):
+        self.damage("f", 100)
+        os.truncate(self.path("f"), BYTES - 5000)
+        os.utime(self.path("f"), ns=(10**18, 10**18))
+        self.assertEqual(self.read("read_at", "plain", "rdwr", str(BYTES // 8)), ["0 right 375000"])
+        self.assertTrue(self.is_good())
+
+    def test_a_sidecar_that_is_destroyed_is_told(self):
+        with open(self.path(".LZY.f"), "r+b") as sidecar:
+            sidecar.write(b"x" * os.path.getsize(self.path(".LZY.f")))
+        self.assertEqual(self.read("read_at"), ["0 right 375000"])
+        self.assertEqual(len(self.said), 1)
+        self.assertIn("reads are not checked", self.said[0])
+
     def test_cut_beyond_repair(self):
         os.truncate(self.path("f"), BYTES // 2)
         os.utime(self.path("f"), ns=(10**18, 10**18))

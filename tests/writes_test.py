@@ -93,6 +93,14 @@ class Faults(Writes):
                 self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
 
 
+class Others(Writes):
+    def test_a_header_written_by_posix_calls_is_no_fault(self):
+        """Behind MPI's back, before the close: nobody may put back what MPI-IO had written there."""
+        done = self.client("patched", verify_writes="on")
+        self.quiet(done)
+        self.assertEqual(self.content("f")[:6], b"HEADER")
+
+
 class Sets(Writes):
     def test_members_are_read_from_the_device(self):
         """There is nothing to hold them to but what the commit has read; so nothing is said."""

@@ -270,7 +270,7 @@ bool IsUntouchedSince(FileSystem& fs, const Written& written) {
   if (written.dataset.kind == DatasetKind::kShared) paths.push_back(written.dataset.path);
   return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
     const auto clean = FindCleanEpoch(fs, path);
-    return clean && clean->generation == written.generation;
+    return clean && !clean->changed_behind && clean->generation == written.generation;
   });
 }
 

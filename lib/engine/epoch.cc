@@ -31,12 +31,13 @@ std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const std::string& data
   const auto stat = fs.Stat(data_path);
   if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent()) return std::nullopt;
   const Superblock& sb = (*sidecar)->contents().superblock;
-  const bool same = stat->size == sb.stamp.size && stat->mtime_ns == sb.stamp.mtime_ns && stat->inode == sb.stamp.inode;
+  const bool same = stat->mtime_ns == sb.stamp.mtime_ns && stat->inode == sb.stamp.inode;
   if (sb.state != SidecarState::kCommitted || !same) {
     return std::nullopt;
   }
   EpochStart start;
   start.had_sidecar = true;
+  start.changed_behind = stat->size != sb.stamp.size;
   start.made_with = MadeWithOf((*sidecar)->contents());
   start.generation = (*sidecar)->generation();
   return start;
