@@ -264,6 +264,8 @@ class Healer {
     look = Look();
     if (!Open(dataset, /*write=*/true, look).ok() || !IsTheCommit(look) || HasIntent(look)) return mended;
     for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
+    // The file's times may be of before the lock was had, when another repair was just going on.
+    repair_under_way_ |= look.bad.empty();
     if (look.bad.empty()) return mended;
     Order(look.findings);
     DatasetReport report;
