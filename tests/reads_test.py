@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 
+import mpi_known
 from hooks_test import BUILD, PATIENCE, Layer
 
 CLIENT = f"{BUILD}/clients/reads_client"
@@ -112,7 +113,9 @@ class Damage(Reads):
 
     def test_cut_short(self):
         """Keeping its mtime: a program that does not look at the count would take for data what was in its buffer."""
-        for call in ["read_at", "read", "read_all", "iread_at"]:
+        # Open MPI's own MPI-IO waits for ever for nonblocking reads that end behind the end of the file, lzy or not.
+        nonblocking = [] if "Open MPI" in mpi_known.mpi() else ["iread_at"]
+        for call in ["read_at", "read", "read_all", *nonblocking]:
             with self.subTest(call=call):
                 os.truncate(self.path("f"), BYTES - 100)
                 os.utime(self.path("f"), ns=(10**18, 10**18))
