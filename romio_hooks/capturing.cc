@@ -170,7 +170,6 @@ void NoteWriteTime(OpenFile& file) {
 }
 
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
-  NoteWriteTime(file);
   const std::lock_guard lock(file.mutex);
   if (file.captures_taken != epoch) return;  // its epoch did without
   --file.writes_unconfirmed;

@@ -226,10 +226,12 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
 /// A file opened for reading. Without a communicator of its own where the ranks have not agreed beforehand that all of them
 /// check their reads: then nothing here is collective.
 void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool wanted, int mode, Word handle) {
-  auto file = std::make_shared<OpenFile>();
+  std::shared_ptr<OpenFile> file;
   const Sets* sets = Sets::Get();
-  file->ranks_agree = size == 1 || (sets != nullptr && sets->all_check_reads());
+  const bool agreed = size == 1 || (sets != nullptr && sets->all_check_reads());
   const Status made = NoThrow([&]() -> Status {
+    file = std::make_shared<OpenFile>();
+    file->ranks_agree = agreed;
     file->path = candidate.path;
     file->options = candidate.options;
     file->reads_only = true;
@@ -237,10 +239,10 @@ void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool want
     file->comm = SelfCommunicator();
     return Status::Ok();
   });
-  if (size > 1 && file->ranks_agree) {
+  if (size > 1 && agreed) {
     auto own = MpiCommunicator(comm);
     const bool all = OnAll(comm, size, made.ok() && own.ok() && file->check != nullptr);
-    file->ranks_agree = all;
+    if (file) file->ranks_agree = all;
     if (all) file->comm = std::move(*own);
   }
   if (!made.ok()) Say("MPI_File_open: reads are not checked", made.message().c_str());

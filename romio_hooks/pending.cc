@@ -114,7 +114,10 @@ MPI_Status* StatusOf(const Completion& call, int place) {
 }
 
 void SettleWrite(const Pending& write, bool succeeded) {
-  if (const auto file = write.file.lock()) Confirm(*file, write.epoch, succeeded);
+  const auto file = write.file.lock();
+  if (!file) return;
+  NoteWriteTime(*file);
+  Confirm(*file, write.epoch, succeeded);
 }
 
 std::span<MPI_Status> StatusesOf(const Completion& call) {
@@ -145,11 +148,18 @@ void WantStatus(void** status, MPI_Status& own) {
   if (IsIgnored(*status)) *status = &own;
 }
 
+std::optional<std::uint64_t> BytesTold(const void* status) {
+  MPI_Count bytes = 0;
+  if (status == nullptr || PMPI_Get_elements_x(static_cast<const MPI_Status*>(status), MPI_BYTE, &bytes) != MPI_SUCCESS ||
+      bytes < 0) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
 bool IsWhole(const void* status, std::uint64_t bytes) {
   if (status == nullptr || IsIgnored(status)) return false;
-  MPI_Count written = 0;
-  return PMPI_Get_elements_x(static_cast<const MPI_Status*>(status), MPI_BYTE, &written) != MPI_SUCCESS || written < 0 ||
-         static_cast<std::uint64_t>(written) >= bytes;
+  return BytesTold(status).value_or(bytes) >= bytes;
 }
 
 void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const void* request, std::uint64_t bytes) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "layer.h"
 #include "open_file.h"
@@ -29,6 +30,8 @@ int Complete(RealCall real, const Completion& call);
 
 /// Gives a call the status `own` where the program does not want one: only statuses tell of writes that fell short.
 void WantStatus(void** status, MPI_Status& own);
+/// How many bytes a call transferred, as its MPI_Status tells; nothing where it does not.
+std::optional<std::uint64_t> BytesTold(const void* status);
 /// Whether all of a write was written, as far as an MPI_Status tells.
 bool IsWhole(const void* status, std::uint64_t bytes);
 

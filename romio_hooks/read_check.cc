@@ -18,6 +18,14 @@ constexpr std::chrono::seconds kRecently{1};
 // A commit, or a repair, that comes between makes what was found out void.
 constexpr int kAttempts = 3;
 
+bool InSight(std::span<const ReadPiece> parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
+}
+
+void PutRight(std::span<const ReadPiece> parts, std::uint64_t block_begin, ByteSpan block) {
+  for (const ReadPiece& part : parts) std::memcpy(part.memory, block.data() + (part.offset - block_begin), part.length);
+}
+
 }  // namespace
 
 /// What a commit says of the file.
@@ -29,6 +37,10 @@ struct ReadCheck::Committed {
 
   std::uint64_t size() const { return stamp.size; }
   std::uint64_t LengthOf(std::uint64_t index) const { return std::min(block_size, size() - index * block_size); }
+  /// So many whole blocks are held at once for one purpose.
+  std::size_t MostBlocks(const Options& options) const {
+    return std::max<std::uint64_t>(1, options.memory / kKeptPart / block_size);
+  }
   bool IsLeaf(std::uint64_t index, ByteSpan bytes) const {
     return HashBytes(HashTag::kDataLeaf, index, bytes) == leaves.leaf(index);
   }
@@ -162,8 +174,7 @@ bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::sp
     whole = kept_->Get(index);
   }
   // What is kept says what is right, not what was read into memory that cannot be looked at.
-  const bool in_sight = std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
-  if (!whole || !in_sight) {
+  if (!whole || !InSight(parts)) {
     std::vector<std::uint8_t> bytes(length);
     // No descriptor is kept: programs open as many files as they may.
     const auto data = fs_.Open(path_, OpenMode::kRead);
@@ -206,12 +217,11 @@ std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committ
 
 // Or replaced. While somebody repairs it its mtime says nothing.
 bool ReadCheck::IsEdited(const Committed& committed) const {
-  for (const bool again : {false, true}) {  // a repair may begin between the two looks
+  for (int looks = 0; looks < 2; ++looks) {  // a repair may begin between a peek and what comes after it
     const auto peek = PeekAt(fs_, path_);
     const auto stat = fs_.Stat(path_);
     if (!stat.ok() || stat->inode != inode_ || (peek && peek->whole_file_intent)) return true;
     if (stat->mtime_ns == committed.stamp.mtime_ns || (peek && peek->repairing)) return false;
-    if (again) return true;
   }
   return true;
 }
@@ -241,7 +251,7 @@ ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
     if (IsEdited(*committed)) break;
     ServeHealed(*committed, suspects);
     bool done = true;
-    const std::size_t batch = std::max<std::uint64_t>(1, options_.memory / kKeptPart / committed->block_size);
+    const std::size_t batch = committed->MostBlocks(options_);
     for (std::size_t i = 0; i < suspects.size() && done; i += batch) {
       done = Heal(*committed, std::span(suspects).subspan(i, std::min(batch, suspects.size() - i)), verdict);
     }
@@ -250,18 +260,6 @@ ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
   verdict.as_committed = false;
   return verdict;
 }
-
-namespace {
-
-void PutRight(std::span<const ReadPiece> parts, std::uint64_t block_begin, ByteSpan block) {
-  for (const ReadPiece& part : parts) std::memcpy(part.memory, block.data() + (part.offset - block_begin), part.length);
-}
-
-bool InSight(std::span<const ReadPiece> parts) {
-  return std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
-}
-
-}  // namespace
 
 // Said once, and rebuilt once.
 void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const {
@@ -320,7 +318,7 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
       (block.damaged ? one.healed : one.reread) = range.length;
       if (block.mended) one.mended = range.length;
       const bool stays_damaged = block.damaged && !block.mended;
-      if (stays_damaged && healed_.size() < std::max<std::uint64_t>(1, options_.memory / kKeptPart / committed.block_size)) {
+      if (stays_damaged && healed_.size() < committed.MostBlocks(options_)) {
         healed_[block.index] = block.bytes;
       }
     }

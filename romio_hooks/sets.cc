@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "comm/mpi_communicator.h"
 #include "check_commit.h"
+#include "comm/mpi_communicator.h"
 #include "commit_report.h"
 #include "messages.h"
 #include "settings.h"
@@ -65,15 +65,17 @@ void Sets::Start() {
   if (PMPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS) return;
   PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   std::unique_ptr<Sets> made;
+  bool checks_reads = false;
   const Status mine = NoThrow([&] {
+    const Settings& environment = EnvironmentSettings();
+    checks_reads = environment.status.ok() && environment.options.verify_reads;
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
   // All ranks meet, or none does.
-  const Settings& environment = EnvironmentSettings();
-  int have[2] = {mine.ok() ? 1 : 0, environment.status.ok() && environment.options.verify_reads ? 1 : 0};
+  int have[2] = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0};
   int all[2] = {0, 0};
   if (PMPI_Allreduce(have, all, 2, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
     made->all_check_reads_ = all[1] != 0;

@@ -223,12 +223,7 @@ int LostCode(const CheckedRead& read, const ReadVerdict& verdict) {
 
 std::uint64_t BytesRead(const CheckedRead& read, int code, const void* status) {
   if (code != MPI_SUCCESS) return 0;
-  MPI_Count elements = 0;
-  if (!read.told || status == nullptr ||
-      PMPI_Get_elements_x(static_cast<const MPI_Status*>(status), MPI_BYTE, &elements) != MPI_SUCCESS || elements < 0) {
-    return read.bytes;
-  }
-  return std::min(read.bytes, static_cast<std::uint64_t>(elements));
+  return read.told ? std::min(read.bytes, BytesTold(status).value_or(read.bytes)) : read.bytes;
 }
 
 /// Of a read that fell short it is not where the program will look for it; but others may have moved it since they began.

@@ -1,11 +1,7 @@
+#include "base/node.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
-#include "base/node.h"
 
 #include <filesystem>
 #include <fstream>

@@ -90,7 +90,7 @@ class Healer {
     LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
     report_.other_commit = !IsTheCommit(look);
     if (report_.other_commit) return true;
-    for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
+    LZY_RETURN_IF_ERROR(JudgeAll(look));
     const Status rebuilt = Rebuild(look);
     if (rebuilt.code() == Code::kBusy) return false;
     LZY_RETURN_IF_ERROR(rebuilt);
@@ -134,11 +134,15 @@ class Healer {
     return std::optional<std::vector<std::uint8_t>>();
   }
 
+  Status JudgeAll(Look& look) {
+    Start();
+    for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
+    return Status::Ok();
+  }
+
   Status Judge(Look& look, HealedBlock& block) {
     const Layout& layout = *look.in().layout;
     const FileView& file = look.of();
-    block = {};
-    block.index = request_.blocks[static_cast<std::size_t>(&block - blocks_.data())];
     const bool known = file.data && file.sidecar && file.data_tree() != nullptr && block.index < layout.data_blocks(look.file);
     if (!known) return Status::Ok();
     const auto& unknown = file.sidecar->unknown_data_leaves();
@@ -259,11 +263,11 @@ class Healer {
     Look look;
     LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
     if (!IsTheCommit(look)) return mended;
-    for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
+    LZY_RETURN_IF_ERROR(JudgeAll(look));
     if (look.bad.empty()) return mended;  // nobody's locks are taken for nothing
     look = Look();
     if (!Open(dataset, /*write=*/true, look).ok() || !IsTheCommit(look) || HasIntent(look)) return mended;
-    for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
+    LZY_RETURN_IF_ERROR(JudgeAll(look));
     // The file's times may be of before the lock was had, when another repair was just going on.
     repair_under_way_ |= look.bad.empty();
     if (look.bad.empty()) return mended;
