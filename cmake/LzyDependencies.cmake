@@ -6,6 +6,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 
 # The MPI to build for is chosen by its compiler wrapper: one build directory per MPI. Debian's alternatives may point
 # mpicc at another MPI than MPICH when several are installed, so MPICH's own name is preferred.

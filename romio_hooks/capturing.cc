@@ -34,7 +34,8 @@ std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
   if (file.capture) return file.capture;
   // With verify-writes most of it is for what was written, to be written again.
   const std::uint64_t memory = file.options.memory / 4 * 3;
-  auto made = Capture::Create(GeometryOf(file), memory, file.options.verify_writes ? memory / 3 * 2 : 0);
+  auto made = Capture::Create(GeometryOf(file), memory, file.options.verify_writes ? memory / 3 * 2 : 0,
+                              file.options.key);
   if (made.ok()) file.capture = std::move(*made);
   file.threads = ThreadsFor({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options});
   file.capture_void = !made.ok();

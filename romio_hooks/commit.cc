@@ -199,7 +199,8 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
 
 /// Nobody may have written since the commit: not here, in other threads, nor anybody else.
 bool IsQuiet(OpenFile& file, const Written& written) {
-  if (SeveralThreads() || !IsUntouchedSince(Disk(), written)) return false;
+  const Context context{.fs = Disk(), .comm = *file.comm, .options = file.options};
+  if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
   const std::lock_guard lock(file.mutex);
   return file.touched.empty() && file.writes_under_way == 0;
 }

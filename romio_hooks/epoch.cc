@@ -136,7 +136,7 @@ namespace {
 /// something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
 bool PutOffFirstEpoch(OpenFile& file) {
   if (!file.check || file.disk->epoch_open.load()) return false;
-  const auto clean = FindCleanEpoch(Disk(), file.path);
+  const auto clean = FindCleanEpoch(Disk(), file.options, file.path);
   const auto stat = Disk().Stat(file.path);
   if (!clean || !stat.ok()) return false;
   file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};

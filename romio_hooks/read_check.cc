@@ -34,6 +34,7 @@ struct ReadCheck::Committed {
   Stamp stamp;
   std::uint64_t block_size = 0;
   Tree leaves;
+  std::shared_ptr<const LeafKey> key;
 
   std::uint64_t size() const { return stamp.size; }
   std::uint64_t LengthOf(std::uint64_t index) const { return std::min(block_size, size() - index * block_size); }
@@ -42,7 +43,7 @@ struct ReadCheck::Committed {
     return std::max<std::uint64_t>(1, options.memory / kKeptPart / block_size);
   }
   bool IsLeaf(std::uint64_t index, ByteSpan bytes) const {
-    return HashBytes(HashTag::kDataLeaf, index, bytes) == leaves.leaf(index);
+    return LeafHash(key.get(), HashTag::kDataLeaf, index, bytes) == leaves.leaf(index);
   }
 };
 
@@ -136,16 +137,20 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
     LZY_ASSIGN_OR_RETURN(const FileStat stat, fs_.Stat(path_));
     if (stat.inode != inode_) return {Code::kNotFound, "another file has its name"};
     LZY_ASSIGN_OR_RETURN(const std::string path, FindSidecar(fs_, path_));
-    const auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
+    auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
     if (!loaded.ok()) unusable = loaded.status().message();
     LZY_RETURN_IF_ERROR(loaded.status());
     const auto& sidecar = *loaded;
     if (!sidecar->committed()) return {Code::kUnprotected, "never committed"};
+    const Status unsealed = sidecar->Unseal(options_.key);
+    if (!unsealed.ok()) unusable = unsealed.message();
+    LZY_RETURN_IF_ERROR(unsealed);
     const SidecarContents& contents = sidecar->contents();
     made->version = {contents.superblock.uuid, sidecar->generation()};
     made->stamp = contents.superblock.stamp;
     made->block_size = contents.superblock.block_size;
     made->leaves = contents.data_tree;
+    made->key = contents.key;
     return Status::Ok();
   };
   const bool usable = NoThrow(load).ok();

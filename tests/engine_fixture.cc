@@ -232,6 +232,11 @@ void FillFile(Rng& rng, const std::string& path, std::uint64_t size, std::uint32
   Truncate(path, size);
 }
 
+std::shared_ptr<const LeafKey> TestKey() {
+  const std::string_view secret = "a secret of the tests";
+  return *LeafKey::Make({reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size()});
+}
+
 Sample MakeSample(Rng& rng, const std::string& directory, const SampleLimits& limits) {
   Sample sample;
   Options& options = sample.options;
@@ -249,6 +254,7 @@ Sample MakeSample(Rng& rng, const std::string& directory, const SampleLimits& li
   options.stripe = std::uint64_t{options.block_size} << Below(rng, 4);
   options.threads = OneIn(rng, 8) ? 3 : 1;
   if (OneIn(rng, 8)) options.memory = 64u << 10;
+  if (OneIn(rng, 4)) options.key = TestKey();
 
   auto size = [&]() -> std::uint64_t {
     const std::uint64_t most = std::min<std::uint64_t>(limits.bytes, limits.blocks * options.block_size);
@@ -377,7 +383,7 @@ Fingerprint FingerprintOf(const std::vector<std::string>& files) {
       const auto& group = c.info.groups[0];
       region = static_cast<std::uint32_t>(std::find(group.begin(), group.end(), c.superblock.rank) - group.begin());
     }
-    const BlockStream stream = ParityStream(*layout, region, nullptr, 0, nullptr);
+    const BlockStream stream = ParityStream(*layout, region, nullptr, 0, nullptr, nullptr);
     Bytes parity;
     for (std::uint64_t i = 0; i < layout->parity_blocks(region); ++i) {
       const BlockPlace place = stream.place(i);

@@ -85,8 +85,11 @@ struct SampleLimits {
   std::uint32_t fixed_members = 0;  ///< exactly so many, when not 0
   int kind = 0;                     ///< 0: either, else a DatasetKind
 };
+/// The key with which datasets of the tests are sealed, if they are.
+std::shared_ptr<const LeafKey> TestKey();
 /// Creates the files of a random dataset in `directory`: both kinds, unequal sizes, empty files, short last blocks, all
-/// block sizes from 512 to 64K, n 2 to 9, m 0 to 4, several groups, small stripes; with mtimes in the past.
+/// block sizes from 512 to 64K, n 2 to 9, m 0 to 4, several groups, small stripes; with mtimes in the past; one of four
+/// to be sealed.
 Sample MakeSample(Rng& rng, const std::string& directory, const SampleLimits& limits = {});
 /// Gives `path` some size and contents again, holes included.
 void FillFile(Rng& rng, const std::string& path, std::uint64_t size, std::uint32_t block_size);

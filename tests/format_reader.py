@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Independent reader of lzy sidecars, written from docs/format.md alone (section numbers below are its).
 
-    format_reader.py [--json] [--quick] [--ignore-stamps] FILE_OR_SIDECAR...
+    format_reader.py [--json] [--quick] [--ignore-stamps] [--key FILE] FILE_OR_SIDECAR...
 
 Checks everything the document lets one check, sharing no code with lib/. Give all members of a file set.
   --quick          metadata and stamps only; data and parity are not read
+  --key FILE       the secret that sealed datasets were sealed with
   --ignore-stamps  do not compare size, mtime and inode with the data file (copied datasets, golden files)
 Exit: 0 all right; 1 discrepancies, one a line; 2 usage, or something is unreadable or refused.
 """
@@ -22,6 +23,7 @@ from types import SimpleNamespace
 import numpy as np
 import xxhash
 
+SEALED = 1  # incompatible feature
 MAGIC = bytes.fromhex("894C5A590D0A1A0A")
 ZERO_HASH = bytes(16)
 SUPERBLOCK = struct.Struct("<8sIHHQQQ16sQIIQIIIIQIIIIqqQqQQQQQ16s16s16s16sII")
@@ -49,6 +51,27 @@ class Refused(Exception):
 
 def H(tag, index, data):
     return xxhash.xxh3_128_digest(data, seed=tag << 56 | index)[::-1]  # digest() is big-endian
+
+
+class Key:
+    """§12: what a secret makes."""
+
+    def __init__(self, secret):
+        self.key = hashlib.blake2b(secret, digest_size=32, person=b"lzy key").digest()
+        self.id = self._digest(b"", 16, b"lzy key id")
+
+    def _digest(self, data, size, person, salt=b""):
+        return hashlib.blake2b(data, digest_size=size, key=self.key, salt=salt, person=person).digest()
+
+    def leaf(self, tag, index, data):
+        return self._digest(data, 16, b"lzy leaf", struct.pack("<Q", tag << 56 | index))
+
+    def seal(self, data):
+        return self._digest(data, 32, b"lzy seal")
+
+
+def leaf_of(key, tag, index, data):
+    return key.leaf(tag, index, data) if key else H(tag, index, data)
 
 
 def parents(tree, level, hashes):
@@ -204,7 +227,11 @@ def is_power(x):
 
 def parse_superblock(page):
     sb = SimpleNamespace(**dict(zip(FIELDS, SUPERBLOCK.unpack_from(page))))
-    sb.padding = page[264 + 40 * min(sb.extents, 90):4080]
+    sb.padding = page[264 + 40 * min(sb.extents, 90):3864] + page[3912:4080]
+    sb.key_id, sb.seal = page[3864:3880], page[3880:3912]
+    # Copy, spacing, state, extents and seal, minor version and compatible features are not sealed.
+    sb.sealed_part = (page[:14] + bytes(10) + page[24:64] + struct.pack("<IIQI", 0, sb.copies, 0, COMMITTED) + page[84:256] + bytes(3864 - 256) +
+                      sb.key_id + bytes(4080 - 3880))
     sb.extent_list = []
     for i in range(min(sb.extents, 90)):
         kind, level, zero, logical, offset, length, capacity = EXTENT.unpack_from(page, 264 + 40 * i)
@@ -218,13 +245,13 @@ def refuse_unknown(sb, where):
         raise Refused(f"{where}: foreign byte order")
     if sb.major != 1:
         raise Refused(f"{where}: newer version {sb.major}.{sb.minor}")
-    if sb.incompatible:
+    if sb.incompatible & ~SEALED:
         raise Refused(f"{where}: newer version: unknown incompatible features {sb.incompatible:#x}")
 
 
 class Sidecar:
-    def __init__(self, path, data_path):
-        self.path, self.data_path = path, data_path
+    def __init__(self, path, data_path, key):
+        self.path, self.data_path, self.key = path, data_path, key
         self.lines, self.notes = [], []
         self.bytes = view_of(path)
         self.copies = {}  # copy number -> superblock whose hash is right
@@ -347,7 +374,7 @@ class Sidecar:
         self._check_overlaps()
 
     def _compare_copies(self, chosen):
-        own = {"copy", "extent_list", "info", "levels", "padding", "info_bytes", "usable"}
+        own = {"copy", "extent_list", "info", "levels", "padding", "info_bytes", "usable", "sealed_part"}
         for c, sb in self.copies.items():
             for name, value in vars(self.sb).items():
                 if name not in own:
@@ -404,6 +431,24 @@ class Sidecar:
         sb.levels[DATA_TREE] = self._check_tree(c, sb, DATA_LEVEL, DATA_TREE, blocks, sb.size, sb.data_root)
         sb.levels[PARITY_TREE] = self._check_tree(c, sb, PARITY_LEVEL, PARITY_TREE, None, sb.region, sb.parity_root)
         self._check_parity_extents(c, sb)
+        self._check_seal(c, sb)
+
+    def _check_seal(self, c, sb):
+        at = c * self.spacing + 3864
+        self.expect(at, f"copy {c}: a key's id exactly in sealed sidecars", bool(sb.incompatible & SEALED), any(sb.key_id))
+        if not any(sb.key_id):
+            self.expect(at + 16, f"copy {c}: seal of what is not sealed", bytes(32), sb.seal)
+            return
+        if not self.key or self.key.id != sb.key_id:
+            raise Refused(f"{self.path}: sealed with key {sb.key_id.hex()}, which has to be given")
+        if sb.info is None or None in sb.levels.values():
+            return
+        leaves = sb.levels[DATA_TREE] + sb.levels[PARITY_TREE]
+        self.expect(at + 16, f"copy {c}: seal", self.key.seal(sb.sealed_part + sb.info_bytes + leaves), sb.seal)
+
+    @property
+    def seal_key(self):
+        return self.key if self.sb.incompatible & SEALED else None
 
     def _extents(self, sb, kind):
         return [e for e in sb.extent_list if e.kind == kind]
@@ -434,6 +479,7 @@ class Sidecar:
         before = len(self.lines)
         self._check_groups(c, sb, e.offset, info)
         if len(self.lines) == before:
+            sb.info_bytes = data
             sb.info = info  # what follows may lie, but will not trip the reader
             if sb.state != NEVER:
                 self._check_own_entry(c, sb, e.offset, info)
@@ -842,7 +888,7 @@ class Dataset:
         if data is None or leaves is None:
             return
         view = memoryview(data)[:s.sb.size]
-        have = b"".join(H(0x01, i, view[o:o + b]) for i, o in enumerate(range(0, s.sb.size, b)))
+        have = b"".join(leaf_of(s.seal_key, 0x01, i, view[o:o + b]) for i, o in enumerate(range(0, s.sb.size, b)))
         for i in differing_hashes(leaves, have):
             s.bad(i * b, f"data block {i}: expected {leaves[16 * i:16 * i + 16].hex()}, "
                          f"found {have[16 * i:16 * i + 16].hex()}", s.data_path)
@@ -860,7 +906,7 @@ class Dataset:
                 for i in range(-(-length // b)):
                     leaf = x * per_unit + i
                     block = view[start + i * b:start + min((i + 1) * b, length)]
-                    hashes[16 * leaf:16 * leaf + 16] = H(0x02, leaf, block)
+                    hashes[16 * leaf:16 * leaf + 16] = leaf_of(s.seal_key, 0x02, leaf, block)
             for i in differing_hashes(leaves, bytes(hashes)):
                 want, found = leaves[16 * i:16 * i + 16].hex(), hashes[16 * i:16 * i + 16].hex()
                 if not any(hashes[16 * i:16 * i + 16]):
@@ -922,6 +968,7 @@ class Dataset:
             "name": sb.info.name, "stripe": sb.info.stripe, "group": sb.info.group,
             "bytes": sum(s.sb.size for s in self.sidecars),
             "parity_bytes": self.parity_bytes, "parity_sha256": self.parity_sha256,
+            "sealed": bool(self.sb.incompatible & SEALED),
             "intent_set": any(self.intent_pages.values()),
             "members": [self.member_report(s) for s in self.sidecars],
             "notes": notes, "discrepancies": lines}
@@ -945,13 +992,13 @@ def sidecar_of(path):
     return os.path.join(folder, ".LZY." + name), real
 
 
-def check(paths, quick=False, ignore_stamps=False):
+def check(paths, quick=False, ignore_stamps=False, secret=None):
     """Result with .reports (one a dataset), .lines (discrepancies), .errors (unreadable), .exit_code."""
     result = SimpleNamespace(reports=[], lines=[], errors=[], exit_code=0)
     datasets = {}
     for path, data_path in dict(map(sidecar_of, paths)).items():
         try:
-            s = Sidecar(path, data_path)
+            s = Sidecar(path, data_path, Key(secret) if secret is not None else None)
             sb = next(iter(s.copies.values()))
             # Copied files have the same uuid; shared files are datasets of their own all the same.
             datasets.setdefault((sb.uuid, path if sb.kind == SHARED else ""), []).append(s)
@@ -973,9 +1020,10 @@ def main(arguments=None):
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout, discrepancies in it")
     parser.add_argument("--quick", action="store_true", help="metadata and stamps only")
     parser.add_argument("--ignore-stamps", action="store_true", help="do not compare size, mtime, inode")
+    parser.add_argument("--key", type=argparse.FileType("rb"), help="the secret of sealed datasets")
     parser.add_argument("paths", nargs="+", metavar="FILE_OR_SIDECAR")
     options = parser.parse_args(arguments)
-    result = check(options.paths, options.quick, options.ignore_stamps)
+    result = check(options.paths, options.quick, options.ignore_stamps, options.key.read() if options.key else None)
     for error in result.errors:
         print(error, file=sys.stderr)
     if options.json:

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import format_reader  # noqa: E402
 
 BATCH = 40
+SECRET = b"a secret of the tests"  # engine_fixture.h, TestKey
 
 
 def main(program, count=240, seed=1):
@@ -21,14 +22,16 @@ def main(program, count=240, seed=1):
     print(f"seed {seed} (LZY_TEST_SEED sets another)")
     failures = checked = 0
     kinds = {}
+    sealed = 0
     while checked < count:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
             made = subprocess.run([program, folder, str(seed + checked), str(min(BATCH, count - checked))],
                                   check=True, stdout=subprocess.PIPE, text=True)
             for line in made.stdout.splitlines():
                 root, *files = line.split("\t")
-                result = format_reader.check(files)
+                result = format_reader.check(files, secret=SECRET)
                 checked += 1
+                sealed += any(r["sealed"] for r in result.reports)
                 wrong = result.lines + result.errors
                 roots = [r["root"] for r in result.reports]
                 if roots != [root]:
@@ -39,8 +42,8 @@ def main(program, count=240, seed=1):
                     failures += 1
                     print(f"dataset {seed + checked - 1}: {files[0]} and {len(files) - 1} more:")
                     print("\n".join("  " + w for w in wrong[:10]))
-    print(f"{checked} datasets {kinds}, {failures} with discrepancies")
-    if checked < count or len(kinds) < 2:
+    print(f"{checked} datasets {kinds}, {sealed} sealed, {failures} with discrepancies")
+    if checked < count or len(kinds) < 2 or sealed == 0:
         return 1
     return 1 if failures else 0
 

@@ -105,6 +105,17 @@ class Damage(Reads):
                                r"\d+ blocks of its row cannot be had")
         self.assertEqual(self.content("f"), bad, "nothing was written")
 
+    def test_in_a_sealed_file(self):
+        with open(os.open(self.path("key"), os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(bytes(range(32)))
+        self.tool("lzy-protect", "--key", "key", "--force", "f")
+        self.damage("f", 5000)
+        self.assertEqual(self.read("read_at"), ["0 wrong 625"])
+        self.assertRegex("".join(self.said), r"reads are not checked: .*it is sealed with key")
+        self.assertEqual(self.read("read_at", key="key"), ["0 right 375000"])
+        self.assertTrue(self.is_good(), "it was mended on disk")
+        self.tool("lzy-verify", "--key", "key", "f")
+
     def test_an_error_is_the_ranks_own(self):
         self.damage_row()
         first, second = self.read("read_at_all", ranks=2)

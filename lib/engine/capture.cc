@@ -22,7 +22,7 @@ Rotation OnlyRotation(const Layout& layout) {
 }  // namespace
 
 Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& parameters, std::uint64_t memory,
-                                                 std::uint64_t hold) {
+                                                 std::uint64_t hold, std::shared_ptr<const LeafKey> key) {
   if (parameters.kind != DatasetKind::kShared || parameters.groups.size() != 1) {
     return {Code::kInvalidArgument, "capture: a shared file with one group of devices is needed"};
   }
@@ -31,10 +31,10 @@ Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& param
   LZY_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, {kLargest}));
   const Rotation rotation = OnlyRotation(layout);
   LZY_ASSIGN_OR_RETURN(Codec codec, Codec::Create(rotation.n, rotation.m));
-  return std::unique_ptr<Capture>(new Capture(std::move(layout), std::move(codec), memory - hold, hold));
+  return std::unique_ptr<Capture>(new Capture(std::move(layout), std::move(codec), memory - hold, hold, std::move(key)));
 }
 
-Capture::Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold)
+Capture::Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold, std::shared_ptr<const LeafKey> key)
     : layout_(std::move(layout)),
       plan_(codec.EncodePlan()),
       block_(layout_.block_size()),
@@ -43,7 +43,8 @@ Capture::Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t
       memory_(memory),
       rows_at_once_(block_ * OnlyRotation(layout_).k() <= memory / 4),
       holds_(hold > 0),
-      room_to_hold_(hold) {
+      room_to_hold_(hold),
+      key_(std::move(key)) {
   used_ = block_ * (rows_at_once_ ? OnlyRotation(layout_).k() : 1);  // scratch_
 }
 
@@ -158,9 +159,10 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
   use = from;
   if (reinterpret_cast<std::uintptr_t>(from) % kAlignment != 0) {
     use = copy;
-    return CopyAndHash(HashTag::kDataLeaf, block, ByteSpan(from, block_), copy, CurrentTuning().HashCopy(block_));
+    if (!key_) return CopyAndHash(HashTag::kDataLeaf, block, ByteSpan(from, block_), copy, CurrentTuning().HashCopy(block_));
+    std::copy_n(from, block_, copy);
   }
-  return HashBytes(HashTag::kDataLeaf, block, ByteSpan(from, block_));
+  return LeafHash(key_.get(), HashTag::kDataLeaf, block, ByteSpan(use, block_));
 }
 
 // `bytes`: all of the block, or of the last block what the file has of it.
@@ -177,7 +179,7 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
     scratch_.Reserve(block_);
     leaf = CopyAligned(block, bytes.data(), scratch_.data(), input);
   } else {  // zero-padded by the caller, and aligned
-    leaf = HashBytes(HashTag::kDataLeaf, block, bytes);
+    leaf = LeafHash(key_.get(), HashTag::kDataLeaf, block, bytes);
   }
   Hold(block, bytes);  // may fail: what is in the sums and not captured is nobody's
   AddToSums(at, *chunk, input);

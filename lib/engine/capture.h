@@ -22,7 +22,7 @@
 #include "base/interval_set.h"
 #include "erasure/codec.h"
 #include "geometry/layout.h"
-#include "merkle/hash.h"
+#include "merkle/leaf_key.h"
 #include "storage/arena.h"
 #include "storage/parallel.h"
 
@@ -32,9 +32,10 @@ class Capture {
  public:
   /// `parameters`: of the layout that the commit is expected to choose; with any other all is re-read. `memory`: bytes
   /// that may be kept. Fails for parameters that no layout can have.
-  /// `hold`: of these bytes so many may be copies of captured blocks, for Held().
+  /// `hold`: of these bytes so many may be copies of captured blocks, for Held(). `key`: that the leaves are to be made with.
   static Result<std::unique_ptr<Capture>> Create(const GeometryParameters& parameters, std::uint64_t memory,
-                                                 std::uint64_t hold = 0);
+                                                 std::uint64_t hold = 0,
+                                                 std::shared_ptr<const LeafKey> key = nullptr);
 
   // While the file is written. Thread-safe, and never fail: what cannot be kept will be re-read.
 
@@ -99,7 +100,7 @@ class Capture {
   };
   using ChunkKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, number in it
 
-  Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold);
+  Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold, std::shared_ptr<const LeafKey> key);
   Interval BlocksOf(Interval bytes) const;
   void TakeAll(std::uint64_t offset, ByteSpan bytes);
   void TakeBlocks(Interval blocks, const std::uint8_t* bytes);
@@ -138,6 +139,7 @@ class Capture {
   std::map<std::uint64_t, Stitch> stitches_;
   const bool holds_;
   std::uint64_t room_to_hold_;
+  const std::shared_ptr<const LeafKey> key_;
   std::map<std::uint64_t, std::vector<std::uint8_t>> held_;  // by block
   std::map<std::uint64_t, Stitch> parts_;                    // by block: when all is written, what is left of stitches_
   IntervalSet missed_;  // block numbers

@@ -84,7 +84,7 @@ class CapturedFile {
     std::vector<std::unique_ptr<lzy::Capture>> captures;
     std::vector<Edits> edits(static_cast<std::size_t>(ranks_));
     for (int r = 0; r < ranks_; ++r) {
-      auto made = lzy::Capture::Create(SharedGeometry(sample_.options, expected), sample_.options.memory);
+      auto made = lzy::Capture::Create(SharedGeometry(sample_.options, expected), sample_.options.memory, 0, sample_.options.key);
       ASSERT_OK(made);
       captures.push_back(std::move(*made));
       edits[static_cast<std::size_t>(r)][0].whole = false;

@@ -70,7 +70,7 @@ class Checker {
     }));
     LZY_ASSIGN_OR_RETURN(result_.faults, context_.comm.AllReduceSum(faults_));
     if (result_.faults == 0) return std::move(result_);
-    const bool untouched = view.superblock.generation == written_.generation && IsUntouchedSince(context_.fs, written_);
+    const bool untouched = view.superblock.generation == written_.generation && IsUntouchedSince(context_, written_);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t touched, context_.comm.AllReduceMax(!untouched));
     if (touched != 0) return WrittenCheck();
     return std::move(result_);
@@ -173,12 +173,13 @@ class Checker {
       if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
     }
     rest = Without(rest, captured);
-    BlockStream data = DataStream(layout, f, file.data.get(), file.data_tree());
+    BlockStream data = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
     LZY_RETURN_IF_ERROR(HoldToLeaves(data, shared ? PartOf(rest, context_.comm) : rest));
     LZY_RETURN_IF_ERROR(HoldToCapture(data, mine));
     const std::vector<Interval> parity = TouchedParity(ensemble, f);
-    return HoldToLeaves(ParityStream(layout, f, &file.sidecar->file(), file.parity_base, file.parity_tree()),
-                        shared ? PartOf(parity, context_.comm) : parity);
+    const BlockStream region =
+        ParityStream(layout, f, &file.sidecar->file(), file.parity_base, file.parity_tree(), ensemble.key.get());
+    return HoldToLeaves(region, shared ? PartOf(parity, context_.comm) : parity);
   }
 
   static std::vector<Interval> Without(const std::vector<Interval>& all, const IntervalSet& taken) {
@@ -264,12 +265,12 @@ Result<WrittenCheck> CheckWritten(const Context& context, const Written& written
   return Checker(context, written).Run();
 }
 
-bool IsUntouchedSince(FileSystem& fs, const Written& written) {
+bool IsUntouchedSince(const Context& context, const Written& written) {
   std::vector<std::string> paths;
   for (const auto& [rank, path] : written.dataset.members) paths.push_back(path);
   if (written.dataset.kind == DatasetKind::kShared) paths.push_back(written.dataset.path);
   return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
-    const auto clean = FindCleanEpoch(fs, path);
+    const auto clean = FindCleanEpoch(context.fs, context.options, path);
     return clean && !clean->changed_behind && clean->generation == written.generation;
   });
 }

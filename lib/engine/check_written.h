@@ -37,6 +37,6 @@ Result<WrittenCheck> CheckWritten(const Context& context, const Written& written
 
 /// Whether what was committed is still what there is: that commit counts, no intent is set, and no file differs from its stamp. As
 /// far as this rank sees the files. Not collective.
-bool IsUntouchedSince(FileSystem& fs, const Written& written);
+bool IsUntouchedSince(const Context& context, const Written& written);
 
 }  // namespace lzy

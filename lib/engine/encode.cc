@@ -87,7 +87,7 @@ Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
   const auto never = [](std::uint64_t) { return false; };
   LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, data_known, old_parity != nullptr ? old_data : nullptr,
                                layout.file_size(f), never, data_tree));
-  const BlockStream stream = ParityStream(layout, f, nullptr, 0, nullptr);
+  const BlockStream stream = ParityStream(layout, f, nullptr, 0, nullptr, nullptr);
   return MakeTree(
       TreeKind::kParity, parity_leaves, parity_known, old_parity, layout.parity_size(f),
       [&](std::uint64_t i) { return stream.place(i).length == 0; }, parity_tree);
@@ -221,7 +221,7 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
   setup.parity.assign(layout.regions(), nullptr);
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
     if (jobs[f] == nullptr) continue;
-    data[f] = DataStream(layout, f, jobs[f]->data, nullptr);
+    data[f] = DataStream(layout, f, jobs[f]->data, nullptr, nullptr);
     setup.data[f] = &data[f];
   }
   setup.memory = context_.options.memory;
@@ -278,7 +278,7 @@ Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByte
   const std::uint64_t i = place.index;
   encoded_ += bytes.size();
   job.data_known[i] = 1;
-  job.data_leaves[i] = HashBytes(HashTag::kDataLeaf, i, bytes);
+  job.data_leaves[i] = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
                     !job.unknown.contains(i) && !IsTouched(*job.touched, place.offset, bytes.size());
   if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
@@ -286,9 +286,8 @@ Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByte
   job.data_leaves[i] = job.old_data->leaf(i);
   std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
   const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
-  if (again.ok() && *again == bytes.size() && HashBytes(HashTag::kDataLeaf, i, bytes) == job.data_leaves[i]) {
-    return Status::Ok();
-  }
+  const bool read = again.ok() && *again == bytes.size();
+  if (read && LeafHash(job.key, HashTag::kDataLeaf, i, bytes) == job.data_leaves[i]) return Status::Ok();
   const std::lock_guard lock(mutex_);
   job.rotten.insert(i);
   const auto rebuilt = job.rebuilt.find(i);
@@ -302,7 +301,7 @@ Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes)
   for (const RowBlock& block : blocks) {
     const ByteSpan one = bytes.subspan(at, block.place.length);
     at += block.place.length;
-    job.parity_leaves[block.place.index] = HashBytes(HashTag::kParityLeaf, block.place.index, one);
+    job.parity_leaves[block.place.index] = LeafHash(job.key, HashTag::kParityLeaf, block.place.index, one);
     job.parity_known[block.place.index] = 1;
   }
   // Parity of holes is a hole, where a whole run is one.

@@ -20,6 +20,7 @@ class Capture;
 /// Everything one file brings into and gets out of an encoding.
 struct FileJob {
   File* data = nullptr;
+  const LeafKey* key = nullptr;  ///< that leaves are made with; null: none
   FileStat before;            ///< as it was when reading began
   std::int64_t clock_ns = 0;  ///< file system clock at that time
   const Tree* old_data =

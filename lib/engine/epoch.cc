@@ -23,13 +23,13 @@ MadeWith MadeWithOf(const SidecarContents& contents) {
 
 }  // namespace
 
-std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const std::string& data_path) {
+std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path) {
   const auto path = SidecarPath(data_path);
   const auto found = FindSidecar(fs, data_path);
   if (!path.ok() || !found.ok() || *path != *found) return std::nullopt;
   const auto sidecar = Sidecar::Load(fs, *path, OpenMode::kRead);
   const auto stat = fs.Stat(data_path);
-  if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent()) return std::nullopt;
+  if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent() || !(*sidecar)->Unseal(options.key).ok()) return std::nullopt;
   const Superblock& sb = (*sidecar)->contents().superblock;
   const bool same = stat->mtime_ns == sb.stamp.mtime_ns && stat->inode == sb.stamp.inode;
   if (sb.state != SidecarState::kCommitted || !same) {
@@ -54,6 +54,8 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   const SidecarContents empty = EmptyContents(options, member ? DatasetKind::kSet : DatasetKind::kShared,
                                               member ? PatternTail(pattern) : BaseNameOf(data_path), rank);
   LZY_ASSIGN_OR_RETURN(auto sidecar, LockSidecar(fs, sidecar_path, data.get(), &empty, options.timeout_seconds));
+  // What could not be committed is better not begun.
+  LZY_RETURN_IF_ERROR(sidecar->Unseal(options.key));
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
   start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;

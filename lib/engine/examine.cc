@@ -238,11 +238,11 @@ class Examiner {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
     const Sidecar& sidecar = *file.sidecar;
-    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), &sidecar.contents().data_tree),
+    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), &sidecar.contents().data_tree, ensemble.key.get()),
                                      {0, layout.data_blocks(0)}, TreeKind::kData, sidecar.unknown_data_leaves(),
                                      file.proven_data, own.data));
     LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, 0, &file.sidecar->file(), sidecar.ParityFileOffset(0),
-                                                  &sidecar.contents().parity_tree),
+                                                  &sidecar.contents().parity_tree, ensemble.key.get()),
                                      {0, layout.parity_blocks(0)}, TreeKind::kParity, sidecar.unknown_parity_leaves(),
                                      file.proven_parity, own.parity));
     // The first speaks for all of the blocks; each for the metadata it could not read.
@@ -256,11 +256,11 @@ class Examiner {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
     const int size = context_.comm.size();
-    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), file.data_tree()),
+    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), file.data_tree(), ensemble.key.get()),
                                      ShareOf(layout.data_blocks(0), rank, size), TreeKind::kData, {}, file.proven_data,
                                      own.data));
     LZY_RETURN_IF_ERROR(CheckStretch(
-        ParityStream(layout, 0, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree()),
+        ParityStream(layout, 0, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree(), ensemble.key.get()),
         ShareOf(layout.parity_blocks(0), rank, size), TreeKind::kParity, {}, file.proven_parity, own.parity));
     if (rank == 0) own.metadata = file.sidecar->damage();
     return Status::Ok();
@@ -271,11 +271,12 @@ class Examiner {
     const Share data{0, layout.data_blocks(f)};
     const Share parity{0, layout.parity_blocks(f)};
     if (file.sidecar != nullptr) {
-      LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, f, file.data.get(), &file.sidecar->contents().data_tree),
+      LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, f, file.data.get(), &file.sidecar->contents().data_tree,
+                                                  ensemble.key.get()),
                                        data, TreeKind::kData, file.sidecar->unknown_data_leaves(), file.proven_data,
                                        own.data));
       LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0),
-                                                    &file.sidecar->contents().parity_tree),
+                                                    &file.sidecar->contents().parity_tree, ensemble.key.get()),
                                        parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
                                        file.proven_parity, own.parity));
       own.metadata = file.sidecar->damage();
@@ -294,7 +295,7 @@ class Examiner {
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
       LZY_ASSIGN_OR_RETURN(CheckResult result,
-                           CheckBlocks(DataStream(layout, f, file.data.get(), nullptr), 0, data.count, settings_));
+                           CheckBlocks(DataStream(layout, f, file.data.get(), nullptr, ensemble.key.get()), 0, data.count, settings_));
       bytes_read_ += result.bytes_read;
       Tree tree = Tree::Build(TreeKind::kData, std::move(result.leaves), layout.file_size(f));
       if (result.bad.empty() && tree.Root() == ensemble.records[f].data_root) {

@@ -148,7 +148,7 @@ class Healer {
     const auto& unknown = file.sidecar->unknown_data_leaves();
     if (std::binary_search(unknown.begin(), unknown.end(), block.index)) return Status::Ok();
 
-    const BlockStream stream = DataStream(layout, look.file, file.data.get(), file.data_tree());
+    const BlockStream stream = DataStream(layout, look.file, file.data.get(), file.data_tree(), look.in().key.get());
     BlockFault fault{};
     LZY_ASSIGN_OR_RETURN(auto good, ReadGood(stream, block.index, fault));
     if (good) {

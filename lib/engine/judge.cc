@@ -135,7 +135,10 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   report.warnings.insert(report.warnings.end(), view.warnings.begin(), view.warnings.end());
   report.bytes = view.data_bytes();
   for (const Ensemble& ensemble : view.ensembles) {
-    for (const FileView& file : ensemble.files) report.sidecar_bytes += file.sidecar_bytes;
+    for (const FileView& file : ensemble.files) {
+      report.sidecar_bytes += file.sidecar_bytes;
+      report.unsealed = report.unsealed || file.fault == SidecarFault::kUnsealed;
+    }
   }
   if (!view.committed) {
     report.state = DatasetState::kUnprotected;
@@ -156,6 +159,7 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   report.generation = sb.generation;
   report.commit_time_ns = sb.wall_time_ns;
   report.root = sb.dataset_root;
+  if (sb.sealed()) report.key = KeyText(sb.key_id);
 }
 
 namespace {
@@ -175,8 +179,9 @@ class Describer {
     for (std::uint32_t f = 0; f < files.size(); ++f) {
       const Layout& layout = *ensemble.layout;
       const FileView& file = ensemble.files[f];
-      AddTransient(file, files[f].data, DamagePart::kData, DataStream(layout, f, nullptr, nullptr));
-      AddTransient(file, files[f].parity, DamagePart::kParity, ParityStream(layout, f, nullptr, file.parity_base, nullptr));
+      AddTransient(file, files[f].data, DamagePart::kData, DataStream(layout, f, nullptr, nullptr, nullptr));
+      AddTransient(file, files[f].parity, DamagePart::kParity,
+                   ParityStream(layout, f, nullptr, file.parity_base, nullptr, nullptr));
       AddOfFile(file, layout.data_blocks(f) == 0, files[f]);
     }
   }

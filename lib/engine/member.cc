@@ -102,7 +102,8 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
   if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
   if (found.ok() && sidecar.status().code() != Code::kNotFound) {
     const Status sound = sidecar.ok() ? CheckContents((*sidecar)->contents()) : sidecar.status();
-    if (sound.ok()) {
+    const Status unsealed = sound.ok() ? (*sidecar)->Unseal(context.options.key) : Status::Ok();
+    if (sound.ok() && unsealed.ok()) {
       view.sidecar = std::move(sidecar).value();
       s.fault = SidecarFault::kNone;
       s.superblock = view.sidecar->contents().superblock;
@@ -113,6 +114,12 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
       s.parity_base = view.sidecar->ParityFileOffset(0);
     } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
       return sound;
+    } else if (unsealed.code() == Code::kInvalidArgument) {
+      return unsealed;
+    } else if (!unsealed.ok()) {
+      s.fault = SidecarFault::kUnsealed;
+      s.fault_text = unsealed.message();
+      if (write) view.held = Sidecar::ReleaseFile(std::move(sidecar).value());
     } else {
       s.fault = SidecarFault::kDestroyed;
       s.fault_text = sidecar.ok() ? fmt::format("{}: {}", s.sidecar_path, sound.message()) : sound.message();

@@ -269,6 +269,10 @@ class Mender {
     return Agree(comm, gathered);
   }
 
+  Hash LeafOfBlock(const RowBlock& block, ByteSpan bytes) const {
+    return LeafHash(context_.options.key.get(), block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes);
+  }
+
   Status WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes) {
     const bool parity = blocks[0].parity;
     const Tree* expected = parity ? mend.out->parity_expected : mend.out->data_expected;
@@ -279,7 +283,7 @@ class Mender {
     for (const RowBlock& block : blocks) {
       const ByteSpan one = bytes.subspan(at, block.place.length);
       at += block.place.length;
-      const Hash leaf = HashBytes(parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, one);
+      const Hash leaf = LeafOfBlock(block, one);
       if (expected != nullptr && leaf != expected->leaf(block.place.index)) {
         return {Code::kWriteFailed,
                 fmt::format("{}: the block rebuilt for offset {} does not have its hash; not written", out->path(),
@@ -314,8 +318,8 @@ class Mender {
     return status;
   }
 
-  static Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file,
-                          AlignedBuffer& buffer) {
+  Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file,
+                          AlignedBuffer& buffer) const {
     const bool parity = blocks[0].parity;
     std::uint64_t length = 0;
     for (const RowBlock& block : blocks) length += block.place.length;
@@ -330,8 +334,7 @@ class Mender {
       at += block.place.length;
       const Hash& want = expected != nullptr ? expected->leaf(block.place.index)
                                              : (parity ? out.parity_leaves : out.data_leaves)[block.place.index];
-      if (!got.ok() || *got < at ||
-          HashBytes(parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes) != want) {
+      if (!got.ok() || *got < at || LeafOfBlock(block, bytes) != want) {
         return {Code::kWriteFailed,
                 fmt::format("{}: what was written at {} reads back wrong; the device cannot be trusted",
                             parity ? file.sidecar_path : file.path, block.place.offset)};
@@ -345,6 +348,7 @@ class Mender {
   SidecarContents FreshContents(const Ensemble& ensemble, std::uint32_t f) const {
     const Layout& layout = *ensemble.layout;
     SidecarContents contents;
+    contents.key = context_.options.key;
     contents.superblock = view_.superblock;
     contents.superblock.extents.clear();
     contents.superblock.rank = ensemble.files[f].rank;

@@ -106,8 +106,9 @@ Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Comm
     if (in.Get<std::uint8_t>() != 0 && guest.parity_tree) to.parity_expected = &*guest.parity_tree;
     if (!in.ok()) return {Code::kInternal, "what a rank tells is malformed"};
     to.MakeRoom(layout, f);
-    guest.data = DataStream(layout, f, data, guest.data_tree ? &*guest.data_tree : nullptr);
-    guest.parity = ParityStream(layout, f, parity, base, guest.parity_tree ? &*guest.parity_tree : nullptr);
+    guest.data = DataStream(layout, f, data, guest.data_tree ? &*guest.data_tree : nullptr, context.options.key.get());
+    guest.parity =
+        ParityStream(layout, f, parity, base, guest.parity_tree ? &*guest.parity_tree : nullptr, context.options.key.get());
     return Status::Ok();
   };
   LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode(comm, tell, take));

@@ -94,6 +94,7 @@ class OneNode {
     LZY_ASSIGN_OR_RETURN(one.out, OpenTheSame(in, context_.fs, OpenMode::kReadWrite));
     one.job = &one.guest;
     one.guest.data = one.data.get();
+    one.guest.key = context_.options.key.get();
     one.guest.parity_out = one.out.get();
     one.guest.parity_base = base;
     one.guest.parity_is_fresh = fresh;

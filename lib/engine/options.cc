@@ -104,6 +104,22 @@ std::string SizeText(std::uint64_t bytes) {
   return power == 0 ? NumberText(bytes) : fmt::format("{}{}", bytes, kLetters[power - 1]);
 }
 
+/// A secret that others may read is none, and one that they may write is theirs.
+bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
+  constexpr std::uint32_t kOthers = 0007;
+  const auto file = PosixFileSystem().Open(path, OpenMode::kRead);
+  const auto stat = file.ok() ? (*file)->Stat() : Result<FileStat>(file.status());
+  if (!stat.ok() || (stat->mode & kOthers) != 0 || stat->size > LeafKey::kMostSecret) return false;
+  std::vector<std::uint8_t> secret(stat->size);
+  const auto got = (*file)->ReadAt(0, secret);
+  auto key = LeafKey::Make(secret);
+  const bool whole = got.ok() && *got == secret.size();
+  std::fill(secret.begin(), secret.end(), std::uint8_t{0});
+  if (!whole || !key.ok()) return false;
+  to = std::move(*key);
+  return true;
+}
+
 constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
 const Row kTable[] = {
@@ -178,6 +194,15 @@ const Row kTable[] = {
        return true;
      },
      [](const Options& o) { return o.report; }},
+    {{"key", "FILE", "seal datasets with the secret in FILE, and believe only what is sealed with it",
+      "a file of 16 bytes to 64K that you may read, and others may not (chmod o-rwx)"},
+     [](Options& o, const std::string& v) {
+       if (v.empty()) o.key.reset();
+       if (!v.empty() && !ReadKey(v, o.key)) return false;
+       o.key_file = v;
+       return true;
+     },
+     [](const Options& o) { return o.key_file; }},
     {{"summary", "", "tell of each dataset, at MPI_Finalize, what was made of it and what that cost", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.summary); },
      [](const Options& o) { return SwitchText(o.summary); }},

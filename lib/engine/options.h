@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "merkle/leaf_key.h"
 
 namespace lzy {
 
@@ -33,6 +35,9 @@ struct Options {
   bool summary = false;
   std::uint32_t timeout_seconds = 60;
   std::string report;
+  /// What datasets are sealed with; null: with nothing.
+  std::shared_ptr<const LeafKey> key;
+  std::string key_file;  ///< what `key` was read from
   enum class Log { kError, kWarn, kInfo, kDebug } log = Log::kWarn;
 
   /// Names of the options somebody set (SetOption records them): an existing dataset keeps its geometry but for these.

@@ -33,6 +33,18 @@ Status Protector::Run() {
 Status Protector::Open() {
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
   LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {/*write=*/true}));
+  return request_.force ? Status::Ok() : RefuseUnsealed();
+}
+
+// What is there may be forged: to seal it is for somebody to say who knows that it is not.
+Status Protector::RefuseUnsealed() {
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (file.fault != SidecarFault::kUnsealed) continue;
+      report_.unsealed = true;
+      return {Code::kUnprotected, file.fault_text};
+    }
+  }
   return Status::Ok();
 }
 
@@ -235,6 +247,7 @@ void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups
   report_.generation = sb.generation;
   report_.commit_time_ns = sb.wall_time_ns;
   report_.root = sb.dataset_root;
+  if (contents.key) report_.key = KeyText(contents.key->id());
   report_.bytes = bytes;
   report_.committed = true;
 }

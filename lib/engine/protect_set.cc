@@ -252,6 +252,8 @@ class FileSet : public Protector {
     return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
       const Layout& layout = *group.layout;
       member.job.InitLeaves(layout, f);
+      member.job.key = context_.options.key.get();
+      member.contents.key = context_.options.key;
       Superblock& sb = member.contents.superblock;
       sb.uuid = uuid_;
       sb.generation = generation_;

@@ -85,6 +85,7 @@ class SharedFile : public Protector {
     LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
     plans_.emplace(*layout_);
     job_.InitLeaves(*layout_, 0);
+    job_.key = context_.options.key.get();
     return Status::Ok();
   }
 
@@ -96,6 +97,7 @@ class SharedFile : public Protector {
 
   // Contents of the new sidecar as far as known before encoding; trees have their size already.
   void MakeShape() {
+    contents_.key = context_.options.key;
     Superblock& sb = contents_.superblock;
     sb.uuid = uuid_;
     sb.generation = view_.superblock.generation + 1;

@@ -63,6 +63,7 @@ class Protector {
 
  private:
   Status Open();
+  Status RefuseUnsealed();
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();

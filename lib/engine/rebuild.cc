@@ -117,10 +117,10 @@ RowStreams StreamsOf(const Ensemble& ensemble) {
   RowStreams streams{std::vector<BlockStream>(layout.files()), std::vector<BlockStream>(layout.regions())};
   for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
     const FileView& file = ensemble.files[f];
-    streams.data[f] = DataStream(layout, f, file.data.get(), file.data_tree());
+    streams.data[f] = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
     if (!file.sidecar) continue;
-    streams.parity[f] =
-        ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree());
+    streams.parity[f] = ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree(),
+                                     ensemble.key.get());
   }
   return streams;
 }
@@ -191,6 +191,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
       rows.emplace(KeyOf(row), row);
     }
   }
+  const RowStreams streams = StreamsOf(ensemble);
   std::mutex mutex;
   std::uint64_t kept = 0;
   const auto keep = [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
@@ -203,7 +204,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
       const auto job = jobs.find(file.rank);
       const auto rotten = rot.find(file.rank);
       if (job == jobs.end() || rotten == rot.end() || !rotten->second.contains(block.place.index)) continue;
-      if (HashBytes(HashTag::kDataLeaf, block.place.index, one) != file.data_tree()->leaf(block.place.index)) continue;
+      if (!IsAsCommitted(streams.data[layout.file_of(block.device)], block.place.index, one)) continue;
       const std::lock_guard lock(mutex);
       // Somebody who writes past us may have changed any amount of it: then it is no rot, and need not be had.
       if ((kept += one.size()) > context.options.memory / 2) continue;
@@ -212,7 +213,6 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
     return Status::Ok();
   };
   UnfitSources unfit;
-  const RowStreams streams = StreamsOf(ensemble);
   const auto check = [&](const RowBlock& block, MutableByteSpan bytes) {
     if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
     const RowId row = block.parity ? layout.LocateParity(layout.region_of(block.device), block.place.index).row

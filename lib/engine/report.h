@@ -71,6 +71,8 @@ struct DatasetReport {
   std::uint64_t unit = 0;
   std::uint64_t bytes = 0;
   std::uint64_t sidecar_bytes = 0;
+  bool unsealed = false;  ///< some of it is not sealed with the key that was given, or not what was sealed
+  std::string key;  ///< of a sealed dataset: which (KeyText); empty: it is not sealed
   std::uint64_t generation = 0;
   std::int64_t commit_time_ns = 0;
   Hash root;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/file.h"
 #include "sidecar/names.h"
@@ -62,46 +65,73 @@ std::vector<std::string> Components(const std::string& path) {
   return out;
 }
 
-bool ComponentMatcher::Match(std::optional<std::uint32_t> rank) {
+namespace {
+
+class ComponentMatcher {
+ public:
+  ComponentMatcher(const std::string& pattern, const std::string& name) : pattern_(pattern), name_(name) {}
+
+  // What is left of the pattern from `p` on, with the name from `n` on.
+  bool From(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+    if (hopeless_.contains({p, n, rank})) return false;
+    if (Try(p, n, resolved, rank)) return true;
+    hopeless_.emplace(p, n, rank);
+    return false;
+  }
+  ComponentMatch match() && { return std::move(match_); }
+
+ private:
+  bool Try(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+    if (p == pattern_.size()) {
+      match_ = {resolved, rank};
+      return n == name_.size();
+    }
+    if (pattern_[p] == '*') return Star(p, n, resolved, rank);
+    const bool escape = pattern_[p] == '%' && p + 1 < pattern_.size() && pattern_[p + 1] == '%';
+    if (pattern_[p] == '%' && !escape) return Rank(p, n, resolved, rank);
+    if (n == name_.size() || pattern_[p] != name_[n]) return false;
+    return From(p + (escape ? 2 : 1), n + 1, resolved + pattern_.substr(p, escape ? 2 : 1), rank);
+  }
+
+  bool Star(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+    for (std::size_t end = n; end <= name_.size(); ++end) {
+      if (From(p + 1, end, resolved + EscapePercent(name_.substr(n, end - n)), rank)) return true;
+    }
+    return false;
+  }
+
+  bool Rank(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+    const std::size_t length = pattern_.find('r', p) + 1 - p;
+    const std::string placeholder = pattern_.substr(p, length);
+    const auto try_rank = [&](std::uint32_t value) {
+      const std::string text = ExpandPattern(placeholder, value);
+      return name_.compare(n, text.size(), text) == 0 && From(p + length, n + text.size(), resolved + placeholder, value);
+    };
+    if (rank) return try_rank(*rank);
+    std::size_t end = n;
+    while (end < name_.size() && name_[end] >= '0' && name_[end] <= '9') ++end;
+    for (; end > n; --end) {
+      const auto value = NumberIn(name_.substr(n, end - n));
+      if (value && ExpandPattern(placeholder, *value).size() == end - n && try_rank(*value)) return true;
+    }
+    return false;
+  }
+
+  const std::string& pattern_;
+  const std::string& name_;
+  std::set<std::tuple<std::size_t, std::size_t, std::optional<std::uint32_t>>> hopeless_;
+  ComponentMatch match_;
+};
+
+}  // namespace
+
+std::optional<ComponentMatch> MatchComponent(const std::string& pattern, const std::string& name,
+                                             std::optional<std::uint32_t> rank) {
   // As in a shell: hidden files only where the pattern says so.
-  if (name_.starts_with('.') && !pattern_.starts_with('.')) return false;
-  return From(0, 0, "", rank);
-}
-
-bool ComponentMatcher::From(std::size_t p, std::size_t n, const std::string& resolved,
-                            std::optional<std::uint32_t> rank) {
-  if (p == pattern_.size()) return n == name_.size() && visit_(resolved, rank);
-  if (pattern_[p] == '*') return Star(p, n, resolved, rank);
-  const bool escape = pattern_[p] == '%' && p + 1 < pattern_.size() && pattern_[p + 1] == '%';
-  if (pattern_[p] == '%' && !escape) return Rank(p, n, resolved, rank);
-  if (n == name_.size() || pattern_[p] != name_[n]) return false;
-  return From(p + (escape ? 2 : 1), n + 1, resolved + pattern_.substr(p, escape ? 2 : 1), rank);
-}
-
-bool ComponentMatcher::Star(std::size_t p, std::size_t n, const std::string& resolved,
-                            std::optional<std::uint32_t> rank) {
-  for (std::size_t end = n; end <= name_.size(); ++end) {
-    if (From(p + 1, end, resolved + EscapePercent(name_.substr(n, end - n)), rank)) return true;
-  }
-  return false;
-}
-
-bool ComponentMatcher::Rank(std::size_t p, std::size_t n, const std::string& resolved,
-                            std::optional<std::uint32_t> rank) {
-  const std::size_t length = pattern_.find('r', p) + 1 - p;
-  const std::string placeholder = pattern_.substr(p, length);
-  const auto try_rank = [&](std::uint32_t value) {
-    const std::string text = ExpandPattern(placeholder, value);
-    return name_.compare(n, text.size(), text) == 0 && From(p + length, n + text.size(), resolved + placeholder, value);
-  };
-  if (rank) return try_rank(*rank);
-  std::size_t end = n;
-  while (end < name_.size() && name_[end] >= '0' && name_[end] <= '9') ++end;
-  for (; end > n; --end) {
-    const auto value = NumberIn(name_.substr(n, end - n));
-    if (value && ExpandPattern(placeholder, *value).size() == end - n && try_rank(*value)) return true;
-  }
-  return false;
+  if (name.starts_with('.') && !pattern.starts_with('.')) return std::nullopt;
+  ComponentMatcher matcher(pattern, name);
+  if (!matcher.From(0, 0, "", rank)) return std::nullopt;
+  return std::move(matcher).match();
 }
 
 }  // namespace lzy

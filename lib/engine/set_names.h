@@ -2,7 +2,6 @@
 // Patterns of sets and globs against the names that are there.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,25 +20,14 @@ std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t ra
 
 std::vector<std::string> Components(const std::string& path);
 
-/// Matches one component of a pattern against a name: '*' is any text, a placeholder the rank. `visit` gets each way to
-/// do it, with the component as it is with every '*' replaced, shortest text for '*' first, until it returns true.
-class ComponentMatcher {
- public:
-  using Visit = std::function<bool(const std::string& resolved, std::optional<std::uint32_t> rank)>;
-  ComponentMatcher(const std::string& pattern, const std::string& name, Visit visit)
-      : pattern_(pattern), name_(name), visit_(std::move(visit)) {}
-
-  /// `rank`: what an earlier component says that it is. True when `visit` returned true.
-  bool Match(std::optional<std::uint32_t> rank);
-
- private:
-  bool From(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank);
-  bool Star(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank);
-  bool Rank(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank);
-
-  const std::string& pattern_;
-  const std::string& name_;
-  const Visit visit_;
+/// A way to match one component of a pattern with a name.
+struct ComponentMatch {
+  std::string resolved;  ///< the component with every '*' replaced by what it stands for
+  std::optional<std::uint32_t> rank;
 };
+/// '*' is any text, the shortest that will do, and a placeholder the rank: `rank`, if an earlier component says what that is. Takes
+/// time polynomial in the lengths, whatever the texts.
+std::optional<ComponentMatch> MatchComponent(const std::string& pattern, const std::string& name,
+                                             std::optional<std::uint32_t> rank);
 
 }  // namespace lzy

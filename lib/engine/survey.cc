@@ -242,13 +242,8 @@ Status Survey::WalkPattern(const std::vector<std::string>& components, std::size
     if (auto owner = DataPathOf(name); owner && last) names.insert(*owner);
   }
   for (const std::string& name : names) {
-    Status status;
-    ComponentMatcher matcher(component, name, [&](const std::string& as, std::optional<std::uint32_t> now) {
-      status = step(name, as, now);
-      return true;
-    });
-    matcher.Match(rank);
-    LZY_RETURN_IF_ERROR(status);
+    const auto match = MatchComponent(component, name, rank);
+    if (match) LZY_RETURN_IF_ERROR(step(name, match->resolved, match->rank));
   }
   return Status::Ok();
 }

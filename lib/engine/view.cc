@@ -24,19 +24,19 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
   return ref.kind == DatasetKind::kShared ? OpenShared(context, ref, request) : OpenSet(context, ref, request);
 }
 
-BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected) {
+BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key) {
   const std::uint64_t block = layout.block_size();
   const std::uint64_t size = layout.file_size(file);
-  return {data, 0, HashTag::kDataLeaf, expected, [block, size](std::uint64_t index) {
+  return {data, 0, HashTag::kDataLeaf, key, expected, [block, size](std::uint64_t index) {
             const std::uint64_t offset = index * block;
             const std::uint64_t left = offset < size ? size - offset : 0;
             return BlockPlace{offset, static_cast<std::uint32_t>(std::min(block, left)), index};
           }};
 }
 
-BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base,
-                         const Tree* expected) {
-  return {sidecar, base, HashTag::kParityLeaf, expected, [&layout, region](std::uint64_t index) {
+BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
+                         const LeafKey* key) {
+  return {sidecar, base, HashTag::kParityLeaf, key, expected, [&layout, region](std::uint64_t index) {
             const Layout::DeviceRow at = layout.LocateParity(region, index);
             if (at.row.unit_row >= layout.unit_rows(at.row.group)) return BlockPlace{0, 0, index};
             return layout.ParityBlock(at.device, at.row.unit_row, at.row.slice);

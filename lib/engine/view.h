@@ -21,7 +21,8 @@ inline constexpr Hash kNoParityLeaf{
     {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 /// Why a member's sidecar cannot be used, as every rank knows it.
-enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4 };
+/// kUnsealed: it is not sealed with the key that was given, or not what was sealed.
+enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5 };
 
 /// A data file and its sidecar. The second part is agreed: the same on every rank.
 struct FileView {
@@ -67,6 +68,7 @@ struct Ensemble {
   std::vector<MemberRecord>
       records;  ///< as committed, by file (sets only; from whichever sidecar of the group is usable)
   std::optional<Layout> layout;
+  std::shared_ptr<const LeafKey> key;  ///< that the leaves were made with; null: none
   std::unique_ptr<Communicator>
       group_comm;  ///< set: its owners, when there are several ensembles; null where not one of them
 };
@@ -113,10 +115,10 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
 /// A sidecar's contents before the first commit: kind, uuid, name; sizes and roots zero.
 SidecarContents EmptyContents(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
 
-/// Blocks of data file or parity region as the storage layer reads them. The layout and trees must outlive the stream.
-BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected);
-BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base,
-                         const Tree* expected);
+/// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the stream.
+BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);
+BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
+                         const LeafKey* key);
 
 /// Ranks as the engine shares work: threads for this process by option, or the cores it may use divided among local
 /// ranks.

@@ -199,10 +199,11 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
 }
 
 // Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
-bool IsOf(const Sidecar& sidecar, const Superblock& newest, std::uint32_t rank) {
+bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const std::shared_ptr<const LeafKey>& key) {
   const Superblock& sb = sidecar.contents().superblock;
   return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
-         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns;
+         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns &&
+         sidecar.Unseal(key).ok();
 }
 
 // The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
@@ -224,12 +225,13 @@ Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
 // Completes the commit of a member that was prepared when another member of its set already had the generation
 // committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one. To write, the lock is
 // never let go.
-Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::string& data_path,
-                         const Superblock& newest, bool write, std::uint32_t timeout_seconds) {
+Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
+                         const Superblock& newest, bool write) {
+  FileSystem& fs = context.fs;
   const std::optional<Intent> before = s.intent;
   std::string path = s.sidecar_path;
   auto sidecar = LoadPrepared(fs, file, path, write);
-  if (sidecar.ok() && IsOf(**sidecar, newest, s.rank)) {
+  if (sidecar.ok() && IsOf(**sidecar, newest, s.rank, context.options.key)) {
     if (write) {
       LZY_RETURN_IF_ERROR(CarryIntent(before, **sidecar));
       LZY_RETURN_IF_ERROR((*sidecar)->CompletePrepared());
@@ -238,15 +240,16 @@ Result<bool> RollForward(FileSystem& fs, FileView& file, Summary& s, const std::
     if (write && sidecar.ok()) file.held = Sidecar::ReleaseFile(std::move(sidecar).value());
     const std::string fresh = NewSidecarPath(data_path);
     sidecar = Sidecar::Load(fs, fresh, write ? OpenMode::kReadWrite : OpenMode::kRead);
-    if (!sidecar.ok() || !IsOf(**sidecar, newest, s.rank)) return false;
+    if (!sidecar.ok() || !IsOf(**sidecar, newest, s.rank, context.options.key)) return false;
     path = fresh;
     if (write) {
       LZY_ASSIGN_OR_RETURN(path, SidecarPath(data_path));
       LZY_RETURN_IF_ERROR(CarryIntent(before, **sidecar));
       LZY_RETURN_IF_ERROR(fs.Rename(fresh, path));
       LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
-      sidecar = LockSidecar(fs, path, file.data.get(), nullptr, timeout_seconds);
+      sidecar = LockSidecar(fs, path, file.data.get(), nullptr, context.options.timeout_seconds);
       if (!sidecar.ok()) return sidecar.status();
+      LZY_RETURN_IF_ERROR((*sidecar)->Unseal(context.options.key));
       file.held.reset();
     }
   }
@@ -327,8 +330,8 @@ class SetOpener {
         if (!view_.committed) break;
         if (members_.at(s.rank).fault == SidecarFault::kNone && !roll_forward.contains(s.rank)) continue;
         LZY_ASSIGN_OR_RETURN(const bool advanced,
-                             RollForward(context_.fs, local_[s.rank], s, ExpandPattern(ref_.path, s.rank),
-                                         view_.superblock, request_.write, context_.options.timeout_seconds));
+                             RollForward(context_, local_[s.rank], s, ExpandPattern(ref_.path, s.rank),
+                                         view_.superblock, request_.write));
         rolled = rolled || advanced || s.prepared != 0;
         if (!advanced) s.prepared = 0;  // not what the others have: of no use
       }
@@ -350,7 +353,8 @@ class SetOpener {
         view_.warnings.push_back(
             fmt::format("{}: the sidecar {}; it is not used", ExpandPattern(ref_.path, rank), s.fault_text));
       }
-      if (s.fault == SidecarFault::kDestroyed && view_.unusable.ok()) {
+      const bool useless = s.fault == SidecarFault::kDestroyed || s.fault == SidecarFault::kUnsealed;
+      if (useless && view_.unusable.ok()) {
         view_.unusable = {Code::kUnprotected, s.fault_text};
       }
     }
@@ -369,6 +373,7 @@ class SetOpener {
   Status TakeAll() {
     Warn();
     Ensemble& ensemble = view_.ensembles.emplace_back();
+    ensemble.key = context_.options.key;
     for (const auto& [rank, s] : members_) ensemble.files.push_back(TakeFile(rank));
     return Status::Ok();
   }
@@ -416,6 +421,7 @@ class SetOpener {
   Status MakeEnsembles() {
     for (const auto& [ranks, info] : groups_) {
       Ensemble& ensemble = view_.ensembles.emplace_back();
+      ensemble.key = context_.options.key;
       ensemble.records = info.members;
       GeometryParameters parameters;
       parameters.kind = DatasetKind::kSet;

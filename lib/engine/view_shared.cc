@@ -10,6 +10,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   DatasetView view;
   view.ref = ref;
   Ensemble& ensemble = view.ensembles.emplace_back();
+  ensemble.key = context.options.key;
   FileView& file = ensemble.files.emplace_back();
   // Rank 0 takes the lock; the others read what it leaves.
   const bool first = context.comm.rank() == 0;

@@ -21,6 +21,14 @@ ByteSpan LevelBytes(const std::vector<Hash>& level) {
   return {reinterpret_cast<const std::uint8_t*>(level.data()), level.size() * kHashBytes};
 }
 
+// docs/format.md §12. The leaves themselves, since what is above them holds off accidents only.
+Seal SealOf(const LeafKey& key, const SidecarContents& contents) {
+  const auto leaves = [](const Tree& tree) { return tree.leaf_count() == 0 ? ByteSpan() : LevelBytes(tree.levels()[0]); };
+  const std::vector<std::uint8_t> superblock = SealedPartOf(contents.superblock), info = EncodeInfo(contents.info);
+  const ByteSpan parts[] = {superblock, info, leaves(contents.data_tree), leaves(contents.parity_tree)};
+  return key.SealOf(parts);
+}
+
 std::uint64_t LevelsLength(const Tree& tree) {
   std::uint64_t total = 0;
   for (const auto& level : tree.levels()) total += level.size() * kHashBytes;
@@ -117,12 +125,41 @@ bool Sidecar::Fits(const SidecarContents& next) const {
   return metadata <= a.spacing;
 }
 
-void Sidecar::Seal(SidecarContents& contents) const {
+Status Sidecar::Complete(SidecarContents& contents) const {
+  if (contents.superblock.sealed() && !contents.key) {
+    return {Code::kInternal, fmt::format("{}: it is sealed, and its key not known", path())};
+  }
   contents.superblock.spacing = contents_.superblock.spacing;
   contents.superblock.copies = contents_.superblock.copies;
   contents.superblock.info_hash = HashBytes(HashTag::kInfo, 0, EncodeInfo(contents.info));
   contents.superblock.data_root = contents.data_tree.Root();
   contents.superblock.parity_root = contents.parity_tree.Root();
+  contents.superblock.key_id = contents.key ? contents.key->id() : KeyId{};
+  contents.superblock.seal = contents.key ? SealOf(*contents.key, contents) : Seal{};
+  return Status::Ok();
+}
+
+Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
+  const Superblock& sb = contents_.superblock;
+  if (!committed() || (!key && !sb.sealed())) return Status::Ok();
+  if (!key) {
+    return {Code::kInvalidArgument, fmt::format("{}: it is sealed with key {}, which has to be given: --key FILE or LZY_KEY=FILE",
+                                                path(), KeyText(sb.key_id))};
+  }
+  if (!sb.sealed()) return {Code::kUnprotected, fmt::format("{}: it is not sealed with key {}", path(), KeyText(key->id()))};
+  if (key->id() != sb.key_id) {
+    return {Code::kInvalidArgument, fmt::format("{}: it is sealed with key {}; the one that was given is {}", path(),
+                                                KeyText(sb.key_id), KeyText(key->id()))};
+  }
+  if (!unknown_data_.empty() || !unknown_parity_.empty()) {
+    return {Code::kCorrupt, fmt::format("{}: hashes are damaged in all copies, so that its seal proves nothing", path())};
+  }
+  if (SealOf(*key, contents_) != sb.seal) {
+    return {Code::kCorrupt, fmt::format("{}: it is not what was sealed with key {}: somebody has forged it", path(),
+                                        KeyText(key->id()))};
+  }
+  contents_.key = std::move(key);
+  return Status::Ok();
 }
 
 Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state) {
@@ -175,7 +212,7 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
     copy_whole_[0] = true;
   }
   LZY_RETURN_IF_ERROR(PlanExtents(contents, contents_.superblock.spacing));
-  Seal(contents);
+  LZY_RETURN_IF_ERROR(Complete(contents));
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
   if (!fresh_) return SyncFile();
   // An intent must find room also when the file system is full by then (where what is written over keeps its place).

@@ -25,6 +25,8 @@ struct SidecarContents {
   InfoRecord info;
   Tree data_tree{TreeKind::kData};
   Tree parity_tree{TreeKind::kParity};
+  /// What it is sealed with when it is written; null: not at all. Of what was loaded it is known after Sidecar::Unseal.
+  std::shared_ptr<const LeafKey> key;
 };
 
 /// A part of a sidecar's metadata that is not as it should be.
@@ -45,6 +47,11 @@ class Sidecar {
 
   /// The same from a file that is open already, e.g. under its lock; taken only on success.
   static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File>&& file, OpenMode mode, bool accept_prepared = false);
+
+  /// Holds what was loaded to `key` (null: none). kInvalidArgument: it is sealed, and that is not its key, or there is none;
+  /// kUnprotected: it is not sealed, but there is a key; kCorrupt: it is not what was sealed, or leaves are not known. What was
+  /// never committed has nothing to be sealed.
+  Status Unseal(std::shared_ptr<const LeafKey> key);
 
   /// Gives up the sidecar but not its file, and with that not its lock.
   static std::unique_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
@@ -113,7 +120,7 @@ class Sidecar {
   /// The note of the decision lies where intents do: before one is written over it, there must be no need of it.
   Status MendTorn();
   Status WriteOtherCopies(SidecarContents& contents, SidecarState state);
-  void Seal(SidecarContents& contents) const;
+  Status Complete(SidecarContents& contents) const;
   Status NoteDecision(const Superblock& next);
   Status MakeCount(const SidecarContents& next);
   Status FinishCopies(const SidecarContents& next);

@@ -9,32 +9,32 @@
 namespace lzy {
 namespace {
 
+constexpr std::uint64_t kSealedFeature = 1;  // of the incompatible ones
+constexpr std::size_t kSealAt = 3864;       // in a superblock: after as many extents as there can be
 constexpr std::size_t kHashedPart = 4080;  // superblocks and intent pages end with the hash of what is before it
 
 void PutHash(ByteWriter& out, const Hash& hash) {
   out.PutBytes(hash.bytes);
 }
 
+template <class Array>
+Array GetArray(ByteReader& in) {
+  Array array{};
+  const ByteSpan raw = in.GetBytes(array.size());
+  if (raw.size() == array.size()) std::copy(raw.begin(), raw.end(), array.begin());
+  return array;
+}
+
 Hash GetHash(ByteReader& in) {
-  Hash hash;
-  ByteSpan raw = in.GetBytes(hash.bytes.size());
-  if (raw.size() == hash.bytes.size()) std::copy(raw.begin(), raw.end(), hash.bytes.begin());
-  return hash;
+  return {GetArray<decltype(Hash::bytes)>(in)};
 }
 
-Uuid GetUuid(ByteReader& in) {
-  Uuid uuid{};
-  ByteSpan raw = in.GetBytes(uuid.size());
-  if (raw.size() == uuid.size()) std::copy(raw.begin(), raw.end(), uuid.begin());
-  return uuid;
-}
-
-void SealPage(ByteWriter& out, HashTag tag, std::uint64_t index) {
+void EndWithHash(ByteWriter& out, HashTag tag, std::uint64_t index) {
   out.PadTo(kHashedPart);
   PutHash(out, HashBytes(tag, index, out.bytes()));
 }
 
-bool PageSealed(ByteSpan page, HashTag tag, std::uint64_t index) {
+bool HasItsHash(ByteSpan page, HashTag tag, std::uint64_t index) {
   ByteReader tail(page.subspan(kHashedPart));
   return GetHash(tail) == HashBytes(tag, index, page.first(kHashedPart));
 }
@@ -169,7 +169,7 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   out.Put(kFormatMinor);
   out.Put<std::uint64_t>(0);  // compatible features
   out.Put(sb.read_only_features);
-  out.Put<std::uint64_t>(0);  // incompatible
+  out.Put<std::uint64_t>(sb.sealed() ? kSealedFeature : 0);  // incompatible
   out.PutBytes(sb.uuid);
   out.Put(sb.generation);
   out.Put(sb.copy);
@@ -208,12 +208,27 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
     out.Put(e.length);
     out.Put(e.capacity);
   }
-  SealPage(out, HashTag::kSuperblock, sb.copy);
+  out.PadTo(kSealAt);
+  out.PutBytes(sb.key_id);
+  out.PutBytes(sb.seal);
+  EndWithHash(out, HashTag::kSuperblock, sb.copy);
   return std::move(out.bytes());
 }
 
-bool SuperblockSealed(ByteSpan page, std::uint32_t copy) {
-  return page.size() >= kSuperblockSize && PageSealed(page.first(kSuperblockSize), HashTag::kSuperblock, copy);
+std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock) {
+  Superblock plain = superblock;
+  plain.copy = 0;
+  plain.spacing = 0;
+  plain.state = SidecarState::kCommitted;
+  plain.extents.clear();
+  plain.seal = {};
+  auto page = EncodeSuperblock(plain);
+  page.resize(kHashedPart);
+  return page;
+}
+
+bool SuperblockHashed(ByteSpan page, std::uint32_t copy) {
+  return page.size() >= kSuperblockSize && HasItsHash(page.first(kSuperblockSize), HashTag::kSuperblock, copy);
 }
 
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
@@ -230,22 +245,22 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   in.Skip(8);  // compatible features
   const auto read_only_features = in.Get<std::uint64_t>();
   const auto incompatible = in.Get<std::uint64_t>();
-  const bool sealed = PageSealed(page, HashTag::kSuperblock, copy);
+  const bool hashed = HasItsHash(page, HashTag::kSuperblock, copy);
   // A newer major version may seal its superblock in another way, so its number is believed without the hash: the
   // answer is a refusal either way, and "newer version" is the more useful one.
   if (order == 0x04030201) return {Code::kNewerFormat, "written on a machine of the other byte order"};
-  if (!sealed && (order != kByteOrderMark || major <= kFormatMajor)) {
+  if (!hashed && (order != kByteOrderMark || major <= kFormatMajor)) {
     return {Code::kCorrupt, "superblock does not have the hash it records"};
   }
   if (major > kFormatMajor) {
     return {Code::kNewerFormat, fmt::format("format version {}; this lzy knows up to {}", major, kFormatMajor)};
   }
-  if (incompatible != 0) {
-    return {Code::kNewerFormat, fmt::format("needs features {:#x} of a newer version of lzy", incompatible)};
+  if ((incompatible & ~kSealedFeature) != 0) {
+    return {Code::kNewerFormat, fmt::format("needs features {:#x} of a newer version of lzy", incompatible & ~kSealedFeature)};
   }
   Superblock sb;
   sb.read_only_features = read_only_features;
-  sb.uuid = GetUuid(in);
+  sb.uuid = GetArray<Uuid>(in);
   sb.generation = in.Get<std::uint64_t>();
   sb.copy = in.Get<std::uint32_t>();
   sb.copies = in.Get<std::uint32_t>();
@@ -291,6 +306,10 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
     sb.extents.push_back(e);
   }
   if (!in.ok()) return {Code::kCorrupt, "superblock ends early"};
+  ByteReader at_the_end(page.subspan(kSealAt));
+  sb.key_id = GetArray<KeyId>(at_the_end);
+  sb.seal = GetArray<Seal>(at_the_end);
+  if (sb.sealed() != (incompatible != 0)) return Impossible("feature set", incompatible);
   LZY_RETURN_IF_ERROR(CheckFields(sb));
   return sb;
 }
@@ -399,20 +418,20 @@ std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page)
     out.Put(range.offset);
     out.Put(range.length);
   }
-  SealPage(out, HashTag::kIntent, page);
+  EndWithHash(out, HashTag::kIntent, page);
   return std::move(out.bytes());
 }
 
 Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number) {
   const Status corrupt(Code::kCorrupt, "no valid intent page");
   if (page.size() < kIntentPageSize || std::memcmp(page.data(), "LZYINTNT", 8) != 0 ||
-      !PageSealed(page.first(kIntentPageSize), HashTag::kIntent, number)) {
+      !HasItsHash(page.first(kIntentPageSize), HashTag::kIntent, number)) {
     return corrupt;
   }
   ByteReader in(page);
   in.Skip(8);
   Intent intent;
-  intent.uuid = GetUuid(in);
+  intent.uuid = GetArray<Uuid>(in);
   intent.generation = in.Get<std::uint64_t>();
   intent.flags = in.Get<std::uint32_t>();
   const auto ranges = in.Get<std::uint32_t>();

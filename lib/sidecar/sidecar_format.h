@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "geometry/layout.h"
+#include "merkle/leaf_key.h"
 #include "merkle/tree.h"
 
 namespace lzy {
@@ -86,8 +87,12 @@ struct Superblock {
   Hash parity_root;
   Hash dataset_root;
   Hash info_hash;
+  KeyId key_id{};  ///< of the key that the leaves were made with and the dataset is sealed with; all zero: none
+  Seal seal{};
   std::uint64_t read_only_features = 0;  ///< those of a newer lzy: whoever does not know them may read, but not write
   std::vector<Extent> extents;
+
+  bool sealed() const { return key_id != KeyId{}; }
 };
 
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
@@ -101,8 +106,10 @@ Status CheckExtents(const Superblock& superblock);
 std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity);
 /// docs/format.md §3, from the root of the tree over members.
 Hash DatasetRootOf(const Superblock& superblock, const Hash& members_root);
+/// The superblock's part of what is sealed: all that does not differ between its copies, nor between being prepared and counting.
+std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock);
 /// True when the page has the hash that this version gives superblocks, whatever it holds.
-bool SuperblockSealed(ByteSpan page, std::uint32_t copy);
+bool SuperblockHashed(ByteSpan page, std::uint32_t copy);
 
 /// A member as its group's sidecars know it: enough to rebuild its file, prove it, and give it its owner and times
 /// back.

@@ -180,7 +180,7 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     if (!decoded.ok() && decoded.status().code() != Code::kUnprotected) {
       if (!seen_magic || decoded.status().code() == Code::kNewerFormat) first_failure = decoded.status();
       seen_magic = true;
-      newer_for_sure = decoded.status().code() == Code::kNewerFormat && SuperblockSealed(page, copy);
+      newer_for_sure = decoded.status().code() == Code::kNewerFormat && SuperblockHashed(page, copy);
     }
     return std::nullopt;
   };

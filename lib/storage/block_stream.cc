@@ -127,7 +127,7 @@ class Checker {
       return Status::Ok();
     }
     if (run_readable && whole) {
-      leaf = HashBytes(stream_.tag, index, block);
+      leaf = LeafOf(stream_, index, block);
       if (expected == nullptr || leaf == *expected) return Status::Ok();
     }
     // Wrong, cut off or unreadable: once more, alone, from the device.
@@ -137,7 +137,7 @@ class Checker {
       Append(bad, index, *fault, false);
       return Status::Ok();
     }
-    leaf = HashBytes(stream_.tag, index, block);
+    leaf = LeafOf(stream_, index, block);
     const bool right = expected == nullptr || leaf == *expected;
     // Read with others of which one was unreadable, it was never seen to be wrong.
     if (right && (expected == nullptr || !run_readable)) return Status::Ok();

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "geometry/layout.h"
+#include "merkle/leaf_key.h"
 #include "merkle/tree.h"
 
 namespace lzy {
@@ -34,6 +35,7 @@ struct BlockStream {
   File* file = nullptr;    ///< null: missing
   std::uint64_t base = 0;  ///< offset of the stream's first byte in the file
   HashTag tag = HashTag::kDataLeaf;
+  const LeafKey* key = nullptr;    ///< that leaves are made with; null: none
   const Tree* expected = nullptr;  ///< committed leaves; null when unknown
   /// Place of block i within the stream; length 0 for holes.
   std::function<BlockPlace(std::uint64_t)> place;
@@ -61,7 +63,7 @@ Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, 
 
 /// The hash of a block as it must be stored for leaf `index`.
 inline Hash LeafOf(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
-  return HashBytes(stream.tag, index, bytes);
+  return LeafHash(stream.key, stream.tag, index, bytes);
 }
 
 /// Whether block `index` has these bytes as far as its leaf tells; no where it is not known.

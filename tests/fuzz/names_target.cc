@@ -72,12 +72,7 @@ void Run(const std::uint8_t* bytes, std::size_t size) {
   options.include = {pattern};
   options.exclude = {value};
   (void)IsSelected(options, "/" + path);
-  bool visited = false;
-  ComponentMatcher(pattern, path, [&](const std::string&, std::optional<std::uint32_t>) {
-    visited = true;
-    return true;
-  }).Match(std::nullopt);
-  (void)visited;
+  (void)MatchComponent(pattern, path, std::nullopt);
 }
 
 std::vector<Input> Seeds() {
@@ -85,7 +80,7 @@ std::vector<Input> Seeds() {
   std::vector<Input> seeds;
   for (const std::string_view text :
        {"state.%r\0state.17\0004K"sv, "node%04r/a*b\0node0003/a-b\0on"sv, "%%%r\0%9\0a:b"sv, "*.dat\0x.dat\00016M"sv,
-        "a*b*c*%r\0aabbcc1\0warn"sv, "d%r/%r\0d2/2\0001"sv}) {
+        "a*b*c*%r\0aabbcc1\0warn"sv, "****************x\0yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\0on"sv, "d%r/%r\0d2/2\0001"sv}) {
     seeds.emplace_back(text.begin(), text.end());
   }
   return seeds;

@@ -91,6 +91,7 @@ Json ToJson(const DatasetReport& report) {
               {"warnings", report.warnings},
               {"damage", Json::array()}};
   for (const Damage& damage : report.damage) out["damage"].push_back(ToJson(damage));
+  if (!report.key.empty()) out["key"] = report.key;
   if (!report.map.empty()) {
     out["map"] = Json::array();
     for (const GroupMap& group : report.map) out["map"].push_back(ToJson(group));

@@ -192,8 +192,13 @@ bool AnyMissing(const DatasetReport& report) {
 }
 
 /// What to type next.
-std::string NextText(const DatasetReport& report, Action action) {
-  const std::string path = ShellQuote(report.path);
+/// What follows the name of a tool.
+std::string Operands(const DatasetReport& report, const std::string& key) {
+  return (key.empty() ? std::string() : fmt::format("--key {} ", ShellQuote(key))) + ShellQuote(report.path);
+}
+
+std::string NextText(const DatasetReport& report, Action action, const std::string& key) {
+  const std::string path = Operands(report, key);
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
   if (action == Action::kInfo && !fine) {
     return fmt::format("  that is what metadata and times tell; check with: lzy-verify {}\n", path);
@@ -288,6 +293,7 @@ std::string InfoText(const DatasetReport& report) {
                        100.0 * static_cast<double>(report.sidecar_bytes) / static_cast<double>(report.bytes));
   }
   out += fmt::format("\n  root:      {}\n", report.root.Hex());
+  if (!report.key.empty()) out += fmt::format("  key:       {}\n", report.key);
   if (report.generation == 0) return out + "  commit:    none yet\n" + MapText(report);
   const std::int64_t now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -312,8 +318,8 @@ std::string AgeText(std::int64_t ns) {
   return Plural(seconds / kDay, "day", "days");
 }
 
-std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar) {
-  const std::string path = ShellQuote(report.path);
+std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& key) {
+  const std::string path = Operands(report, key);
   if (report.status.code() == Code::kNewerFormat) {
     if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
     return fmt::format("  use the lzy that wrote it; or give up what its sidecar knows: rm {}; lzy-protect {}\n",
@@ -322,6 +328,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared;
   if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
+  if (report.unsealed) return fmt::format("  if what is in it is right, seal it with: lzy-protect --force {}\n", path);
   if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
   if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
   return fmt::format(
@@ -330,7 +337,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
       path);
 }
 
-std::string ReportText(const DatasetReport& given, Action action) {
+std::string ReportText(const DatasetReport& given, Action action, const std::string& key) {
   const DatasetReport report = PrintableReport(given);
   const bool failed = !report.status.ok();
   std::string out;
@@ -347,7 +354,7 @@ std::string ReportText(const DatasetReport& given, Action action) {
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
   if (failed && report.state != DatasetState::kUnrepairable) return out;
-  return out + NextText(given, action);
+  return out + NextText(given, action, key);
 }
 
 }  // namespace lzy

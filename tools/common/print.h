@@ -11,11 +11,11 @@ namespace lzy {
 enum class Action { kProtect, kVerify, kRepair, kRestore, kRestoreDryRun, kSalvage, kInfo };
 
 /// The whole report, several lines, each ended. What to do about a failed operation (report.status) is
-/// FailureAdvice()'s.
-std::string ReportText(const DatasetReport& report, Action action);
+/// FailureAdvice()'s. `key`: the file that option key names on the command line, which the next command will need, too; or empty.
+std::string ReportText(const DatasetReport& report, Action action, const std::string& key);
 /// What to do when `report.status` says that a dataset cannot be judged: a line, or nothing where there is no advice.
 /// `ruined_sidecar`: a sidecar that is there and that this lzy cannot read, or empty.
-std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar);
+std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& key);
 /// "2024-05-01 12:00:00 UTC"
 std::string TimeText(std::int64_t ns_since_epoch);
 /// "3 days", "2 hours", ...

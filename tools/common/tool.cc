@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -201,8 +202,10 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Name(report.state));
   }
-  Say(ReportText(report, tool.action()));
-  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(fs_, dataset)) + ReadOnlyAdvice(report, dataset));
+  // In the environment it stays.
+  const std::string key = std::getenv("LZY_KEY") == nullptr ? options_.key_file : std::string();
+  Say(ReportText(report, tool.action(), key));
+  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(fs_, dataset), key) + ReadOnlyAdvice(report, dataset));
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Dump(ToJson(report.phases), true));
   }
