@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-#include <tuple>
+#include <array>
 #include <utility>
 
 #include "base/file.h"
@@ -69,13 +68,17 @@ namespace {
 
 class ComponentMatcher {
  public:
-  ComponentMatcher(const std::string& pattern, const std::string& name) : pattern_(pattern), name_(name) {}
+  ComponentMatcher(const std::string& pattern, const std::string& name) : pattern_(pattern), name_(name) {
+    for (auto& hopeless : hopeless_) hopeless.resize((pattern.size() + 1) * (name.size() + 1));
+  }
 
-  // What is left of the pattern from `p` on, with the name from `n` on.
+  // What is left of the pattern from `p` on, with the name from `n` on. With another rank all begins anew.
   bool From(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
-    if (hopeless_.contains({p, n, rank})) return false;
+    std::vector<bool>& hopeless = hopeless_[rank ? 1 : 0];
+    const std::size_t place = p * (name_.size() + 1) + n;
+    if (hopeless[place]) return false;
     if (Try(p, n, resolved, rank)) return true;
-    hopeless_.emplace(p, n, rank);
+    hopeless[place] = true;
     return false;
   }
   ComponentMatch match() && { return std::move(match_); }
@@ -86,18 +89,14 @@ class ComponentMatcher {
       match_ = {resolved, rank};
       return n == name_.size();
     }
-    if (pattern_[p] == '*') return Star(p, n, resolved, rank);
+    if (pattern_[p] == '*') {
+      return From(p + 1, n, resolved, rank) ||
+             (n < name_.size() && From(p, n + 1, resolved + EscapePercent(name_.substr(n, 1)), rank));
+    }
     const bool escape = pattern_[p] == '%' && p + 1 < pattern_.size() && pattern_[p + 1] == '%';
     if (pattern_[p] == '%' && !escape) return Rank(p, n, resolved, rank);
     if (n == name_.size() || pattern_[p] != name_[n]) return false;
     return From(p + (escape ? 2 : 1), n + 1, resolved + pattern_.substr(p, escape ? 2 : 1), rank);
-  }
-
-  bool Star(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
-    for (std::size_t end = n; end <= name_.size(); ++end) {
-      if (From(p + 1, end, resolved + EscapePercent(name_.substr(n, end - n)), rank)) return true;
-    }
-    return false;
   }
 
   bool Rank(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
@@ -112,14 +111,16 @@ class ComponentMatcher {
     while (end < name_.size() && name_[end] >= '0' && name_[end] <= '9') ++end;
     for (; end > n; --end) {
       const auto value = NumberIn(name_.substr(n, end - n));
-      if (value && ExpandPattern(placeholder, *value).size() == end - n && try_rank(*value)) return true;
+      if (!value || ExpandPattern(placeholder, *value).size() != end - n) continue;
+      hopeless_[1].assign(hopeless_[1].size(), false);
+      if (try_rank(*value)) return true;
     }
     return false;
   }
 
   const std::string& pattern_;
   const std::string& name_;
-  std::set<std::tuple<std::size_t, std::size_t, std::optional<std::uint32_t>>> hopeless_;
+  std::array<std::vector<bool>, 2> hopeless_;  // without a rank, and with the one that is being tried
   ComponentMatch match_;
 };
 

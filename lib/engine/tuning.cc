@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kSchema = "lzy-tuning/1";
 constexpr std::size_t kMostCacheFileBytes = 64u << 10;
+constexpr std::ptrdiff_t kMostBrackets = 4 + kTunedCount * (2 + Tuning::kMostCandidates);  // of what EncodeTuning writes
 constexpr double kMostGbPerS = 1e4;
 constexpr double kWorthChanging = 1.1;
 // Reading that much takes a hundred times as long as measuring.
@@ -203,6 +204,8 @@ std::optional<std::vector<double>> SpeedsIn(const nlohmann::json& stored, const 
 }  // namespace
 
 std::optional<Tuning> DecodeTuning(std::string_view text) {
+  // The parser takes time quadratic in the depth of what it gives up.
+  if (std::count_if(text.begin(), text.end(), [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return std::nullopt;
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() || document.value("schema", nlohmann::json()) != kSchema ||
       document.value("machine", nlohmann::json()) != MachineKey()) {

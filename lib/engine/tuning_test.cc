@@ -160,6 +160,15 @@ TEST(TuningCache, BelievesNothingButSpeedsOfKnownCandidates) {
   EXPECT_EQ(*read, LastIsBest());
 }
 
+// What libFuzzer found: the parser needs time quadratic in the depth.
+TEST(TuningCache, DeepNestingTakesNoLonger) {
+  for (const char* bracket : {"[", "{\"a\":"}) {
+    std::string text = "{\"schema\":";
+    while (text.size() < 65'000) text += bracket;
+    for (int again = 0; again < 20; ++again) EXPECT_FALSE(DecodeTuning(text));
+  }
+}
+
 TEST(TuningCache, LiesWhereCachesDo) {
   const auto path = [](std::map<std::string, const char*> variables) {
     return TuningCachePath([&](const char* name) { return variables.contains(name) ? variables[name] : nullptr; });
