@@ -8,8 +8,8 @@ namespace lzy {
 /// wrote, on any file system. Not the name of the machine, which containers and namespaces choose.
 std::string RunningKernel();
 
-/// Who on this machine holds an OFD lock on the file with this inode number, "NAME, process ID", as far as this process may
-/// see it; empty if that cannot be told. For messages only: takes a look at every process.
+/// Who on this machine holds an OFD lock on the file with this inode number, "NAME, process ID, running since TIME", as far as this
+/// process may see it; empty if that cannot be told. For messages only: takes a look at every process.
 std::string LockHolderHere(std::uint64_t inode);
 
 }  // namespace lzy

@@ -3,9 +3,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <system_error>
+
+#include "base/printable.h"
 
 namespace lzy {
 
@@ -31,6 +38,27 @@ bool HasLock(const std::filesystem::path& fdinfo, const std::string& inode) {
   return false;
 }
 
+// ", running since TIME"; empty where it cannot be told.
+std::string RunningSince(const std::filesystem::path& process) {
+  std::string stat;
+  std::getline(std::ifstream(process / "stat"), stat);
+  // proc(5): field 22, in ticks since boot; the second, which may hold anything, ends with the last ')'.
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(stat.substr(name_end + 1));
+  constexpr int kSkipped = 22 - 3;
+  std::string field;
+  for (int i = 0; i < kSkipped; ++i) fields >> field;
+  std::int64_t started = 0;
+  std::ifstream machine("/proc/stat");
+  std::string line;
+  while (std::getline(machine, line) && !line.starts_with("btime ")) continue;
+  const long ticks = sysconf(_SC_CLK_TCK);
+  if (!(fields >> started) || line.empty() || ticks <= 0) return {};
+  const std::int64_t boot = std::strtoll(line.c_str() + std::strlen("btime "), nullptr, 10);
+  return ", running since " + TimeText((boot + started / ticks) * 1'000'000'000);
+}
+
 }  // namespace
 
 std::string LockHolderHere(std::uint64_t inode) {
@@ -45,7 +73,7 @@ std::string LockHolderHere(std::uint64_t inode) {
       if (!HasLock(fd->path(), wanted)) continue;
       std::string name;
       std::ifstream(process.path() / "comm") >> name;
-      return fmt::format("{}, process {}", name, id);
+      return fmt::format("{}, process {}{}", name, id, RunningSince(process.path()));
     }
   }
   return {};

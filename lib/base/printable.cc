@@ -1,9 +1,11 @@
 #include "base/printable.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
+#include <ctime>
 #include <string_view>
 
 namespace lzy {
@@ -51,6 +53,11 @@ std::string ShellQuote(const std::string& text) {
     }
   }
   return (printable ? out : Printable(out)) + "'";
+}
+
+std::string TimeText(std::int64_t ns_since_epoch) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(ns_since_epoch / kNsPerSecond)));
 }
 
 }  // namespace lzy

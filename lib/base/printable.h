@@ -1,6 +1,7 @@
 #pragma once
 // File names may hold any byte but '/' and NUL; terminals obey some of them.
 
+#include <cstdint>
 #include <string>
 
 namespace lzy {
@@ -13,5 +14,8 @@ bool IsPrintable(const std::string& text);
 
 /// `text` as one word of a shell's command line, printable: $'...' where there are control characters.
 std::string ShellQuote(const std::string& text);
+
+/// "2024-05-01 12:00:00 UTC"
+std::string TimeText(std::int64_t ns_since_epoch);
 
 }  // namespace lzy

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <ctime>
 #include <thread>
 #include <utility>
 
 #include "base/node.h"
+#include "base/printable.h"
 #include "engine/view.h"
 #include "sidecar/names.h"
 
@@ -85,11 +85,8 @@ std::string HolderText(FileSystem& fs, const std::string& path) {
   const auto sidecar = Sidecar::Load(fs, path, OpenMode::kRead);
   if (!sidecar.ok() || !(*sidecar)->intent()) return {};
   const Intent& intent = *(*sidecar)->intent();
-  char when[40] = "";
-  const std::time_t seconds = intent.wall_time_ns / 1'000'000'000;
-  std::tm utc{};
-  if (gmtime_r(&seconds, &utc) != nullptr) (void)std::strftime(when, sizeof when, "%F %T UTC", &utc);
-  return fmt::format(": perhaps process {} of {}, at work on it since {}", intent.pid, intent.host, when);
+  return fmt::format(": perhaps process {} of {}, at work on it since {}", intent.pid, Printable(intent.host),
+                     TimeText(intent.wall_time_ns));
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <set>
 #include <thread>
 
+#include "base/printable.h"
+#include "engine/protector.h"
 #include "engine/view.h"
 #include "engine_fixture.h"
 #include "sidecar/names.h"
@@ -87,8 +89,16 @@ TEST_F(LockTest, AHolderIsNamedAfterTheTimeout) {
   auto second = LockSidecar(fs_, sidecar_, data.get(), &empty, 0);
   EXPECT_CODE(second, Code::kBusy);
   EXPECT_NE(second.status().message().find(sidecar_), std::string::npos);
-  const std::string self = fmt::format(", process {}, on this host", getpid());
-  EXPECT_NE(second.status().message().find(self), std::string::npos) << second.status().message();
+  const std::string self = fmt::format(", process {}, running since ", getpid());
+  const std::string message = second.status().message();
+  const std::size_t at = message.find(self);
+  ASSERT_NE(at, std::string::npos) << message;
+  EXPECT_TRUE(message.ends_with(" UTC, on this host")) << message;
+  // A test does not run for a day.
+  const std::string since = message.substr(at + self.size());
+  const std::int64_t now = WallClockNs();
+  EXPECT_LE(since, TimeText(now + 1'000'000'000)) << message;
+  EXPECT_GE(since, TimeText(now - std::int64_t{86400} * 1'000'000'000)) << message;
 }
 
 // Parity reveals data.

@@ -1,6 +1,5 @@
 #include "common/print.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -303,11 +302,6 @@ std::string InfoText(const DatasetReport& report) {
 }
 
 }  // namespace
-
-std::string TimeText(std::int64_t ns_since_epoch) {
-  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(ns_since_epoch / kNsPerSecond)));
-}
 
 std::string AgeText(std::int64_t ns) {
   constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;

@@ -16,8 +16,6 @@ std::string ReportText(const DatasetReport& report, Action action, const std::st
 /// What to do when `report.status` says that a dataset cannot be judged: a line, or nothing where there is no advice.
 /// `ruined_sidecar`: a sidecar that is there and that this lzy cannot read, or empty.
 std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& key);
-/// "2024-05-01 12:00:00 UTC"
-std::string TimeText(std::int64_t ns_since_epoch);
 /// "3 days", "2 hours", ...
 std::string AgeText(std::int64_t ns);
 
