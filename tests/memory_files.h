@@ -1,6 +1,7 @@
 #pragma once
 // Files in memory, with the misfortunes that real ones have: bad sectors, wrong first readings, a full disk, a crash of
-// the process at any operation, and a loss of power that keeps any part of what was not synced.
+// the process at any operation, writes that are torn or lost, readings of what was there before, and a loss of power
+// that keeps any part of what was not synced.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -32,6 +33,20 @@ class MemoryFileSystem final : public FileSystem {
   enum class Op { kRead, kWrite, kTruncate, kSync, kRename, kRemove, kCreate, kSetTimes };
   /// Called before every operation; a Status that is not ok is what the caller gets, and nothing is done.
   std::function<Status(Op, const std::string& path, std::uint64_t offset, std::uint64_t length)> fault;
+  /// How storage deceives whoever reads or writes.
+  struct Lie {
+    enum class Kind {
+      kNone,
+      kTorn,        ///< of a write: its first bytes are done, and it fails
+      kTornMutely,  ///< of a write: its first bytes are done, and it is said to be done
+      kLost,        ///< of a write: nothing is done, and it is said to be done
+      kStale,       ///< of a read: as it was before the last write that changed it
+    };
+    Kind kind = Kind::kNone;
+    std::uint64_t bytes = 0;  ///< that are done, of a torn write
+  };
+  /// Called before every read and write that `fault` lets pass. May be empty.
+  std::function<Lie(Op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool from_device)> lie;
   /// Told of every operation that was done and is in StorageOp, in their order. May be empty.
   std::function<void(const StorageOp&)> record;
   /// The time that files are stamped with.
@@ -43,6 +58,7 @@ class MemoryFileSystem final : public FileSystem {
   struct Node {
     std::vector<std::uint8_t> bytes;
     std::vector<std::uint8_t> durable;  ///< as of the last sync
+    std::vector<std::uint8_t> before;   ///< each byte as it was before it was last written; shorter: as it is
     FileStat stat;
     bool locked = false;
     std::vector<std::pair<std::uint64_t, std::uint64_t>>
@@ -58,6 +74,7 @@ class MemoryFileSystem final : public FileSystem {
     auto& node = nodes_[path];
     if (!node) node = std::make_shared<Node>(Fresh(0644));
     node->bytes = node->durable = std::move(bytes);
+    node->before.clear();
     node->stat.mtime_ns = mtime_ns != 0 ? mtime_ns : now();
     return *node;
   }
@@ -159,6 +176,9 @@ class MemoryFileSystem final : public FileSystem {
   Status Check(Op op, const std::string& path, std::uint64_t offset, std::uint64_t length) {
     return fault ? fault(op, path, offset, length) : Status::Ok();
   }
+  Lie LieOf(Op op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool from_device) {
+    return lie ? lie(op, path, offset, length, from_device) : Lie();
+  }
   void Record(StorageOp op, const Node* node) const {
     if (!record) return;
     if (node != nullptr) {
@@ -192,6 +212,7 @@ class MemoryFileSystem final : public FileSystem {
 class MemoryFile final : public File {
  public:
   using Op = MemoryFileSystem::Op;
+  using Lie = MemoryFileSystem::Lie::Kind;
   MemoryFile(MemoryFileSystem& fs, std::string path, std::shared_ptr<MemoryFileSystem::Node> node)
       : fs_(fs), path_(std::move(path)), node_(std::move(node)) {}
   ~MemoryFile() override {
@@ -206,11 +227,11 @@ class MemoryFile final : public File {
 
   Status WriteAt(std::uint64_t offset, ByteSpan from) override {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kWrite, path_, offset, from.size()));
+    const auto lie = fs_.LieOf(Op::kWrite, path_, offset, from.size(), false);
     std::lock_guard lock(fs_.mutex_);
     if (TooLarge(offset) || TooLarge(offset + from.size())) return {Code::kIo, path_ + ": File too large"};
-    auto& bytes = node_->bytes;
-    if (bytes.size() < offset + from.size()) bytes.resize(offset + from.size(), 0);
-    std::copy(from.begin(), from.end(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
+    if (lie.kind != Lie::kNone) return WriteWrongly(offset, from, lie);
+    Put(offset, from);
     std::erase_if(node_->unreadable,
                   [&](const auto& r) { return r.first >= offset && r.first + r.second <= offset + from.size(); });
     node_->stat.mtime_ns = fs_.now();
@@ -224,6 +245,7 @@ class MemoryFile final : public File {
     std::lock_guard lock(fs_.mutex_);
     if (TooLarge(size)) return {Code::kIo, path_ + ": File too large"};
     node_->bytes.resize(size, 0);
+    if (node_->before.size() > size) node_->before.resize(size);
     node_->stat.mtime_ns = fs_.now();
     fs_.Record({.kind = StorageOp::Kind::kTruncate, .path = path_, .offset = size}, node_.get());
     return Status::Ok();
@@ -268,6 +290,28 @@ class MemoryFile final : public File {
   const std::string& path() const override { return path_; }
 
  private:
+  void Put(std::uint64_t offset, ByteSpan from) {
+    auto& bytes = node_->bytes;
+    if (bytes.size() < offset + from.size()) bytes.resize(offset + from.size(), 0);
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(offset);
+    if (fs_.lie) {  // spares the copy
+      auto& before = node_->before;
+      if (before.size() < offset + from.size()) {
+        before.insert(before.end(), bytes.begin() + static_cast<std::ptrdiff_t>(before.size()),
+                      begin + static_cast<std::ptrdiff_t>(from.size()));
+      }
+      std::copy_n(begin, from.size(), before.begin() + static_cast<std::ptrdiff_t>(offset));
+    }
+    std::copy(from.begin(), from.end(), begin);
+  }
+  Status WriteWrongly(std::uint64_t offset, ByteSpan from, const MemoryFileSystem::Lie& lie) {
+    const std::size_t done = lie.kind == Lie::kLost ? 0 : std::min<std::size_t>(lie.bytes, from.size());
+    Put(offset, from.first(done));
+    node_->stat.mtime_ns = fs_.now();
+    if (lie.kind == Lie::kTorn) return {Code::kIo, path_ + ": Input/output error"};
+    if (node_->bytes.size() < offset + from.size()) node_->bytes.resize(offset + from.size(), 0);
+    return Status::Ok();
+  }
   bool TooLarge(std::uint64_t size) const { return size > fs_.largest_file && size > node_->bytes.size(); }
   static bool Overlaps(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranges, std::uint64_t offset,
                        std::uint64_t length) {
@@ -276,6 +320,7 @@ class MemoryFile final : public File {
   }
   Result<std::size_t> Read(std::uint64_t offset, MutableByteSpan to, bool from_device) {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kRead, path_, offset, to.size()));
+    const auto lie = fs_.LieOf(Op::kRead, path_, offset, to.size(), from_device);
     std::lock_guard lock(fs_.mutex_);
     if (from_device) ++fs_.reads_from_device;
     if (Overlaps(node_->unreadable, offset, to.size())) return {Code::kUnreadable, path_ + ": Input/output error"};
@@ -283,6 +328,11 @@ class MemoryFile final : public File {
     const std::size_t count = offset >= bytes.size() ? 0 : std::min<std::size_t>(to.size(), bytes.size() - offset);
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(offset, bytes.size())), count,
                 to.begin());
+    const auto& before = node_->before;
+    if (lie.kind == Lie::kStale && offset < before.size()) {
+      std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(offset),
+                  std::min<std::size_t>(count, before.size() - offset), to.begin());
+    }
     if (!from_device && !node_->flaky.empty()) {
       for (std::size_t i = 0; i < count; ++i) {
         if (Overlaps(node_->flaky, offset + i, 1)) to[i] ^= 0x40;

@@ -40,10 +40,18 @@ Status AppendCommitRecord(const std::string& file, const DatasetReport& report) 
   const auto error = [&](const char* what) {
     return Status(Code::kIo, fmt::format("report: {}: {}: {}", file, what, std::generic_category().message(errno)));
   };
-  const int fd = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  int fd = -1;
+  do fd = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  while (fd < 0 && errno == EINTR);
   if (fd < 0) return error("open");
   Status status;
-  if (write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) status = error("write");
+  // Mostly in one piece, so that lines of several programs stay whole.
+  for (std::size_t done = 0; done < line.size() && status.ok();) {
+    const ssize_t put = write(fd, line.data() + done, line.size() - done);
+    if (put > 0) done += static_cast<std::size_t>(put);
+    if (put == 0) errno = EIO;
+    if (put == 0 || (put < 0 && errno != EINTR)) status = error("write");
+  }
   if (close(fd) != 0 && status.ok()) status = error("close");
   return status;
 }

@@ -4,128 +4,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <future>
 
-#include "engine/engine.h"
 #include "engine/view.h"
-#include "engine_fixture.h"
-#include "memory_files.h"
-#include "sidecar/names.h"
+#include "misfortune_fixture.h"
 #include "sidecar/sidecar.h"
-#include "status_matchers.h"
-#include "thread_communicator.h"
 
 namespace lzy::testing {
 namespace {
-
-constexpr std::uint32_t kBlock = 512;
-constexpr std::int64_t kPast = 1'600'000'000'000'000'000;
-
-class MisfortuneTest : public ::testing::Test {
- protected:
-  MisfortuneTest() {
-    options_.block_size = kBlock;
-    options_.stripe = kBlock;
-    options_.group = 4;
-    options_.parity = 2;
-    options_.threads = 1;
-    options_.timeout_seconds = 1;
-  }
-
-  /// A shared file of 24 blocks and some bytes, or a set of `members` such files; protected.
-  void Make(std::uint32_t members = 0) {
-    fs_.Restore({});
-    paths_.clear();
-    ref_ = {DatasetKind::kShared, "d/f", {}};
-    if (members > 0) ref_ = {DatasetKind::kSet, "d/s.%r", {}};
-    for (std::uint32_t r = 0; r < std::max(1u, members); ++r) {
-      paths_.push_back(members > 0 ? ExpandPattern(ref_.path, r) : ref_.path);
-      fs_.Put(paths_[r], RandomBytes(rng_, 24 * kBlock - 100 * r - 7), kPast + r);
-      if (members > 0) ref_.members[r] = paths_[r];
-    }
-    const DatasetReport made = Protect(Here(), ref_, {});
-    ASSERT_OK(made.status);
-    root_ = made.root;
-    committed_ = fs_.Copy();
-  }
-
-  Context Here() { return {fs_, *self_, options_}; }
-  /// Only what is there is seen.
-  DatasetRef Ref() {
-    DatasetRef ref = ref_;
-    std::erase_if(ref.members, [&](const auto& m) { return !fs_.Has(m.second) && !fs_.Has(*SidecarPath(m.second)); });
-    return ref;
-  }
-  DatasetReport Check() { return Verify(Here(), Ref(), {}); }
-  DatasetReport Repair(bool force = false) {
-    VerifyRequest request;
-    request.repair = true;
-    request.force = force;
-    return Verify(Here(), Ref(), request);
-  }
-  MemoryFileSystem::Node& Data(std::uint32_t r = 0) { return fs_.At(paths_[r]); }
-  /// Protects, commits, verifies or restores with three ranks, of which rank 1 has no memory for its operation `at`; nothing
-  /// when it has not so many.
-  std::vector<DatasetReport> RunWithoutMemory(const std::string& what, int at) {
-    static thread_local bool starving = false;
-    std::atomic<int> operations{0};
-    fs_.fault = [&](MemoryFileSystem::Op, const std::string&, std::uint64_t, std::uint64_t) -> Status {
-      if (starving && operations++ == at) throw std::bad_alloc();
-      return Status::Ok();
-    };
-    std::vector<DatasetReport> reports(3);
-    RunRanks(3, [&](Communicator& comm) {
-      starving = comm.rank() == 1;
-      const Context context{.fs = fs_, .comm = comm, .options = options_, .share_page_cache = at % 2 == 0};
-      DatasetRef ref = ref_;
-      std::erase_if(ref.members, [&](const auto& m) { return static_cast<int>(m.first) != comm.rank(); });
-      DatasetReport& report = reports[static_cast<std::size_t>(comm.rank())];
-      ProtectRequest request;
-      if (what == "commit") {
-        request.touched.emplace();
-        (*request.touched)[ref_.members.empty() ? 0 : static_cast<std::uint32_t>(comm.rank())] =
-            Touched{false, {{3 * kBlock, 100}}};
-      }
-      report = what == "verify"    ? Verify(context, ref, {})
-               : what == "restore" ? Restore(context, ref, {})
-                                   : Protect(context, ref, request);
-    });
-    fs_.fault = nullptr;
-    if (operations <= at) reports.clear();
-    return reports;
-  }
-  /// An edit by somebody who does not know of us.
-  void Write(std::uint32_t r, std::uint64_t offset, const Bytes& bytes) {
-    auto file = fs_.Open(paths_[r], OpenMode::kReadWrite);
-    ASSERT_OK(file);
-    ASSERT_OK((*file)->WriteAt(offset, bytes));
-  }
-  void ExpectDataAsCommitted() {
-    for (const std::string& path : paths_) {
-      ASSERT_TRUE(fs_.Has(path));
-      EXPECT_EQ(fs_.At(path).bytes, committed_.at(path).bytes) << path;
-      EXPECT_EQ(fs_.At(path).stat.mtime_ns, committed_.at(path).stat.mtime_ns) << path;
-      EXPECT_EQ(fs_.At(path).stat.mode, committed_.at(path).stat.mode) << path;
-    }
-  }
-  void ExpectIntact() {
-    const DatasetReport report = Check();
-    ASSERT_OK(report.status);
-    EXPECT_EQ(std::string(Name(report.state)), "intact");
-    EXPECT_TRUE(report.damage.empty());
-    EXPECT_EQ(report.root, root_);
-  }
-
-  Rng rng_{42};
-  MemoryFileSystem fs_;
-  Options options_;
-  std::unique_ptr<Communicator> self_ = SelfCommunicator();
-  DatasetRef ref_;
-  std::vector<std::string> paths_;
-  std::map<std::string, MemoryFileSystem::Node> committed_;
-  Hash root_;
-};
 
 // ---------------------------------------------------------------------------------------------------------- bad
 // sectors
@@ -841,6 +729,63 @@ TEST_F(MisfortuneTest, ARestoreThatFailsLeavesNoHalfFile) {
   }
 }
 
+// --------------------------------------------------------------------------------------------------------- slow devices
+
+double SecondsOfThisThread() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// Somebody's commit hangs in a sync: others wait as long as they are told to, at rest, and say what for; and all goes on when the
+// device does.
+TEST_F(MisfortuneTest, ACommitThatHangsIsWaitedForAndNamed) {
+  for (const std::uint32_t members : {0u, 3u}) {
+    Make(members);
+    Write(0, 0, Bytes(3, 1));
+    static thread_local bool hangs = false;
+    std::promise<void> reached, released;
+    std::atomic<bool> hung{false};
+    fs_.fault = [&](MemoryFileSystem::Op op, const std::string&, std::uint64_t, std::uint64_t) {
+      if (hangs && op == MemoryFileSystem::Op::kSync && !hung.exchange(true)) {
+        reached.set_value();
+        released.get_future().wait();
+      }
+      return Status::Ok();
+    };
+    auto slow = std::async(std::launch::async, [&] {
+      hangs = true;
+      return Protect(Here(), ref_, {});
+    });
+    reached.get_future().wait();
+    for (const std::uint32_t timeout : {0u, 1u}) {
+      Options options = options_;
+      options.timeout_seconds = timeout;
+      const auto start = std::chrono::steady_clock::now();
+      const double busy = SecondsOfThisThread();
+      const DatasetReport refused = Protect({fs_, *self_, options}, ref_, {});
+      EXPECT_EQ(refused.status.code(), Code::kBusy) << Text(refused);
+      EXPECT_NE(refused.status.message().find("another process is committing or repairing"), std::string::npos)
+          << refused.status.message();
+      EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(timeout));
+      EXPECT_LT(SecondsOfThisThread() - busy, 0.5) << "it waits without rest";
+    }
+    // Looking needs no lock.
+    EXPECT_EQ(ExitCodeOf(Check()), 9) << Text(Check());
+    auto patient = std::async(std::launch::async, [&] {
+      Options options = options_;
+      options.timeout_seconds = 600;
+      auto self = SelfCommunicator();
+      return Protect({fs_, *self, options}, ref_, {});
+    });
+    released.set_value();
+    EXPECT_EQ(ExitCodeOf(slow.get()), 0);
+    EXPECT_EQ(ExitCodeOf(patient.get()), 0);
+    fs_.fault = nullptr;
+    EXPECT_EQ(std::string(Name(Check().state)), "intact");
+  }
+}
+
 // --------------------------------------------------------------------------------------------------------------
 // crashes
 
@@ -982,10 +927,13 @@ TEST_F(MisfortuneTest, APreparedGenerationThatNobodyHasIsIgnored) {
   EXPECT_EQ(std::string(Name(found.state)), "intact") << Text(found);
 }
 
+constexpr std::uint64_t kSector = 512;
+
 /// What happens at one operation.
 enum class Fate {
   kCrash,       ///< the process ends; what it did before is there (of the power: power_loss_test.cc)
   kFails,       ///< one change fails, those after it do not
+  kTorn,        ///< as kFails, and if it is a write, what it has done by then is there
   kUnreadable,  ///< a bad sector is read, once
   kNotRead,     ///< reading fails, once, for another reason
 };
@@ -1001,14 +949,28 @@ class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fat
     for (std::uint64_t budget = 0;; ++budget) {
       fs_.Restore(start);
       std::atomic<std::uint64_t> used{0};
+      std::atomic<bool> torn{false};
       fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
         if ((op == MemoryFileSystem::Op::kRead) != reading) return Status::Ok();
         const std::uint64_t number = used++;
         const bool struck = GetParam() == Fate::kCrash ? number >= budget : number == budget;
+        if (GetParam() == Fate::kTorn && struck && op == MemoryFileSystem::Op::kWrite) {
+          torn = true;
+          return Status::Ok();
+        }
         return struck ? Status(code, path + ": no luck") : Status::Ok();
+      };
+      fs_.lie = [&](MemoryFileSystem::Op op, const std::string&, std::uint64_t, std::uint64_t length, bool) {
+        MemoryFileSystem::Lie lie;
+        if (op != MemoryFileSystem::Op::kWrite || !torn.exchange(false)) return lie;
+        // After a sector, or anywhere.
+        lie.kind = MemoryFileSystem::Lie::Kind::kTorn;
+        lie.bytes = budget % 2 == 0 ? length / 2 / kSector * kSector : Below(rng_, length);
+        return lie;
       };
       const bool done = work();
       fs_.fault = nullptr;
+      fs_.lie = nullptr;
       auto left = fs_.Copy();
       fs_.Restore(left);  // locks go with the process
       SCOPED_TRACE(fmt::format("struck at operation {}", budget));
@@ -1016,59 +978,6 @@ class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fat
       if (HasFailure() || used <= budget) return;
       ASSERT_LT(budget, 5000u);
     }
-  }
-
-  /// Nothing of the data is called rot that is not, and a commit makes everything whole again.
-  void ExpectRecoverable(const std::string& what) {
-    const DatasetReport found = Check();
-    ASSERT_TRUE(found.status.ok()) << what << ": " << Text(found);
-    for (const Damage& d : found.damage) {
-      if (d.part == DamagePart::kMetadata) continue;
-      EXPECT_TRUE(d.cause == DamageCause::kAtRisk || d.cause == DamageCause::kStale) << what << ": " << Text(found);
-    }
-    EXPECT_NE(found.state, DatasetState::kUnrepairable) << what << ": " << Text(found);
-    const auto before = fs_.Copy();
-    const DatasetReport repaired = Repair();
-    for (const std::string& path : paths_) {
-      EXPECT_EQ(fs_.At(path).bytes, before.at(path).bytes) << what << ": repair took data back: " << Text(repaired);
-    }
-    const DatasetReport again = Protect(Here(), Ref(), {});
-    ASSERT_TRUE(again.status.ok()) << what << ": " << Text(again);
-    EXPECT_EQ(ExitCodeOf(again), 0) << what << ": " << Text(again);
-    for (const std::string& path : paths_) EXPECT_EQ(fs_.At(path).bytes, before.at(path).bytes) << what;
-    const DatasetReport after = Check();
-    ASSERT_OK(after.status);
-    EXPECT_EQ(std::string(Name(after.state)), "intact") << what << ": " << Text(after);
-    EXPECT_TRUE(after.damage.empty()) << what << ": " << Text(after);
-  }
-
-  /// One epoch of a job with as many ranks as there are members (three for a shared file), as the hooks go through it.
-  /// True: done.
-  bool Epoch(int ranks) {
-    for (const std::string& path : paths_) {
-      if (!BeginEpoch(fs_, options_, path, ref_.kind == DatasetKind::kSet ? ref_.path : "").ok()) return false;
-    }
-    std::vector<std::map<std::uint32_t, Touched>> touched(static_cast<std::size_t>(ranks));
-    for (std::uint32_t f = 0; f < paths_.size(); ++f) {
-      auto file = fs_.Open(paths_[f], OpenMode::kReadWrite);
-      Touched& mine = touched[f % touched.size()][f];
-      mine.whole = false;
-      mine.ranges = {{3 * kBlock + 10, kBlock}, {20 * kBlock, 9 * kBlock}};
-      for (const ByteRange& r : mine.ranges) {
-        if (!(*file)->WriteAt(r.offset, Bytes(r.length, static_cast<std::uint8_t>(0xa0 + f))).ok()) return false;
-      }
-      if (f % 2 == 1 && !(*file)->Truncate(15 * kBlock + 3).ok()) return false;
-      if (!(*file)->Sync().ok()) return false;
-    }
-    std::atomic<bool> done{true};
-    RunRanks(ranks, [&](Communicator& comm) {
-      ProtectRequest request;
-      request.touched = touched[static_cast<std::size_t>(comm.rank())];
-      DatasetRef ref = ref_;
-      std::erase_if(ref.members, [&](const auto& m) { return static_cast<int>(m.first) != comm.rank(); });
-      if (!Protect(Context{fs_, comm, options_}, ref, request).status.ok()) done = false;
-    });
-    return done;
   }
 };
 
@@ -1146,10 +1055,11 @@ TEST_P(FateTest, Restore) {
 }
 
 std::string NameOfFate(const ::testing::TestParamInfo<Fate>& test) {
-  constexpr const char* kNames[] = {"Crash", "Fails", "Unreadable", "NotRead"};
+  constexpr const char* kNames[] = {"Crash", "Fails", "Torn", "Unreadable", "NotRead"};
   return kNames[static_cast<int>(test.param)];
 }
-INSTANTIATE_TEST_SUITE_P(Of, FateTest, ::testing::Values(Fate::kCrash, Fate::kFails, Fate::kUnreadable, Fate::kNotRead),
+INSTANTIATE_TEST_SUITE_P(Of, FateTest,
+                         ::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn, Fate::kUnreadable, Fate::kNotRead),
                          NameOfFate);
 
 }  // namespace

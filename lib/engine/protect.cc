@@ -155,6 +155,21 @@ void Protector::CheckJudged(const FileView& file, const FileStat& now) {
   touched_[file.rank] = Touched{};
 }
 
+Status Protector::CheckReadings(const Rot& rot) const {
+  if (request_.touched) return Status::Ok();
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
+      return {
+          Code::kBusy,
+          fmt::format("{}: reads differently than a moment ago, so nothing was committed; its protection is as it was "
+                      "before. Try again; if that happens again, its storage or cache is faulty: try on another node",
+                      file.path)};
+    }
+  }
+  return Status::Ok();
+}
+
 void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot) {
   const auto rotten = rot.all.find(file.rank);
   const auto lost = rot.lost.find(file.rank);

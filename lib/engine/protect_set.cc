@@ -412,6 +412,7 @@ class FileSet : public Protector {
     std::map<std::uint32_t, FileJob*> jobs;
     for (auto& [rank, member] : own_) jobs[rank] = &member.job;
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    LZY_RETURN_IF_ERROR(CheckReadings(rot_));
     if (rot_.all.empty()) return Status::Ok();
     if (!incremental_) {
       Status status;

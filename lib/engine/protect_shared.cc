@@ -224,6 +224,7 @@ class SharedFile : public Protector {
   Status HandleRot() {
     std::map<std::uint32_t, FileJob*> jobs{{0, &job_}};
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    LZY_RETURN_IF_ERROR(CheckReadings(rot_));
     if (rot_.all.empty()) return Status::Ok();
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
       if (comm_.rank() != 0) jobs.clear();

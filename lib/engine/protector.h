@@ -33,6 +33,10 @@ class Protector {
   /// A file that changed after it was judged was judged in vain.
   void CheckJudged(const FileView& file, const FileStat& now);
 
+  /// kBusy where lzy-protect has read `rot` in a file that may have been edited, and when judging it had not: one of the two
+  /// readings was wrong, and with the old hash an edit would look like damage. The same on every rank.
+  Status CheckReadings(const Rot& rot) const;
+
   /// For the hooks: notes in report_.kept_intents if another writer has an intent on `file`; all of it is to be
   /// committed then. The same on every rank.
   bool HasOtherWriter(const FileView& file);
