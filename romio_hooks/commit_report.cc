@@ -49,10 +49,11 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
   if (!status.ok()) SayOnce(options, Options::Log::kWarn, options.report, "report", status.message());
 }
 
-void TellOfFailure(const Options& options, const std::string& path, const Status& status) {
-  SayOnce(
-      options, Options::Log::kWarn, path, "commit",
-      fmt::format("{}: no redundancy was made: {}; it stays at risk until the next commit", path, status.message()));
+void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind) {
+  SayOnce(options, Options::Log::kWarn, path, "commit",
+          fmt::format("{}{}: no redundancy was made: {}; it stays at risk until the next commit, by the program or, when that is "
+                      "mended, by: lzy-protect {}",
+                      kind, path, status.message(), ShellQuote(path)));
 }
 
 }  // namespace lzy::hooks

@@ -13,6 +13,6 @@ namespace lzy::hooks {
 void TellOfCommit(const Options& options, const DatasetReport& report);
 
 /// After one that failed.
-void TellOfFailure(const Options& options, const std::string& path, const Status& status);
+void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind = "");
 
 }  // namespace lzy::hooks

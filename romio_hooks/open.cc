@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/printable.h"
 #include "comm/mpi_communicator.h"
 #include "engine/options.h"
 #include "epoch.h"
@@ -37,6 +38,13 @@ struct Candidate {
 /// Says once why a file that options ask to protect is not.
 void Refuse(const Options& options, const std::string& path, const Status& why) {
   SayOnce(options, Options::Log::kWarn, path, "refused", fmt::format("{}: not protected: {}", path, why.message()));
+}
+
+/// The same where the file could be protected if something were mended.
+void RefuseForNow(const OpenFile& file) {
+  const std::string dataset = ShellQuote(file.set ? file.set->pattern : file.path);
+  Refuse(file.options, file.path,
+         {file.failed.code(), fmt::format("{}; when that is mended: lzy-protect {}", file.failed.message(), dataset)});
 }
 
 /// By rank 0 alone: what the program and its user want.
@@ -131,7 +139,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
   file->failed = BeginFirstEpoch(*file);
   if (file->failed.ok()) return;
-  Refuse(file->options, file->path, file->failed);
+  RefuseForNow(*file);
   // A member must still come to its set's commits, to tell the others.
   if (!file->set && !file->options.fail_on_error) {
     Registry::Get().Take(handle);
@@ -148,7 +156,7 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int 
   // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
   Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
   file.failed = BeginFirstEpoch(file);
-  if (!file.failed.ok()) Refuse(file.options, file.path, file.failed);
+  if (!file.failed.ok()) RefuseForNow(file);
   ByteWriter writer;
   writer.PutString(file.path);
   candidate.texts.Put(writer);

@@ -187,12 +187,13 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
       pending_.erase(file.set->id);
       return CheckTogether(file, written);
     }
-    if (rank() == 0) TellOfFailure(file.options, "set " + file.set->pattern, status);
+    if (rank() == 0) TellOfFailure(file.options, file.set->pattern, status, "set ");
   } else {
     TellOfFailedMeeting(file, moment, met);
   }
   Untake(file);
-  if (moment == Moment::kClose && file.failed.ok() && mine.state != Arrival::State::kGone) {
+  // Also what could not be protected so far: the trouble may be over by then, and nobody is called missing who came.
+  if (moment == Moment::kClose && mine.state != Arrival::State::kGone) {
     const std::lock_guard disk_lock(file.disk->mutex);
     const auto& start = file.disk->start;
     pending_[file.set->id] = {file.set->pattern, file.path, file.options,
@@ -390,7 +391,7 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
     const Options& options = at == pending_.end() ? EnvironmentSettings().options : at->second.options;
     if (options.summary && report.status.ok()) Usage::Of(pattern)->NoteCommit(report);
     TellOfCommit(options, report);
-    if (!report.status.ok()) TellOfFailure(options, "set " + pattern, report.status);
+    if (!report.status.ok()) TellOfFailure(options, pattern, report.status, "set ");
   });
 }
 

@@ -70,7 +70,8 @@ set_target_properties(faulty_io PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINA
 target_link_libraries(faulty_io PRIVATE ${CMAKE_DL_LIBS})
 lzy_hooks_tests(writes_test Faults Others Sets)
 
-lzy_hooks_tests(trouble_test FullFileSystem Limits InPlaceOfASidecar)
+lzy_hooks_tests(trouble_test FullFileSystem FullDisk FullXfs DiskThatGivesUp ReadOnly Permissions OneMember Limits
+  InPlaceOfASidecar)
 
 # Programs and tools that are killed at every point of what they do to storage.
 add_executable(kill_client kill_client.c)
@@ -80,6 +81,16 @@ add_library(kill_at SHARED kill_at.c)
 set_target_properties(kill_at PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
 target_link_libraries(kill_at PRIVATE ${CMAKE_DL_LIBS})
 lzy_hooks_tests(kill_test InPrograms AtRandom InTools Interrupted)
+
+# Calls of the system that are interrupted, come short, fail or take long.
+add_library(io_trouble SHARED io_trouble.c)
+set_target_properties(io_trouble PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
+target_link_libraries(io_trouble PRIVATE ${CMAKE_DL_LIBS})
+lzy_hooks_tests(io_trouble_test Restless Failing Slow)
+add_test(NAME slow.io_trouble CONFIGURATIONS Slow
+  COMMAND Python3::Interpreter -B -m unittest -v io_trouble_test WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(slow.io_trouble PROPERTIES LABELS slow TIMEOUT 7200
+  ENVIRONMENT "${hooks_test_environment};LZY_TEST_ALL_POINTS=1")
 
 add_test(NAME slow.valgrind CONFIGURATIONS Slow
   COMMAND Python3::Interpreter -B -m unittest -v valgrind_test WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR})

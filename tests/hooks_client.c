@@ -100,8 +100,14 @@ static void print_time(const char* what, double since) {
   fflush(stdout);
 }
 
+// FILE.RANK; or where FILE has an @, the rank in its place.
 static void own_name(char* name) {
-  snprintf(name, NAME, "%s.%d", path, rank);
+  const char* at = strchr(path, '@');
+  if (at != NULL) {
+    snprintf(name, NAME, "%.*s%d%s", (int)(at - path), path, rank, at + 1);
+  } else {
+    snprintf(name, NAME, "%s.%d", path, rank);
+  }
 }
 
 // ----------------------------------------------------------------------------------------------------- Shared files
@@ -168,6 +174,19 @@ static void held_up(void) {
   const double start = MPI_Wtime();
   print_code("close", MPI_File_close(&file));
   print_time("close", start);
+}
+
+// Both codes after what the test does, and what is there can still be read.
+static void held_up_codes(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  write_block(file, rank, rank);
+  check(MPI_File_sync(file), "MPI_File_sync");
+  hold(1);
+  const int code =
+      MPI_File_write_at(file, (MPI_Offset)rank * BLOCK, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE);
+  print_code("write", code);
+  print_code("sync", MPI_File_sync(file));
+  print_code("close", MPI_File_close(&file));
 }
 
 static void timed_open(void) {
@@ -329,14 +348,20 @@ static void written_after_a_refused_view(void) {
   close_file(&file);
 }
 
-// ARGUMENT: if it is there, from then on no file may be larger.
+// ARGUMENT, BYTES or BYTES,RANK: from now on no file may be larger, in that rank or in all.
+static void limit_files(void) {
+  const char* comma = strchr(argument, ',');
+  if (*argument == '\0' || (comma != NULL && atoi(comma + 1) != rank)) return;
+  struct rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = (rlim_t)atol(argument);
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) fail("setrlimit", strerror(errno));
+}
+
 static void codes(void) {
   MPI_File file = create(MPI_COMM_WORLD, path);
   write_block(file, rank, rank);
-  struct rlimit limit;
-  getrlimit(RLIMIT_FSIZE, &limit);
-  if (*argument != '\0') limit.rlim_cur = (rlim_t)atol(argument);
-  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) fail("setrlimit", strerror(errno));
+  limit_files();
   print_code("sync", MPI_File_sync(file));
   print_code("close", MPI_File_close(&file));
 }
@@ -708,6 +733,14 @@ static void set(void) {
   close_member(&file);
 }
 
+// With option set-sync both calls commit. ARGUMENT as of codes.
+static void set_codes(void) {
+  MPI_File file = write_member();
+  limit_files();
+  print_code("sync", MPI_File_sync(file));
+  print_code("close", MPI_File_close(&file));
+}
+
 // Rank ARGUMENT's member gets another name while it is open.
 static void set_renamed(void) {
   MPI_File file = write_member();
@@ -814,6 +847,7 @@ static const Action actions[] = {
     ACTION(crash_after_commit),
     ACTION(write_and_crash),
     ACTION(held_up),
+    ACTION(held_up_codes),
     ACTION(timed_open),
     ACTION(held_up_at_sync),
     ACTION(one_of_several_writes),
@@ -851,6 +885,7 @@ static const Action actions[] = {
     ACTION(set_renamed),
     ACTION(set_steps),
     ACTION(set_again),
+    ACTION(set_codes),
     ACTION(set_sync),
     ACTION(set_missing),
     ACTION(threads),

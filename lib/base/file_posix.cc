@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -32,9 +33,26 @@ constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr const char* kAclName = "system.posix_acl_access";
 constexpr int kMaxSymlinks = 40;  // as the kernel
 
+/// What can be done about it, where a user may not know; empty for most.
+std::string Remedy(const std::string& path, int error) {
+  switch (error) {
+    case ENOSPC: {
+      const std::string directory = ShellQuote(DirectoryOf(path));
+      return fmt::format(" (make room there: df -h {0}; df -i {0})", directory);
+    }
+    case EDQUOT:
+      return " (make room there, or have the quota raised)";
+    case EFBIG:
+      return " (the limit is that of ulimit -f, or of the file system)";
+    default:
+      return "";
+  }
+}
+
 Status SystemError(const std::string& path, std::string_view operation, int error) {
   Code code = error == ENOENT ? Code::kNotFound : error == ENOMEM ? Code::kNoMemory : Code::kIo;
-  return Status(code, fmt::format("{}: {}: {}", path, operation, std::generic_category().message(error)));
+  return Status(code, fmt::format("{}: {}: {}{}", path, operation, std::generic_category().message(error),
+                                  Remedy(path, error)));
 }
 
 /// Repeats a system call that a signal interrupted.

@@ -1,11 +1,13 @@
 #include "common/tool.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -89,15 +91,23 @@ std::uint64_t BytesHere(FileSystem& fs, const DatasetRef& dataset) {
   return bytes;
 }
 
-std::string ReadOnlyAdvice(const DatasetReport& report, const DatasetRef& dataset) {
+/// Where nothing can be written beside the dataset's files.
+std::string PlaceAdvice(const DatasetReport& report, const DatasetRef& dataset) {
   if (report.status.code() != Code::kIo && report.status.code() != Code::kWriteFailed) return "";
   const std::string& some = dataset.members.empty() ? dataset.path : dataset.members.begin()->second;
+  const std::string directory = DirectoryOf(some);
   struct statvfs system {};
-  if (statvfs(DirectoryOf(some).c_str(), &system) != 0 || (system.f_flag & ST_RDONLY) == 0) return "";
+  if (statvfs(directory.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0) {
+    return fmt::format(
+        "  {} is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for "
+        "anything else mount it for writing, or copy data and sidecars elsewhere\n",
+        Printable(some));
+  }
+  if (faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0 || errno != EACCES) return "";
   return fmt::format(
-      "  {} is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for "
-      "anything else mount it for writing, or copy data and sidecars elsewhere\n",
-      Printable(some));
+      "  you may not write to {}, where sidecars are made beside their files: lzy-verify and lzy-info work there; for anything "
+      "else have its owner run this, or let you write there\n",
+      Printable(directory));
 }
 
 }  // namespace
@@ -205,7 +215,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   // In the environment it stays.
   const std::string key = std::getenv("LZY_KEY") == nullptr ? options_.key_file : std::string();
   Say(ReportText(report, tool.action(), key));
-  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(fs_, dataset), key) + ReadOnlyAdvice(report, dataset));
+  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(fs_, dataset), key) + PlaceAdvice(report, dataset));
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Dump(ToJson(report.phases), true));
   }
