@@ -147,7 +147,7 @@ class Failing(Troubled):
             found = self.state(path)
             for damage in found["damage"]:
                 self.assertTrue(damage["part"] == "metadata" or damage["cause"] in ("at-risk", "stale"), found)
-            if {"MPI_ERR_IO"} == codes["close"]:
+            if {"MPI_ERR_IO"} == codes["close"] and path == "f":  # sets are committed at the end, where that can be
                 self.assertNotEqual(found["state"], "intact")
             protect = subprocess.run([f"{BUILD}/bin/lzy-protect", path], cwd=self.dir, capture_output=True, text=True,
                                      timeout=PATIENCE, check=False)
@@ -180,6 +180,7 @@ class Failing(Troubled):
             while quiet < 12:  # other ranks or datasets may do more
                 at += 1
                 quiet = 0 if self.run_with(kind, at * scale, **more) else quiet + 1
+            print(f"{at} points")
             return
         points = self.rng.sample(range(1, most), 4)
         self.assertTrue(any([self.run_with(kind, at * scale, **more) for at in points]), "there was no trouble")
