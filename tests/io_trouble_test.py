@@ -136,7 +136,8 @@ class Failing(Troubled):
             done = self.program(action, trouble, ranks=ranks, on_error=on_error, **SMALL, **options)
             self.assertEqual(done.returncode, 0, done.stderr)
             met = self.met()
-            codes = {call: set(re.findall(rf"^{call} \d+ (\S+)$", done.stdout, re.MULTILINE)) for call in ["sync", "close"]}
+            codes = {call: set(re.findall(rf"^{call} \d+ (\S+)$", done.stdout, re.MULTILINE))
+                     for call in ["sync", "close"]}
             self.assertEqual(len(done.stdout.splitlines()), 2 * ranks, done.stdout)
             for call, seen in codes.items():
                 self.assertEqual(len(seen), 1, f"ranks differ at {call}: {done.stdout}")
