@@ -1,6 +1,11 @@
 # The programs as a user runs them: exit codes and output (tests/cli/*.py, Python's unittest). One test a class.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
+# Changes what sidecars say, hashes made right again.
+add_executable(forge_sidecar forge_sidecar.cc)
+set_target_properties(forge_sidecar PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(forge_sidecar PRIVATE lzy_sidecar lzy_flags)
+
 # lzy_cli_test(FILE cli_usage.py CLASSES Help BadOptions [LABELS mpi])
 function(lzy_cli_test)
   cmake_parse_arguments(ARG "" "FILE" "CLASSES;LABELS" ${ARGN})
@@ -11,7 +16,7 @@ function(lzy_cli_test)
              WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/cli)
     set_tests_properties(cli.${module}.${class} PROPERTIES
       LABELS "cli;${ARG_LABELS}" TIMEOUT 120
-      ENVIRONMENT "TEST_LZY_BIN=${CMAKE_BINARY_DIR}/bin;TEST_LZY_LIB=${CMAKE_BINARY_DIR}/lib;TEST_LZY_MPIEXEC=${MPIEXEC_EXECUTABLE};TEST_LZY_VERSION=${PROJECT_VERSION};${mpi_environment}")
+      ENVIRONMENT "TEST_LZY_BIN=${CMAKE_BINARY_DIR}/bin;TEST_LZY_LIB=${CMAKE_BINARY_DIR}/lib;TEST_LZY_MPIEXEC=${MPIEXEC_EXECUTABLE};TEST_LZY_VERSION=${PROJECT_VERSION};TEST_LZY_FORGE=$<TARGET_FILE:forge_sidecar>;${mpi_environment}")
   endforeach()
 endfunction()
 
@@ -24,4 +29,5 @@ lzy_cli_test(FILE cli_sealed.py CLASSES SealedFiles)
 lzy_cli_test(FILE cli_names.py CLASSES Renamed Leftovers Debris Advice)
 lzy_cli_test(FILE cli_names.py CLASSES OddNames LABELS preload)
 lzy_cli_test(FILE cli_race.py CLASSES TwoAtOnce)
+lzy_cli_test(FILE cli_hostile.py CLASSES Planted Forged Raced)
 lzy_cli_test(FILE cli_mpi.py CLASSES UnderMpi LABELS mpi)

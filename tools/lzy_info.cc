@@ -107,7 +107,9 @@ void ShowTuning(lzy::ToolRun& run) {
   constexpr unsigned kBudgetMs = 100;
   const lzy::Tuning tuning = lzy::Calibrate(kBudgetMs);
   std::string cache = lzy::TuningCachePath();
-  if (const Status stored = lzy::StoreTuning(run.fs(), cache, tuning); !stored.ok()) {
+  const auto fs =
+      lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});  // with sudo, it may be somebody's
+  if (const Status stored = lzy::StoreTuning(*fs, cache, tuning); !stored.ok()) {
     run.Warn(fmt::format("the results are not kept: {}", stored.message()));
     cache.clear();
   }

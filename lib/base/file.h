@@ -97,6 +97,13 @@ class FileSystem {
 
 /// The operating system's file system. Lives forever; thread-safe.
 FileSystem& PosixFileSystem();
+/// The same for tools, which root may run in a directory where somebody else plants what he likes (docs/design.md §10,
+/// "Hostile directories"). `named` is what the user named: files, directories, and those that patterns begin in. Links
+/// are followed in that, once; in what is below it none is (kIo), but for directories that are links of the user's own,
+/// unless he is root. A directory stays what it was at the first look, whatever gets its name. Root goes through other
+/// users' links to what is their own only; writes to no file of several names where others may have given it one; and
+/// changes and opens nothing outside of what was named, but in directories of the same owners. Thread-safe.
+std::unique_ptr<FileSystem> GuardedFileSystem(const std::vector<std::string>& named);
 
 /// "dir" of "dir/name" ("." when there is none) and "name". Trailing slashes do not count; the root is "/" and "".
 std::string DirectoryOf(const std::string& path);

@@ -16,22 +16,24 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <system_error>
 
 #include "base/file.h"
+#include "base/file_posix.h"
 #include "base/printable.h"
 #include "fmt/format.h"
 
 namespace lzy {
 
-namespace {
+using posix::CheckPath;
+using posix::Descriptor;
+using posix::NotRegular;
+using posix::Place;
+using posix::Retry;
+using posix::SystemError;
 
-constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux stops a little short of 2 GiB
-constexpr std::size_t kDirectAlignment = 4096;              // covers 512 and 4096 byte sectors
-constexpr std::size_t kDirectBufferSize = std::size_t{4} << 20;
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-constexpr const char* kAclName = "system.posix_acl_access";
-constexpr int kMaxSymlinks = 40;  // as the kernel
+namespace {
 
 /// What can be done about it, where a user may not know; empty for most.
 std::string Remedy(const std::string& path, int error) {
@@ -49,38 +51,31 @@ std::string Remedy(const std::string& path, int error) {
   }
 }
 
-Status SystemError(const std::string& path, std::string_view operation, int error) {
+}  // namespace
+
+Status posix::SystemError(const std::string& path, std::string_view operation, int error) {
   Code code = error == ENOENT ? Code::kNotFound : error == ENOMEM ? Code::kNoMemory : Code::kIo;
   return Status(code, fmt::format("{}: {}: {}{}", path, operation, std::generic_category().message(error),
                                   Remedy(path, error)));
 }
 
-/// Repeats a system call that a signal interrupted.
-template <class Call>
-auto Retry(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
+Status posix::NotRegular(const std::string& path) {
+  return Status(Code::kInvalidArgument, path + ": not a regular file");
 }
 
-/// A descriptor, closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
+Status posix::CheckPath(const std::string& path) {
+  if (path.find('\0') == std::string::npos) return Status::Ok();
+  return Status(Code::kInvalidArgument, path.substr(0, path.find('\0')) + ": path with a NUL character in it");
+}
 
- private:
-  int fd_;
-};
+namespace {
+
+constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux stops a little short of 2 GiB
+constexpr std::size_t kDirectAlignment = 4096;              // covers 512 and 4096 byte sectors
+constexpr std::size_t kDirectBufferSize = std::size_t{4} << 20;
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr const char* kAclName = "system.posix_acl_access";
+constexpr int kMaxSymlinks = 40;  // as the kernel
 
 std::int64_t ToNs(const timespec& time) {
   return std::int64_t{time.tv_sec} * kNsPerSecond + time.tv_nsec;
@@ -112,16 +107,6 @@ FileStat ToFileStat(const struct stat& raw) {
   return out;
 }
 
-Status NotRegular(const std::string& path) {
-  return Status(Code::kInvalidArgument, path + ": not a regular file");
-}
-
-/// A name from a sidecar could hold a NUL, at which the system would cut it and open something else.
-Status CheckPath(const std::string& path) {
-  if (path.find('\0') == std::string::npos) return Status::Ok();
-  return Status(Code::kInvalidArgument, path.substr(0, path.find('\0')) + ": path with a NUL character in it");
-}
-
 /// What Linux says of a range that the medium no longer yields: EIO from the page cache; under O_DIRECT the block
 /// layer's own codes (blk_errors[] in block/blk-core.c); a file system's checksum failures.
 bool IsMediumError(int error) {
@@ -147,7 +132,12 @@ void ClearExecute(std::vector<std::uint8_t>& acl) {
 
 class PosixFile final : public File {
  public:
-  PosixFile(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  PosixFile(const Place& place, Descriptor fd)
+      : path_(place.path),
+        name_(place.name),
+        relative_(place.directory != nullptr),
+        directory_(place.directory),
+        fd_(std::move(fd)) {}
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
@@ -178,7 +168,16 @@ class PosixFile final : public File {
   /// Sets owner and group as far as allowed; returns what they are then.
   Result<FileStat> ChangeOwner(const FileStat& want);
 
+  /// Where it is by name, if that is still known: its directory is not held open for its sake.
+  std::optional<Place> Whereabouts() const {
+    Place place{directory_.lock(), name_, path_};
+    return relative_ && !place.directory ? std::nullopt : std::optional(std::move(place));
+  }
+
   const std::string path_;
+  const std::string name_;
+  const bool relative_;
+  const std::weak_ptr<const Descriptor> directory_;
   const Descriptor fd_;
   std::once_flag direct_once_;
   Descriptor direct_;
@@ -235,7 +234,10 @@ Descriptor PosixFile::OpenDirect() const {
   std::string self = fmt::format("/proc/self/fd/{}", fd_.get());  // this very file, though it was renamed or removed
   Descriptor direct(Retry([&] { return open(self.c_str(), kFlags); }));
   if (direct.valid()) return direct;
-  Descriptor by_name(Retry([&] { return open(path_.c_str(), kFlags); }));
+  const auto place = Whereabouts();
+  if (!place) return Descriptor();
+  const int flags = kFlags | (relative_ ? O_NOFOLLOW : 0);
+  Descriptor by_name(Retry([&] { return openat(place->at(), place->name.c_str(), flags); }));
   struct stat ours {};
   struct stat theirs {};
   bool same = by_name.valid() && fstat(fd_.get(), &ours) == 0 && fstat(by_name.get(), &theirs) == 0 &&
@@ -341,8 +343,8 @@ bool HasLocalStamps(int fd) {
 }
 
 // Tries it with a file without a name. What happens across a tick of the clock tells nothing.
-bool TellsChangesOfOneTick(const std::string& directory) {
-  const Descriptor file(Retry([&] { return open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
+bool TellsChangesOfOneTick(int at, const std::string& directory) {
+  const Descriptor file(Retry([&] { return openat(at, directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
   if (!file.valid()) return false;
   const auto change = [&](struct stat& about) {
     return pwrite(file.get(), "x", 1, 0) == 1 && fstat(file.get(), &about) == 0;
@@ -368,10 +370,12 @@ bool PosixFile::StampsEveryChange() {
   const std::lock_guard lock(mutex);
   const auto at = known.find(about.st_dev);
   if (at != known.end()) return at->second;
-  const std::string directory = DirectoryOf(path_);
+  const auto place = Whereabouts();
+  if (!place) return false;
+  const std::string directory = DirectoryOf(place->name);
   struct stat there {};
-  if (stat(directory.c_str(), &there) != 0 || there.st_dev != about.st_dev) return false;
-  return known[about.st_dev] = TellsChangesOfOneTick(directory);
+  if (fstatat(place->at(), directory.c_str(), &there, 0) != 0 || there.st_dev != about.st_dev) return false;
+  return known[about.st_dev] = TellsChangesOfOneTick(place->at(), directory);
 }
 
 Result<FileStat> PosixFile::Stat() {
@@ -472,23 +476,6 @@ Status PosixFile::Lock() {
   }
 }
 
-class PosixFiles final : public FileSystem {
- public:
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
-                                     std::uint32_t create_mode) override;
-  Result<FileStat> Stat(const std::string& path, bool follow) override;
-  Status Rename(const std::string& from, const std::string& to) override;
-  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override;
-  Status Remove(const std::string& path) override;
-  Status SyncDirectory(const std::string& path) override;
-  Result<std::vector<std::string>> List(const std::string& path) override;
-  Status MakeDirectories(const std::string& path) override;
-  Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
-
- private:
-  Result<std::string> Resolve(const std::string& path, int symlinks_left);
-};
-
 int OpenFlags(OpenMode mode) {
   switch (mode) {
     case OpenMode::kRead:
@@ -503,12 +490,14 @@ int OpenFlags(OpenMode mode) {
   return O_RDONLY;
 }
 
-Result<std::unique_ptr<File>> PosixFiles::Open(const std::string& path, OpenMode mode, bool follow,
-                                               std::uint32_t create_mode) {
+}  // namespace
+
+Result<std::unique_ptr<File>> posix::Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode) {
+  const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
   // O_NONBLOCK until it is known to be no FIFO, which would wait for the other end.
   const int flags = OpenFlags(mode) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW);
-  Descriptor fd(Retry([&] { return open(path.c_str(), flags, static_cast<mode_t>(create_mode)); }));
+  Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), flags, static_cast<mode_t>(create_mode)); }));
   if (!fd.valid()) {
     int error = errno;
     if (error == ELOOP && !follow) return Status(Code::kInvalidArgument, path + ": is a symbolic link");
@@ -522,40 +511,41 @@ Result<std::unique_ptr<File>> PosixFiles::Open(const std::string& path, OpenMode
   if (status_flags < 0 || fcntl(fd.get(), F_SETFL, status_flags & ~O_NONBLOCK) != 0) {
     return SystemError(path, "open", errno);
   }
-  return std::unique_ptr<File>(std::make_unique<PosixFile>(path, std::move(fd)));
+  return std::unique_ptr<File>(std::make_unique<PosixFile>(place, std::move(fd)));
 }
 
-Result<FileStat> PosixFiles::Stat(const std::string& path, bool follow) {
-  LZY_RETURN_IF_ERROR(CheckPath(path));
+Result<FileStat> posix::Stat(const Place& place, bool follow) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
   struct stat raw {};
-  if (fstatat(AT_FDCWD, path.c_str(), &raw, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
-    return SystemError(path, "stat", errno);
+  if (fstatat(place.at(), place.name.c_str(), &raw, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+    return SystemError(place.path, "stat", errno);
   }
   return ToFileStat(raw);
 }
 
-Status PosixFiles::Rename(const std::string& from, const std::string& to) {
-  LZY_RETURN_IF_ERROR(CheckPath(from));
-  LZY_RETURN_IF_ERROR(CheckPath(to));
-  if (rename(from.c_str(), to.c_str()) != 0) return SystemError(from, fmt::format("rename to {}", to), errno);
+Status posix::Rename(const Place& from, const Place& to) {
+  LZY_RETURN_IF_ERROR(CheckPath(from.path));
+  LZY_RETURN_IF_ERROR(CheckPath(to.path));
+  if (renameat(from.at(), from.name.c_str(), to.at(), to.name.c_str()) != 0) {
+    return SystemError(from.path, fmt::format("rename to {}", to.path), errno);
+  }
   return Status::Ok();
 }
 
-Result<bool> PosixFiles::RenameIfAbsent(const std::string& from, const std::string& to) {
-  LZY_RETURN_IF_ERROR(CheckPath(from));
-  LZY_RETURN_IF_ERROR(CheckPath(to));
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+Result<bool> posix::RenameIfAbsent(const Place& from, const Place& to) {
+  LZY_RETURN_IF_ERROR(CheckPath(from.path));
+  LZY_RETURN_IF_ERROR(CheckPath(to.path));
+  const auto failed = [&](int error) { return SystemError(from.path, fmt::format("rename to {}", to.path), error); };
+  if (renameat2(from.at(), from.name.c_str(), to.at(), to.name.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
-  if (errno != EINVAL && errno != ENOSYS) return SystemError(from, fmt::format("rename to {}", to), errno);
+  if (errno != EINVAL && errno != ENOSYS) return failed(errno);
   // NFS and older Lustre rename in no other way than always, but make links.
-  if (link(from.c_str(), to.c_str()) == 0) {
+  if (linkat(from.at(), from.name.c_str(), to.at(), to.name.c_str(), 0) == 0) {
     LZY_RETURN_IF_ERROR(Remove(from));
     return true;
   }
   if (errno == EEXIST) return false;
-  if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP && errno != EMLINK) {
-    return SystemError(from, fmt::format("rename to {}", to), errno);
-  }
+  if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP && errno != EMLINK) return failed(errno);
   auto there = Stat(to, /*follow=*/false);
   if (there.ok()) return false;
   if (there.status().code() != Code::kNotFound) return there.status();
@@ -563,25 +553,30 @@ Result<bool> PosixFiles::RenameIfAbsent(const std::string& from, const std::stri
   return true;
 }
 
-Status PosixFiles::Remove(const std::string& path) {
-  LZY_RETURN_IF_ERROR(CheckPath(path));
-  if (unlink(path.c_str()) != 0) return SystemError(path, "remove", errno);
+Status posix::Remove(const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  if (unlinkat(place.at(), place.name.c_str(), 0) != 0) return SystemError(place.path, "remove", errno);
   return Status::Ok();
 }
 
-Status PosixFiles::SyncDirectory(const std::string& path) {
-  LZY_RETURN_IF_ERROR(CheckPath(path));
-  Descriptor fd(Retry([&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-  if (!fd.valid()) return SystemError(path, "open directory", errno);
+Status posix::SyncDirectory(const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd.valid()) return SystemError(place.path, "open directory", errno);
   // EINVAL: this file system syncs no directories.
-  if (Retry([&] { return fsync(fd.get()); }) != 0 && errno != EINVAL) return SystemError(path, "fsync", errno);
+  if (Retry([&] { return fsync(fd.get()); }) != 0 && errno != EINVAL) return SystemError(place.path, "fsync", errno);
   return Status::Ok();
 }
 
-Result<std::vector<std::string>> PosixFiles::List(const std::string& path) {
-  LZY_RETURN_IF_ERROR(CheckPath(path));
-  std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), &closedir);
-  if (!directory) return SystemError(path, "list", errno);
+Result<std::vector<std::string>> posix::List(const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  const int fd = Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(fd < 0 ? nullptr : fdopendir(fd), &closedir);
+  if (!directory) {
+    const Status failed = SystemError(place.path, "list", errno);
+    if (fd >= 0) close(fd);
+    return failed;
+  }
   std::vector<std::string> names;
   for (;;) {
     errno = 0;
@@ -590,10 +585,37 @@ Result<std::vector<std::string>> PosixFiles::List(const std::string& path) {
     std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(std::move(name));
   }
-  if (errno != 0) return SystemError(path, "list", errno);
+  if (errno != 0) return SystemError(place.path, "list", errno);
   std::sort(names.begin(), names.end());
   return names;
 }
+
+namespace {
+
+Place Here(const std::string& path) {
+  return {nullptr, path, path};
+}
+
+class PosixFiles final : public FileSystem {
+ public:
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
+                                     std::uint32_t create_mode) override {
+    return posix::Open(Here(path), mode, follow, create_mode);
+  }
+  Result<FileStat> Stat(const std::string& path, bool follow) override { return posix::Stat(Here(path), follow); }
+  Status Rename(const std::string& from, const std::string& to) override { return posix::Rename(Here(from), Here(to)); }
+  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
+    return posix::RenameIfAbsent(Here(from), Here(to));
+  }
+  Status Remove(const std::string& path) override { return posix::Remove(Here(path)); }
+  Status SyncDirectory(const std::string& path) override { return posix::SyncDirectory(Here(path)); }
+  Result<std::vector<std::string>> List(const std::string& path) override { return posix::List(Here(path)); }
+  Status MakeDirectories(const std::string& path) override;
+  Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
+
+ private:
+  Result<std::string> Resolve(const std::string& path, int symlinks_left);
+};
 
 Status PosixFiles::MakeDirectories(const std::string& path) {
   LZY_RETURN_IF_ERROR(CheckPath(path));

@@ -26,6 +26,8 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   out.PutString(s.fault_text);
   out.PutString(s.sidecar_path);
   out.Put(s.sidecar_bytes);
+  out.Put(s.sidecar_uid);
+  out.Put(s.sidecar_gid);
   out.Put(s.parity_base);
   out.Put<std::uint8_t>(s.intent.has_value());
   if (s.intent) out.PutBytes(EncodeIntent(*s.intent, 0));
@@ -56,6 +58,8 @@ Result<Summary> GetSummary(ByteReader& in) {
   s.fault_text = in.GetString(1 << 16);
   s.sidecar_path = in.GetString(1 << 16);
   s.sidecar_bytes = in.Get<std::uint64_t>();
+  s.sidecar_uid = in.Get<std::uint32_t>();
+  s.sidecar_gid = in.Get<std::uint32_t>();
   s.parity_base = in.Get<std::uint64_t>();
   if (in.Get<std::uint8_t>() != 0) {
     auto intent = DecodeIntent(in.GetBytes(kIntentPageSize), 0);
@@ -71,17 +75,19 @@ Result<Summary> GetSummary(ByteReader& in) {
   return s;
 }
 
-Result<std::unique_ptr<File>> OpenData(FileSystem& fs, const std::string& path, bool write) {
-  auto file = fs.Open(path, write ? OpenMode::kReadWrite : OpenMode::kRead);
+Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write) {
+  const bool follow = kind == DatasetKind::kShared;
+  auto file = fs.Open(path, write ? OpenMode::kReadWrite : OpenMode::kRead, follow);
   // Restoring parity of a read-only file needs no more than reading it; a repair will say what it lacks.
-  if (!file.ok() && write && file.status().code() == Code::kIo) return fs.Open(path, OpenMode::kRead);
+  if (!file.ok() && write && file.status().code() == Code::kIo) return fs.Open(path, OpenMode::kRead, follow);
   return file;
 }
 
-Result<Summary> OpenMember(const Context& context, const std::string& path, bool write, FileView& view) {
+Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
+                           FileView& view) {
   Summary s;
   FileSystem& fs = context.fs;
-  auto data = OpenData(fs, path, write);
+  auto data = OpenData(fs, kind, path, write);
   if (data.ok()) {
     view.data = std::move(data).value();
     LZY_ASSIGN_OR_RETURN(s.stat, view.data->Stat());
@@ -110,7 +116,10 @@ Result<Summary> OpenMember(const Context& context, const std::string& path, bool
       s.info = EncodeInfo(view.sidecar->contents().info);
       s.intent = view.sidecar->intent();
       s.prepared = view.sidecar->prepared_generation();
+      LZY_ASSIGN_OR_RETURN(const FileStat made, view.sidecar->file().Stat());
       s.sidecar_bytes = view.sidecar->file_size();
+      s.sidecar_uid = made.uid;
+      s.sidecar_gid = made.gid;
       s.parity_base = view.sidecar->ParityFileOffset(0);
     } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
       return sound;
@@ -140,6 +149,8 @@ void Fill(FileView& view, const Summary& s) {
   view.past = s.past;
   view.sidecar_path = s.sidecar_path;
   view.sidecar_bytes = s.sidecar_bytes;
+  view.sidecar_uid = s.sidecar_uid;
+  view.sidecar_gid = s.sidecar_gid;
   view.parity_base = s.parity_base;
   view.intent = s.intent;
   view.stamp = s.superblock.stamp;

@@ -19,6 +19,8 @@ struct Summary {
   std::optional<Stamp> past;  ///< as in FileView; not told, but found from what is
   std::string sidecar_path;
   std::uint64_t sidecar_bytes = 0;
+  std::uint32_t sidecar_uid = 0;  ///< as in FileView
+  std::uint32_t sidecar_gid = 0;
   std::uint64_t parity_base = 0;
   std::optional<Intent> intent;
   std::uint64_t prepared = 0;
@@ -30,10 +32,12 @@ void PutSummary(ByteWriter& out, const Summary& s);
 /// kInternal when what a rank sent is malformed.
 Result<Summary> GetSummary(ByteReader& in);
 
-/// The data file; for reading if it cannot be had for writing.
-Result<std::unique_ptr<File>> OpenData(FileSystem& fs, const std::string& path, bool write);
+/// The data file; for reading if it cannot be had for writing. A member of a set is never a symbolic link, a shared
+/// file may be.
+Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write);
 /// Opens one member's files on its owner; with `write`, under the sidecar's lock. Absence is not a failure.
-Result<Summary> OpenMember(const Context& context, const std::string& path, bool write, FileView& view);
+Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
+                           FileView& view);
 /// The agreed part of `view`, but for path and owner.
 void Fill(FileView& view, const Summary& s);
 

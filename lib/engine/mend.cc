@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "engine/mend_guests.h"
 #include "engine/mend_plan.h"
@@ -63,6 +64,7 @@ class Mender {
     }
     if (!status.ok()) RemoveTemporaries();
     LZY_RETURN_IF_ERROR(status);
+    WarnOfOwners();
     MarkRepaired(view_, plan_, request_, report_);
     return Status::Ok();
   }
@@ -393,7 +395,7 @@ class Mender {
     const MemberRecord record = !shared()                        ? ensemble.records[f]
                                 : contents.info.members.empty() ? MemberRecord()
                                                                 : contents.info.members[0];
-    LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(file, mend, record, ensemble.layout->file_size(f)));
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
     contents.superblock.stamp.mtime_ns = mend.plan->rebuild_data ? stat.mtime_ns : file.stamp.mtime_ns;
     contents.superblock.stamp.inode = stat.inode;
     contents.superblock.stamp.device = stat.device;
@@ -437,12 +439,69 @@ class Mender {
     return Status::Ok();
   }
 
+  // Owner and group that sidecars name are those of whoever could write them, or root's word: or else root would give
+  // files to anybody, and set-id bits with them, for whoever forges a sidecar. `fresh` is the file that gets them, as
+  // it was made.
+  static Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record,
+                                      const FileStat& fresh) {
+    const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
+    if (owners.empty()) return record;
+    record.mode &= ~06000u;
+    const bool of_group = std::ranges::all_of(ensemble.files, [&](const FileView& file) {
+      return !file.sidecar_usable() || file.sidecar_uid == 0 || file.sidecar_gid == record.gid;
+    });
+    if (!of_group) {
+      record.gid = fresh.gid;
+      record.mode &= ~070u;
+    }
+    if (owners.size() == 1) {
+      record.uid = *owners.begin();
+    } else if (fresh.uid == 0) {
+      return {Code::kIo,
+              fmt::format("{}: the sidecars of its group are of several users, so nobody knows that it is of user {}; "
+                          "restore it as that user, or make the sidecars his",
+                          path, record.uid)};
+    } else {
+      record.uid = fresh.uid;
+    }
+    return record;
+  }
+
+  // Whose the sidecars are that say how a file was; root's are left out, since nobody else can forge those.
+  static std::set<std::uint32_t> OwnersOfSidecars(const Ensemble& ensemble) {
+    std::set<std::uint32_t> owners;
+    for (const FileView& file : ensemble.files) {
+      if (file.sidecar_usable()) owners.insert(file.sidecar_uid);
+    }
+    owners.erase(0);
+    return owners;
+  }
+
+  void WarnOfOwners() {
+    if (shared()) return;
+    for (std::size_t e = 0; e < mends_.size(); ++e) {
+      const Ensemble& ensemble = view_.ensembles[e];
+      const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
+      for (std::uint32_t f = 0; f < mends_[e].size(); ++f) {
+        const std::uint32_t uid = ensemble.records[f].uid;
+        if (!mends_[e][f].plan->rebuild_data || owners.size() != 1 || owners.contains(uid)) continue;
+        report_.warnings.push_back(
+            fmt::format("{}: was of user {} by sidecars that are of user {}; it is not given to him",
+                        ensemble.files[f].path, uid, *owners.begin()));
+      }
+    }
+  }
+
   // Size, access and times as committed; what the data file is then.
-  Result<FileStat> FinishData(FileView& file, FileMend& mend, const MemberRecord& record, std::uint64_t size) {
+  Result<FileStat> FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record) {
+    FileView& file = ensemble.files[f];
+    const std::uint64_t size = ensemble.layout->file_size(f);
     const FilePlan& plan = *mend.plan;
     if (plan.rebuild_data) {
       if (file.data) LZY_RETURN_IF_ERROR(KeepWhatCannotBeHad(*file.data, mend));
-      LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(record.mode & 07777, record.uid, record.gid));
+      LZY_ASSIGN_OR_RETURN(const FileStat fresh, mend.new_data->Stat());
+      LZY_ASSIGN_OR_RETURN(const MemberRecord access, Vouched(ensemble, file.path, record, fresh));
+      LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(access.mode & 07777, access.uid, access.gid));
       LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
       LZY_RETURN_IF_ERROR(mend.new_data->Sync());
       return mend.new_data->Stat();

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "engine/lookup.h"
+#include "engine/member.h"
 #include "engine/protector.h"
 #include "engine/rehome.h"
 #include "engine/touched.h"
@@ -59,7 +60,7 @@ Status Protector::EnsureSidecars() {
 }
 
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
-  LZY_ASSIGN_OR_RETURN(auto data, context_.fs.Open(path, OpenMode::kRead));
+  LZY_ASSIGN_OR_RETURN(auto data, OpenData(context_.fs, ref_.kind, path, /*write=*/false));
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path, context_.options.timeout_seconds));
   // Of a program's epoch it was looked at when that began, and what is in it is read under the lock.
   const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()

@@ -246,6 +246,19 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   return datasets;
 }
 
+std::vector<std::string> NamedBy(const std::string& path) {
+  std::vector<std::string> named{path};
+  const bool pattern = HasRankPlaceholder(path);
+  if (!pattern && path.find('*') == std::string::npos) return named;
+  std::string directory = path.starts_with('/') ? "/" : "";
+  for (const std::string& component : Components(path)) {
+    if (component.find('*') != std::string::npos || HasRankPlaceholder(component)) break;
+    directory = JoinPath(directory, pattern ? ExpandPattern(component, 0) : component);
+  }
+  named.push_back(directory.empty() ? "." : directory);
+  return named;
+}
+
 std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
   const auto real = [&](const std::string& path) {
     auto resolved = fs.RealPath(path);

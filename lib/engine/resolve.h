@@ -47,6 +47,9 @@ enum class Resolve {
 Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, const std::string& path, Resolve what,
                                             std::vector<Status>* troubles = nullptr);
 
+/// What the user named with PATH: that, and of a pattern the directory it begins in (GuardedFileSystem).
+std::vector<std::string> NamedBy(const std::string& path);
+
 /// What two references to one dataset have in common, however they are written (links, relative paths). Local.
 std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset);
 

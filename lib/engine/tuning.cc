@@ -270,10 +270,15 @@ void TuneForWork(std::uint64_t bytes) noexcept {
   if (bytes < kLargeWork) return;
   static const Tuning tuned = [] {
     std::optional<Tuning> kept;
-    (void)NoThrow([&] { kept = LoadTuning(PosixFileSystem(), TuningCachePath()); });
+    const std::string cache = TuningCachePath();
+    std::unique_ptr<FileSystem> fs;
+    (void)NoThrow([&] {
+      fs = GuardedFileSystem({DirectoryOf(DirectoryOf(cache))});
+      kept = LoadTuning(*fs, cache);
+    });
     if (kept) return *kept;
     const Tuning measured = Calibrate(kToolBudgetMs);
-    (void)NoThrow([&] { return StoreTuning(PosixFileSystem(), TuningCachePath(), measured); });
+    if (fs) (void)NoThrow([&] { return StoreTuning(*fs, cache, measured); });
     return measured;
   }();
   current.store(&tuned, std::memory_order_release);

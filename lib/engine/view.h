@@ -49,6 +49,8 @@ struct FileView {
   /// still, it is no edit but a state of the past (a node that was away, a backup).
   std::optional<Stamp> past;
   std::uint64_t sidecar_bytes = 0;
+  std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
+  std::uint32_t sidecar_gid = 0;
   std::uint64_t parity_base = 0;  ///< offset of the parity region in the sidecar
   std::optional<Intent> intent;
   Stamp stamp;  ///< as committed

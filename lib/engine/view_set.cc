@@ -263,7 +263,10 @@ Result<bool> RollForward(const Context& context, FileView& file, Summary& s, con
   s.intent = file.sidecar->intent();
   if (!s.intent) s.intent = before;
   s.prepared = 0;
+  LZY_ASSIGN_OR_RETURN(const FileStat made, file.sidecar->file().Stat());
   s.sidecar_bytes = file.sidecar->file_size();
+  s.sidecar_uid = made.uid;
+  s.sidecar_gid = made.gid;
   s.parity_base = file.sidecar->ParityFileOffset(0);
   return true;
 }
@@ -313,7 +316,7 @@ class SetOpener {
         const auto [at, added] = places.emplace(*place, path);
         if (!added) return {Code::kIo, fmt::format("{}: it is the same file as {}", path, at->second)};
       }
-      LZY_ASSIGN_OR_RETURN(Summary summary, OpenMember(context_, path, request_.write, local_[rank]));
+      LZY_ASSIGN_OR_RETURN(Summary summary, OpenMember(context_, ref_.kind, path, request_.write, local_[rank]));
       summary.rank = rank;
       mine_.push_back(std::move(summary));
     }

@@ -16,7 +16,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   const bool first = context.comm.rank() == 0;
   Summary summary;
   const auto open = [&](bool write) -> Status {
-    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.path, write, file));
+    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, write, file));
     return Status::Ok();
   };
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return first ? open(request.write) : Status::Ok(); }));
@@ -24,7 +24,8 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
     if (first) return Status::Ok();
     LZY_RETURN_IF_ERROR(open(false));
     if (!request.write || file.data == nullptr) return Status::Ok();
-    if (auto writable = OpenData(context.fs, ref.path, true); writable.ok()) file.data = std::move(writable).value();
+    if (auto writable = OpenData(context.fs, ref.kind, ref.path, true); writable.ok())
+      file.data = std::move(writable).value();
     return Status::Ok();
   }));
   Communicator::Bytes bytes;

@@ -110,13 +110,19 @@ std::string PlaceAdvice(const DatasetReport& report, const DatasetRef& dataset) 
       Printable(directory));
 }
 
+std::vector<std::string> AllNamed(const std::vector<std::string>& paths) {
+  std::vector<std::string> named;
+  for (const std::string& path : paths) std::ranges::move(NamedBy(path), std::back_inserter(named));
+  return named;
+}
+
 }  // namespace
 
 ToolRun::ToolRun(const std::string& tool, const Arguments& arguments, const Options& options, Communicator& comm)
     : tool_(tool),
       arguments_(arguments),
       options_(options),
-      fs_(PosixFileSystem()),
+      fs_(GuardedFileSystem(AllNamed(arguments.paths))),
       comm_(comm),
       speaks_(comm.rank() == 0),
       progress_(
@@ -160,7 +166,7 @@ bool ToolRun::Interrupted() {
 }
 
 bool ToolRun::SeenBefore(const DatasetRef& dataset) {
-  const bool fresh = seen_.insert(DatasetKey(fs_, dataset)).second;
+  const bool fresh = seen_.insert(DatasetKey(*fs_, dataset)).second;
   auto fresh_anywhere = comm_.AllReduceMax(fresh ? 1 : 0);
   return fresh_anywhere.ok() && *fresh_anywhere == 0;
 }
@@ -168,7 +174,7 @@ bool ToolRun::SeenBefore(const DatasetRef& dataset) {
 void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   if (tool.before_path && tool.before_path(*this, path)) return;
   std::vector<Status> troubles;
-  auto datasets = ResolvePath(fs_, comm_, path, tool.resolve, &troubles);
+  auto datasets = ResolvePath(*fs_, comm_, path, tool.resolve, &troubles);
   for (const Status& trouble : troubles) Fail(trouble);
   if (!datasets.ok()) {
     Fail(datasets.status());
@@ -187,12 +193,12 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
 }
 
 void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
-  Context context{fs_, comm_, options_};
+  Context context{*fs_, comm_, options_};
   context.progress = [this](const char* phase, std::uint64_t done, std::uint64_t total) {
     progress_->Update(phase, done, total);
   };
   context.stop = [] { return stop_wanted != 0; };
-  if (tool.action() != Action::kInfo) TuneForWork(BytesHere(fs_, dataset) / static_cast<std::uint64_t>(comm_.size()));
+  if (tool.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, dataset) / static_cast<std::uint64_t>(comm_.size()));
   DatasetReport report = tool.engine(context, dataset);
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   if (!report.damage.empty()) {
@@ -215,7 +221,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   // In the environment it stays.
   const std::string key = std::getenv("LZY_KEY") == nullptr ? options_.key_file : std::string();
   Say(ReportText(report, tool.action(), key));
-  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(fs_, dataset), key) + PlaceAdvice(report, dataset));
+  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(*fs_, dataset), key) + PlaceAdvice(report, dataset));
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Dump(ToJson(report.phases), true));
   }

@@ -2,6 +2,7 @@
 // What lzy-protect, -verify, -restore and -info have in common: from the command line to the exit code.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,7 +23,7 @@ class ToolRun {
   ToolRun(const std::string& tool, const Arguments& arguments, const Options& options, Communicator& comm);
   ~ToolRun();
 
-  FileSystem& fs() { return fs_; }
+  FileSystem& fs() { return *fs_; }
   Communicator& comm() { return comm_; }
   const Arguments& arguments() const { return arguments_; }
   const Options& options() const { return options_; }
@@ -52,7 +53,7 @@ class ToolRun {
   const std::string tool_;
   const Arguments& arguments_;
   const Options& options_;
-  FileSystem& fs_;
+  const std::unique_ptr<FileSystem> fs_;
   Communicator& comm_;
   const bool speaks_;
   std::unique_ptr<Progress> progress_;

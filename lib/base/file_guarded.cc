@@ -1,0 +1,412 @@
+// Files in directories that somebody else may write to (docs/design.md §10, "Hostile directories").
+#include <sys/stat.h>
+
+#include <linux/limits.h>
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "base/file_posix.h"
+#include "fmt/format.h"
+
+namespace lzy {
+
+namespace {
+
+using posix::CheckPath;
+using posix::Descriptor;
+using posix::Place;
+using posix::Retry;
+using posix::SystemError;
+
+constexpr int kMaxSymlinks = 40;              // as the kernel
+constexpr std::size_t kMostDirectories = 64;  // held open, beside those that were named
+constexpr std::uint32_t kOthersMayWrite = 0022;
+
+bool IsRoot() {
+  return geteuid() == 0;
+}
+
+/// One spelling for each path: without doubled slashes, "." and trailing slashes. ".." stays, for what is before it may
+/// be a link.
+std::string Normal(const std::string& path) {
+  std::string out = path.starts_with('/') ? "/" : "";
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string component = path.substr(at, end - at);
+    if (!component.empty() && component != ".") out = JoinPath(out, component);
+    at = end + 1;
+  }
+  return out.empty() ? "." : out;
+}
+
+Status LinkRefused(const std::string& path) {
+  return Status(Code::kIo,
+                path +
+                    ": is a symbolic link, which is not followed: only those in what was named are, and they "
+                    "need not lead to the same file every time");
+}
+
+/// What has this name in a directory, be it a link. O_DIRECTORY has the kernel mount what is mounted on demand.
+Descriptor Look(int directory, const std::string& name) {
+  constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+  Descriptor found(Retry([&] { return openat(directory, name.c_str(), kFlags | O_DIRECTORY); }));
+  if (found.valid() || errno != ENOTDIR) return found;
+  return Descriptor(Retry([&] { return openat(directory, name.c_str(), kFlags); }));
+}
+
+bool IsLinkAt(const Place& place) {
+  struct stat raw {};
+  return fstatat(place.at(), place.name.c_str(), &raw, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(raw.st_mode);
+}
+
+/// What a path leads to through links, and where that is without any.
+struct Target {
+  Descriptor parent;  ///< invalid for what has no name: "/", "." and ".."
+  Descriptor self;    ///< invalid: there is nothing of the name
+  std::string real;
+};
+
+Result<std::string> TextOf(const Descriptor& link, const std::string& path) {
+  std::string text(PATH_MAX, '\0');
+  const ssize_t length = readlinkat(link.get(), "", text.data(), text.size());
+  if (length <= 0) return SystemError(path, "read link", length < 0 ? errno : ENOENT);
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+/// Root goes through somebody's link to what is his own, and to nothing else: who can make a link could otherwise have
+/// root write wherever he likes.
+Status CheckLinkOwner(const struct stat& link, const Target& target, const std::string& path) {
+  if (!IsRoot() || link.st_uid == 0) return Status::Ok();
+  struct stat what {};
+  const Descriptor& owned = target.self.valid() ? target.self : target.parent;
+  if (fstat(owned.get(), &what) != 0) return SystemError(path, "stat", errno);
+  if (what.st_uid == link.st_uid) return Status::Ok();
+  return Status(Code::kIo,
+                fmt::format("{}: is a symbolic link of user {} to what is of user {}: root does not follow it; name {} "
+                            "if that is meant",
+                            path, link.st_uid, what.st_uid, target.real));
+}
+
+/// Goes along `path` from a directory, component by component, each by the descriptor of the one before, so that
+/// nothing that is swapped meanwhile makes a difference. Of the last component nothing need be there.
+Result<Target> Follow(int from, const std::string& from_real, const std::string& path, int links_left) {
+  const bool absolute = path.starts_with('/');
+  Target at;
+  at.self = Descriptor(Retry([&] { return openat(from, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+  if (!at.self.valid()) return SystemError(path, "open directory", errno);
+  at.real = absolute ? "/" : from_real;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string name = path.substr(begin, end - begin);
+    begin = end + 1;
+    if (name.empty() || name == ".") continue;
+    if (!at.self.valid()) return SystemError(path, "resolve", ENOENT);
+    Target next;
+    const bool up = name == "..";
+    next.self = Look(at.self.get(), name);
+    if (!next.self.valid() && errno != ENOENT) return SystemError(path, "resolve", errno);
+    next.real = up ? DirectoryOf(at.real) : JoinPath(at.real, name);
+    struct stat raw {};
+    if (next.self.valid() && fstat(next.self.get(), &raw) != 0) return SystemError(path, "stat", errno);
+    if (next.self.valid() && S_ISLNK(raw.st_mode)) {
+      if (links_left == 0) return SystemError(path, "resolve", ELOOP);
+      LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(next.self, path));
+      const std::string link = next.real;
+      LZY_ASSIGN_OR_RETURN(next, Follow(at.self.get(), at.real, text, links_left - 1));
+      LZY_RETURN_IF_ERROR(CheckLinkOwner(raw, next, link));
+    } else if (!up) {
+      next.parent = std::move(at.self);
+    }
+    at = std::move(next);
+  }
+  return at;
+}
+
+/// The working directory's path.
+Result<std::string> WorkingDirectory() {
+  std::array<char, PATH_MAX> path{};
+  if (getcwd(path.data(), path.size()) == nullptr) return SystemError(".", "resolve", errno);
+  return std::string(path.data());
+}
+
+/// A directory as it was when it was first looked at: whatever gets its name later is not it.
+struct Directory {
+  std::shared_ptr<const Descriptor> fd;
+  std::string real;
+  bool named = false;   ///< itself, not one above it
+  bool within = false;  ///< is what was named, or below that
+  std::uint32_t owner = 0;
+  std::uint32_t mode = 0;
+};
+using DirectoryPtr = std::shared_ptr<const Directory>;
+
+Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::string real, bool named, bool within) {
+  struct stat raw {};
+  if (fstat(fd.get(), &raw) != 0) return SystemError(path, "stat", errno);
+  if (!S_ISDIR(raw.st_mode)) return SystemError(path, "open directory", ENOTDIR);
+  auto out = std::make_shared<Directory>();
+  out->fd = std::make_shared<const Descriptor>(std::move(fd));
+  out->real = std::move(real);
+  out->named = named;
+  out->within = within;
+  out->owner = raw.st_uid;
+  out->mode = raw.st_mode & 07777;
+  return DirectoryPtr(std::move(out));
+}
+
+class GuardedFiles final : public FileSystem {
+ public:
+  explicit GuardedFiles(const std::vector<std::string>& named) {
+    for (const std::string& path : named) named_.insert(Normal(path));
+    for (const std::string& path : named_) above_named_.insert(DirectoryOf(path));
+  }
+
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
+                                     std::uint32_t create_mode) override;
+  Result<FileStat> Stat(const std::string& path, bool follow) override;
+  Status Rename(const std::string& from, const std::string& to) override;
+  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override;
+  Status Remove(const std::string& path) override;
+  Status SyncDirectory(const std::string& path) override;
+  Result<std::vector<std::string>> List(const std::string& path) override;
+  Status MakeDirectories(const std::string& path) override;
+  Result<std::string> RealPath(const std::string& path) override;
+
+ private:
+  /// A name in a directory.
+  struct Spot {
+    DirectoryPtr directory;
+    Place place;
+  };
+  /// The directory `path` (normal), held from the first look on.
+  Result<DirectoryPtr> At(const std::string& path);
+  Result<DirectoryPtr> Enter(const std::string& path, bool named);
+  /// Where `path` is. With `follow`, of what was named: where that led at the first look.
+  Result<Spot> SpotOf(const std::string& path, bool follow);
+  /// The same, for what is to be opened or changed.
+  Result<Spot> TrustedSpotOf(const std::string& path, bool follow);
+  Status CheckWithin(const Directory& directory, const std::string& path);
+  /// The path without links of what was named, there or not; the same ever after. Empty: this was not named.
+  Result<std::string> Pinned(const std::string& normal);
+  /// Whether a file that was named is in this directory, be it one that is lost.
+  bool HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path);
+
+  std::mutex mutex_;
+  std::set<std::string> named_;        ///< by the user, and what links among that lead to
+  std::set<std::string> above_named_;  ///< the directories that these are in
+  std::map<std::string, DirectoryPtr> directories_;
+  std::map<std::string, std::string> pinned_;
+  std::set<std::uint32_t> owners_;  ///< of the directories of what was named
+};
+
+Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
+  bool named = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto known = directories_.find(path);
+    if (known != directories_.end()) return known->second;
+    named = named_.contains(path) || above_named_.contains(path);
+  }
+  LZY_ASSIGN_OR_RETURN(DirectoryPtr entered, Enter(path, named));
+  std::lock_guard lock(mutex_);
+  if (directories_.size() > kMostDirectories + 4 * named_.size()) {
+    std::erase_if(directories_, [](const auto& one) { return !one.second->named; });
+  }
+  // Under its real path it is the same one.
+  if (named) entered = directories_.try_emplace(entered->real, entered).first->second;
+  if (named && entered->within) owners_.insert(entered->owner);
+  return directories_.try_emplace(path, std::move(entered)).first->second;
+}
+
+Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
+  if (named || path == "." || path == "/") {
+    LZY_ASSIGN_OR_RETURN(const std::string here, path.starts_with('/') ? Result<std::string>("/") : WorkingDirectory());
+    LZY_ASSIGN_OR_RETURN(Target target, Follow(AT_FDCWD, here, path, kMaxSymlinks));
+    if (!target.self.valid()) return SystemError(path, "resolve", ENOENT);
+    const bool within = named && HoldsNamed(target.self, target.real, path);
+    return MakeDirectory(std::move(target.self), path, std::move(target.real), named, within);
+  }
+  const std::string name = BaseNameOf(path);
+  if (name == "..") return Status(Code::kInvalidArgument, path + ": leads out of what was named");
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr above, At(DirectoryOf(path)));
+  Descriptor self = Look(above->fd->get(), name);
+  if (!self.valid()) return SystemError(path, "open directory", errno);
+  struct stat raw {};
+  if (fstat(self.get(), &raw) != 0) return SystemError(path, "stat", errno);
+  std::string real = JoinPath(above->real, name);
+  if (S_ISLNK(raw.st_mode)) {
+    // His own links are his own wish. Root's may be anybody's: a directory made of links is soon handed over.
+    if (IsRoot() || raw.st_uid != geteuid()) return LinkRefused(path);
+    LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(self, path));
+    LZY_ASSIGN_OR_RETURN(Target target, Follow(above->fd->get(), above->real, text, kMaxSymlinks));
+    if (!target.self.valid()) return SystemError(path, "resolve", ENOENT);
+    self = std::move(target.self);
+    real = std::move(target.real);
+  }
+  return MakeDirectory(std::move(self), path, std::move(real), false, above->within);
+}
+
+bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path) {
+  std::vector<std::string> names;
+  {
+    std::lock_guard lock(mutex_);
+    if (named_.contains(path)) return true;
+    for (const std::string& one : named_) {
+      if (DirectoryOf(one) == path) names.push_back(BaseNameOf(one));
+    }
+  }
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const auto target = Follow(directory.get(), real, name, kMaxSymlinks);
+    struct stat raw {};
+    return target.ok() && (!target->self.valid() || (fstat(target->self.get(), &raw) == 0 && !S_ISDIR(raw.st_mode)));
+  });
+}
+
+Result<std::string> GuardedFiles::Pinned(const std::string& normal) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto known = pinned_.find(normal);
+    if (known != pinned_.end()) return known->second;
+    if (!named_.contains(normal)) return std::string();
+  }
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(DirectoryOf(normal)));
+  LZY_ASSIGN_OR_RETURN(const Target target,
+                       Follow(directory->fd->get(), directory->real, BaseNameOf(normal), kMaxSymlinks));
+  std::lock_guard lock(mutex_);
+  named_.insert(target.real);
+  above_named_.insert(DirectoryOf(target.real));
+  return pinned_.try_emplace(normal, target.real).first->second;
+}
+
+Result<GuardedFiles::Spot> GuardedFiles::SpotOf(const std::string& path, bool follow) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  if (path.empty()) return SystemError(path, "resolve", ENOENT);
+  std::string normal = Normal(path);
+  const auto is_directory = [&] { return normal == "." || normal == "/" || BaseNameOf(normal) == ".."; };
+  if (follow && !is_directory()) {
+    LZY_ASSIGN_OR_RETURN(std::string pinned, Pinned(normal));
+    if (!pinned.empty()) normal = std::move(pinned);
+  }
+  if (is_directory()) {
+    LZY_ASSIGN_OR_RETURN(DirectoryPtr self, At(normal));
+    Place place{self->fd, ".", path};
+    return Spot{std::move(self), std::move(place)};
+  }
+  LZY_ASSIGN_OR_RETURN(DirectoryPtr directory, At(DirectoryOf(normal)));
+  Place place{directory->fd, BaseNameOf(normal), path};
+  return Spot{std::move(directory), std::move(place)};
+}
+
+Status GuardedFiles::CheckWithin(const Directory& directory, const std::string& path) {
+  if (directory.within || !IsRoot()) return Status::Ok();
+  std::lock_guard lock(mutex_);
+  if (owners_.contains(directory.owner)) return Status::Ok();
+  return Status(
+      Code::kIo,
+      fmt::format("{}: not below what was named, and in a directory of another user ({}): root goes there only "
+                  "if it is named, as a file or by the set's pattern",
+                  path, directory.owner));
+}
+
+Result<GuardedFiles::Spot> GuardedFiles::TrustedSpotOf(const std::string& path, bool follow) {
+  LZY_ASSIGN_OR_RETURN(Spot spot, SpotOf(path, follow));
+  LZY_RETURN_IF_ERROR(CheckWithin(*spot.directory, path));
+  return spot;
+}
+
+Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMode mode, bool follow,
+                                                 std::uint32_t create_mode) {
+  LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, follow));
+  // Looked at first: to open a device may do something.
+  if (IsLinkAt(spot.place)) return LinkRefused(path);
+  const auto looked = posix::Stat(spot.place, /*follow=*/false);
+  if (looked.ok() && looked->type != FileStat::Type::kRegular) return posix::NotRegular(path);
+  auto file = posix::Open(spot.place, mode, /*follow=*/false, create_mode);
+  if (!file.ok() || mode == OpenMode::kRead || !IsRoot()) return file;
+  // Another name of the file may have been put here by whoever may write to the directory.
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->Stat());
+  const Directory& directory = *spot.directory;
+  const bool others = (directory.mode & kOthersMayWrite) != 0 || (directory.owner != 0 && directory.owner != stat.uid);
+  if (stat.links < 2 || !others) return file;
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format(
+          "{}: is of user {}, has {} names, and others than he may have given it this one: root does not write to "
+          "it",
+          path, stat.uid, stat.links));
+}
+
+Result<FileStat> GuardedFiles::Stat(const std::string& path, bool follow) {
+  LZY_ASSIGN_OR_RETURN(const Spot spot, SpotOf(path, follow));
+  LZY_ASSIGN_OR_RETURN(FileStat stat, posix::Stat(spot.place, /*follow=*/false));
+  if (!follow || stat.type != FileStat::Type::kOther) return stat;
+  // A directory that is reached by a link, if that may be followed.
+  const std::string normal = Normal(path);
+  const auto directory = At(normal);
+  if (directory.ok()) return posix::Stat({(*directory)->fd, ".", path}, /*follow=*/false);
+  std::lock_guard lock(mutex_);
+  return above_named_.contains(normal) && IsLinkAt(spot.place) ? Result<FileStat>(directory.status()) : stat;
+}
+
+Status GuardedFiles::Rename(const std::string& from, const std::string& to) {
+  LZY_ASSIGN_OR_RETURN(const Spot was, TrustedSpotOf(from, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(const Spot is, TrustedSpotOf(to, /*follow=*/false));
+  return posix::Rename(was.place, is.place);
+}
+
+Result<bool> GuardedFiles::RenameIfAbsent(const std::string& from, const std::string& to) {
+  LZY_ASSIGN_OR_RETURN(const Spot was, TrustedSpotOf(from, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(const Spot is, TrustedSpotOf(to, /*follow=*/false));
+  return posix::RenameIfAbsent(was.place, is.place);
+}
+
+Status GuardedFiles::Remove(const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
+  return posix::Remove(spot.place);
+}
+
+Status GuardedFiles::SyncDirectory(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
+  return posix::SyncDirectory({directory->fd, ".", path});
+}
+
+Result<std::vector<std::string>> GuardedFiles::List(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
+  return posix::List({directory->fd, ".", path});
+}
+
+Status GuardedFiles::MakeDirectories(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  const std::string normal = Normal(path);
+  const auto there = At(normal);
+  if (there.ok() || there.status().code() != Code::kNotFound) return there.status();
+  const std::string above = DirectoryOf(normal);
+  if (above == normal) return there.status();
+  LZY_RETURN_IF_ERROR(MakeDirectories(above));
+  LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(normal, /*follow=*/false));
+  if (mkdirat(spot.place.at(), spot.place.name.c_str(), 0777) != 0 && errno != EEXIST) {
+    return SystemError(path, "make directory", errno);
+  }
+  LZY_RETURN_IF_ERROR(At(normal).status());
+  return posix::SyncDirectory({spot.directory->fd, ".", above});
+}
+
+Result<std::string> GuardedFiles::RealPath(const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const Spot spot, SpotOf(path, /*follow=*/true));
+  if (spot.place.name == ".") return spot.directory->real;
+  return JoinPath(spot.directory->real, spot.place.name);
+}
+
+}  // namespace
+
+std::unique_ptr<FileSystem> GuardedFileSystem(const std::vector<std::string>& named) {
+  return std::make_unique<GuardedFiles>(named);
+}
+
+}  // namespace lzy
