@@ -1,13 +1,16 @@
 // The fuzz targets without a fuzzer: their seeds, what fuzzers found once (corpus/), and some thousand mutations of
 // both.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 
 #include "engine_fixture.h"
 #include "fuzz/targets.h"
+#include "sidecar/sidecar_format.h"
 
 namespace lzy::testing {
 namespace {
@@ -65,6 +68,35 @@ TEST_P(FuzzTargets, ComeBackFromAnything) {
     const Input input = Mutated(rng, corpus[Below(rng, corpus.size())]);
     target.run(input.data(), input.size());
   }
+}
+
+// Else mutations would be of committed sidecars alone.
+TEST(FuzzSeeds, HaveEveryStateAndIntent) {
+  std::set<std::uint32_t> states, flags;
+  for (const Input& seed : fuzz::kSidecar.seeds()) {
+    for (std::size_t at = 1; at + kSuperblockSize <= seed.size(); at += kSuperblockSize) {
+      const ByteSpan page = ByteSpan(seed).subspan(at, kSuperblockSize);
+      for (std::uint32_t number = 0; number < 4; ++number) {
+        if (const auto superblock = DecodeSuperblock(page, number); superblock.ok()) {
+          states.insert(static_cast<std::uint32_t>(superblock->state));
+        }
+        if (const auto intent = DecodeIntent(page, number); intent.ok()) flags.insert(intent->flags);
+      }
+    }
+  }
+  EXPECT_THAT(states, ::testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(flags, ::testing::ElementsAre(0, kIntentWholeFile, kIntentRepair, kIntentDecided));
+}
+
+// What fuzzers found: small, so that it can be kept.
+TEST(FuzzCorpus, IsThereAndSmall) {
+  std::uintmax_t bytes = 0;
+  for (const fuzz::Target* target : fuzz::kTargets) {
+    const auto directory = std::filesystem::path(LZY_FUZZ_CORPUS) / target->name;
+    ASSERT_TRUE(std::filesystem::is_directory(directory)) << directory;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) bytes += entry.file_size();
+  }
+  EXPECT_LT(bytes, 300u << 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, FuzzTargets, ::testing::ValuesIn(fuzz::kTargets),

@@ -46,6 +46,7 @@ DatasetRef RefOf(bool set) {
 }
 
 void Reseal(Input& sidecar);
+void ResealIntents(Input& sidecar, std::uint64_t offset, std::uint64_t length);
 
 /// A sidecar with a uuid and a time of commit that are not of this run's, so that an input means the same in all of them.
 void MakeAlikeInEveryRun(Input& sidecar) {
@@ -80,6 +81,16 @@ std::map<std::string, MemoryFileSystem::Node> Protected(bool set) {
   return files;
 }
 
+void ResealIntents(Input& sidecar, std::uint64_t offset, std::uint64_t length) {
+  for (std::uint64_t page = 0; page < length / kIntentPageSize; ++page) {
+    const std::uint64_t at = offset + page * kIntentPageSize;
+    if (sidecar[at] == 0) continue;  // none is set
+    const ByteSpan sealed = ByteSpan(sidecar).subspan(at, kIntentPageSize - sizeof(Hash));
+    const Hash hash = HashBytes(HashTag::kIntent, page, sealed);
+    std::copy(hash.bytes.begin(), hash.bytes.end(), sidecar.begin() + static_cast<std::ptrdiff_t>(at + sealed.size()));
+  }
+}
+
 void Reseal(Input& sidecar) {
   const auto put = [](Input& to, std::size_t at, const Hash& hash) {
     std::copy(hash.bytes.begin(), hash.bytes.end(), to.begin() + static_cast<std::ptrdiff_t>(at));
@@ -93,9 +104,11 @@ void Reseal(Input& sidecar) {
     const std::uint32_t extents = LoadLe<std::uint32_t>(&sidecar[at + 256]);
     for (std::uint32_t e = 0; e < std::min<std::uint32_t>(extents, kMaxExtents); ++e) {
       const std::uint8_t* extent = &sidecar[at + 264 + 40ull * e];
-      if (LoadLe<std::uint16_t>(extent) != 1) continue;
+      const auto kind = LoadLe<std::uint16_t>(extent);
       const auto offset = LoadLe<std::uint64_t>(extent + 16), length = LoadLe<std::uint64_t>(extent + 24);
       if (offset > sidecar.size() || length > sidecar.size() - offset) continue;
+      if (kind == 2) ResealIntents(sidecar, offset, length);
+      if (kind != 1) continue;
       put(sidecar, at + 240, HashBytes(HashTag::kInfo, 0, ByteSpan(sidecar).subspan(offset, length)));
     }
     const ByteSpan sealed = ByteSpan(sidecar).subspan(at, kSuperblockSize - sizeof(Hash));
@@ -154,14 +167,54 @@ void Run(const std::uint8_t* bytes, std::size_t size) {
   for (const auto& [path, node] : fs.nodes()) Require(DirectoryOf(path) == "d", "nothing is made elsewhere");
 }
 
+/// States that a sidecar is in between commits, or is left in by one that breaks off.
+enum class Moment { kCommitted, kPrepared, kDecided, kTorn, kWriting, kWritingRanges, kRepairing, kNeverCommitted };
+constexpr Moment kMoments[] = {Moment::kCommitted, Moment::kPrepared,      Moment::kDecided,   Moment::kTorn,
+                               Moment::kWriting,   Moment::kWritingRanges, Moment::kRepairing, Moment::kNeverCommitted};
+
+Input SidecarAt(bool set, Moment moment) {
+  MemoryFileSystem fs;
+  fs.now = [] { return kPast; };
+  fs.Restore(Protected(set));
+  const std::string data = set ? "d/s.0" : "d/f", path = *SidecarPath(data);
+  if (moment == Moment::kNeverCommitted) {
+    (void)fs.Remove(path);
+    (void)BeginEpoch(fs, FewBlocks(), data, set ? RefOf(set).path : "");
+    return fs.At(path).bytes;
+  }
+  {
+    auto sidecar = Sidecar::Load(fs, path, OpenMode::kReadWrite);
+    Require(sidecar.ok(), "a sidecar that was just made can be read");
+    SidecarContents next = (*sidecar)->contents();
+    ++next.superblock.generation;
+    const std::vector<ByteRange> ranges = {{512, 100}, {2048, 600}};
+    if (moment == Moment::kPrepared || moment == Moment::kDecided || moment == Moment::kTorn) {
+      Require((*sidecar)->Prepare(next).ok(), "a commit can be prepared");
+      // Breaks off where copy 0 would be written, behind the note that all was decided.
+      fs.fault = [](MemoryFileSystem::Op op, const std::string&, std::uint64_t offset, std::uint64_t) {
+        return op == MemoryFileSystem::Op::kWrite && offset == 0 ? Status(Code::kIo, "broken off") : Status::Ok();
+      };
+      if (moment != Moment::kPrepared) (void)(*sidecar)->FinishPrepared();
+      fs.fault = nullptr;
+    }
+    if (moment == Moment::kWriting) (void)(*sidecar)->SetIntent(kIntentWholeFile, {});
+    if (moment == Moment::kWritingRanges) (void)(*sidecar)->SetIntent(0, ranges);
+    if (moment == Moment::kRepairing) (void)(*sidecar)->SetIntent(kIntentRepair, ranges);
+  }
+  Input& bytes = fs.At(path).bytes;
+  if (moment == Moment::kTorn) std::fill_n(bytes.begin(), kSuperblockSize / 2, std::uint8_t{0});
+  return bytes;
+}
+
 std::vector<Input> Seeds() {
   std::vector<Input> seeds;
   for (const bool set : {false, true}) {
-    const auto files = Protected(set);
-    const Input& sidecar = files.at(*SidecarPath(set ? "d/s.0" : "d/f")).bytes;
-    for (std::uint8_t operation = 0; operation < 6; ++operation) {
-      Input& seed = seeds.emplace_back(sidecar);
-      seed.insert(seed.begin(), static_cast<std::uint8_t>(operation << 2 | 2 | (set ? 1 : 0)));
+    for (const Moment moment : kMoments) {
+      const Input sidecar = SidecarAt(set, moment);
+      for (std::uint8_t operation = 0; operation < 6; ++operation) {
+        Input& seed = seeds.emplace_back(sidecar);
+        seed.insert(seed.begin(), static_cast<std::uint8_t>(operation << 2 | 2 | (set ? 1 : 0)));
+      }
     }
   }
   return seeds;
