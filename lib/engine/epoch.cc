@@ -155,8 +155,20 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
       if (!file.present) damaged(file, DamagePart::kData);
       if (!file.sidecar_usable()) damaged(file, DamagePart::kMetadata);
       at_risk = at_risk || (file.intent && (file.intent->flags & kIntentRepair) == 0);
-      stale =
-          stale || (file.present && (file.stat.size != file.stamp.size || file.stat.mtime_ns != file.stamp.mtime_ns));
+      if (!file.present) continue;
+      stale = stale || file.stat.mtime_ns != file.stamp.mtime_ns;
+      if (file.stat.size == file.stamp.size) continue;
+      // No edit has another size and the mtime of before.
+      const bool cut = file.stat.size < file.stamp.size;
+      const ByteRange bytes = cut ? ByteRange{file.stat.size, file.stamp.size - file.stat.size}
+                                  : ByteRange{file.stamp.size, file.stat.size - file.stamp.size};
+      const DamageCause cause = CauseOf(file, cut ? BlockFault::kMissing : BlockFault::kHash, bytes);
+      const bool edited = cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
+      stale = stale || edited;
+      if (!edited) {
+        report.damage.push_back(
+            {file.path, file.rank, DamagePart::kData, bytes.offset, bytes.length, cause, false, false, false, {}});
+      }
     }
     for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
       GroupMap& map = report.map.emplace_back();

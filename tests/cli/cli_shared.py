@@ -182,6 +182,22 @@ class SharedFile(CliTest):
             self.assertIn(part, text)
         self.assertIn("group 0", self.check(0, "lzy-info", "--map", "a").stdout)
 
+    def test_info_calls_another_size_at_the_same_time_damage(self):
+        before = os.stat(self.path("a"))
+        for size in (len(self.content) - 5000, len(self.content) + 300):
+            with open(self.path("a"), "r+b") as file:
+                file.truncate(size)
+            os.utime(self.path("a"), ns=(before.st_atime_ns, before.st_mtime_ns))
+            dataset = self.only(self.report(1, "lzy-info", "a"))
+            self.assertEqual(dataset["state"], "damaged")
+            damage = dataset["damage"][0]
+            self.assertEqual((damage["path"], damage["part"], damage["offset"], damage["length"]),
+                             ("a", "data", min(size, len(self.content)), abs(size - len(self.content))))
+            os.utime(self.path("a"), ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+            self.assertEqual(self.only(self.report(9, "lzy-info", "a"))["state"], "stale")
+            os.utime(self.path("a"), ns=(before.st_atime_ns, before.st_mtime_ns))
+            self.check(0, "lzy-verify", "--repair", "a")
+
     def test_odd_names(self):
         for name in ("with space", "it's", "[a,b]", "50%", "umlaut-ü", "-dash"):
             self.write(name, self.content)
