@@ -21,7 +21,8 @@ Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
   if (status.ok()) status = Protect();
-  if (!status.ok()) {
+  // Refused, or up to date already, is no commit either.
+  if (!status.ok() || !report_.committed) {
     view_ = DatasetView();  // and with it the locks
     (void)NoThrow([&] { RemoveEmptySidecars(); });
   }
@@ -79,7 +80,7 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   return Status::Ok();
 }
 
-// A failed attempt leaves no sidecars behind that say nothing.
+// An attempt that commits nothing leaves no sidecars behind that say nothing.
 void Protector::RemoveEmptySidecars() {
   for (const std::string& path : created_) {
     // Under its lock: somebody may be about to use it.

@@ -100,6 +100,15 @@ class Sets(CliTest):
         self.check(0, "lzy-protect", "d/state.%r")
         self.check(0, "lzy-verify", "d/state.%r")
 
+    def test_protect_that_refuses_leaves_nothing_behind(self):
+        self.flip("d/state.1", 5000)
+        os.remove(self.path("d/.LZY.state.3"))
+        names = sorted(os.listdir(self.path("d")))
+        self.check(1, "lzy-protect", "d/state.%r")
+        self.assertEqual(sorted(os.listdir(self.path("d"))), names)
+        self.check(0, "lzy-restore", "d/state.%r")
+        self.check_content()
+
     def test_repair_of_a_grown_member_without_sidecar(self):
         before = os.stat(self.path("d/state.3"))
         self.write("d/state.3", self.content(3) + b"x" * 100)
