@@ -20,6 +20,11 @@ function(lzy_cli_test)
   endforeach()
 endfunction()
 
+# A device with sectors that cannot be read, to be preloaded.
+add_library(bad_sectors SHARED bad_sectors.c)
+set_target_properties(bad_sectors PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
+target_link_libraries(bad_sectors PRIVATE ${CMAKE_DL_LIBS})
+
 lzy_cli_test(FILE cli_usage.py CLASSES Help BadOptions BadPaths Tuning)
 # What preloads the layer into programs; a sanitized one does not go into others.
 lzy_cli_test(FILE cli_usage.py CLASSES Run LABELS preload)
@@ -28,6 +33,7 @@ lzy_cli_test(FILE cli_sets.py CLASSES Sets)
 lzy_cli_test(FILE cli_sealed.py CLASSES SealedFiles)
 lzy_cli_test(FILE cli_names.py CLASSES Renamed Leftovers Debris Advice)
 lzy_cli_test(FILE cli_names.py CLASSES OddNames LABELS preload)
+lzy_cli_test(FILE cli_sectors.py CLASSES BadSectors LABELS preload)
 lzy_cli_test(FILE cli_race.py CLASSES TwoAtOnce)
 lzy_cli_test(FILE cli_hostile.py CLASSES Planted Forged Raced)
 lzy_cli_test(FILE cli_mpi.py CLASSES UnderMpi LABELS mpi)

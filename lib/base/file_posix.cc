@@ -276,12 +276,13 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
     if (got < 0) return ReadError(at, buffer_size, errno);
     const std::uint64_t read_end = at + static_cast<std::uint64_t>(got);
     const std::uint64_t from = offset + done;
-    if (read_end <= from) break;  // end of file
-    auto count = static_cast<std::size_t>(std::min(read_end, end) - from);
-    std::copy_n(buffer.get() + (from - at), count, to.data() + done);
-    done += count;
-    if (static_cast<std::size_t>(got) % kDirectAlignment != 0) {
-      // Ended between sectors: at the end of the file, else a file system with ways of its own.
+    if (read_end > from) {
+      auto count = static_cast<std::size_t>(std::min(read_end, end) - from);
+      std::copy_n(buffer.get() + (from - at), count, to.data() + done);
+      done += count;
+    }
+    if (read_end <= from || static_cast<std::size_t>(got) % kDirectAlignment != 0) {
+      // Ended between sectors: at the end of the file, else a file system with ways of its own, or a bad sector behind.
       if (done == to.size()) break;
       LZY_ASSIGN_OR_RETURN(FileStat stat, Stat());
       if (read_end < stat.size) return Status(Code::kInvalidArgument, "short O_DIRECT read");
