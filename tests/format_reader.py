@@ -250,7 +250,7 @@ def refuse_unknown(sb, where):
 
 
 class Sidecar:
-    def __init__(self, path, data_path, key):
+    def __init__(self, path, data_path, key=None):
         self.path, self.data_path, self.key = path, data_path, key
         self.lines, self.notes = [], []
         self.bytes = view_of(path)

@@ -30,7 +30,7 @@ TEST(OptionTable, HasEveryOptionOfTheInterface) {
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                                  "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "set-sync",
-                                 "timeout", "report", "summary", "log"));
+                                 "timeout", "report", "key", "summary", "log"));
 }
 
 TEST(OptionTable, HasTheDefaultsOfTheInterface) {

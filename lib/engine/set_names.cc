@@ -37,7 +37,8 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
 }
 
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank) {
-  const std::string name = BaseNameOf(path);
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  const std::string name = path.substr(directory.size());
   std::vector<std::string> out;
   for (std::size_t end = name.size(); end > 0; --end) {
     const auto digit = [&](std::size_t at) { return name[at] >= '0' && name[at] <= '9'; };
@@ -47,8 +48,7 @@ std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t ra
     const std::size_t width = end - begin;
     for (const std::string& placeholder : {std::string("%r"), fmt::format("%0{}r", width)}) {
       if (ExpandPattern(placeholder, rank) != name.substr(begin, width)) continue;
-      const std::string guess = EscapePercent(name.substr(0, begin)) + placeholder + EscapePercent(name.substr(end));
-      out.push_back(JoinPath(EscapePercent(DirectoryOf(path)), guess));
+      out.push_back(EscapePercent(directory + name.substr(0, begin)) + placeholder + EscapePercent(name.substr(end)));
     }
   }
   return out;

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lzy {
 namespace {
@@ -42,6 +43,14 @@ TEST(MatchComponent, ManyStarsTakeNoLonger) {
   EXPECT_EQ(Match("*a*a*a*a*a*a*a*a*a*a*a*a*b", std::string(255, 'a')), "no");
   EXPECT_EQ(Match("*%r*%r*%r*x", std::string(250, '1')), "no");
   EXPECT_EQ(Match("*%r*" + std::string(20, '*') + "x", std::string(120, '1')), "no");
+}
+
+TEST(GuessPatterns, LeadToThePath) {
+  EXPECT_EQ(GuessPatterns("d3/s.3", 3), (std::vector<std::string>{"d3/s.%r", "d3/s.%01r"}));
+  EXPECT_EQ(GuessPatterns("7/x7-07", 7), (std::vector<std::string>{"7/x7-%02r", "7/x%r-07", "7/x%01r-07"}));
+  EXPECT_EQ(GuessPatterns("50%/7", 7), (std::vector<std::string>{"50%%/%r", "50%%/%01r"}));
+  EXPECT_EQ(GuessPatterns("a//7", 7), (std::vector<std::string>{"a//%r", "a//%01r"}));
+  EXPECT_TRUE(GuessPatterns("7/", 7).empty());
 }
 
 }  // namespace
