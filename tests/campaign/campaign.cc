@@ -56,6 +56,7 @@ class Case {
     options.parity = static_cast<std::uint32_t>(1 + world_.Below(std::min<std::uint64_t>(3, options.group - 1)));
     options.threads = 1;
     options.timeout_seconds = 0;
+    if (world_.OneIn(4)) options.key = LeafKey::Make(SecretBytes()).value();
     const std::uint64_t members = world_.OneIn(2) ? 0 : options.parity + 1 + world_.Below(8);
     world_.ref = {members > 0 ? DatasetKind::kSet : DatasetKind::kShared, members > 0 ? "d/s.%r" : "d/f", {}};
     for (std::uint32_t r = 0; r < std::max<std::uint64_t>(1, members); ++r) {
@@ -66,8 +67,8 @@ class Case {
       world_.fs.Put(world_.paths.back(), world_.RandomBytes(size));
     }
     world_.Tick();
-    Log(fmt::format("{} files, n {}, m {}, block {}, stripe {}", world_.paths.size(), options.group, options.parity,
-                    options.block_size, options.stripe));
+    Log(fmt::format("{} files, n {}, m {}, block {}, stripe {}{}", world_.paths.size(), options.group, options.parity,
+                    options.block_size, options.stripe, options.key ? ", sealed" : ""));
     if (!Commit() || world_.OneIn(2)) return;
     for (const std::string& path : world_.paths) {
       if (world_.OneIn(3)) continue;

@@ -51,6 +51,9 @@ class BuiltTools final : public Driver {
     if (mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), name);
     scratch_ = std::filesystem::canonical(name);
     std::filesystem::create_directories(scratch_ + "/files/d");
+    auto key = PosixFileSystem().Open(KeyFile(), OpenMode::kCreate, /*follow=*/false, 0600);
+    Must(key.status());
+    Must((*key)->WriteAt(0, SecretBytes()));
   }
   ~BuiltTools() override {
     std::error_code ignored;
@@ -85,6 +88,7 @@ class BuiltTools final : public Driver {
   };
 
   std::uint64_t Below(std::uint64_t limit) { return rng_() % limit; }
+  std::string KeyFile() const { return scratch_ + "/key"; }
   std::string Real(const std::string& path) const { return scratch_ + "/files/" + path; }
 
   // ------------------------------------------------------------------------------------------------------------- files
@@ -179,6 +183,7 @@ class BuiltTools final : public Driver {
         Give(command, name, OptionText(world.options, name));
       }
     }
+    if (world.options.key) Give(command, "key", KeyFile());
     if (call.from_disk) command.words.push_back("--from-disk");
     if (call.tool == Tool::kRepair) command.words.push_back("--repair");
     if (call.tool == Tool::kSalvage) command.words.push_back("--salvage");

@@ -16,6 +16,12 @@ using Bytes = std::vector<std::uint8_t>;
 using Node = testing::MemoryFileSystem::Node;
 using Files = std::map<std::string, Node>;
 
+/// What one of four datasets is sealed with.
+inline ByteSpan SecretBytes() {
+  static constexpr std::uint8_t kSecret[] = "a secret of the campaign";
+  return kSecret;
+}
+
 struct World {
   World(std::uint64_t seed, std::uint64_t sector_size) : sector(sector_size), rng(seed) {
     fs.now = [this] { return clock += kTick; };
