@@ -161,7 +161,7 @@ Status BeginFirstEpoch(OpenFile& file) {
   // where he may be writing still.
   file.must_cover_all = !start->had_sidecar || start->changed_behind;
   file.expected = start->made_with;
-  file.uncoordinated |= start->before.has_value();
+  file.uncoordinated |= start->before && !IsOfRepair(*start->before);
   file.disk->epoch_open.store(true);
   return Status::Ok();
 }

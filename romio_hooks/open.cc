@@ -47,22 +47,26 @@ void RefuseForNow(const OpenFile& file) {
          {file.failed.code(), fmt::format("{}; when that is mended: lzy-protect {}", file.failed.message(), dataset)});
 }
 
+/// Says once what is wrong with LZY_* variables. Whether anything is.
+bool TellOfEnvironment() {
+  const Settings& environment = EnvironmentSettings();
+  if (environment.status.ok()) return false;
+  SayOnce(environment.options, Options::Log::kError, "", "environment",
+          fmt::format("{}; nothing is protected", environment.status.message()));
+  return true;
+}
+
 /// By rank 0 alone: what the program and its user want.
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
-  const Settings& environment = EnvironmentSettings();
-  if (!environment.status.ok()) {
-    SayOnce(environment.options, Options::Log::kError, "", "environment",
-            fmt::format("{}; nothing is protected", environment.status.message()));
-    return candidate;
-  }
+  if (TellOfEnvironment()) return candidate;
   const auto path = Disk().RealPath(PathOfName(Disk(), name));
   if (!path.ok() || IsNeverProtected(*path)) return candidate;
   candidate.path = *path;
   auto texts = TextsWithHints(info);
   const auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
   if (!options.ok()) {
-    Refuse(environment.options, *path, options.status());
+    Refuse(EnvironmentSettings().options, *path, options.status());
     return candidate;
   }
   candidate.texts = std::move(*texts);
@@ -284,6 +288,7 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
     return;
   }
   const bool reads_only = (mode & MPI_MODE_RDONLY) != 0;
+  if (reads_only && rank == 0) (void)NoThrow([] { (void)TellOfEnvironment(); });
   const bool agreed = Sets::Get() != nullptr && Sets::Get()->all_check_reads();
   if (reads_only && !WantsChecks(info) && (size == 1 || !agreed)) return;
   Candidate candidate;

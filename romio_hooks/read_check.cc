@@ -136,11 +136,14 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   const auto load = [&]() -> Status {
     LZY_ASSIGN_OR_RETURN(const FileStat stat, fs_.Stat(path_));
     if (stat.inode != inode_) return {Code::kNotFound, "another file has its name"};
-    LZY_ASSIGN_OR_RETURN(const std::string path, FindSidecar(fs_, path_));
+    const auto found = FindSidecar(fs_, path_);
+    if (!found.ok() && options_.key) unusable = found.status().message();  // somebody may have taken it away
+    LZY_ASSIGN_OR_RETURN(const std::string path, found);
     auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
     if (!loaded.ok()) unusable = loaded.status().message();
     LZY_RETURN_IF_ERROR(loaded.status());
     const auto& sidecar = *loaded;
+    if (!sidecar->committed() && options_.key) unusable = "its sidecar holds no commit";
     if (!sidecar->committed()) return {Code::kUnprotected, "never committed"};
     const Status unsealed = sidecar->Unseal(options_.key);
     if (!unsealed.ok()) unusable = unsealed.message();

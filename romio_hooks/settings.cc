@@ -23,7 +23,10 @@ Settings ReadEnvironment() {
   if (settings.status.ok()) settings.status = CheckOptions(settings.options);
   for (const OptionSpec& spec : OptionSpecs()) {
     const char* value = std::getenv(EnvironmentName(spec.name).c_str());
-    if (value != nullptr) settings.texts.list.push_back({spec.name, value});
+    if (value == nullptr) continue;
+    // Programs change their directory.
+    const bool of_directory = std::string_view(spec.name) == "key" && *value != '/';
+    settings.texts.list.push_back({spec.name, (of_directory ? settings.directory + "/" : std::string()) + value});
   }
   return settings;
 }

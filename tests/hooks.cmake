@@ -44,6 +44,11 @@ target_link_libraries(hooks_foreign_client PRIVATE hooks_foreign_mpi lzy_flags)
 # lzy_hooks_tests(MODULE CLASSES...): Python's unittest, one test a class, named PREFIX.CLASS for the module PREFIX_test.
 set(hooks_test_environment HOOKS_TEST_BUILD=${CMAKE_BINARY_DIR} HOOKS_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}
   HOOKS_TEST_MPI=${LZY_MPI_LIBRARY} ${mpi_environment})
+if(LZY_SANITIZE MATCHES address)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE sanitizer
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+  list(APPEND hooks_test_environment HOOKS_TEST_SANITIZER=${sanitizer})
+endif()
 function(lzy_hooks_tests module)
   string(REPLACE _test "" prefix ${module})
   foreach(class IN LISTS ARGN)

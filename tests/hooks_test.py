@@ -23,7 +23,8 @@ import mpi_known
 
 BUILD = os.environ.get("HOOKS_TEST_BUILD", "build")
 MPIEXEC = os.environ.get("HOOKS_TEST_MPIEXEC", "mpiexec")
-LAYER = f"{BUILD}/lib/liblzy_mpiio.so"
+# In a sanitized build the sanitizer has to come first.
+LAYER = ":".join([*os.environ.get("HOOKS_TEST_SANITIZER", "").split(), f"{BUILD}/lib/liblzy_mpiio.so"])
 WRITE_CALLS = f"{BUILD}/clients/write_calls"
 CLIENT = f"{BUILD}/clients/hooks_client"
 # Bounds what a test can hang for; nothing waits for it to pass. Machines may be so busy that seconds mean nothing.

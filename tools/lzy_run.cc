@@ -112,7 +112,11 @@ int Run(int argc, char** argv) {
   if (!library.ok()) return Fail(kExitInternal, library.status().message());
 
   if (arguments.quiet) SetVariable(lzy::EnvironmentName("log"), "error");
-  for (const auto& option : arguments.given()) SetVariable(lzy::EnvironmentName(option.name), option.value);
+  for (const auto& option : arguments.given()) {
+    // The launcher may start ranks in other directories.
+    const std::string value = option.name == "key" ? std::filesystem::absolute(option.value).string() : option.value;
+    SetVariable(lzy::EnvironmentName(option.name), value);
+  }
   // Behind what is there: tools that count or trace MPI calls stand in front of MPI_X and then call PMPI_X, where the
   // layer stands. The other way round they would not see the calls that it wraps.
   Append("LD_PRELOAD", *library, ':');

@@ -22,7 +22,7 @@ using posix::Retry;
 using posix::SystemError;
 
 constexpr int kMaxSymlinks = 40;              // as the kernel
-constexpr std::size_t kMostDirectories = 64;  // held open, beside those that were named
+constexpr std::size_t kMostDirectories = 64;  // held open, beside those in use
 constexpr std::uint32_t kOthersMayWrite = 0022;
 
 bool IsRoot() {
@@ -141,6 +141,8 @@ struct Directory {
   bool within = false;  ///< is what was named, or below that
   std::uint32_t owner = 0;
   std::uint32_t mode = 0;
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
 };
 using DirectoryPtr = std::shared_ptr<const Directory>;
 
@@ -154,6 +156,8 @@ Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::
   out->named = named;
   out->within = within;
   out->owner = raw.st_uid;
+  out->device = raw.st_dev;
+  out->inode = raw.st_ino;
   out->mode = raw.st_mode & 07777;
   return DirectoryPtr(std::move(out));
 }
@@ -161,8 +165,7 @@ Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::
 class GuardedFiles final : public FileSystem {
  public:
   explicit GuardedFiles(const std::vector<std::string>& named) {
-    for (const std::string& path : named) named_.insert(Normal(path));
-    for (const std::string& path : named_) above_named_.insert(DirectoryOf(path));
+    for (const std::string& path : named) Name(Normal(path));
   }
 
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
@@ -196,9 +199,16 @@ class GuardedFiles final : public FileSystem {
   bool HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path);
 
   std::mutex mutex_;
-  std::set<std::string> named_;        ///< by the user, and what links among that lead to
-  std::set<std::string> above_named_;  ///< the directories that these are in
+  void Name(const std::string& path) {
+    named_.insert(path);
+    above_named_[DirectoryOf(path)].insert(BaseNameOf(path));
+  }
+
+  std::set<std::string> named_;  ///< by the user, and what links among that lead to
+  std::map<std::string, std::set<std::string>> above_named_;  ///< the directories that these are in, and their names there
   std::map<std::string, DirectoryPtr> directories_;
+  using Identity = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
+  std::map<std::string, Identity> seen_;  ///< named directories, at the first look
   std::map<std::string, std::string> pinned_;
   std::set<std::uint32_t> owners_;  ///< of the directories of what was named
 };
@@ -213,8 +223,12 @@ Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
   }
   LZY_ASSIGN_OR_RETURN(DirectoryPtr entered, Enter(path, named));
   std::lock_guard lock(mutex_);
-  if (directories_.size() > kMostDirectories + 4 * named_.size()) {
-    std::erase_if(directories_, [](const auto& one) { return !one.second->named; });
+  if (directories_.size() > kMostDirectories) directories_.clear();
+  if (named) {
+    // What was named stays what it was at the first look, also when it has been closed meanwhile.
+    const Identity is{entered->device, entered->inode};
+    const auto [first, added] = seen_.try_emplace(path, is);
+    if (!added && first->second != is) return Status(Code::kIo, path + ": another directory has its name by now");
   }
   // Under its real path it is the same one.
   if (named) entered = directories_.try_emplace(entered->real, entered).first->second;
@@ -239,8 +253,9 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   if (fstat(self.get(), &raw) != 0) return SystemError(path, "stat", errno);
   std::string real = JoinPath(above->real, name);
   if (S_ISLNK(raw.st_mode)) {
-    // His own links are his own wish. Root's may be anybody's: a directory made of links is soon handed over.
-    if (IsRoot() || raw.st_uid != geteuid()) return LinkRefused(path);
+    // His own links are his own wish, and root could do as he likes anyhow. To root his own may be anybody's: a directory
+    // made of links is soon handed over.
+    if (IsRoot() || (raw.st_uid != geteuid() && raw.st_uid != 0)) return LinkRefused(path);
     LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(self, path));
     LZY_ASSIGN_OR_RETURN(Target target, Follow(above->fd->get(), above->real, text, kMaxSymlinks));
     if (!target.self.valid()) return SystemError(path, "resolve", ENOENT);
@@ -255,9 +270,8 @@ bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& re
   {
     std::lock_guard lock(mutex_);
     if (named_.contains(path)) return true;
-    for (const std::string& one : named_) {
-      if (DirectoryOf(one) == path) names.push_back(BaseNameOf(one));
-    }
+    const auto held = above_named_.find(path);
+    if (held != above_named_.end()) names.assign(held->second.begin(), held->second.end());
   }
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     const auto target = Follow(directory.get(), real, name, kMaxSymlinks);
@@ -277,9 +291,9 @@ Result<std::string> GuardedFiles::Pinned(const std::string& normal) {
   LZY_ASSIGN_OR_RETURN(const Target target,
                        Follow(directory->fd->get(), directory->real, BaseNameOf(normal), kMaxSymlinks));
   std::lock_guard lock(mutex_);
-  named_.insert(target.real);
-  above_named_.insert(DirectoryOf(target.real));
-  return pinned_.try_emplace(normal, target.real).first->second;
+  const std::string& pinned = pinned_.try_emplace(normal, target.real).first->second;
+  Name(pinned);
+  return pinned;
 }
 
 Result<GuardedFiles::Spot> GuardedFiles::SpotOf(const std::string& path, bool follow) {
@@ -348,8 +362,10 @@ Result<FileStat> GuardedFiles::Stat(const std::string& path, bool follow) {
   const std::string normal = Normal(path);
   const auto directory = At(normal);
   if (directory.ok()) return posix::Stat({(*directory)->fd, ".", path}, /*follow=*/false);
-  std::lock_guard lock(mutex_);
-  return above_named_.contains(normal) && IsLinkAt(spot.place) ? Result<FileStat>(directory.status()) : stat;
+  // Only so that it is not said to be nothing; what is there is not looked at.
+  struct stat target {};
+  const bool leads = fstatat(spot.place.at(), spot.place.name.c_str(), &target, 0) == 0 && S_ISDIR(target.st_mode);
+  return leads && IsLinkAt(spot.place) ? Result<FileStat>(directory.status()) : stat;
 }
 
 Status GuardedFiles::Rename(const std::string& from, const std::string& to) {

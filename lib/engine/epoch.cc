@@ -53,6 +53,12 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   if (member) rank = MatchPattern(pattern, data_path).value_or(0);
   const SidecarContents empty = EmptyContents(options, member ? DatasetKind::kSet : DatasetKind::kShared,
                                               member ? PatternTail(pattern) : BaseNameOf(data_path), rank);
+  // Where there is a key nobody seals what ruins may have told otherwise, unless he says so.
+  if (options.key) {
+    const auto there = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
+    const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
+    if (sound.code() == Code::kUnprotected || sound.code() == Code::kCorrupt) return sound.WithContext(sidecar_path);
+  }
   LZY_ASSIGN_OR_RETURN(auto sidecar, LockSidecar(fs, sidecar_path, data.get(), &empty, options.timeout_seconds));
   // What could not be committed is better not begun.
   LZY_RETURN_IF_ERROR(sidecar->Unseal(options.key));
@@ -62,9 +68,10 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0};
   if (start.had_sidecar) start.made_with = MadeWithOf(sidecar->contents());
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
-  // leaves anything to rely on.
-  start.changed_behind =
-      !start.had_sidecar || stat.size != stamp.size || stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
+  // leaves anything to rely on. But what a repair left that broke off, mtime included, is damage as it was.
+  const bool mending = sidecar->intent() && IsOfRepair(*sidecar->intent());
+  const bool edited = stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
+  start.changed_behind = !start.had_sidecar || stat.size != stamp.size || (edited && !mending);
   start.generation = sidecar->generation();
   start.before = sidecar->intent();
   LZY_RETURN_IF_ERROR(sidecar->SetIntent(kIntentWholeFile, {}));

@@ -106,6 +106,33 @@ TEST_F(EpochTest, ACommitCoversWhatAnotherWriterWroteAndKeepsHisIntent) {
   }
 }
 
+// It was damage before the repair, and is none of the program's doing.
+TEST_F(EpochTest, WhatABrokenOffRepairLeftIsNotCommitted) {
+  for (const std::uint32_t members : {0u, 3u}) {
+    SCOPED_TRACE(members);
+    Make(members);
+    const auto right = fs_.At(paths_[0]).bytes;
+    fs_.At(paths_[0]).bytes[5 * kBlock] ^= 1;
+    {
+      auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kReadWrite);
+      ASSERT_OK(sidecar);
+      ASSERT_OK((*sidecar)->SetIntent(kIntentRepair | kIntentWholeFile, {}));
+    }
+    fs_.At(paths_[0]).stat.mtime_ns = kPast + 1;  // it had not come to that
+    EXPECT_EQ(StateNow(), "damaged");
+    const EpochStart start = Begin(paths_[0]);
+    EXPECT_FALSE(start.changed_behind);
+    Write(paths_[0], 20);
+    const auto written = fs_.At(paths_[0]).bytes;
+    const DatasetReport report = Commit(20, {start.intent});
+    EXPECT_TRUE(report.kept_intents.empty());
+    EXPECT_EQ(StateNow(), "damaged");
+    EXPECT_EQ(ExitCodeOf(Verify(Here(), ref_, {.repair = true})), 0);
+    EXPECT_TRUE(std::equal(right.begin(), right.begin() + 20 * kBlock, fs_.At(paths_[0]).bytes.begin()));
+    EXPECT_TRUE(std::equal(written.begin() + 20 * kBlock, written.end(), fs_.At(paths_[0]).bytes.begin() + 20 * kBlock));
+  }
+}
+
 TEST_F(EpochTest, OwnIntentsEndWithACommit) {
   for (const std::uint32_t members : {0u, 3u}) {
     Make(members);

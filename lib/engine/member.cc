@@ -24,6 +24,7 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   out.Put(s.stat.gid);
   out.Put(static_cast<std::uint8_t>(s.fault));
   out.PutString(s.fault_text);
+  out.Put<std::uint8_t>(s.other_key);
   out.PutString(s.sidecar_path);
   out.Put(s.sidecar_bytes);
   out.Put(s.sidecar_uid);
@@ -56,6 +57,7 @@ Result<Summary> GetSummary(ByteReader& in) {
   s.stat.gid = in.Get<std::uint32_t>();
   s.fault = static_cast<SidecarFault>(in.Get<std::uint8_t>());
   s.fault_text = in.GetString(1 << 16);
+  s.other_key = in.Get<std::uint8_t>() != 0;
   s.sidecar_path = in.GetString(1 << 16);
   s.sidecar_bytes = in.Get<std::uint64_t>();
   s.sidecar_uid = in.Get<std::uint32_t>();
@@ -123,14 +125,13 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
       s.parity_base = view.sidecar->ParityFileOffset(0);
     } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
       return sound;
-    } else if (unsealed.code() == Code::kInvalidArgument) {
-      return unsealed;
     } else if (!unsealed.ok()) {
       s.fault = SidecarFault::kUnsealed;
+      s.other_key = unsealed.code() == Code::kInvalidArgument;
       s.fault_text = unsealed.message();
       if (write) view.held = Sidecar::ReleaseFile(std::move(sidecar).value());
     } else {
-      s.fault = SidecarFault::kDestroyed;
+      s.fault = context.options.key ? SidecarFault::kUnsealed : SidecarFault::kDestroyed;
       s.fault_text = sidecar.ok() ? fmt::format("{}: {}", s.sidecar_path, sound.message()) : sound.message();
     }
   } else {

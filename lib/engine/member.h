@@ -16,6 +16,7 @@ struct Summary {
   FileStat stat;
   SidecarFault fault = SidecarFault::kMissing;
   std::string fault_text;
+  bool other_key = false;  ///< of kUnsealed: it is sealed, but with another key than the one that was given, or none was
   std::optional<Stamp> past;  ///< as in FileView; not told, but found from what is
   std::string sidecar_path;
   std::uint64_t sidecar_bytes = 0;

@@ -114,7 +114,7 @@ bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
   const auto got = (*file)->ReadAt(0, secret);
   auto key = LeafKey::Make(secret);
   const bool whole = got.ok() && *got == secret.size();
-  std::fill(secret.begin(), secret.end(), std::uint8_t{0});
+  LeafKey::Wipe(secret);
   if (!whole || !key.ok()) return false;
   to = std::move(*key);
   return true;
@@ -197,8 +197,7 @@ const Row kTable[] = {
     {{"key", "FILE", "seal datasets with the secret in FILE, and believe only what is sealed with it",
       "a file of 16 bytes to 64K that you may read, and others may not (chmod o-rwx)"},
      [](Options& o, const std::string& v) {
-       if (v.empty()) o.key.reset();
-       if (!v.empty() && !ReadKey(v, o.key)) return false;
+       if (!ReadKey(v, o.key)) return false;  // an empty name, too: of a script whose variable is not set
        o.key_file = v;
        return true;
      },

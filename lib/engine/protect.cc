@@ -40,12 +40,17 @@ Status Protector::Open() {
 
 // What is there may be forged: to seal it is for somebody to say who knows that it is not.
 Status Protector::RefuseUnsealed() {
+  const auto refuse = [&](const FileView& file) {
+    report_.unsealed = true;
+    return Status(Code::kUnprotected, file.fault_text);
+  };
   for (const Ensemble& ensemble : view_.ensembles) {
     for (const FileView& file : ensemble.files) {
-      if (file.fault != SidecarFault::kUnsealed) continue;
-      report_.unsealed = true;
-      return {Code::kUnprotected, file.fault_text};
+      if (file.fault == SidecarFault::kUnsealed) return refuse(file);
     }
+  }
+  for (const FileView& file : view_.extras) {
+    if (file.fault == SidecarFault::kUnsealed) return refuse(file);
   }
   return Status::Ok();
 }
@@ -70,6 +75,10 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   const Code code = existing.code();
   const bool ruins = code == Code::kUnprotected || code == Code::kCorrupt;
   if (code != Code::kNotFound && !ruins) return existing;
+  if (ruins && context_.options.key && !request_.force) {
+    report_.unsealed = true;
+    return {Code::kUnprotected, existing.message()};
+  }
   if (ruins && !request_.touched) {
     report_.warnings.push_back(fmt::format("{}; it is made anew", existing.message()));
   }

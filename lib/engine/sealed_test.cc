@@ -175,6 +175,31 @@ TEST_F(Sealed, WhatWasSealedWithAnotherKeyIsNotBelieved) {
   ExpectNothingIsBelieved();
 }
 
+TEST_F(Sealed, RuinsAreNotSealedAnew) {
+  for (const int how : {0, 1, 2}) {
+    MakeShared();
+    Rot(rng_, path_, 8192, 100);
+    const std::uint64_t spacing = ContentsOf(0).superblock.spacing;
+    if (how == 0) WriteFile(SidecarOf(0), Bytes(20'000, 0x5a));
+    if (how == 1) Truncate(SidecarOf(0), 0);
+    if (how == 2) {  // a whole copy that contradicts itself
+      Bytes file = ReadFile(SidecarOf(0));
+      auto sb = DecodeSuperblock(ByteSpan(file).first(kSuperblockSize), 0);
+      ASSERT_OK(sb);
+      for (Extent& e : sb->extents) {
+        if (e.kind == ExtentKind::kParityLevel && e.level == 0) e.level = 1;
+      }
+      const auto page = EncodeSuperblock(*sb);
+      std::copy(page.begin(), page.end(), file.begin());
+      std::fill(file.begin() + static_cast<std::ptrdiff_t>(spacing), file.begin() + static_cast<std::ptrdiff_t>(spacing) + 4096,
+                std::uint8_t{0});
+      WriteFile(SidecarOf(0), file);
+    }
+    SCOPED_TRACE(how);
+    ExpectNothingIsBelieved();
+  }
+}
+
 TEST_F(Sealed, ASetIsNoDifferent) {
   MakeSet();
   ProtectAsForger(nullptr);

@@ -233,6 +233,8 @@ Status Survey::WalkPattern(const std::vector<std::string>& components, std::size
     return step(name, component, rank);
   }
   const auto stat = fs_.Stat(directory.empty() ? "." : directory);
+  // What cannot be looked at is not known to hold nothing.
+  if (stat.status().code() == Code::kIo) troubles_.push_back(stat.status());
   if (!stat.ok() || stat->type != FileStat::Type::kDirectory) return Status::Ok();
   Directory& here = At(directory.empty() ? "." : directory);
   LZY_ASSIGN_OR_RETURN(const std::set<std::string>* listed, here.Names());

@@ -20,7 +20,24 @@ std::uint64_t DatasetView::data_bytes() const {
   return total;
 }
 
+namespace {
+
+// With leaves of several keys nobody could ever prove what was committed.
+Status AgreeOnKey(const Context& context) {
+  if (context.comm.size() == 1) return Status::Ok();
+  const KeyId mine = context.options.key ? context.options.key->id() : KeyId{};
+  LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(mine));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    return {Code::kInvalidArgument, fmt::format("key: ranks 0 and {} were given different keys, or one of them none", rank)};
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
+  LZY_RETURN_IF_ERROR(AgreeOnKey(context));
   return ref.kind == DatasetKind::kShared ? OpenShared(context, ref, request) : OpenSet(context, ref, request);
 }
 

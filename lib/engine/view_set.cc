@@ -298,6 +298,9 @@ class SetOpener {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return OpenOwn(); }));
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
     LZY_RETURN_IF_ERROR(CompleteCommits());
+    for (const auto& [rank, s] : members_) {
+      if (s.other_key && !view_.committed) return {Code::kInvalidArgument, s.fault_text};
+    }
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return view_.committed ? ReadGroups() : TakeAll(); }));
     if (view_.committed) {
       LZY_ASSIGN_OR_RETURN(missing_owner_, AssignMissing(context_, ref_, missing_));

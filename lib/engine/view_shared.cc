@@ -39,6 +39,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   LZY_ASSIGN_OR_RETURN(summary, GetSummary(in));
   Fill(file, summary);
   file.path = ref.path;
+  if (summary.other_key) return {Code::kInvalidArgument, file.fault_text};
   if (!file.sidecar_usable()) {
     if (!file.fault_text.empty()) view.unusable = {Code::kUnprotected, file.fault_text};
     return view;

@@ -46,8 +46,12 @@ Result<std::shared_ptr<const LeafKey>> LeafKey::Make(ByteSpan secret) {
   return std::shared_ptr<const LeafKey>(std::move(made));
 }
 
+void LeafKey::Wipe(MutableByteSpan secret) {
+  sodium_memzero(secret.data(), secret.size());
+}
+
 LeafKey::~LeafKey() {
-  sodium_memzero(key_.data(), key_.size());
+  Wipe(key_);
 }
 
 Hash LeafKey::Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const {

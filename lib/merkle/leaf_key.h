@@ -29,6 +29,8 @@ class LeafKey {
 
   /// kInvalidArgument unless `secret` has kLeastSecret to kMostSecret bytes. Each byte counts, a line's end too.
   static Result<std::shared_ptr<const LeafKey>> Make(ByteSpan secret);
+  /// Overwrites a secret that is not needed any more.
+  static void Wipe(MutableByteSpan secret);
   ~LeafKey();
   LeafKey(const LeafKey&) = delete;
   LeafKey& operator=(const LeafKey&) = delete;
@@ -36,7 +38,7 @@ class LeafKey {
   const KeyId& id() const { return id_; }
   /// What HashBytes is without a key. Precondition: index < 2^56.
   Hash Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const;
-  /// Of the parts as if they were one, whose lengths the first of them has to tell.
+  /// Of the parts as if they were one: where one ends and the next begins has to be told by what they hold.
   Seal SealOf(std::span<const ByteSpan> parts) const;
 
  private:

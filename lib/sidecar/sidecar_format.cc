@@ -224,6 +224,8 @@ std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock) {
   plain.seal = {};
   auto page = EncodeSuperblock(plain);
   page.resize(kHashedPart);
+  constexpr std::size_t kMinorAt = 14;
+  StoreLe<std::uint16_t>(&page[kMinorAt], 0);
   return page;
 }
 

@@ -165,6 +165,11 @@ inline bool SameWriter(const Intent& a, const Intent& b) {
   return a.pid == b.pid && a.wall_time_ns == b.wall_time_ns && a.host == b.host;
 }
 
+/// Set by a repair: what differs is damage, and no edit.
+inline bool IsOfRepair(const Intent& intent) {
+  return (intent.flags & kIntentRepair) != 0;
+}
+
 std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page);
 Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number);
 

@@ -66,7 +66,7 @@ class SealedFiles(CliTest):
         os.chmod(self.path("short"), 0o600)
         self.write("open", b"x" * 32)
         os.chmod(self.path("open"), 0o644)
-        for name in ("short", "open", "nowhere", "."):
+        for name in ("short", "open", "nowhere", ".", ""):
             done = self.check(3, "lzy-verify", "--key", name, "a")
             self.assertIn(f"--key: '{name}' is not accepted: a file of 16 bytes to 64K that you may read", done.stderr)
 

@@ -92,6 +92,7 @@ Json ToJson(const DatasetReport& report) {
               {"damage", Json::array()}};
   for (const Damage& damage : report.damage) out["damage"].push_back(ToJson(damage));
   if (!report.key.empty()) out["key"] = report.key;
+  if (report.unsealed) out["unsealed"] = true;
   if (!report.map.empty()) {
     out["map"] = Json::array();
     for (const GroupMap& group : report.map) out["map"].push_back(ToJson(group));

@@ -190,12 +190,12 @@ bool AnyMissing(const DatasetReport& report) {
                      [](const Damage& damage) { return damage.cause == DamageCause::kMissing && !damage.repaired; });
 }
 
-/// What to type next.
 /// What follows the name of a tool.
 std::string Operands(const DatasetReport& report, const std::string& key) {
   return (key.empty() ? std::string() : fmt::format("--key {} ", ShellQuote(key))) + ShellQuote(report.path);
 }
 
+/// What to type next.
 std::string NextText(const DatasetReport& report, Action action, const std::string& key) {
   const std::string path = Operands(report, key);
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;

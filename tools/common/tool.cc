@@ -219,7 +219,8 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Name(report.state));
   }
   // In the environment it stays.
-  const std::string key = std::getenv("LZY_KEY") == nullptr ? options_.key_file : std::string();
+  const char* const kept = std::getenv("LZY_KEY");
+  const std::string key = kept != nullptr && options_.key_file == kept ? std::string() : options_.key_file;
   Say(ReportText(report, tool.action(), key));
   if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(*fs_, dataset), key) + PlaceAdvice(report, dataset));
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
