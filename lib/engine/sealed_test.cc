@@ -14,6 +14,7 @@
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
+#include "thread_communicator.h"
 
 namespace lzy::testing {
 namespace {
@@ -150,6 +151,41 @@ TEST_F(Sealed, NobodyWithoutTheKeyDoesAnything) {
     EXPECT_EQ(Differences(truth_, ImageOf(scratch_.path())), "");
     EXPECT_EQ(VerifyAs(options_).key, KeyText(options_.key->id()));
   }
+}
+
+TEST_F(Sealed, RanksWithDifferentKeysCommitNothing) {
+  path_ = scratch_ / "f";
+  files_ = {path_};
+  WriteFile(path_, RandomBytes(rng_, 50'000));
+  const Image before = ImageOf(scratch_.path());
+  for (const auto& other : {std::shared_ptr<const LeafKey>(), ForgersKey()}) {
+    for (const int odd : {0, 1}) {
+      RunRanks(2, [&](Communicator& comm) {
+        const Options options = With(comm.rank() == odd ? other : options_.key);
+        const DatasetReport report =
+            Protect({PosixFileSystem(), comm, options}, RefOf(comm, path_, Resolve::kProtectable), {});
+        EXPECT_EQ(ExitCodeOf(report), 3) << Text(report);
+        EXPECT_NE(report.status.message().find("ranks 0 and 1 were given different keys"), std::string::npos);
+      });
+      EXPECT_EQ(Differences(before, ImageOf(scratch_.path())), "");
+    }
+  }
+}
+
+// A leftover, or somebody's mischief: the other members' seals still count.
+TEST_F(Sealed, AStrayKeySpoilsNoSet) {
+  MakeSet();
+  const Image whole = truth_;
+  {
+    const auto sealed = ContentsOf(1).superblock;
+    Superblock other = sealed;
+    other.key_id[0] ^= 1;
+    PassOff(SidecarOf(1), other);
+  }
+  EXPECT_EQ(ExitCodeOf(VerifyAs(options_)), 1);
+  EXPECT_EQ(ExitCodeOf(RestoreAs(options_)), 0);
+  EXPECT_EQ(VerifyAs(options_).state, DatasetState::kIntact);
+  for (const std::string& file : files_) EXPECT_EQ(ReadFile(file), whole.at(file).bytes) << file;
 }
 
 TEST_F(Sealed, DamageIsFoundAndRepairedAsEver) {

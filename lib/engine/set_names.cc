@@ -73,38 +73,47 @@ class ComponentMatcher {
   }
 
   // What is left of the pattern from `p` on, with the name from `n` on. With another rank all begins anew.
-  bool From(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+  bool From(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     std::vector<bool>& hopeless = hopeless_[rank ? 1 : 0];
     const std::size_t place = p * (name_.size() + 1) + n;
     if (hopeless[place]) return false;
-    if (Try(p, n, resolved, rank)) return true;
+    if (Try(p, n, rank)) return true;
     hopeless[place] = true;
     return false;
   }
   ComponentMatch match() && { return std::move(match_); }
 
  private:
-  bool Try(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+  // `text` stands for what was matched last.
+  bool Then(const std::string& text, std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
+    const std::size_t before = match_.resolved.size();
+    match_.resolved += text;
+    if (From(p, n, rank)) return true;
+    match_.resolved.resize(before);
+    return false;
+  }
+
+  bool Try(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     if (p == pattern_.size()) {
-      match_ = {resolved, rank};
+      match_.rank = rank;
       return n == name_.size();
     }
     if (pattern_[p] == '*') {
-      return From(p + 1, n, resolved, rank) ||
-             (n < name_.size() && From(p, n + 1, resolved + EscapePercent(name_.substr(n, 1)), rank));
+      return From(p + 1, n, rank) || (n < name_.size() && Then(EscapePercent(name_.substr(n, 1)), p, n + 1, rank));
     }
     const bool escape = pattern_[p] == '%' && p + 1 < pattern_.size() && pattern_[p + 1] == '%';
-    if (pattern_[p] == '%' && !escape) return Rank(p, n, resolved, rank);
+    if (pattern_[p] == '%' && !escape) return Rank(p, n, rank);
     if (n == name_.size() || pattern_[p] != name_[n]) return false;
-    return From(p + (escape ? 2 : 1), n + 1, resolved + pattern_.substr(p, escape ? 2 : 1), rank);
+    const std::size_t length = escape ? 2 : 1;
+    return Then(pattern_.substr(p, length), p + length, n + 1, rank);
   }
 
-  bool Rank(std::size_t p, std::size_t n, const std::string& resolved, std::optional<std::uint32_t> rank) {
+  bool Rank(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     const std::size_t length = pattern_.find('r', p) + 1 - p;
     const std::string placeholder = pattern_.substr(p, length);
     const auto try_rank = [&](std::uint32_t value) {
       const std::string text = ExpandPattern(placeholder, value);
-      return name_.compare(n, text.size(), text) == 0 && From(p + length, n + text.size(), resolved + placeholder, value);
+      return name_.compare(n, text.size(), text) == 0 && Then(placeholder, p + length, n + text.size(), value);
     };
     if (rank) return try_rank(*rank);
     std::size_t end = n;
@@ -131,7 +140,7 @@ std::optional<ComponentMatch> MatchComponent(const std::string& pattern, const s
   // As in a shell: hidden files only where the pattern says so.
   if (name.starts_with('.') && !pattern.starts_with('.')) return std::nullopt;
   ComponentMatcher matcher(pattern, name);
-  if (!matcher.From(0, 0, "", rank)) return std::nullopt;
+  if (!matcher.From(0, 0, rank)) return std::nullopt;
   return std::move(matcher).match();
 }
 
