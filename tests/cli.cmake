@@ -15,7 +15,7 @@ function(lzy_cli_test)
              COMMAND Python3::Interpreter -B -m unittest -v ${module}.${class}
              WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/cli)
     set_tests_properties(cli.${module}.${class} PROPERTIES
-      LABELS "cli;${ARG_LABELS}" TIMEOUT 120
+      LABELS "cli;${ARG_LABELS}" TIMEOUT 900
       ENVIRONMENT "TEST_LZY_BIN=${CMAKE_BINARY_DIR}/bin;TEST_LZY_LIB=${CMAKE_BINARY_DIR}/lib;TEST_LZY_MPIEXEC=${MPIEXEC_EXECUTABLE};TEST_LZY_VERSION=${PROJECT_VERSION};TEST_LZY_FORGE=$<TARGET_FILE:forge_sidecar>;${mpi_environment}")
   endforeach()
 endfunction()
