@@ -20,7 +20,7 @@ bool IsSet(const Intent& intent, const Superblock& superblock) {
 }
 
 void Note(const Intent& intent, Peek& peek) {
-  if ((intent.flags & kIntentRepair) != 0) {
+  if (IsOfRepair(intent)) {
     peek.repairing = true;
   } else if ((intent.flags & kIntentWholeFile) != 0 && !peek.whole_file_intent) {
     peek.whole_file_intent = intent;

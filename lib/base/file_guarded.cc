@@ -137,7 +137,6 @@ Result<std::string> WorkingDirectory() {
 struct Directory {
   std::shared_ptr<const Descriptor> fd;
   std::string real;
-  bool named = false;   ///< itself, not one above it
   bool within = false;  ///< is what was named, or below that
   std::uint32_t owner = 0;
   std::uint32_t mode = 0;
@@ -146,14 +145,13 @@ struct Directory {
 };
 using DirectoryPtr = std::shared_ptr<const Directory>;
 
-Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::string real, bool named, bool within) {
+Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::string real, bool within) {
   struct stat raw {};
   if (fstat(fd.get(), &raw) != 0) return SystemError(path, "stat", errno);
   if (!S_ISDIR(raw.st_mode)) return SystemError(path, "open directory", ENOTDIR);
   auto out = std::make_shared<Directory>();
   out->fd = std::make_shared<const Descriptor>(std::move(fd));
   out->real = std::move(real);
-  out->named = named;
   out->within = within;
   out->owner = raw.st_uid;
   out->device = raw.st_dev;
@@ -242,7 +240,7 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
     LZY_ASSIGN_OR_RETURN(Target target, Follow(AT_FDCWD, here, path, kMaxSymlinks));
     if (!target.self.valid()) return SystemError(path, "resolve", ENOENT);
     const bool within = named && HoldsNamed(target.self, target.real, path);
-    return MakeDirectory(std::move(target.self), path, std::move(target.real), named, within);
+    return MakeDirectory(std::move(target.self), path, std::move(target.real), within);
   }
   const std::string name = BaseNameOf(path);
   if (name == "..") return Status(Code::kInvalidArgument, path + ": leads out of what was named");
@@ -262,7 +260,7 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
     self = std::move(target.self);
     real = std::move(target.real);
   }
-  return MakeDirectory(std::move(self), path, std::move(real), false, above->within);
+  return MakeDirectory(std::move(self), path, std::move(real), above->within);
 }
 
 bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path) {

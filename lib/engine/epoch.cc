@@ -161,7 +161,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     for (const FileView& file : ensemble.files) {
       if (!file.present) damaged(file, DamagePart::kData);
       if (!file.sidecar_usable()) damaged(file, DamagePart::kMetadata);
-      at_risk = at_risk || (file.intent && (file.intent->flags & kIntentRepair) == 0);
+      at_risk = at_risk || (file.intent && !IsOfRepair(*file.intent));
       if (!file.present) continue;
       stale = stale || file.stat.mtime_ns != file.stamp.mtime_ns;
       if (file.stat.size == file.stamp.size) continue;

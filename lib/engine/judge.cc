@@ -29,7 +29,7 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   if (fault == BlockFault::kUnreadable) return DamageCause::kUnreadable;
   if (!file.present) return DamageCause::kMissing;
   const bool named = file.intent && InIntent(*file.intent, bytes);
-  const bool repairing = named && (file.intent->flags & kIntentRepair) != 0;
+  const bool repairing = named && IsOfRepair(*file.intent);
   if (named && !repairing) return DamageCause::kAtRisk;
   if (file.past && file.past->size == file.stat.size && file.past->mtime_ns == file.stat.mtime_ns) return DamageCause::kHash;
   if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
@@ -84,7 +84,7 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
   std::sort(lost.begin(), lost.end());
   // Parity may have been half rewritten by the epoch that broke off.
   const bool broken_off = std::any_of(ensemble.files.begin(), ensemble.files.end(), [](const FileView& file) {
-    return file.intent && (file.intent->flags & kIntentRepair) == 0;
+    return file.intent && !IsOfRepair(*file.intent);
   });
   for (LostBlock& block : lost) {
     if (broken_off && block.parity && block.cause == DamageCause::kHash) block.cause = DamageCause::kAtRisk;

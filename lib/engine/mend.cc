@@ -132,7 +132,7 @@ class Mender {
 
   // An epoch that broke off, or goes on just now.
   bool InEpoch(const FileView& file) const {
-    return file.intent && (file.intent->flags & kIntentRepair) == 0 && !request_.force;
+    return file.intent && !IsOfRepair(*file.intent) && !request_.force;
   }
 
   // What was planned holds for the file as it was looked at.

@@ -69,7 +69,7 @@ class Planner {
       if (plan.cut_tail) plan.changed.push_back({file.stamp.size, found.extra_bytes});
     }
     plan.finish_repair =
-        file.present && !plan.rebuild_data && file.intent && (file.intent->flags & kIntentRepair) != 0;
+        file.present && !plan.rebuild_data && file.intent && IsOfRepair(*file.intent);
     return plan;
   }
 

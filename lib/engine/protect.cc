@@ -213,7 +213,7 @@ bool Protector::StampsFresh() const {
 }
 
 bool Protector::HasOtherWriter(const FileView& file) {
-  if (!request_.own_intents || !file.intent || (file.intent->flags & kIntentRepair) != 0) return false;
+  if (!request_.own_intents || !file.intent || IsOfRepair(*file.intent)) return false;
   const auto& own = *request_.own_intents;
   if (std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
   report_.kept_intents.emplace(file.rank, *file.intent);

@@ -36,7 +36,7 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
 bool RepairBrokeOff(const DatasetView& view) {
   for (const Ensemble& ensemble : view.ensembles) {
     for (const FileView& file : ensemble.files) {
-      if (file.intent && (file.intent->flags & kIntentRepair) != 0) return true;
+      if (file.intent && IsOfRepair(*file.intent)) return true;
     }
   }
   return false;
