@@ -33,6 +33,7 @@ struct Candidate {
   OptionTexts texts;
   Options options;
   FileStat stat;
+  Status refused;  ///< with on-error=fail: why there can be no protection, which sync and close are to tell
 };
 
 /// Says once why a file that options ask to protect is not.
@@ -59,15 +60,18 @@ bool TellOfEnvironment() {
 /// By rank 0 alone: what the program and its user want.
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
-  if (TellOfEnvironment()) return candidate;
+  const bool told = TellOfEnvironment();
   const auto path = Disk().RealPath(PathOfName(Disk(), name));
   if (!path.ok() || IsNeverProtected(*path)) return candidate;
   candidate.path = *path;
   auto texts = TextsWithHints(info);
-  const auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
+  auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
   if (!options.ok()) {
-    Refuse(EnvironmentSettings().options, *path, options.status());
-    return candidate;
+    if (!told) Refuse(EnvironmentSettings().options, *path, options.status());
+    candidate.refused = options.status();
+    texts = UsableTexts(info);
+    options = Parse(*texts);
+    if (!options.ok()) return candidate;
   }
   candidate.texts = std::move(*texts);
   candidate.options = *options;
@@ -76,9 +80,9 @@ Candidate Consider(const char* name, MPI_Info info) {
   candidate.stat = *stat;
   if (const auto sidecar = SidecarPath(*path); !sidecar.ok()) {
     Refuse(*options, *path, sidecar.status());
-    return candidate;
+    candidate.refused = sidecar.status();
   }
-  candidate.wanted = true;
+  candidate.wanted = candidate.refused.ok() || options->fail_on_error;
   return candidate;
 }
 
@@ -133,14 +137,21 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   file->options = candidate.options;
   CheckReads(*file, mode, candidate.stat.inode);
   file->comm = SelfCommunicator();
+  file->failed = candidate.refused;
   auto set = FindSet(file->options, file->path);
-  if (!set.ok()) return Refuse(file->options, file->path, set.status());
-  file->set = std::move(*set);
+  if (set.ok()) {
+    file->set = std::move(*set);
+  } else {
+    Refuse(file->options, file->path, set.status());
+    if (!file->options.fail_on_error) return;
+    file->failed = set.status();
+  }
   if (file->set) Sets::Get()->NoteMember();
   file->uncoordinated = !file->set && !InWorldOfOne();
   if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
   if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);
   Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
+  if (!file->failed.ok()) return;  // it is told by sync and close
   file->failed = BeginFirstEpoch(*file);
   if (file->failed.ok()) return;
   RefuseForNow(*file);
@@ -159,8 +170,11 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int 
   if (file.options.summary) file.usage = Usage::Of(file.path);
   // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
   Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
-  file.failed = BeginFirstEpoch(file);
-  if (!file.failed.ok()) RefuseForNow(file);
+  file.failed = candidate.refused;
+  if (file.failed.ok()) {
+    file.failed = BeginFirstEpoch(file);
+    if (!file.failed.ok()) RefuseForNow(file);
+  }
   ByteWriter writer;
   writer.PutString(file.path);
   candidate.texts.Put(writer);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,8 @@ namespace {
 
 constexpr std::string_view kHintPrefix = "lzy_";
 constexpr std::size_t kMostOptions = 4096;
+/// What files are meant, and what to do where one cannot be protected.
+constexpr std::array<std::string_view, 4> kOfTrouble = {"include", "exclude", "on-error", "log"};
 constexpr std::size_t kMostText = std::size_t{1} << 20;
 
 Settings ReadEnvironment() {
@@ -50,6 +53,20 @@ std::string HintValue(MPI_Info info, const char* key) {
   return value;
 }
 
+/// The options among the hints, as they are.
+std::vector<OptionTexts::One> HintsIn(MPI_Info info) {
+  std::vector<OptionTexts::One> hints;
+  int keys = 0;
+  if (info == MPI_INFO_NULL || PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return hints;
+  for (int i = 0; i < keys; ++i) {
+    std::array<char, MPI_MAX_INFO_KEY + 1> key{};
+    if (PMPI_Info_get_nthkey(info, i, key.data()) != MPI_SUCCESS) continue;
+    if (!std::string_view(key.data()).starts_with(kHintPrefix)) continue;
+    hints.push_back({OptionOfHint(key.data()), HintValue(info, key.data())});
+  }
+  return hints;
+}
+
 }  // namespace
 
 void OptionTexts::Put(ByteWriter& to) const {
@@ -79,19 +96,24 @@ Result<OptionTexts> TextsWithHints(MPI_Info info) {
   const Settings& environment = EnvironmentSettings();
   LZY_RETURN_IF_ERROR(environment.status);
   OptionTexts texts = environment.texts;
-  int keys = 0;
-  if (info == MPI_INFO_NULL || PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return texts;
   Options checked = environment.options;
-  for (int i = 0; i < keys; ++i) {
-    std::array<char, MPI_MAX_INFO_KEY + 1> key{};
-    if (PMPI_Info_get_nthkey(info, i, key.data()) != MPI_SUCCESS) continue;
-    if (!std::string_view(key.data()).starts_with(kHintPrefix)) continue;
-    const std::string name = OptionOfHint(key.data());
-    std::string value = HintValue(info, key.data());
-    LZY_RETURN_IF_ERROR(SetOption(checked, name, value, key.data()));
-    texts.list.push_back({name, std::move(value)});
+  for (OptionTexts::One& hint : HintsIn(info)) {
+    LZY_RETURN_IF_ERROR(SetOption(checked, hint.name, hint.value, HintName(hint.name)));
+    texts.list.push_back(std::move(hint));
   }
   LZY_RETURN_IF_ERROR(CheckOptions(checked));
+  return texts;
+}
+
+OptionTexts UsableTexts(MPI_Info info) {
+  OptionTexts texts;
+  for (const auto& from : {EnvironmentSettings().texts.list, HintsIn(info)}) {
+    for (const OptionTexts::One& one : from) {
+      const bool asked = std::find(kOfTrouble.begin(), kOfTrouble.end(), one.name) != kOfTrouble.end();
+      Options tried;
+      if (asked && SetOption(tried, one.name, one.value).ok()) texts.list.push_back(one);
+    }
+  }
   return texts;
 }
 

@@ -37,6 +37,8 @@ const Settings& EnvironmentSettings();
 
 /// The environment's options with those of `info` (lzy_*) on top.
 Result<OptionTexts> TextsWithHints(MPI_Info info);
+/// Where one of them is unusable: which of the others say what files are meant and what to do about trouble.
+OptionTexts UsableTexts(MPI_Info info);
 Result<Options> Parse(const OptionTexts& texts);
 
 /// Adds what a file is protected with to `info`, as hints (lzy_*).

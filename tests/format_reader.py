@@ -454,7 +454,7 @@ class Sidecar:
         return [e for e in sb.extent_list if e.kind == kind]
 
     def _check_never(self, c, sb):
-        for name in "size mtime inode device region data_root parity_root dataset_root".split():
+        for name in "size mtime region data_root parity_root dataset_root".split():
             if getattr(sb, name) not in (0, ZERO_HASH):
                 self.bad(c * self.spacing, f"copy {c}: state 3: expected {name} zero")
         for e in sb.extent_list:

@@ -96,7 +96,7 @@ class IntentTest : public CommitTest {
     ++intent.pid;
     intent.flags = kIntentWholeFile;
     intent.wall_time_ns = time;
-    EXPECT_OK(Load(OpenMode::kReadWrite)->KeepIntent(intent));
+    EXPECT_OK(Load(OpenMode::kReadWrite)->SetIntent(intent));
     return intent;
   }
   void MeetAnother() {

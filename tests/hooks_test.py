@@ -705,6 +705,19 @@ class Selection(Layer):
         self.assertIn("LZY_PARITY", done.stderr)
         self.assertEqual(self.files(), ["f"])
 
+    def test_where_it_is_asked_for_an_unusable_option_fails_sync_and_close(self):
+        for name, options in (("f", {"parity": "many"}), ("f", {"parity": "3", "group": "3"}), ("f", {"set": "x"}),
+                              ("f" * 251, {})):
+            for ranks in (1, 2):
+                with self.subTest(options=options, ranks=ranks):
+                    done = self.client("codes", name=name, ranks=ranks, on_error="fail", **options)
+                    self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                    self.assertEqual(done.stdout.count("MPI_ERR_IO"), 2 * ranks, done.stdout)
+                    self.assertEqual(self.files(), [name])
+                    done = self.client("codes", name=name, ranks=ranks, on_error="fail", exclude="f*", **options)
+                    self.assertEqual(done.stdout.count("ok"), 2 * ranks, "it is not meant")
+                    os.remove(self.path(name))
+
     def test_refusals_are_mpis_own(self):
         bare = self.client("refused", layer=False)
         done = self.client("refused")

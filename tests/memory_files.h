@@ -76,6 +76,7 @@ class MemoryFileSystem final : public FileSystem {
     node->bytes = node->durable = std::move(bytes);
     node->before.clear();
     node->stat.mtime_ns = mtime_ns != 0 ? mtime_ns : now();
+    ++node->stat.ctime_ns;
     return *node;
   }
   const std::map<std::string, std::shared_ptr<Node>>& nodes() const { return nodes_; }
@@ -132,6 +133,7 @@ class MemoryFileSystem final : public FileSystem {
     auto node = at->second;
     nodes_.erase(at);
     nodes_[to] = node;
+    ++node->stat.ctime_ns;
     Record({.kind = StorageOp::Kind::kRename, .path = from, .to = to}, node.get());
     return Status::Ok();
   }
@@ -142,6 +144,7 @@ class MemoryFileSystem final : public FileSystem {
     if (at == nodes_.end()) return Absent(from);
     if (!nodes_.emplace(to, at->second).second) return false;
     nodes_.erase(from);
+    ++nodes_[to]->stat.ctime_ns;
     Record({.kind = StorageOp::Kind::kRename, .path = from, .to = to}, nodes_[to].get());
     return true;
   }
@@ -195,7 +198,7 @@ class MemoryFileSystem final : public FileSystem {
     node.stat.inode = ++inodes_;
     node.stat.device = 7;
     node.stat.mode = mode;
-    node.stat.mtime_ns = now();
+    node.stat.mtime_ns = node.stat.ctime_ns = now();
     return node;
   }
   static FileStat StatOf(const Node& node) {
@@ -266,6 +269,7 @@ class MemoryFile final : public File {
     std::lock_guard lock(fs_.mutex_);
     node_->stat.atime_ns = atime_ns;
     node_->stat.mtime_ns = mtime_ns;
+    ++node_->stat.ctime_ns;
     fs_.Record({.kind = StorageOp::Kind::kSetTimes, .path = path_}, node_.get());
     return Status::Ok();
   }

@@ -21,6 +21,7 @@ struct FileStat {
   std::uint64_t inode = 0;
   std::int64_t mtime_ns = 0;
   std::int64_t atime_ns = 0;
+  std::int64_t ctime_ns = 0;  ///< of the last change of content, attributes or, as a rule, name
   std::uint32_t mode = 0;  ///< permission bits only (07777)
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;

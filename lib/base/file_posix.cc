@@ -97,6 +97,7 @@ FileStat ToFileStat(const struct stat& raw) {
   out.inode = raw.st_ino;
   out.mtime_ns = ToNs(raw.st_mtim);
   out.atime_ns = ToNs(raw.st_atim);
+  out.ctime_ns = ToNs(raw.st_ctim);
   out.mode = raw.st_mode & 07777;
   out.uid = raw.st_uid;
   out.gid = raw.st_gid;

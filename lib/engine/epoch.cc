@@ -51,8 +51,9 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   const bool member = !pattern.empty();
   std::uint32_t rank = 0;
   if (member) rank = MatchPattern(pattern, data_path).value_or(0);
-  const SidecarContents empty = EmptyContents(options, member ? DatasetKind::kSet : DatasetKind::kShared,
-                                              member ? PatternTail(pattern) : BaseNameOf(data_path), rank);
+  EmptySidecar empty = NewSidecar(options, member ? DatasetKind::kSet : DatasetKind::kShared,
+                                  member ? PatternTail(pattern) : BaseNameOf(data_path), rank);
+  empty.intent = NewIntent(kIntentWholeFile);
   // Where there is a key nobody seals what ruins may have told otherwise, unless he says so.
   if (options.key) {
     const auto there = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
@@ -73,8 +74,11 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   const bool edited = stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
   start.changed_behind = !start.had_sidecar || stat.size != stamp.size || (edited && !mending);
   start.generation = sidecar->generation();
-  start.before = sidecar->intent();
-  LZY_RETURN_IF_ERROR(sidecar->SetIntent(kIntentWholeFile, {}));
+  const bool made_with_it = sidecar->intent() && SameWriter(*sidecar->intent(), *empty.intent);
+  if (!made_with_it) {
+    start.before = sidecar->intent();
+    LZY_RETURN_IF_ERROR(sidecar->SetIntent(*empty.intent));
+  }
   start.intent = *sidecar->intent();
   return start;
 }
@@ -88,7 +92,7 @@ Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& d
   // What was set before may be a writer's who relies on it still; unless there was a commit since, which saw to it.
   if (start.before && start.before->uuid == sidecar.contents().superblock.uuid &&
       start.before->generation == sidecar.generation()) {
-    return sidecar.KeepIntent(*start.before);
+    return sidecar.SetIntent(*start.before);
   }
   return sidecar.committed() ? sidecar.ClearIntent() : fs.Remove(path);
 }

@@ -82,6 +82,40 @@ class EpochTest : public ::testing::Test {
   std::vector<std::string> paths_;
 };
 
+TEST_F(EpochTest, ANewFilesIntentIsTwoSyncsAndALookAtNoOtherSidecar) {
+  Make(3);
+  ref_ = {DatasetKind::kShared, "d/new", {}};
+  paths_ = {ref_.path};
+  ASSERT_OK(fs_.Open("d/new", OpenMode::kCreateNew));
+  std::vector<std::string> syncs, others;
+  fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
+    if (op == MemoryFileSystem::Op::kSync) syncs.push_back(path);
+    if (path.find(".LZY.s.") != std::string::npos) others.push_back(path);
+    return Status::Ok();
+  };
+  const EpochStart start = Begin("d/new");
+  EXPECT_EQ(syncs.size(), 2u) << "the sidecar with its intent, and its name";
+  EXPECT_FALSE(start.before);
+  Write("d/new", 3);
+  Commit(3, {start.intent});
+  EXPECT_EQ(others, std::vector<std::string>());
+  fs_.fault = nullptr;
+  EXPECT_EQ(StateNow(), "intact");
+}
+
+// Its inode alone does not make a sidecar without a commit that of a file: the one that had it may be gone.
+TEST_F(EpochTest, ARenamedFileWithAReusedInodeKeepsItsOwnSidecar) {
+  Make(0);
+  fs_.Put("d/g", {});
+  Begin("d/g");  // and never comes to commit
+  fs_.At("d/f").stat.inode = fs_.At("d/g").stat.inode;
+  ASSERT_OK(fs_.Remove("d/g"));
+  ASSERT_OK(Protect(Here(), ref_, {}).status);  // as if it had been made with that inode
+  ASSERT_OK(fs_.Rename("d/f", "d/g"));
+  ref_.path = "d/g";
+  EXPECT_EQ(StateNow(), "intact");
+}
+
 TEST_F(EpochTest, ACommitCoversWhatAnotherWriterWroteAndKeepsHisIntent) {
   for (const std::uint32_t members : {0u, 3u}) {
     SCOPED_TRACE(members);
@@ -116,7 +150,7 @@ TEST_F(EpochTest, WhatABrokenOffRepairLeftIsNotCommitted) {
     {
       auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kReadWrite);
       ASSERT_OK(sidecar);
-      ASSERT_OK((*sidecar)->SetIntent(kIntentRepair | kIntentWholeFile, {}));
+      ASSERT_OK((*sidecar)->SetIntent(NewIntent(kIntentRepair | kIntentWholeFile)));
     }
     fs_.At(paths_[0]).stat.mtime_ns = kPast + 1;  // it had not come to that
     EXPECT_EQ(StateNow(), "damaged");
@@ -273,10 +307,10 @@ TEST_F(EpochTest, AnotherWritersIntentUnderTheNewNameStays) {
   // He has begun, and has not written yet, when this program comes to look after its sidecar.
   auto renamed = fs_.Open("d/g", OpenMode::kRead);
   ASSERT_OK(renamed);
-  const SidecarContents empty = EmptyContents(options_, DatasetKind::kShared, "g", 0);
+  const EmptySidecar empty = NewSidecar(options_, DatasetKind::kShared, "g", 0);
   auto his = LockSidecar(fs_, "d/.LZY.g", renamed->get(), &empty, 1);
   ASSERT_OK(his);
-  ASSERT_OK((*his)->SetIntent(kIntentWholeFile, {}));
+  ASSERT_OK((*his)->SetIntent(NewIntent(kIntentWholeFile)));
   const Intent set = *(*his)->intent();
   his->reset();
   ASSERT_OK(FollowRename(fs_, options_, "d/f", "d/g", {mine.intent}));

@@ -247,7 +247,7 @@ TEST_F(HealOne, IntentsOfRangesNameRows) {
   std::optional<std::uint64_t> mate, stranger;
   for (std::uint64_t i = 2; i < 10; ++i) (layout->LocateData(0, i).row == row ? mate : stranger) = i;
   ASSERT_TRUE(mate && stranger);
-  ASSERT_OK((*sidecar)->SetIntent(0, {{*mate * 4096 + 10, 1}}));
+  ASSERT_OK((*sidecar)->SetIntent(NewIntent(0, {{*mate * 4096 + 10, 1}})));
   RotBlock(1);
   RotBlock(*stranger);
   EXPECT_EQ(HealBlock(1).verdict, Verdict::kNotJudged);
@@ -307,7 +307,7 @@ TEST_F(HealOne, WhatARepairThatDiedHasLeftIsNotBroughtToAnEnd) {
   {
     const auto sidecar = Sidecar::Load(PosixFileSystem(), *SidecarPath(path_), OpenMode::kReadWrite);
     ASSERT_OK(sidecar);
-    ASSERT_OK((*sidecar)->SetIntent(kIntentRepair, {{4096, 4096}}));
+    ASSERT_OK((*sidecar)->SetIntent(NewIntent(kIntentRepair, {{4096, 4096}})));
   }
   WriteAt(path_, 9 * 4096, Bytes(10, 7));  // an edit since
   const std::int64_t mtime = MtimeOf(path_);

@@ -14,13 +14,19 @@
 namespace lzy {
 namespace {
 
-// A sidecar that says nothing yet, whole and durable under a name of its own.
-Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& like, const SidecarContents& contents) {
+// A sidecar that says nothing yet but of whom it is, whole and durable under a name of its own.
+Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty) {
   const std::string temporary = TemporarySidecarPath(path);
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, like.Stat());
+  SidecarContents contents = empty.contents;
+  contents.superblock.stamp.inode = stat.inode;
+  contents.superblock.stamp.device = stat.device;
   Status written;
   {
     auto fresh = Sidecar::Create(fs, temporary, contents, like);
-    written = fresh.ok() ? (*fresh)->WriteAll(contents) : fresh.status();
+    written = fresh.status();
+    if (written.ok() && empty.intent) written = (*fresh)->SetIntent(*empty.intent);
+    if (written.ok()) written = (*fresh)->WriteAll(std::move(contents));
   }
   if (written.ok()) return temporary;
   (void)fs.Remove(temporary);
@@ -28,16 +34,16 @@ Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& li
 }
 
 // Where there is none. Of several processes that do this at once one succeeds; the others use what it made.
-Status CreateWhereAbsent(FileSystem& fs, const std::string& path, File& like, const SidecarContents& contents) {
-  LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, contents));
+Status CreateWhereAbsent(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty) {
+  LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, empty));
   auto published = fs.RenameIfAbsent(temporary, path);
   if (!published.ok() || !*published) (void)fs.Remove(temporary);
   return published.ok() ? fs.SyncDirectory(DirectoryOf(path)) : published.status();
 }
 
 // In place of the ruins of one, whose lock the caller holds: without it nobody replaces them.
-Status ReplaceRuins(FileSystem& fs, const std::string& path, File& like, const SidecarContents& contents) {
-  LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, contents));
+Status ReplaceRuins(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty) {
+  LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, empty));
   const Status renamed = fs.Rename(temporary, path);
   if (!renamed.ok()) (void)fs.Remove(temporary);
   return renamed.ok() ? fs.SyncDirectory(DirectoryOf(path)) : renamed;
@@ -92,17 +98,17 @@ std::string HolderText(FileSystem& fs, const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
-                                             const SidecarContents* create_contents, std::uint32_t timeout_seconds,
+                                             const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::unique_ptr<File>* ruins) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
   bool replaced = false;
   for (;;) {
     auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
-    if (file.status().code() == Code::kNotFound && create_contents != nullptr) {
-      LZY_RETURN_IF_ERROR(CreateWhereAbsent(fs, path, *data, *create_contents));
+    if (file.status().code() == Code::kNotFound && create != nullptr) {
+      LZY_RETURN_IF_ERROR(CreateWhereAbsent(fs, path, *data, *create));
       file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
     }
-    const bool gone = file.status().code() == Code::kNotFound && create_contents != nullptr;
+    const bool gone = file.status().code() == Code::kNotFound && create != nullptr;
     if (!file.ok() && !gone) return file.status();
     const Status locked = gone ? Status(Code::kBusy, "") : (*file)->Lock();
     if (!locked.ok() && locked.code() != Code::kBusy) return locked;
@@ -113,9 +119,9 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
         auto sidecar = LoadSound(*file);
         if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
         const bool ruined = sidecar.status().code() == Code::kUnprotected || sidecar.status().code() == Code::kCorrupt;
-        if (ruined && create_contents == nullptr && ruins != nullptr) *ruins = std::move(*file);
-        if (!ruined || create_contents == nullptr) return sidecar;
-        LZY_RETURN_IF_ERROR(ReplaceRuins(fs, path, *data, *create_contents));
+        if (ruined && create == nullptr && ruins != nullptr) *ruins = std::move(*file);
+        if (!ruined || create == nullptr) return sidecar;
+        LZY_RETURN_IF_ERROR(ReplaceRuins(fs, path, *data, *create));
         if (!std::exchange(replaced, true)) continue;  // however little time there is
       }
     }
@@ -127,8 +133,9 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
   }
 }
 
-SidecarContents EmptyContents(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank) {
-  SidecarContents contents;
+EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank) {
+  EmptySidecar empty;
+  SidecarContents& contents = empty.contents;
   Superblock& sb = contents.superblock;
   sb.uuid = NewUuid();
   sb.state = SidecarState::kNeverCommitted;
@@ -142,7 +149,7 @@ SidecarContents EmptyContents(const Options& options, DatasetKind kind, const st
   contents.info.name = name;
   contents.info.stripe_option = options.stripe;
   contents.info.group_option = options.group;
-  return contents;
+  return empty;
 }
 
 }  // namespace lzy

@@ -26,7 +26,7 @@ class LockTest : public ::testing::Test {
   const std::string sidecar_ = dir_ / ".LZY.f";
 
   std::unique_ptr<File> Data() { return std::move(fs_.Open(data_, OpenMode::kReadWrite)).value(); }
-  static SidecarContents Empty() { return EmptyContents(Options(), DatasetKind::kShared, "f", 0); }
+  static EmptySidecar Empty() { return NewSidecar(Options(), DatasetKind::kShared, "f", 0); }
   std::uint32_t ModeOf(const std::string& path) { return fs_.Stat(path)->mode; }
 
   /// Has `threads` lock the sidecar at once, each wanting to make it; all must come to hold the same one, one at a time.
@@ -39,7 +39,7 @@ class LockTest : public ::testing::Test {
     for (int i = 0; i < threads; ++i) {
       all.emplace_back([&] {
         auto data = Data();
-        const SidecarContents empty = Empty();
+        const EmptySidecar empty = Empty();
         while (!go) std::this_thread::yield();
         auto sidecar = LockSidecar(fs_, sidecar_, data.get(), &empty, 60);
         ASSERT_OK(sidecar);
@@ -83,7 +83,7 @@ TEST_F(LockTest, RuinsStayWhereNothingIsToBeMade) {
 TEST_F(LockTest, AHolderIsNamedAfterTheTimeout) {
   WriteFile(data_, Bytes(100));
   auto data = Data();
-  const SidecarContents empty = Empty();
+  const EmptySidecar empty = Empty();
   auto first = LockSidecar(fs_, sidecar_, data.get(), &empty, 1);
   ASSERT_OK(first);
   auto second = LockSidecar(fs_, sidecar_, data.get(), &empty, 0);
@@ -106,7 +106,7 @@ TEST_F(LockTest, WhoeverIsShutOutOfTheFileIsShutOutOfItsSidecar) {
   WriteFile(data_, Bytes(100));
   ASSERT_EQ(chmod(data_.c_str(), 0664), 0);
   auto data = Data();
-  const SidecarContents empty = Empty();
+  const EmptySidecar empty = Empty();
   ASSERT_OK(LockSidecar(fs_, sidecar_, data.get(), &empty, 1));
   EXPECT_EQ(ModeOf(sidecar_), 0664u);
   ASSERT_EQ(chmod(data_.c_str(), 0640), 0);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/set_names.h"
@@ -72,8 +73,8 @@ void Directory::List() {
   names_.insert(names->begin(), names->end());
   for (const std::string& name : names_) {
     const auto owner = DataPathOf(name);
-    if ((!owner && !name.starts_with(kTemporaryPrefix)) || !IsRegular(name)) continue;
-    sidecars_.push_back(name);
+    if (!owner && !name.starts_with(kTemporaryPrefix)) continue;
+    sidecar_names_.push_back(name);
     if (!owner || !names_.contains(*owner)) without_owner_.push_back(name);
   }
 }
@@ -86,7 +87,12 @@ Result<const std::set<std::string>*> Directory::Names() {
 
 const std::vector<std::string>& Directory::Sidecars() {
   if (!listed_) List();
-  return sidecars_;
+  if (!sidecars_) {
+    sidecars_.emplace();
+    std::copy_if(sidecar_names_.begin(), sidecar_names_.end(), std::back_inserter(*sidecars_),
+                 [&](const std::string& name) { return IsRegular(name); });
+  }
+  return *sidecars_;
 }
 
 const Result<Peek>& Directory::PeekAt(const std::string& sidecar) {
@@ -140,11 +146,12 @@ std::string Directory::SidecarOf(const std::string& name) {
   const bool has_own = IsRegular(own);
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
   if (!data.ok()) return has_own ? own : "";
-  const bool committed = has_own && PeekAt(own).ok() && PeekAt(own)->committed;
-  if (committed && HasStamp(name, PeekAt(own)->stamp)) return own;
+  const Peek* peek = has_own && PeekAt(own).ok() ? &*PeekAt(own) : nullptr;
+  if (peek != nullptr && peek->committed && HasStamp(name, peek->stamp)) return own;
+  if (!has_own && IsUntouched(*data)) return "";
   if (!Names().ok()) return has_own ? own : "";
-  if (committed && PeekAt(own)->stamp.inode == data->inode) {
-    // Edited, as a rule; but inodes are given out again. Spares a look into every sidecar.
+  if (peek != nullptr && peek->stamp.inode == data->inode) {
+    // Edited, as a rule, or never committed yet; but inodes are given out again. Spares a look into every sidecar.
     const auto it = std::find_if(without_owner_.begin(), without_owner_.end(),
                                  [&](const std::string& sidecar) { return HomeOf(sidecar) == name; });
     return it != without_owner_.end() ? *it : own;
@@ -154,6 +161,12 @@ std::string Directory::SidecarOf(const std::string& name) {
   }
   // What was committed for another file says nothing about this one.
   return has_own && !HomeOf(own) ? own : "";
+}
+
+// Whether nothing was done to a file since it was made, as when a program has just created it: so it is no renamed one either.
+// Spares a look into every sidecar of a directory that a program fills.
+bool Directory::IsUntouched(const FileStat& file) {
+  return file.size == 0 && file.mtime_ns != 0 && file.ctime_ns == file.mtime_ns;
 }
 
 // Whether `name` is the name of another member of the set of which `owner` is one, by its pattern; its own sidecar may be lost.

@@ -57,6 +57,7 @@ class Directory {
  private:
   void List();
   bool IsRegular(const std::string& name);
+  static bool IsUntouched(const FileStat& file);
   /// True when the file `name` is the one that `stamp` was taken of. The device number is left out: it changes from
   /// mount to mount.
   bool HasStamp(const std::string& name, const Stamp& stamp);
@@ -70,8 +71,9 @@ class Directory {
   bool listed_ = false;
   Status list_status_;
   std::set<std::string> names_;
-  std::vector<std::string> sidecars_;
+  std::vector<std::string> sidecar_names_;  // whatever they are
   std::vector<std::string> without_owner_;  // of them those with no file of their own name
+  std::optional<std::vector<std::string>> sidecars_;
   std::map<std::string, Result<Peek>> peeks_;
   std::optional<std::multimap<std::uint64_t, std::string>> files_by_inode_;
   std::optional<std::multimap<std::uint64_t, std::string>> sidecars_by_inode_;

@@ -196,7 +196,7 @@ class Mender {
     // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody writes in
     // an epoch that may be going on.
     if ((mend.plan->data_in_place || mend.plan->cut_tail) && file.sidecar && !mend.plan->edits_left && !InEpoch(file)) {
-      LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(kIntentRepair, Merged(mend.plan->changed)));
+      LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(mend.plan->changed))));
     }
     return Status::Ok();
   }

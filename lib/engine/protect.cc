@@ -83,7 +83,7 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
     report_.warnings.push_back(fmt::format("{}; it is made anew", existing.message()));
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
-  const SidecarContents empty = EmptyContents(context_.options, ref_.kind, name, rank);
+  const EmptySidecar empty = NewSidecar(context_.options, ref_.kind, name, rank);
   LZY_RETURN_IF_ERROR(LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status());
   created_.push_back(sidecar_path);
   return Status::Ok();
@@ -222,7 +222,7 @@ bool Protector::HasOtherWriter(const FileView& file) {
 
 Status Protector::KeepOtherIntent(const FileView& file, Sidecar& fresh) const {
   const auto at = report_.kept_intents.find(file.rank);
-  return at == report_.kept_intents.end() ? Status::Ok() : fresh.KeepIntent(at->second);
+  return at == report_.kept_intents.end() ? Status::Ok() : fresh.SetIntent(at->second);
 }
 
 Result<Uuid> Protector::CommonUuid() {

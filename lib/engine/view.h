@@ -105,17 +105,21 @@ Result<Layout> LayoutOf(const SidecarContents& contents);
 /// dataset's. What was never committed says nothing.
 Status CheckContents(const SidecarContents& contents);
 
+/// A sidecar before its first commit, which says of what file it is.
+struct EmptySidecar {
+  SidecarContents contents;      ///< kind, uuid, name; sizes and roots zero
+  std::optional<Intent> intent;  ///< set in it from the start
+};
+EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
+
 /// Opens the sidecar `path`, takes its lock, and makes sure that the name still means the file that was locked. With
-/// `create_contents` (which needs `data`), one that holds these is made where there is none, or only the ruins of one; any
-/// number of processes may do so at once. Where `data`, the file it belongs to, is given, access to the sidecar is made no
+/// `create` (which needs `data`), that one is made where there is none, or only the ruins of one; any number of processes
+/// may do so at once. Where `data`, the file it belongs to, is given, access to the sidecar is made no
 /// wider than to that. Waits up to `timeout_seconds` for another holder, then kBusy naming it. kNotFound: no such sidecar.
 /// Ruins that are not replaced are an error, but the lock on them can be kept: their file is put into `ruins`.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
-                                             const SidecarContents* create_contents, std::uint32_t timeout_seconds,
+                                             const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::unique_ptr<File>* ruins = nullptr);
-
-/// A sidecar's contents before the first commit: kind, uuid, name; sizes and roots zero.
-SidecarContents EmptyContents(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
 
 /// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the stream.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);

@@ -219,7 +219,7 @@ Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, co
 // it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
 Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
   if (!intent || to.intent()) return Status::Ok();
-  return to.KeepIntent(*intent);
+  return to.SetIntent(*intent);
 }
 
 // Completes the commit of a member that was prepared when another member of its set already had the generation

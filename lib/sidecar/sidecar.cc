@@ -216,8 +216,16 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
   if (!fresh_) return SyncFile();
   // An intent must find room also when the file system is full by then (where what is written over keeps its place).
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t intent_at, IntentOffset());
-  return file_->WriteAt(intent_at, std::vector<std::uint8_t>(kIntentPages * kIntentPageSize, 0));
+  return WriteIntentPages();
+}
+
+Status Sidecar::WriteIntentPages() {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
+  for (std::uint32_t page = 0; page < kIntentPages; ++page) {
+    const auto bytes = intent_ ? EncodeIntent(*intent_, page) : std::vector<std::uint8_t>(kIntentPageSize, 0);
+    LZY_RETURN_IF_ERROR(file_->WriteAt(at + page * kIntentPageSize, bytes));
+  }
+  return Status::Ok();
 }
 
 void Sidecar::Adopt(SidecarContents contents) {
@@ -361,7 +369,7 @@ Intent IntentOfThisProcess() {
   return intent;
 }
 
-Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
+Intent NewIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
   Intent intent = IntentOfThisProcess();
   intent.flags = flags;
   intent.wall_time_ns = WallNowNs();
@@ -370,20 +378,14 @@ Status Sidecar::SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ran
     intent.ranges.clear();
     intent.flags |= kIntentWholeFile;
   }
-  return KeepIntent(std::move(intent));
+  return intent;
 }
 
-Status Sidecar::KeepIntent(Intent intent) {
+Status Sidecar::SetIntent(Intent intent) {
   LZY_RETURN_IF_ERROR(MendTorn());
   intent.uuid = contents_.superblock.uuid;
   intent.generation = generation();
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
-  for (std::uint32_t page = 0; page < kIntentPages; ++page) {
-    LZY_RETURN_IF_ERROR(file_->WriteAt(at + page * kIntentPageSize, EncodeIntent(intent, page)));
-  }
-  LZY_RETURN_IF_ERROR(SyncFile());
-  intent_ = std::move(intent);
-  return Status::Ok();
+  return PutIntent(std::move(intent));
 }
 
 Status Sidecar::MendTorn() {
@@ -392,11 +394,16 @@ Status Sidecar::MendTorn() {
 
 Status Sidecar::ClearIntent() {
   LZY_RETURN_IF_ERROR(MendTorn());
-  const std::vector<std::uint8_t> zeros(kIntentPages * kIntentPageSize, 0);
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
-  LZY_RETURN_IF_ERROR(file_->WriteAt(at, zeros));
-  intent_.reset();
-  return SyncFile();
+  return PutIntent(std::nullopt);
+}
+
+Status Sidecar::PutIntent(std::optional<Intent> intent) {
+  std::optional<Intent> before = std::exchange(intent_, std::move(intent));
+  if (fresh_) return Status::Ok();
+  Status written = WriteIntentPages();
+  if (written.ok()) written = SyncFile();
+  if (!written.ok()) intent_ = std::move(before);
+  return written;
 }
 
 }  // namespace lzy

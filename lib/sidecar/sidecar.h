@@ -97,10 +97,9 @@ class Sidecar {
   /// The second phase for what was prepared before a crash and loaded with `accept_prepared`.
   Status CompletePrepared();
 
-  /// Durably declares that data (whole file or `ranges`) may change from now on.
-  Status SetIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges);
-  /// Durably sets another writer's intent (again) as one of this sidecar's present generation.
-  Status KeepIntent(Intent intent);
+  /// Durably declares that data may change from now on, as one of this sidecar's present generation: an intent of this process
+  /// (NewIntent), or another writer's once more. In a sidecar that was created and not written yet it is written with the rest.
+  Status SetIntent(Intent intent);
   /// Takes the intent back; for use when nothing was changed after all.
   Status ClearIntent();
 
@@ -111,6 +110,8 @@ class Sidecar {
   Status ReadGeneration(const std::map<std::uint32_t, Superblock>& found, const Superblock& best);
   void ReadIntent(const Superblock& superblock);
   Result<std::uint64_t> IntentOffset() const;
+  Status PutIntent(std::optional<Intent> intent);
+  Status WriteIntentPages();
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
   Status WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state);
   /// The superblock of `copy`, saying that the copy lies where `extents` are.
@@ -145,5 +146,7 @@ class Sidecar {
 
 /// What intents that this process sets say of their writer (process and host).
 Intent IntentOfThisProcess();
+/// One for Sidecar::SetIntent: the whole file or `ranges`, from now on. Where there are too many ranges, the whole file.
+Intent NewIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges = {});
 
 }  // namespace lzy

@@ -160,7 +160,7 @@ struct Intent {
   std::vector<ByteRange> ranges;
 };
 
-/// Were both set by the same call of Sidecar::SetIntent? (Commits may have moved them to another generation since.)
+/// Are both from the same call of NewIntent? (Commits may have moved them to another generation since.)
 inline bool SameWriter(const Intent& a, const Intent& b) {
   return a.pid == b.pid && a.wall_time_ns == b.wall_time_ns && a.host == b.host;
 }

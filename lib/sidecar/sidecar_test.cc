@@ -631,7 +631,7 @@ TEST_F(SidecarTest, AFailedCommitLeavesTheGenerationBeforeAndItsIntent) {
     for (const bool once : {true, false}) {
       const SidecarContents before = MakeContents(1, 300, 100, 1, kind);
       const SidecarContents after = MakeContents(2, 170, 120, 1, kind, 2);
-      ASSERT_OK(Create(before)->SetIntent(kIntentWholeFile, {}));
+      ASSERT_OK(Create(before)->SetIntent(NewIntent(kIntentWholeFile)));
       const auto start = fs_.Copy();
       for (std::uint64_t fails = 0;; ++fails) {
         SCOPED_TRACE(std::to_string(fails) + (once ? " once" : " for good"));
@@ -792,7 +792,7 @@ TEST_F(SidecarTest, OneCopyIsOldTheOthersAreNew) {
 TEST_F(SidecarTest, IntentIsSetDurablyAndTakenBack) {
   auto sidecar = Create(MakeContents(1, 30, 10, 1));
   const std::vector<ByteRange> ranges = {{0, 512}, {4096, 1}};
-  ASSERT_OK(sidecar->SetIntent(0, ranges));
+  ASSERT_OK(sidecar->SetIntent(NewIntent(0, ranges)));
   EXPECT_EQ(fs_.At(kPath).durable, File());
   auto loaded = Load();
   ASSERT_OK(loaded);
@@ -811,16 +811,16 @@ TEST_F(SidecarTest, IntentIsSetDurablyAndTakenBack) {
 TEST_F(SidecarTest, TooManyRangesAreTheWholeFile) {
   auto sidecar = Create(MakeContents(1, 30, 10, 1));
   std::vector<ByteRange> ranges(240, {1, 1});
-  ASSERT_OK(sidecar->SetIntent(0, ranges));
+  ASSERT_OK(sidecar->SetIntent(NewIntent(0, ranges)));
   EXPECT_EQ((*Load())->intent()->ranges.size(), 240u);
   ranges.push_back({5, 5});
-  ASSERT_OK(sidecar->SetIntent(0, ranges));
+  ASSERT_OK(sidecar->SetIntent(NewIntent(0, ranges)));
   EXPECT_EQ((*Load())->intent()->flags, kIntentWholeFile);
 }
 
 TEST_F(SidecarTest, ACommitVoidsTheIntent) {
   auto sidecar = Create(MakeContents(1, 30, 10, 1));
-  ASSERT_OK(sidecar->SetIntent(kIntentWholeFile, {}));
+  ASSERT_OK(sidecar->SetIntent(NewIntent(kIntentWholeFile)));
   ASSERT_OK(sidecar->WriteAll(MakeContents(2, 30, 10, 1, DatasetKind::kShared, 2)));
   EXPECT_FALSE(sidecar->intent());
   auto loaded = Load();
@@ -831,7 +831,7 @@ TEST_F(SidecarTest, ACommitVoidsTheIntent) {
 
 TEST_F(SidecarTest, OneIntentPageIsEnough) {
   auto sidecar = Create(MakeContents(1, 30, 10, 1));
-  ASSERT_OK(sidecar->SetIntent(kIntentWholeFile, {}));
+  ASSERT_OK(sidecar->SetIntent(NewIntent(kIntentWholeFile)));
   const std::size_t at = 2 * 8192;
   for (std::size_t page : {0u, 1u}) {
     Bytes good = File();
@@ -849,7 +849,7 @@ TEST_F(SidecarTest, AnIntentThatWasReturnedAsSetSurvivesPowerLoss) {
       fs_,
       [&]() -> Status {
         LZY_ASSIGN_OR_RETURN(auto sidecar, Load(OpenMode::kReadWrite));
-        return sidecar->SetIntent(kIntentWholeFile, {});
+        return sidecar->SetIntent(NewIntent(kIntentWholeFile));
       },
       [&](bool done) {
         auto loaded = Load();
@@ -863,7 +863,7 @@ TEST_F(SidecarTest, AnIntentThatWasReturnedAsSetSurvivesPowerLoss) {
 
 TEST_F(SidecarTest, IntentOfAnotherGenerationOrDatasetIsVoid) {
   auto sidecar = Create(MakeContents(1, 30, 10, 1));
-  ASSERT_OK(sidecar->SetIntent(kIntentWholeFile, {}));
+  ASSERT_OK(sidecar->SetIntent(NewIntent(kIntentWholeFile)));
   const Intent set = *(*Load())->intent();
   for (int which = 0; which < 2; ++which) {
     Intent other = set;
@@ -887,7 +887,7 @@ TEST_F(SidecarTest, NeverCommittedHoldsOnlyItsIntent) {
   empty.info.name = "f";
   auto sidecar = Create(empty);
   EXPECT_FALSE(sidecar->committed());
-  ASSERT_OK(sidecar->SetIntent(kIntentWholeFile, {}));
+  ASSERT_OK(sidecar->SetIntent(NewIntent(kIntentWholeFile)));
   auto loaded = Load();
   ASSERT_OK(loaded);
   EXPECT_FALSE((*loaded)->committed());
@@ -904,7 +904,7 @@ TEST_F(SidecarTest, FullDiskLeavesTheCommittedStateAlone) {
   auto loaded = Load(OpenMode::kReadWrite);
   ASSERT_OK(loaded);
   EXPECT_CODE((*loaded)->WriteAll(MakeContents(2, 300, 100, 1, DatasetKind::kShared, 2)), Code::kIo);
-  EXPECT_CODE((*loaded)->SetIntent(kIntentWholeFile, {}), Code::kIo);
+  EXPECT_CODE((*loaded)->SetIntent(NewIntent(kIntentWholeFile)), Code::kIo);
   fs_.fault = nullptr;
   loaded = Load();
   ASSERT_OK(loaded);

@@ -197,9 +197,9 @@ Input SidecarAt(bool set, Moment moment) {
       if (moment != Moment::kPrepared) (void)(*sidecar)->FinishPrepared();
       fs.fault = nullptr;
     }
-    if (moment == Moment::kWriting) (void)(*sidecar)->SetIntent(kIntentWholeFile, {});
-    if (moment == Moment::kWritingRanges) (void)(*sidecar)->SetIntent(0, ranges);
-    if (moment == Moment::kRepairing) (void)(*sidecar)->SetIntent(kIntentRepair, ranges);
+    if (moment == Moment::kWriting) (void)(*sidecar)->SetIntent(NewIntent(kIntentWholeFile));
+    if (moment == Moment::kWritingRanges) (void)(*sidecar)->SetIntent(NewIntent(0, ranges));
+    if (moment == Moment::kRepairing) (void)(*sidecar)->SetIntent(NewIntent(kIntentRepair, ranges));
   }
   Input& bytes = fs.At(path).bytes;
   if (moment == Moment::kTorn) std::fill_n(bytes.begin(), kSuperblockSize / 2, std::uint8_t{0});
