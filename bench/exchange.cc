@@ -21,6 +21,7 @@
 #include "comm/mpi_communicator.h"
 #include "comm/pairwise_exchange.h"
 #include "comm/shared_exchange.h"
+#include "engine/xor_checks.h"
 #include "under_mpi.h"
 
 namespace {
@@ -95,7 +96,25 @@ struct Way {
   std::function<void(const Words&, Words&, const Words& counts)> run;
 };
 
-std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared) {
+/// With what engine/rows.cc does for the proof: sent and received blocks are hashed, and the check words exchanged.
+Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receive, const Words& counts) {
+  constexpr std::uint64_t kBlock = 64u << 10;
+  static lzy::XorChecks checks;
+  static std::uint64_t turn = 0;
+  const std::uint64_t block = std::min<std::uint64_t>(kBlock, counts[0] * sizeof(std::uint64_t));
+  const auto bytes_of = [](const Words& words) { return reinterpret_cast<const std::uint8_t*>(words.data()); };
+  const std::uint64_t sent = send.size() * sizeof(std::uint64_t) / block;
+  checks.Reserve(sent, static_cast<std::uint32_t>(block));
+  for (std::uint64_t i = 0; i < sent; ++i) checks.Note(i, bytes_of(send) + i * block);
+  LZY_RETURN_IF_ERROR(comm.ReduceScatterXor(send.data(), receive.data(), counts));
+  LZY_RETURN_IF_ERROR(checks.Exchange(comm, counts, turn++));
+  for (std::uint64_t i = 0; i < receive.size() * sizeof(std::uint64_t) / block; ++i) {
+    if (!checks.Proves(i, bytes_of(receive) + i * block)) return {lzy::Code::kMpi, "a block is wrong"};
+  }
+  return Status::Ok();
+}
+
+std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared, lzy::Communicator* comm) {
   const std::uint64_t piece = settings.piece / sizeof(std::uint64_t);
   std::vector<Way> ways;
   ways.push_back({"MPI", [](const Words& send, Words& receive, const Words& counts) {
@@ -116,6 +135,13 @@ std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared) {
                       shared->ReduceScatterXor(send.data(), receive.data(), counts);
                     }});
   }
+  // As the engine has it, with proof of each block and without.
+  ways.push_back({"engine", [comm](const Words& send, Words& receive, const Words& counts) {
+                    Check(comm->ReduceScatterXor(send.data(), receive.data(), counts));
+                  }});
+  ways.push_back({"engine, proven", [comm](const Words& send, Words& receive, const Words& counts) {
+                    Check(ProvenReduction(*comm, send, receive, counts));
+                  }});
   return ways;
 }
 
@@ -194,7 +220,7 @@ int Run(int argc, char** argv) {
   lzy::Result<std::unique_ptr<lzy::SharedExchange>> shared(nullptr);
   const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });
   Check(shared.status());
-  const std::vector<Way> ways = Ways(settings, shared->get());
+  const std::vector<Way> ways = Ways(settings, shared->get(), comm->get());
   if (Rank() == 0) {
     fmt::print("{} ranks; ms, median (least) [processor time of all ranks, mean]; shared memory: {}\n", Ranks(),
                *shared ? fmt::format("set up in {:.3f} ms", setup * 1e3) : "none");

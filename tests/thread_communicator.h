@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +20,8 @@ namespace lzy::testing {
 
 class ThreadCommunicator final : public Communicator {
  public:
+  /// What happens on its way to the sum that rank `rank` of a communicator gets. Ranks call it at the same time.
+  using Spoil = std::function<void(int rank, std::span<std::uint64_t> received)>;
   /// What the ranks of one communicator share.
   struct Hub {
     explicit Hub(int size)
@@ -32,6 +35,7 @@ class ThreadCommunicator final : public Communicator {
     std::vector<const std::uint64_t*> parts;
     std::mutex mutex;
     std::map<int, std::shared_ptr<Hub>> children;
+    Spoil spoil;
   };
 
   ThreadCommunicator(std::shared_ptr<Hub> hub, int rank, std::vector<std::string> names)
@@ -76,6 +80,7 @@ class ThreadCommunicator final : public Communicator {
       for (const std::uint64_t* part : hub_->parts) word ^= part[first + i];
       receive[i] = word;
     }
+    if (hub_->spoil) hub_->spoil(rank_, {receive, counts[static_cast<std::size_t>(rank_)]});
     hub_->barrier.arrive_and_wait();
     return Status::Ok();
   }
@@ -94,6 +99,7 @@ class ThreadCommunicator final : public Communicator {
       std::lock_guard lock(hub_->mutex);
       auto& slot = hub_->children[color];
       if (!slot) slot = std::make_shared<Hub>(size);
+      slot->spoil = hub_->spoil;
       child = slot;
     }
     hub_->barrier.arrive_and_wait();
@@ -135,9 +141,11 @@ class ThreadCommunicator final : public Communicator {
 };
 
 /// Calls work(communicator) on `ranks` threads at once. `names`: processor names by rank; all "node" when empty.
-inline void RunRanks(int ranks, const std::function<void(Communicator&)>& work, std::vector<std::string> names = {}) {
+inline void RunRanks(int ranks, const std::function<void(Communicator&)>& work, std::vector<std::string> names = {},
+                     ThreadCommunicator::Spoil spoil = nullptr) {
   if (names.empty()) names.assign(static_cast<std::size_t>(ranks), "node");
   auto hub = std::make_shared<ThreadCommunicator::Hub>(ranks);
+  hub->spoil = std::move(spoil);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {

@@ -286,7 +286,7 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
       // Ended between sectors: at the end of the file, else a file system with ways of its own, or a bad sector behind.
       if (done == to.size()) break;
       LZY_ASSIGN_OR_RETURN(FileStat stat, Stat());
-      if (read_end < stat.size) return Status(Code::kInvalidArgument, "short O_DIRECT read");
+      if (read_end < stat.size) return DropAndRead(offset, to);  // this once
       break;
     }
     at = read_end;

@@ -3,22 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "engine/xor_checks.h"
 #include "storage/parallel.h"
 
 namespace lzy {
 namespace {
 
 constexpr std::uint64_t kBatchBytes = 8u << 20;
-
-std::vector<RowId> RowsOf(std::span<const RowRun> runs) {
-  std::vector<RowId> rows;
-  for (const RowRun& run : runs) {
-    for (std::uint32_t s = 0; s < run.slices; ++s) rows.push_back({run.group, run.unit_row, run.first_slice + s});
-  }
-  return rows;
-}
 
 class CapturedRows {
  public:
@@ -49,49 +43,22 @@ class CapturedRows {
     return status;
   }
 
-  // Rows are dealt to the ranks in contiguous parts; of each part a few at a time.
+  /// Again what arrived wrong.
   Status Combine(std::span<const RowRun> runs) {
-    std::vector<RowId> rows;
-    const std::uint64_t row_bytes = std::uint64_t{layout_.parity()} * layout_.block_size();
-    const auto ranks = static_cast<std::size_t>(comm_.size());
-    std::size_t step = 0, longest = 0;
-    AlignedBuffer send, receive;
-    std::vector<std::uint64_t> counts;
-    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
-      rows = RowsOf(runs);
-      counts.resize(ranks);
-      longest = (rows.size() + ranks - 1) / ranks;
-      const std::uint64_t budget = std::min(kBatchBytes, context_.options.memory / 8);
-      step = std::clamp<std::size_t>(budget / std::max<std::uint64_t>(1, row_bytes * ranks), 1, std::max<std::size_t>(1, longest));
-      if (rows.empty() || row_bytes == 0) return;
-      send.Reserve(step * row_bytes * ranks);
-      receive.Reserve(step * row_bytes);
-    }));
-    if (row_bytes == 0) return Status::Ok();
-    // A rank that fails goes on taking part.
+    if (layout_.parity() == 0) return Status::Ok();
     Status status;
-    const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };
-    for (std::size_t done = 0; done < longest; done += step) {
-      std::uint8_t* to = send.data();
-      for (std::size_t r = 0; r < ranks; ++r) {
-        const std::size_t first = std::min(begin(r) + done, begin(r + 1));
-        const std::size_t count = std::min(step, begin(r + 1) - first);
-        for (std::size_t i = first; i < first + count; ++i) to = PutShare(rows[i], to);
-        counts[r] = count * row_bytes / 8;
-      }
-      const auto start = std::chrono::steady_clock::now();
-      const Status reduced = comm_.ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send.data()),
-                                                    reinterpret_cast<std::uint64_t*>(receive.data()), counts);
-      stats_.exchange += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      if (status.ok()) status = reduced;
-      const std::size_t first = begin(static_cast<std::size_t>(comm_.rank())) + done;
-      for (std::size_t i = 0; i < counts[static_cast<std::size_t>(comm_.rank())] * 8 / row_bytes && status.ok(); ++i) {
-        const std::uint8_t* row = receive.data() + i * row_bytes;
-        status = NoThrow(
-            [&] { return PutRow(rows[first + i], [&](std::uint32_t q) { return row + q * layout_.block_size(); }); });
-      }
+    std::vector<RowRun> again;
+    for (unsigned times = 1;; ++times) {
+      const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
+      WrongRows wrong;
+      const Status combined = CombineOnce(now, wrong);
+      if (status.ok()) status = combined;
+      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm_, now, wrong));
+      if (all_wrong.empty()) return status;  // and not before: the others would wait
+      if (times == kMostExchanges) return StaysWrong(all_wrong);
+      for (const RowRun& run : all_wrong) stats_.rows_again += run.slices;
+      again = std::move(all_wrong);
     }
-    return status;
   }
 
   /// Of the rows' blocks that this rank captured.
@@ -109,6 +76,83 @@ class CapturedRows {
   RowStats& stats() { return stats_; }
 
  private:
+  // A row to be combined, and where it is among the runs.
+  struct Row {
+    RowId id;
+    std::uint64_t run = 0;
+  };
+  static std::vector<Row> RowsOf(std::span<const RowRun> runs) {
+    std::vector<Row> rows;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const RowRun& run = runs[i];
+      for (std::uint32_t s = 0; s < run.slices; ++s) rows.push_back({{run.group, run.unit_row, run.first_slice + s}, i});
+    }
+    return rows;
+  }
+
+  // Rows are dealt to the ranks in contiguous parts; of each part a few at a time. A rank that fails goes on taking part.
+  Status CombineOnce(std::span<const RowRun> runs, WrongRows& wrong) {
+    const std::uint64_t block = layout_.block_size();
+    const std::uint64_t row_bytes = layout_.parity() * block;
+    const auto ranks = static_cast<std::size_t>(comm_.size());
+    const auto self = static_cast<std::size_t>(comm_.rank());
+    std::vector<Row> rows;
+    std::size_t step = 0, longest = 0;
+    AlignedBuffer send, receive;
+    XorChecks checks;
+    std::vector<std::uint64_t> counts;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      rows = RowsOf(runs);
+      counts.resize(ranks);
+      longest = (rows.size() + ranks - 1) / ranks;
+      const std::uint64_t budget = std::min(kBatchBytes, context_.options.memory / 8);
+      step = std::clamp<std::size_t>(budget / (row_bytes * ranks), 1, std::max<std::size_t>(1, longest));
+      if (rows.empty()) return;
+      send.Reserve(step * row_bytes * ranks);
+      receive.Reserve(step * row_bytes);
+      checks.Reserve(step * layout_.parity() * ranks, layout_.block_size());
+    }));
+    Status status;
+    const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };
+    for (std::size_t done = 0; done < longest; done += step) {
+      std::uint8_t* to = send.data();
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const std::size_t first = std::min(begin(r) + done, begin(r + 1));
+        const std::size_t count = std::min(step, begin(r + 1) - first);
+        for (std::size_t i = first; i < first + count; ++i) to = PutShare(rows[i].id, to);
+        counts[r] = count * row_bytes / 8;
+      }
+      const auto start = std::chrono::steady_clock::now();
+      for (std::uint64_t at = 0; send.data() + at * block < to; ++at) checks.Note(at, send.data() + at * block);
+      const Status reduced = comm_.ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send.data()),
+                                                    reinterpret_cast<std::uint64_t*>(receive.data()), counts);
+      const Status checked = checks.Exchange(comm_, counts, turn_++);
+      stats_.exchange += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      if (status.ok()) status = reduced.ok() ? checked : reduced;
+      const std::size_t count = counts[self] * 8 / row_bytes;
+      if (status.ok()) status = NoThrow([&] { return PutProven(rows, begin(self) + done, count, receive.data(), checks, wrong); });
+    }
+    return status;
+  }
+
+  // Rows `first` to `first + count`, whose parity is at `received`.
+  Status PutProven(std::span<const Row> rows, std::size_t first, std::size_t count, const std::uint8_t* received,
+                   const XorChecks& checks, WrongRows& wrong) {
+    const std::uint64_t block = layout_.block_size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Row& row = rows[first + i];
+      const std::uint8_t* parity = received + i * layout_.parity() * block;
+      bool proven = true;
+      for (std::uint32_t q = 0; q < layout_.parity(); ++q) proven &= checks.Proves(i * layout_.parity() + q, parity + q * block);
+      if (!proven) {
+        wrong.emplace(row.run, row.id.slice);
+        continue;
+      }
+      LZY_RETURN_IF_ERROR(PutRow(row.id, [&](std::uint32_t q) { return parity + q * block; }));
+    }
+    return Status::Ok();
+  }
+
   // Of rows that this rank captured, in as few pieces as memory and file have them in: ranks that write to one file wait
   // for each other at every call.
   Status PutRun(const RowRun& run) {
@@ -155,6 +199,7 @@ class CapturedRows {
   const Capture& mine_;
   FileJob& job_;
   RowStats stats_;
+  std::uint64_t turn_ = 0;
 };
 
 }  // namespace

@@ -65,6 +65,8 @@ class Mender {
     if (!status.ok()) RemoveTemporaries();
     LZY_RETURN_IF_ERROR(status);
     WarnOfOwners();
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t again, comm_.AllReduceMax(stats_.rows_again));
+    if (again > 0) report_.warnings.push_back(AgainText(again));
     MarkRepaired(view_, plan_, request_, report_);
     return Status::Ok();
   }

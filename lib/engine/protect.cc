@@ -293,16 +293,20 @@ Status Protector::GatherStats() {
   out.Put(stats.bytes_read);
   out.Put(stats.bytes_captured);
   out.Put(pass_.bytes_encoded());
+  out.Put(stats.rows_again);
   LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
   std::uint64_t slowest[std::size(fields)] = {};
   report_.bytes_captured = report_.bytes_encoded = 0;
+  std::uint64_t again = 0;
   for (const auto& bytes : all) {
     ByteReader in(bytes);
     for (std::uint64_t& value : slowest) value = std::max(value, in.Get<std::uint64_t>());
     report_.bytes_read += in.Get<std::uint64_t>();
     report_.bytes_captured += in.Get<std::uint64_t>();
     report_.bytes_encoded += in.Get<std::uint64_t>();
+    again = std::max(again, in.Get<std::uint64_t>());
   }
+  if (again > 0) report_.warnings.push_back(AgainText(again));
   for (std::size_t i = 0; i < std::size(fields); ++i) *fields[i] = static_cast<double>(slowest[i]) * 1e-9;
   return Status::Ok();
 }

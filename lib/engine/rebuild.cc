@@ -81,18 +81,6 @@ Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
 
 }  // namespace
 
-void AppendRun(std::vector<RowRun>& runs, RowRun run) {
-  if (!runs.empty()) {
-    RowRun& last = runs.back();
-    if (last.group == run.group && last.unit_row == run.unit_row && last.plan == run.plan &&
-        last.first_slice + last.slices == run.first_slice) {
-      last.slices += run.slices;
-      return;
-    }
-  }
-  runs.push_back(std::move(run));
-}
-
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
   const auto size = static_cast<std::uint64_t>(comm.size());
   const auto rank = static_cast<std::uint64_t>(comm.rank());

@@ -12,9 +12,6 @@
 
 namespace lzy {
 
-/// Appends the rows of `run` to `runs`: as part of the last one where they continue it.
-void AppendRun(std::vector<RowRun>& runs, RowRun run);
-
 /// The part of the rows of a shared file that this rank works on: contiguous, so that each rank reads long stretches.
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm);
 

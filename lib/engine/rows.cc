@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/tuning.h"
+#include "engine/xor_checks.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -26,7 +27,9 @@ std::uint64_t RoundUpWords(std::uint64_t bytes) {
 // the order of the owners.
 class Batch {
  public:
-  Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs) : runs_(runs) {
+  /// Runs `begin` to `end` of `runs`.
+  Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs, std::size_t begin, std::size_t end)
+      : runs_(runs.subspan(begin, end - begin)), begin_(begin) {
     const auto ranks = static_cast<std::size_t>(setup.comm->size());
     std::vector<std::uint64_t> bytes(ranks, 0);
     ForEachTarget(setup, [&](std::size_t, int owner, std::uint64_t length) { bytes[owner] += length; });
@@ -37,7 +40,7 @@ class Batch {
       counts_.push_back(bytes[r] / 8);
     }
     mine_at_ = at[setup.comm->rank()];
-    first_slot_.reserve(runs.size());
+    first_slot_.reserve(runs_.size());
     ForEachTarget(setup, [&](std::size_t run, int owner, std::uint64_t length) {
       if (run == first_slot_.size()) first_slot_.push_back(slots_.size());
       slots_.push_back(at[owner]);
@@ -46,6 +49,8 @@ class Batch {
   }
 
   std::span<const RowRun> runs() const { return runs_; }
+  /// What run `i` of these is among all runs.
+  std::uint64_t number(std::size_t i) const { return begin_ + i; }
   std::uint64_t bytes() const { return total_; }
   std::span<const std::uint64_t> counts() const { return counts_; }
   std::uint64_t slot(std::size_t run, std::size_t t) const { return slots_[first_slot_[run] + t]; }
@@ -70,6 +75,7 @@ class Batch {
   }
 
   std::span<const RowRun> runs_;
+  std::size_t begin_ = 0;
   std::vector<std::uint64_t> counts_;
   std::vector<std::uint64_t> slots_;  // run by run
   std::vector<std::size_t> first_slot_;
@@ -103,7 +109,7 @@ class Pipeline {
         buffer.Reserve(std::max<std::uint64_t>(64, length * pieces[i].plan->targets.size()));
         const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
         Effort effort;
-        Contribute(pieces[i], at, effort);
+        Contribute(pieces[i], at, [](std::size_t, std::uint32_t) {}, effort);
         if (!failed_) Deliver(pieces[i], at, effort);
         Merge(effort, setup_.threads);
         GiveBack(std::move(buffer));
@@ -116,6 +122,30 @@ class Pipeline {
   /// before it and reads the next. A rank that failed goes on taking part, so that nobody waits for it; what arrives is
   /// checked against its leaf, or thrown away, by the callers.
   Status RunTogether(std::span<const RowRun> runs) {
+    std::vector<RowRun> again;
+    for (unsigned times = 1;; ++times) {
+      const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
+      LZY_RETURN_IF_ERROR(RunBatches(now));
+      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> wrong, GatherWrong(*setup_.comm, now, wrong_));
+      if (wrong.empty()) return status_;
+      if (times == kMostExchanges) return StaysWrong(wrong);
+      for (const RowRun& run : wrong) stats_.rows_again += run.slices;
+      wrong_.clear();
+      again = std::move(wrong);
+    }
+  }
+
+  const RowStats& stats() const { return stats_; }
+
+ private:
+  struct Buffers {
+    AlignedBuffer send;
+    AlignedBuffer receive;
+    XorChecks checks;
+  };
+
+  // Fails only where no rank can go on.
+  Status RunBatches(std::span<const RowRun> runs) {
     LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { Prepare(runs); }));
     if (!batches_.empty()) Contribute(0, setup_.threads);
     for (std::size_t i = 0; i < batches_.size(); ++i) {
@@ -139,16 +169,8 @@ class Pipeline {
       }
     }
     if (!batches_.empty()) Deliver(batches_.size() - 1, setup_.threads);
-    return status_;
+    return Status::Ok();
   }
-
-  const RowStats& stats() const { return stats_; }
-
- private:
-  struct Buffers {
-    AlignedBuffer send;
-    AlignedBuffer receive;
-  };
 
   // Into pieces whose targets all threads have room for at a time, and enough of them for no thread to be left with much when
   // the others are done.
@@ -177,6 +199,7 @@ class Pipeline {
     const std::uint64_t budget =
         std::max<std::uint64_t>(layout_.block_size(), std::min(kBatchBytes, setup_.memory / 8));
     std::uint64_t largest = 64;
+    batches_.clear();
     for (std::size_t begin = 0; begin < runs.size();) {
       std::uint64_t bytes = 0;
       std::size_t end = begin;
@@ -187,13 +210,14 @@ class Pipeline {
         bytes += more;
         ++end;
       }
-      batches_.emplace_back(setup_, runs.subspan(begin, end - begin));
+      batches_.emplace_back(setup_, runs, begin, end);
       largest = std::max(largest, batches_.back().bytes());
       begin = end;
     }
     for (std::size_t i = 0; i < std::min<std::size_t>(2, batches_.size()); ++i) {
       buffers_[i].send.Reserve(largest);
       buffers_[i].receive.Reserve(largest);
+      buffers_[i].checks.Reserve(largest / layout_.block_size(), layout_.block_size());
     }
   }
 
@@ -211,11 +235,16 @@ class Pipeline {
 
   void Contribute(std::size_t index, unsigned threads) {
     const Batch& batch = batches_[index];
-    std::uint8_t* send = buffers_[index % 2].send.data();
+    Buffers& buffers = buffers_[index % 2];
+    std::uint8_t* send = buffers.send.data();
     Guarded([&] {
       ParallelFor(batch.runs().size(), threads, [&](std::size_t i) {
         Effort effort;
-        Contribute(batch.runs()[i], [&](std::size_t t) { return send + batch.slot(i, t); }, effort);
+        const auto note = [&](std::size_t t, std::uint32_t slice) {
+          const std::uint64_t block = batch.slot(i, t) / layout_.block_size() + slice;
+          buffers.checks.Note(block, send + block * layout_.block_size());
+        };
+        Contribute(batch.runs()[i], [&](std::size_t t) { return send + batch.slot(i, t); }, note, effort);
         Merge(effort, threads);
       });
     });
@@ -224,9 +253,10 @@ class Pipeline {
   void Reduce(std::size_t index) {
     Effort effort;
     Buffers& buffers = buffers_[index % 2];
+    const std::span<const std::uint64_t> counts = batches_[index].counts();
     Remember(setup_.comm->ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(buffers.send.data()),
-                                           reinterpret_cast<std::uint64_t*>(buffers.receive.data()),
-                                           batches_[index].counts()));
+                                           reinterpret_cast<std::uint64_t*>(buffers.receive.data()), counts));
+    Remember(buffers.checks.Exchange(*setup_.comm, counts, turn_++));
     effort.Spent(effort.stats.exchange);
     Merge(effort, 1);
   }
@@ -237,10 +267,46 @@ class Pipeline {
     Guarded([&] {
       ParallelFor(batch.runs().size(), threads, [&](std::size_t i) {
         Effort effort;
-        Deliver(batch.runs()[i], [&](std::size_t t) { return received + (batch.slot(i, t) - batch.mine_at()); }, effort);
+        const auto at = [&](std::size_t t) { return received + (batch.slot(i, t) - batch.mine_at()); };
+        DeliverProven(index, i, at, effort);
         Merge(effort, threads);
       });
     });
+  }
+
+  // Of run `i` the slices of which all that this rank got is the sum of what all contributed; the others are noted.
+  template <class At>
+  void DeliverProven(std::size_t index, std::size_t i, const At& at, Effort& effort) {
+    const RowRun& run = batches_[index].runs()[i];
+    for (std::uint32_t first = 0; first < run.slices;) {
+      std::uint32_t end = first;
+      while (end < run.slices && Proven(index, i, end, at)) ++end;
+      if (end > first) {
+        RowRun piece = run;
+        piece.first_slice += first;
+        piece.slices = end - first;
+        Deliver(piece, [&](std::size_t t) { return at(t) + first * layout_.block_size(); }, effort);
+      }
+      if (end < run.slices) {
+        const std::lock_guard lock(mutex_);
+        wrong_.emplace(batches_[index].number(i), run.first_slice + end);
+      }
+      first = end + 1;
+    }
+  }
+
+  template <class At>
+  bool Proven(std::size_t index, std::size_t i, std::uint32_t slice, const At& at) const {
+    const Batch& batch = batches_[index];
+    const RowRun& run = batch.runs()[i];
+    const Rotation rotation = layout_.rotation(run.group);
+    const std::uint64_t size = layout_.block_size();
+    for (std::size_t t = 0; t < run.plan->targets.size(); ++t) {
+      if (!Mine(layout_.group(run.group)[rotation.DeviceAt(run.plan->targets[t], run.unit_row)])) continue;
+      const std::uint64_t block = (batch.slot(i, t) - batch.mine_at()) / size + slice;
+      if (!buffers_[index % 2].checks.Proves(block, at(t) + slice * size)) return false;
+    }
+    return true;
   }
 
   // Buffers that threads use again, and that go with the pipeline.
@@ -277,9 +343,10 @@ class Pipeline {
     return length;
   }
 
-  // Reads this rank's sources of the run, piece by piece, and makes their share of target t at `at(t)`.
-  template <class At>
-  void Contribute(const RowRun& run, const At& at, Effort& effort) {
+  // Reads this rank's sources of the run, piece by piece, and makes their share of target t at `at(t)`; calls `note(t, slice)` when
+  // that of a slice (from 0) is there.
+  template <class At, class Note>
+  void Contribute(const RowRun& run, const At& at, const Note& note, Effort& effort) {
     const RowPlan& plan = *run.plan;
     const Rotation rotation = layout_.rotation(run.group);
     std::vector<std::uint32_t> which;
@@ -311,6 +378,9 @@ class Pipeline {
       }
       for (std::size_t t = 0; t < outputs.size(); ++t) outputs[t] = at(t) + first * block;
       plan.plan.Apply(present, inputs.data(), outputs.data(), slices * block, /*accumulate=*/false);
+      for (std::size_t t = 0; t < outputs.size(); ++t) {
+        for (std::uint32_t s = first; s < first + slices; ++s) note(t, s);
+      }
       effort.Spent(effort.stats.encode);
     }
     if (const std::uint64_t tail = run.slices * block; tail % 64 != 0) {
@@ -393,6 +463,8 @@ class Pipeline {
   std::mutex mutex_;
   Status status_;
   RowStats stats_;
+  WrongRows wrong_;
+  std::uint64_t turn_ = 0;
 };
 
 }  // namespace
@@ -405,7 +477,71 @@ RowStats& RowStats::operator+=(const RowStats& other) {
   write += other.write;
   bytes_read += other.bytes_read;
   bytes_captured += other.bytes_captured;
+  rows_again += other.rows_again;
   return *this;
+}
+
+void AppendRun(std::vector<RowRun>& runs, RowRun run) {
+  if (!runs.empty()) {
+    RowRun& last = runs.back();
+    if (last.group == run.group && last.unit_row == run.unit_row && last.plan == run.plan &&
+        last.first_slice + last.slices == run.first_slice) {
+      last.slices += run.slices;
+      return;
+    }
+  }
+  runs.push_back(std::move(run));
+}
+
+Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm.AllReduceMax(mine.size()));
+  std::vector<RowRun> again;
+  if (most == 0) return again;
+  ByteWriter out;
+  Status local = NoThrow([&] {
+    for (const auto& [run, slice] : mine) {
+      out.Put(run);
+      out.Put(slice);
+    }
+  });
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(local.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
+  if (local.ok()) {
+    local = NoThrow([&] {
+      WrongRows wrong;
+      for (const auto& bytes : all) {
+        ByteReader in(bytes);
+        while (in.remaining() > 0 && in.ok()) {
+          const auto run = in.Get<std::uint64_t>();
+          const auto slice = in.Get<std::uint32_t>();
+          if (!in.ok() || run >= runs.size()) return Status(Code::kInternal, "a rank's list of rows is malformed");
+          wrong.emplace(run, slice);
+        }
+      }
+      for (const auto& [run, slice] : wrong) {
+        RowRun one = runs[run];
+        one.first_slice = slice;
+        one.slices = 1;
+        AppendRun(again, std::move(one));
+      }
+      return Status::Ok();
+    });
+  }
+  LZY_RETURN_IF_ERROR(Agree(comm, local));
+  return again;
+}
+
+std::string AgainText(std::uint64_t rows) {
+  return fmt::format("what processes added up of {} row{} arrived wrong, and was made again: memory or network between them errs", rows,
+                     rows == 1 ? "" : "s");
+}
+
+Status StaysWrong(std::span<const RowRun> runs) {
+  std::uint64_t rows = 0;
+  for (const RowRun& run : runs) rows += run.slices;
+  return {Code::kMpi, fmt::format("what processes added up of {} row{} (group {}, unit row {}, slice {}{}) arrived wrong {} times: the "
+                                  "messages between them cannot be relied on",
+                                  rows, rows == 1 ? "" : "s", runs[0].group, runs[0].unit_row, runs[0].first_slice,
+                                  rows == 1 ? "" : ", ...", kMostExchanges)};
 }
 
 Result<const Codec*> PlanCache::CodecFor(std::uint32_t group) {

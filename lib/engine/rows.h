@@ -12,7 +12,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -62,6 +64,7 @@ struct RowStats {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;  ///< not read, since they were captured while they were written
+  std::uint64_t rows_again = 0;      ///< added up again, since some rank had got a wrong sum; the same on all ranks
 
   RowStats& operator+=(const RowStats& other);
 };
@@ -95,7 +98,22 @@ using TargetFn = std::function<Status(std::span<const RowBlock> blocks, ByteSpan
 /// Reads all of `bytes`; kIo where the file ends before, since something else must have cut it.
 Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes);
 
-/// Executes the runs; collective over setup.comm. Failures of any rank (reading, callbacks) are agreed on at the end:
+/// Adds a run to those before; as one with the last where it goes on with that.
+void AppendRun(std::vector<RowRun>& runs, RowRun run);
+
+/// Rows some rank has got a wrong sum of: number in a list of runs, and slice.
+using WrongRows = std::set<std::pair<std::uint64_t, std::uint32_t>>;
+/// Times that wrong sums are made again before it is an error.
+inline constexpr unsigned kMostExchanges = 4;
+/// All ranks' together, as runs to be done again; `mine` are of `runs`. Collective.
+Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine);
+/// For whom it concerns, where there were such.
+std::string AgainText(std::uint64_t rows);
+/// For rows whose sums were wrong that often.
+Status StaysWrong(std::span<const RowRun> runs);
+
+/// Executes the runs; collective over setup.comm. Between ranks sums are proven (engine/xor_checks.h): wrong ones are made again,
+/// from the sources, and never delivered; ones that stay wrong are kMpi. Failures of any rank (reading, callbacks) are agreed on at the end:
 /// every rank gets the same Status. Target callbacks may have been called for rows before the failure.
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
                    const TargetFn& target, RowStats& stats);
