@@ -832,6 +832,27 @@ class Sets(Layer):
         self.assertEqual([line["kind"] for line in reports], ["set"] * 6)
         self.assertEqual([line["generation"] for line in reports], [1, 2, 3, 4, 5, 6])
 
+    def test_groups_are_dealt_across_domains(self):
+        def groups():
+            done = subprocess.run([f"{BUILD}/bin/lzy-info", "--json", "--map", "s.%r"], cwd=self.dir, capture_output=True,
+                                  text=True, timeout=PATIENCE)
+            return {frozenset(one["device"] for one in group) for group in json.loads(done.stdout)["datasets"][0]["map"]}
+
+        self.quiet(self.members("set", ranks=4, group=2))
+        self.assertEqual(groups(), {frozenset([0, 2]), frozenset([1, 3])})
+        for name in self.files():
+            os.remove(self.path(name))
+        named = "export LZY_DOMAIN=rack$((${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}} % 2)); exec \"$@\""
+        self.quiet(self.run_program(["sh", "-c", named, "sh", CLIENT, "set", "s", ""], ranks=4, set="s.%r", group=2))
+        self.assertEqual(groups(), {frozenset([0, 1]), frozenset([2, 3])})
+        for name in self.files():
+            os.remove(self.path(name))
+        # Three of four in one rack.
+        named = named.replace("% 2", "/ 3")
+        done = self.run_program(["sh", "-c", named, "sh", CLIENT, "set", "s", ""], ranks=4, set="s.%r", group=4)
+        self.assertIn("3 members of one failure domain are in one group; losing that failure domain cannot be mended with parity 1",
+                      done.stderr)
+
     def test_by_hint(self):
         self.quiet(self.client("set_hint", name="s", ranks=3))
         self.assertEqual(self.verify("s.%r"), 0)

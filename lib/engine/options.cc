@@ -120,6 +120,7 @@ bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
   return true;
 }
 
+constexpr std::size_t kMostDomain = 255;
 constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
 const Row kTable[] = {
@@ -179,6 +180,14 @@ const Row kTable[] = {
     {{"verify-writes", "on|off", "re-read from the device after each commit and compare (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_writes); },
      [](const Options& o) { return SwitchText(o.verify_writes); }},
+    {{"domain", "NAME", "what fails together with this process, e.g. its rack (default: its node's name)",
+      "a name of at most 255 bytes"},
+     [](Options& o, const std::string& v) {
+       if (v.size() > kMostDomain) return false;
+       o.domain = v;
+       return true;
+     },
+     [](const Options& o) { return o.domain; }},
     {{"set-sync", "on|off", "MPI_File_sync of a set's members commits too (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); },
      [](const Options& o) { return SwitchText(o.set_sync); }},

@@ -32,6 +32,8 @@ struct Options {
   bool verify_reads = false;
   bool verify_writes = false;
   bool set_sync = false;
+  /// What fails together with this process; empty: its processor name. Each rank's own.
+  std::string domain;
   bool summary = false;
   std::uint32_t timeout_seconds = 60;
   std::string report;

@@ -29,7 +29,7 @@ TEST(OptionTable, HasEveryOptionOfTheInterface) {
     EXPECT_STRNE(spec.accepts, "");
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
-                                 "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "set-sync",
+                                 "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "set-sync",
                                  "timeout", "report", "key", "summary", "log"));
 }
 
@@ -81,7 +81,7 @@ TEST(OptionText, IsWhatSetOptionTakes) {
       {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
       {"device-dirs", "/a"},  {"on-error", "fail"}, {"memory", "100000"},  {"memory", "2T"},
       {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"},  {"log", "debug"},
-      {"verify-reads", "on"}, {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
+      {"verify-reads", "on"}, {"domain", "r 1"},  {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
   for (const auto& [name, value] : values) EXPECT_EQ(OptionText(With(name, value), name), value) << name;
   EXPECT_EQ(OptionText(Options(), "summary"), "off");
   EXPECT_EQ(OptionText(Options(), "set"), "");
@@ -130,6 +130,13 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"verify-reads", "maybe", "on or off"}, BadValue{"set-sync", "ON!", "on or off"},
                       BadValue{"timeout", "0", "at least 1"}, BadValue{"timeout", "1m", "seconds"},
                       BadValue{"log", "loud", "error, warn, info or debug"}));
+
+TEST(SetOption, DomainsFitASidecar) {
+  Options options;
+  EXPECT_OK(SetOption(options, "domain", ""));
+  EXPECT_OK(SetOption(options, "domain", std::string(255, 'r')));
+  EXPECT_CODE(SetOption(options, "domain", std::string(256, 'r')), Code::kInvalidArgument);
+}
 
 TEST(SetOption, UnknownNameIsAnErrorThatListsTheOptions) {
   Options options;

@@ -152,7 +152,7 @@ class FileSet : public Protector {
       out.Put(stat.uid);
       out.Put(stat.gid);
       out.Put(member.file->sidecar ? member.file->sidecar->generation() : std::uint64_t{0});
-      out.PutString(comm_.ProcessorName());
+      out.PutString(context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain);
     }
     LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
     for (std::size_t p = 0; p < all.size(); ++p) {
@@ -210,8 +210,9 @@ class FileSet : public Protector {
     // On a single node there is nothing to choose, and nothing to be surprised by.
     if (domains > 1 && dealt.worst_domain_share > dealt.parity) {
       warnings.push_back(
-          fmt::format("{}: {} members of one node are in one group; losing that node cannot be mended with parity {}",
-                      ref_.path, dealt.worst_domain_share, dealt.parity));
+          fmt::format("{}: {} members of one {domain} are in one group; losing that {domain} cannot be mended with parity {}",
+                      ref_.path, dealt.worst_domain_share, dealt.parity,
+                      fmt::arg("domain", context_.options.domain.empty() ? "node" : "failure domain")));
     }
   }
 
