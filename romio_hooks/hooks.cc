@@ -208,7 +208,12 @@ void AfterCloseOfDoomed(const std::string& path) {
 int StartMpi(RealCall real) {
   Usage::StartClock();
   const int code = real();
-  if (code == MPI_SUCCESS) Guarded("MPI_Init", [] { Sets::Start(); });
+  if (code == MPI_SUCCESS) {
+    Guarded("MPI_Init", [] {
+      Sets::Start();
+      if (Sets* sets = Sets::Get()) sets->Heal();
+    });
+  }
   return code;
 }
 

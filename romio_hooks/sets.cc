@@ -8,6 +8,8 @@
 #include "check_commit.h"
 #include "comm/mpi_communicator.h"
 #include "commit_report.h"
+#include "engine/set_names.h"
+#include "healing.h"
 #include "messages.h"
 #include "settings.h"
 
@@ -66,19 +68,22 @@ void Sets::Start() {
   PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   std::unique_ptr<Sets> made;
   bool checks_reads = false;
+  bool heals = false;
   const Status mine = NoThrow([&] {
     const Settings& environment = EnvironmentSettings();
     checks_reads = environment.status.ok() && environment.options.verify_reads;
+    heals = environment.status.ok() && environment.options.heal;
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
   // All ranks meet, or none does.
-  int have[2] = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0};
-  int all[2] = {0, 0};
-  if (PMPI_Allreduce(have, all, 2, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
+  int have[3] = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0};
+  int all[3] = {0, 0, 0};
+  if (PMPI_Allreduce(have, all, 3, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
     made->all_check_reads_ = all[1] != 0;
+    made->all_heal_ = all[2] != 0;
     Instance() = std::move(made);
     return;
   }
@@ -92,6 +97,16 @@ void Sets::Start() {
 
 Sets* Sets::Get() {
   return Instance().get();
+}
+
+void Sets::Heal() {
+  if (!all_heal_) return;
+  const Settings& environment = EnvironmentSettings();
+  std::vector<std::string> patterns;
+  for (const std::string& pattern : environment.options.set) {
+    patterns.push_back(pattern.starts_with('/') ? pattern : JoinPath(EscapePercent(environment.directory), pattern));
+  }
+  HealSets(*world_, patterns);
 }
 
 void Sets::Finish() {

@@ -32,6 +32,9 @@ class Sets {
   static Sets* Get();
   /// Whether the environment of every rank of MPI_COMM_WORLD asks for verify-reads.
   bool all_check_reads() const { return all_check_reads_; }
+  /// Mends the sets that the environment declares, where that of every rank asks for it (option heal). Right after Start,
+  /// by all ranks.
+  void Heal();
   /// At MPI_Finalize, while MPI still works: commits once more what could not be committed at close, then frees the
   /// communicators.
   static void Finish();
@@ -73,6 +76,7 @@ class Sets {
 
   std::mutex mutex_;  // one commit at a time, whatever threads close members
   bool all_check_reads_ = false;
+  bool all_heal_ = false;
   MPI_Comm comm_;
   std::unique_ptr<Communicator> world_;
   Rendezvous rendezvous_;

@@ -149,9 +149,13 @@ class MemoryFileSystem final : public FileSystem {
     return true;
   }
   Status Remove(const std::string& path) override {
-    if (nodes_.count(path) == 0) return Absent(path);
+    {
+      std::lock_guard lock(mutex_);
+      if (nodes_.count(path) == 0) return Absent(path);
+    }
     LZY_RETURN_IF_ERROR(Check(Op::kRemove, path, 0, 0));
     std::lock_guard lock(mutex_);
+    if (nodes_.count(path) == 0) return Absent(path);
     Record({.kind = StorageOp::Kind::kRemove, .path = path}, nodes_[path].get());
     nodes_.erase(path);
     return Status::Ok();

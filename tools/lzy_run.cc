@@ -88,7 +88,7 @@ int Run(int argc, char** argv) {
                            "--quiet is --log=error; --json and --no-progress have no effect, the output is COMMAND's",
                            "nothing itself");
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
-                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "summary"});
+                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
   arguments.app().prefix_command();
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
@@ -105,8 +105,10 @@ int Run(int argc, char** argv) {
   if (!separated && command.front().starts_with("-")) {
     return Fail(lzy::kExitUsage, fmt::format("{}: there is no such option (see lzy-run --help)", command.front()));
   }
-  if (const auto options = arguments.MakeOptions(); !options.ok()) {
-    return Fail(lzy::kExitUsage, options.status().message());
+  const auto options = arguments.MakeOptions();
+  if (!options.ok()) return Fail(lzy::kExitUsage, options.status().message());
+  if (options->heal && options->set.empty()) {
+    return Fail(lzy::kExitUsage, "--heal: no file set is declared that could be healed (--set PATTERNS or LZY_SET)");
   }
   const auto library = FindLibrary();
   if (!library.ok()) return Fail(kExitInternal, library.status().message());

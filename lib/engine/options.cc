@@ -211,6 +211,9 @@ const Row kTable[] = {
        return true;
      },
      [](const Options& o) { return o.key_file; }},
+    {{"heal", "", "when the program starts, rebuild what is missing of the file sets it declares", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.heal); },
+     [](const Options& o) { return SwitchText(o.heal); }},
     {{"summary", "", "tell of each dataset, at MPI_Finalize, what was made of it and what that cost", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.summary); },
      [](const Options& o) { return SwitchText(o.summary); }},

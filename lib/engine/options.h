@@ -35,6 +35,7 @@ struct Options {
   /// What fails together with this process; empty: its processor name. Each rank's own.
   std::string domain;
   bool summary = false;
+  bool heal = false;
   std::uint32_t timeout_seconds = 60;
   std::string report;
   /// What datasets are sealed with; null: with nothing.

@@ -30,7 +30,7 @@ TEST(OptionTable, HasEveryOptionOfTheInterface) {
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                                  "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "set-sync",
-                                 "timeout", "report", "key", "summary", "log"));
+                                 "timeout", "report", "key", "heal", "summary", "log"));
 }
 
 TEST(OptionTable, HasTheDefaultsOfTheInterface) {
@@ -66,9 +66,9 @@ TEST(SetOption, TakesGoodValues) {
   EXPECT_THAT(With("include", "*.h5").include, ElementsAre("*.h5"));
   EXPECT_THAT(With("exclude", "").exclude, IsEmpty());
   EXPECT_THAT(With("device-dirs", "/d0:/d1").device_dirs, ElementsAre("/d0", "/d1"));
-  for (const char* name : {"verify-reads", "verify-writes", "set-sync", "summary"}) {
+  for (const char* name : {"verify-reads", "verify-writes", "set-sync", "summary", "heal"}) {
     const auto value_of = [&](const Options& o) {
-      return o.verify_reads || o.verify_writes || o.set_sync || o.summary;
+      return o.verify_reads || o.verify_writes || o.set_sync || o.summary || o.heal;
     };
     for (const char* on : {"on", "1", "true", "yes"}) EXPECT_TRUE(value_of(With(name, on))) << name << on;
     for (const char* off : {"off", "0", "false", "no"}) EXPECT_FALSE(value_of(With(name, off))) << name << off;

@@ -1,5 +1,6 @@
 #include "engine/orphans.h"
 
+#include <atomic>
 #include <chrono>
 
 #include "engine/engine.h"
@@ -149,11 +150,11 @@ TEST_F(ResolveOrphansTest, WhatARestoreIsBuildingIsInUse) {
   ASSERT_OK(lzy::Protect(context, whole->front(), {}).status);
   stdfs::remove("d/s.1");
   stdfs::remove("d/.LZY.s.1");
-  bool seen = false;
+  std::atomic<bool> seen{false};
   context.stop = [&] {
     const auto orphans = Orphans("d");
     EXPECT_TRUE(orphans.empty() || orphans == std::vector<std::string>{"(d/.LZY-data.s.1)"}) << orphans.front();
-    seen = seen || !orphans.empty();
+    if (!orphans.empty()) seen = true;
     return false;
   };
   auto lacking = Find("d/s.%r");

@@ -250,6 +250,13 @@ class Run(CliTest):
         passed_on = seen["OMPI_MCA_mca_base_env_list"].split(";")
         self.assertEqual(set(passed_on), {"LD_PRELOAD", *expected})
 
+    def test_healing_needs_sets(self):
+        done = self.run_lzy("--heal", "--", "true")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("--set", done.stderr)
+        seen = self.variables("--heal", "--set", "a.%r")
+        self.assertEqual((seen["LZY_HEAL"], seen["LZY_SET"]), ("on", "a.%r"))
+
     def test_environment_is_kept_where_no_option_says_otherwise(self):
         seen = self.variables("--parity", "2", env={"LZY_PARITY": "1", "LZY_GROUP": "5", "LD_PRELOAD": self.library,
                                                     "OMPI_MCA_mca_base_env_list": "MINE"}, command="mpirun")

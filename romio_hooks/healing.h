@@ -1,0 +1,16 @@
+#pragma once
+// Option heal: file sets are mended before the program opens them (lzy-run --heal).
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace lzy::hooks {
+
+/// Looks at the sets that these patterns stand for, by their metadata alone, and rebuilds those with members that are missing, cut
+/// short or without a sidecar. What is only stale or at risk is left to the program. Says, by rank 0, what was done, or why
+/// something could not be. Collective over all ranks of the program; `patterns` are absolute, and rank 0's count.
+void HealSets(Communicator& world, const std::vector<std::string>& patterns);
+
+}  // namespace lzy::hooks
