@@ -1,5 +1,8 @@
 # Nodes on this machine (scripts/cluster), jobs on them, and what is lost with a node (tests/cluster/*_test.py, Python's
 # unittest). One test a class. Skipped, with the reason, where namespaces are not permitted, and with launchers other than MPICH's.
+add_library(finalize_progress SHARED cluster/finalize_progress.c)
+set_target_properties(finalize_progress PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
+target_link_libraries(finalize_progress PRIVATE ${CMAKE_DL_LIBS})
 set(cluster_environment CLUSTER_TEST_BUILD=${CMAKE_BINARY_DIR} CLUSTER_TEST_MPIEXEC=${MPIEXEC_EXECUTABLE} ${mpi_environment})
 
 # lzy_cluster_tests(MODULE CLASSES... [SLOW]): with SLOW only in `ctest -C Slow -L slow`.
