@@ -26,3 +26,6 @@ endfunction()
 
 lzy_cluster_tests(cluster_test Apart Lost Abandoned)
 lzy_cluster_tests(loss_test AfterCheckpoint)
+lzy_cluster_tests(broken_test MidSync MidRestore)
+lzy_cluster_tests(places_test Order Fewer Returned SharedFiles)
+lzy_cluster_tests(eight_test SLOW EightNodes)

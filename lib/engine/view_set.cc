@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "engine/lookup.h"
 #include "engine/member.h"
 #include "engine/placement.h"
 #include "sidecar/names.h"
@@ -24,6 +25,70 @@ Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, c
     while (in.remaining() >= 4) seen[p].push_back(in.Get<std::uint32_t>());
   }
   return seen;
+}
+
+// What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable sidecar.
+struct SeenState {
+  bool committed = false;
+  Uuid uuid{};
+  std::uint64_t generation = 0;
+  std::int64_t wall_time_ns = 0;
+
+  bool IsOlderThan(const SeenState& other) const {
+    if (!committed || !other.committed) return !committed && other.committed;
+    return uuid == other.uuid ? generation < other.generation : wall_time_ns < other.wall_time_ns;
+  }
+};
+
+// Members of which nodes have files of their own: one that was away has its old one, when another was put in its place meanwhile.
+// Leaves only those who see the newest. Where all processes see the same there is one file system, and nothing is looked at.
+Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen) {
+  if (std::all_of(seen.begin(), seen.end(), [&](const auto& one) { return one == seen[0]; })) return Status::Ok();
+  std::map<std::uint32_t, int> seers;
+  for (const auto& ranks : seen) {
+    for (const std::uint32_t rank : ranks) ++seers[rank];
+  }
+  std::erase_if(seers, [](const auto& entry) { return entry.second < 2; });
+  if (seers.empty()) return Status::Ok();
+  ByteWriter out;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    for (const auto& [rank, path] : ref.members) {
+      if (!seers.contains(rank)) continue;
+      const auto sidecar = FindSidecar(context.fs, path);
+      const auto peek = sidecar.ok() ? PeekSidecar(context.fs, *sidecar) : Result<Peek>(sidecar.status());
+      out.Put(rank);
+      out.Put<std::uint8_t>(peek.ok() && peek->committed);
+      out.PutBytes(peek.ok() ? peek->uuid : Uuid{});
+      out.Put<std::uint64_t>(peek.ok() ? peek->generation : 0);
+      out.Put<std::int64_t>(peek.ok() ? peek->wall_time_ns : 0);
+    }
+    return Status::Ok();
+  }));
+  LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(out.bytes()));
+  std::map<std::uint32_t, SeenState> newest;
+  std::vector<std::map<std::uint32_t, SeenState>> states(all.size());
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    ByteReader in(all[p]);
+    while (in.remaining() > 0 && in.ok()) {
+      const auto rank = in.Get<std::uint32_t>();
+      SeenState& state = states[p][rank];
+      state.committed = in.Get<std::uint8_t>() != 0;
+      if (const ByteSpan raw = in.GetBytes(state.uuid.size()); raw.size() == state.uuid.size()) {
+        std::copy(raw.begin(), raw.end(), state.uuid.begin());
+      }
+      state.generation = in.Get<std::uint64_t>();
+      state.wall_time_ns = in.Get<std::int64_t>();
+      const auto [at, fresh] = newest.emplace(rank, state);
+      if (!fresh && at->second.IsOlderThan(state)) at->second = state;
+    }
+  }
+  for (std::size_t p = 0; p < seen.size(); ++p) {
+    std::erase_if(seen[p], [&](std::uint32_t rank) {
+      const auto state = states[p].find(rank);
+      return state != states[p].end() && state->second.IsOlderThan(newest.at(rank));
+    });
+  }
+  return Status::Ok();
 }
 
 // An owner for every member: the process of the same number if it sees the member, else the least busy one that does.
@@ -315,6 +380,7 @@ class SetOpener {
   Result<DatasetView> Run() {
     view_.ref = ref_;
     LZY_ASSIGN_OR_RETURN(seen_, GatherSeen(comm_, ref_));
+    LZY_RETURN_IF_ERROR(DropOldSights(context_, ref_, seen_));
     owners_ = AssignOwners(seen_);
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return OpenOwn(); }));
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
