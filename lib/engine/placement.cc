@@ -32,7 +32,9 @@ class Placer {
 
  private:
   const std::string& NodeOf(int process) const { return places_.nodes[static_cast<std::size_t>(process)]; }
-  const Site& SiteOf(int process, std::size_t index) const { return places_.sites[static_cast<std::size_t>(process)][index]; }
+  const Site& SiteOf(int process, std::size_t index) const {
+    return places_.sites[static_cast<std::size_t>(process)][index];
+  }
 
   std::uint64_t RoomLeft(int process, std::size_t index) const {
     const Site& site = SiteOf(process, index);
@@ -46,10 +48,12 @@ class Placer {
   }
 
   // Least first.
-  std::tuple<std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index, int process, int wish) const {
+  std::tuple<std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index, int process,
+                                                         int wish) const {
     const auto at = places_.residents.find(NodeOf(process));
-    const std::size_t mates = at == places_.residents.end() ? 0 : at->second.count(member.group);
-    if (!spread_) return {local_ ? mates : 0, 0, process != wish, process};
+    const bool counts = at != places_.residents.end() && (local_ || spread_);
+    const std::size_t mates = counts ? at->second.count(member.group) : 0;
+    if (!spread_) return {mates, counts ? at->second.size() : 0, process != wish, process};
     return {mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), process != wish, process};
   }
 
@@ -60,8 +64,9 @@ class Placer {
     }
     std::string all;
     for (const auto& [node, bytes] : room) all += fmt::format("{}{} has {}", all.empty() ? "" : ", ", node, bytes);
-    return {Code::kIo, fmt::format("no node has room for member {}, which takes {} bytes with its sidecar: {}; nothing was written",
-                                   member.rank, member.bytes, all.empty() ? "none has its directory" : all)};
+    return {Code::kIo,
+            fmt::format("no node has room for member {}, which takes {} bytes with its sidecar: {}; nothing was written",
+                        member.rank, member.bytes, all.empty() ? "none has its directory" : all)};
   }
 
   Places places_;

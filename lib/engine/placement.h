@@ -1,6 +1,6 @@
 #pragma once
-// Which process makes a member of a set again that no process sees: on a node of its own as long as there is one, since members
-// of one group on one node are lost together.
+// Which process makes a member of a set again that no process sees: on a node of its own as long as there is one, since
+// members of one group on one node are lost together.
 
 #include <cstdint>
 #include <map>
@@ -32,10 +32,11 @@ struct Places {
   std::map<std::string, std::multiset<std::uint32_t>> residents;
 };
 
-/// A process for each lost member, by rank; the same wherever it is called with the same. The process of the member's own number
-/// (modulo their count) if it reaches the directory, else the first that does; but where nodes have disks of their own, those with
-/// the fewest members of the group come first. With `spread`, too, then those with most room, and only processes whose file system
-/// has room for all that they get: else kIo, naming the first member that does not fit.
+/// A process for each lost member, by rank; the same wherever it is called with the same. The process of the member's own
+/// number (modulo their count) if it reaches the directory, else the first that does; but where nodes have disks of their
+/// own, those with the fewest members of the group, then with the fewest of all, come first. With `spread`: with the fewest
+/// of the group, then with most room, and only processes whose file system has room for all that they get: else kIo,
+/// naming the first member that does not fit.
 Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, bool spread);
 
 }  // namespace lzy

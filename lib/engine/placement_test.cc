@@ -39,8 +39,8 @@ TEST(PlaceLost, GoesToWhoReachesTheDirectory) {
 TEST(PlaceLost, GoesToANodeWithoutMembersOfItsGroup) {
   Places places = OnDisks({"a", "b", "c"}, 2, {0, 0, 0});
   places.residents = {{"a", {0}}, {"b", {0, 1}}};
-  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}}, false), ElementsAre(Pair(0, 2), Pair(1, 1)));
-  EXPECT_THAT(*PlaceLost(places, {{0, 1, kMember}, {3, 0, kMember}}, false), ElementsAre(Pair(0, 0), Pair(3, 2)));
+  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}}, false), ElementsAre(Pair(0, 2), Pair(1, 0)));
+  EXPECT_THAT(*PlaceLost(places, {{1, 2, kMember}, {3, 0, kMember}}, false), ElementsAre(Pair(1, 2), Pair(3, 2)));
 }
 
 TEST(PlaceLost, SpreadGoesWhereFewestOfItsGroupAre) {

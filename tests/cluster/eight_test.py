@@ -21,6 +21,8 @@ class EightNodes(nodes.Nodes):
                 gone = dice.sample(self.all, parity)
                 order = dice.sample(self.all, len(self.all))
                 with self.subTest(turn=turn, parity=parity, gone=gone, order=order, seed=SEED):
+                    self.lose(*self.all)
+                    self.boot(*self.all)
                     self.solve(10, parity=parity, group=4 + 4 * (turn % 2))
                     before = self.contents()
                     self.lose(*gone)
@@ -32,8 +34,6 @@ class EightNodes(nodes.Nodes):
                     self.assertEqual(set(node for node, _ in self.members()), set(self.all))
                     self.put_in_order()
                     self.assertEqual(self.restart(parity=parity), expected)
-                    self.lose(*self.all)
-                    self.boot(*self.all)
 
     def put_in_order(self):
         """Of two empty nodes each may have the other's member: as it stands, a job of ranks in order would not find it."""
