@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,6 +93,11 @@ class FileSystem {
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
   /// Like mkdir -p; directories made are durable.
   virtual Status MakeDirectories(const std::string& path) = 0;
+  /// Bytes that this user can still write to the directory's file system; the most there can be where nobody can tell.
+  virtual Result<std::uint64_t> FreeBytes(const std::string& directory) {
+    (void)directory;
+    return std::numeric_limits<std::uint64_t>::max();
+  }
   /// Absolute path with symlinks resolved; the last component need not exist (of a dangling symlink: where it points).
   virtual Result<std::string> RealPath(const std::string& path) = 0;
 };

@@ -175,6 +175,7 @@ class GuardedFiles final : public FileSystem {
   Status SyncDirectory(const std::string& path) override;
   Result<std::vector<std::string>> List(const std::string& path) override;
   Status MakeDirectories(const std::string& path) override;
+  Result<std::uint64_t> FreeBytes(const std::string& directory) override;
   Result<std::string> RealPath(const std::string& path) override;
 
  private:
@@ -364,6 +365,11 @@ Result<FileStat> GuardedFiles::Stat(const std::string& path, bool follow) {
   struct stat target {};
   const bool leads = fstatat(spot.place.at(), spot.place.name.c_str(), &target, 0) == 0 && S_ISDIR(target.st_mode);
   return leads && IsLinkAt(spot.place) ? Result<FileStat>(directory.status()) : stat;
+}
+
+Result<std::uint64_t> GuardedFiles::FreeBytes(const std::string& directory) {
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr at, At(Normal(directory)));
+  return posix::FreeBytes({at->fd, ".", directory});
 }
 
 Status GuardedFiles::Rename(const std::string& from, const std::string& to) {

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -570,6 +571,13 @@ Status posix::SyncDirectory(const Place& place) {
   return Status::Ok();
 }
 
+Result<std::uint64_t> posix::FreeBytes(const Place& directory) {
+  const Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+  struct statvfs system {};
+  if (!fd.valid() || fstatvfs(fd.get(), &system) != 0) return SystemError(directory.path, "statvfs", errno);
+  return static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize;
+}
+
 Result<std::vector<std::string>> posix::List(const Place& place) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
   const int fd = Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
@@ -611,6 +619,7 @@ class PosixFiles final : public FileSystem {
   }
   Status Remove(const std::string& path) override { return posix::Remove(Here(path)); }
   Status SyncDirectory(const std::string& path) override { return posix::SyncDirectory(Here(path)); }
+  Result<std::uint64_t> FreeBytes(const std::string& directory) override { return posix::FreeBytes(Here(directory)); }
   Result<std::vector<std::string>> List(const std::string& path) override { return posix::List(Here(path)); }
   Status MakeDirectories(const std::string& path) override;
   Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }

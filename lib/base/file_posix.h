@@ -59,6 +59,7 @@ Status CheckPath(const std::string& path);
 /// As the functions of FileSystem that have their names.
 Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode);
 Result<FileStat> Stat(const Place& place, bool follow);
+Result<std::uint64_t> FreeBytes(const Place& directory);
 Status Rename(const Place& from, const Place& to);
 Result<bool> RenameIfAbsent(const Place& from, const Place& to);
 Status Remove(const Place& place);

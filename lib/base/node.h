@@ -4,9 +4,11 @@
 
 namespace lzy {
 
-/// Names the running kernel: processes that get the same share its page cache, so that each reads at once what another
-/// wrote, on any file system. Not the name of the machine, which containers and namespaces choose.
-std::string RunningKernel();
+/// Names the node: processes that get the same run under one kernel, so that each reads at once what another wrote, on any file
+/// system, and are not kept apart as nodes are: they have the host name, the processes and the shared memory of one. Containers
+/// that stand for nodes have name spaces of their own for these, so what is between them goes by messages, as between machines.
+/// Not the name of the machine, which anybody can choose.
+std::string ThisNode();
 
 /// Who on this machine holds an OFD lock on the file with this inode number, "NAME, process ID, running since TIME", as far as this
 /// process may see it; empty if that cannot be told. For messages only: takes a look at every process.

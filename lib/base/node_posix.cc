@@ -16,13 +16,21 @@
 
 namespace lzy {
 
-std::string RunningKernel() {
+std::string ThisNode() {
   // A random number drawn at boot (random(4)). Where there is no /proc the host's name has to do.
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
-  if (file >> id) return id;
-  char name[65] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+  if (!(file >> id)) {
+    char name[65] = {};
+    return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+  }
+  // Not the mount namespace: launchers of containers give each rank of a node one of its own, and which file is meant is told by
+  // device and inode. Nor that of the network, which is of no account here.
+  for (const char* space : {"uts", "pid", "ipc"}) {
+    std::error_code none;  // a kernel without such namespaces has one
+    id.append(" ").append(std::filesystem::read_symlink(fmt::format("/proc/self/ns/{}", space), none).string());
+  }
+  return id;
 }
 
 namespace {

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/node.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -54,6 +55,7 @@ struct Offer {
   std::uint64_t token = 0;
   std::int64_t process = 0;
   std::int64_t descriptor = -1;  // none
+  std::string node;
 
   std::string Name() const { return fmt::format("lzy-exchange-{:016x}", token); }
   std::string Path() const { return fmt::format("/proc/{}/fd/{}", process, descriptor); }
@@ -63,6 +65,7 @@ struct Offer {
     writer.Put(token);
     writer.Put(static_cast<std::uint64_t>(process));
     writer.Put(static_cast<std::uint64_t>(descriptor));
+    writer.PutString(node);
     return std::move(writer.bytes());
   }
   static Offer Decoded(ByteSpan bytes) {
@@ -71,6 +74,7 @@ struct Offer {
     offer.token = reader.Get<std::uint64_t>();
     offer.process = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
     offer.descriptor = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
+    offer.node = reader.GetString(kPage);
     return offer;
   }
 };
@@ -159,11 +163,12 @@ Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm,
   Offer offer;
   const Descriptor created(comm.rank() == 0 ? CreateMemory(made->PartBytes() * made->size_, offer) : -1);
   offer.descriptor = created.get();
+  offer.node = ThisNode();
   Communicator::Bytes encoded = offer.Encoded();
   LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, 0));
   offer = Offer::Decoded(encoded);
   bool mapped = false;
-  if (offer.descriptor >= 0) {
+  if (offer.descriptor >= 0 && offer.node == ThisNode()) {
     const Descriptor opened(OpenMemory(offer));
     mapped = opened.get() >= 0 && made->Map(opened.get());
   }

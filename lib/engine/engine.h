@@ -74,6 +74,8 @@ struct RestoreRequest {
   bool dry_run = false;
   bool salvage = false;  ///< with more losses than parity can mend: write what can be had nevertheless
   bool force = false;
+  /// Sets: deal members that no process sees over those whose file systems have room, fewest of a group to a node (PlaceLost).
+  bool spread = false;
 };
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
 

@@ -15,14 +15,14 @@ constexpr std::size_t kMostPath = 65536;
 Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(ByteWriter&)>& tell,
                          const std::function<Status(ByteReader&)>& take) {
   ByteWriter out;
-  Communicator::Bytes kernel;
+  Communicator::Bytes node;
   Status mine = NoThrow([&] {
-    const std::string name = RunningKernel();
-    kernel.assign(name.begin(), name.end());
+    const std::string name = ThisNode();
+    node.assign(name.begin(), name.end());
   });
   // First of all: what is told may be much, and on several nodes it is told in vain.
-  LZY_ASSIGN_OR_RETURN(const auto kernels, comm.AllGather(kernel));
-  if (std::any_of(kernels.begin(), kernels.end(), [&](const auto& one) { return one.empty() || one != kernels[0]; })) {
+  LZY_ASSIGN_OR_RETURN(const auto nodes, comm.AllGather(node));
+  if (std::any_of(nodes.begin(), nodes.end(), [&](const auto& one) { return one.empty() || one != nodes[0]; })) {
     return false;
   }
   if (mine.ok()) mine = NoThrow([&] { return tell(out); });

@@ -12,7 +12,7 @@
 namespace lzy {
 
 /// Every rank tells the others what it has (`tell`), and takes what each of them told (`take`). True when all
-/// ranks run under one kernel and none of these calls failed anywhere: whatever stands in the way is a reason to go another
+/// ranks run on one node (ThisNode) and none of these calls failed anywhere: whatever stands in the way is a reason to go another
 /// way, and no failure. Collective.
 Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(ByteWriter&)>& tell,
                          const std::function<Status(ByteReader&)>& take);

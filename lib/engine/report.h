@@ -79,6 +79,8 @@ struct DatasetReport {
   std::vector<Damage> damage;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
+  /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
+  std::vector<GroupMap::Device> placed;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded

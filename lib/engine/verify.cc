@@ -17,6 +17,7 @@ struct Job {
   bool from_disk = false;
   bool mend = false;
   bool dry_run = false;
+  bool spread = false;
   MendRequest request;
 
   bool IsPlainRestore() const {
@@ -117,8 +118,9 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
 
 // True when nothing but whole members was lost, and they have been made again from survivors that were read once. False when
 // more is wrong; then nothing has got its name, and the view is a fresh one if that was tried.
-Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& dataset, DatasetView& view, MendRequest request,
+Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& dataset, DatasetView& view, const Job& job,
                                 DatasetReport& report) {
+  MendRequest request = job.request;
   LZY_ASSIGN_OR_RETURN(auto findings, AssumeOnlyMembersLost(context, view, request));
   if (!findings) return false;
   request.assumed = true;
@@ -128,7 +130,7 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody writes.
   if (!status.ok() && status.code() != Code::kBusy) {
     view = DatasetView();  // and with it the locks
-    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true}));
+    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.spread}));
     return false;
   }
   report = std::move(attempt);
@@ -136,12 +138,23 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   return true;
 }
 
+// Where a job that starts again has to look for them: nobody sees other nodes' disks.
+void TellPlaces(const DatasetView& view, DatasetReport& report) {
+  if (view.nodes.empty()) return;
+  for (const Ensemble& ensemble : view.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (!file.seen) report.placed.push_back({file.rank, file.path, view.nodes[static_cast<std::size_t>(file.owner)]});
+    }
+  }
+}
+
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
-  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write}));
+  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.spread}));
+  if (job.request.create_missing) TellPlaces(view, report);
   if (view.committed && write && job.IsPlainRestore() && dataset.kind == DatasetKind::kSet) {
-    LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, dataset, view, job.request, report));
+    LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, dataset, view, job, report));
     if (restored) return Status::Ok();
   }
   if (!view.committed) {
@@ -196,6 +209,7 @@ DatasetReport Restore(const Context& context, const DatasetRef& dataset, const R
   Job job;
   job.mend = true;
   job.dry_run = request.dry_run;
+  job.spread = request.spread;
   job.request.create_missing = true;
   job.request.force = request.force;
   job.request.salvage = request.salvage;

@@ -84,12 +84,15 @@ struct DatasetView {
   std::vector<Ensemble> ensembles;
   std::vector<FileView> extras;  ///< files that match the set's pattern but are not members of what is committed
   std::vector<std::string> warnings;
+  /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each process.
+  std::vector<std::string> nodes;
   std::vector<std::uint32_t> unknown_ranks;  ///< members whose whole group left no trace
   std::uint64_t data_bytes() const;
 };
 
 struct OpenRequest {
   bool write = false;  ///< open for writing and take the commit locks
+  bool spread = false;  ///< as in RestoreRequest
 };
 
 /// Opens what is there; collective. Fails only for I/O trouble (a member that cannot be opened is absent, with a

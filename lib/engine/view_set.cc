@@ -6,7 +6,9 @@
 #include <array>
 #include <set>
 
+#include "engine/lookup.h"
 #include "engine/member.h"
+#include "engine/placement.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -23,6 +25,70 @@ Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, c
     while (in.remaining() >= 4) seen[p].push_back(in.Get<std::uint32_t>());
   }
   return seen;
+}
+
+// What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable sidecar.
+struct SeenState {
+  bool committed = false;
+  Uuid uuid{};
+  std::uint64_t generation = 0;
+  std::int64_t wall_time_ns = 0;
+
+  bool IsOlderThan(const SeenState& other) const {
+    if (!committed || !other.committed) return !committed && other.committed;
+    return uuid == other.uuid ? generation < other.generation : wall_time_ns < other.wall_time_ns;
+  }
+};
+
+// Members of which nodes have files of their own: one that was away has its old one, when another was put in its place meanwhile.
+// Leaves only those who see the newest. Where all processes see the same there is one file system, and nothing is looked at.
+Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen) {
+  if (std::all_of(seen.begin(), seen.end(), [&](const auto& one) { return one == seen[0]; })) return Status::Ok();
+  std::map<std::uint32_t, int> seers;
+  for (const auto& ranks : seen) {
+    for (const std::uint32_t rank : ranks) ++seers[rank];
+  }
+  std::erase_if(seers, [](const auto& entry) { return entry.second < 2; });
+  if (seers.empty()) return Status::Ok();
+  ByteWriter out;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    for (const auto& [rank, path] : ref.members) {
+      if (!seers.contains(rank)) continue;
+      const auto sidecar = FindSidecar(context.fs, path);
+      const auto peek = sidecar.ok() ? PeekSidecar(context.fs, *sidecar) : Result<Peek>(sidecar.status());
+      out.Put(rank);
+      out.Put<std::uint8_t>(peek.ok() && peek->committed);
+      out.PutBytes(peek.ok() ? peek->uuid : Uuid{});
+      out.Put<std::uint64_t>(peek.ok() ? peek->generation : 0);
+      out.Put<std::int64_t>(peek.ok() ? peek->wall_time_ns : 0);
+    }
+    return Status::Ok();
+  }));
+  LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(out.bytes()));
+  std::map<std::uint32_t, SeenState> newest;
+  std::vector<std::map<std::uint32_t, SeenState>> states(all.size());
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    ByteReader in(all[p]);
+    while (in.remaining() > 0 && in.ok()) {
+      const auto rank = in.Get<std::uint32_t>();
+      SeenState& state = states[p][rank];
+      state.committed = in.Get<std::uint8_t>() != 0;
+      if (const ByteSpan raw = in.GetBytes(state.uuid.size()); raw.size() == state.uuid.size()) {
+        std::copy(raw.begin(), raw.end(), state.uuid.begin());
+      }
+      state.generation = in.Get<std::uint64_t>();
+      state.wall_time_ns = in.Get<std::int64_t>();
+      const auto [at, fresh] = newest.emplace(rank, state);
+      if (!fresh && at->second.IsOlderThan(state)) at->second = state;
+    }
+  }
+  for (std::size_t p = 0; p < seen.size(); ++p) {
+    std::erase_if(seen[p], [&](std::uint32_t rank) {
+      const auto state = states[p].find(rank);
+      return state != states[p].end() && state->second.IsOlderThan(newest.at(rank));
+    });
+  }
+  return Status::Ok();
 }
 
 // An owner for every member: the process of the same number if it sees the member, else the least busy one that does.
@@ -63,37 +129,57 @@ Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, c
   return merged;
 }
 
-// A process for each member nobody sees: its own number if there is one and its directory is there, else one that can
-// reach the member's directory.
-Result<std::map<std::uint32_t, int>> AssignMissing(const Context& context, const DatasetRef& ref,
-                                                   const std::vector<std::uint32_t>& missing) {
-  std::vector<std::uint8_t> reachable;
+// Where members that nobody sees could be made, as this process knows it.
+Result<std::vector<std::uint8_t>> LookAtSites(FileSystem& fs, const DatasetRef& ref, const std::vector<LostMember>& missing) {
+  ByteWriter out;
+  for (const LostMember& member : missing) {
+    const std::string path = ExpandPattern(ref.path, member.rank);
+    // What must not be looked at is not missing.
+    if (const auto data = fs.Stat(path); !data.ok() && data.status().code() == Code::kIo) return data.status();
+    const auto stat = fs.Stat(DirectoryOf(path));
+    const bool reachable = stat.ok() && stat->type == FileStat::Type::kDirectory;
+    out.Put<std::uint8_t>(reachable);
+    out.Put<std::uint64_t>(reachable ? stat->device : 0);
+    const auto room = fs.FreeBytes(DirectoryOf(path));
+    out.Put<std::uint64_t>(reachable && room.ok() ? *room : 0);
+  }
+  return std::move(out.bytes());
+}
+
+// What each process knows of its node, and which members are on one node only: by rank, their groups.
+Result<Places> GatherPlaces(const Context& context, const DatasetRef& ref, const std::vector<LostMember>& missing,
+                            const std::vector<std::vector<std::uint32_t>>& seen,
+                            const std::map<std::uint32_t, std::uint32_t>& group_of) {
+  std::vector<std::uint8_t> mine;
+  std::string node;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    for (std::uint32_t rank : missing) {
-      const std::string path = ExpandPattern(ref.path, rank);
-      // What must not be looked at is not missing.
-      if (const auto data = context.fs.Stat(path); !data.ok() && data.status().code() == Code::kIo) return data.status();
-      const auto stat = context.fs.Stat(DirectoryOf(path));
-      reachable.push_back(stat.ok() && stat->type == FileStat::Type::kDirectory);
-    }
+    node = context.comm.ProcessorName();
+    LZY_ASSIGN_OR_RETURN(mine, LookAtSites(context.fs, ref, missing));
     return Status::Ok();
   }));
-  LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(reachable));
-  std::map<std::uint32_t, int> owner;
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    const int wish = static_cast<int>(missing[i] % static_cast<std::uint32_t>(context.comm.size()));
-    int chosen = wish;
-    if (all[wish].size() <= i || all[wish][i] == 0) {
-      for (int p = 0; p < context.comm.size(); ++p) {
-        if (all[p].size() > i && all[p][i] != 0) {
-          chosen = p;
-          break;
-        }
-      }
+  LZY_ASSIGN_OR_RETURN(const auto nodes, context.comm.AllGather({reinterpret_cast<const std::uint8_t*>(node.data()), node.size()}));
+  LZY_ASSIGN_OR_RETURN(const auto sites, context.comm.AllGather(mine));
+  Places places;
+  for (const auto& name : nodes) places.nodes.emplace_back(name.begin(), name.end());
+  for (const auto& bytes : sites) {
+    ByteReader in(bytes);
+    auto& own = places.sites.emplace_back(missing.size());
+    for (Site& site : own) {
+      site.reachable = in.Get<std::uint8_t>() != 0;
+      site.file_system = in.Get<std::uint64_t>();
+      site.room = in.Get<std::uint64_t>();
     }
-    owner[missing[i]] = chosen;
   }
-  return owner;
+  std::map<std::uint32_t, std::set<std::string>> seen_on;
+  for (std::size_t p = 0; p < seen.size(); ++p) {
+    for (const std::uint32_t rank : seen[p]) seen_on[rank].insert(places.nodes[p]);
+  }
+  const bool one_node = std::all_of(places.nodes.begin(), places.nodes.end(), [&](const auto& n) { return n == places.nodes[0]; });
+  for (const auto& [rank, on] : seen_on) {
+    const auto group = group_of.find(rank);
+    if (!one_node && on.size() == 1 && group != group_of.end()) places.residents[*on.begin()].insert(group->second);
+  }
+  return places;
 }
 
 // Of the members with the generation of `newest`, one that holds the dataset root that most of them hold.
@@ -293,8 +379,9 @@ class SetOpener {
 
   Result<DatasetView> Run() {
     view_.ref = ref_;
-    LZY_ASSIGN_OR_RETURN(const auto seen, GatherSeen(comm_, ref_));
-    owners_ = AssignOwners(seen);
+    LZY_ASSIGN_OR_RETURN(seen_, GatherSeen(comm_, ref_));
+    LZY_RETURN_IF_ERROR(DropOldSights(context_, ref_, seen_));
+    owners_ = AssignOwners(seen_);
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return OpenOwn(); }));
     LZY_ASSIGN_OR_RETURN(members_, ExchangeSummaries(comm_, mine_));
     LZY_RETURN_IF_ERROR(CompleteCommits());
@@ -303,7 +390,7 @@ class SetOpener {
     }
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return view_.committed ? ReadGroups() : TakeAll(); }));
     if (view_.committed) {
-      LZY_ASSIGN_OR_RETURN(missing_owner_, AssignMissing(context_, ref_, missing_));
+      LZY_RETURN_IF_ERROR(PlaceMissing());
       LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return MakeEnsembles(); }));
       LZY_RETURN_IF_ERROR(SplitGroups());
     }
@@ -415,6 +502,36 @@ class SetOpener {
     return Status::Ok();
   }
 
+  // About: metadata as of the others.
+  std::uint64_t BytesOf(const InfoRecord& info, const MemberRecord& record) const {
+    std::uint64_t metadata = 0;
+    for (const MemberRecord& other : info.members) {
+      const auto at = members_.find(other.rank);
+      if (at == members_.end() || at->second.fault != SidecarFault::kNone) continue;
+      metadata = std::max(metadata, at->second.sidecar_bytes - std::min(at->second.sidecar_bytes, other.parity_size));
+    }
+    return record.size + record.parity_size + metadata;
+  }
+
+  // A process for each member nobody sees.
+  Status PlaceMissing() {
+    if (missing_.empty()) return Status::Ok();
+    std::vector<LostMember> lost;
+    std::map<std::uint32_t, std::uint32_t> group_of;
+    std::uint32_t group = 0;
+    for (const auto& [ranks, info] : groups_) {
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        group_of[ranks[i]] = group;
+        if (!members_.contains(ranks[i])) lost.push_back({ranks[i], group, BytesOf(info, info.members[i])});
+      }
+      ++group;
+    }
+    LZY_ASSIGN_OR_RETURN(Places places, GatherPlaces(context_, ref_, lost, seen_, group_of));
+    if (!places.residents.empty()) view_.nodes = places.nodes;
+    LZY_ASSIGN_OR_RETURN(missing_owner_, PlaceLost(std::move(places), lost, request_.spread));
+    return Status::Ok();
+  }
+
   FileView MissingFile(std::uint32_t rank) const {
     FileView file;
     file.rank = rank;
@@ -474,6 +591,7 @@ class SetOpener {
   const DatasetRef& ref_;
   const OpenRequest& request_;
   DatasetView view_;
+  std::vector<std::vector<std::uint32_t>> seen_;  // by process: members
   std::map<std::uint32_t, int> owners_;
   std::map<std::uint32_t, FileView> local_;  // of members that this rank owns
   std::vector<Summary> mine_;

@@ -97,6 +97,9 @@ Json ToJson(const DatasetReport& report) {
     out["map"] = Json::array();
     for (const GroupMap& group : report.map) out["map"].push_back(ToJson(group));
   }
+  for (const GroupMap::Device& member : report.placed) {
+    out["placed"].push_back({{"device", member.device}, {"path", member.path}, {"node", member.domain}});
+  }
   if (!report.status.ok()) out["error"] = ToJson(report.status);
   return out;
 }

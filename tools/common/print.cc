@@ -249,12 +249,14 @@ DatasetReport PrintableReport(DatasetReport report) {
     damage.path = Printable(damage.path);
     for (std::string& object : damage.objects) object = Printable(object);
   }
-  for (GroupMap& group : report.map) {
-    for (GroupMap::Device& device : group.devices) {
+  const auto make_printable = [](std::vector<GroupMap::Device>& devices) {
+    for (GroupMap::Device& device : devices) {
       device.path = Printable(device.path);
       device.domain = Printable(device.domain);
     }
-  }
+  };
+  for (GroupMap& group : report.map) make_printable(group.devices);
+  make_printable(report.placed);
   return report;
 }
 
@@ -347,6 +349,11 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
+  if (report.state == DatasetState::kRestored || (action == Action::kRestoreDryRun && ExitCodeOf(report) == 1)) {
+    for (const GroupMap::Device& member : report.placed) {
+      out += fmt::format("  {}: {} {}\n", member.path, report.state == DatasetState::kRestored ? "is on" : "would be on", member.domain);
+    }
+  }
   if (failed && report.state != DatasetState::kUnrepairable) return out;
   return out + NextText(given, action, key);
 }

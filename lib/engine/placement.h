@@ -1,0 +1,42 @@
+#pragma once
+// Which process makes a member of a set again that no process sees: on a node of its own as long as there is one, since
+// members of one group on one node are lost together.
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace lzy {
+
+struct LostMember {
+  std::uint32_t rank = 0;
+  std::uint32_t group = 0;    ///< any number that those coded together have in common
+  std::uint64_t bytes = 0;    ///< that it will take, its sidecar included
+};
+
+/// What a process knows of the directory in which a lost member would be.
+struct Site {
+  bool reachable = false;         ///< it is there
+  std::uint64_t file_system = 0;  ///< alike for sites of one node that share room
+  std::uint64_t room = 0;         ///< free bytes of it
+};
+
+struct Places {
+  std::vector<std::string> nodes;              ///< by process: the name of its node
+  std::vector<std::vector<Site>> sites;        ///< by process, by lost member
+  /// By node: groups of which it has members that no other node sees, one entry a member. Empty where all see all.
+  std::map<std::string, std::multiset<std::uint32_t>> residents;
+};
+
+/// A process for each lost member, by rank; the same wherever it is called with the same. The process of the member's own
+/// number (modulo their count) if it reaches the directory, else the first that does; but where nodes have disks of their
+/// own, those with the fewest members of the group, then with the fewest of all, come first. With `spread`: with the fewest
+/// of the group, then with most room, and only processes whose file system has room for all that they get: else kIo,
+/// naming the first member that does not fit.
+Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, bool spread);
+
+}  // namespace lzy

@@ -1,0 +1,174 @@
+"""Nodes that are others than before: in another order, fewer, with several ranks to one, with old disks."""
+
+import os
+import unittest
+
+import nodes
+
+
+class Order(nodes.Nodes):
+    def test_survivors_have_other_rank_numbers(self):
+        expected = self.reference()
+        self.solve(10)
+        before = self.contents()
+        self.lose("n2")
+        self.boot("n2")
+        order = ["n3", "n1", "n4", "n2"]
+        done = self.tool(1, "lzy-verify", self.set, on=order)
+        self.assertIn("damaged, repairable", done.stdout)
+        done = self.tool(0, "lzy-restore", self.set, on=order)
+        self.assertIn(f"  {self.local}/state.1: is on n2\n", done.stdout)  # the empty one, whatever its rank's number
+        self.is_whole(before, on=["n4", "n3", "n2", "n1"])
+        self.assertEqual(sorted(self.members()), [("n1", 0), ("n2", 1), ("n3", 2), ("n4", 3)])
+        self.assertEqual(self.restart(), expected)
+
+    def test_several_ranks_to_a_node(self):
+        expected = self.reference()
+        two = ["n1:2", "n2:2"]
+        self.solve(10, on=two, parity=2)
+        self.assertEqual(sorted(self.members()), [("n1", 0), ("n1", 1), ("n2", 2), ("n2", 3)])
+        before = self.contents()
+        self.lose("n2")
+        self.boot("n2")
+        self.tool(0, "lzy-restore", self.set, on=["n2", "n1"])
+        self.assertEqual(sorted(self.members()), [("n1", 0), ("n1", 1), ("n2", 2), ("n2", 3)])
+        self.is_whole(before, on=two)
+        self.assertEqual(self.restart(on=two, parity=2), expected)
+
+    def test_a_spare_node_in_its_place(self):
+        self.solve(10, on=["n1", "n2", "n3"])
+        before = self.contents()
+        self.lose("n1")
+        done = self.tool(0, "lzy-restore", self.set, on=["n3", "n2", "n4"])
+        self.assertIn(f"  {self.local}/state.0: is on n4\n", done.stdout)
+        self.is_whole(before)
+        self.restart(on=["n4", "n2", "n3"])
+
+
+class Fewer(nodes.Nodes):
+    DISK_SIZE = "3M"
+
+    # These disks are lost with their nodes, and seen from nowhere else.
+    def listed(self, node):
+        return self.cluster("exec", self.dir, node, "ls", self.local).stdout.split()
+
+    def fill(self, node):
+        """All but some 100 KiB, less than a member takes."""
+        done = self.cluster("exec", self.dir, node, "dd", "if=/dev/zero", f"of={self.local}/full", "bs=64K", "count=40")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_spread_over_nodes_with_room(self):
+        expected = self.reference()
+        self.solve(10, parity=2)
+        self.lose("n1", "n2")
+        here = ["n3", "n4"]
+        self.fill("n3")
+        done = self.tool(1, "lzy-restore", "--spread", "--dry-run", self.set, on=here)
+        self.assertIn(f"  {self.local}/state.0: would be on n4\n", done.stdout)
+        self.assertNotIn("state.0", self.listed("n4"))
+        done = self.tool(0, "lzy-restore", "--spread", self.set, on=here)
+        self.assertIn(f"  {self.local}/state.0: is on n4\n", done.stdout)
+        self.assertEqual(done.stderr, "")
+        self.assertIn("state.0", self.listed("n4"))
+        where = {name: node for node in here for name in self.listed(node)}
+        # Each rank where its checkpoint is.
+        order = [where[f"state.{rank}"] for rank in range(4)]
+        self.assertEqual(self.restart_each_on(order), expected)
+
+    def restart_each_on(self, order):
+        """MPICH deals ranks to hosts in the order in which they are named, however often."""
+        return self.restart(on=order, parity=2)
+
+    def test_no_room_anywhere(self):
+        self.solve(10)
+        self.lose("n2")
+        here = ["n1", "n3", "n4"]
+        for node in here:
+            self.fill(node)
+        lists = [self.listed(node) for node in here]
+        done = self.tool(6, "lzy-restore", "--spread", self.set, on=here)
+        self.assertRegex(done.stderr, r"no node has room for member 1, which takes \d+ bytes with its sidecar: n1 has \d+, n3 has "
+                                      r"\d+, n4 has \d+; nothing was written")
+        self.assertEqual([self.listed(node) for node in here], lists)
+
+
+class Returned(nodes.Nodes):
+    def test_an_older_checkpoint_is_never_mixed_in(self):
+        """A disk that was away while the others went on: with its data and sidecar of then, or only one of them."""
+        expected = self.reference()
+        for what in ["both", "data", "sidecar"]:
+            with self.subTest(old=what):
+                self.solve(5, every=5)
+                kept = self.save("n3")
+                os.rename(kept, f"{kept}.{what}")
+                kept = f"{kept}.{what}"
+                self.solve(10, every=5)
+                before = self.contents()
+                self.kill("n3")
+                if what == "both":
+                    self.put_back("n3", kept)
+                else:
+                    name = "state.2" if what == "data" else ".LZY.state.2"
+                    os.remove(self.disk("n3", name))
+                    os.system(f"cp -a {kept}/{name} {self.disk('n3', name)}")
+                self.boot("n3")
+                self.assertNotEqual(self.everything_of("n3"), before)
+                code = self.run_job([f"{nodes.BUILD}/bin/lzy-verify", self.set]).returncode
+                self.assertNotIn(code, {0, 2}, "older content passed, or was taken for lost for good")
+                force = ["--force"] if code == 9 else []
+                self.tool(0, "lzy-restore", *force, self.set)
+                self.is_whole(before)
+                self.assertEqual(self.restart(), expected)
+                self.lose(*self.all)
+                self.boot(*self.all)
+
+    def everything_of(self, node):
+        return {name: self.content(self.disk(node, name)) for name in self.files(node)}
+
+    def test_a_node_that_was_replaced_comes_back(self):
+        """Its member was made on another node meanwhile, and went on there: the newer one counts, wherever it is."""
+        expected = self.reference()
+        self.solve(5, every=5, on=["n1", "n2", "n3"])
+        self.kill("n3")  # its disk stays with it
+        self.tool(0, "lzy-restore", self.set, on=["n1", "n2", "n4"])
+        self.solve(10, every=5, on=["n1", "n2", "n4"])
+        before = {rank: content for (node, rank), content in self.members().items() if node != "n3"}
+        self.boot("n3")
+        for order in [["n1", "n2", "n3", "n4"], ["n1", "n2", "n4", "n3"]]:
+            with self.subTest(order=order):
+                self.tool(0, "lzy-verify", self.set, on=order)
+        self.assertEqual(self.restart(on=["n1", "n2", "n4"]), expected)
+        self.assertEqual({rank: content for (node, rank), content in self.members().items() if node != "n3"}.keys(), before.keys())
+
+
+class SharedFiles(nodes.Nodes):
+    NODES = 3
+
+    def test_a_node_dies_under_a_shared_file(self):
+        """The file system under all outlives its nodes; what is damaged there is mended by those that are left."""
+        field = self.reference()
+        path = f"{self.shared}/state"
+        self.solve(10, checkpoint=path, set="")
+        before = self.content(path)
+        self.lose("n2")
+        self.tool(0, "lzy-verify", path)
+        stat = os.stat(path)
+        with open(path, "r+b") as file:
+            file.seek(70000)
+            file.write(bytes(1000))
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        done = self.tool(1, "lzy-verify", path)
+        self.assertIn(f"{path}: data, offset 65536, length 65536, device 1: differs from its hash; repairable", done.stdout)
+        self.tool(0, "lzy-restore", path)
+        self.assertEqual(self.content(path), before)
+        self.assertEqual(self.restart(on=["n1", "n3"], checkpoint=path, set=""), field)
+
+    def test_device_directories_are_refused(self):
+        done = self.run_job(self.solver(10, checkpoint=f"{self.shared}/state"), layer=True, device_dirs=self.local)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("device-dirs", done.stderr)
+        self.assertFalse(os.path.exists(f"{self.shared}/.LZY.state"))
+
+
+if __name__ == "__main__":
+    unittest.main()
