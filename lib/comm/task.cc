@@ -1,0 +1,86 @@
+#include "comm/task.h"
+
+#include <algorithm>
+
+#include "comm/mpi_call.h"
+
+namespace lzy::validated {
+
+Message::~Message() {
+  if (request_ == MPI_REQUEST_NULL) return;
+  PMPI_Cancel(&request_);
+  PMPI_Request_free(&request_);
+}
+
+bool Message::Test() {
+  if (request_ == MPI_REQUEST_NULL) return true;
+  int done = 0;
+  const int error = PMPI_Test(&request_, &done, &came_);
+  if (error != MPI_SUCCESS) error_ = error;
+  return done != 0 || error != MPI_SUCCESS;
+}
+
+Status Message::status() const {
+  return error_ == MPI_SUCCESS ? Status::Ok() : CheckMpi(error_, call_);
+}
+
+int Message::length() const {
+  int length = 0;
+  return PMPI_Get_count(&came_, MPI_BYTE, &length) == MPI_SUCCESS && length >= 0 ? length : 0;
+}
+
+Pump& Pump::OfProcess() {
+  static Pump pump;
+  return pump;
+}
+
+// Who goes on may wait anew, and is then looked at in the next step.
+template <class What, class Test>
+bool Pump::Resume(std::vector<Waiting<What>>& waiting, const Test& test) {
+  bool any = false;
+  const std::size_t count = waiting.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (waiting[i].what == nullptr || !test(*waiting[i].what)) continue;
+    any = true;
+    waiting[i].what = nullptr;
+    const std::coroutine_handle<> handle = waiting[i].handle;
+    handle.resume();
+  }
+  if (any) std::erase_if(waiting, [](const Waiting<What>& w) { return w.what == nullptr; });
+  return any;
+}
+
+bool Pump::Step() {
+  const bool messages = Resume(messages_, [](Message& message) { return message.Test(); });
+  const bool conditions = Resume(conditions_, [](const std::function<bool()>& condition) { return condition(); });
+  return messages || conditions;
+}
+
+void Pump::RunUntil(const std::function<bool()>& done) {
+  Patience patience;
+  for (;;) {
+    bool moved = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (done()) return;
+      moved = Step();
+      if (moved && done()) return;
+    }
+    if (moved) {
+      patience = Patience();
+    } else {
+      patience.Wait();
+    }
+  }
+}
+
+Status Pump::Run(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    task.Start();
+  }
+  RunUntil([&] { return task.done(); });
+  return task.status();
+}
+
+}  // namespace lzy::validated
