@@ -12,7 +12,9 @@ Status CheckMpi(int error, const char* call);
 /// asleep. Who comes soon comes before another process could be made to run; who takes long is not to be disturbed.
 class Patience {
  public:
-  void Wait();
+  static constexpr int kSpins = 100;
+  /// `spins`: how often not at all.
+  void Wait(int spins = kSpins);
 
  private:
   int waits_ = 0;

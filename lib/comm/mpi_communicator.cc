@@ -327,13 +327,12 @@ Status CheckMpi(int error, const char* call) {
                 fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
-void Patience::Wait() {
-  constexpr int kSpins = 100;
+void Patience::Wait(int spins) {
   constexpr int kYields = 5000;
   constexpr std::timespec kNap = {0, 50'000};
-  if (waits_ < kSpins + kYields) ++waits_;
-  if (waits_ <= kSpins) return;
-  if (waits_ < kSpins + kYields) {
+  if (waits_ < spins + kYields) ++waits_;
+  if (waits_ <= spins) return;
+  if (waits_ < spins + kYields) {
     sched_yield();
   } else {
     nanosleep(&kNap, nullptr);

@@ -51,25 +51,33 @@ bool Pump::Resume(std::vector<Waiting<What>>& waiting, const Test& test) {
 }
 
 bool Pump::Step() {
-  const bool messages = Resume(messages_, [](Message& message) { return message.Test(); });
+  long_awaited_ = false;
+  const bool messages = Resume(messages_, [this](Message& message) {
+    const bool done = message.Test();
+    long_awaited_ |= !done && message.is_long();
+    return done;
+  });
   const bool conditions = Resume(conditions_, [](const std::function<bool()>& condition) { return condition(); });
   return messages || conditions;
 }
 
 void Pump::RunUntil(const std::function<bool()>& done) {
+  // A chunk comes within a millisecond, and who gave the processor to a busy process for that would have it back after milliseconds.
+  constexpr int kLongSpins = 10000;
   Patience patience;
   for (;;) {
-    bool moved = false;
+    bool moved = false, is_long = false;
     {
       const std::lock_guard lock(mutex_);
       if (done()) return;
       moved = Step();
       if (moved && done()) return;
+      is_long = long_awaited_;
     }
     if (moved) {
       patience = Patience();
     } else {
-      patience.Wait();
+      patience.Wait(is_long ? kLongSpins : Patience::kSpins);
     }
   }
 }

@@ -83,6 +83,9 @@ class Message {
     error_ = start(&request_);
     if (error_ != MPI_SUCCESS) request_ = MPI_REQUEST_NULL;
   }
+  /// It takes longer than it would take to give the processor to others and have it back: a chunk of a payload.
+  void SetLong() { long_ = true; }
+  bool is_long() const { return long_; }
   /// Whether it is done, and if so how: status() and source(), tag(), length() tell.
   bool Test();
   Status status() const;
@@ -95,6 +98,7 @@ class Message {
   MPI_Status came_{};
   int error_ = MPI_SUCCESS;
   const char* call_ = "";
+  bool long_ = false;
 };
 
 /// Of a process: all that it waits for. Calls are for one thread at a time, under mutex().
@@ -166,6 +170,7 @@ class Pump {
   static bool Resume(std::vector<Waiting<What>>& waiting, const Test& test);
 
   std::mutex mutex_;
+  bool long_awaited_ = false;  // a long message was, in the last step
   std::vector<Waiting<Message>> messages_;
   std::vector<Waiting<std::function<bool()>>> conditions_;
 };

@@ -28,6 +28,8 @@ Buffer MakeBuffer(std::size_t size) {
 constexpr std::size_t kMostWithin = 512;
 
 struct Slot {
+  Slot() { message.SetLong(); }
+
   Message message;
   Buffer scratch;
 

@@ -28,6 +28,8 @@ Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
 
 /// A chunk under way, with room for it where the payload has gaps.
 struct Slot {
+  Slot() { message.SetLong(); }
+
   Message message;
   Buffer scratch;
 
@@ -58,7 +60,7 @@ class Sender {
   Task Run();
 
  private:
-  static constexpr std::size_t kWindow = 4;
+  static constexpr std::size_t kWindow = 8;
 
   void Announced();
   void HashInPlace();
@@ -158,6 +160,7 @@ Task Sender::Converse() {
   const Buffer buffer = MakeBuffer(kMostRequest);
   for (;;) {
     Message request;
+    if (announce_.kind != Kind::kInline) request.SetLong();
     request.Begin("MPI_Irecv", [&](MPI_Request* r) {
       return PMPI_Irecv(buffer.get(), static_cast<int>(kMostRequest), MPI_BYTE, dest_, Link::RequestTag(tag_), link_->inner(), r);
     });
@@ -323,6 +326,7 @@ void Receiver::HashInPlace() {
 Task Receiver::TakeRoot(Hash* root) {
   Bytes message(kAnnounceBytes);
   Message came;
+  came.SetLong();
   came.Begin("MPI_Irecv", [&](MPI_Request* r) {
     return PMPI_Irecv(message.data(), static_cast<int>(message.size()), MPI_BYTE, peer_.rank, peer_.reply_tag, link_->inner(), r);
   });

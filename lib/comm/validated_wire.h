@@ -16,8 +16,8 @@ namespace lzy::validated {
 /// Chosen by who sends, and told in its announcement. All sizes are powers of two, in bytes.
 struct Sizes {
   std::uint64_t most_inline = 4u << 10;  ///< what is longer travels in chunks; not on the wire
-  std::uint64_t leaf = 4u << 10;         ///< the least; more where there would be more than kMostLeaves
-  std::uint64_t first_chunk = 32u << 10;
+  std::uint64_t leaf = 16u << 10;        ///< the least; more where there would be more than kMostLeaves
+  std::uint64_t first_chunk = 64u << 10;
   std::uint64_t most_chunk = 512u << 10;
 
   friend bool operator==(const Sizes&, const Sizes&) = default;

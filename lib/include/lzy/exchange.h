@@ -3,7 +3,7 @@
 /*
  * lzy/exchange.h: messages that are proven. Sending, receiving, broadcasting and gathering as MPI does, with the same arguments in the
  * same order, but what these functions deliver has been compared by its hashes with what was sent. What arrives damaged
- * is found, down to the leaf (4 KiB), and sent again; what cannot be proven is an error on both sides, and never delivered as
+ * is found, down to the leaf (16 KiB), and sent again; what cannot be proven is an error on both sides, and never delivered as
  * if it were good. C11 and C++. Link with -llzy. docs/exchange.md describes the protocol.
  *
  * Counts are MPI_Count: messages of any size. Datatypes are whatever is committed, made in any way that MPI tells of; both
