@@ -239,8 +239,11 @@ TEST_P(ExchangeTest, WildcardsTellWhatCame) {
   EXPECT_EQ(std::count(came.begin(), came.end(), true), size_ - 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ExchangeTest, ::testing::Values(Sizes{}, kTiny, Sizes{0, 64, 1024, 1024}),
-                         [](const auto& test) { return std::string(test.param == Sizes{} ? "Usual" : test.param == kTiny ? "Tiny" : "NothingInline"); });
+/// As usual, but for chunks that have to be many.
+constexpr Sizes kUsual{4u << 10, 16u << 10, 64u << 10, 256u << 10};
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ExchangeTest, ::testing::Values(kUsual, kTiny, Sizes{0, 64, 1024, 1024}),
+                         [](const auto& test) { return std::string(test.param == kUsual ? "Usual" : test.param == kTiny ? "Tiny" : "NothingInline"); });
 
 // Elements that all lie on the same byte, so that more than 2^31 of them need no memory. Minutes: tests/exchange.cmake runs it as slow.
 TEST(ExchangeSlow, MoreThanTwoToTheThirtyOneElements) {

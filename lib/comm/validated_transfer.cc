@@ -26,6 +26,12 @@ Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
   return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_chunk, {}};
 }
 
+/// What is copied before it is sent has chunks of which a window of copies takes a few megabytes.
+Sizes SizesOf(const Payload& payload, Sizes wanted) {
+  if (payload.contiguous() == nullptr) wanted.most_chunk = std::min<std::uint64_t>(wanted.most_chunk, 512u << 10);
+  return SizesFor(payload.bytes(), wanted);
+}
+
 /// A chunk under way, with room for it where the payload has gaps.
 struct Slot {
   Slot() { message.SetLong(); }
@@ -39,6 +45,15 @@ struct Slot {
   }
 };
 
+/// Hashes whole leaves, and looks after a message now and then: MPI moves it in calls only.
+void HashBeside(TransferTree& tree, std::uint64_t offset, ByteSpan bytes, Message& moving) {
+  const std::uint64_t piece = std::max<std::uint64_t>(tree.leaf_bytes(), 64u << 10);
+  for (std::uint64_t at = 0; at < bytes.size(); at += piece) {
+    tree.HashLeaves(offset + at, bytes.subspan(at, std::min<std::uint64_t>(piece, bytes.size() - at)));
+    (void)moving.Test();
+  }
+}
+
 class Sender {
  public:
   Sender(std::shared_ptr<Link> link, Payload payload, int dest, int tag, bool in_place)
@@ -46,7 +61,7 @@ class Sender {
         payload_(std::move(payload)),
         dest_(dest),
         tag_(tag),
-        sizes_(SizesFor(payload_.bytes(), link_->sizes())),
+        sizes_(SizesOf(payload_, link_->sizes())),
         announce_(AnnounceOf(in_place                                      ? Kind::kInPlace
                              : payload_.bytes() <= sizes_.most_inline ? Kind::kInline
                                                                            : Kind::kMessage,
@@ -115,7 +130,7 @@ Task Sender::SendChunk() {
   slot.message.Begin("MPI_Isend", [&](MPI_Request* r) {
     return PMPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, dest_, Link::ChunkTag(tag_), link_->inner(), r);
   });
-  tree_.HashLeaves(begin, bytes);
+  HashBeside(tree_, begin, bytes, slot.message);
   co_return Status::Ok();
 }
 
@@ -309,7 +324,7 @@ Task Receiver::TakeChunks() {
     if (!status.ok()) co_return status;
     std::uint8_t* content = payload_.contiguous() != nullptr ? payload_.contiguous() + chunk.begin() : slot.scratch.get();
     link_->Arrived(Part::kChunk, peer_.rank, {content, chunk.size()});
-    tree_.HashLeaves(chunk.begin(), {content, chunk.size()});
+    HashBeside(tree_, chunk.begin(), {content, chunk.size()}, slots_[(i + 1) % kWindow].message);
     if (payload_.contiguous() == nullptr) payload_.CopyIn(chunk.begin(), {content, chunk.size()});
   }
   co_return Status::Ok();

@@ -18,7 +18,7 @@ struct Sizes {
   std::uint64_t most_inline = 4u << 10;  ///< what is longer travels in chunks; not on the wire
   std::uint64_t leaf = 16u << 10;        ///< the least; more where there would be more than kMostLeaves
   std::uint64_t first_chunk = 64u << 10;
-  std::uint64_t most_chunk = 512u << 10;
+  std::uint64_t most_chunk = 4u << 20;
 
   friend bool operator==(const Sizes&, const Sizes&) = default;
 };
