@@ -15,7 +15,7 @@ endfunction()
 # The header alone, first and twice, in both languages.
 foreach(suffix c cc)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/capi_header.${suffix} @ONLY CONTENT
-    "#include <lzy/lzy.h>\n#include <lzy/lzy.h>\nint Use(void);\nint Use(void) { return lzy_info(MPI_COMM_NULL, \"\", NULL, NULL); }\n")
+    "#include <lzy/exchange.h>\n#include <lzy/lzy.h>\n#include <lzy/exchange.h>\n#include <lzy/lzy.h>\nint Use(void);\nint Use(void) { return lzy_info(MPI_COMM_NULL, \"\", NULL, NULL); }\n")
 endforeach()
 add_library(capi_header OBJECT ${CMAKE_CURRENT_BINARY_DIR}/capi_header.c ${CMAKE_CURRENT_BINARY_DIR}/capi_header.cc)
 lzy_capi_options(capi_header)

@@ -8,6 +8,18 @@ namespace lzy {
 /// kMpi with MPI's own text unless `error`, which `call` returned, is MPI_SUCCESS.
 Status CheckMpi(int error, const char* call);
 
+/// How to wait between two looks at what has not come yet: not at all at first, then by offering the processor to others, then
+/// asleep. Who comes soon comes before another process could be made to run; who takes long is not to be disturbed.
+class Patience {
+ public:
+  static constexpr int kSpins = 100;
+  /// `spins`: how often not at all.
+  void Wait(int spins = kSpins);
+
+ private:
+  int waits_ = 0;
+};
+
 /// Waits until `request` is done; an error is one of `call`. Blocking calls of MPI libraries wait without ever letting go of
 /// the processor, which the rank that is waited for may need: with two ranks a core each collective call then costs
 /// the scheduler's slices, milliseconds. This one offers it to others: an allreduce of 4 ranks on 2 cores with MPICH 4.0

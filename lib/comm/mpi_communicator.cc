@@ -327,22 +327,23 @@ Status CheckMpi(int error, const char* call) {
                 fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
-Status AwaitMpi(MPI_Request& request, const char* call) {
-  // Who comes soon comes before another process could be made to run; who takes long is not to be disturbed.
-  constexpr int kSpins = 100;
+void Patience::Wait(int spins) {
   constexpr int kYields = 5000;
   constexpr std::timespec kNap = {0, 50'000};
-  for (int i = 0;; ++i) {
+  if (waits_ < spins + kYields) ++waits_;
+  if (waits_ <= spins) return;
+  if (waits_ < spins + kYields) {
+    sched_yield();
+  } else {
+    nanosleep(&kNap, nullptr);
+  }
+}
+
+Status AwaitMpi(MPI_Request& request, const char* call) {
+  for (Patience patience;; patience.Wait()) {
     int done = 0;
     const int error = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (error != MPI_SUCCESS || done) return CheckMpi(error, call);
-    if (i < kSpins) continue;
-    i = std::min(i, kSpins + kYields);
-    if (i < kSpins + kYields) {
-      sched_yield();
-    } else {
-      nanosleep(&kNap, nullptr);
-    }
   }
 }
 

@@ -35,6 +35,9 @@ enum class HashTag : std::uint8_t {
   kSuperblock = 0x10,
   kInfo = 0x11,
   kIntent = 0x12,
+  kTransferLeaf = 0x20,  ///< this and the next two never on disk: of messages (docs/exchange.md)
+  kTransferMessage = 0x21,
+  kTransferNode = 0x28,  ///< + level (1..7)
   kDataNode = 0x40,     ///< + level (1..15)
   kParityNode = 0x50,   ///< + level
   kDatasetNode = 0x60,  ///< + level; no tag lies above, so that a deep binary tree may use more than 15 levels

@@ -3,7 +3,8 @@
 /*
  * lzy: redundancy and verification for files written by parallel programs.
  *
- * This is the only public header; C11 and C++. Link with -llzy and the MPI library that liblzy.so was built with.
+ * C11 and C++; lzy/exchange.h (messages that are proven) is the other public header. Link with -llzy and the MPI library
+ * that liblzy.so was built with.
  * docs/example.c is a whole program. The words used here (dataset, member, device, block, group, ...) are explained in
  * docs/design.md, the options and exit codes in the README.
  *

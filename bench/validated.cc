@@ -1,0 +1,209 @@
+// Messages that are proven beside plain ones, and beside hashing, sending, hashing and comparing one after the other; two ranks,
+// under mpiexec. All do the same in turn, there and back; times are of one way: half of that. The script validated runs it.
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/validated_transfer.h"
+#include "comm/validated_tree.h"
+#include "under_mpi.h"
+
+namespace {
+
+using lzy::ByteSpan;
+using lzy::Hash;
+using lzy::MutableByteSpan;
+using lzy::Status;
+using lzy::validated::Arrival;
+using lzy::validated::Link;
+using lzy::validated::Part;
+using lzy::validated::Payload;
+using lzy::validated::Pump;
+using lzy::validated::Sizes;
+using lzy::validated::TransferTree;
+using Bytes = std::vector<std::uint8_t>;
+
+using ::Check;
+void Check(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+
+struct Settings {
+  std::vector<std::uint64_t> sizes = {64, 1u << 10, 4u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
+  Sizes cut;
+  std::uint64_t bad = 0;  // every so many leaves one is struck on the way
+  double seconds = 1;
+  int most = 2000;
+};
+
+/// Strikes the leaves whose turn it is in `bytes`, which begin at a leaf. A chunk's place is not told, so turns are counted from its
+/// beginning; in one go or in chunks there are as many.
+void Strike(std::uint64_t leaf, std::uint64_t bad, MutableByteSpan bytes) {
+  static std::uint64_t turn = 0;
+  for (std::uint64_t at = 0; at < bytes.size(); at += leaf) {
+    if (++turn % bad == 0) bytes[at] ^= 1;
+  }
+}
+
+const Settings* striking = nullptr;
+
+void StrikeChunks(const Arrival& arrival, MutableByteSpan content) {
+  if (arrival.part == Part::kChunk) Strike(striking->cut.leaf, striking->bad, content);
+}
+
+int Other() {
+  return 1 - Rank();
+}
+
+void Plain(Bytes& bytes, bool sends) {
+  const int count = static_cast<int>(bytes.size());
+  if (sends) {
+    Check(MPI_Send(bytes.data(), count, MPI_BYTE, Other(), 0, MPI_COMM_WORLD), "MPI_Send");
+  } else {
+    Check(MPI_Recv(bytes.data(), count, MPI_BYTE, Other(), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+  }
+}
+
+constexpr int kDone = -1;
+
+void AnswerLeaves(Bytes& bytes, const TransferTree& tree) {
+  for (int leaf = 0;;) {
+    Check(MPI_Recv(&leaf, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+    if (leaf == kDone) return;
+    const auto range = tree.LeafRange(static_cast<std::size_t>(leaf));
+    Check(MPI_Send(bytes.data() + range.begin, static_cast<int>(range.end - range.begin), MPI_BYTE, Other(), 3, MPI_COMM_WORLD), "MPI_Send");
+  }
+}
+
+void AskLeaves(Bytes& bytes, TransferTree& tree, const std::vector<Hash>& expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    while (tree.node(0, i) != expected[i]) {
+      int leaf = static_cast<int>(i);
+      Check(MPI_Send(&leaf, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD), "MPI_Send");
+      const auto range = tree.LeafRange(i);
+      const MutableByteSpan to(bytes.data() + range.begin, range.end - range.begin);
+      Check(MPI_Recv(to.data(), static_cast<int>(to.size()), MPI_BYTE, Other(), 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+      tree.SetLeaf(i, TransferTree::LeafOf(i, to));
+    }
+  }
+  Check(MPI_Send(&kDone, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD), "MPI_Send");
+}
+
+/// Hash, send, hash, compare: each after the other, and a round trip for each bad leaf.
+void Sequential(const Settings& settings, Bytes& bytes, bool sends) {
+  TransferTree tree(bytes.size(), settings.cut.leaf);
+  std::vector<Hash> leaves(tree.levels() == 0 ? 0 : tree.Count(0));
+  const int size = static_cast<int>(leaves.size() * sizeof(Hash));
+  if (sends) {
+    tree.HashLeaves(0, bytes);
+    Plain(bytes, true);
+    for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i] = tree.node(0, i);
+    Check(MPI_Send(leaves.data(), size, MPI_BYTE, Other(), 1, MPI_COMM_WORLD), "MPI_Send");
+    AnswerLeaves(bytes, tree);
+    return;
+  }
+  Plain(bytes, false);
+  if (settings.bad > 0) Strike(settings.cut.leaf, settings.bad, bytes);
+  tree.HashLeaves(0, bytes);
+  Check(MPI_Recv(leaves.data(), size, MPI_BYTE, Other(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+  AskLeaves(bytes, tree, leaves);
+}
+
+void Validated(const std::shared_ptr<Link>& link, Bytes& bytes, bool sends) {
+  const Payload payload = Payload::Of(MutableByteSpan(bytes));
+  lzy::validated::Envelope envelope;
+  Pump& pump = Pump::OfProcess();
+  Check(sends ? pump.Run(lzy::validated::Send(link, payload, Other(), 0, false))
+              : pump.Run(lzy::validated::Receive(link, payload, Other(), 0, false, &envelope)));
+}
+
+using Way = std::function<void(Bytes&, bool sends)>;
+
+/// Seconds there and back, halved; of rank 0.
+double Timed(const Way& way, Bytes& bytes) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = MPI_Wtime();
+  way(bytes, Rank() == 0);
+  way(bytes, Rank() != 0);
+  return (MPI_Wtime() - start) / 2;
+}
+
+/// Median and least of each way.
+std::vector<std::pair<double, double>> Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t size) {
+  std::mt19937_64 random(1);
+  Bytes good(size);
+  for (auto& byte : good) byte = static_cast<std::uint8_t>(random());
+  std::vector<std::vector<double>> times(ways.size());
+  double spent = 0;
+  for (int i = -2; i < settings.most && (i < 5 || spent < settings.seconds); ++i) {
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      Bytes bytes = good;
+      double seconds = Timed(ways[w], bytes);
+      if (bytes != good && (w != 0 || settings.bad == 0)) throw std::runtime_error("what was delivered is not what was sent");
+      MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);  // so that both end after as many
+      spent += 2 * seconds;
+      if (i >= 0) times[w].push_back(seconds);
+    }
+  }
+  std::vector<std::pair<double, double>> result;
+  for (auto& way : times) {
+    std::sort(way.begin(), way.end());
+    result.emplace_back(way[way.size() / 2], way[0]);
+  }
+  return result;
+}
+
+int Run(int argc, char** argv) {
+  Settings settings;
+  CLI::App app("Messages that are proven beside plain ones", "bench_validated");
+  const auto size = [&](const char* name, std::uint64_t& to, const char* what) {
+    app.add_option(name, to, what)->transform(CLI::AsSizeValue(false))->capture_default_str();
+  };
+  app.add_option("--size", settings.sizes, "bytes of a message")->transform(CLI::AsSizeValue(false));
+  size("--inline", settings.cut.most_inline, "longest inline message");
+  size("--leaf", settings.cut.leaf, "bytes of a leaf");
+  size("--first", settings.cut.first_chunk, "bytes of the first chunk");
+  size("--chunk", settings.cut.most_chunk, "bytes of the longest chunk");
+  app.add_option("--bad", settings.bad, "strike every so many leaves one on its way")->capture_default_str();
+  app.add_option("--seconds", settings.seconds, "how long to measure a size")->capture_default_str();
+  app.add_option("--most", settings.most, "measured rounds at most")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return Rank() == 0 ? app.exit(error) : error.get_exit_code();
+  }
+  if (Ranks() != 2) throw std::runtime_error("two ranks are needed");
+  auto link = Link::Make(MPI_COMM_WORLD, settings.cut);
+  Check(link.status());
+  striking = &settings;
+  if (settings.bad > 0) lzy::validated::SetFaultHook(StrikeChunks);
+  const std::vector<Way> ways = {Plain, [&](Bytes& bytes, bool sends) { Validated(*link, bytes, sends); },
+                                 [&](Bytes& bytes, bool sends) { Sequential(settings, bytes, sends); }};
+  if (Rank() == 0) fmt::print("bytes plain plain-least validated validated-least sequential sequential-least (us)\n");
+  for (const std::uint64_t bytes : settings.sizes) {
+    const auto times = Measure(settings, ways, bytes);
+    if (Rank() != 0) continue;
+    fmt::print("{}", bytes);
+    for (const auto& [median, least] : times) fmt::print(" {:.2f} {:.2f}", median * 1e6, least * 1e6);
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return UnderMpi("bench_validated", argc, argv, Run);
+}

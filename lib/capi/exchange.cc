@@ -1,0 +1,415 @@
+#include "lzy/exchange.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "comm/mpi_call.h"
+#include "comm/packed_type.h"
+#include "comm/task.h"
+#include "comm/validated_collectives.h"
+#include "comm/validated_link.h"
+#include "comm/validated_transfer.h"
+
+namespace {
+
+using lzy::Code;
+using lzy::Result;
+using lzy::Status;
+using lzy::validated::Envelope;
+using lzy::validated::Link;
+using lzy::validated::Payload;
+using lzy::validated::Pump;
+using lzy::validated::Task;
+
+static_assert(MPI_SUCCESS == 0, "LZY_EXCHANGE_OK is MPI_SUCCESS");
+
+// ---- errors
+
+std::string& LastText() {
+  thread_local std::string text;
+  return text;
+}
+
+int Fail(int code, const std::string& text) noexcept {
+  try {
+    LastText() = text;
+  } catch (...) {
+    LastText().clear();
+  }
+  return code;
+}
+
+/// Of what was wrong before anything was sent.
+int ArgumentCode(const Status& status) {
+  switch (status.code()) {
+    case Code::kOk:
+      return LZY_EXCHANGE_OK;
+    case Code::kNotFound:
+      return LZY_EXCHANGE_NOT_ATTACHED;
+    case Code::kMpi:
+      return LZY_EXCHANGE_MPI;
+    case Code::kNoMemory:
+      return LZY_EXCHANGE_NO_MEMORY;
+    default:
+      return LZY_EXCHANGE_ARGUMENT;
+  }
+}
+
+/// Of what came of an exchange.
+int CodeOf(const Status& status) {
+  switch (status.code()) {
+    case Code::kInvalidArgument:
+      return LZY_EXCHANGE_MISMATCH;
+    case Code::kCorrupt:
+      return LZY_EXCHANGE_UNPROVEN;
+    case Code::kInternal:
+      return LZY_EXCHANGE_INTERNAL;
+    default:
+      return ArgumentCode(status);
+  }
+}
+
+int Said(const Status& status, int code) {
+  return status.ok() ? LZY_EXCHANGE_OK : Fail(code, status.message());
+}
+
+/// Nothing is thrown at C: `work` returns a code.
+template <class Work>
+int Guarded(const Work& work) noexcept {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return Fail(LZY_EXCHANGE_NO_MEMORY, "out of memory");
+  } catch (...) {
+    return Fail(LZY_EXCHANGE_INTERNAL, "an exception");
+  }
+}
+
+// ---- the attribute
+
+using Attached = std::shared_ptr<Link>;
+
+// What is under way holds the link, too; it must be done by now.
+int Delete(MPI_Comm, int, void* value, void*) {
+  delete static_cast<Attached*>(value);
+  return MPI_SUCCESS;
+}
+
+Result<int> Keyval() {
+  static std::mutex mutex;
+  static int keyval = MPI_KEYVAL_INVALID;
+  const std::lock_guard lock(mutex);
+  if (keyval == MPI_KEYVAL_INVALID) {
+    LZY_RETURN_IF_ERROR(lzy::CheckMpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, Delete, &keyval, nullptr),
+                                      "MPI_Comm_create_keyval"));
+  }
+  return keyval;
+}
+
+Status CheckComm(MPI_Comm comm) {
+  int initialized = 0, finalized = 0, inter = 0;
+  if (PMPI_Initialized(&initialized) != MPI_SUCCESS || PMPI_Finalized(&finalized) != MPI_SUCCESS || initialized == 0 ||
+      finalized != 0) {
+    return {Code::kInvalidArgument, "MPI is not initialised, or finalized already"};
+  }
+  if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter != 0) {
+    return {Code::kInvalidArgument, "comm: only an intracommunicator is accepted"};
+  }
+  return Status::Ok();
+}
+
+/// Null when there is none.
+Result<Attached> FindLink(MPI_Comm comm) {
+  LZY_RETURN_IF_ERROR(CheckComm(comm));
+  LZY_ASSIGN_OR_RETURN(const int keyval, Keyval());
+  void* value = nullptr;
+  int found = 0;
+  LZY_RETURN_IF_ERROR(lzy::CheckMpi(PMPI_Comm_get_attr(comm, keyval, &value, &found), "MPI_Comm_get_attr"));
+  return found != 0 ? *static_cast<Attached*>(value) : Attached();
+}
+
+/// Makes it if need be: collective.
+Result<Attached> EnsureLink(MPI_Comm comm) {
+  LZY_ASSIGN_OR_RETURN(Attached link, FindLink(comm));
+  if (link != nullptr) return link;
+  LZY_ASSIGN_OR_RETURN(link, Link::Make(comm));
+  auto value = std::make_unique<Attached>(link);
+  LZY_ASSIGN_OR_RETURN(const int keyval, Keyval());
+  LZY_RETURN_IF_ERROR(lzy::CheckMpi(PMPI_Comm_set_attr(comm, keyval, value.get()), "MPI_Comm_set_attr"));
+  (void)value.release();
+  return link;
+}
+
+Result<Attached> NeedLink(MPI_Comm comm) {
+  LZY_ASSIGN_OR_RETURN(Attached link, FindLink(comm));
+  if (link == nullptr) return {Code::kNotFound, "comm: lzy_exchange_attach has not been called on it"};
+  return link;
+}
+
+// ---- messages from one rank to another
+
+struct Message {
+  const void* buffer;
+  MPI_Count count;
+  MPI_Datatype type;
+  int peer;
+  int tag;
+  MPI_Comm comm;
+  bool receive;
+  bool in_place;
+};
+
+Status CheckPeer(const Message& message, const Link& link) {
+  const bool any_peer = message.receive && message.peer == MPI_ANY_SOURCE;
+  const bool any_tag = message.receive && message.tag == MPI_ANY_TAG;
+  if (!any_peer && (message.peer < 0 || message.peer >= link.size())) {
+    return {Code::kInvalidArgument, fmt::format("rank {} is not accepted in a communicator of {}", message.peer, link.size())};
+  }
+  if (!any_tag && (message.tag < 0 || message.tag > link.most_tag())) {
+    return {Code::kInvalidArgument, fmt::format("tag {} is not accepted: 0 to {}", message.tag, link.most_tag())};
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+struct lzy_request_state {
+  explicit lzy_request_state(bool receives) : receive(receives) {}
+  const bool receive;
+  Envelope envelope{MPI_ANY_SOURCE, MPI_ANY_TAG, 0};  // as of an empty status
+  std::optional<Task> task;                           // none: MPI_PROC_NULL, nothing to be done
+};
+
+namespace {
+
+using Request = std::unique_ptr<lzy_request_state>;
+
+Result<Request> Begin(const Message& message) {
+  auto request = std::make_unique<lzy_request_state>(message.receive);
+  if (message.peer == MPI_PROC_NULL) {
+    LZY_RETURN_IF_ERROR(CheckComm(message.comm));
+    if (message.receive) request->envelope.source = MPI_PROC_NULL;
+    return request;
+  }
+  LZY_ASSIGN_OR_RETURN(Attached link, NeedLink(message.comm));
+  LZY_RETURN_IF_ERROR(CheckPeer(message, *link));
+  LZY_ASSIGN_OR_RETURN(Payload payload, Payload::Of(message.buffer, message.count, message.type));
+  if (message.receive) {
+    request->task = Receive(std::move(link), std::move(payload), message.peer, message.tag, message.in_place, &request->envelope);
+  } else {
+    request->task = Send(std::move(link), std::move(payload), message.peer, message.tag, message.in_place);
+  }
+  const std::lock_guard lock(Pump::OfProcess().mutex());
+  request->task->Start();
+  return request;
+}
+
+bool IsDone(const lzy_request_state* request) {
+  return request == nullptr || !request->task || request->task->done();
+}
+
+void SetStatus(const lzy_request_state* request, int code, MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return;
+  const Envelope envelope = request != nullptr ? request->envelope : Envelope{MPI_ANY_SOURCE, MPI_ANY_TAG, 0};
+  *status = MPI_Status();
+  status->MPI_SOURCE = envelope.source;
+  status->MPI_TAG = envelope.tag;
+  status->MPI_ERROR = code;
+  PMPI_Status_set_cancelled(status, 0);
+  PMPI_Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(envelope.bytes));
+}
+
+/// Of one that is done: its code, and its end.
+int End(Request request, MPI_Status* status) {
+  const Status came = request != nullptr && request->task ? request->task->status() : Status::Ok();
+  const int code = CodeOf(came);
+  SetStatus(request.get(), code, status);
+  return Said(came, code);
+}
+
+int Transfer(const Message& message, MPI_Status* status) {
+  return Guarded([&] {
+    auto request = Begin(message);
+    if (!request.ok()) return Said(request.status(), ArgumentCode(request.status()));
+    const lzy_request_state* state = request->get();
+    Pump::OfProcess().RunUntil([&] { return IsDone(state); });
+    return End(std::move(*request), status);
+  });
+}
+
+int Start(const Message& message, lzy_request* to) {
+  if (to == nullptr) return Fail(LZY_EXCHANGE_ARGUMENT, "request: NULL is not accepted");
+  *to = LZY_REQUEST_NULL;
+  return Guarded([&] {
+    auto request = Begin(message);
+    if (!request.ok()) return Said(request.status(), ArgumentCode(request.status()));
+    *to = request->release();
+    return static_cast<int>(LZY_EXCHANGE_OK);
+  });
+}
+
+// ---- collective calls
+
+int Broadcast(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm, bool in_place) {
+  return Guarded([&] {
+    auto link = EnsureLink(comm);
+    if (!link.ok()) return Said(link.status(), ArgumentCode(link.status()));
+    if (root < 0 || root >= (*link)->size()) {
+      return Fail(LZY_EXCHANGE_ARGUMENT, fmt::format("root {} is not accepted in a communicator of {}", root, (*link)->size()));
+    }
+    const auto payload = Payload::Of(buffer, count, type);
+    if (!payload.ok()) return Said(payload.status(), ArgumentCode(payload.status()));
+    const Status status = Pump::OfProcess().Run(lzy::validated::Broadcast(*link, *payload, root, in_place));
+    return Said(status, CodeOf(status));
+  });
+}
+
+struct Gather {
+  const void* from;
+  MPI_Count from_count;
+  MPI_Datatype from_type;
+  void* to;
+  MPI_Count to_count;
+  MPI_Datatype to_type;
+};
+
+Result<std::vector<Payload>> BlocksOf(const Gather& gather, int ranks) {
+  LZY_ASSIGN_OR_RETURN(const Payload first, Payload::Of(gather.to, gather.to_count, gather.to_type));
+  MPI_Count lower = 0, extent = 0;
+  LZY_RETURN_IF_ERROR(lzy::CheckMpi(PMPI_Type_get_extent_x(gather.to_type, &lower, &extent), "MPI_Type_get_extent_x"));
+  std::vector<Payload> blocks;
+  for (int rank = 0; rank < ranks; ++rank) blocks.push_back(first.Moved(static_cast<std::ptrdiff_t>(rank * gather.to_count * extent)));
+  return blocks;
+}
+
+int AllGather(const Gather& gather, MPI_Comm comm, bool in_place) {
+  return Guarded([&] {
+    auto link = EnsureLink(comm);
+    if (!link.ok()) return Said(link.status(), ArgumentCode(link.status()));
+    auto blocks = BlocksOf(gather, (*link)->size());
+    if (!blocks.ok()) return Said(blocks.status(), ArgumentCode(blocks.status()));
+    auto mine = gather.from == MPI_IN_PLACE ? (*blocks)[static_cast<std::size_t>((*link)->rank())]
+                                            : Payload::Of(gather.from, gather.from_count, gather.from_type);
+    if (!mine.ok()) return Said(mine.status(), ArgumentCode(mine.status()));
+    if (mine->bytes() != blocks->front().bytes()) {
+      return Fail(LZY_EXCHANGE_ARGUMENT,
+                  fmt::format("{} bytes to send are not the {} of a block to receive", mine->bytes(), blocks->front().bytes()));
+    }
+    const Status status = Pump::OfProcess().Run(lzy::validated::AllGather(*link, std::move(*mine), std::move(*blocks), in_place));
+    return Said(status, CodeOf(status));
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* lzy_exchange_error_text(void) {
+  return LastText().c_str();
+}
+
+int lzy_exchange_attach(MPI_Comm comm) {
+  return Guarded([&] {
+    const Status status = EnsureLink(comm).status();
+    return Said(status, ArgumentCode(status));
+  });
+}
+
+int lzy_exchange_detach(MPI_Comm comm) {
+  return Guarded([&] {
+    const auto link = NeedLink(comm);
+    Status status = link.status();
+    if (status.ok()) {
+      const auto keyval = Keyval();
+      status = keyval.ok() ? lzy::CheckMpi(PMPI_Comm_delete_attr(comm, *keyval), "MPI_Comm_delete_attr") : keyval.status();
+    }
+    return Said(status, ArgumentCode(status));
+  });
+}
+
+int lzy_send(const void* buf, MPI_Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
+  return Transfer({buf, count, type, dest, tag, comm, false, false}, MPI_STATUS_IGNORE);
+}
+
+int lzy_recv(void* buf, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  return Transfer({buf, count, type, source, tag, comm, true, false}, status);
+}
+
+int lzy_validate_send(const void* buf, MPI_Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
+  return Transfer({buf, count, type, dest, tag, comm, false, true}, MPI_STATUS_IGNORE);
+}
+
+int lzy_validate_recv(void* buf, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  return Transfer({buf, count, type, source, tag, comm, true, true}, status);
+}
+
+int lzy_isend(const void* buf, MPI_Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, lzy_request* request) {
+  return Start({buf, count, type, dest, tag, comm, false, false}, request);
+}
+
+int lzy_irecv(void* buf, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm, lzy_request* request) {
+  return Start({buf, count, type, source, tag, comm, true, false}, request);
+}
+
+int lzy_wait(lzy_request* request, MPI_Status* status) {
+  if (request == nullptr) return Fail(LZY_EXCHANGE_ARGUMENT, "request: NULL is not accepted");
+  return Guarded([&] {
+    Pump::OfProcess().RunUntil([&] { return IsDone(*request); });
+    return End(Request(std::exchange(*request, LZY_REQUEST_NULL)), status);
+  });
+}
+
+int lzy_test(lzy_request* request, int* flag, MPI_Status* status) {
+  if (request == nullptr || flag == nullptr) return Fail(LZY_EXCHANGE_ARGUMENT, "request, flag: NULL is not accepted");
+  return Guarded([&] {
+    {
+      const std::lock_guard lock(Pump::OfProcess().mutex());
+      if (!IsDone(*request)) (void)Pump::OfProcess().Step();
+      *flag = IsDone(*request) ? 1 : 0;
+    }
+    return *flag == 0 ? static_cast<int>(LZY_EXCHANGE_OK) : End(Request(std::exchange(*request, LZY_REQUEST_NULL)), status);
+  });
+}
+
+int lzy_waitall(int count, lzy_request requests[], MPI_Status statuses[]) {
+  if (count < 0 || (count > 0 && requests == nullptr)) return Fail(LZY_EXCHANGE_ARGUMENT, "count, requests: not accepted");
+  int worst = LZY_EXCHANGE_OK;
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const int code = lzy_wait(&requests[i], statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+    if (code != LZY_EXCHANGE_OK && worst == LZY_EXCHANGE_OK) {
+      worst = code;
+      LastText().swap(text);
+    }
+  }
+  if (worst != LZY_EXCHANGE_OK) LastText().swap(text);
+  return worst;
+}
+
+int lzy_bcast(void* buf, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) {
+  return Broadcast(buf, count, type, root, comm, false);
+}
+
+int lzy_validate_bcast(void* buf, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) {
+  return Broadcast(buf, count, type, root, comm, true);
+}
+
+int lzy_allgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                  MPI_Datatype recvtype, MPI_Comm comm) {
+  return AllGather({sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype}, comm, false);
+}
+
+int lzy_validate_allgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf, MPI_Count recvcount,
+                           MPI_Datatype recvtype, MPI_Comm comm) {
+  return AllGather({sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype}, comm, true);
+}
+
+}  // extern "C"
