@@ -11,6 +11,7 @@
 #include "comm/mpi_call.h"
 #include "comm/multicast_mpi.h"
 #include "comm/pairwise_exchange.h"
+#include "comm/ring_exchange.h"
 #include "comm/shared_exchange.h"
 #include "fmt/format.h"
 
@@ -79,6 +80,8 @@ class Mpi final : public Communicator {
   Status FindGroups();
   Status GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all);
   Status FindShared();
+  template <class Way>
+  Status Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive);
 
   MPI_Comm comm_;
   const int rank_;
@@ -324,7 +327,12 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
     shared_->ReduceScatterXor(send, receive, counts);
     return Status::Ok();
   }
-  const PairwiseExchange exchange(comm_, rank_, counts, max_transfer_);
+  if (RingExchange::IsShorter(counts)) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  return Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
+}
+
+template <class Way>
+Status Mpi::Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive) {
   if (const std::uint64_t words = exchange.StagingWords(); words > staging_words_) {
     const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));  // so that it is agreed on
     LZY_RETURN_IF_ERROR(AllocateTogether(bytes, [&] { staging_.reset(new std::uint64_t[words]); }));

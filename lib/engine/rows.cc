@@ -77,10 +77,11 @@ class Batch {
   std::uint64_t total_ = 0;
 };
 
-// What one thread spent and read.
+// What one thread spent and read, and what it would else allocate again for each piece.
 struct Effort {
   RowStats stats;
   Stopwatch watch;
+  std::vector<RowBlock> blocks;
 
   void Spent(double& field) { watch.AddTo(field); }
 };
@@ -323,7 +324,7 @@ class Pipeline {
   // Fills `to` with the device's blocks, zero-padded; false when there is nothing but padding.
   bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t first, std::uint32_t slices,
                  std::uint8_t* to, Effort& effort) {
-    thread_local std::vector<RowBlock> blocks;
+    std::vector<RowBlock>& blocks = effort.blocks;
     const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice + first, slices, blocks);
     if (length == 0) return false;
     const BlockStream* stream = StreamOf(device, parity);
