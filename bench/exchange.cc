@@ -32,6 +32,7 @@ using Words = std::vector<std::uint64_t>;
 struct Settings {
   std::vector<std::uint64_t> sizes = {1u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
   std::uint64_t owners = 0;
+  std::string only;
   double seconds = 0.5;
   int most = 200;
 };
@@ -145,6 +146,7 @@ int Run(int argc, char** argv) {
   CLI::App app("Ways to XOR what all ranks have for each of them", "bench_exchange");
   app.add_option("--size", settings.sizes, "bytes a rank brings in all")->transform(CLI::AsSizeValue(false));
   app.add_option("--owners", settings.owners, "ranks that get something: the first ones (default all)");
+  app.add_option("--only", settings.only, "the one way to be timed (default all in turn)");
   app.add_option("--seconds", settings.seconds, "how long to measure, a way and size")->capture_default_str();
   app.add_option("--most", settings.most, "measured calls at most, a way and size")->capture_default_str();
   try {
@@ -158,7 +160,9 @@ int Run(int argc, char** argv) {
   lzy::Result<std::unique_ptr<lzy::SharedExchange>> shared(nullptr);
   const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });
   Check(shared.status());
-  const std::vector<Way> ways = Ways(shared->get());
+  std::vector<Way> ways = Ways(shared->get());
+  if (!settings.only.empty()) std::erase_if(ways, [&](const Way& way) { return way.name != settings.only; });
+  if (ways.empty()) throw std::runtime_error("there is no way '" + settings.only + "' here");
   if (Rank() == 0) {
     fmt::print("{} ranks; ms, median (least) [processor time of all ranks, mean]; shared memory: {}\n", Ranks(),
                *shared ? fmt::format("set up in {:.3f} ms", setup * 1e3) : "none");
