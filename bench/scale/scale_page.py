@@ -148,7 +148,9 @@ limited by the simulator's time, not its memory: 1,024 ranks took 190 s a number
 SPLITS = """Making the communicators of the groups, ms: the engine makes a call for each group that all ranks take part in
 (`SplitGroups`), so it grows as the number of groups; one call for all would do."""
 TOPOLOGIES = """Microseconds until the last rank has it, root 0, groups of consecutive ranks. `auto`: what `ChooseTopology` takes by costs
-that were measured in the same simulation. The paper measured on a cluster, with its own implementation."""
+that were measured in the same simulation. The paper measured on a cluster, with its own implementation. Every time contains an
+allreduce, by which its end is found. *The column pipelined is not to be believed*: it is the one that is measured first, and is much
+longer than its steps, which are as many as daisy's, can take; why was not found out."""
 LIMITS = """- Nothing of noise, stragglers, busy switches, or routes that share links: groups across an oversubscribed network are not flat.
 - Nothing of processors: with as many ranks as cores, a piece that goes round in a ring waits for each of them to be let run
   (docs/performance/exchange.md has what that costs).
