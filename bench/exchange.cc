@@ -1,6 +1,6 @@
 // Ways of Communicator::ReduceScatterXor, timed in turn on the same data, under mpiexec. Each round makes every way do
 // the same, in the same order; the first round is not counted, and says whether all of them came to the same result.
-// `MPI` (MPI_Reduce_scatter_block) and `ring` are here only: they won nowhere (docs/performance/exchange.md).
+// `MPI` (MPI_Reduce_scatter) is here only: it won nowhere (docs/performance/exchange.md).
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -20,6 +20,7 @@
 
 #include "comm/mpi_communicator.h"
 #include "comm/pairwise_exchange.h"
+#include "comm/ring_exchange.h"
 #include "comm/shared_exchange.h"
 #include "engine/xor_checks.h"
 #include "under_mpi.h"
@@ -31,7 +32,8 @@ using Words = std::vector<std::uint64_t>;
 
 struct Settings {
   std::vector<std::uint64_t> sizes = {1u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
-  std::uint64_t piece = 1u << 20;
+  std::uint64_t owners = 0;
+  std::string only;
   double seconds = 0.5;
   int most = 200;
 };
@@ -48,47 +50,6 @@ double ProcessorSeconds() {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-/// A ring, as of redset: what is for rank r starts at r + 1, and every rank adds its share before it passes it on.
-/// Pieces follow each other: piece p of step s is sent on while piece p + 1 of step s arrives.
-void Ring(const Words& send, Words& receive, std::uint64_t part, std::uint64_t piece) {
-  const auto rank = static_cast<std::uint64_t>(Rank());
-  const auto size = static_cast<std::uint64_t>(Ranks());
-  const int next = static_cast<int>((rank + 1) % size);
-  const int before = static_cast<int>((rank + size - 1) % size);
-  const std::uint64_t pieces = (part + piece - 1) / piece;
-  const auto offset = [&](std::uint64_t p) { return p * piece; };
-  const auto words = [&](std::uint64_t p) { return std::min(piece, part - p * piece); };
-  static Words passing;  // sums on their way, of two steps
-  passing.resize(2 * part);
-  std::vector<MPI_Request> arriving(pieces, MPI_REQUEST_NULL);
-  std::vector<MPI_Request> leaving(2 * pieces, MPI_REQUEST_NULL);
-  // Step s sends the sum for rank - s, and receives that for rank - s - 1, to which this rank's share is added.
-  const auto share = [&](std::uint64_t s) { return send.data() + (rank + 2 * size - s) % size * part; };
-  const auto place = [&](std::uint64_t s) { return s + 1 == size ? receive.data() : passing.data() + s % 2 * part; };
-  const auto bytes = [&](std::uint64_t p) { return static_cast<int>(words(p) * sizeof(std::uint64_t)); };
-  for (std::uint64_t p = 0; p < pieces; ++p) {
-    Check(MPI_Isend(share(1) + offset(p), bytes(p), MPI_BYTE, next, 0, MPI_COMM_WORLD, &leaving[pieces + p]),
-          "MPI_Isend");
-  }
-  for (std::uint64_t s = 1; s < size; ++s) {
-    for (std::uint64_t p = 0; p < pieces; ++p) {  // `place` was sent from two steps ago
-      if (s > 2) Check(MPI_Wait(&leaving[s % 2 * pieces + p], MPI_STATUS_IGNORE), "MPI_Wait");
-      Check(MPI_Irecv(place(s) + offset(p), bytes(p), MPI_BYTE, before, 0, MPI_COMM_WORLD, &arriving[p]), "MPI_Irecv");
-    }
-    for (std::uint64_t p = 0; p < pieces; ++p) {
-      Check(MPI_Wait(&arriving[p], MPI_STATUS_IGNORE), "MPI_Wait");
-      std::uint64_t* to = place(s) + offset(p);
-      const std::uint64_t* own = share(s + 1) + offset(p);
-      for (std::uint64_t i = 0, count = words(p); i < count; ++i) to[i] ^= own[i];
-      if (s + 1 == size) continue;
-      MPI_Request& sent = leaving[s % 2 * pieces + p];
-      Check(MPI_Wait(&sent, MPI_STATUS_IGNORE), "MPI_Wait");
-      Check(MPI_Isend(to, bytes(p), MPI_BYTE, next, 0, MPI_COMM_WORLD, &sent), "MPI_Isend");
-    }
-  }
-  Check(MPI_Waitall(static_cast<int>(leaving.size()), leaving.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
 }
 
 struct Way {
@@ -114,22 +75,26 @@ Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receiv
   return Status::Ok();
 }
 
-std::vector<Way> Ways(const Settings& settings, lzy::SharedExchange* shared, lzy::Communicator* comm) {
-  const std::uint64_t piece = settings.piece / sizeof(std::uint64_t);
+template <class Exchange>
+Way ByMessages(const char* name) {
+  return {name, [](const Words& send, Words& receive, const Words& counts) {
+            static Words staging;
+            const Exchange exchange(MPI_COMM_WORLD, Rank(), counts, 1u << 30);
+            if (exchange.StagingWords() > staging.size()) staging.resize(exchange.StagingWords());
+            Check(exchange.Run(send.data(), receive.data(), staging.data()));
+          }};
+}
+
+std::vector<Way> Ways(lzy::SharedExchange* shared, lzy::Communicator* comm) {
   std::vector<Way> ways;
   ways.push_back({"MPI", [](const Words& send, Words& receive, const Words& counts) {
-                    Check(MPI_Reduce_scatter_block(send.data(), receive.data(), static_cast<int>(counts[0]),
-                                                   MPI_UINT64_T, MPI_BXOR, MPI_COMM_WORLD),
-                          "MPI_Reduce_scatter_block");
+                    const std::vector<int> ints(counts.begin(), counts.end());
+                    Check(MPI_Reduce_scatter(send.data(), receive.data(), ints.data(), MPI_UINT64_T, MPI_BXOR,
+                                             MPI_COMM_WORLD),
+                          "MPI_Reduce_scatter");
                   }});
-  ways.push_back({"pairwise", [](const Words& send, Words& receive, const Words& counts) {
-                    static Words staging;
-                    const lzy::PairwiseExchange exchange(MPI_COMM_WORLD, Rank(), counts, 1u << 30);
-                    if (exchange.StagingWords() > staging.size()) staging.resize(exchange.StagingWords());
-                    Check(exchange.Run(send.data(), receive.data(), staging.data()));
-                  }});
-  ways.push_back(
-      {"ring", [=](const Words& send, Words& receive, const Words& counts) { Ring(send, receive, counts[0], piece); }});
+  ways.push_back(ByMessages<lzy::PairwiseExchange>("pairwise"));
+  ways.push_back(ByMessages<lzy::RingExchange>("ring"));
   if (shared != nullptr) {
     ways.push_back({"shared", [=](const Words& send, Words& receive, const Words& counts) {
                       shared->ReduceScatterXor(send.data(), receive.data(), counts);
@@ -166,11 +131,13 @@ double Timed(const std::function<void()>& work, double* processor = nullptr) {
 
 std::vector<Timing> Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t bytes) {
   const auto ranks = static_cast<std::uint64_t>(Ranks());
-  const std::uint64_t part = std::max<std::uint64_t>(1, bytes / sizeof(std::uint64_t) / ranks);
+  const std::uint64_t owners = settings.owners == 0 ? ranks : std::min(settings.owners, ranks);
+  const std::uint64_t part = std::max<std::uint64_t>(1, bytes / sizeof(std::uint64_t) / owners);
   std::mt19937_64 random(static_cast<std::uint64_t>(Rank()) + 1);
-  Words send(part * ranks);
+  Words send(part * owners);
   for (std::uint64_t& word : send) word = random();
-  const Words counts(ranks, part);
+  Words counts(ranks, 0);
+  std::fill_n(counts.begin(), owners, part);
   Words expected(part);
   std::vector<std::vector<double>> seconds(ways.size());
   std::vector<double> processor(ways.size());
@@ -204,9 +171,8 @@ int Run(int argc, char** argv) {
   Settings settings;
   CLI::App app("Ways to XOR what all ranks have for each of them", "bench_exchange");
   app.add_option("--size", settings.sizes, "bytes a rank brings in all")->transform(CLI::AsSizeValue(false));
-  app.add_option("--piece", settings.piece, "bytes of a message of the ring")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
+  app.add_option("--owners", settings.owners, "ranks that get something: the first ones (default all)");
+  app.add_option("--only", settings.only, "the one way to be timed (default all in turn)");
   app.add_option("--seconds", settings.seconds, "how long to measure, a way and size")->capture_default_str();
   app.add_option("--most", settings.most, "measured calls at most, a way and size")->capture_default_str();
   try {
@@ -220,7 +186,9 @@ int Run(int argc, char** argv) {
   lzy::Result<std::unique_ptr<lzy::SharedExchange>> shared(nullptr);
   const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });
   Check(shared.status());
-  const std::vector<Way> ways = Ways(settings, shared->get(), comm->get());
+  std::vector<Way> ways = Ways(shared->get(), comm->get());
+  if (!settings.only.empty()) std::erase_if(ways, [&](const Way& way) { return way.name != settings.only; });
+  if (ways.empty()) throw std::runtime_error("there is no way '" + settings.only + "' here");
   if (Rank() == 0) {
     fmt::print("{} ranks; ms, median (least) [processor time of all ranks, mean]; shared memory: {}\n", Ranks(),
                *shared ? fmt::format("set up in {:.3f} ms", setup * 1e3) : "none");

@@ -6,6 +6,7 @@
 
 #include "comm/mpi_communicator.h"
 #include "comm/pairwise_exchange.h"
+#include "comm/ring_exchange.h"
 #include "comm/shared_exchange.h"
 #include "status_matchers.h"
 #include "xor_exchange_cases.h"
@@ -34,17 +35,21 @@ class XorExchangeTest : public ::testing::Test {
   }
   void TearDown() override { MPI_Comm_free(&plain_); }
 
-  Status Pairwise(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts,
+  template <class Way>
+  Status Exchange(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts,
                   std::uint64_t max_transfer) {
-    const PairwiseExchange exchange(plain_, rank_, counts, max_transfer);
+    const Way exchange(plain_, rank_, counts, max_transfer);
     Words staging(exchange.StagingWords());
     return exchange.Run(send, receive, staging.data());
   }
-  void CheckPairwise(const Words& counts, std::uint64_t max_transfer) {
+  template <class Way>
+  void Check(const Words& counts, std::uint64_t max_transfer) {
     CheckXorExchange(rank_, counts, [&](const std::uint64_t* send, std::uint64_t* receive, auto all) {
-      EXPECT_OK(Pairwise(send, receive, all, max_transfer));
+      EXPECT_OK(Exchange<Way>(send, receive, all, max_transfer));
     });
   }
+  void CheckPairwise(const Words& counts, std::uint64_t max_transfer) { Check<PairwiseExchange>(counts, max_transfer); }
+  void CheckRing(const Words& counts, std::uint64_t max_transfer) { Check<RingExchange>(counts, max_transfer); }
   void CheckAsChosen(const Words& counts) {
     CheckXorExchange(rank_, counts, [&](const std::uint64_t* send, std::uint64_t* receive, auto all) {
       EXPECT_OK(comm_->ReduceScatterXor(send, receive, all));
@@ -71,6 +76,37 @@ TEST_F(XorExchangeTest, InPairsOfManyPieces) {
   CheckPairwise(counts, kMostTransfer);
   counts.back() = 4'000'000;  // more of them than travel at once
   CheckPairwise(counts, kMostTransfer);
+}
+
+TEST_F(XorExchangeTest, InARing) {
+  if (size_ == 1) GTEST_SKIP() << "no ring";
+  for (const std::uint64_t max_transfer : {std::uint64_t{80}, std::uint64_t{4096}, kMostTransfer}) {
+    for (const Words& counts : XorCounts(ranks_, 700)) CheckRing(counts, max_transfer);
+  }
+}
+
+// More pieces than there are slots for, of one rank's part, of some ranks' and of all.
+TEST_F(XorExchangeTest, InARingOfManyPieces) {
+  if (size_ == 1) GTEST_SKIP() << "no ring";
+  Words counts(ranks_, 0);
+  for (std::size_t r = 0; r < ranks_; ++r) {
+    counts[r] = 1'000'000;
+    CheckRing(counts, kMostTransfer);
+  }
+  CheckRing(Words(ranks_, 5000), 64);
+}
+
+TEST_F(XorExchangeTest, ARingIsForUnequalParts) {
+  EXPECT_FALSE(RingExchange::IsShorter(Words(8, 1'000'000)));
+  EXPECT_FALSE(RingExchange::IsShorter(Words{1'000'000, 0})) << "two ranks are a pair";
+  EXPECT_FALSE(RingExchange::IsShorter(Words{100, 0, 0, 0, 0, 0, 0, 0})) << "one message from everybody";
+  EXPECT_FALSE(RingExchange::IsShorter(Words(4, 0)));
+  EXPECT_TRUE(RingExchange::IsShorter(Words{0, 0, 1'000'000, 0, 0, 0, 0, 0}));
+  Words few(16, 0);
+  std::fill_n(few.begin(), 4, 131'072);
+  EXPECT_TRUE(RingExchange::IsShorter(few));
+  std::fill_n(few.begin(), 8, 131'072);
+  EXPECT_FALSE(RingExchange::IsShorter(few)) << "half of them";
 }
 
 TEST_F(XorExchangeTest, InSharedMemory) {
@@ -101,6 +137,9 @@ TEST_F(XorExchangeTest, WithoutSharedMemory) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   auto shared = SharedExchange::Make(*comm_, [] {});
   for (const Words& counts : XorCounts(ranks_, 5000)) CheckAsChosen(counts);
+  Words one(ranks_, 0);
+  one[0] = 2'000'000;  // in a ring, unless there are two
+  CheckAsChosen(one);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   ASSERT_OK(shared);
   EXPECT_EQ(*shared, nullptr);
@@ -148,7 +187,7 @@ TEST_F(XorExchangeTest, AnErrorOfMpiLeavesNobodyWaiting) {
   if (rank_ == 0) counts[0] = 32;
   const Words send(64 * ranks_, 1);
   Words receive(64);
-  const Status status = Pairwise(send.data(), receive.data(), counts, kMostTransfer);
+  const Status status = Exchange<PairwiseExchange>(send.data(), receive.data(), counts, kMostTransfer);
   if (rank_ == 0) {
     EXPECT_CODE(status, Code::kMpi);
     EXPECT_THAT(status.message(), HasSubstr("MPI_Irecv: "));

@@ -1,6 +1,7 @@
 #pragma once
 // Collective communication as the engine uses it: one interface, over an MPI communicator or over nothing (one
-// process, no MPI_Init). Only comm/mpi_* and comm/pairwise_exchange.* include mpi.h.
+// process, no MPI_Init). Only comm/mpi_*, comm/*_mpi.*, comm/pairwise_exchange.* and
+// comm/ring_exchange.* include mpi.h.
 //
 // All calls are collective over the communicator and return the same kind of Status on every rank; payloads may exceed
 // 2^31 elements. Errors are Code::kMpi with MPI's own text.
@@ -13,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "comm/multicast.h"
 
 namespace lzy {
 
@@ -28,6 +30,9 @@ class Communicator {
   virtual Status Barrier() = 0;
   /// `bytes` of rank `root` replaces `bytes` everywhere, whatever its length.
   virtual Status Broadcast(Bytes& bytes, int root) = 0;
+  /// How broadcasts of which this rank is the root travel from now on, here and in what is split off; groups are the
+  /// ranks of a processor. Not collective: the root tells the others. Only MpiCommunicator has anything to choose from.
+  virtual void SetTopology(Topology) {}
   /// Every rank's bytes, by rank, on every rank.
   virtual Result<std::vector<Bytes>> AllGather(ByteSpan mine) = 0;
   /// Every rank's bytes, by rank, on `root`; empty elsewhere.

@@ -1,17 +1,17 @@
 #include "comm/mpi_communicator.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <limits>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 
 #include "comm/mpi_call.h"
+#include "comm/multicast_mpi.h"
 #include "comm/pairwise_exchange.h"
+#include "comm/ring_exchange.h"
 #include "comm/shared_exchange.h"
 #include "fmt/format.h"
 
@@ -25,8 +25,13 @@ constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
 class Mpi final : public Communicator {
  public:
   /// Owns `comm`, which has MPI_ERRORS_RETURN set.
-  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer)
-      : comm_(comm), rank_(rank), size_(size), max_transfer_(max_transfer), self_(SelfCommunicator()) {}
+  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, Topology topology)
+      : comm_(comm),
+        rank_(rank),
+        size_(size),
+        max_transfer_(max_transfer),
+        self_(SelfCommunicator()),
+        topology_(topology) {}
   ~Mpi() override {
     int finalized = 0;
     if (PMPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) PMPI_Comm_free(&comm_);
@@ -35,7 +40,7 @@ class Mpi final : public Communicator {
   Mpi& operator=(const Mpi&) = delete;
 
   /// Takes over a communicator just made; MPI_COMM_NULL gives nullptr.
-  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer);
+  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer, Topology topology);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -44,6 +49,7 @@ class Mpi final : public Communicator {
     return CallMpi("MPI_Ibarrier", [&](MPI_Request* request) { return PMPI_Ibarrier(comm_, request); });
   }
   Status Broadcast(Bytes& bytes, int root) override;
+  void SetTopology(Topology topology) override { topology_ = topology; }
   Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
   Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
   Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return AllReduce(value, MPI_MAX); }
@@ -70,8 +76,12 @@ class Mpi final : public Communicator {
   template <class Transfer>
   Status InPieces(std::uint64_t size, Transfer transfer) const;
   Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
+  Status Spread(std::uint8_t* data, std::uint64_t size, int root, Topology topology);
+  Status FindGroups();
   Status GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all);
   Status FindShared();
+  template <class Way>
+  Status Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive);
 
   MPI_Comm comm_;
   const int rank_;
@@ -80,11 +90,14 @@ class Mpi final : public Communicator {
   const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
   bool sought_shared_ = false;
   std::unique_ptr<SharedExchange> shared_;  // nullptr unless all ranks share memory
+  Topology topology_;              // of broadcasts that begin here
+  RankGroups groups_;              // by processor; empty until they are needed
+  std::optional<CostModel> costs_;  // measured when they are needed
   std::unique_ptr<std::uint64_t[]> staging_;
   std::uint64_t staging_words_ = 0;
 };
 
-Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer) {
+Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer, Topology topology) {
   if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
   int rank = 0;
   int size = 0;
@@ -95,7 +108,7 @@ Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t ma
     PMPI_Comm_free(&comm);
     return status;
   }
-  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer));
+  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, topology));
 }
 
 std::string Mpi::ProcessorName() const {
@@ -165,12 +178,39 @@ Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
 Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
-  std::uint64_t length = bytes.size();
+  // Ranks may have been told different topologies: the root's counts.
+  std::array<std::uint64_t, 2> told = {bytes.size(), static_cast<std::uint64_t>(topology_)};
   LZY_RETURN_IF_ERROR(CallMpi("MPI_Ibcast", [&](MPI_Request* request) {
-    return PMPI_Ibcast(&length, 1, MPI_UINT64_T, root, comm_, request);
+    return PMPI_Ibcast(told.data(), static_cast<int>(told.size()), MPI_UINT64_T, root, comm_, request);
   }));
+  const std::uint64_t length = told[0];
   LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
-  return BroadcastPieces(bytes.data(), length, root);
+  if (length == 0) return Status::Ok();
+  return Spread(bytes.data(), length, root, static_cast<Topology>(told[1]));
+}
+
+// All ranks have the same groups and costs, so that they come to the same choice and the same schedule.
+Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, Topology topology) {
+  if (topology != Topology::kBcast) LZY_RETURN_IF_ERROR(FindGroups());
+  if (topology == Topology::kAuto) {
+    if (!costs_) {
+      LZY_ASSIGN_OR_RETURN(costs_, MeasureCosts(comm_, rank_, size_));
+    }
+    topology = ChooseTopology(groups_, root, size, *costs_);
+  }
+  if (topology == Topology::kBcast) return BroadcastPieces(data, size, root);
+  return RunSchedule(comm_, rank_, MakeSchedule(topology, groups_, root), data, size, max_transfer_);
+}
+
+Status Mpi::FindGroups() {
+  if (!groups_.empty()) return Status::Ok();
+  const std::string name = ProcessorName();
+  const ByteSpan mine(reinterpret_cast<const std::uint8_t*>(name.data()), name.size());
+  LZY_ASSIGN_OR_RETURN(const std::vector<Bytes> all, AllGather(mine));
+  std::vector<std::string> names;
+  for (const Bytes& one : all) names.emplace_back(one.begin(), one.end());
+  groups_ = GroupsByName(names);
+  return Status::Ok();
 }
 
 /// Where each rank's bytes go in one buffer; for totals that fit an int.
@@ -287,7 +327,12 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
     shared_->ReduceScatterXor(send, receive, counts);
     return Status::Ok();
   }
-  const PairwiseExchange exchange(comm_, rank_, counts, max_transfer_);
+  if (RingExchange::IsShorter(counts)) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  return Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
+}
+
+template <class Way>
+Status Mpi::Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive) {
   if (const std::uint64_t words = exchange.StagingWords(); words > staging_words_) {
     const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));  // so that it is agreed on
     LZY_RETURN_IF_ERROR(AllocateTogether(bytes, [&] { staging_.reset(new std::uint64_t[words]); }));
@@ -311,41 +356,10 @@ Status Mpi::FindShared() {
 Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
   MPI_Comm part = MPI_COMM_NULL;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
-  return Adopt(part, max_transfer_);
+  return Adopt(part, max_transfer_, topology_);
 }
 
 }  // namespace
-
-Status CheckMpi(int error, const char* call) {
-  if (error == MPI_SUCCESS) return Status::Ok();
-  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
-  int length = 0;
-  if (PMPI_Error_string(error, text.data(), &length) != MPI_SUCCESS) {
-    return Status(Code::kMpi, fmt::format("{}: error {}", call, error));
-  }
-  return Status(Code::kMpi,
-                fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
-}
-
-void Patience::Wait(int spins) {
-  constexpr int kYields = 5000;
-  constexpr std::timespec kNap = {0, 50'000};
-  if (waits_ < spins + kYields) ++waits_;
-  if (waits_ <= spins) return;
-  if (waits_ < spins + kYields) {
-    sched_yield();
-  } else {
-    nanosleep(&kNap, nullptr);
-  }
-}
-
-Status AwaitMpi(MPI_Request& request, const char* call) {
-  for (Patience patience;; patience.Wait()) {
-    int done = 0;
-    const int error = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (error != MPI_SUCCESS || done) return CheckMpi(error, call);
-  }
-}
 
 Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer) {
   if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "MpiCommunicator: MPI_COMM_NULL");
@@ -361,7 +375,7 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
   const Status made = CheckMpi(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
   PMPI_Group_free(&group);
   LZY_RETURN_IF_ERROR(made);
-  return Mpi::Adopt(own, max_transfer);
+  return Mpi::Adopt(own, max_transfer, Topology::kBcast);
 }
 
 }  // namespace lzy

@@ -83,10 +83,11 @@ class Batch {
   std::uint64_t total_ = 0;
 };
 
-// What one thread spent and read.
+// What one thread spent and read, and what it would else allocate again for each piece.
 struct Effort {
   RowStats stats;
   Stopwatch watch;
+  std::vector<RowBlock> blocks;
 
   void Spent(double& field) { watch.AddTo(field); }
 };
@@ -242,7 +243,7 @@ class Pipeline {
         Effort effort;
         const auto note = [&](std::size_t t, std::uint32_t slice) {
           const std::uint64_t block = batch.slot(i, t) / layout_.block_size() + slice;
-          buffers.checks.Note(block, send + block * layout_.block_size());
+          if (setup_.prove) buffers.checks.Note(block, send + block * layout_.block_size());
         };
         Contribute(batch.runs()[i], [&](std::size_t t) { return send + batch.slot(i, t); }, note, effort);
         Merge(effort, threads);
@@ -304,7 +305,7 @@ class Pipeline {
     for (std::size_t t = 0; t < run.plan->targets.size(); ++t) {
       if (!Mine(layout_.group(run.group)[rotation.DeviceAt(run.plan->targets[t], run.unit_row)])) continue;
       const std::uint64_t block = (batch.slot(i, t) - batch.mine_at()) / size + slice;
-      if (!buffers_[index % 2].checks.Proves(block, at(t) + slice * size)) return false;
+      if (setup_.prove && !buffers_[index % 2].checks.Proves(block, at(t) + slice * size)) return false;
     }
     return true;
   }
@@ -393,7 +394,7 @@ class Pipeline {
   // Fills `to` with the device's blocks, zero-padded; false when there is nothing but padding.
   bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t first, std::uint32_t slices,
                  std::uint8_t* to, Effort& effort) {
-    thread_local std::vector<RowBlock> blocks;
+    std::vector<RowBlock>& blocks = effort.blocks;
     const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice + first, slices, blocks);
     if (length == 0) return false;
     const BlockStream* stream = StreamOf(device, parity);

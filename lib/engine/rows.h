@@ -77,6 +77,8 @@ struct RowPipelineSetup {
   std::vector<const BlockStream*> parity;  ///< by region; null where not owned here
   std::uint64_t memory = 256u << 20;
   unsigned threads = 1;
+  /// Whether sums among ranks are proven. Off only in simulations, whose payloads are not there.
+  bool prove = true;
   std::function<bool()> stop;
   std::function<void(std::uint64_t bytes)> progress;
 };

@@ -1,0 +1,158 @@
+"""The page of simulated scale: tables beside the papers' figures, and plots."""
+
+from bars import bars
+from scale_parameters import CPUS, DISKS, NETWORKS
+
+PAPER_BLOCK = 512 * 1024
+# Seconds, from table 1 of the Lazy Redundancy paper: create file, write parity, restore.
+PAPER = {
+    "fast-ethernet": {4: (0.040, 0.013, 0.307), 16: (0.193, 0.013, 1.310), 64: (0.810, 0.013, 5.490),
+                      128: (1.632, 0.013, 15.06)},
+    "myrinet": {4: (0.041, 0.013, 0.092), 16: (0.155, 0.013, 0.425), 32: (0.319, 0.013, 1.212), 64: (0.645, 0.013, 1.696)},
+}
+# Microseconds, of the topology paper: 24 processors with the best group count; 4 bytes, mean over processor counts.
+TOPOLOGY_PAPER = {"pipelined": (806, 1776), "daisy": (338, 1429), "hierarchical": (1625, 4610), "hypercube": (1168, 1888)}
+WAYS = ("pipelined", "daisy", "hierarchical", "hypercube", "bcast")
+WEAK_DATA = 8 << 20
+MOST_IN_ONE = 64  # ranks of one group whose restore is simulated: 128 take minutes
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def seconds(value):
+    return "–" if value is None else f"{value:.3f}"
+
+
+def table_one_row(ranks, group, protect, restore, paper=(None, None, None)):
+    data = (ranks - 1) * PAPER_BLOCK
+    return [ranks, group, seconds(data / DISKS["2004"].write), seconds(paper[0]), seconds(protect["read"]),
+            seconds(protect["exchange"] + protect["compute"]), seconds(protect["write"]), seconds(paper[1]),
+            seconds(protect["seconds"]), seconds(restore and restore["seconds"]), seconds(paper[2])]
+
+
+def table_one(simulator, network, groups_of=(8,)):
+    head = ["devices", "group", "create", "(paper)", "read", "exchange and compute", "write parity", "(paper)", "protect in all",
+            "restore", "(paper)"]
+    rows = []
+    for ranks, paper in PAPER[network].items():
+        for group in (ranks, *(g for g in groups_of if g < ranks)):
+            data = (ranks - 1) * PAPER_BLOCK
+            at = (network, "2004", "2004", ranks)
+            protect = simulator.rows(*at, "protect", group, data)
+            restore = simulator.rows(*at, "restore", group, data) if group <= MOST_IN_ONE else None
+            rows.append(table_one_row(ranks, group, protect, restore, paper if group == ranks else (None, None, None)))
+    return table(head, rows)
+
+
+def ways(simulator):
+    rows = []
+    for ranks, group in ((16, 16), (16, 8)):
+        found = [simulator.rows("fast-ethernet", "2004", "2004", ranks, "restore", group, (ranks - 1) * PAPER_BLOCK, way=way)
+                 for way in (1, 0)]
+        rows.append([ranks, group, *(seconds(f["seconds"]) for f in found),
+                     f"{found[0]['seconds'] / found[1]['seconds']:.1f}"])
+    return table(["devices", "group", "restore in pairs", "restore as chosen (ring)", "times"], rows)
+
+
+def weak(simulator, large):
+    """(table, bars of time per byte relative to 16 ranks, the ratio at the most ranks)"""
+    rows, shown = [], []
+    for what, group, network, disk, cpu in (("protect", 8, "200G", "nvme", "today"), ("restore", 8, "200G", "nvme", "today"),
+                                            ("protect", 16, "200G", "nvme", "today"), ("protect", 32, "200G", "nvme", "today"),
+                                            ("protect", 8, "myrinet", "slow", "2004"),
+                                            ("protect", 8, "myrinet", "fast", "2004")):
+        base = None
+        for ranks in (16, 64, *((256, 1024) if large and group == 8 and network == "200G" else ())):
+            if ranks < group:
+                continue
+            found = simulator.rows(network, disk, cpu, ranks, what, group, WEAK_DATA)
+            base = base or found["seconds"]
+            rows.append([what, group, f"{network}, {disk}", ranks, f"{found['seconds'] * 1e3:.4g}",
+                         f"{found['seconds'] / WEAK_DATA * 1e9:.4g}", f"{found['seconds'] / base:.4f}",
+                         f"{found['split'] * 1e3:.3g}", f"{found['buffers'] / 2**20:.0f}",
+                         f"{found['resident'] / ranks / 2**20:.2f}"])
+            if network == "200G" and group == 8:
+                shown.append((f"{what}, {ranks} ranks", found["seconds"] / base, 1, 1, what == "protect"))
+    head = ["", "group", "network, disk", "ranks", "ms", "ns a byte of a rank's data", "÷ fewest ranks", "making groups, ms",
+            "buffers a rank, MiB", "simulator's memory a rank, MiB"]
+    return table(head, rows), bars("Weak scaling, groups of 8", "time ÷ that of 16 ranks", shown, mark=1)
+
+
+def splits(simulator):
+    rows = []
+    for ranks in (16, 64):
+        both = [simulator.rows("200G", "nvme", "today", ranks, "protect", 8, WEAK_DATA, split_each=each) for each in (1, 0)]
+        rows.append([ranks, *(f"{one['split'] * 1e3:.3g}" for one in both)])
+    return table(["ranks", "a call for each group", "one call for all"], rows)
+
+
+def topologies(simulator):
+    rows, best = [], {way: [] for way in WAYS}
+    for ranks in (24, 48, 72, 96, 120):
+        for groups in (2, 4, 6, 8):
+            for size in (4, 4096, 40960):
+                if ranks % groups:
+                    continue
+                found = simulator.run("myrinet", ranks, "multicast", groups=groups, bytes=size)
+                rows.append([ranks, groups, size, *(f"{found[way] * 1e6:.0f}" for way in WAYS), found["auto"]])
+                if size == 4 and groups == 4:
+                    for way in WAYS:
+                        best[way].append(found[way] * 1e6)
+    paper = [[way, *TOPOLOGY_PAPER.get(way, ("–", "–")), f"{best[way][0]:.0f}", f"{sum(best[way]) / len(best[way]):.0f}"]
+             for way in WAYS]
+    plot = bars("Multicast of 4 bytes to 24 ranks, 4 groups, Myrinet", "µs", [(way, best[way][0], best[way][0], best[way][0],
+                                                                        way != "bcast") for way in WAYS])
+    beside = table(["", "paper, 24 ranks, best groups", "paper, 4 bytes, mean over ranks", "here, 24 ranks, 4 groups, 4 bytes",
+                    "here, 4 bytes, 4 groups, mean over ranks"], paper)
+    return beside, table(["ranks", "groups", "bytes", *WAYS, "auto"], rows), plot
+
+
+def parameters():
+    rows = [["network " + name, f"{n.bandwidth:.4g} bytes/s, {n.latency * 1e6:g} µs, {n.overhead * 1e6:g} µs a message at each end",
+             n.source] for name, n in NETWORKS.items()]
+    rows += [["disk " + name, f"{d.read:.3g} and {d.write:.3g} bytes/s", d.source] for name, d in DISKS.items()]
+    rows += [["processor " + name, f"{c.hash:.3g}, {c.encode:.3g}, {c.add:.3g} bytes/s (hash, encode, add)", c.source]
+             for name, c in CPUS.items()]
+    return table(["", "value", "from"], rows)
+
+
+def page(simulator, large):
+    weak_table, weak_plot = weak(simulator, large)
+    beside, all_topologies, topology_plot = topologies(simulator)
+    parts = ["# Scale, by simulation", HEADER, "## Parameters", parameters(), "## The Lazy Redundancy paper's table 1", TABLE_ONE,
+             "### TCP", table_one(simulator, "fast-ethernet"), "### Myrinet", table_one(simulator, "myrinet"),
+             "### What was found with it", RING, ways(simulator), "## Weak scaling", WEAK, weak_table, "![weak](scale.weak.svg)",
+             SPLITS, splits(simulator), "## Topologies of multicast", TOPOLOGIES, beside, "![topologies](scale.topologies.svg)",
+             all_topologies, "## What simulation cannot say", LIMITS]
+    return "\n\n".join(parts) + "\n", {"scale.weak.svg": weak_plot, "scale.topologies.svg": topology_plot}
+
+
+HEADER = """Made by `bench/scale/run` with SimGrid 3.32 (SMPI): virtual time, so the same numbers every time, whatever else the
+machine does. What runs is lzy's own code, compiled for SMPI: layout, plans, row pipeline (`ExecuteRows`, one thread), the XOR
+exchanges and the multicast schedules. Payloads are one memory that all processes have in common; disks, hashes and arithmetic are
+delays at the rates below; the network is a link a host, as fast both ways at once, and a switch that never blocks. MPI's
+collectives are SMPI's versions of MPICH's."""
+TABLE_ONE = """Seconds. As in the paper a rank has (p − 1) · 512 KiB of data in a file on its own disk, one parity block in p, and one
+device is lost. *create* is data ÷ disk speed; no overlap of reading, exchange and writing. In groups, one device of every group is
+lost. "–": the paper has no such row, or (restore of 128 in one group) it would take minutes to simulate."""
+RING = """A lost device's shares all go to one rank. In pairs, as all exchanges were made, they arrive one after another through
+that rank's link, n − 1 times the device's size. Very unequal parts therefore go round in a ring now (`RingExchange`): every rank adds
+its share to what it passes on. Seconds:"""
+WEAK = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks have agreed on how it
+went. Groups are independent, so all that grows is that agreement, and making the groups (not in the time). The most that was run is
+limited by the simulator's time, not its memory: 1,024 ranks took 190 s a number on a machine that was in use
+(`--large`), 4,096 were given up after ten minutes."""
+SPLITS = """Making the communicators of the groups, ms: the engine makes a call for each group that all ranks take part in
+(`SplitGroups`), so it grows as the number of groups; one call for all would do."""
+TOPOLOGIES = """Microseconds until the last rank has it, root 0, groups of consecutive ranks. `auto`: what `ChooseTopology` takes by costs
+that were measured in the same simulation. The paper measured on a cluster, with its own implementation. Every time contains an
+allreduce, by which its end is found. *The column pipelined is not to be believed*: it is the one that is measured first, and is much
+longer than its steps, which are as many as daisy's, can take; why was not found out."""
+LIMITS = """- Nothing of noise, stragglers, busy switches, or routes that share links: groups across an oversubscribed network are not flat.
+- Nothing of processors: with as many ranks as cores, a piece that goes round in a ring waits for each of them to be let run
+  (docs/performance/exchange.md has what that costs).
+- Disks have no seeks, no caches and one speed; file systems, metadata, opening and committing are not there.
+- The 2004 parameters are assumptions, but for the disks; the paper's MPI and its buffers are not simulated."""

@@ -1,0 +1,164 @@
+#include "comm/multicast.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <utility>
+
+namespace lzy {
+namespace {
+
+constexpr std::array<const char*, 6> kNames = {"auto", "bcast", "pipelined", "daisy", "hierarchical", "hypercube"};
+
+int FloorLog2(int value) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(value))) - 1;
+}
+int CeilLog2(int value) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(value - 1)));
+}
+
+/// To which of m leaders leader i sends, in this order, once it has the message. Leader 0 has it from the start. This is all
+/// that the shapes differ in.
+std::vector<int> NextLeaders(Topology shape, int i, int m) {
+  std::vector<int> next;
+  const auto add = [&](std::int64_t leader) {
+    if (leader < m) next.push_back(static_cast<int>(leader));
+  };
+  switch (shape) {
+    case Topology::kPipelined:
+      add(std::int64_t{i} + 1);
+      break;
+    case Topology::kDaisy:
+      for (int leader = 1; i == 0 && leader < m; ++leader) add(leader);
+      break;
+    case Topology::kHierarchical:
+      add(2 * std::int64_t{i} + 1);
+      add(2 * std::int64_t{i} + 2);
+      break;
+    case Topology::kHypercube:  // along the dimensions above its own highest: along that it got the message itself
+      for (std::int64_t bit = i == 0 ? 1 : std::int64_t{2} << FloorLog2(i); bit < m; bit *= 2) add(i + bit);
+      break;
+    case Topology::kAuto:
+    case Topology::kBcast:
+      break;
+  }
+  return next;
+}
+
+/// The root's group first, and the root first in it.
+RankGroups FromRoot(RankGroups groups, int root) {
+  for (auto& group : groups) {
+    const auto at = std::find(group.begin(), group.end(), root);
+    if (at == group.end()) continue;
+    std::rotate(group.begin(), at, at + 1);
+    std::swap(groups[0], group);
+    break;
+  }
+  return groups;
+}
+
+}  // namespace
+
+const char* TopologyName(Topology topology) {
+  return kNames[static_cast<std::size_t>(topology)];
+}
+
+std::optional<Topology> ParseTopology(const std::string& name) {
+  const auto at = std::find(kNames.begin(), kNames.end(), name);
+  if (at == kNames.end()) return std::nullopt;
+  return static_cast<Topology>(at - kNames.begin());
+}
+
+RankGroups EvenGroups(int m, int k) {
+  RankGroups groups(static_cast<std::size_t>(m));
+  for (int rank = 0; rank < m * k; ++rank) groups[static_cast<std::size_t>(rank / k)].push_back(rank);
+  return groups;
+}
+
+RankGroups GroupsByName(std::span<const std::string> names) {
+  RankGroups groups;
+  std::map<std::string, std::size_t> places;
+  for (std::size_t rank = 0; rank < names.size(); ++rank) {
+    const auto [at, added] = places.try_emplace(names[rank], groups.size());
+    if (added) groups.emplace_back();
+    groups[at->second].push_back(static_cast<int>(rank));
+  }
+  return groups;
+}
+
+std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& groups, int root) {
+  const RankGroups ordered = FromRoot(groups, root);
+  const auto m = static_cast<int>(ordered.size());
+  std::vector<MulticastMessage> schedule;
+  std::vector<int> got(ordered.size(), 0);  // the step in which a leader gets the message
+  for (int i = 0; i < m; ++i) {             // a leader gets it from one before it, so that `got` is known by now
+    const std::vector<int>& group = ordered[static_cast<std::size_t>(i)];
+    int step = got[static_cast<std::size_t>(i)];
+    for (const int leader : NextLeaders(shape, i, m)) {
+      got[static_cast<std::size_t>(leader)] = ++step;
+      schedule.push_back({step, group[0], ordered[static_cast<std::size_t>(leader)][0]});
+    }
+    for (std::size_t member = 1; member < group.size(); ++member) schedule.push_back({++step, group[0], group[member]});
+  }
+  std::stable_sort(schedule.begin(), schedule.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return schedule;
+}
+
+int MostSteps(Topology shape, int m, int k) {
+  if (m <= 1) return k;
+  switch (shape) {
+    case Topology::kPipelined:
+      return m * (k + 1) - 1;
+    case Topology::kDaisy:
+      return 2 * k + std::max(m, k);
+    case Topology::kHierarchical:
+      return 2 * k * FloorLog2(m);
+    case Topology::kHypercube:
+      return k * CeilLog2(m);
+    case Topology::kAuto:
+    case Topology::kBcast:
+      break;
+  }
+  return 0;
+}
+
+double CriticalPath(std::span<const MulticastMessage> schedule, std::uint64_t bytes, const CostModel& model) {
+  if (schedule.empty()) return 0;
+  int most = 0;
+  for (const MulticastMessage& message : schedule) most = std::max({most, message.from, message.to});
+  std::vector<double> ready(static_cast<std::size_t>(most) + 1, 0.0);  // has the message, and may send
+  const double busy = model.gap + static_cast<double>(bytes) * model.byte_time;
+  double last = 0;
+  for (const MulticastMessage& message : schedule) {
+    double& from = ready[static_cast<std::size_t>(message.from)];
+    from += busy;
+    ready[static_cast<std::size_t>(message.to)] = from + model.latency;
+    last = std::max(last, from + model.latency);
+  }
+  return last;
+}
+
+double BcastTime(int ranks, std::uint64_t bytes, const CostModel& model) {
+  // A cube of groups of one is a binomial tree.
+  const double tree = CriticalPath(MakeSchedule(Topology::kHypercube, EvenGroups(ranks, 1), 0), bytes, model);
+  const double ring = (CeilLog2(ranks) + ranks - 1) * (model.latency + model.gap) +
+                      2 * static_cast<double>(bytes) * model.byte_time * (ranks - 1) / ranks;
+  return std::min(tree, ring);
+}
+
+Topology ChooseTopology(const RankGroups& groups, int root, std::uint64_t bytes, const CostModel& model) {
+  std::size_t ranks = 0;
+  for (const auto& group : groups) ranks += group.size();
+  Topology best = Topology::kBcast;
+  double least = BcastTime(static_cast<int>(ranks), bytes, model);
+  for (const Topology shape : kShapes) {
+    const double time = CriticalPath(MakeSchedule(shape, groups, root), bytes, model);
+    if (time >= least) continue;
+    least = time;
+    best = shape;
+  }
+  return best;
+}
+
+}  // namespace lzy
