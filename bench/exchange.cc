@@ -65,7 +65,7 @@ Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receiv
   const std::uint64_t block = std::min<std::uint64_t>(kBlock, counts[0] * sizeof(std::uint64_t));
   const auto bytes_of = [](const Words& words) { return reinterpret_cast<const std::uint8_t*>(words.data()); };
   const std::uint64_t sent = send.size() * sizeof(std::uint64_t) / block;
-  checks.Reserve(sent, static_cast<std::uint32_t>(block));
+  checks.Reserve(sent, static_cast<std::uint32_t>(block), counts.size());
   for (std::uint64_t i = 0; i < sent; ++i) checks.Note(i, bytes_of(send) + i * block);
   LZY_RETURN_IF_ERROR(comm.ReduceScatterXor(send.data(), receive.data(), counts));
   LZY_RETURN_IF_ERROR(checks.Exchange(comm, counts, turn++));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -17,9 +18,12 @@ namespace {
 constexpr std::size_t kMostText = 65536;
 
 Result<std::vector<std::string>> ThoseOfRank0(Communicator& world, const std::vector<std::string>& patterns) {
-  ByteWriter writer;
-  for (const std::string& pattern : patterns) writer.PutString(pattern);
-  Communicator::Bytes bytes = std::move(writer.bytes());
+  Communicator::Bytes bytes;
+  LZY_RETURN_IF_ERROR(AgreeOn(world, [&] {
+    ByteWriter writer;
+    for (const std::string& pattern : patterns) writer.PutString(pattern);
+    bytes = std::move(writer.bytes());
+  }));
   LZY_RETURN_IF_ERROR(world.Broadcast(bytes, 0));
   ByteReader reader(bytes);
   std::vector<std::string> out;
@@ -41,22 +45,43 @@ std::string Names(const DatasetReport& report) {
   return text;
 }
 
+/// Why a damaged set is left as it is; empty if it is to be healed. Others may be at work on it, and what has another version of its
+/// sidecar is somebody's to judge.
+std::string ReasonToLeave(const DatasetReport& seen) {
+  if (seen.in_epoch) return "it is being written, or was when a program broke off";
+  const auto other = std::find_if(seen.damage.begin(), seen.damage.end(),
+                                  [](const Damage& damage) { return damage.cause != DamageCause::kMissing; });
+  if (other == seen.damage.end()) return {};
+  return fmt::format("{} is not that of the last commit", Printable(BaseNameOf(other->path)));
+}
+
 void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
   const Context context{.fs = PosixFileSystem(), .comm = world, .options = options};
   const DatasetReport seen = Info(context, set);
   if (!seen.status.ok() || seen.state != DatasetState::kDamaged) return;
+  std::string why;
+  if (!AgreeOn(world, [&] { why = ReasonToLeave(seen); }).ok()) return;
+  DatasetReport healed;
   const auto start = std::chrono::steady_clock::now();
-  const DatasetReport healed = Restore(context, set, {});
+  if (why.empty()) {
+    RestoreRequest request;
+    request.placing = Placing::kHome;
+    healed = Restore(context, set, request);
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (world.rank() != 0) return;
-  if (healed.status.ok() && healed.state == DatasetState::kRestored) {
-    Say(options, Options::Log::kWarn, fmt::format("{}: rebuilt before the program opens it, in {:.1f} s: {}", set.path, seconds, Names(seen)));
-  } else {
-    const std::string why = healed.status.ok() ? fmt::format("it is {}", Name(healed.state)) : healed.status.message();
+  (void)NoThrow([&] {
+    if (why.empty() && healed.status.ok() && healed.state == DatasetState::kRestored) {
+      Say(options, Options::Log::kWarn,
+          fmt::format("{}: rebuilt before the program opens it, in {:.1f} s: {}", set.path, seconds, Names(seen)));
+      return Status::Ok();
+    }
+    if (why.empty()) why = healed.status.ok() ? fmt::format("it is {}", Name(healed.state)) : healed.status.message();
     Say(options, Options::Log::kWarn,
         fmt::format("{}: not healed: {}; the program finds it as it is. To see what is wrong: lzy-verify {}", set.path, why,
                     ShellQuote(set.path)));
-  }
+    return Status::Ok();
+  });
 }
 
 }  // namespace

@@ -101,12 +101,14 @@ Sets* Sets::Get() {
 
 void Sets::Heal() {
   if (!all_heal_) return;
-  const Settings& environment = EnvironmentSettings();
   std::vector<std::string> patterns;
-  for (const std::string& pattern : environment.options.set) {
-    patterns.push_back(pattern.starts_with('/') ? pattern : JoinPath(EscapePercent(environment.directory), pattern));
-  }
-  HealSets(*world_, patterns);
+  const Status known = AgreeOn(*world_, [&] {
+    const Settings& environment = EnvironmentSettings();
+    for (const std::string& pattern : environment.options.set) {
+      patterns.push_back(pattern.starts_with('/') ? pattern : JoinPath(EscapePercent(environment.directory), pattern));
+    }
+  });
+  if (known.ok()) HealSets(*world_, patterns);
 }
 
 void Sets::Finish() {

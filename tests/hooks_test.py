@@ -975,6 +975,24 @@ class Heal(Layer):
         self.assertIn("lzy-verify", done.stderr)
         self.assertEqual(self.files(), [".LZY.s.0", ".LZY.s.1", ".LZY.s.2", "s.0"])
 
+    def test_what_somebody_may_be_writing_is_left(self):
+        self.crash("set_sync", name="s", set="s.%r")
+        self.lose("s.1", ".LZY.s.1")
+        done = self.program()
+        self.assertIn(": not healed: it is being written, or was when a program broke off;", done.stderr)
+        self.assertFalse(self.has("s.1"))
+
+    def test_a_member_of_another_commit_is_left(self):
+        old = {name: self.content(name) for name in ("s.1", ".LZY.s.1")}
+        times = {name: os.stat(self.path(name)) for name in old}
+        self.quiet(self.client("set_again", name="s", ranks=3, set="s.%r"))
+        for name, data in old.items():
+            with open(self.path(name), "wb") as file:
+                file.write(data)
+            os.utime(self.path(name), ns=(times[name].st_atime_ns, times[name].st_mtime_ns))
+        self.assertIn("not healed: .LZY.s.1 is not that of the last commit", self.program().stderr)
+        self.assertEqual(self.content("s.1"), old["s.1"])
+
     def test_an_edit_is_left(self):
         with open(self.path("s.1"), "r+b") as file:
             file.write(b"edited")

@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
     app.add_flag("--dry-run", request.dry_run, "say what would be done, and do nothing");
     app.add_flag("--salvage", request.salvage,
                  "with more losses than parity can mend: write what can be had nevertheless");
-    app.add_flag("--spread", request.spread,
-                 "members of a set whose nodes are gone: to the nodes that have room, fewest of a group to each");
+    app.add_flag_callback("--spread", [&request] { request.placing = lzy::Placing::kRoom; },
+                          "members of a set whose nodes are gone: to the nodes that have room, fewest of a group to each");
     app.add_flag("--force", request.force, "take stale and at-risk blocks back to the committed content too");
   };
   tool.check_options = [&] { return ParseDevices(devices, request.devices); };

@@ -30,7 +30,7 @@ RingExchange::RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_
 }
 
 bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
-  if (counts.size() < 3) return false;
+  if (counts.size() < 3 || counts.size() > 255) return false;  // see Run
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t on_its_way = (counts.size() - 2) * PieceOf(counts);

@@ -53,7 +53,7 @@ class CapturedRows {
       WrongRows wrong;
       const Status combined = CombineOnce(now, wrong);
       if (status.ok()) status = combined;
-      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm_, now, wrong));
+      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm_, now, wrong, !status.ok()));
       if (all_wrong.empty()) return status;  // and not before: the others would wait
       if (times == kMostExchanges) return StaysWrong(all_wrong);
       for (const RowRun& run : all_wrong) stats_.rows_again += run.slices;
@@ -110,7 +110,7 @@ class CapturedRows {
       if (rows.empty()) return;
       send.Reserve(step * row_bytes * ranks);
       receive.Reserve(step * row_bytes);
-      checks.Reserve(step * layout_.parity() * ranks, layout_.block_size());
+      checks.Reserve(step * layout_.parity() * ranks, layout_.block_size(), ranks);
     }));
     Status status;
     const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };

@@ -16,6 +16,7 @@
 #include "comm/communicator.h"
 #include "engine/options.h"
 #include "engine/report.h"
+#include "engine/placement.h"
 #include "engine/resolve.h"
 #include "sidecar/sidecar_format.h"
 
@@ -74,8 +75,8 @@ struct RestoreRequest {
   bool dry_run = false;
   bool salvage = false;  ///< with more losses than parity can mend: write what can be had nevertheless
   bool force = false;
-  /// Sets: deal members that no process sees over those whose file systems have room, fewest of a group to a node (PlaceLost).
-  bool spread = false;
+  /// Sets: by which process members are made that no process sees.
+  Placing placing = Placing::kApart;
 };
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
 

@@ -197,6 +197,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     report.damage.push_back(
         {ExpandPattern(dataset.path, rank), rank, DamagePart::kData, 0, 0, DamageCause::kMissing, false, false, true, {}});
   }
+  report.in_epoch = at_risk;
   report.state = !report.damage.empty() ? DatasetState::kDamaged
                  : at_risk              ? DatasetState::kAtRisk
                  : stale                ? DatasetState::kStale

@@ -163,7 +163,8 @@ std::string Directory::SidecarOf(const std::string& name) {
   return has_own && !HomeOf(own) ? own : "";
 }
 
-// Whether nothing was done to a file since it was made, as when a program has just created it: so it is no renamed one either.
+// Whether a file is empty and its name no younger than its content, as when a program has just created it: so it is no renamed one
+// that was committed.
 // Spares a look into every sidecar of a directory that a program fills.
 bool Directory::IsUntouched(const FileStat& file) {
   return file.size == 0 && file.mtime_ns != 0 && file.ctime_ns == file.mtime_ns;

@@ -13,7 +13,8 @@ namespace {
 
 class Placer {
  public:
-  Placer(Places places, bool spread) : places_(std::move(places)), local_(!places_.residents.empty()), spread_(spread) {}
+  Placer(Places places, Placing placing)
+      : places_(std::move(places)), local_(!places_.residents.empty()), home_(placing == Placing::kHome), spread_(placing == Placing::kRoom) {}
 
   Result<int> Place(const LostMember& member, std::size_t index) {
     const int wish = static_cast<int>(member.rank % places_.nodes.size());
@@ -48,13 +49,14 @@ class Placer {
   }
 
   // Least first.
-  std::tuple<std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index, int process,
+  std::tuple<bool, std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index, int process,
                                                          int wish) const {
     const auto at = places_.residents.find(NodeOf(process));
     const bool counts = at != places_.residents.end() && (local_ || spread_);
     const std::size_t mates = counts ? at->second.count(member.group) : 0;
-    if (!spread_) return {mates, counts ? at->second.size() : 0, process != wish, process};
-    return {mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), process != wish, process};
+    const bool away = process != wish;
+    if (!spread_) return {home_ && away, mates, counts ? at->second.size() : 0, away, process};
+    return {false, mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), away, process};
   }
 
   Status NoRoom(const LostMember& member, std::size_t index) const {
@@ -71,14 +73,15 @@ class Placer {
 
   Places places_;
   const bool local_;  // nodes have disks of their own
+  const bool home_;
   const bool spread_;
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> used_;  // bytes dealt, by node and file system
 };
 
 }  // namespace
 
-Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, bool spread) {
-  Placer placer(std::move(places), spread);
+Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing) {
+  Placer placer(std::move(places), placing);
   std::map<std::uint32_t, int> out;
   for (std::size_t i = 0; i < lost.size(); ++i) {
     LZY_ASSIGN_OR_RETURN(out[lost[i].rank], placer.Place(lost[i], i));

@@ -12,6 +12,13 @@
 
 namespace lzy {
 
+/// Where lost members go, where nodes have disks of their own.
+enum class Placing {
+  kApart,  ///< to the nodes with the fewest members of the group, then of all
+  kRoom,   ///< to those, then to most room; only where there is room for all that they get
+  kHome,   ///< to the process of the member's own number, which is about to look for it there
+};
+
 struct LostMember {
   std::uint32_t rank = 0;
   std::uint32_t group = 0;    ///< any number that those coded together have in common
@@ -32,11 +39,9 @@ struct Places {
   std::map<std::string, std::multiset<std::uint32_t>> residents;
 };
 
-/// A process for each lost member, by rank; the same wherever it is called with the same. The process of the member's own
-/// number (modulo their count) if it reaches the directory, else the first that does; but where nodes have disks of their
-/// own, those with the fewest members of the group, then with the fewest of all, come first. With `spread`: with the fewest
-/// of the group, then with most room, and only processes whose file system has room for all that they get: else kIo,
-/// naming the first member that does not fit.
-Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, bool spread);
+/// A process for each lost member, by rank; the same wherever it is called with the same. Among equally good ones that of the
+/// member's own number (modulo their count), else the first, which reach the member's directory; so for all where all nodes see all. With
+/// kRoom kIo where there is none, naming the first member that does not fit.
+Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing);
 
 }  // namespace lzy

@@ -24,50 +24,59 @@ Places OnDisks(const std::vector<std::string>& nodes, std::size_t lost, const st
 
 TEST(PlaceLost, GoesToItsOwnNumber) {
   const Places places = OnDisks({"a", "b", "c", "d"}, 1, {0, 0, 0, 0});  // room is not looked at
-  EXPECT_THAT(*PlaceLost(places, {{2, 0, kMember}}, false), ElementsAre(Pair(2, 2)));
-  EXPECT_THAT(*PlaceLost(places, {{6, 0, kMember}}, false), ElementsAre(Pair(6, 2)));
+  EXPECT_THAT(*PlaceLost(places, {{2, 0, kMember}}, Placing::kApart), ElementsAre(Pair(2, 2)));
+  EXPECT_THAT(*PlaceLost(places, {{6, 0, kMember}}, Placing::kApart), ElementsAre(Pair(6, 2)));
 }
 
 TEST(PlaceLost, GoesToWhoReachesTheDirectory) {
   Places places = OnDisks({"a", "b", "c"}, 1, {0, 0, 0});
   places.sites[1][0].reachable = false;
-  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, false), ElementsAre(Pair(1, 0)));
+  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 0)));
   for (auto& sites : places.sites) sites[0].reachable = false;
-  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, false), ElementsAre(Pair(1, 1)));  // who makes it
+  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 1)));  // who makes it
 }
 
 TEST(PlaceLost, GoesToANodeWithoutMembersOfItsGroup) {
   Places places = OnDisks({"a", "b", "c"}, 2, {0, 0, 0});
   places.residents = {{"a", {0}}, {"b", {0, 1}}};
-  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}}, false), ElementsAre(Pair(0, 2), Pair(1, 0)));
-  EXPECT_THAT(*PlaceLost(places, {{1, 2, kMember}, {3, 0, kMember}}, false), ElementsAre(Pair(1, 2), Pair(3, 2)));
+  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(0, 2), Pair(1, 0)));
+  EXPECT_THAT(*PlaceLost(places, {{1, 2, kMember}, {3, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 2), Pair(3, 2)));
 }
 
 TEST(PlaceLost, SpreadGoesWhereFewestOfItsGroupAre) {
   Places places = OnDisks({"a", "b", "c"}, 4, {1000, 2000, 9000});
   places.residents = {{"a", {0}}, {"b", {0}}, {"c", {0, 0}}};
-  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}, {2, 0, kMember}, {3, 0, kMember}}, true),
+  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}, {2, 0, kMember}, {3, 0, kMember}}, Placing::kRoom),
               ElementsAre(Pair(0, 1), Pair(1, 0), Pair(2, 2), Pair(3, 1)));
 }
 
 TEST(PlaceLost, SpreadGoesWhereThereIsRoom) {
   Places places = OnDisks({"a", "b"}, 3, {kMember - 1, 2 * kMember});
   places.residents = {{"b", {0, 0}}};
-  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}}, true), ElementsAre(Pair(0, 1), Pair(1, 1)));
-  const auto full = PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}, {2, 0, kMember}}, true);
+  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}}, Placing::kRoom), ElementsAre(Pair(0, 1), Pair(1, 1)));
+  const auto full = PlaceLost(places, {{0, 0, kMember}, {1, 0, kMember}, {2, 0, kMember}}, Placing::kRoom);
   EXPECT_EQ(full.status().code(), Code::kIo);
   EXPECT_THAT(full.status().message(), HasSubstr("member 2, which takes 100 bytes with its sidecar: a has 99, b has 0"));
 }
 
 TEST(PlaceLost, ProcessesOfANodeShareItsRoom) {
   const Places places = OnDisks({"a", "a", "b"}, 2, {kMember, kMember, kMember});
-  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 1, kMember}}, true), ElementsAre(Pair(0, 0), Pair(1, 2)));
+  EXPECT_THAT(*PlaceLost(places, {{0, 0, kMember}, {1, 1, kMember}}, Placing::kRoom), ElementsAre(Pair(0, 0), Pair(1, 2)));
 }
 
 TEST(PlaceLost, SpreadMakesNoDirectories) {
   Places places = OnDisks({"a"}, 1, {kMember});
   places.sites[0][0].reachable = false;
-  EXPECT_THAT(PlaceLost(places, {{0, 0, kMember}}, true).status().message(), HasSubstr("none has its directory"));
+  EXPECT_THAT(PlaceLost(places, {{0, 0, kMember}}, Placing::kRoom).status().message(), HasSubstr("none has its directory"));
+}
+
+TEST(PlaceLost, AtHomeWhoeverIsThere) {
+  Places places = OnDisks({"a", "b", "c"}, 1, {0, 0, 0});
+  places.residents["b"] = {0, 0};
+  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 0)));
+  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kHome), ElementsAre(Pair(1, 1)));
+  places.sites[1][0].reachable = false;
+  EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kHome), ElementsAre(Pair(1, 0)));
 }
 
 }  // namespace

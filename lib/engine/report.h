@@ -79,6 +79,7 @@ struct DatasetReport {
   std::vector<Damage> damage;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
+  bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
   std::uint64_t bytes_read = 0;

@@ -127,7 +127,7 @@ class Pipeline {
     for (unsigned times = 1;; ++times) {
       const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
       LZY_RETURN_IF_ERROR(RunBatches(now));
-      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> wrong, GatherWrong(*setup_.comm, now, wrong_));
+      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> wrong, GatherWrong(*setup_.comm, now, wrong_, failed_));
       if (wrong.empty()) return status_;
       if (times == kMostExchanges) return StaysWrong(wrong);
       for (const RowRun& run : wrong) stats_.rows_again += run.slices;
@@ -218,7 +218,7 @@ class Pipeline {
     for (std::size_t i = 0; i < std::min<std::size_t>(2, batches_.size()); ++i) {
       buffers_[i].send.Reserve(largest);
       buffers_[i].receive.Reserve(largest);
-      buffers_[i].checks.Reserve(largest / layout_.block_size(), layout_.block_size());
+      buffers_[i].checks.Reserve(largest / layout_.block_size(), layout_.block_size(), static_cast<std::size_t>(setup_.comm->size()));
     }
   }
 
@@ -494,10 +494,10 @@ void AppendRun(std::vector<RowRun>& runs, RowRun run) {
   runs.push_back(std::move(run));
 }
 
-Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine) {
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm.AllReduceMax(mine.size()));
+Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine, bool failed) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm.AllReduceMax(failed ? UINT64_MAX : mine.size()));
   std::vector<RowRun> again;
-  if (most == 0) return again;
+  if (most == 0 || most == UINT64_MAX) return again;
   ByteWriter out;
   Status local = NoThrow([&] {
     for (const auto& [run, slice] : mine) {
@@ -514,7 +514,9 @@ Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowR
         while (in.remaining() > 0 && in.ok()) {
           const auto run = in.Get<std::uint64_t>();
           const auto slice = in.Get<std::uint32_t>();
-          if (!in.ok() || run >= runs.size()) return Status(Code::kInternal, "a rank's list of rows is malformed");
+          const bool there = in.ok() && run < runs.size() && slice >= runs[run].first_slice &&
+                             slice - runs[run].first_slice < runs[run].slices;
+          if (!there) return Status(Code::kInternal, "a rank's list of rows is malformed");
           wrong.emplace(run, slice);
         }
       }

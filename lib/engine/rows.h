@@ -107,8 +107,9 @@ void AppendRun(std::vector<RowRun>& runs, RowRun run);
 using WrongRows = std::set<std::pair<std::uint64_t, std::uint32_t>>;
 /// Times that wrong sums are made again before it is an error.
 inline constexpr unsigned kMostExchanges = 4;
-/// All ranks' together, as runs to be done again; `mine` are of `runs`. Collective.
-Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine);
+/// All ranks' together, as runs to be done again; `mine` are of `runs`. None where some rank has `failed`: its sums are wrong since it
+/// brought no right ones. Collective.
+Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine, bool failed);
 /// For whom it concerns, where there were such.
 std::string AgainText(std::uint64_t rows);
 /// For rows whose sums were wrong that often.

@@ -17,7 +17,7 @@ struct Job {
   bool from_disk = false;
   bool mend = false;
   bool dry_run = false;
-  bool spread = false;
+  Placing placing = Placing::kApart;
   MendRequest request;
 
   bool IsPlainRestore() const {
@@ -130,7 +130,7 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody writes.
   if (!status.ok() && status.code() != Code::kBusy) {
     view = DatasetView();  // and with it the locks
-    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.spread}));
+    LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing}));
     return false;
   }
   report = std::move(attempt);
@@ -151,7 +151,7 @@ void TellPlaces(const DatasetView& view, DatasetReport& report) {
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
-  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.spread}));
+  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing}));
   if (job.request.create_missing) TellPlaces(view, report);
   if (view.committed && write && job.IsPlainRestore() && dataset.kind == DatasetKind::kSet) {
     LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, dataset, view, job, report));
@@ -209,7 +209,7 @@ DatasetReport Restore(const Context& context, const DatasetRef& dataset, const R
   Job job;
   job.mend = true;
   job.dry_run = request.dry_run;
-  job.spread = request.spread;
+  job.placing = request.placing;
   job.request.create_missing = true;
   job.request.force = request.force;
   job.request.salvage = request.salvage;

@@ -92,7 +92,7 @@ struct DatasetView {
 
 struct OpenRequest {
   bool write = false;  ///< open for writing and take the commit locks
-  bool spread = false;  ///< as in RestoreRequest
+  Placing placing = Placing::kApart;  ///< as in RestoreRequest
 };
 
 /// Opens what is there; collective. Fails only for I/O trouble (a member that cannot be opened is absent, with a

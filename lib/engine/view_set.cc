@@ -528,7 +528,7 @@ class SetOpener {
     }
     LZY_ASSIGN_OR_RETURN(Places places, GatherPlaces(context_, ref_, lost, seen_, group_of));
     if (!places.residents.empty()) view_.nodes = places.nodes;
-    LZY_ASSIGN_OR_RETURN(missing_owner_, PlaceLost(std::move(places), lost, request_.spread));
+    LZY_ASSIGN_OR_RETURN(missing_owner_, PlaceLost(std::move(places), lost, request_.placing));
     return Status::Ok();
   }
 

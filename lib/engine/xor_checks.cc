@@ -22,7 +22,8 @@ std::uint64_t Word(std::uint32_t crc, std::uint32_t tag, std::uint64_t place) {
 
 }  // namespace
 
-void XorChecks::Reserve(std::uint64_t blocks, std::uint32_t block_size) {
+void XorChecks::Reserve(std::uint64_t blocks, std::uint32_t block_size, std::size_t ranks) {
+  parts_.resize(ranks);
   block_size_ = block_size;
   sent_.resize(blocks);
   sums_.resize(blocks);
@@ -37,16 +38,15 @@ void XorChecks::Note(std::uint64_t i, const std::uint8_t* bytes) {
 }
 
 Status XorChecks::Exchange(Communicator& comm, std::span<const std::uint64_t> counts, std::uint64_t turn) {
-  std::vector<std::uint64_t> blocks;
   std::uint64_t at = 0;
   tags_ = 0;
   const std::uint32_t tag = TagOf(static_cast<std::uint64_t>(comm.rank()), turn);
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     tags_ ^= TagOf(rank, turn);
-    blocks.push_back(counts[rank] * sizeof(std::uint64_t) / block_size_);
-    for (std::uint64_t i = 0; i < blocks.back(); ++i, ++at) sent_[at] = Word(static_cast<std::uint32_t>(sent_[at]), tag, i);
+    parts_[rank] = counts[rank] * sizeof(std::uint64_t) / block_size_;
+    for (std::uint64_t i = 0; i < parts_[rank]; ++i, ++at) sent_[at] = Word(static_cast<std::uint32_t>(sent_[at]), tag, i);
   }
-  return comm.ReduceScatterXor(sent_.data(), sums_.data(), blocks);
+  return comm.ReduceScatterXor(sent_.data(), sums_.data(), parts_);
 }
 
 bool XorChecks::Proves(std::uint64_t i, const std::uint8_t* bytes) const {

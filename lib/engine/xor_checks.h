@@ -17,8 +17,9 @@ namespace lzy {
 /// The check words of one send buffer, and their sums for what is received.
 class XorChecks {
  public:
-  /// Makes room for send buffers of up to `blocks` blocks of `block_size` bytes, a multiple of 8. Throws std::bad_alloc.
-  void Reserve(std::uint64_t blocks, std::uint32_t block_size);
+  /// Makes room for send buffers of up to `blocks` blocks of `block_size` bytes, a multiple of 8, to `ranks` ranks. Throws
+  /// std::bad_alloc; the others do not.
+  void Reserve(std::uint64_t blocks, std::uint32_t block_size, std::size_t ranks);
   /// Block `i` of the send buffer is at `bytes`. Threads may note different blocks at once.
   void Note(std::uint64_t i, const std::uint8_t* bytes);
   /// Adds up the words of all ranks, by an exchange like that of the blocks. `counts`: as for the blocks' ReduceScatterXor, in
@@ -33,7 +34,8 @@ class XorChecks {
   std::uint32_t block_size_ = 0;
   std::vector<std::uint64_t> sent_;  // by block of the send buffer
   std::vector<std::uint64_t> sums_;  // by block of those received
-  std::uint32_t tags_ = 0;           // of all ranks together
+  std::vector<std::uint64_t> parts_;  // by rank: blocks
+  std::uint32_t tags_ = 0;            // of all ranks together
 };
 
 }  // namespace lzy

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/engine.h"
+#include "engine/rows.h"
 #include "engine_fixture.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
@@ -45,7 +46,7 @@ class Exchanged {
           for (const std::uint64_t blocks : blocks_) counts.push_back(blocks * kWords);
           Words& send = sends_[self];
           XorChecks checks;
-          checks.Reserve(send.size() / kWords, kBlock);
+          checks.Reserve(send.size() / kWords, kBlock, kRanks);
           if (comm.rank() == who) std::fill(send.begin(), send.end(), 0);
           for (std::uint64_t i = 0; i < send.size() / kWords; ++i) checks.Note(i, BytesOf(send, i));
           Words received(counts[self]);
@@ -212,6 +213,19 @@ TEST(WrongSumsTest, ThatStayWrongAreAnErrorAndLeaveWhatWas) {
     ASSERT_OK(protect(none)[0].status);
     ExpectSame(FingerprintOf(sample.files), FingerprintOfCopy(sample, scratch.path()));
   }
+}
+
+// A rank that brings no right sums is no trouble of messages.
+TEST(WrongSumsTest, OutOfMemoryIsNotTakenForMessagesThatErr) {
+  RunRanks(3, [&](Communicator& comm) {
+    const std::vector<RowRun> runs(1);
+    const auto again = GatherWrong(comm, runs, {{0, 0}}, comm.rank() == 1);
+    ASSERT_OK(again);
+    EXPECT_TRUE(again->empty());
+    const auto sound = GatherWrong(comm, runs, {{0, 0}}, false);
+    ASSERT_OK(sound);
+    EXPECT_EQ(sound->size(), 1u);
+  });
 }
 
 }  // namespace
