@@ -4,27 +4,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/set_names.h"
 #include "sidecar/names.h"
 
 namespace lzy::hooks {
 namespace {
-
-std::vector<std::string> Components(const std::string& path) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at < path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    if (end > at) parts.push_back(path.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
-/// A percent sign that is one.
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) out.append(c == '%' ? 2 : 1, c);
-  return out;
-}
 
 /// Whether `glob` is `text` for some values of its '*'s, which are then appended to `values`, shortest first.
 bool MatchComponent(std::string_view glob, std::string_view text, std::vector<std::string>& values) {
@@ -47,7 +31,7 @@ std::string Filled(const std::string& pattern, const std::vector<std::string>& v
   std::size_t next = 0;
   for (char c : pattern) {
     if (c == '*' && next < values.size()) {
-      out += Escaped(values[next++]);
+      out += EscapePercent(values[next++]);
     } else {
       out += c;
     }
@@ -60,7 +44,7 @@ std::string WithRealRoot(FileSystem& fs, const std::string& pattern) {
   const std::string tail = PatternTail(pattern);
   const std::string root = pattern.substr(0, pattern.size() - tail.size());
   const auto real = fs.RealPath(ExpandPattern(root, 0));  // takes the escapes out; there is no rank in it
-  return real.ok() ? JoinPath(Escaped(*real), tail) : pattern;
+  return real.ok() ? JoinPath(EscapePercent(*real), tail) : pattern;
 }
 
 }  // namespace
@@ -93,7 +77,7 @@ std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, cons
   }
   SetName name;
   name.id = Filled(pattern, values);
-  const std::string whole = absolute ? name.id : JoinPath(Escaped(directory), name.id);
+  const std::string whole = absolute ? name.id : JoinPath(EscapePercent(directory), name.id);
   name.pattern = WithRealRoot(fs, whole);
   return name;
 }

@@ -46,19 +46,8 @@ class CapturedRows {
   /// Again what arrived wrong.
   Status Combine(std::span<const RowRun> runs) {
     if (layout_.parity() == 0) return Status::Ok();
-    Status status;
-    std::vector<RowRun> again;
-    for (unsigned times = 1;; ++times) {
-      const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
-      WrongRows wrong;
-      const Status combined = CombineOnce(now, wrong);
-      if (status.ok()) status = combined;
-      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm_, now, wrong, !status.ok()));
-      if (all_wrong.empty()) return status;  // and not before: the others would wait
-      if (times == kMostExchanges) return StaysWrong(all_wrong);
-      for (const RowRun& run : all_wrong) stats_.rows_again += run.slices;
-      again = std::move(all_wrong);
-    }
+    return UntilProven(comm_, runs, stats_.rows_again,
+                       [&](std::span<const RowRun> now, WrongRows& wrong) { return CombineOnce(now, wrong); });
   }
 
   /// Of the rows' blocks that this rank captured.

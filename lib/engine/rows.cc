@@ -7,6 +7,7 @@
 #include <atomic>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "engine/tuning.h"
 #include "engine/xor_checks.h"
@@ -123,17 +124,11 @@ class Pipeline {
   /// before it and reads the next. A rank that failed goes on taking part, so that nobody waits for it; what arrives is
   /// checked against its leaf, or thrown away, by the callers.
   Status RunTogether(std::span<const RowRun> runs) {
-    std::vector<RowRun> again;
-    for (unsigned times = 1;; ++times) {
-      const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
-      LZY_RETURN_IF_ERROR(RunBatches(now));
-      LZY_ASSIGN_OR_RETURN(std::vector<RowRun> wrong, GatherWrong(*setup_.comm, now, wrong_, failed_));
-      if (wrong.empty()) return status_;
-      if (times == kMostExchanges) return StaysWrong(wrong);
-      for (const RowRun& run : wrong) stats_.rows_again += run.slices;
-      wrong_.clear();
-      again = std::move(wrong);
-    }
+    return UntilProven(*setup_.comm, runs, stats_.rows_again, [&](std::span<const RowRun> now, WrongRows& wrong) {
+      const Status run = RunBatches(now);
+      wrong = std::exchange(wrong_, {});
+      return run.ok() ? status_ : run;
+    });
   }
 
   const RowStats& stats() const { return stats_; }
@@ -298,6 +293,7 @@ class Pipeline {
 
   template <class At>
   bool Proven(std::size_t index, std::size_t i, std::uint32_t slice, const At& at) const {
+    if (!setup_.prove) return true;
     const Batch& batch = batches_[index];
     const RowRun& run = batch.runs()[i];
     const Rotation rotation = layout_.rotation(run.group);
@@ -305,7 +301,7 @@ class Pipeline {
     for (std::size_t t = 0; t < run.plan->targets.size(); ++t) {
       if (!Mine(layout_.group(run.group)[rotation.DeviceAt(run.plan->targets[t], run.unit_row)])) continue;
       const std::uint64_t block = (batch.slot(i, t) - batch.mine_at()) / size + slice;
-      if (setup_.prove && !buffers_[index % 2].checks.Proves(block, at(t) + slice * size)) return false;
+      if (!buffers_[index % 2].checks.Proves(block, at(t) + slice * size)) return false;
     }
     return true;
   }
@@ -533,11 +529,9 @@ Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowR
   return again;
 }
 
-std::string AgainText(std::uint64_t rows) {
-  return fmt::format("what processes added up of {} row{} arrived wrong, and was made again: memory or network between them errs", rows,
-                     rows == 1 ? "" : "s");
-}
+namespace {
 
+// For rows whose sums were wrong that often.
 Status StaysWrong(std::span<const RowRun> runs) {
   std::uint64_t rows = 0;
   for (const RowRun& run : runs) rows += run.slices;
@@ -545,6 +539,29 @@ Status StaysWrong(std::span<const RowRun> runs) {
                                   "messages between them cannot be relied on",
                                   rows, rows == 1 ? "" : "s", runs[0].group, runs[0].unit_row, runs[0].first_slice,
                                   rows == 1 ? "" : ", ...", kMostExchanges)};
+}
+
+}  // namespace
+
+std::string AgainText(std::uint64_t rows) {
+  return fmt::format("what processes added up of {} row{} arrived wrong, and was made again: memory or network between them errs", rows,
+                     rows == 1 ? "" : "s");
+}
+
+Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64_t& rows_again, const ExchangeFn& exchange) {
+  Status status;
+  std::vector<RowRun> again;
+  for (unsigned times = 1;; ++times) {
+    const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
+    WrongRows wrong;
+    const Status done = exchange(now, wrong);
+    if (status.ok()) status = done;
+    LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm, now, wrong, !status.ok()));
+    if (all_wrong.empty()) return status;  // and not before: the others would wait
+    if (times == kMostExchanges) return StaysWrong(all_wrong);
+    for (const RowRun& run : all_wrong) rows_again += run.slices;
+    again = std::move(all_wrong);
+  }
 }
 
 Result<const Codec*> PlanCache::CodecFor(std::uint32_t group) {

@@ -112,8 +112,11 @@ inline constexpr unsigned kMostExchanges = 4;
 Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine, bool failed);
 /// For whom it concerns, where there were such.
 std::string AgainText(std::uint64_t rows);
-/// For rows whose sums were wrong that often.
-Status StaysWrong(std::span<const RowRun> runs);
+/// Exchanges some rows, and says which of the sums that this rank got are wrong. A failure may be one rank's alone.
+using ExchangeFn = std::function<Status(std::span<const RowRun> runs, WrongRows& wrong)>;
+/// Calls `exchange` with all rows, then with those that some rank got a wrong sum of, until there are none, or too often (kMpi). Adds the
+/// rows of the further times to `rows_again`. Collective; a failure of `exchange` is this rank's to be agreed on.
+Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64_t& rows_again, const ExchangeFn& exchange);
 
 /// Executes the runs; collective over setup.comm. Between ranks sums are proven (engine/xor_checks.h): wrong ones are made again,
 /// from the sources, and never delivered; ones that stay wrong are kMpi. Failures of any rank (reading, callbacks) are agreed on at the end:
