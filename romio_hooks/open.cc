@@ -102,8 +102,14 @@ Result<std::optional<SetName>> FindSet(const Options& options, const std::string
     return {Code::kInvalidArgument, "set: file sets need a program that calls MPI_Init or MPI_Init_thread"};
   }
   const std::string& directory = EnvironmentSettings().directory;
+  const bool alike = sets->declared_alike() || options.set != EnvironmentSettings().options.set;
   for (const std::string& pattern : options.set) {
-    if (auto set = MatchSet(Disk(), pattern, directory, sets->rank(), path)) return {std::move(set)};
+    auto set = MatchSet(Disk(), pattern, directory, sets->rank(), path);
+    if (set && !alike) {
+      return {Code::kInvalidArgument,
+              fmt::format("it is a member of set {} on rank {}, but LZY_SET is not the same on all ranks", pattern, sets->rank())};
+    }
+    if (set) return {std::move(set)};
   }
   for (const std::string& pattern : options.set) {
     for (int rank = 0; rank < sets->size(); ++rank) {

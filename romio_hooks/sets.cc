@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "commit_report.h"
 #include "engine/set_names.h"
 #include "healing.h"
+#include "merkle/hash.h"
 #include "messages.h"
 #include "settings.h"
 
@@ -30,6 +33,16 @@ std::unique_ptr<Sets>& Instance() {
 }
 
 enum class Decision : std::uint8_t { kNothingWritten, kCommit };
+
+// Not negative; the same for the same patterns, and hardly ever for others.
+int FingerprintOf(const std::vector<std::string>& patterns) {
+  ByteWriter bytes;
+  for (const std::string& pattern : patterns) bytes.PutString(pattern);
+  std::uint32_t start = 0;
+  const Hash hash = HashBytes(HashTag::kInfo, 0, bytes.bytes());
+  std::memcpy(&start, hash.bytes.data(), sizeof(start));
+  return static_cast<int>(start & std::numeric_limits<int>::max());
+}
 
 }  // namespace
 
@@ -69,21 +82,24 @@ void Sets::Start() {
   std::unique_ptr<Sets> made;
   bool checks_reads = false;
   bool heals = false;
+  int declared = 0;
   const Status mine = NoThrow([&] {
     const Settings& environment = EnvironmentSettings();
     checks_reads = environment.status.ok() && environment.options.verify_reads;
     heals = environment.status.ok() && environment.options.heal;
+    declared = FingerprintOf(environment.options.set);
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
   // All ranks meet, or none does.
-  int have[3] = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0};
-  int all[3] = {0, 0, 0};
-  if (PMPI_Allreduce(have, all, 3, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
+  int have[5] = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0, declared, -declared};
+  int all[5] = {0, 0, 0, 0, 0};
+  if (PMPI_Allreduce(have, all, 5, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
     made->all_check_reads_ = all[1] != 0;
-    made->all_heal_ = all[2] != 0;
+    made->declared_alike_ = all[3] == -all[4];
+    made->all_heal_ = all[2] != 0 && made->declared_alike_;
     Instance() = std::move(made);
     return;
   }
@@ -297,7 +313,8 @@ void Sets::CommitPending() {
   const std::lock_guard lock(mutex_);
   const Options& options = EnvironmentSettings().options;
   // Whoever has declared sets says so on all ranks, by LZY_SET or by hints at open.
-  if (size() == 1 ? pending_.empty() : options.set.empty() && !members_seen_) return;
+  const bool declared = !options.set.empty() && declared_alike_;
+  if (size() == 1 ? pending_.empty() : !declared && !members_seen_) return;
   Rendezvous::Bytes mine;
   (void)NoThrow([&] { mine = ListPending(); });  // nothing is none
   const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };

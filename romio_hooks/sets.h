@@ -32,6 +32,9 @@ class Sets {
   static Sets* Get();
   /// Whether the environment of every rank of MPI_COMM_WORLD asks for verify-reads.
   bool all_check_reads() const { return all_check_reads_; }
+  /// Whether the environments of all ranks declare the same sets (LZY_SET). Where they do not, none is made of them: some ranks
+  /// would wait for others at every commit.
+  bool declared_alike() const { return declared_alike_; }
   /// Mends the sets that the environment declares, where that of every rank asks for it (option heal). Right after Start,
   /// by all ranks.
   void Heal();
@@ -77,6 +80,7 @@ class Sets {
   std::mutex mutex_;  // one commit at a time, whatever threads close members
   bool all_check_reads_ = false;
   bool all_heal_ = false;
+  bool declared_alike_ = true;
   MPI_Comm comm_;
   std::unique_ptr<Communicator> world_;
   Rendezvous rendezvous_;

@@ -85,7 +85,7 @@ target_link_libraries(kill_client PRIVATE lzy_flags MPI::MPI_C)
 add_library(kill_at SHARED kill_at.c)
 set_target_properties(kill_at PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests C_VISIBILITY_PRESET default)
 target_link_libraries(kill_at PRIVATE ${CMAKE_DL_LIBS})
-lzy_hooks_tests(kill_test InPrograms AtRandom InTools Interrupted)
+lzy_hooks_tests(kill_test InPrograms InProgramsAndThenRenamed AtRandom InTools Interrupted)
 
 # Calls of the system that are interrupted, come short, fail or take long.
 add_library(io_trouble SHARED io_trouble.c)

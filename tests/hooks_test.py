@@ -898,6 +898,31 @@ class Sets(Layer):
         self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 writes it", done.stderr)
         self.assertEqual(self.files(), ["s.0", "s.1", "s.2"])
 
+    def test_declared_by_some_ranks_only(self):
+        unlike = "[ ${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}} = 1 ] && unset LZY_SET; exec \"$@\""
+        for fail in (False, True):
+            start = time.monotonic()
+            options = {"on_error": "fail"} if fail else {}
+            done = self.run_program(["sh", "-c", unlike, "sh", CLIENT, "set", "s", ""], ranks=3, set="s.%r", timeout=PATIENCE,
+                                    **options)
+            self.assertLess(time.monotonic() - start, PATIENCE / 2, "somebody waited for the others")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            codes = dict(re.findall(r"close (\d) (ok|MPI_ERR_IO)", done.stdout))
+            self.assertEqual(codes, {"0": "MPI_ERR_IO", "1": "ok", "2": "MPI_ERR_IO"} if fail else dict.fromkeys("012", "ok"))
+            for rank in (0, 2):
+                self.assertIn(f"s.{rank}: not protected: it is a member of set s.%r on rank {rank}, but LZY_SET is not the "
+                              "same on all ranks", done.stderr)
+            self.assertEqual([self.verify(f"s.{rank}") for rank in range(3)], [4, 0, 4])
+
+    def test_ranks_that_want_unlike_parity(self):
+        unlike = "export LZY_PARITY=$((1 + ${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}} / 2)); exec \"$@\""
+        done = self.run_program(["sh", "-c", unlike, "sh", CLIENT, "set", "s", ""], ranks=3, set="s.%r")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("s.%r: parity is 1 on rank 0 and 2 on rank 2: the ranks must agree on it", done.stderr)
+        self.assertEqual(self.verify("s.%r"), 9)
+        self.quiet(self.members("set"))
+        self.assertEqual(self.verify("s.%r"), 0)
+
     def test_a_member_edited_behind_the_layer_that_the_next_run_does_not_write(self):
         self.quiet(self.members("set"))
         with open(self.path("s.1"), "r+b") as file:

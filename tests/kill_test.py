@@ -160,15 +160,16 @@ class Killed(Layer):
             self.assertEqual(named, differing, f"{name}: {text}")
         return found
 
-    def expect_untouched_is_mended(self, pattern, name, before):
-        """Rot in what the program did not touch goes by the parity of before, in a copy."""
-        shutil.rmtree(self.path("copy"), ignore_errors=True)
-        shutil.copytree(self.path("now"), self.path("copy"))
+    def expect_untouched_is_mended(self, pattern, name, before, directory="copy"):
+        """Rot in what the program did not touch goes by the parity of before, in a copy unless told otherwise."""
+        if directory == "copy":
+            shutil.rmtree(self.path("copy"), ignore_errors=True)
+            shutil.copytree(self.path("now"), self.path("copy"))
         for offset in (TURN + 5, TURN + 15 * BLOCK + 1):
-            self.damage(f"copy/{name}", offset)
-        done = self.tool("lzy-restore", "--salvage", "--force", pattern, directory="copy")
+            self.damage(f"{directory}/{name}", offset)
+        done = self.tool("lzy-restore", "--salvage", "--force", pattern, directory=directory)
         self.assertIn(done.returncode, (0, 2, 9), done.stdout + done.stderr)
-        self.assertTrue(self.get(name, "copy")[TURN:] == before[TURN:], f"{name}: {done.stdout}{done.stderr}")
+        self.assertTrue(self.get(name, directory)[TURN:] == before[TURN:], f"{name}: {done.stdout}{done.stderr}")
 
     def expect_usable(self, pattern, names, rerun, after):
         """A commit of what is there, and then a run that comes to its end."""
@@ -185,7 +186,9 @@ class Killed(Layer):
         self.assertEqual(self.debris(), [], "what the crash left stays for ever")
 
     def debris(self):
-        return [name for name in os.listdir(self.path("now")) if re.match(r"\.LZY-(new|data)\.", name)]
+        """Beside files that have their names still."""
+        debris = [re.match(r"\.LZY-(?:new|data)\.(.*)", name) for name in os.listdir(self.path("now"))]
+        return [found[0] for found in debris if found and self.has(f"now/{found[1]}")]
 
     # -------------------------------------------------------------------------------------------------------- scenarios
 
@@ -236,6 +239,69 @@ class InPrograms(Killed):
 
     def test_epoch_of_a_set(self):
         self.kill_everywhere("set", True, step=7)
+
+
+class InProgramsAndThenRenamed(Killed):
+    """What is left of a program has its name changed before anybody looks: it stays what it is."""
+
+    def begin(self):
+        super().begin()
+        # Copies are other files than those that were committed, until they are themselves.
+        done = self.tool("lzy-protect", *self.committed)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def rename(self, old, new):
+        os.rename(os.path.join(self.path("now"), old), os.path.join(self.path("now"), new))
+
+    def under(self, name, versions):
+        return [{name: content for content in version.values()} for version in versions]
+
+    def test_exchanged_with_another_file(self):
+        self.prepare(["file"], None)
+        other = self.rng.randbytes(SIZE)
+        self.put("start", "other", other)
+        self.committed = ["file", "other"]
+
+        def check():
+            self.rename("file", "t")
+            self.rename("other", "file")
+            self.rename("t", "other")
+            self.assertEqual(self.report("file")["datasets"][0]["state"], "intact")
+            self.assertEqual(self.get("file"), other)
+            versions = self.under("other", [self.before, self.half_way, self.after])
+            found = self.expect_truth("other", ["other"], versions)
+            states = {one["path"]: one["state"] for one in self.report(".")["datasets"]}
+            self.assertEqual(states, {"file": "intact", "other": found["state"]})
+            self.assertEqual(self.tool("lzy-info", "--prune", ".").returncode, 0)
+            self.assertEqual(self.report("other")["datasets"][0]["state"], found["state"])
+            if found["state"] != "intact" and self.points % 2 == 0:
+                # Not in a copy: that is made of other files, which have the sidecars of their names.
+                self.expect_untouched_is_mended("other", "other", self.before["file"], directory="now")
+                return
+            self.expect_usable("other", ["other"], lambda: self.run_program("shared", 2, "other", PARTS),
+                               {"other": brought(self.get("other"), self.get("NEW", ""), PARTS)})
+            self.assertEqual(self.report("file")["datasets"][0]["state"], "intact")
+
+        self.at_every_point(lambda **kill: self.run_program("shared", 2, "file", PARTS, KILL_RANK="0", **kill), check, step=5)
+
+    def test_put_in_place_of_a_file(self):
+        """As a program does that writes under a temporary name first."""
+        self.prepare(["file"], None)
+        goal = self.rng.randbytes(SIZE)
+        self.put("start", "goal", goal)
+        self.committed = ["goal"]
+
+        def check():
+            written = self.get("file")
+            self.rename("file", "goal")
+            versions = [*self.under("goal", [self.before, self.half_way, self.after]), {"goal": goal}]
+            found = self.expect_truth("goal", ["goal"], versions, protected=False)
+            if written != self.before["file"]:
+                self.assertNotEqual(found["state"], "unprotected")
+            self.expect_usable("goal", ["goal"], lambda: self.run_program("shared", 2, "goal", PARTS),
+                               {"goal": brought(written, self.get("NEW", ""), PARTS)})
+
+        self.at_every_point(lambda **kill: self.run_program("shared", 2, "file", PARTS, KILL_RANK="0", **kill), check, step=5)
 
 
 class AtRandom(Killed):

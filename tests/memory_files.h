@@ -202,7 +202,7 @@ class MemoryFileSystem final : public FileSystem {
     node.stat.inode = ++inodes_;
     node.stat.device = 7;
     node.stat.mode = mode;
-    node.stat.mtime_ns = node.stat.ctime_ns = now();
+    node.stat.mtime_ns = node.stat.ctime_ns = node.stat.birth_ns = now();
     return node;
   }
   static FileStat StatOf(const Node& node) {

@@ -18,6 +18,29 @@ namespace lzy {
 
 namespace stdfs = std::filesystem;
 
+/// Passes everything on: for file systems that differ in one thing.
+class PassingFileSystem : public FileSystem {
+ public:
+  explicit PassingFileSystem(FileSystem& fs) : fs_(fs) {}
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
+                                     std::uint32_t create_mode) override {
+    return fs_.Open(path, mode, follow, create_mode);
+  }
+  Result<FileStat> Stat(const std::string& path, bool follow) override { return fs_.Stat(path, follow); }
+  Status Rename(const std::string& from, const std::string& to) override { return fs_.Rename(from, to); }
+  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
+    return fs_.RenameIfAbsent(from, to);
+  }
+  Status Remove(const std::string& path) override { return fs_.Remove(path); }
+  Status SyncDirectory(const std::string& path) override { return fs_.SyncDirectory(path); }
+  Result<std::vector<std::string>> List(const std::string& path) override { return fs_.List(path); }
+  Status MakeDirectories(const std::string& path) override { return fs_.MakeDirectories(path); }
+  Result<std::string> RealPath(const std::string& path) override { return fs_.RealPath(path); }
+
+ private:
+  FileSystem& fs_;
+};
+
 /// A scratch directory, which is the working directory, with data files and sidecars that hold no more than resolving
 /// needs.
 class ResolveTest : public ::testing::Test {
@@ -43,7 +66,8 @@ class ResolveTest : public ::testing::Test {
     return uuid;
   }
 
-  /// Gives `path`, which exists, a sidecar of the given superblock, stamped with the file as it is.
+  /// Gives `path`, which exists, a sidecar of the given superblock, stamped with the file as it is. Its clock is now unless
+  /// it is given.
   void Protect(const std::string& path, Superblock sb, const std::string& name) {
     auto like = fs_.Open(path, OpenMode::kRead);
     ASSERT_OK(like);
@@ -53,9 +77,9 @@ class ResolveTest : public ::testing::Test {
     sb.unit = 4096;
     sb.largest_group = 1;
     sb.members = std::max(1u, sb.members);
-    if (sb.state != SidecarState::kNeverCommitted) {
-      sb.stamp = {stat->size, stat->mtime_ns, stat->inode, stat->device};
-    }
+    if (sb.commit_clock_ns == 0) sb.commit_clock_ns = CoarseNowNs();
+    const bool committed = sb.state != SidecarState::kNeverCommitted;
+    sb.stamp = {committed ? stat->size : 0, committed ? stat->mtime_ns : 0, stat->inode, stat->device};
     SidecarContents contents;
     contents.superblock = sb;
     contents.info.name = name;

@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
   };
   tool.check_options = [&] { return ParseDevices(devices, request.devices); };
   tool.action = [&] {
-    if (request.dry_run) return lzy::Action::kRestoreDryRun;
+    const bool spread = request.placing == lzy::Placing::kRoom;
+    if (request.dry_run) return spread ? lzy::Action::kSpreadDryRun : lzy::Action::kRestoreDryRun;
     return request.salvage ? lzy::Action::kSalvage : lzy::Action::kRestore;
   };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {

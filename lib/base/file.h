@@ -23,6 +23,7 @@ struct FileStat {
   std::int64_t mtime_ns = 0;
   std::int64_t atime_ns = 0;
   std::int64_t ctime_ns = 0;  ///< of the last change of content, attributes or, as a rule, name
+  std::int64_t birth_ns = 0;  ///< when the file was made; 0 where the file system does not say
   std::uint32_t mode = 0;  ///< permission bits only (07777)
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;

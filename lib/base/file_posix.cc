@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -78,10 +79,6 @@ constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr const char* kAclName = "system.posix_acl_access";
 constexpr int kMaxSymlinks = 40;  // as the kernel
 
-std::int64_t ToNs(const timespec& time) {
-  return std::int64_t{time.tv_sec} * kNsPerSecond + time.tv_nsec;
-}
-
 timespec FromNs(std::int64_t ns) {
   std::int64_t nanoseconds = ns % kNsPerSecond;
   if (nanoseconds < 0) nanoseconds += kNsPerSecond;  // before 1970: tv_nsec still counts forward
@@ -91,22 +88,34 @@ timespec FromNs(std::int64_t ns) {
   return time;
 }
 
-FileStat ToFileStat(const struct stat& raw) {
+std::int64_t ToNs(const struct statx_timestamp& time) {
+  return time.tv_sec * kNsPerSecond + time.tv_nsec;
+}
+
+FileStat ToFileStat(const struct statx& raw) {
   FileStat out;
-  out.size = static_cast<std::uint64_t>(raw.st_size);
-  out.device = raw.st_dev;
-  out.inode = raw.st_ino;
-  out.mtime_ns = ToNs(raw.st_mtim);
-  out.atime_ns = ToNs(raw.st_atim);
-  out.ctime_ns = ToNs(raw.st_ctim);
-  out.mode = raw.st_mode & 07777;
-  out.uid = raw.st_uid;
-  out.gid = raw.st_gid;
-  out.links = static_cast<std::uint32_t>(raw.st_nlink);
-  out.type = S_ISREG(raw.st_mode)   ? FileStat::Type::kRegular
-             : S_ISDIR(raw.st_mode) ? FileStat::Type::kDirectory
-                                    : FileStat::Type::kOther;
+  out.size = raw.stx_size;
+  out.device = makedev(raw.stx_dev_major, raw.stx_dev_minor);
+  out.inode = raw.stx_ino;
+  out.mtime_ns = ToNs(raw.stx_mtime);
+  out.atime_ns = ToNs(raw.stx_atime);
+  out.ctime_ns = ToNs(raw.stx_ctime);
+  if ((raw.stx_mask & STATX_BTIME) != 0) out.birth_ns = ToNs(raw.stx_btime);
+  out.mode = raw.stx_mode & 07777;
+  out.uid = raw.stx_uid;
+  out.gid = raw.stx_gid;
+  out.links = raw.stx_nlink;
+  out.type = S_ISREG(raw.stx_mode)   ? FileStat::Type::kRegular
+             : S_ISDIR(raw.stx_mode) ? FileStat::Type::kDirectory
+                                     : FileStat::Type::kOther;
   return out;
+}
+
+// Of `name` in `directory`. `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH.
+Result<FileStat> StatAt(int directory, const char* name, int flags, const std::string& path) {
+  struct statx raw {};
+  if (statx(directory, name, flags, STATX_BASIC_STATS | STATX_BTIME, &raw) != 0) return SystemError(path, "stat", errno);
+  return ToFileStat(raw);
 }
 
 /// What Linux says of a range that the medium no longer yields: EIO from the page cache; under O_DIRECT the block
@@ -382,9 +391,7 @@ bool PosixFile::StampsEveryChange() {
 }
 
 Result<FileStat> PosixFile::Stat() {
-  struct stat raw {};
-  if (fstat(fd_.get(), &raw) != 0) return Error("stat", errno);
-  return ToFileStat(raw);
+  return StatAt(fd_.get(), "", AT_EMPTY_PATH, path());
 }
 
 Status PosixFile::SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) {
@@ -519,11 +526,7 @@ Result<std::unique_ptr<File>> posix::Open(const Place& place, OpenMode mode, boo
 
 Result<FileStat> posix::Stat(const Place& place, bool follow) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
-  struct stat raw {};
-  if (fstatat(place.at(), place.name.c_str(), &raw, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
-    return SystemError(place.path, "stat", errno);
-  }
-  return ToFileStat(raw);
+  return StatAt(place.at(), place.name.c_str(), follow ? 0 : AT_SYMLINK_NOFOLLOW, place.path);
 }
 
 Status posix::Rename(const Place& from, const Place& to) {

@@ -18,7 +18,7 @@ Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
   const bool committed = sb.state != SidecarState::kNeverCommitted;
   const bool counts = committed && sb.kind == DatasetKind::kSet;
   return {sb.uuid,         sb.generation, sb.kind,  committed, sb.rank, counts ? sb.members : 0,
-          sb.wall_time_ns, sb.stamp,      info.name};
+          sb.wall_time_ns, sb.commit_clock_ns, sb.stamp, info.name};
 }
 
 /// Reads a superblock and the info record alone. Fails when anything is unusual.
@@ -102,14 +102,17 @@ const Result<Peek>& Directory::PeekAt(const std::string& sidecar) {
 }
 
 bool Directory::IsRegular(const std::string& name) {
+  return StatOf(name).has_value();
+}
+
+std::optional<FileStat> Directory::StatOf(const std::string& name) {
   const auto stat = fs_.Stat(PathOf(name), /*follow=*/false);
-  return stat.ok() && stat->type == FileStat::Type::kRegular;
+  return stat.ok() && stat->type == FileStat::Type::kRegular ? std::optional(*stat) : std::nullopt;
 }
 
 bool Directory::HasStamp(const std::string& name, const Stamp& stamp) {
-  const auto stat = fs_.Stat(PathOf(name), /*follow=*/false);
-  return stat.ok() && stat->type == FileStat::Type::kRegular && stamp.inode == stat->inode &&
-         stamp.size == stat->size && stamp.mtime_ns == stat->mtime_ns;
+  const auto stat = StatOf(name);
+  return stat && stamp.inode == stat->inode && stamp.size == stat->size && stamp.mtime_ns == stat->mtime_ns;
 }
 
 bool Directory::OfSameSet(const std::string& sidecar, const Peek& peek) {
@@ -135,7 +138,7 @@ const std::multimap<std::uint64_t, std::string>& Directory::SidecarsByInode() {
     sidecars_by_inode_.emplace();
     for (const std::string& sidecar : Sidecars()) {
       const auto& peek = PeekAt(sidecar);
-      if (peek.ok() && peek->committed) sidecars_by_inode_->emplace(peek->stamp.inode, sidecar);
+      if (peek.ok()) sidecars_by_inode_->emplace(peek->stamp.inode, sidecar);
     }
   }
   return *sidecars_by_inode_;
@@ -153,12 +156,16 @@ std::string Directory::SidecarOf(const std::string& name) {
   if (peek != nullptr && peek->stamp.inode == data->inode) {
     // Edited, as a rule, or never committed yet; but inodes are given out again. Spares a look into every sidecar.
     const auto it = std::find_if(without_owner_.begin(), without_owner_.end(),
-                                 [&](const std::string& sidecar) { return HomeOf(sidecar) == name; });
+                                 [&](const std::string& sidecar) { return HomeByStamp(sidecar) == name; });
     return it != without_owner_.end() ? *it : own;
   }
+  const std::string* latest = nullptr;
   for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
-    if (HomeOf(at->second) == name) return at->second;
+    if (HomeByStamp(at->second) == name) return at->second;
+    if (HomeByInode(at->second) != name) continue;
+    if (latest == nullptr || PeekAt(at->second)->clock_ns > PeekAt(*latest)->clock_ns) latest = &at->second;
   }
+  if (latest != nullptr) return *latest;
   // What was committed for another file says nothing about this one.
   return has_own && !HomeOf(own) ? own : "";
 }
@@ -178,6 +185,41 @@ bool Directory::NamesMember(const std::string& name, const std::string& owner, c
 }
 
 std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
+  if (auto home = HomeByStamp(sidecar)) return home;
+  auto home = HomeByInode(sidecar);
+  return home && SidecarOf(*home) == sidecar ? home : std::nullopt;
+}
+
+// Whether the file `name` is shown by its stamp to be the one that some sidecar of another name was committed for.
+bool Directory::IsCommittedElsewhere(const std::string& name) {
+  const auto stat = StatOf(name);
+  if (!stat) return false;
+  const auto [begin, end] = SidecarsByInode().equal_range(stat->inode);
+  return std::any_of(begin, end, [&](const auto& one) { return HomeByStamp(one.second) == name; });
+}
+
+// The file that was changed since `sidecar` was committed (or made, if it never was), and has another name by now.
+std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
+  const auto& peek = PeekAt(sidecar);
+  const auto owner = DataPathOf(sidecar);
+  // Under a temporary name, what was never committed is just being made.
+  if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
+  const auto namesake = owner ? StatOf(*owner) : std::nullopt;
+  if (namesake && namesake->inode == peek->stamp.inode) return std::nullopt;
+  for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
+    const auto file = StatOf(at->second);
+    if (!file) continue;
+    // Inodes are given out again: a file that is younger than the commit is another one.
+    if (file->birth_ns > peek->clock_ns + 2 * CoarseGranularityNs()) continue;
+    // Where nobody knows its age the file of the sidecar's own name may be a restored copy, and keeps its sidecar.
+    if (file->birth_ns == 0 && namesake && !IsCommittedElsewhere(*owner)) continue;
+    if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) continue;
+    return at->second;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
   const auto& peek = PeekAt(sidecar);
   if (!peek.ok() || !peek->committed) return std::nullopt;
   const auto owner = DataPathOf(sidecar);

@@ -1,6 +1,6 @@
 #pragma once
 // Which sidecar belongs to which file of a directory. Files are renamed, swapped and rotated after their commit, so a
-// name is only the first guess: the stamp (inode, size, mtime) decides.
+// name is only the first guess: the stamp (inode, size, mtime) decides, and the inode alone where a file was changed, too.
 
 #include <map>
 #include <optional>
@@ -23,6 +23,7 @@ struct Peek {
   std::uint32_t rank = 0;
   std::uint32_t members = 0;  ///< 0 while a set was never committed: nobody knows then
   std::int64_t wall_time_ns = 0;
+  std::int64_t clock_ns = 0;  ///< commit clock; of one that was never committed, when it was made
   Stamp stamp;
   std::string name;  ///< info record: base name, or the pattern's tail
 };
@@ -42,9 +43,10 @@ class Directory {
 
   /// The sidecar of data file `name`, be it there or not; empty: it has none. See FindSidecar.
   std::string SidecarOf(const std::string& name);
-  /// The file that `sidecar` was committed for, under its present name, if it is in this directory. The file of the
-  /// sidecar's own name goes before hard links to it. Members of one set that were renamed among each other do not take
-  /// their sidecars along: their names are their ranks, and hashes tell that they have each other's content.
+  /// The file that `sidecar` was committed for, under its present name, if it is in this directory: the one with its
+  /// stamp, else one of another name with its inode, which was changed (or never committed) before it got that name. The
+  /// file of the sidecar's own name goes before hard links to it. Members of one set that were renamed among each other
+  /// do not take their sidecars along: their names are their ranks, and hashes tell that they have each other's content.
   std::optional<std::string> HomeOf(const std::string& sidecar);
   /// The file whose SidecarOf() `sidecar` is: its home, or one of its own name that was edited; none if that is missing
   /// or has another sidecar.
@@ -58,9 +60,14 @@ class Directory {
   void List();
   bool IsRegular(const std::string& name);
   static bool IsUntouched(const FileStat& file);
+  /// The regular file `name`; none if it is something else or not there.
+  std::optional<FileStat> StatOf(const std::string& name);
   /// True when the file `name` is the one that `stamp` was taken of. The device number is left out: it changes from
   /// mount to mount.
   bool HasStamp(const std::string& name, const Stamp& stamp);
+  std::optional<std::string> HomeByStamp(const std::string& sidecar);
+  std::optional<std::string> HomeByInode(const std::string& sidecar);
+  bool IsCommittedElsewhere(const std::string& name);
   bool OfSameSet(const std::string& sidecar, const Peek& peek);
   bool NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const;
   const std::multimap<std::uint64_t, std::string>& FilesByInode();
@@ -81,8 +88,8 @@ class Directory {
 };
 
 /// The sidecar of `data_path`: the one in its directory whose stamp (inode, size, mtime) says that it was committed for
-/// this file, under whatever name (DESIGN §6); otherwise ".LZY.<name>", if that was not committed for a file that has
-/// another name by now. kNotFound if none; kUnprotected if the name is too long to have one.
+/// this file, under whatever name (DESIGN §6); of a file that was changed since, the one of its inode; otherwise
+/// ".LZY.<name>", if that was not committed for a file that has another name by now. kNotFound if none; kUnprotected if the name is too long to have one.
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);
 
 /// The path a symbolic link in the last component leads to (dangling ones too); other paths as they are.

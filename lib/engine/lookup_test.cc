@@ -145,6 +145,142 @@ TEST_F(ResolveRenamedTest, NameFromBeforeARenameMeansTheRenamedFile) {
   EXPECT_THAT(Found("d/s.1"), ElementsAre("p:d/s.%r[0,1,2]"));
 }
 
+TEST_F(ResolveRenamedTest, FileChangedAndThenRenamedKeepsItsSidecar) {
+  Write("d/a");
+  ProtectShared("d/a");
+  Write("d/a", "torn or edited");
+  stdfs::rename("d/a", "d/b");
+  EXPECT_EQ(SidecarName("d/b"), ".LZY.a");
+  EXPECT_THAT(Found("d"), ElementsAre("s:d/b"));
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  auto found = Find("d/a");
+  ASSERT_OK(found);
+  EXPECT_EQ(found->front().path, "d/b");
+  EXPECT_THAT(found->front().notes, ElementsAre("'d/a' is gone: it was renamed to 'd/b'"));
+  // Its old name in use again, be it by a file with a sidecar of its own or by one without.
+  Write("d/a", "another one");
+  EXPECT_EQ(SidecarName("d/a"), "");
+  EXPECT_EQ(SidecarName("d/b"), ".LZY.a");
+  ASSERT_OK(Rehome(fs_, "d/a"));  // as the tools and programs that write there have it
+  EXPECT_EQ(SidecarName("d/b"), ".LZY.b");
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+}
+
+TEST_F(ResolveRenamedTest, FilesChangedAndThenSwappedKeepTheirSidecars) {
+  for (const bool both : {false, true}) {
+    SCOPED_TRACE(both);
+    for (const char* path : {"a", "b"}) {
+      Write(path, path);
+      ProtectShared(path);
+    }
+    Write("a", "torn or edited");
+    if (both) Write("b", "as well");
+    stdfs::rename("a", "t");
+    stdfs::rename("b", "a");
+    stdfs::rename("t", "b");
+    EXPECT_EQ(SidecarName("a"), ".LZY.b");
+    EXPECT_EQ(SidecarName("b"), ".LZY.a");
+    EXPECT_THAT(Found("."), ElementsAre("s:a", "s:b"));
+    EXPECT_THAT(Orphans("."), IsEmpty());
+    for (const char* path : {"a", "b"}) ASSERT_OK(Rehome(fs_, path));
+    for (const char* path : {"a", "b"}) EXPECT_EQ(SidecarName(path), std::string(".LZY.") + path);
+    for (const char* path : {"a", "b", ".LZY.a", ".LZY.b"}) stdfs::remove(path);
+  }
+}
+
+TEST_F(ResolveRenamedTest, FilesChangedAndThenRotatedKeepTheirSidecars) {
+  for (const char* path : {"ck", "ck.1"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  Write("ck", "torn");
+  stdfs::rename("ck.1", "ck.2");
+  stdfs::rename("ck", "ck.1");
+  Write("ck", "new");
+  EXPECT_EQ(SidecarName("ck"), "");
+  EXPECT_EQ(SidecarName("ck.1"), ".LZY.ck");
+  EXPECT_EQ(SidecarName("ck.2"), ".LZY.ck.1");
+  EXPECT_THAT(Found("."), ElementsAre("s:ck.1", "s:ck.2"));
+  ASSERT_OK(Rehome(fs_, "ck"));
+  EXPECT_FALSE(stdfs::exists(".LZY.ck"));
+  EXPECT_EQ(SidecarName("ck.1"), ".LZY.ck.1");
+  EXPECT_EQ(SidecarName("ck.2"), ".LZY.ck.2");
+  EXPECT_THAT(Orphans("."), IsEmpty());
+}
+
+TEST_F(ResolveRenamedTest, WhatWasNeverCommittedFollowsItsFileToo) {
+  Write("ck", "old");
+  ProtectShared("ck");
+  Write("ck.new", "half");
+  Superblock sb;
+  sb.uuid = UuidOf(90);
+  sb.state = SidecarState::kNeverCommitted;
+  Protect("ck.new", sb, "ck.new");
+  stdfs::rename("ck.new", "ck");
+  EXPECT_EQ(SidecarName("ck"), ".LZY.ck.new");
+  EXPECT_THAT(Found("."), ElementsAre("s:ck"));
+  EXPECT_THAT(Orphans("."), ElementsAre(".LZY.ck"));
+  ASSERT_OK(Rehome(fs_, "ck"));
+  EXPECT_EQ(SidecarName("ck"), ".LZY.ck");
+  EXPECT_FALSE(PeekSidecar(fs_, ".LZY.ck")->committed);
+  EXPECT_THAT(Orphans("."), IsEmpty());
+}
+
+TEST_F(ResolveRenamedTest, SetWhoseMembersWereChangedAndThenRenamedIsFound) {
+  MakeSet("d/tmp.%r", 3);
+  Write("d/tmp.1", "torn or edited");
+  for (int rank = 0; rank < 3; ++rank) {
+    stdfs::rename(fmt::format("d/tmp.{}", rank), fmt::format("d/step.{}", rank));
+  }
+  EXPECT_THAT(Found("d"), ElementsAre("p:d/step.%r[0,1,2]"));
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  // Among each other they do not take their sidecars along.
+  stdfs::rename("d/step.0", "d/t");
+  stdfs::rename("d/step.1", "d/step.0");
+  stdfs::rename("d/t", "d/step.1");
+  for (int rank = 0; rank < 3; ++rank) ASSERT_OK(Rehome(fs_, fmt::format("d/step.{}", rank)));
+}
+
+/// Says that a file was made when the test says, or does not say when.
+class Births final : public PassingFileSystem {
+ public:
+  using PassingFileSystem::PassingFileSystem;
+  std::int64_t birth_ns = 0;
+  Result<FileStat> Stat(const std::string& path, bool follow) override {
+    auto stat = PassingFileSystem::Stat(path, follow);
+    if (stat.ok()) stat->birth_ns = birth_ns;
+    return stat;
+  }
+};
+
+TEST_F(ResolveRenamedTest, InodeThatWasGivenOutAgainIsAnotherFile) {
+  constexpr std::int64_t kHour = 3600ll * 1'000'000'000;
+  Write("gone");
+  ProtectShared("gone");
+  stdfs::rename("gone", "new");  // stands for a new file, made with the inode of the one that was removed
+  Write("new", "of another program");
+  Births fs(fs_);
+  fs.birth_ns = CoarseNowNs() + kHour;
+  EXPECT_CODE(FindSidecar(fs, "new"), Code::kNotFound);
+  fs.birth_ns = CoarseNowNs() - kHour;
+  EXPECT_OK(FindSidecar(fs, "new"));
+  // Without times of birth: nobody else claims to be it.
+  fs.birth_ns = 0;
+  EXPECT_OK(FindSidecar(fs, "new"));
+  // A restored copy has the name, and maybe the inode was given out again.
+  Write("gone", "restored");
+  EXPECT_CODE(FindSidecar(fs, "new"), Code::kNotFound);
+  EXPECT_OK(FindSidecar(fs, "gone"));
+  // What has the name was committed as another file, so it is no copy.
+  Write("other");
+  ProtectShared("other");
+  stdfs::rename("other", "gone");
+  EXPECT_OK(FindSidecar(fs, "new"));
+  auto found = FindSidecar(fs, "gone");
+  ASSERT_OK(found);
+  EXPECT_EQ(BaseNameOf(*found), ".LZY.other");
+}
+
 TEST_F(ResolveRenamedTest, NameTooLongForASidecarIsNotProtected) {
   const std::string name(250, 'n');
   Write(name);

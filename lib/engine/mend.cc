@@ -187,6 +187,7 @@ class Mender {
         return {Code::kIo, fmt::format("{}: missing, so its sidecar cannot be made again alone", file.path)};
       LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
                            Sidecar::Create(context_.fs, NewSidecarPath(mend.target), FreshContents(ensemble, f), *like));
+      (void)mend.new_sidecar->file().Lock();  // as the data
       mend.out->parity = &mend.new_sidecar->file();
       mend.out->parity_base = mend.new_sidecar->ParityFileOffset(0);
       if (layout.parity_size(f) > 0)
@@ -399,6 +400,10 @@ class Mender {
                                                                 : contents.info.members[0];
     LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
     contents.superblock.stamp.mtime_ns = mend.plan->rebuild_data ? stat.mtime_ns : file.stamp.mtime_ns;
+    // A file that was made again is younger than its commit; read back and proven just now, it is as good as committed now.
+    if (mend.plan->rebuild_data) {
+      contents.superblock.commit_clock_ns = std::max(contents.superblock.commit_clock_ns, CoarseNowNs());
+    }
     contents.superblock.stamp.inode = stat.inode;
     contents.superblock.stamp.device = stat.device;
     LZY_RETURN_IF_ERROR(PutInPlace(file, mend, contents));

@@ -75,9 +75,7 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
-    const auto stat = fs_.Stat(path, /*follow=*/false);
-    const bool young = !stat.ok() || CoarseNowNs() - stat->mtime_ns < kMomentsNs;
-    Add(path, "what a tool or program that broke off left", young || InUse(path));
+    Add(path, "what a tool or program that broke off left", IsYoung(path) || InUse(path));
   }
 
   /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.
@@ -85,10 +83,12 @@ class OrphanFinder {
     const std::string sidecar = kSidecarPrefix + name.substr(sizeof(kNewSidecarPrefix) - 1);
     const std::string path = directory.PathOf(name);
     const auto& current = directory.PeekAt(sidecar);
-    // Without a sidecar whose lock tells whether somebody is building this one, it is left alone.
-    if (!current.ok()) return;
     const auto fresh = PeekSidecar(fs_, path);
     const bool of_set = fresh.ok() && fresh->kind == DatasetKind::kSet && fresh->committed;
+    // Its file may have been renamed, and the sidecar whose lock tells whether somebody is building this one with it.
+    const bool alone = current.status().code() == Code::kNotFound;
+    if (alone && !of_set) Add(path, "what a tool or program that broke off left", IsYoung(path) || InUse(path));
+    if (!current.ok()) return;
     const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
                                                                : fresh->wall_time_ns <= current->wall_time_ns);
     if (of_set && !older) return;
@@ -119,6 +119,10 @@ class OrphanFinder {
     return false;
   }
 
+  bool IsYoung(const std::string& path) {
+    const auto stat = fs_.Stat(path, /*follow=*/false);
+    return !stat.ok() || CoarseNowNs() - stat->mtime_ns < kMomentsNs;
+  }
   bool InUse(const std::string& path) { return !Seize(fs_, path).ok(); }
   void Add(const std::string& path, const std::string& reason, bool in_use) {
     found_.push_back({path, reason, in_use});

@@ -141,8 +141,17 @@ class FileSet : public Protector {
     return Status::Ok();
   }
 
+  // What would come out wrong if ranks did not agree on it: each may have options of its own.
+  std::vector<std::pair<const char*, std::uint64_t>> Geometry() const {
+    return {{"parity", options_.parity},
+            {"group", options_.group},
+            {"block-size", options_.block_size},
+            {"stripe", options_.stripe}};
+  }
+
   Status GatherFacts() {
     ByteWriter out;
+    for (const auto& [name, value] : Geometry()) out.Put(value);
     for (const auto& [rank, member] : own_) {
       const FileStat& stat = member.job.before;
       out.Put(rank);
@@ -157,6 +166,14 @@ class FileSet : public Protector {
     LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
     for (std::size_t p = 0; p < all.size(); ++p) {
       ByteReader in(all[p]);
+      ByteReader first(all[0]);
+      for (const auto& [name, value] : Geometry()) {
+        const auto theirs = in.Get<std::uint64_t>(), wanted = first.Get<std::uint64_t>();
+        if (theirs == wanted) continue;
+        return {Code::kInvalidArgument,
+                fmt::format("{}: {} is {} on rank 0 and {} on rank {}: the ranks must agree on it", ref_.path, name, wanted,
+                            theirs, p)};
+      }
       while (in.remaining() > 0) {
         MemberFacts& f = facts_[in.Get<std::uint32_t>()];
         f.before.size = in.Get<std::uint64_t>();

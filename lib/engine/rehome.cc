@@ -20,14 +20,14 @@ using Clock = std::chrono::steady_clock;
 // The sidecar at `path` and where it belongs.
 struct Claim {
   bool there = false;
-  std::string home;  // empty: no file in the directory has its stamp
+  std::string home;  // empty: it was made for no file that is in the directory
 };
 
 Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::string& path) {
   Claim claim;
   const auto sidecar = PeekSidecar(fs, path);
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
-  if (!sidecar.ok() || !sidecar->committed) return claim;
+  if (!sidecar.ok()) return claim;
   // Edited or linked, the file is still that of its name.
   const auto data = DataPathOf(path);
   const auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");

@@ -72,30 +72,14 @@ TEST_F(ResolveTest, DirectoryToProtectMeansEveryRegularFileThatIsNotHidden) {
   EXPECT_THAT(Found("d", Resolve::kProtectable), ElementsAre("s:d/a", "s:d/e/b"));
 }
 
-/// Passes everything on, but lists no directory called "locked": root, too, shall be refused something.
-class Locked final : public FileSystem {
+/// Lists no directory called "locked": root, too, shall be refused something.
+class Locked final : public PassingFileSystem {
  public:
-  explicit Locked(FileSystem& fs) : fs_(fs) {}
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
-                                     std::uint32_t create_mode) override {
-    return fs_.Open(path, mode, follow, create_mode);
-  }
-  Result<FileStat> Stat(const std::string& path, bool follow) override { return fs_.Stat(path, follow); }
-  Status Rename(const std::string& from, const std::string& to) override { return fs_.Rename(from, to); }
-  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
-    return fs_.RenameIfAbsent(from, to);
-  }
-  Status Remove(const std::string& path) override { return fs_.Remove(path); }
-  Status SyncDirectory(const std::string& path) override { return fs_.SyncDirectory(path); }
+  using PassingFileSystem::PassingFileSystem;
   Result<std::vector<std::string>> List(const std::string& path) override {
     if (BaseNameOf(path) == "locked") return Status(Code::kIo, path + ": list: Permission denied");
-    return fs_.List(path);
+    return PassingFileSystem::List(path);
   }
-  Status MakeDirectories(const std::string& path) override { return fs_.MakeDirectories(path); }
-  Result<std::string> RealPath(const std::string& path) override { return fs_.RealPath(path); }
-
- private:
-  FileSystem& fs_;
 };
 
 TEST_F(ResolveTest, UnreadableDirectoryIsToldAndTheRestFound) {

@@ -65,6 +65,7 @@ class Fewer(nodes.Nodes):
         self.fill("n3")
         done = self.tool(1, "lzy-restore", "--spread", "--dry-run", self.set, on=here)
         self.assertIn(f"  {self.local}/state.0: would be on n4\n", done.stdout)
+        self.assertIn("  restore with: lzy-restore --spread ", done.stdout)
         self.assertNotIn("state.0", self.listed("n4"))
         done = self.tool(0, "lzy-restore", "--spread", self.set, on=here)
         self.assertIn(f"  {self.local}/state.0: is on n4\n", done.stdout)

@@ -209,6 +209,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
     case DatasetState::kDamaged:
       if (ExitCodeOf(report) == 0) return "";
       if (action == Action::kRestoreDryRun) return fmt::format("  restore with: lzy-restore {}\n", path);
+      if (action == Action::kSpreadDryRun) return fmt::format("  restore with: lzy-restore --spread {}\n", path);
       return (AnyMissing(report) || action == Action::kRestore || action == Action::kSalvage
                   ? fmt::format("  restore with: lzy-restore {}\n", path)
                   : fmt::format("  repair with: lzy-verify --repair {}\n", path)) +
@@ -349,7 +350,8 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
-  if (report.state == DatasetState::kRestored || (action == Action::kRestoreDryRun && ExitCodeOf(report) == 1)) {
+  const bool dry = action == Action::kRestoreDryRun || action == Action::kSpreadDryRun;
+  if (report.state == DatasetState::kRestored || (dry && ExitCodeOf(report) == 1)) {
     for (const GroupMap::Device& member : report.placed) {
       out += fmt::format("  {}: {} {}\n", member.path, report.state == DatasetState::kRestored ? "is on" : "would be on", member.domain);
     }

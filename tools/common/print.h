@@ -8,7 +8,7 @@
 namespace lzy {
 
 /// What a tool was asked to do; it decides what a report means.
-enum class Action { kProtect, kVerify, kRepair, kRestore, kRestoreDryRun, kSalvage, kInfo };
+enum class Action { kProtect, kVerify, kRepair, kRestore, kRestoreDryRun, kSpreadDryRun, kSalvage, kInfo };
 
 /// The whole report, several lines, each ended. What to do about a failed operation (report.status) is
 /// FailureAdvice()'s. `key`: the file that option key names on the command line, which the next command will need, too; or empty.
