@@ -95,14 +95,18 @@ bool OnAll(MPI_Comm comm, int size, bool mine) {
 }
 
 /// The set that the file is this rank's member of; an error for a file that is another rank's.
-Result<std::optional<SetName>> FindSet(const Options& options, const std::string& path) {
+Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& options, const std::string& path) {
   if (options.set.empty()) return std::optional<SetName>();
   Sets* sets = Sets::Get();
   if (sets == nullptr) {
     return {Code::kInvalidArgument, "set: file sets need a program that calls MPI_Init or MPI_Init_thread"};
   }
   const std::string& directory = EnvironmentSettings().directory;
-  const bool alike = sets->declared_alike() || options.set != EnvironmentSettings().options.set;
+  // Hints come last. Whether all ranks give them alike nobody knows here.
+  const auto counted = [](const OptionTexts& in) {
+    return std::count_if(in.list.begin(), in.list.end(), [](const auto& one) { return one.name == "set"; });
+  };
+  const bool alike = sets->declared_alike() || counted(texts) > counted(EnvironmentSettings().texts);
   for (const std::string& pattern : options.set) {
     auto set = MatchSet(Disk(), pattern, directory, sets->rank(), path);
     if (set && !alike) {
@@ -144,7 +148,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   CheckReads(*file, mode, candidate.stat.inode);
   file->comm = SelfCommunicator();
   file->failed = candidate.refused;
-  auto set = FindSet(file->options, file->path);
+  auto set = FindSet(candidate.texts, file->options, file->path);
   if (set.ok()) {
     file->set = std::move(*set);
   } else {

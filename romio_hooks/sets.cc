@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -35,7 +36,8 @@ std::unique_ptr<Sets>& Instance() {
 enum class Decision : std::uint8_t { kNothingWritten, kCommit };
 
 // Not negative; the same for the same patterns, and hardly ever for others.
-int FingerprintOf(const std::vector<std::string>& patterns) {
+int FingerprintOf(std::vector<std::string> patterns) {
+  std::sort(patterns.begin(), patterns.end());
   ByteWriter bytes;
   for (const std::string& pattern : patterns) bytes.PutString(pattern);
   std::uint32_t start = 0;
@@ -100,6 +102,9 @@ void Sets::Start() {
     made->all_check_reads_ = all[1] != 0;
     made->declared_alike_ = all[3] == -all[4];
     made->all_heal_ = all[2] != 0 && made->declared_alike_;
+    if (all[2] != 0 && !made->declared_alike_ && made->rank() == 0) {
+      Say(EnvironmentSettings().options, Options::Log::kWarn, "LZY_SET is not the same on all ranks: no set of it is healed");
+    }
     Instance() = std::move(made);
     return;
   }

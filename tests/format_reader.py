@@ -227,11 +227,12 @@ def is_power(x):
 
 def parse_superblock(page):
     sb = SimpleNamespace(**dict(zip(FIELDS, SUPERBLOCK.unpack_from(page))))
-    sb.padding = page[264 + 40 * min(sb.extents, 90):3864] + page[3912:4080]
+    sb.padding = page[264 + 40 * min(sb.extents, 90):3864] + page[3920:4080]
+    sb.birth = int.from_bytes(page[3912:3920], "little", signed=True)
     sb.key_id, sb.seal = page[3864:3880], page[3880:3912]
     # Copy, spacing, state, extents and seal, minor version and compatible features are not sealed.
     sb.sealed_part = (page[:14] + bytes(10) + page[24:64] + struct.pack("<IIQI", 0, sb.copies, 0, COMMITTED) + page[84:256] + bytes(3864 - 256) +
-                      sb.key_id + bytes(4080 - 3880))
+                      sb.key_id + bytes(32) + page[3912:4080])
     sb.extent_list = []
     for i in range(min(sb.extents, 90)):
         kind, level, zero, logical, offset, length, capacity = EXTENT.unpack_from(page, 264 + 40 * i)

@@ -913,6 +913,10 @@ class Sets(Layer):
                 self.assertIn(f"s.{rank}: not protected: it is a member of set s.%r on rank {rank}, but LZY_SET is not the "
                               "same on all ranks", done.stderr)
             self.assertEqual([self.verify(f"s.{rank}") for rank in range(3)], [4, 0, 4])
+        # Hints that all ranks give count, whatever some have in their environment.
+        hinted = self.run_program(["sh", "-c", unlike, "sh", CLIENT, "set_hint", "s", ""], ranks=3, set="s.%r", timeout=PATIENCE)
+        self.assertEqual((hinted.returncode, hinted.stderr), (0, ""))
+        self.assertEqual(self.verify("s.%r"), 0)
 
     def test_ranks_that_want_unlike_parity(self):
         unlike = "export LZY_PARITY=$((1 + ${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}} / 2)); exec \"$@\""

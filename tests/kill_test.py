@@ -186,9 +186,7 @@ class Killed(Layer):
         self.assertEqual(self.debris(), [], "what the crash left stays for ever")
 
     def debris(self):
-        """Beside files that have their names still."""
-        debris = [re.match(r"\.LZY-(?:new|data)\.(.*)", name) for name in os.listdir(self.path("now"))]
-        return [found[0] for found in debris if found and self.has(f"now/{found[1]}")]
+        return [name for name in os.listdir(self.path("now")) if re.match(r"\.LZY-(new|data)\.", name)]
 
     # -------------------------------------------------------------------------------------------------------- scenarios
 
@@ -252,6 +250,10 @@ class InProgramsAndThenRenamed(Killed):
 
     def rename(self, old, new):
         os.rename(os.path.join(self.path("now"), old), os.path.join(self.path("now"), new))
+
+    def debris(self):
+        """What was being made for the old name stays for an hour."""
+        return [name for name in super().debris() if self.has("now/" + name.split(".", 2)[2])]
 
     def under(self, name, versions):
         return [{name: content for content in version.values()} for version in versions]

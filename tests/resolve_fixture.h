@@ -66,8 +66,7 @@ class ResolveTest : public ::testing::Test {
     return uuid;
   }
 
-  /// Gives `path`, which exists, a sidecar of the given superblock, stamped with the file as it is. Its clock is now unless
-  /// it is given.
+  /// Gives `path`, which exists, a sidecar of the given superblock, stamped with the file as it is.
   void Protect(const std::string& path, Superblock sb, const std::string& name) {
     auto like = fs_.Open(path, OpenMode::kRead);
     ASSERT_OK(like);
@@ -77,9 +76,8 @@ class ResolveTest : public ::testing::Test {
     sb.unit = 4096;
     sb.largest_group = 1;
     sb.members = std::max(1u, sb.members);
-    if (sb.commit_clock_ns == 0) sb.commit_clock_ns = CoarseNowNs();
     const bool committed = sb.state != SidecarState::kNeverCommitted;
-    sb.stamp = {committed ? stat->size : 0, committed ? stat->mtime_ns : 0, stat->inode, stat->device};
+    sb.stamp = {committed ? stat->size : 0, committed ? stat->mtime_ns : 0, stat->inode, stat->device, stat->birth_ns};
     SidecarContents contents;
     contents.superblock = sb;
     contents.info.name = name;

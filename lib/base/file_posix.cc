@@ -111,10 +111,12 @@ FileStat ToFileStat(const struct statx& raw) {
   return out;
 }
 
-// Of `name` in `directory`. `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH.
+// Of `name` in `directory`. `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH. Mounts nothing, as stat does not.
 Result<FileStat> StatAt(int directory, const char* name, int flags, const std::string& path) {
   struct statx raw {};
-  if (statx(directory, name, flags, STATX_BASIC_STATS | STATX_BTIME, &raw) != 0) return SystemError(path, "stat", errno);
+  if (statx(directory, name, flags | AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_BTIME, &raw) != 0) {
+    return SystemError(path, "stat", errno);
+  }
   return ToFileStat(raw);
 }
 

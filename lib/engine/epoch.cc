@@ -31,7 +31,7 @@ std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options,
   const auto stat = fs.Stat(data_path);
   if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent() || !(*sidecar)->Unseal(options.key).ok()) return std::nullopt;
   const Superblock& sb = (*sidecar)->contents().superblock;
-  const bool same = stat->mtime_ns == sb.stamp.mtime_ns && stat->inode == sb.stamp.inode;
+  const bool same = stat->mtime_ns == sb.stamp.mtime_ns && MayBe(*stat, sb.stamp);
   if (sb.state != SidecarState::kCommitted || !same) {
     return std::nullopt;
   }
@@ -102,7 +102,7 @@ namespace {
 // Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
 bool Describes(const Sidecar& sidecar, const FileStat& file) {
   const Stamp& stamp = sidecar.contents().superblock.stamp;
-  return sidecar.committed() && stamp.inode == file.inode;
+  return sidecar.committed() && MayBe(file, stamp);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& li
   SidecarContents contents = empty.contents;
   contents.superblock.stamp.inode = stat.inode;
   contents.superblock.stamp.device = stat.device;
-  contents.superblock.commit_clock_ns = CoarseNowNs();
+  contents.superblock.stamp.birth_ns = stat.birth_ns;
   Status written;
   {
     auto fresh = Sidecar::Create(fs, temporary, contents, like);

@@ -17,8 +17,19 @@ namespace {
 Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
   const bool committed = sb.state != SidecarState::kNeverCommitted;
   const bool counts = committed && sb.kind == DatasetKind::kSet;
-  return {sb.uuid,         sb.generation, sb.kind,  committed, sb.rank, counts ? sb.members : 0,
-          sb.wall_time_ns, sb.commit_clock_ns, sb.stamp, info.name};
+  return {.uuid = sb.uuid,
+          .generation = sb.generation,
+          .kind = sb.kind,
+          .committed = committed,
+          .rank = sb.rank,
+          .members = counts ? sb.members : 0,
+          .wall_time_ns = sb.wall_time_ns,
+          .stamp = sb.stamp,
+          .name = info.name};
+}
+
+bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
+  return file.size == stamp.size && file.mtime_ns == stamp.mtime_ns;
 }
 
 /// Reads a superblock and the info record alone. Fails when anything is unusual.
@@ -46,7 +57,18 @@ Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
   return PeekOf(sb, info);
 }
 
+// How a file that a program has just created looks. A renamed one may look so too where nobody tells when it was made: emptied.
+bool LooksNew(const FileStat& file) {
+  const bool made_then = file.birth_ns == 0 || file.birth_ns == file.mtime_ns;
+  return file.size == 0 && file.mtime_ns != 0 && file.ctime_ns == file.mtime_ns && made_then;
+}
+
 }  // namespace
+
+bool MayBe(const FileStat& file, const Stamp& stamp) {
+  const bool known = file.birth_ns != 0 && stamp.birth_ns != 0;
+  return file.inode == stamp.inode && (!known || file.birth_ns == stamp.birth_ns);
+}
 
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path) {
   if (auto quick = PeekQuickly(fs, path); quick.ok()) return quick;
@@ -112,7 +134,7 @@ std::optional<FileStat> Directory::StatOf(const std::string& name) {
 
 bool Directory::HasStamp(const std::string& name, const Stamp& stamp) {
   const auto stat = StatOf(name);
-  return stat && stamp.inode == stat->inode && stamp.size == stat->size && stamp.mtime_ns == stat->mtime_ns;
+  return stat && stamp.inode == stat->inode && HasSizeAndTime(*stat, stamp);
 }
 
 bool Directory::OfSameSet(const std::string& sidecar, const Peek& peek) {
@@ -145,36 +167,40 @@ const std::multimap<std::uint64_t, std::string>& Directory::SidecarsByInode() {
 }
 
 std::string Directory::SidecarOf(const std::string& name) {
+  auto at = sidecar_of_.find(name);
+  if (at == sidecar_of_.end()) at = sidecar_of_.emplace(name, FindSidecarOf(name)).first;
+  return at->second;
+}
+
+std::string Directory::FindSidecarOf(const std::string& name) {
   std::string own = kSidecarPrefix + name;
   const bool has_own = IsRegular(own);
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
   if (!data.ok()) return has_own ? own : "";
   const Peek* peek = has_own && PeekAt(own).ok() ? &*PeekAt(own) : nullptr;
   if (peek != nullptr && peek->committed && HasStamp(name, peek->stamp)) return own;
-  if (!has_own && IsUntouched(*data)) return "";
+  // What a program has just created is no renamed file. Spares a look into every sidecar of a directory that it fills.
+  const bool looks_new = LooksNew(*data);
+  if (!has_own && looks_new) return "";
   if (!Names().ok()) return has_own ? own : "";
-  if (peek != nullptr && peek->stamp.inode == data->inode) {
-    // Edited, as a rule, or never committed yet; but inodes are given out again. Spares a look into every sidecar.
+  if (peek != nullptr && MayBe(*data, peek->stamp)) {
+    // Edited, as a rule, or never committed yet; but inodes are given out again, to a file that another sidecar was committed for.
+    // Only one without a file of its own name can be that: spares a look into every sidecar.
     const auto it = std::find_if(without_owner_.begin(), without_owner_.end(),
                                  [&](const std::string& sidecar) { return HomeByStamp(sidecar) == name; });
     return it != without_owner_.end() ? *it : own;
   }
-  const std::string* latest = nullptr;
-  for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
-    if (HomeByStamp(at->second) == name) return at->second;
-    if (HomeByInode(at->second) != name) continue;
-    if (latest == nullptr || PeekAt(at->second)->clock_ns > PeekAt(*latest)->clock_ns) latest = &at->second;
+  if (!looks_new || data->birth_ns == 0) {
+    const std::string* latest = nullptr;
+    for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
+      if (HomeByStamp(at->second) == name) return at->second;
+      if (HomeByInode(at->second) != name) continue;
+      if (latest == nullptr || PeekAt(at->second)->wall_time_ns > PeekAt(*latest)->wall_time_ns) latest = &at->second;
+    }
+    if (latest != nullptr) return *latest;
   }
-  if (latest != nullptr) return *latest;
   // What was committed for another file says nothing about this one.
-  return has_own && !HomeOf(own) ? own : "";
-}
-
-// Whether a file is empty and its name no younger than its content, as when a program has just created it: so it is no renamed one
-// that was committed.
-// Spares a look into every sidecar of a directory that a program fills.
-bool Directory::IsUntouched(const FileStat& file) {
-  return file.size == 0 && file.mtime_ns != 0 && file.ctime_ns == file.mtime_ns;
+  return has_own && !HomeByStamp(own) && !HomeByInode(own) ? own : "";
 }
 
 // Whether `name` is the name of another member of the set of which `owner` is one, by its pattern; its own sidecar may be lost.
@@ -190,29 +216,43 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
   return home && SidecarOf(*home) == sidecar ? home : std::nullopt;
 }
 
-// Whether the file `name` is shown by its stamp to be the one that some sidecar of another name was committed for.
-bool Directory::IsCommittedElsewhere(const std::string& name) {
-  const auto stat = StatOf(name);
-  if (!stat) return false;
-  const auto [begin, end] = SidecarsByInode().equal_range(stat->inode);
-  return std::any_of(begin, end, [&](const auto& one) { return HomeByStamp(one.second) == name; });
+bool Directory::FitsOwnSidecar(const std::string& name, const FileStat& file) {
+  const std::string own = kSidecarPrefix + name;
+  return IsRegular(own) && PeekAt(own).ok() && PeekAt(own)->committed && HasSizeAndTime(file, PeekAt(own)->stamp);
 }
 
-// The file that was changed since `sidecar` was committed (or made, if it never was), and has another name by now.
+bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
+  if (peek.kind != DatasetKind::kSet) return false;
+  return std::any_of(Sidecars().begin(), Sidecars().end(), [&](const std::string& sidecar) {
+    const auto other = DataPathOf(sidecar);
+    if (!other || *other == owner || !NamesMember(*other, owner, peek) || !OfSameSet(sidecar, peek)) return false;
+    const auto file = StatOf(*other);
+    return file && MayBe(*file, PeekAt(sidecar)->stamp);
+  });
+}
+
 std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
+  auto at = home_by_inode_.find(sidecar);
+  if (at == home_by_inode_.end()) at = home_by_inode_.emplace(sidecar, FindHomeByInode(sidecar)).first;
+  return at->second;
+}
+
+// An inode says less than a stamp: it is given out again, at once on some file systems, and is another one after each mount of
+// others. So the time of birth must be the same, and all else speak for it.
+std::optional<std::string> Directory::FindHomeByInode(const std::string& sidecar) {
   const auto& peek = PeekAt(sidecar);
   const auto owner = DataPathOf(sidecar);
   // Under a temporary name, what was never committed is just being made.
   if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
   const auto namesake = owner ? StatOf(*owner) : std::nullopt;
-  if (namesake && namesake->inode == peek->stamp.inode) return std::nullopt;
+  if (namesake && MayBe(*namesake, peek->stamp)) return std::nullopt;
+  // A copy, restored with its times.
+  if (namesake && peek->committed && HasSizeAndTime(*namesake, peek->stamp)) return std::nullopt;
+  if (namesake && OthersAreAtHome(*owner, *peek)) return std::nullopt;
   for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
     const auto file = StatOf(at->second);
-    if (!file) continue;
-    // Inodes are given out again: a file that is younger than the commit is another one.
-    if (file->birth_ns > peek->clock_ns + 2 * CoarseGranularityNs()) continue;
-    // Where nobody knows its age the file of the sidecar's own name may be a restored copy, and keeps its sidecar.
-    if (file->birth_ns == 0 && namesake && !IsCommittedElsewhere(*owner)) continue;
+    const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
+    if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(at->second, *file)) continue;
     if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) continue;
     return at->second;
   }
@@ -220,6 +260,12 @@ std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
 }
 
 std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
+  auto at = home_by_stamp_.find(sidecar);
+  if (at == home_by_stamp_.end()) at = home_by_stamp_.emplace(sidecar, FindHomeByStamp(sidecar)).first;
+  return at->second;
+}
+
+std::optional<std::string> Directory::FindHomeByStamp(const std::string& sidecar) {
   const auto& peek = PeekAt(sidecar);
   if (!peek.ok() || !peek->committed) return std::nullopt;
   const auto owner = DataPathOf(sidecar);

@@ -1,6 +1,6 @@
 #pragma once
 // Which sidecar belongs to which file of a directory. Files are renamed, swapped and rotated after their commit, so a
-// name is only the first guess: the stamp (inode, size, mtime) decides, and the inode alone where a file was changed, too.
+// name is only the first guess: the stamp (inode, size, mtime) decides, and inode and time of birth where a file was changed.
 
 #include <map>
 #include <optional>
@@ -23,11 +23,14 @@ struct Peek {
   std::uint32_t rank = 0;
   std::uint32_t members = 0;  ///< 0 while a set was never committed: nobody knows then
   std::int64_t wall_time_ns = 0;
-  std::int64_t clock_ns = 0;  ///< commit clock; of one that was never committed, when it was made
   Stamp stamp;
   std::string name;  ///< info record: base name, or the pattern's tail
 };
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
+
+/// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: inode and time of birth, where that
+/// is known. The device number is left out: it changes from mount to mount.
+bool MayBe(const FileStat& file, const Stamp& stamp);
 
 /// One directory's files and sidecars, looked up as needed, once each: what changes later is not seen.
 class Directory {
@@ -44,7 +47,8 @@ class Directory {
   /// The sidecar of data file `name`, be it there or not; empty: it has none. See FindSidecar.
   std::string SidecarOf(const std::string& name);
   /// The file that `sidecar` was committed for, under its present name, if it is in this directory: the one with its
-  /// stamp, else one of another name with its inode, which was changed (or never committed) before it got that name. The
+  /// stamp, else one of another name with its inode and time of birth, which was changed (or never committed) before it got
+  /// that name. The
   /// file of the sidecar's own name goes before hard links to it. Members of one set that were renamed among each other
   /// do not take their sidecars along: their names are their ranks, and hashes tell that they have each other's content.
   std::optional<std::string> HomeOf(const std::string& sidecar);
@@ -59,15 +63,24 @@ class Directory {
  private:
   void List();
   bool IsRegular(const std::string& name);
-  static bool IsUntouched(const FileStat& file);
+  std::string FindSidecarOf(const std::string& name);
   /// The regular file `name`; none if it is something else or not there.
   std::optional<FileStat> StatOf(const std::string& name);
   /// True when the file `name` is the one that `stamp` was taken of. The device number is left out: it changes from
   /// mount to mount.
   bool HasStamp(const std::string& name, const Stamp& stamp);
+  /// The file that has the sidecar's stamp.
   std::optional<std::string> HomeByStamp(const std::string& sidecar);
+  /// The file of another name that was changed since the sidecar's commit (or its making, if it never was committed). It may
+  /// have another sidecar all the same.
   std::optional<std::string> HomeByInode(const std::string& sidecar);
-  bool IsCommittedElsewhere(const std::string& name);
+  std::optional<std::string> FindHomeByStamp(const std::string& sidecar);
+  std::optional<std::string> FindHomeByInode(const std::string& sidecar);
+  /// Whether others of the set, of which `owner` was a member, still are what they were: then the set was not renamed, but
+  /// a member of it moved away, and what has its name took its place.
+  bool OthersAreAtHome(const std::string& owner, const Peek& peek);
+  /// Whether the sidecar of the name `name` was committed for a file of this size and time, whatever its inode.
+  bool FitsOwnSidecar(const std::string& name, const FileStat& file);
   bool OfSameSet(const std::string& sidecar, const Peek& peek);
   bool NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const;
   const std::multimap<std::uint64_t, std::string>& FilesByInode();
@@ -82,6 +95,9 @@ class Directory {
   std::vector<std::string> without_owner_;  // of them those with no file of their own name
   std::optional<std::vector<std::string>> sidecars_;
   std::map<std::string, Result<Peek>> peeks_;
+  std::map<std::string, std::string> sidecar_of_;                     // by file
+  std::map<std::string, std::optional<std::string>> home_by_stamp_;  // by sidecar
+  std::map<std::string, std::optional<std::string>> home_by_inode_;
   std::optional<std::multimap<std::uint64_t, std::string>> files_by_inode_;
   std::optional<std::multimap<std::uint64_t, std::string>> sidecars_by_inode_;
   std::optional<std::vector<std::string>> set_patterns_;
@@ -89,7 +105,8 @@ class Directory {
 
 /// The sidecar of `data_path`: the one in its directory whose stamp (inode, size, mtime) says that it was committed for
 /// this file, under whatever name (DESIGN §6); of a file that was changed since, the one of its inode; otherwise
-/// ".LZY.<name>", if that was not committed for a file that has another name by now. kNotFound if none; kUnprotected if the name is too long to have one.
+/// ".LZY.<name>", if that was not committed for a file that has another name by now. kNotFound if none; kUnprotected if
+/// the name is too long to have one.
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);
 
 /// The path a symbolic link in the last component leads to (dangling ones too); other paths as they are.

@@ -2,6 +2,9 @@
 
 #include "engine/lookup.h"
 
+#include <chrono>
+#include <thread>
+
 #include "engine/rehome.h"
 #include "resolve_fixture.h"
 
@@ -234,12 +237,56 @@ TEST_F(ResolveRenamedTest, SetWhoseMembersWereChangedAndThenRenamedIsFound) {
   }
   EXPECT_THAT(Found("d"), ElementsAre("p:d/step.%r[0,1,2]"));
   EXPECT_THAT(Orphans("d"), IsEmpty());
+  for (int rank = 0; rank < 3; ++rank) ASSERT_OK(Rehome(fs_, fmt::format("d/step.{}", rank)));
   // Among each other they do not take their sidecars along.
+  Write("d/step.0", "torn or edited, too");
   stdfs::rename("d/step.0", "d/t");
   stdfs::rename("d/step.1", "d/step.0");
   stdfs::rename("d/t", "d/step.1");
   for (int rank = 0; rank < 3; ++rank) ASSERT_OK(Rehome(fs_, fmt::format("d/step.{}", rank)));
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(PeekSidecar(fs_, fmt::format("d/.LZY.step.{}", rank))->rank, rank) << rank;
+  }
 }
+
+TEST_F(ResolveRenamedTest, MemberWhosePlaceWasTakenLeavesItsSidecar) {
+  MakeSet("d/s.%r", 3);
+  Write("d/s.1", "torn");
+  stdfs::rename("d/s.1", "d/s.1.torn");
+  Write("d/s.1", "from a backup");
+  EXPECT_EQ(SidecarName("d/s.1"), ".LZY.s.1");
+  EXPECT_EQ(SidecarName("d/s.1.torn"), "");
+  ASSERT_OK(Rehome(fs_, "d/s.1"));
+  EXPECT_EQ(SidecarName("d/s.1"), ".LZY.s.1");
+}
+
+TEST_F(ResolveRenamedTest, SetThatWasTornAndThenRotatedTakesItsSidecarsAlong) {
+  MakeSet("d/ck.%r", 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    Write(fmt::format("d/ck.{}", rank), "torn");
+    stdfs::rename(fmt::format("d/ck.{}", rank), fmt::format("d/old.{}", rank));
+    Write(fmt::format("d/ck.{}", rank), "the next one");
+  }
+  EXPECT_THAT(Found("d"), ElementsAre("p:d/old.%r[0,1,2]"));
+  for (int rank = 0; rank < 3; ++rank) ASSERT_OK(Rehome(fs_, fmt::format("d/ck.{}", rank)));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(SidecarName(fmt::format("d/old.{}", rank)), fmt::format(".LZY.old.{}", rank));
+    EXPECT_EQ(SidecarName(fmt::format("d/ck.{}", rank)), "");
+  }
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+}
+
+/// Each file has another inode's number, as after a mount of a file system that does not store them.
+class Renumbered final : public PassingFileSystem {
+ public:
+  using PassingFileSystem::PassingFileSystem;
+  std::map<std::uint64_t, std::uint64_t> now;
+  Result<FileStat> Stat(const std::string& path, bool follow) override {
+    auto stat = PassingFileSystem::Stat(path, follow);
+    if (stat.ok() && now.contains(stat->inode)) stat->inode = now.at(stat->inode);
+    return stat;
+  }
+};
 
 /// Says that a file was made when the test says, or does not say when.
 class Births final : public PassingFileSystem {
@@ -254,31 +301,84 @@ class Births final : public PassingFileSystem {
 };
 
 TEST_F(ResolveRenamedTest, InodeThatWasGivenOutAgainIsAnotherFile) {
-  constexpr std::int64_t kHour = 3600ll * 1'000'000'000;
   Write("gone");
   ProtectShared("gone");
+  const std::int64_t birth = PeekSidecar(fs_, ".LZY.gone")->stamp.birth_ns;
   stdfs::rename("gone", "new");  // stands for a new file, made with the inode of the one that was removed
   Write("new", "of another program");
   Births fs(fs_);
-  fs.birth_ns = CoarseNowNs() + kHour;
+  fs.birth_ns = birth + 1;
   EXPECT_CODE(FindSidecar(fs, "new"), Code::kNotFound);
-  fs.birth_ns = CoarseNowNs() - kHour;
+  fs.birth_ns = birth;
   EXPECT_OK(FindSidecar(fs, "new"));
-  // Without times of birth: nobody else claims to be it.
+  // Where nobody tells when a file was made, it may be another one.
   fs.birth_ns = 0;
-  EXPECT_OK(FindSidecar(fs, "new"));
-  // A restored copy has the name, and maybe the inode was given out again.
-  Write("gone", "restored");
   EXPECT_CODE(FindSidecar(fs, "new"), Code::kNotFound);
-  EXPECT_OK(FindSidecar(fs, "gone"));
-  // What has the name was committed as another file, so it is no copy.
-  Write("other");
-  ProtectShared("other");
-  stdfs::rename("other", "gone");
-  EXPECT_OK(FindSidecar(fs, "new"));
-  auto found = FindSidecar(fs, "gone");
+}
+
+TEST_F(ResolveRenamedTest, SidecarOfADeletedFileIsNotThatOfAnotherOnesInode) {
+  Write("ck");
+  ProtectShared("ck");
+  Write("ck.new", "committed");
+  ProtectShared("ck.new");
+  Write("ck.new", "torn");
+  // Stands for: ck was deleted, and ck.new has got its inode.
+  Renumbered fs(fs_);
+  fs.now[fs_.Stat("ck.new")->inode] = fs_.Stat("ck")->inode;
+  const std::uint64_t old = fs_.Stat("ck")->inode;
+  stdfs::remove("ck");
+  auto sidecar = Sidecar::Load(fs_, ".LZY.ck.new", OpenMode::kReadWrite);
+  ASSERT_OK(sidecar);
+  SidecarContents contents = (*sidecar)->contents();
+  contents.superblock.stamp.inode = old;
+  ASSERT_OK((*sidecar)->WriteAll(contents));
+  stdfs::rename("ck.new", "ck");
+  auto found = FindSidecar(fs, "ck");
   ASSERT_OK(found);
-  EXPECT_EQ(BaseNameOf(*found), ".LZY.other");
+  EXPECT_EQ(BaseNameOf(*found), ".LZY.ck.new");
+  ASSERT_OK(Rehome(fs, "ck"));
+  EXPECT_EQ(PeekSidecar(fs_, ".LZY.ck")->name, "ck.new");
+}
+
+TEST_F(ResolveRenamedTest, FileRenamedAndEmptiedIsNoNewOne) {
+  Write("a");
+  ProtectShared("a");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  stdfs::rename("a", "b");
+  Write("b", "");
+  EXPECT_EQ(SidecarName("b"), ".LZY.a");
+  EXPECT_THAT(Orphans("."), IsEmpty());
+}
+
+TEST_F(ResolveRenamedTest, CopyRestoredWithItsTimesHasTheSidecar) {
+  Write("a");
+  ProtectShared("a");
+  const auto time = stdfs::last_write_time("a");
+  Write("a", "edited by mistake");
+  stdfs::rename("a", "a.bad");
+  Write("a");
+  stdfs::last_write_time("a", time);
+  EXPECT_EQ(SidecarName("a"), ".LZY.a");
+  EXPECT_EQ(SidecarName("a.bad"), "");
+  ASSERT_OK(Rehome(fs_, "a.bad"));
+  EXPECT_EQ(SidecarName("a"), ".LZY.a");
+}
+
+TEST_F(ResolveRenamedTest, FilesOfUnstableInodesKeepTheSidecarsOfTheirNames) {
+  std::vector<std::uint64_t> inodes;
+  for (const char* path : {"a", "b", "c"}) {
+    Write(path, path);
+    ProtectShared(path);
+    inodes.push_back(fs_.Stat(path)->inode);
+  }
+  Renumbered fs(fs_);
+  for (std::size_t i = 0; i < inodes.size(); ++i) fs.now[inodes[i]] = inodes[(i + 1) % inodes.size()];
+  Write("a", "edited");
+  for (const char* path : {"a", "b", "c"}) {
+    auto sidecar = FindSidecar(fs, path);
+    ASSERT_OK(sidecar);
+    EXPECT_EQ(BaseNameOf(*sidecar), std::string(".LZY.") + path);
+  }
 }
 
 TEST_F(ResolveRenamedTest, NameTooLongForASidecarIsNotProtected) {

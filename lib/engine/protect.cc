@@ -205,7 +205,7 @@ bool Protector::StampsFresh() const {
     for (const FileView& file : ensemble.files) {
       if (file.intent || !file.present || !file.sidecar_usable()) return false;
       if (file.stat.mtime_ns != file.stamp.mtime_ns || file.stat.size != file.stamp.size ||
-          file.stat.inode != file.stamp.inode)
+          file.stat.inode != file.stamp.inode || file.stat.birth_ns != file.stamp.birth_ns)
         return false;
     }
   }
@@ -242,7 +242,7 @@ void Protector::FillSuperblock(SidecarContents& contents, const Layout& layout, 
   sb.block_size = layout.block_size();
   sb.unit = layout.unit();
   sb.parity = layout.parity();
-  sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.device};
+  sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.device, job.before.birth_ns};
   sb.commit_clock_ns = job.clock_ns;
   sb.parity_size = layout.parity_size(region);
   sb.parity_stride = layout.parity_stride();

@@ -31,7 +31,7 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   // Edited or linked, the file is still that of its name.
   const auto data = DataPathOf(path);
   const auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
-  if (namesake.ok() && namesake->inode == sidecar->stamp.inode) {
+  if (namesake.ok() && MayBe(*namesake, sidecar->stamp)) {
     claim.home = path;
   } else if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
     LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(JoinPath(directory, *home)));

@@ -211,6 +211,7 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   out.PadTo(kSealAt);
   out.PutBytes(sb.key_id);
   out.PutBytes(sb.seal);
+  out.Put(sb.stamp.birth_ns);
   EndWithHash(out, HashTag::kSuperblock, sb.copy);
   return std::move(out.bytes());
 }
@@ -311,6 +312,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   ByteReader at_the_end(page.subspan(kSealAt));
   sb.key_id = GetArray<KeyId>(at_the_end);
   sb.seal = GetArray<Seal>(at_the_end);
+  sb.stamp.birth_ns = at_the_end.Get<std::int64_t>();
   if (sb.sealed() != (incompatible != 0)) return Impossible("feature set", incompatible);
   LZY_RETURN_IF_ERROR(CheckFields(sb));
   return sb;

@@ -44,6 +44,7 @@ struct Stamp {
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
   std::uint64_t device = 0;
+  std::int64_t birth_ns = 0;  ///< when the file was made; 0: unknown
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
