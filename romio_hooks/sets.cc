@@ -75,6 +75,7 @@ void Sets::Start() {
     heals = environment.status.ok() && environment.options.heal;
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
+    (*world)->SetTopology(environment.options.topology);
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
