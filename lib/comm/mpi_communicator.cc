@@ -353,7 +353,10 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
     shared_->ReduceScatterXor(send, receive, counts);
     return Status::Ok();
   }
-  if (RingExchange::IsShorter(counts)) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  if (RingExchange::IsShorter(counts)) {
+    LZY_RETURN_IF_ERROR(FindGroups());
+    if (groups_.size() > 1) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  }
   return Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
 }
 
