@@ -33,7 +33,7 @@ using Words = std::vector<std::uint64_t>;
 struct Settings {
   std::vector<std::uint64_t> sizes = {1u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
   std::uint64_t owners = 0;
-  std::string only;
+  std::vector<std::string> only;
   double seconds = 0.5;
   int most = 200;
 };
@@ -69,7 +69,8 @@ Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receiv
   for (std::uint64_t i = 0; i < sent; ++i) checks.Note(i, bytes_of(send) + i * block);
   LZY_RETURN_IF_ERROR(comm.ReduceScatterXor(send.data(), receive.data(), counts));
   LZY_RETURN_IF_ERROR(checks.Exchange(comm, counts, turn++));
-  for (std::uint64_t i = 0; i < receive.size() * sizeof(std::uint64_t) / block; ++i) {
+  const std::uint64_t received = counts[static_cast<std::size_t>(comm.rank())] * sizeof(std::uint64_t) / block;
+  for (std::uint64_t i = 0; i < received; ++i) {
     if (!checks.Proves(i, bytes_of(receive) + i * block)) return {lzy::Code::kMpi, "a block is wrong"};
   }
   return Status::Ok();
@@ -172,7 +173,7 @@ int Run(int argc, char** argv) {
   CLI::App app("Ways to XOR what all ranks have for each of them", "bench_exchange");
   app.add_option("--size", settings.sizes, "bytes a rank brings in all")->transform(CLI::AsSizeValue(false));
   app.add_option("--owners", settings.owners, "ranks that get something: the first ones (default all)");
-  app.add_option("--only", settings.only, "the one way to be timed (default all in turn)");
+  app.add_option("--only", settings.only, "a way to be timed, more than once for several (default all in turn)");
   app.add_option("--seconds", settings.seconds, "how long to measure, a way and size")->capture_default_str();
   app.add_option("--most", settings.most, "measured calls at most, a way and size")->capture_default_str();
   try {
@@ -187,8 +188,13 @@ int Run(int argc, char** argv) {
   const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });
   Check(shared.status());
   std::vector<Way> ways = Ways(shared->get(), comm->get());
-  if (!settings.only.empty()) std::erase_if(ways, [&](const Way& way) { return way.name != settings.only; });
-  if (ways.empty()) throw std::runtime_error("there is no way '" + settings.only + "' here");
+  for (const std::string& only : settings.only) {
+    const bool there = std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.name == only; });
+    if (!there) throw std::runtime_error("there is no way '" + only + "' here");
+  }
+  if (!settings.only.empty()) {
+    std::erase_if(ways, [&](const Way& way) { return std::ranges::find(settings.only, way.name) == settings.only.end(); });
+  }
   if (Rank() == 0) {
     fmt::print("{} ranks; ms, median (least) [processor time of all ranks, mean]; shared memory: {}\n", Ranks(),
                *shared ? fmt::format("set up in {:.3f} ms", setup * 1e3) : "none");

@@ -176,6 +176,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
 Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word handle) {
   file.path = candidate.path;
   file.options = candidate.options;
+  file.comm->SetTopology(file.options.topology);
   CheckReads(file, mode, candidate.stat.inode);
   if (file.options.summary) file.usage = Usage::Of(file.path);
   // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
@@ -208,6 +209,7 @@ Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, int mode,
   if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
   if (!options.ok()) return options.status();
   file.options = *options;
+  file.comm->SetTopology(file.options.topology);
   file.must_cover_all = reader.Get<std::uint8_t>() != 0;
   const bool epoch_open = reader.Get<std::uint8_t>() != 0;
   file.epoch.size = reader.Get<std::uint64_t>();

@@ -92,6 +92,7 @@ void Sets::Start() {
     declared = FingerprintOf(environment.options.set);
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
+    (*world)->SetTopology(environment.options.topology);
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });

@@ -139,6 +139,27 @@ TEST_P(MpiTest, SplitMakesParts) {
   }
 }
 
+// Neighbours, each rank in two parts; everybody; nobody.
+TEST_P(MpiTest, SplitIntoPartsThatOverlap) {
+  std::vector<std::set<int>> parts;
+  for (int rank = 0; rank < size_; ++rank) parts.push_back({rank, (rank + 1) % size_});
+  for (int rank = 0; rank < size_; ++rank) parts.back().insert(rank);
+  parts.emplace_back();
+  auto made = SplitIntoParts(*comm_, parts);
+  ASSERT_OK(made);
+  ASSERT_EQ(made->size(), parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Communicator* const part = (*made)[i].get();
+    ASSERT_EQ(part != nullptr, parts[i].contains(rank_)) << i;
+    if (part == nullptr) continue;
+    EXPECT_EQ(part->size(), static_cast<int>(parts[i].size()));
+    EXPECT_EQ(part->rank(), std::distance(parts[i].begin(), parts[i].find(rank_)));
+    auto sum = part->AllReduceSum(static_cast<std::uint64_t>(rank_));
+    ASSERT_OK(sum);
+    EXPECT_EQ(*sum, std::accumulate(parts[i].begin(), parts[i].end(), std::uint64_t{0}));
+  }
+}
+
 TEST_P(MpiTest, AgreeOnSuccess) {
   EXPECT_OK(Agree(*comm_, Status::Ok()));
 }

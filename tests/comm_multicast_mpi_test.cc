@@ -82,7 +82,7 @@ TEST_F(MulticastTest, BroadcastsGoByTheRootsTopology) {
   auto made = MpiCommunicator(MPI_COMM_WORLD);
   ASSERT_OK(made);
   for (int first = 0; first < 6; ++first) {
-    (*made)->SetTopology(static_cast<Topology>((first + rank_) % 6));
+    (*made)->SetTopology({static_cast<Topology>((first + rank_) % 6), {}});
     for (int root = 0; root < size_; ++root) {
       const Bytes sent = BytesOf(root, 1000);
       Bytes bytes = rank_ == root ? sent : Bytes{};
@@ -95,7 +95,7 @@ TEST_F(MulticastTest, BroadcastsGoByTheRootsTopology) {
 TEST_F(MulticastTest, WhatIsSplitOffGoesTheSameWay) {
   auto made = MpiCommunicator(MPI_COMM_WORLD);
   ASSERT_OK(made);
-  (*made)->SetTopology(Topology::kPipelined);
+  (*made)->SetTopology({Topology::kPipelined, {}});
   auto part = (*made)->Split(rank_ % 2);
   ASSERT_OK(part);
   Bytes bytes = (*part)->rank() == 0 ? BytesOf(3, 50) : Bytes{};

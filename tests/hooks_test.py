@@ -853,6 +853,26 @@ class Sets(Layer):
         self.assertIn("3 members of one failure domain are in one group; losing that failure domain cannot be mended with parity 1",
                       done.stderr)
 
+    def test_groups_that_are_kept_while_domains_change(self):
+        def run_in(racks, **options):
+            named = f"export LZY_DOMAIN=rack$((${{PMI_RANK:-${{OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}}} {racks})); exec \"$@\""
+            return self.run_program(["sh", "-c", named, "sh", CLIENT, "set", "s", ""], ranks=4, set="s.%r", **options).stderr
+
+        for parity, group, consequence in [(1, 2, "losing that failure domain cannot be mended with parity 1"),
+                                           (2, 4, "losing that failure domain takes 2 of the 2 that may be lost")]:
+            with self.subTest(parity=parity):
+                apart, together = ("% 2", "/ 2") if parity == 1 else ("* 1", "/ 2")
+                self.assertEqual(run_in(apart, group=group, parity=parity), "")
+                self.assertEqual(run_in(apart.replace("1", "10"), group=group, parity=parity), "", "others, but as far apart")
+                warning = run_in(together, group=group, parity=parity)
+                self.assertIn("2 members of one failure domain are in one group now, more than when groups were dealt; " + consequence,
+                              warning)
+                self.assertEqual(warning.count("\n"), 1)
+                self.assertEqual(run_in(together, group=group, parity=parity), "", "it is told once")
+                self.assertEqual(self.verify("s.%r"), 0)
+                for name in self.files():
+                    os.remove(self.path(name))
+
     def test_by_hint(self):
         self.quiet(self.client("set_hint", name="s", ranks=3))
         self.assertEqual(self.verify("s.%r"), 0)

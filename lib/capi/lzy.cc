@@ -318,6 +318,7 @@ Status RunOn(const Operation& operation, MPI_Comm mpi_comm, const char* path, co
   LZY_ASSIGN_OR_RETURN(const auto comm, MakeCommunicator(mpi_comm));
   Call call;
   LZY_RETURN_IF_ERROR(lzy::Agree(*comm, MakeCall(path, options, call)));
+  comm->SetTopology(call.options.topology);
   LZY_RETURN_IF_ERROR(CheckSame(*comm, operation.name, call));
   Fail(report, Work(operation, *comm, call, report));
   return AgreeOnCode(*comm, report);

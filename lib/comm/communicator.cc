@@ -73,6 +73,33 @@ std::unique_ptr<Communicator> SelfCommunicator() {
   return std::make_unique<Self>();
 }
 
+Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& comm,
+                                                                 std::span<const std::set<int>> parts) {
+  std::vector<std::unique_ptr<Communicator>> out;
+  std::vector<std::size_t> rounds;  // of each Split, the part that this rank is in; parts.size() if there is none
+  LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
+    out.resize(parts.size());
+    std::vector<std::set<int>> busy;  // in each round
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto free = std::find_if(busy.begin(), busy.end(), [&](const std::set<int>& ranks) {
+        return std::none_of(parts[i].begin(), parts[i].end(), [&](int rank) { return ranks.contains(rank); });
+      });
+      const auto round = static_cast<std::size_t>(free - busy.begin());
+      if (free == busy.end()) {
+        busy.emplace_back();
+        rounds.push_back(parts.size());
+      }
+      busy[round].insert(parts[i].begin(), parts[i].end());
+      if (parts[i].contains(comm.rank())) rounds[round] = i;
+    }
+  }));
+  for (const std::size_t part : rounds) {
+    LZY_ASSIGN_OR_RETURN(auto made, comm.Split(part == parts.size() ? -1 : static_cast<int>(part)));
+    if (made) out[part] = std::move(made);
+  }
+  return out;
+}
+
 Status Agree(Communicator& comm, const Status& mine) {
   // One reduction finds both: gravity above, and below it a number that is greatest for the lowest rank.
   constexpr std::uint64_t kLowHalf = 0xffffffff;

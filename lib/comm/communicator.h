@@ -8,13 +8,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "comm/multicast.h"
+#include "base/topology.h"
 
 namespace lzy {
 
@@ -32,7 +33,7 @@ class Communicator {
   virtual Status Broadcast(Bytes& bytes, int root) = 0;
   /// How broadcasts of which this rank is the root travel from now on, here and in what is split off; groups are the
   /// ranks of a processor. Not collective: the root tells the others. Only MpiCommunicator has anything to choose from.
-  virtual void SetTopology(Topology) {}
+  virtual void SetTopology(const TopologyChoice&) {}
   /// Every rank's bytes, by rank, on every rank.
   virtual Result<std::vector<Bytes>> AllGather(ByteSpan mine) = 0;
   /// Every rank's bytes, by rank, on `root`; empty elsewhere.
@@ -48,6 +49,12 @@ class Communicator {
 
 /// A communicator of this process alone; needs no MPI.
 std::unique_ptr<Communicator> SelfCommunicator();
+
+/// A communicator for each of `parts`, sets of ranks that are the same everywhere and may overlap; nullptr where this
+/// rank is none of it. Parts without a common rank are made by one Split together, so that it takes few however many
+/// there are. To be destroyed in their order, if they overlap.
+Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& comm,
+                                                                 std::span<const std::set<int>> parts);
 
 /// The gravest Status of all ranks (that of the lowest rank among equally grave ones), the same everywhere. With
 /// it a failure on one rank stops all of them at the same place instead of leaving the others in a collective.

@@ -115,5 +115,50 @@ TEST(Agree, ReportsThatItCouldNotAgree) {
   EXPECT_CODE(Agree(comm, Status(Code::kIo, "f: write")), Code::kMpi);
 }
 
+/// One of many ranks; counts the splits, and is alone in each part.
+class OneOfMany : public WithAnother {
+ public:
+  explicit OneOfMany(int rank) : rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return 100; }
+  Result<std::unique_ptr<Communicator>> Split(int color) override {
+    colors.push_back(color);
+    return color < 0 ? std::unique_ptr<Communicator>() : SelfCommunicator();
+  }
+  std::vector<int> colors;
+
+ private:
+  const int rank_;
+};
+
+TEST(SplitIntoParts, TakesOneSplitForAllPartsWithoutACommonRank) {
+  std::vector<std::set<int>> parts(25);
+  for (int rank = 0; rank < 100; ++rank) parts[static_cast<std::size_t>(rank % 25)].insert(rank);
+  OneOfMany comm(27);
+  auto made = SplitIntoParts(comm, parts);
+  ASSERT_OK(made);
+  EXPECT_EQ(comm.colors, std::vector<int>{2});
+  for (std::size_t i = 0; i < 25; ++i) EXPECT_EQ((*made)[i] != nullptr, i == 2) << i;
+}
+
+TEST(SplitIntoParts, TakesAnotherWhereTheyOverlap) {
+  const std::vector<std::set<int>> parts = {{0, 1}, {1, 2}, {2, 3}, {1, 4}, {5}};
+  OneOfMany comm(1), outside(9);
+  auto made = SplitIntoParts(comm, parts);
+  ASSERT_OK(made);
+  EXPECT_EQ(comm.colors, (std::vector<int>{0, 1, 3}));
+  for (const std::size_t i : {0, 1, 3}) EXPECT_NE((*made)[i], nullptr) << i;
+  for (const std::size_t i : {2, 4}) EXPECT_EQ((*made)[i], nullptr) << i;
+  ASSERT_OK(SplitIntoParts(outside, parts));
+  EXPECT_EQ(outside.colors, (std::vector<int>{-1, -1, -1}));
+}
+
+TEST(SplitIntoParts, OfNothingIsNothing) {
+  OneOfMany comm(0);
+  auto made = SplitIntoParts(comm, {});
+  ASSERT_OK(made);
+  EXPECT_TRUE(made->empty());
+}
+
 }  // namespace
 }  // namespace lzy

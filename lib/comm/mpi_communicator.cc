@@ -22,10 +22,26 @@ namespace {
 /// Allocations above this are agreed on, so that a rank out of memory does not leave the others in a collective.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
 
+/// What the root of a broadcast tells before what is broadcast. All ranks run the same program, so as it is in memory.
+struct BroadcastHead {
+  BroadcastHead(std::uint64_t size, const TopologyChoice& choice)
+      : length(size),
+        topology(static_cast<std::uint32_t>(choice.topology)),
+        has_costs(choice.costs ? 1 : 0),
+        costs(choice.costs.value_or(CostModel{})) {}
+  TopologyChoice Choice() const {
+    return {static_cast<Topology>(topology), has_costs != 0 ? std::optional(costs) : std::nullopt};
+  }
+  std::uint64_t length;
+  std::uint32_t topology;
+  std::uint32_t has_costs;
+  CostModel costs;
+};
+
 class Mpi final : public Communicator {
  public:
   /// Owns `comm`, which has MPI_ERRORS_RETURN set.
-  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, Topology topology)
+  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, const TopologyChoice& topology)
       : comm_(comm),
         rank_(rank),
         size_(size),
@@ -40,7 +56,8 @@ class Mpi final : public Communicator {
   Mpi& operator=(const Mpi&) = delete;
 
   /// Takes over a communicator just made; MPI_COMM_NULL gives nullptr.
-  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer, Topology topology);
+  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer,
+                                                     const TopologyChoice& topology);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -49,7 +66,7 @@ class Mpi final : public Communicator {
     return CallMpi("MPI_Ibarrier", [&](MPI_Request* request) { return PMPI_Ibarrier(comm_, request); });
   }
   Status Broadcast(Bytes& bytes, int root) override;
-  void SetTopology(Topology topology) override { topology_ = topology; }
+  void SetTopology(const TopologyChoice& topology) override { topology_ = topology; }
   Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
   Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
   Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return AllReduce(value, MPI_MAX); }
@@ -76,7 +93,8 @@ class Mpi final : public Communicator {
   template <class Transfer>
   Status InPieces(std::uint64_t size, Transfer transfer) const;
   Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
-  Status Spread(std::uint8_t* data, std::uint64_t size, int root, Topology topology);
+  Status Spread(std::uint8_t* data, std::uint64_t size, int root, const TopologyChoice& choice);
+  Result<Topology> Cheapest(std::uint64_t size, int root, const std::optional<CostModel>& given);
   Status FindGroups();
   Status GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all);
   Status FindShared();
@@ -90,14 +108,15 @@ class Mpi final : public Communicator {
   const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
   bool sought_shared_ = false;
   std::unique_ptr<SharedExchange> shared_;  // nullptr unless all ranks share memory
-  Topology topology_;              // of broadcasts that begin here
+  TopologyChoice topology_;        // of broadcasts that begin here
   RankGroups groups_;              // by processor; empty until they are needed
   std::optional<CostModel> costs_;  // measured when they are needed
   std::unique_ptr<std::uint64_t[]> staging_;
   std::uint64_t staging_words_ = 0;
 };
 
-Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer, Topology topology) {
+Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer,
+                                                 const TopologyChoice& topology) {
   if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
   int rank = 0;
   int size = 0;
@@ -179,27 +198,34 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
   // Ranks may have been told different topologies: the root's counts.
-  std::array<std::uint64_t, 2> told = {bytes.size(), static_cast<std::uint64_t>(topology_)};
+  BroadcastHead head(bytes.size(), topology_);
   LZY_RETURN_IF_ERROR(CallMpi("MPI_Ibcast", [&](MPI_Request* request) {
-    return PMPI_Ibcast(told.data(), static_cast<int>(told.size()), MPI_UINT64_T, root, comm_, request);
+    return PMPI_Ibcast(&head, sizeof head, MPI_BYTE, root, comm_, request);
   }));
-  const std::uint64_t length = told[0];
-  LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
-  if (length == 0) return Status::Ok();
-  return Spread(bytes.data(), length, root, static_cast<Topology>(told[1]));
+  LZY_RETURN_IF_ERROR(AllocateTogether(head.length, [&] { bytes.resize(head.length); }));
+  if (head.length == 0) return Status::Ok();
+  return Spread(bytes.data(), head.length, root, head.Choice());
 }
 
 // All ranks have the same groups and costs, so that they come to the same choice and the same schedule.
-Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, Topology topology) {
-  if (topology != Topology::kBcast) LZY_RETURN_IF_ERROR(FindGroups());
+Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, const TopologyChoice& choice) {
+  Topology topology = choice.topology;
   if (topology == Topology::kAuto) {
-    if (!costs_) {
-      LZY_ASSIGN_OR_RETURN(costs_, MeasureCosts(comm_, rank_, size_));
-    }
-    topology = ChooseTopology(groups_, root, size, *costs_);
+    LZY_ASSIGN_OR_RETURN(topology, Cheapest(size, root, choice.costs));
   }
   if (topology == Topology::kBcast) return BroadcastPieces(data, size, root);
+  LZY_RETURN_IF_ERROR(FindGroups());
   return RunSchedule(comm_, rank_, MakeSchedule(topology, groups_, root), data, size, max_transfer_);
+}
+
+Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, const std::optional<CostModel>& given) {
+  if (!given && size < kMeasuringBytes) return Topology::kBcast;
+  LZY_RETURN_IF_ERROR(FindGroups());
+  if (groups_.size() == 1) return Topology::kBcast;
+  if (!given && !costs_) {
+    LZY_ASSIGN_OR_RETURN(costs_, MeasureCosts(comm_, rank_, size_));
+  }
+  return ChooseTopology(groups_, root, size, given ? *given : *costs_);
 }
 
 Status Mpi::FindGroups() {
@@ -327,7 +353,10 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
     shared_->ReduceScatterXor(send, receive, counts);
     return Status::Ok();
   }
-  if (RingExchange::IsShorter(counts)) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  if (RingExchange::IsShorter(counts)) {
+    LZY_RETURN_IF_ERROR(FindGroups());
+    if (groups_.size() > 1) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  }
   return Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
 }
 
@@ -375,7 +404,7 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
   const Status made = CheckMpi(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
   PMPI_Group_free(&group);
   LZY_RETURN_IF_ERROR(made);
-  return Mpi::Adopt(own, max_transfer, Topology::kBcast);
+  return Mpi::Adopt(own, max_transfer, {Topology::kBcast, {}});
 }
 
 }  // namespace lzy

@@ -1,15 +1,12 @@
 #include "comm/multicast.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <map>
 #include <utility>
 
 namespace lzy {
 namespace {
-
-constexpr std::array<const char*, 6> kNames = {"auto", "bcast", "pipelined", "daisy", "hierarchical", "hypercube"};
 
 int FloorLog2(int value) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(value))) - 1;
@@ -59,16 +56,6 @@ RankGroups FromRoot(RankGroups groups, int root) {
 }
 
 }  // namespace
-
-const char* TopologyName(Topology topology) {
-  return kNames[static_cast<std::size_t>(topology)];
-}
-
-std::optional<Topology> ParseTopology(const std::string& name) {
-  const auto at = std::find(kNames.begin(), kNames.end(), name);
-  if (at == kNames.end()) return std::nullopt;
-  return static_cast<Topology>(at - kNames.begin());
-}
 
 RankGroups EvenGroups(int m, int k) {
   RankGroups groups(static_cast<std::size_t>(m));

@@ -4,29 +4,17 @@
 // schedule, a list of messages; what runs schedules (comm/multicast_mpi.h) and what tells their time knows no shapes.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/topology.h"
+
 namespace lzy {
 
-enum class Topology : std::uint8_t {
-  kAuto = 0,          ///< the cheapest of the others, by a CostModel
-  kBcast = 1,         ///< MPI_Bcast, which knows nothing of groups
-  kPipelined = 2,     ///< leaders in a line
-  kDaisy = 3,         ///< leaders are a group of their own, whose leader is the root
-  kHierarchical = 4,  ///< leaders in a binary tree
-  kHypercube = 5,     ///< leaders at the corners of a cube, doubled along one dimension after another
-};
 /// Those that are schedules.
 inline constexpr Topology kShapes[] = {Topology::kPipelined, Topology::kDaisy, Topology::kHierarchical,
                                        Topology::kHypercube};
-
-/// "auto", "bcast", "pipelined", ...
-const char* TopologyName(Topology topology);
-/// nullopt for what is no such name.
-std::optional<Topology> ParseTopology(const std::string& name);
 
 /// Ranks by group. Every rank is in one group, no group is empty.
 using RankGroups = std::vector<std::vector<int>>;
@@ -51,14 +39,6 @@ std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& gro
 /// Steps that MakeSchedule takes at most for m groups of at most k ranks, by the paper's formulas: pipelined m(k+1) − 1; daisy
 /// 3k where m ≤ k, otherwise 2k + m; hierarchical 2k·⌊log2 m⌋; hypercube k·⌈log2 m⌉. (One group: k, which these do not cover.)
 int MostSteps(Topology shape, int m, int k);
-
-/// What a message of b bytes costs (LogP, with a time per byte): its sender is busy for gap + b·byte_time, and it has arrived
-/// `latency` later. Seconds.
-struct CostModel {
-  double latency = 0;
-  double gap = 0;
-  double byte_time = 0;
-};
 
 /// Seconds from the start until the last rank has got its message of `bytes`.
 double CriticalPath(std::span<const MulticastMessage> schedule, std::uint64_t bytes, const CostModel& model);

@@ -50,35 +50,45 @@ constexpr int kTag = 1;
 constexpr int kLarge = 1 << 18;
 constexpr int kRounds = 8;
 constexpr int kBurst = 16;
+static_assert(kRounds * (kLarge + 1 + kBurst + 1 + 2 + 1) <= kMeasuringBytes);
 
 /// Both ends of what is measured; `peer` is the other one.
 class Prober {
  public:
   Prober(MPI_Comm comm, bool first, int peer) : comm_(comm), first_(first), peer_(peer), buffer_(kLarge) {}
 
-  /// Seconds of the quickest round of `count` messages of `bytes` one after another, and an answer of `back`, as the first of
-  /// the two sees it.
-  Result<double> Round(int count, int bytes, int back) {
+  /// Seconds of the quickest round of `count` messages of `bytes` and an answer of one, as the first of the two sees it. Receives
+  /// are there before their messages, and all messages are on their way before one is waited for, as in RunSchedule.
+  Result<double> Round(int count, int bytes) {
     double least = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kRounds; ++round) {
       const double start = PMPI_Wtime();
-      for (int i = 0; i < count; ++i) LZY_RETURN_IF_ERROR(first_ ? Send(bytes) : Receive(bytes));
-      LZY_RETURN_IF_ERROR(first_ ? Receive(back) : Send(back));
+      LZY_RETURN_IF_ERROR(Transfer(first_, count, bytes));
+      LZY_RETURN_IF_ERROR(Transfer(!first_, 1, 1));
       least = std::min(least, PMPI_Wtime() - start);
     }
     return least;
   }
 
  private:
-  Status Send(int bytes) {
-    return CallMpi("MPI_Isend", [&](MPI_Request* request) {
-      return PMPI_Isend(buffer_.data(), bytes, MPI_BYTE, peer_, kTag, comm_, request);
-    });
-  }
-  Status Receive(int bytes) {
-    return CallMpi("MPI_Irecv", [&](MPI_Request* request) {
-      return PMPI_Irecv(buffer_.data(), bytes, MPI_BYTE, peer_, kTag, comm_, request);
-    });
+  /// To the other one, or from it: at most kBurst messages, of less than kLarge bytes together.
+  Status Transfer(bool send, int count, int bytes) {
+    std::array<MPI_Request, kBurst> requests;
+    requests.fill(MPI_REQUEST_NULL);
+    Status status;
+    const auto note = [&](const Status& one) {
+      if (status.ok()) status = one;
+    };
+    for (int i = 0; i < count; ++i) {
+      std::uint8_t* const at = buffer_.data() + static_cast<std::ptrdiff_t>(i) * bytes;
+      MPI_Request* const request = &requests[static_cast<std::size_t>(i)];
+      note(send ? CheckMpi(PMPI_Isend(at, bytes, MPI_BYTE, peer_, kTag, comm_, request), "MPI_Isend")
+                : CheckMpi(PMPI_Irecv(at, bytes, MPI_BYTE, peer_, kTag, comm_, request), "MPI_Irecv"));
+    }
+    for (MPI_Request& request : requests) {
+      if (request != MPI_REQUEST_NULL) note(AwaitMpi(request, send ? "MPI_Isend" : "MPI_Irecv"));
+    }
+    return status;
   }
 
   const MPI_Comm comm_;
@@ -91,9 +101,9 @@ class Prober {
 // message takes longer than a small one, its bytes take.
 Result<CostModel> Probe(MPI_Comm comm, bool first, int peer) {
   Prober prober(comm, first, peer);
-  LZY_ASSIGN_OR_RETURN(const double small, prober.Round(1, 1, 1));
-  LZY_ASSIGN_OR_RETURN(const double burst, prober.Round(kBurst, 1, 1));
-  LZY_ASSIGN_OR_RETURN(const double large, prober.Round(1, kLarge, 1));
+  LZY_ASSIGN_OR_RETURN(const double small, prober.Round(1, 1));
+  LZY_ASSIGN_OR_RETURN(const double burst, prober.Round(kBurst, 1));
+  LZY_ASSIGN_OR_RETURN(const double large, prober.Round(1, kLarge));
   CostModel model;
   model.gap = std::max(0.0, (burst - small) / (kBurst - 1));
   model.latency = std::max(0.0, small / 2 - model.gap);

@@ -16,7 +16,10 @@ namespace lzy {
 Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> schedule, std::uint8_t* data,
                    std::uint64_t size, std::uint64_t max_transfer);
 
-/// What messages between the first and the last of `size` ranks cost, by a few of them (less than 2 MiB in all); the same on all
+/// What MeasureCosts sends at most. Where less is to be spread, measuring costs more than what it finds can save.
+inline constexpr std::uint64_t kMeasuringBytes = std::uint64_t{4} << 20;
+
+/// What messages between the first and the last of `size` ranks cost, by a few of them (kMeasuringBytes at most); the same on all
 /// ranks. Collective over `comm`, which has MPI_ERRORS_RETURN. The least of several rounds, since others may use the machine.
 Result<CostModel> MeasureCosts(MPI_Comm comm, int rank, int size);
 

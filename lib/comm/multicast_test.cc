@@ -112,15 +112,6 @@ TEST(GroupsByName, AreInTheOrderOfTheirFirstRanks) {
   EXPECT_THAT(GroupsByName(names), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 4), ElementsAre(3)));
 }
 
-TEST(TopologyNames, AreReadAsTheyAreWritten) {
-  for (int i = 0; i < 6; ++i) {
-    const auto topology = static_cast<Topology>(i);
-    EXPECT_EQ(ParseTopology(TopologyName(topology)), topology);
-  }
-  EXPECT_EQ(ParseTopology("ring"), std::nullopt);
-  EXPECT_EQ(ParseTopology(""), std::nullopt);
-}
-
 // One group of four: three messages, one after another, and the last one's way.
 TEST(CriticalPath, AddsUpWhatFollowsOnOneAnother) {
   const CostModel model{.latency = 100, .gap = 10, .byte_time = 1};

@@ -34,7 +34,7 @@ bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t on_its_way = (counts.size() - 2) * PieceOf(counts);
-  return (counts.size() - 1) * longest > 2 * (all + on_its_way);
+  return 4 * (counts.size() - 1) * longest > 5 * (all + on_its_way);
 }
 
 /// One rank's side. A part goes round in pieces; piece w of it makes hop h, to the rank h + 1 after its owner, at the time w·L + h,

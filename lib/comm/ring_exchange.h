@@ -17,9 +17,10 @@ class RingExchange {
   /// As PairwiseExchange.
   RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer);
 
-  /// Whether the busiest link carries less than half of what it does by PairwiseExchange: parts are very unequal. Takes into account
-  /// that the first piece has to come all the way round. Half, because a piece that has to wait for each rank in turn costs more
-  /// than one that is on its way while nobody looks (docs/performance/exchange.md). The same on all ranks.
+  /// Whether the busiest link carries less than 4/5 of what it does by PairwiseExchange: parts are unequal. Takes into account
+  /// that the first piece has to come all the way round. The same on all ranks. For ranks on several nodes: on one there are no
+  /// links, and a piece that has to wait for each rank in turn costs more than one that is on its way while nobody looks
+  /// (docs/performance/exchange.md).
   static bool IsShorter(std::span<const std::uint64_t> counts);
 
   /// Memory that Run needs; the same on all ranks, and at most 16 MiB.

@@ -188,6 +188,15 @@ const Row kTable[] = {
        return true;
      },
      [](const Options& o) { return o.domain; }},
+    {{"topology", "SHAPE", "how what one process tells all others travels (default auto: what costs least)",
+      "auto, bcast, pipelined, daisy, hierarchical or hypercube; or auto:LATENCY:GAP:BANDWIDTH with what messages cost "
+      "(microseconds, microseconds, MB/s)"},
+     [](Options& o, const std::string& v) {
+       const auto choice = ParseTopology(v);
+       if (choice) o.topology = *choice;
+       return choice.has_value();
+     },
+     [](const Options& o) { return TopologyText(o.topology); }},
     {{"set-sync", "on|off", "MPI_File_sync of a set's members commits too (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); },
      [](const Options& o) { return SwitchText(o.set_sync); }},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/topology.h"
 #include "merkle/leaf_key.h"
 
 namespace lzy {
@@ -34,6 +35,8 @@ struct Options {
   bool set_sync = false;
   /// What fails together with this process; empty: its processor name. Each rank's own.
   std::string domain;
+  /// How what one rank tells the others travels; where ranks have different ones, that of the rank that tells.
+  TopologyChoice topology;
   bool summary = false;
   bool heal = false;
   std::uint32_t timeout_seconds = 60;

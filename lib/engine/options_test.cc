@@ -29,7 +29,7 @@ TEST(OptionTable, HasEveryOptionOfTheInterface) {
     EXPECT_STRNE(spec.accepts, "");
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
-                                 "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "set-sync",
+                                 "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "topology", "set-sync",
                                  "timeout", "report", "key", "heal", "summary", "log"));
 }
 
@@ -40,6 +40,8 @@ TEST(OptionTable, HasTheDefaultsOfTheInterface) {
   EXPECT_EQ(options.block_size, 65536u);
   EXPECT_EQ(options.stripe, 1048576u);
   EXPECT_THAT(options.set, IsEmpty());
+  EXPECT_EQ(options.topology.topology, Topology::kAuto);
+  EXPECT_FALSE(options.topology.costs);
   EXPECT_FALSE(options.fail_on_error);
   EXPECT_EQ(options.memory, 268435456u);
   EXPECT_EQ(options.timeout_seconds, 60u);
@@ -81,7 +83,7 @@ TEST(OptionText, IsWhatSetOptionTakes) {
       {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
       {"device-dirs", "/a"},  {"on-error", "fail"}, {"memory", "100000"},  {"memory", "2T"},
       {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"},  {"log", "debug"},
-      {"verify-reads", "on"}, {"domain", "r 1"},  {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
+      {"verify-reads", "on"}, {"domain", "r 1"},  {"topology", "daisy"}, {"topology", "auto:1.5:0.25:24000"}, {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
   for (const auto& [name, value] : values) EXPECT_EQ(OptionText(With(name, value), name), value) << name;
   EXPECT_EQ(OptionText(Options(), "summary"), "off");
   EXPECT_EQ(OptionText(Options(), "set"), "");
@@ -128,6 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"memory", "18446744073709551616", "a size"}, BadValue{"memory", "16777216T", "a size"},
                       BadValue{"threads", "many", "a number"}, BadValue{"threads", "-1", "a number"},
                       BadValue{"verify-reads", "maybe", "on or off"}, BadValue{"set-sync", "ON!", "on or off"},
+                      BadValue{"topology", "ring", "auto, bcast, pipelined, daisy, hierarchical or hypercube"},
+                      BadValue{"topology", "auto:1:1:0", "auto:LATENCY:GAP:BANDWIDTH"},
                       BadValue{"timeout", "0", "at least 1"}, BadValue{"timeout", "1m", "seconds"},
                       BadValue{"log", "loud", "error, warn, info or debug"}));
 

@@ -14,7 +14,7 @@ namespace {
 class Placer {
  public:
   Placer(Places places, Placing placing)
-      : places_(std::move(places)), local_(!places_.residents.empty()), home_(placing == Placing::kHome), spread_(placing == Placing::kRoom) {}
+      : places_(std::move(places)), local_(!places_.residents.empty() || !places_.domain_residents.empty()), home_(placing == Placing::kHome), spread_(placing == Placing::kRoom) {}
 
   Result<int> Place(const LostMember& member, std::size_t index) {
     const int wish = static_cast<int>(member.rank % places_.nodes.size());
@@ -27,12 +27,14 @@ class Placer {
     // Where the directory is nowhere it is made.
     const int chosen = best.value_or(wish);
     places_.residents[NodeOf(chosen)].insert(member.group);
+    if (!places_.domains.empty()) places_.domain_residents[DomainOf(chosen)].insert(member.group);
     if (best) used_[{NodeOf(chosen), SiteOf(chosen, index).file_system}] += member.bytes;
     return chosen;
   }
 
  private:
   const std::string& NodeOf(int process) const { return places_.nodes[static_cast<std::size_t>(process)]; }
+  const std::string& DomainOf(int process) const { return places_.domains[static_cast<std::size_t>(process)]; }
   const Site& SiteOf(int process, std::size_t index) const {
     return places_.sites[static_cast<std::size_t>(process)][index];
   }
@@ -48,15 +50,23 @@ class Placer {
     return !spread_ || RoomLeft(process, index) >= member.bytes;
   }
 
+  // Members of the group in the process's domain, as far as they are nowhere else.
+  std::size_t DomainMates(const LostMember& member, int process) const {
+    if (places_.domains.empty() || !(local_ || spread_)) return 0;
+    const auto at = places_.domain_residents.find(DomainOf(process));
+    return at == places_.domain_residents.end() ? 0 : at->second.count(member.group);
+  }
+
   // Least first.
-  std::tuple<bool, std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index, int process,
-                                                         int wish) const {
+  std::tuple<bool, std::size_t, std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index,
+                                                                           int process, int wish) const {
+    const std::size_t near = DomainMates(member, process);
     const auto at = places_.residents.find(NodeOf(process));
     const bool counts = at != places_.residents.end() && (local_ || spread_);
     const std::size_t mates = counts ? at->second.count(member.group) : 0;
     const bool away = process != wish;
-    if (!spread_) return {home_ && away, mates, counts ? at->second.size() : 0, away, process};
-    return {false, mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), away, process};
+    if (!spread_) return {home_ && away, near, mates, counts ? at->second.size() : 0, away, process};
+    return {false, near, mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), away, process};
   }
 
   Status NoRoom(const LostMember& member, std::size_t index) const {

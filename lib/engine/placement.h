@@ -1,6 +1,6 @@
 #pragma once
-// Which process makes a member of a set again that no process sees: on a node of its own as long as there is one, since
-// members of one group on one node are lost together.
+// Which process makes a member of a set again that no process sees: in a failure domain and on a node of its own as long as there
+// is one, since members of one group in one domain are lost together.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ namespace lzy {
 
 /// Where lost members go, where nodes have disks of their own.
 enum class Placing {
-  kApart,  ///< to the nodes with the fewest members of the group, then of all
+  kApart,  ///< to the domains, then nodes, with the fewest members of the group, then of all
   kRoom,   ///< to those, then to most room; only where there is room for all that they get
   kHome,   ///< to the process of the member's own number, which is about to look for it there
 };
@@ -34,9 +34,12 @@ struct Site {
 
 struct Places {
   std::vector<std::string> nodes;              ///< by process: the name of its node
+  std::vector<std::string> domains;            ///< by process: its failure domain; empty: nothing is known but nodes
   std::vector<std::vector<Site>> sites;        ///< by process, by lost member
   /// By node: groups of which it has members that no other node sees, one entry a member. Empty where all see all.
   std::map<std::string, std::multiset<std::uint32_t>> residents;
+  /// The same by domain, of members that no other domain sees.
+  std::map<std::string, std::multiset<std::uint32_t>> domain_residents;
 };
 
 /// A process for each lost member, by rank; the same wherever it is called with the same. Among equally good ones that of the

@@ -43,6 +43,21 @@ TEST(PlaceLost, GoesToANodeWithoutMembersOfItsGroup) {
   EXPECT_THAT(*PlaceLost(places, {{1, 2, kMember}, {3, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 2), Pair(3, 2)));
 }
 
+// Nodes a and b are in one rack, c and d in another. A rack counts more than a node; of the nodes of a rack the emptier one.
+TEST(PlaceLost, GoesToADomainWithoutMembersOfItsGroup) {
+  for (const Placing placing : {Placing::kApart, Placing::kRoom}) {
+    Places places = OnDisks({"a", "b", "c", "d"}, 2, {1000, 1000, 1000, 1000});
+    places.residents = {{"a", {0}}, {"d", {1}}};
+    places.domains = {"r", "r", "s", "s"};
+    places.domain_residents = {{"r", {0}}, {"s", {1}}};
+    EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, placing), ElementsAre(Pair(1, 2)));
+    EXPECT_THAT(*PlaceLost(places, {{2, 1, kMember}}, placing), ElementsAre(Pair(2, placing == Placing::kApart ? 1 : 0)));
+    EXPECT_THAT(*PlaceLost(places, {{1, 2, kMember}, {5, 2, kMember}}, placing), ElementsAre(Pair(1, 1), Pair(5, 2)));
+    places.domains.clear();  // without them the nodes alone count
+    EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, placing), ElementsAre(Pair(1, 1)));
+  }
+}
+
 TEST(PlaceLost, SpreadGoesWhereFewestOfItsGroupAre) {
   Places places = OnDisks({"a", "b", "c"}, 4, {1000, 2000, 9000});
   places.residents = {{"a", {0}}, {"b", {0}}, {"c", {0, 0}}};

@@ -199,6 +199,7 @@ class FileSet : public Protector {
         Group& group = groups_.emplace_back();
         for (const FileView& file : ensemble.files) group.ranks.push_back(file.rank);
       }
+      WarnOfMoves();
       return Status::Ok();
     }
     std::vector<std::string> domains;
@@ -231,6 +232,32 @@ class FileSet : public Protector {
                       ref_.path, dealt.worst_domain_share, dealt.parity,
                       fmt::arg("domain", context_.options.domain.empty() ? "node" : "failure domain")));
     }
+  }
+
+  // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the new domains
+  // are recorded.
+  void WarnOfMoves() {
+    std::uint32_t most = 0;
+    std::set<std::string> domains;
+    for (const Ensemble& ensemble : view_.ensembles) {
+      std::map<std::string, std::uint32_t> before, now;
+      std::uint32_t most_before = 0, most_now = 0;
+      for (std::size_t i = 0; i < ensemble.files.size(); ++i) {
+        const std::string& domain = facts_.at(ensemble.files[i].rank).domain;
+        domains.insert(domain);
+        most_before = std::max(most_before, ++before[ensemble.records[i].domain]);
+        most_now = std::max(most_now, ++now[domain]);
+      }
+      if (most_now > most_before) most = std::max(most, most_now);
+    }
+    // All in one: a single node, on which there is nothing to choose.
+    if (most == 0 || (domains.size() == 1 && context_.options.domain.empty())) return;
+    const char* const what = context_.options.domain.empty() ? "node" : "failure domain";
+    const std::string consequence = most > parity_ ? fmt::format("losing that {} cannot be mended with parity {}", what, parity_)
+                                                   : fmt::format("losing that {} takes {} of the {} that may be lost", what, most, parity_);
+    report_.warnings.push_back(fmt::format("{}: {} members of one {} are in one group now, more than when groups were "
+                                           "dealt; {}; another parity or group, or a set without sidecars, is dealt anew",
+                                           ref_.path, most, what, consequence));
   }
 
   // One layout a group, all with the unit that the largest member gives.
@@ -363,17 +390,24 @@ class FileSet : public Protector {
   // Each group gets a communicator of its owners, all of them before any is used, so that groups without a common rank
   // then work side by side.
   Status SplitGroups() {
-    for (Group& group : groups_) {
-      std::set<int> parts;
-      for (std::uint32_t rank : group.ranks) parts.insert(facts_.at(rank).owner);
-      const bool all = parts.size() == static_cast<std::size_t>(comm_.size());
-      for (std::uint32_t rank : group.ranks) {
-        const int owner = facts_.at(rank).owner;
-        group.owner.push_back(all ? owner : static_cast<int>(std::distance(parts.begin(), parts.find(owner))));
+    std::vector<std::set<int>> parts;
+    std::vector<Group*> split;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      for (Group& group : groups_) {
+        std::set<int> owners;
+        for (std::uint32_t rank : group.ranks) owners.insert(facts_.at(rank).owner);
+        const bool all = owners.size() == static_cast<std::size_t>(comm_.size());
+        for (std::uint32_t rank : group.ranks) {
+          const int owner = facts_.at(rank).owner;
+          group.owner.push_back(all ? owner : static_cast<int>(std::distance(owners.begin(), owners.find(owner))));
+        }
+        if (all) continue;
+        split.push_back(&group);
+        parts.push_back(std::move(owners));
       }
-      if (all) continue;
-      LZY_ASSIGN_OR_RETURN(group.comm, comm_.Split(group.mine ? 0 : -1));
-    }
+    }));
+    LZY_ASSIGN_OR_RETURN(auto comms, SplitIntoParts(comm_, parts));
+    for (std::size_t i = 0; i < split.size(); ++i) split[i]->comm = std::move(comms[i]);
     return Status::Ok();
   }
 

@@ -123,7 +123,9 @@ class Pipeline {
   /// Rows are of several ranks: while one batch is reduced, another thread (if there may be one) delivers the batch
   /// before it and reads the next. A rank that failed goes on taking part, so that nobody waits for it; what arrives is
   /// checked against its leaf, or thrown away, by the callers.
-  Status RunTogether(std::span<const RowRun> runs) {
+  Status RunTogether(std::span<const RowRun> all) {
+    std::vector<RowRun> runs;
+    LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { runs = Evened(all); }));
     return UntilProven(*setup_.comm, runs, stats_.rows_again, [&](std::span<const RowRun> now, WrongRows& wrong) {
       const Status run = RunBatches(now);
       wrong = std::exchange(wrong_, {});
@@ -190,21 +192,75 @@ class Pipeline {
     return pieces;
   }
 
+  std::uint64_t BatchBudget() const {
+    return std::max<std::uint64_t>(layout_.block_size(), std::min(kBatchBytes, setup_.memory / 8));
+  }
+
+  std::uint64_t TargetBytes(std::span<const RowRun> runs) const {
+    std::uint64_t bytes = 0;
+    for (const RowRun& run : runs) {
+      bytes += std::max<std::uint64_t>(1, run.plan->targets.size()) * Batch::TargetBytes(layout_, run);
+    }
+    return bytes;
+  }
+
+  /// The end of the runs from `begin` on that are of ascending rows of one turn, in which the parity rotates once.
+  std::size_t TurnEnd(std::span<const RowRun> runs, std::size_t begin) const {
+    const std::uint64_t n = layout_.group(runs[begin].group).size();
+    std::size_t end = begin + 1;
+    while (end < runs.size() && runs[end].group == runs[begin].group &&
+           runs[end].unit_row / n == runs[begin].unit_row / n && runs[end].unit_row > runs[end - 1].unit_row) {
+      ++end;
+    }
+    return end;
+  }
+
+  // Turns that are more than a batch, as pieces of all their rows after one another: each batch then has as much for each owner.
+  // Whole rows in a batch that has no room for a turn are for some owners only, through whose links it all goes.
+  std::vector<RowRun> Evened(std::span<const RowRun> runs) const {
+    const std::uint64_t budget = BatchBudget();
+    std::vector<RowRun> out;
+    for (std::size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
+      end = TurnEnd(runs, begin);
+      const std::span<const RowRun> turn = runs.subspan(begin, end - begin);
+      const std::uint64_t bytes = TargetBytes(turn);
+      const std::uint64_t most = std::max_element(turn.begin(), turn.end(), [](const RowRun& a, const RowRun& b) {
+                                   return a.slices < b.slices;
+                                 })->slices;
+      const std::uint64_t in_piece = bytes <= budget ? most : std::max<std::uint64_t>(1, most * budget / bytes);
+      const std::uint64_t pieces = (most + in_piece - 1) / in_piece;
+      for (std::uint64_t piece = 0; piece < pieces; ++piece) {
+        const auto first = static_cast<std::uint32_t>(most * piece / pieces);
+        const auto last = static_cast<std::uint32_t>(most * (piece + 1) / pieces);
+        for (const RowRun& run : turn) {
+          if (run.slices <= first) continue;
+          RowRun& part = out.emplace_back(run);
+          part.first_slice += first;
+          part.slices = std::min(last, run.slices) - first;
+        }
+      }
+    }
+    return out;
+  }
+
   // Every rank sees the same runs, hence the same batches. All that a batch needs memory for is had before the first.
   void Prepare(std::span<const RowRun> runs) {
-    const std::uint64_t budget =
-        std::max<std::uint64_t>(layout_.block_size(), std::min(kBatchBytes, setup_.memory / 8));
+    const std::uint64_t budget = BatchBudget();
     std::uint64_t largest = 64;
     batches_.clear();
     for (std::size_t begin = 0; begin < runs.size();) {
       std::uint64_t bytes = 0;
       std::size_t end = begin;
       while (end < runs.size()) {
-        const std::uint64_t more =
-            std::max<std::uint64_t>(1, runs[end].plan->targets.size()) * Batch::TargetBytes(layout_, runs[end]);
+        std::size_t next = TurnEnd(runs, end);
+        std::uint64_t more = TargetBytes(runs.subspan(end, next - end));
+        if (more > budget) {  // blocks are large, or devices many
+          next = end + 1;
+          more = TargetBytes(runs.subspan(end, 1));
+        }
         if (end > begin && bytes + more > budget) break;
         bytes += more;
-        ++end;
+        end = next;
       }
       batches_.emplace_back(setup_, runs, begin, end);
       largest = std::max(largest, batches_.back().bytes());

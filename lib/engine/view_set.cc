@@ -146,21 +146,46 @@ Result<std::vector<std::uint8_t>> LookAtSites(FileSystem& fs, const DatasetRef& 
   return std::move(out.bytes());
 }
 
-// What each process knows of its node, and which members are on one node only: by rank, their groups.
+// Which groups' members only one of `places` (by process) sees, by place. Nothing where all are one place.
+std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vector<std::string>& places,
+                                                               const std::vector<std::vector<std::uint32_t>>& seen,
+                                                               const std::map<std::uint32_t, std::uint32_t>& group_of) {
+  std::map<std::string, std::multiset<std::uint32_t>> residents;
+  if (std::all_of(places.begin(), places.end(), [&](const auto& place) { return place == places[0]; })) return residents;
+  std::map<std::uint32_t, std::set<std::string>> seen_on;
+  for (std::size_t p = 0; p < seen.size(); ++p) {
+    for (const std::uint32_t rank : seen[p]) seen_on[rank].insert(places[p]);
+  }
+  for (const auto& [rank, on] : seen_on) {
+    const auto group = group_of.find(rank);
+    if (on.size() == 1 && group != group_of.end()) residents[*on.begin()].insert(group->second);
+  }
+  return residents;
+}
+
+// What each process knows of its node, and which members are on one node, or in one failure domain, only.
 Result<Places> GatherPlaces(const Context& context, const DatasetRef& ref, const std::vector<LostMember>& missing,
                             const std::vector<std::vector<std::uint32_t>>& seen,
                             const std::map<std::uint32_t, std::uint32_t>& group_of) {
   std::vector<std::uint8_t> mine;
-  std::string node;
+  ByteWriter where;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    node = context.comm.ProcessorName();
+    where.PutString(context.comm.ProcessorName());
+    where.PutString(context.options.domain);
     LZY_ASSIGN_OR_RETURN(mine, LookAtSites(context.fs, ref, missing));
     return Status::Ok();
   }));
-  LZY_ASSIGN_OR_RETURN(const auto nodes, context.comm.AllGather({reinterpret_cast<const std::uint8_t*>(node.data()), node.size()}));
+  LZY_ASSIGN_OR_RETURN(const auto nodes, context.comm.AllGather(where.bytes()));
   LZY_ASSIGN_OR_RETURN(const auto sites, context.comm.AllGather(mine));
   Places places;
-  for (const auto& name : nodes) places.nodes.emplace_back(name.begin(), name.end());
+  bool by_domain = false;
+  for (const auto& bytes : nodes) {
+    ByteReader in(bytes);
+    places.nodes.push_back(in.GetString(kMaxNameBytes));
+    const std::string domain = in.GetString(kMaxNameBytes);
+    by_domain = by_domain || !domain.empty();
+    places.domains.push_back(domain.empty() ? places.nodes.back() : domain);
+  }
   for (const auto& bytes : sites) {
     ByteReader in(bytes);
     auto& own = places.sites.emplace_back(missing.size());
@@ -170,14 +195,11 @@ Result<Places> GatherPlaces(const Context& context, const DatasetRef& ref, const
       site.room = in.Get<std::uint64_t>();
     }
   }
-  std::map<std::uint32_t, std::set<std::string>> seen_on;
-  for (std::size_t p = 0; p < seen.size(); ++p) {
-    for (const std::uint32_t rank : seen[p]) seen_on[rank].insert(places.nodes[p]);
-  }
-  const bool one_node = std::all_of(places.nodes.begin(), places.nodes.end(), [&](const auto& n) { return n == places.nodes[0]; });
-  for (const auto& [rank, on] : seen_on) {
-    const auto group = group_of.find(rank);
-    if (!one_node && on.size() == 1 && group != group_of.end()) places.residents[*on.begin()].insert(group->second);
+  places.residents = ResidentsOf(places.nodes, seen, group_of);
+  if (by_domain) {
+    places.domain_residents = ResidentsOf(places.domains, seen, group_of);
+  } else {
+    places.domains.clear();
   }
   return places;
 }
@@ -578,11 +600,15 @@ class SetOpener {
   // Groups are independent: each works on a communicator of its owners.
   Status SplitGroups() {
     if (view_.ensembles.size() < 2 || comm_.size() < 2) return Status::Ok();
-    for (Ensemble& ensemble : view_.ensembles) {
-      const bool part = std::any_of(ensemble.files.begin(), ensemble.files.end(),
-                                    [&](const FileView& f) { return f.owner == comm_.rank(); });
-      LZY_ASSIGN_OR_RETURN(ensemble.group_comm, comm_.Split(part ? 0 : -1));
-    }
+    std::vector<std::set<int>> parts;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      for (const Ensemble& ensemble : view_.ensembles) {
+        auto& owners = parts.emplace_back();
+        for (const FileView& file : ensemble.files) owners.insert(file.owner);
+      }
+    }));
+    LZY_ASSIGN_OR_RETURN(auto comms, SplitIntoParts(comm_, parts));
+    for (std::size_t i = 0; i < comms.size(); ++i) view_.ensembles[i].group_comm = std::move(comms[i]);
     return Status::Ok();
   }
 

@@ -21,12 +21,12 @@ class UnderMpi(CliTest):
             self.write(f"s.{rank}", pattern_bytes(50000 + rank, seed=rank))
             self.age(f"s.{rank}")
 
-    def check_ranks(self, exit_code, *words, ranks=2, env=None):
-        """Runs a tool under mpiexec; every rank must end with `exit_code`."""
+    def check_ranks(self, exit_code, *words, ranks=2, env=None, before=""):
+        """Runs a tool under mpiexec, after what the shell is to do `before`; every rank must end with `exit_code`."""
         import subprocess
         variables = {k: v for k, v in os.environ.items() if not k.startswith("LZY_")}
         variables.update(env or {})
-        done = subprocess.run([MPIEXEC, "-n", str(ranks), "sh", "-c", NOTE, "sh", os.path.join(BIN, words[0]), *words[1:]],
+        done = subprocess.run([MPIEXEC, "-n", str(ranks), "sh", "-c", before + NOTE, "sh", os.path.join(BIN, words[0]), *words[1:]],
                               cwd=self.scratch, env=variables, capture_output=True, text=True, timeout=100)
         codes = [int(self.read(f"code.{rank}")) for rank in range(ranks)]
         for rank in range(ranks):
@@ -63,6 +63,20 @@ class UnderMpi(CliTest):
         for block in range(20):
             self.flip("a", 4096 * block)
         self.check_ranks(2, "lzy-restore", "a")
+
+    def test_with_any_topology(self):
+        roots = set()
+        for topology in ("bcast", "pipelined", "daisy", "hierarchical", "hypercube", "auto", "auto:5:1:1000"):
+            done = self.check_ranks(0, "lzy-protect", "--topology", topology, "--force", *SMALL, "a", "s.%r", ranks=3)
+            self.assertEqual(done.stderr, "")
+            roots.add(tuple(d["root"] for d in self.report(0, "lzy-verify", "a", "s.%r")["datasets"]))
+        self.assertEqual(len(roots), 1)
+
+    def test_ranks_that_name_different_topologies(self):
+        each = ('case ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} in 0) LZY_TOPOLOGY=daisy;; 1) LZY_TOPOLOGY=pipelined;; '
+                '*) LZY_TOPOLOGY=auto:1:1:1;; esac; export LZY_TOPOLOGY; ')
+        self.check_ranks(0, "lzy-protect", *SMALL, "a", "s.%r", ranks=3, before=each)
+        self.check(0, "lzy-verify", "a", "s.%r")
 
     def test_stale(self):
         self.check_ranks(0, "lzy-protect", *SMALL, "a")

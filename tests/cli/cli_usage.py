@@ -14,7 +14,7 @@ class Help(CliTest):
         for tool in TOOLS:
             for spelling in ("--help", "-h"):
                 done = self.check(0, tool, spelling)
-                for option in ("--json", "--quiet", "--no-progress", "--threads", "--memory", "--version"):
+                for option in ("--json", "--quiet", "--no-progress", "--threads", "--memory", "--topology", "--version"):
                     self.assertIn(option, done.stdout, tool)
                 self.assertEqual(done.stderr, "")
 
@@ -39,7 +39,9 @@ class BadOptions(CliTest):
            ("parity", "-1", "a number from 0 to 254"), ("group", "1000", "a number from 2 to 255"),
            ("block-size", "1000", "a power of two from 512 to 16M"), ("block-size", "32M", "a power of two from 512 to 16M"),
            ("stripe", "3M", "a power-of-two multiple of block-size"), ("memory", "much", "a size"),
-           ("threads", "x", "a number"), ("log", "loud", "error, warn, info or debug")]
+           ("threads", "x", "a number"), ("log", "loud", "error, warn, info or debug"),
+           ("topology", "ring", "auto, bcast, pipelined, daisy, hierarchical or hypercube"),
+           ("topology", "auto:1:1", "auto:LATENCY:GAP:BANDWIDTH with what messages cost (microseconds, microseconds, MB/s)")]
 
     def setUp(self):
         super().setUp()

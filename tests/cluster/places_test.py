@@ -45,6 +45,28 @@ class Order(nodes.Nodes):
         self.restart(on=["n4", "n2", "n3"])
 
 
+class Racks(nodes.Nodes):
+    # Nodes 1 and 2 are in one rack, 3 and 4 in another.
+    IN_RACKS = ["sh", "-c", 'case $(hostname) in n1|n2) LZY_DOMAIN=a;; *) LZY_DOMAIN=b;; esac; export LZY_DOMAIN; exec "$@"', "sh"]
+
+    def restored(self, *before):
+        """Where the member of n1 is made again."""
+        done = self.run_job([*before, f"{nodes.BUILD}/bin/lzy-restore", self.set], on=["n4", "n2", "n3"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [node for node, rank in self.members() if rank == 0]
+
+    def test_a_lost_member_goes_to_a_rack_without_one_of_its_group(self):
+        for before, place in [([], "n4"), (self.IN_RACKS, "n2")]:
+            with self.subTest(racks=bool(before)):
+                self.solve(10, on=["n1", "n3"])
+                content = self.contents()
+                self.lose("n1")
+                self.assertEqual(self.restored(*before), [place])
+                self.is_whole(content, on=["n2", "n3", "n4"])
+                self.lose("n2", "n3", "n4")
+                self.boot(*self.all)
+
+
 class Fewer(nodes.Nodes):
     DISK_SIZE = "3M"
 

@@ -45,7 +45,7 @@ Arguments::Arguments(const std::string& tool, const std::string& summary, const 
   app_.add_flag("--no-progress", no_progress, "show no progress on a terminal");
   app_.footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") +
               kExitCodes);
-  AddTableOptions({"memory", "threads", "log", "key"});
+  AddTableOptions({"memory", "threads", "topology", "log", "key"});
 }
 
 void Arguments::AddTableOptions(const std::vector<std::string>& names) {

@@ -273,6 +273,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
   // The environment need not be the same on all ranks.
   usable = Agree(comm, usable);
   if (!usable.ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), usable);
+  comm.SetTopology(options->topology);
   CatchSignals();
   return run(arguments, *options);
 }

@@ -95,9 +95,9 @@ typedef struct lzy_options {
 
   /* Switches: 0 is off, everything else on; all are off at first. */
   int32_t use_environment; /**< the variables LZY_PARITY, LZY_GROUP, LZY_BLOCK_SIZE, LZY_STRIPE, LZY_MEMORY, LZY_THREADS
-                            *   and LZY_TIMEOUT stand in for fields left at their default. Other LZY_ variables are
-                            *   checked, and have no effect; an unknown or unusable one is LZY_USAGE. Off: the
-                            *   environment is not looked at */
+                            *   and LZY_TIMEOUT stand in for fields left at their default, and LZY_TOPOLOGY counts.
+                            *   Other LZY_ variables are checked, and have no effect; an unknown or unusable one is
+                            *   LZY_USAGE. Off: the environment is not looked at */
   int32_t from_disk;       /**< lzy_verify, lzy_repair: read everything from the device, past the page cache */
   int32_t force;           /**< lzy_protect: commit even blocks that are damaged. lzy_repair, lzy_restore: take blocks
                             *   that are stale or at risk back to the committed content too */

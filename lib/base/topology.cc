@@ -1,0 +1,63 @@
+#include "base/topology.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+
+namespace lzy {
+namespace {
+
+constexpr std::array<const char*, 6> kNames = {"auto", "bcast", "pipelined", "daisy", "hierarchical", "hypercube"};
+constexpr double kMicrosecond = 1e-6;
+constexpr double kMegabyte = 1e6;
+
+/// A decimal number from 0 on that `text` has from `at` to the next ':' or its end, to which `at` goes.
+std::optional<double> NumberAt(const std::string& text, std::size_t& at) {
+  const std::size_t end = std::min(text.find(':', at), text.size());
+  const std::string word = text.substr(at, end - at);
+  at = end;
+  if (word.empty() || std::isdigit(static_cast<unsigned char>(word[0])) == 0) return std::nullopt;  // no sign, no "nan"
+  char* rest = nullptr;
+  const double value = std::strtod(word.c_str(), &rest);
+  if (*rest != '\0' || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+const char* TopologyName(Topology topology) {
+  return kNames[static_cast<std::size_t>(topology)];
+}
+
+std::optional<TopologyChoice> ParseTopology(const std::string& text) {
+  const std::string name = text.substr(0, text.find(':'));
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return std::nullopt;
+  TopologyChoice choice{static_cast<Topology>(found - kNames.begin()), {}};
+  if (name == text) return choice;
+  if (choice.topology != Topology::kAuto) return std::nullopt;
+  std::array<double, 3> costs{};
+  std::size_t at = name.size();
+  for (double& cost : costs) {
+    if (at == text.size()) return std::nullopt;
+    const auto number = NumberAt(text, ++at);
+    if (!number) return std::nullopt;
+    cost = *number;
+  }
+  if (at != text.size() || costs[2] <= 0) return std::nullopt;
+  choice.costs = {costs[0] * kMicrosecond, costs[1] * kMicrosecond, 1 / (costs[2] * kMegabyte)};
+  return choice;
+}
+
+std::string TopologyText(const TopologyChoice& choice) {
+  if (!choice.costs) return TopologyName(choice.topology);
+  const CostModel& costs = *choice.costs;
+  return fmt::format("{}:{:.10g}:{:.10g}:{:.10g}", TopologyName(choice.topology), costs.latency / kMicrosecond,
+                     costs.gap / kMicrosecond, 1 / (costs.byte_time * kMegabyte));
+}
+
+}  // namespace lzy
