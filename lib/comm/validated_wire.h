@@ -48,7 +48,7 @@ enum Signal : int {
 };
 inline constexpr int kMostSignal = 15;
 
-/// Where a message stands in the exchange.
+/// Where a message stands in the exchange; kSum: what ReduceScatterXor gave, of which no message is left.
 enum class Part : std::uint8_t { kAnnounce, kInline, kChunk, kRoot, kRequest, kNodes, kLeaves, kSum };
 
 enum class Kind : std::uint8_t {
