@@ -1,4 +1,5 @@
-// What lzy itself sends, with faults in its way: MpiCommunicator delivers what was sent or says on every rank alike that it cannot.
+// What lzy itself sends, with faults in its way: MpiCommunicator delivers what was sent or says on every rank alike
+// that it cannot.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +52,9 @@ class CommFaultsTest : public ::testing::TestWithParam<std::tuple<std::uint64_t,
     const Bytes mine = Brought(i, comm_->rank());
     const auto all = comm_->AllGather(mine);
     failures_ += FailedEverywhere(all.status()) ? 1 : 0;
-    for (int r = 0; all.ok() && r < comm_->size(); ++r) ASSERT_EQ((*all)[static_cast<std::size_t>(r)], Brought(i, r)) << i;
+    for (int r = 0; all.ok() && r < comm_->size(); ++r) {
+      ASSERT_EQ((*all)[static_cast<std::size_t>(r)], Brought(i, r)) << i;
+    }
     const auto gathered = comm_->Gather(mine, root);
     failures_ += FailedEverywhere(gathered.status()) ? 1 : 0;
     if (gathered.ok()) {
@@ -109,7 +112,8 @@ TEST_P(CommFaultsTest, ThatAreEverywhereAreAnErrorAndNothingElse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CommFaults, CommFaultsTest,
-                         ::testing::Values(std::tuple(std::uint64_t{1} << 30, Topology::kBcast), std::tuple(std::uint64_t{1} << 30, Topology::kAuto),
+                         ::testing::Values(std::tuple(std::uint64_t{1} << 30, Topology::kBcast),
+                                           std::tuple(std::uint64_t{1} << 30, Topology::kAuto),
                                            std::tuple(std::uint64_t{700}, Topology::kBcast)));
 
 }  // namespace

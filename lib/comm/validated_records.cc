@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -35,7 +36,7 @@ Records::Records(Link& link, ByteSpan mine, std::uint16_t note)
   self.known = true;
   Bytes message(kRecordBytes);
   EncodeRecord(self.record, message.data());
-  if (mine.size() <= kMostInRecord && !mine.empty()) std::memcpy(message.data() + kRecordHeader, mine.data(), mine.size());
+  if (mine.size() <= kMostInRecord) std::copy(mine.begin(), mine.end(), message.begin() + kRecordHeader);
   self.within.assign(message.begin() + kRecordHeader, message.end());
   answers_.SetAnnouncement(std::move(message));
   answers_.SetWord(self.record.word());
@@ -98,7 +99,8 @@ Status Records::Receive(std::size_t rank, MutableByteSpan message) {
   return AskWord(rank);
 }
 
-// How much a rank brings must be known to all whatever is wrong with messages: it decides on which calls come next. So in the end
+// How much a rank brings must be known to all whatever is wrong with messages: it decides on which calls come next. So
+// in the end
 // it is told by lengths, in which nothing can be wrong.
 Status Records::AskWord(std::size_t rank) {
   std::uint64_t word = 0;
@@ -132,7 +134,8 @@ Status Records::Mended(std::size_t rank, MutableByteSpan came) {
   if (tree.Root() == all_[rank].record.root) return Status::Ok();
   std::vector<Interval> unproven;
   const Payload to = Payload::Of(came);
-  const Status mended = Pump::OfProcess().Run(Mend(together_->Ask(from), tree, to, all_[rank].record.root, unproven));
+  const Hash& root = all_[rank].record.root;
+  const Status mended = Pump::OfProcess().Run(Mend(together_->Ask(from), tree, to, root, unproven));
   if (mended.ok() || mended.code() == Code::kMpi) return mended;
   return {Code::kCorrupt, fmt::format("{} of {} bytes from rank {} could not be proven: {}", RangesText(unproven), came.size(), rank,
                                       mended.message())};

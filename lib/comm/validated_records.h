@@ -1,5 +1,6 @@
 #pragma once
-// Collective calls of lzy's own, in which ranks bring different amounts: what moves the bytes is MPI's or lzy's collectives,
+// Collective calls of lzy's own, in which ranks bring different amounts: what moves the bytes is MPI's or lzy's
+// collectives,
 // and this proves what came (docs/exchange.md, "What lzy itself sends").
 
 #include <cstdint>
@@ -16,20 +17,24 @@
 
 namespace lzy::validated {
 
-/// One rank's side of one call: records first, which say what each rank brings and have it in them where it is short; then whoever
-/// uses this moves the rest; then every rank proves what came, and asks for what is wrong, until all are done. Requests are answered from
+/// One rank's side of one call: records first, which say what each rank brings and have it in them where it is short;
+/// then whoever
+/// uses this moves the rest; then every rank proves what came, and asks for what is wrong, until all are done. Requests
+/// are answered from
 /// the making to Finish, whenever this process waits in AwaitMpi or the pump.
 ///
 /// Short bytes cost one collective call beside the one that brings them, a barrier.
 class Records {
  public:
-  /// The next call over `link`, on all ranks; `mine`, which must outlive this, is what this rank brings. `note` goes with it.
+  /// The next call over `link`, on all ranks; `mine`, which must outlive this, is what this rank brings. `note` goes
+  /// with it.
   Records(Link& link, ByteSpan mine, std::uint16_t note = 0);
   ~Records();
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
 
-  /// Makes all ranks' known here (collective), or that of `root` alone. Fails on this rank only with kMpi; afterwards all ranks agree on
+  /// Makes all ranks' known here (collective), or that of `root` alone. Fails on this rank only with kMpi; afterwards
+  /// all ranks agree on
   /// what each brings, though contents may still be wrong.
   Status Gather();
   Status Broadcast(int root);
