@@ -57,7 +57,47 @@ struct Way {
   std::function<void(const Words&, Words&, const Words& counts)> run;
 };
 
-/// With what engine/rows.cc does for the proof: sent and received blocks are hashed, and the check words exchanged.
+/// What engine/encode_captured.cc does with shares of parity: copied into the send buffer block by block, reduced, and taken out of the
+/// receive buffer. Proven: each block's CRC is taken when it was just copied, the check words are exchanged, and what is taken out is proven.
+Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, const Words& counts, bool proven) {
+  constexpr std::uint64_t kBlock = 64u << 10;
+  constexpr std::uint64_t kBatch = 8u << 20;
+  static lzy::XorChecks checks;
+  static std::uint64_t turn = 0;
+  static Words send, receive;
+  const std::uint64_t part = counts[0];
+  const std::uint64_t owners = shares.size() / part;
+  const std::uint64_t block = std::min(kBlock / sizeof(std::uint64_t), part);
+  const std::uint64_t step = std::max<std::uint64_t>(1, std::min(kBatch / sizeof(std::uint64_t) / owners, part) / block) * block;
+  const auto bytes_of = [](const Words& words) { return reinterpret_cast<const std::uint8_t*>(words.data()); };
+  const std::uint64_t block_bytes = block * sizeof(std::uint64_t);
+  send.resize(std::max<std::size_t>(send.size(), step * owners));
+  receive.resize(std::max<std::size_t>(receive.size(), step));
+  checks.Reserve(step * owners / block, static_cast<std::uint32_t>(block_bytes), counts.size());
+  Words now(counts.size());
+  for (std::uint64_t done = 0; done < part; done += step) {
+    const std::uint64_t words = std::min(step, part - done) / block * block;
+    std::uint64_t at = 0;
+    for (std::uint64_t owner = 0; owner < owners; ++owner) {
+      now[owner] = words;
+      for (std::uint64_t w = 0; w < words; w += block, ++at) {
+        std::copy_n(shares.begin() + static_cast<std::ptrdiff_t>(owner * part + done + w), block,
+                    send.begin() + static_cast<std::ptrdiff_t>(at * block));
+        if (proven) checks.Note(at, bytes_of(send) + at * block_bytes);
+      }
+    }
+    LZY_RETURN_IF_ERROR(comm.ReduceScatterXor(send.data(), receive.data(), now));
+    if (proven) LZY_RETURN_IF_ERROR(checks.Exchange(comm, now, turn++));
+    if (now[static_cast<std::size_t>(comm.rank())] == 0) continue;
+    for (std::uint64_t w = 0; w < words; w += block) {
+      if (proven && !checks.Proves(w / block, bytes_of(receive) + w * sizeof(std::uint64_t))) return {lzy::Code::kMpi, "a block is wrong"};
+      std::copy_n(receive.begin() + static_cast<std::ptrdiff_t>(w), block, parity.begin() + static_cast<std::ptrdiff_t>(done + w));
+    }
+  }
+  return Status::Ok();
+}
+
+/// The same of what lies in a send buffer already, all at once: no more than the exchange and the proof.
 Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receive, const Words& counts) {
   constexpr std::uint64_t kBlock = 64u << 10;
   static lzy::XorChecks checks;
@@ -107,6 +147,12 @@ std::vector<Way> Ways(lzy::SharedExchange* shared, lzy::Communicator* comm) {
                   }});
   ways.push_back({"engine, proven", [comm](const Words& send, Words& receive, const Words& counts) {
                     Check(ProvenReduction(*comm, send, receive, counts));
+                  }});
+  ways.push_back({"commit", [comm](const Words& send, Words& receive, const Words& counts) {
+                    Check(Combine(*comm, send, receive, counts, false));
+                  }});
+  ways.push_back({"commit, proven", [comm](const Words& send, Words& receive, const Words& counts) {
+                    Check(Combine(*comm, send, receive, counts, true));
                   }});
   return ways;
 }

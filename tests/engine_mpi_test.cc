@@ -8,6 +8,7 @@
 
 #include "comm/mpi_communicator.h"
 #include "engine_fixture.h"
+#include "exchange_fixture.h"
 #include "sidecar/names.h"
 #include "status_matchers.h"
 
@@ -282,6 +283,65 @@ TEST_F(EngineMpiTest, BeyondRepairIsSaidByAllAndWritesNothing) {
     }
     if (Failed()) return;
   }
+}
+
+// Any message of the layer may err, all along: what is made is right, or it is said on all ranks that it could not be made.
+TEST_F(EngineMpiTest, FaultsOfMessagesMakeNoWrongFiles) {
+  const std::uint64_t seed = SeedOf(1618);
+  std::uint64_t faults = 0, restored_ones = 0;
+  for (std::uint64_t i = 0; i < RoundsOf(16); ++i) {
+    Rng rng(seed + i);
+    SampleLimits limits;
+    limits.bytes = 128u << 10;
+    limits.kind = 2;
+    limits.fixed_members = 4;
+    Sample sample = Make(rng, limits);
+    sample.options.parity = 1 + static_cast<std::uint32_t>(Below(rng, 2));
+    sample.options.group = 4;
+    SCOPED_TRACE(fmt::format("dataset {}: {}", i, sample.Describe()));
+    const DatasetRef all = Part(rng, sample);
+    DatasetReport made, restored;
+    const auto with_faults = [&](std::uint64_t salt, const auto& work) {
+      validated::Faults noise(seed + 2 * i + salt);
+      noise.share = 0.05;
+      DatasetReport report = work();
+      faults += noise.total();
+      return report;
+    };
+    made = with_faults(0, [&] { return Protect(With(sample), all, {}); });
+    if (!made.status.ok()) {
+      EXPECT_CODE(made.status, Code::kMpi);
+    }
+    const bool failed_anywhere = *comm_->AllReduceMax(made.status.ok() ? 0 : 1) != 0;
+    EXPECT_EQ(failed_anywhere, !made.status.ok());
+    if (failed_anywhere) continue;
+    if (First()) ExpectSame(FingerprintOf(sample.files), FingerprintOfCopy(sample, directory_));
+    const std::string lost = sample.files[Below(rng, sample.files.size())];
+    Bytes before;
+    if (First()) {
+      before = ReadFile(lost);
+      std::filesystem::remove(lost);
+      std::filesystem::remove(*SidecarPath(lost));
+    }
+    EXPECT_OK(comm_->Barrier());
+    const DatasetRef left = Part(rng, sample);
+    restored = with_faults(1, [&] { return Restore(With(sample), left, {}); });
+    EXPECT_OK(comm_->Barrier());
+    if (!restored.status.ok()) {
+      EXPECT_CODE(restored.status, Code::kMpi);
+    }
+    if (First() && Exists(lost)) {
+      EXPECT_EQ(ReadFile(lost), before);
+    }
+    if (restored.status.ok()) {
+      ++restored_ones;
+      if (First()) ExpectSame(FingerprintOf(sample.files), FingerprintOfCopy(sample, directory_));
+    }
+    if (Failed()) return;
+  }
+  if (ranks() == 1) return;
+  EXPECT_GT(*comm_->AllReduceSum(faults), RoundsOf(16)) << "this proves little";
+  EXPECT_GT(restored_ones, 0u);
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ TEST_F(ExchangeFaultsTest, GathersAreCorrectedOrReported) {
 
 // Every part of the protocol, struck once and for good.
 TEST_F(ExchangeFaultsTest, EveryPartStruckOnceIsCorrected) {
-  for (int part = 0; part < Faults::kParts; ++part) {
+  for (int part = 0; part < static_cast<int>(Part::kSum); ++part) {
     const std::size_t size = part == static_cast<int>(Part::kInline) ? 50 : 5000;
     Faults faults(20 + static_cast<std::uint64_t>(part));
     int left = 1;
@@ -187,7 +187,7 @@ TEST_F(ExchangeFaultsTest, EveryPartStruckOnceIsCorrected) {
 }
 
 TEST_F(ExchangeFaultsTest, EveryPartStruckForGoodIsReportedOnBothSides) {
-  for (int part = 0; part < Faults::kParts; ++part) {
+  for (int part = 0; part < static_cast<int>(Part::kSum); ++part) {
     if (part == static_cast<int>(Part::kChunk)) continue;  // leaves are sent again, and come
     const std::size_t size = part == static_cast<int>(Part::kInline) ? 50 : 5000;
     {

@@ -42,7 +42,7 @@ inline std::vector<std::uint8_t> BytesOf(std::size_t size, std::uint64_t seed) {
 class Faults {
  public:
   enum Shape { kBit, kBurst, kWhole, kHeader, kDigest, kShapes };
-  static constexpr int kParts = 7;
+  static constexpr int kParts = 8;
 
   explicit Faults(std::uint64_t seed) : random_(seed * 1000 + static_cast<std::uint64_t>(WorldRank())) {
     current_ = this;
@@ -78,7 +78,7 @@ class Faults {
     std::uint64_t sum = 0;
     for (const std::uint64_t count : all) sum += count;
     if (WorldRank() == 0) {
-      constexpr const char* kNames[kParts] = {"announcements", "inline", "chunks", "roots", "requests", "nodes", "leaves"};
+      constexpr const char* kNames[kParts] = {"announcements", "inline", "chunks", "roots", "requests", "nodes", "leaves", "sums"};
       std::printf("%s: %llu faults (bit, burst, whole, header, digest):", what, static_cast<unsigned long long>(sum));
       for (int part = 0; part < kParts; ++part) {
         std::printf(" %s", kNames[part]);

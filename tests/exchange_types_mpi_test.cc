@@ -171,7 +171,7 @@ TEST(PackedType, TypesTravelWithFaultsInTheirWay) {
   Types types;
   AddAll(types);
   Faults faults(5);
-  faults.share = 0.2;
+  faults.share = 0.1;  // request and reply may be struck: eight times in a row is one in a million, with 0.2 one in four thousand
   const int next = (WorldRank() + 1) % WorldSize(), before = (WorldRank() + WorldSize() - 1) % WorldSize();
   for (const auto& [name, type] : types.all()) {
     constexpr int kCount = 40;

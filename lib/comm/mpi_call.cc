@@ -6,6 +6,7 @@
 #include <ctime>
 #include <string_view>
 
+#include "comm/task.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -38,6 +39,7 @@ Status AwaitMpi(MPI_Request& request, const char* call) {
     int done = 0;
     const int error = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (error != MPI_SUCCESS || done) return CheckMpi(error, call);
+    validated::Pump::OfProcess().Help();
   }
 }
 

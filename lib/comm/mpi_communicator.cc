@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <new>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 
@@ -13,6 +13,7 @@
 #include "comm/pairwise_exchange.h"
 #include "comm/ring_exchange.h"
 #include "comm/shared_exchange.h"
+#include "comm/validated_records.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -22,21 +23,24 @@ namespace {
 /// Allocations above this are agreed on, so that a rank out of memory does not leave the others in a collective.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
 
-/// What the root of a broadcast tells before what is broadcast. All ranks run the same program, so as it is in memory.
-struct BroadcastHead {
-  BroadcastHead(std::uint64_t size, const TopologyChoice& choice)
-      : length(size),
-        topology(static_cast<std::uint32_t>(choice.topology)),
-        has_costs(choice.costs ? 1 : 0),
-        costs(choice.costs.value_or(CostModel{})) {}
-  TopologyChoice Choice() const {
-    return {static_cast<Topology>(topology), has_costs != 0 ? std::optional(costs) : std::nullopt};
-  }
-  std::uint64_t length;
-  std::uint32_t topology;
-  std::uint32_t has_costs;
-  CostModel costs;
-};
+/// How the root of a broadcast wants it to travel, told to the others beside it. All ranks run the same program, so costs are as they
+/// are in memory.
+constexpr std::uint16_t kCostsGiven = 0x100;
+
+std::uint16_t NoteOf(const TopologyChoice& choice) {
+  return static_cast<std::uint16_t>(static_cast<std::uint16_t>(choice.topology) | (choice.costs ? kCostsGiven : 0));
+}
+
+validated::Record::More CostsOf(const TopologyChoice& choice) {
+  static_assert(sizeof(CostModel) == sizeof(validated::Record::More));
+  return std::bit_cast<validated::Record::More>(choice.costs.value_or(CostModel{}));
+}
+
+TopologyChoice ChoiceOf(std::uint16_t note, const validated::Record::More& costs) {
+  TopologyChoice choice{static_cast<Topology>(note & ~kCostsGiven), std::nullopt};
+  if ((note & kCostsGiven) != 0) choice.costs = std::bit_cast<CostModel>(costs);
+  return choice;
+}
 
 class Mpi final : public Communicator {
  public:
@@ -46,6 +50,7 @@ class Mpi final : public Communicator {
         rank_(rank),
         size_(size),
         max_transfer_(max_transfer),
+        link_(validated::Link::Over(comm, rank, size)),
         self_(SelfCommunicator()),
         topology_(topology) {}
   ~Mpi() override {
@@ -76,7 +81,7 @@ class Mpi final : public Communicator {
   Result<std::unique_ptr<Communicator>> Split(int color) override;
 
  private:
-  /// How many bytes each rank brings, and whether all of it fits one MPI call. The same on all ranks.
+  /// How many bytes of each rank have to be moved, and of all. The same on all ranks.
   struct Sizes {
     std::vector<std::uint64_t> of;
     std::uint64_t total = 0;
@@ -84,7 +89,10 @@ class Mpi final : public Communicator {
 
   Status CheckRoot(int root) const;
   Result<std::uint64_t> AllReduce(std::uint64_t value, MPI_Op operation);
-  Result<Sizes> ExchangeSizes(std::uint64_t mine);
+  Sizes LongOnes(const validated::Records& records) const;
+  std::vector<Bytes> RoomFor(const validated::Records& records) const;
+  void TakeAll(validated::Records& records, std::vector<Bytes>& all) const;
+  Status ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all);
   /// Runs `allocate` on every rank; kNoMemory on all of them when it throws on one. `bytes` is what the rank with the
   /// most to allocate needs, and the same everywhere.
   template <class Allocate>
@@ -96,7 +104,7 @@ class Mpi final : public Communicator {
   Status Spread(std::uint8_t* data, std::uint64_t size, int root, const TopologyChoice& choice);
   Result<Topology> Cheapest(std::uint64_t size, int root, const std::optional<CostModel>& given);
   Status FindGroups();
-  Status GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all);
+  Status GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all);
   Status FindShared();
   template <class Way>
   Status Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive);
@@ -105,6 +113,7 @@ class Mpi final : public Communicator {
   const int rank_;
   const int size_;
   const std::uint64_t max_transfer_;
+  const std::unique_ptr<validated::Link> link_;
   const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
   bool sought_shared_ = false;
   std::unique_ptr<SharedExchange> shared_;  // nullptr unless all ranks share memory
@@ -151,16 +160,6 @@ Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   return result;
 }
 
-Result<Mpi::Sizes> Mpi::ExchangeSizes(std::uint64_t mine) {
-  Sizes sizes;
-  sizes.of.resize(static_cast<std::size_t>(size_));
-  LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallgather", [&](MPI_Request* request) {
-    return PMPI_Iallgather(&mine, 1, MPI_UINT64_T, sizes.of.data(), 1, MPI_UINT64_T, comm_, request);
-  }));
-  sizes.total = std::accumulate(sizes.of.begin(), sizes.of.end(), std::uint64_t{0});
-  return sizes;
-}
-
 template <class Allocate>
 Status Mpi::AllocateTogether(std::uint64_t bytes, Allocate allocate) {
   std::uint64_t failures = 0;
@@ -198,13 +197,24 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
   // Ranks may have been told different topologies: the root's counts.
-  BroadcastHead head(bytes.size(), topology_);
-  LZY_RETURN_IF_ERROR(CallMpi("MPI_Ibcast", [&](MPI_Request* request) {
-    return PMPI_Ibcast(&head, sizeof head, MPI_BYTE, root, comm_, request);
-  }));
-  LZY_RETURN_IF_ERROR(AllocateTogether(head.length, [&] { bytes.resize(head.length); }));
-  if (head.length == 0) return Status::Ok();
-  return Spread(bytes.data(), head.length, root, head.Choice());
+  const auto from = static_cast<std::size_t>(root);
+  validated::Records records(*link_, rank_ == root ? ByteSpan(bytes) : ByteSpan(), NoteOf(topology_), CostsOf(topology_));
+  LZY_RETURN_IF_ERROR(records.Broadcast(root));
+  const std::uint64_t length = records.bytes(from);
+  LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
+  if (!records.within(from)) {
+    TopologyChoice choice = ChoiceOf(records.note(from), records.more(from));
+    if (choice.costs) {
+      // The note is known here whatever happened to messages, the costs perhaps not.
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t unknown, AllReduceMax(records.known(from) ? 0 : 1));
+      if (unknown != 0) choice = {Topology::kBcast, std::nullopt};
+    }
+    LZY_RETURN_IF_ERROR(Spread(bytes.data(), length, root, choice));
+    records.Prove(from, bytes);
+  } else if (rank_ != root) {
+    records.Take(from, bytes);
+  }
+  return records.Finish();
 }
 
 // All ranks have the same groups and costs, so that they come to the same choice and the same schedule.
@@ -261,67 +271,102 @@ void Deal(const Placement& placement, const std::vector<std::uint8_t>& flat,
   }
 }
 
+/// What does not come with the records, by rank.
+Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
+  Sizes sizes;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) {
+    sizes.of.push_back(records.within(i) ? 0 : records.bytes(i));
+    sizes.total += sizes.of.back();
+  }
+  return sizes;
+}
+
 Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
   if (size_ == 1) return self_->AllGather(mine);
-  LZY_ASSIGN_OR_RETURN(const Sizes sizes, ExchangeSizes(mine.size()));
-  const bool at_once = sizes.total <= max_transfer_;
-  std::vector<Bytes> all(static_cast<std::size_t>(size_));
-  Bytes flat;
-  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] {
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].resize(sizes.of[i]);
-    if (at_once) flat.resize(sizes.total);
-  }));
-  if (sizes.total == 0) return all;
-
-  if (at_once) {
-    const Placement placement(sizes.of);
-    LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallgatherv", [&](MPI_Request* request) {
-      return PMPI_Iallgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(), placement.counts.data(),
-                              placement.offsets.data(), MPI_BYTE, comm_, request);
-    }));
-    Deal(placement, flat, all);
-    return all;
-  }
-  std::copy(mine.begin(), mine.end(), all[static_cast<std::size_t>(rank_)].begin());
-  for (int root = 0; root < size_; ++root) {
-    Bytes& part = all[static_cast<std::size_t>(root)];
-    LZY_RETURN_IF_ERROR(BroadcastPieces(part.data(), part.size(), root));
-  }
+  validated::Records records(*link_, mine);
+  LZY_RETURN_IF_ERROR(records.Gather());
+  const Sizes sizes = LongOnes(records);
+  std::vector<Bytes> all;
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] { all = RoomFor(records); }));
+  if (sizes.total > 0) LZY_RETURN_IF_ERROR(ShareLong(sizes, mine, all));
+  TakeAll(records, all);
+  LZY_RETURN_IF_ERROR(records.Finish());
   return all;
+}
+
+Status Mpi::ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all) {
+  if (sizes.total > max_transfer_) {
+    Bytes& own = all[static_cast<std::size_t>(rank_)];
+    std::copy(mine.begin(), mine.end(), own.begin());
+    for (int root = 0; root < size_; ++root) {
+      const auto from = static_cast<std::size_t>(root);
+      LZY_RETURN_IF_ERROR(BroadcastPieces(all[from].data(), sizes.of[from], root));
+    }
+    return Status::Ok();
+  }
+  const Placement placement(sizes.of);
+  Bytes flat;
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] { flat.resize(sizes.total); }));
+  const int brought = placement.counts[static_cast<std::size_t>(rank_)];
+  LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallgatherv", [&](MPI_Request* request) {
+    return PMPI_Iallgatherv(mine.data(), brought, MPI_BYTE, flat.data(), placement.counts.data(), placement.offsets.data(), MPI_BYTE,
+                            comm_, request);
+  }));
+  Deal(placement, flat, all);
+  return Status::Ok();
+}
+
+std::vector<Communicator::Bytes> Mpi::RoomFor(const validated::Records& records) const {
+  std::vector<Bytes> all;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) all.emplace_back(records.bytes(i));
+  return all;
+}
+
+void Mpi::TakeAll(validated::Records& records, std::vector<Bytes>& all) const {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (records.within(i)) {
+      records.Take(i, all[i]);
+    } else {
+      records.Prove(i, all[i]);
+    }
+  }
 }
 
 Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return self_->Gather(mine, root);
   // All ranks learn the sizes, since all must take the same of the two ways.
-  LZY_ASSIGN_OR_RETURN(const Sizes sizes, ExchangeSizes(mine.size()));
+  validated::Records records(*link_, mine);
+  LZY_RETURN_IF_ERROR(records.Gather());
+  const Sizes sizes = LongOnes(records);
   const bool at_once = sizes.total <= max_transfer_;
   std::vector<Bytes> all;
   Bytes flat;
   LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] {
     if (rank_ != root) return;
-    for (std::uint64_t size : sizes.of) all.emplace_back(size);
+    all = RoomFor(records);
     if (at_once) flat.resize(sizes.total);
   }));
-  if (sizes.total == 0) return all;
-
-  if (!at_once) {
-    LZY_RETURN_IF_ERROR(GatherPieces(mine, root, all));
-    return all;
+  if (sizes.total > 0 && !at_once) {
+    LZY_RETURN_IF_ERROR(GatherPieces(sizes, mine, root, all));
+  } else if (sizes.total > 0) {
+    const Placement placement(sizes.of);
+    const int brought = placement.counts[static_cast<std::size_t>(rank_)];
+    LZY_RETURN_IF_ERROR(CallMpi("MPI_Igatherv", [&](MPI_Request* request) {
+      return PMPI_Igatherv(mine.data(), brought, MPI_BYTE, flat.data(), placement.counts.data(), placement.offsets.data(), MPI_BYTE,
+                           root, comm_, request);
+    }));
+    Deal(placement, flat, all);
   }
-  const Placement placement(sizes.of);
-  LZY_RETURN_IF_ERROR(CallMpi("MPI_Igatherv", [&](MPI_Request* request) {
-    return PMPI_Igatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, flat.data(), placement.counts.data(),
-                         placement.offsets.data(), MPI_BYTE, root, comm_, request);
-  }));
-  Deal(placement, flat, all);
+  TakeAll(records, all);
+  LZY_RETURN_IF_ERROR(records.Finish());
   return all;
 }
 
-Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
+Status Mpi::GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all) {
   constexpr int kTag = 0;
   if (rank_ != root) {
-    return InPieces(mine.size(), [&](std::uint64_t offset, int count) {
+    return InPieces(sizes.of[static_cast<std::size_t>(rank_)], [&](std::uint64_t offset, int count) {
       return CallMpi("MPI_Isend", [&](MPI_Request* request) {
         return PMPI_Isend(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_, request);
       });
@@ -333,7 +378,7 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
       std::copy(mine.begin(), mine.end(), part.begin());
       continue;
     }
-    LZY_RETURN_IF_ERROR(InPieces(part.size(), [&](std::uint64_t offset, int count) {
+    LZY_RETURN_IF_ERROR(InPieces(sizes.of[static_cast<std::size_t>(from)], [&](std::uint64_t offset, int count) {
       return CallMpi("MPI_Irecv", [&](MPI_Request* request) {
         return PMPI_Irecv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, request);
       });
@@ -342,6 +387,7 @@ Status Mpi::GatherPieces(ByteSpan mine, int root, std::vector<Bytes>& all) {
   return Status::Ok();
 }
 
+// What comes out is proven by whoever calls this (engine/xor_checks.h).
 Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
   if (counts.size() != static_cast<std::size_t>(size_)) {
     return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));
@@ -349,15 +395,22 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
   if (size_ == 1) return self_->ReduceScatterXor(send, receive, counts);
   if (std::all_of(counts.begin(), counts.end(), [](std::uint64_t count) { return count == 0; })) return Status::Ok();
   LZY_RETURN_IF_ERROR(FindShared());
+  bool in_ring = shared_ == nullptr && RingExchange::IsShorter(counts);
+  if (in_ring) {
+    LZY_RETURN_IF_ERROR(FindGroups());
+    in_ring = groups_.size() > 1;
+  }
+  Status status;
   if (shared_ != nullptr) {
     shared_->ReduceScatterXor(send, receive, counts);
-    return Status::Ok();
+  } else if (in_ring) {
+    status = Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  } else {
+    status = Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
   }
-  if (RingExchange::IsShorter(counts)) {
-    LZY_RETURN_IF_ERROR(FindGroups());
-    if (groups_.size() > 1) return Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
-  }
-  return Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  const std::uint64_t got = counts[static_cast<std::size_t>(rank_)] * sizeof(std::uint64_t);
+  link_->Arrived(validated::Part::kSum, rank_, {reinterpret_cast<std::uint8_t*>(receive), got});
+  return status;
 }
 
 template <class Way>

@@ -61,6 +61,11 @@ bool Pump::Step() {
   return messages || conditions;
 }
 
+void Pump::Help() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) Step();
+}
+
 void Pump::RunUntil(const std::function<bool()>& done) {
   // A chunk comes within a millisecond, and who gave the processor to a busy process for that would have it back after milliseconds.
   constexpr int kLongSpins = 10000;

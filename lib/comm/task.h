@@ -112,6 +112,8 @@ class Pump {
   bool Step();
   /// Starts `task`, which stays the caller's, and pumps until it is done. Takes the mutex, and lets others have it in between.
   Status Run(Task task);
+  /// A step, unless another thread is at it: for who waits for something else, so that nobody waits for this process meanwhile.
+  void Help();
   /// Pumps until `done()`, which is asked under the mutex.
   void RunUntil(const std::function<bool()>& done);
 

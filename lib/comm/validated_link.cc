@@ -40,6 +40,14 @@ Result<std::shared_ptr<Link>> Link::Make(MPI_Comm comm, const Sizes& sizes) {
   return link;
 }
 
+std::unique_ptr<Link> Link::Over(MPI_Comm comm, int rank, int size) {
+  std::unique_ptr<Link> link(new Link(MPI_COMM_NULL, SizesFor(0, {})));
+  link->inner_ = comm;
+  link->rank_ = rank;
+  link->size_ = size;
+  return link;
+}
+
 Status Link::Prepare() {
   LZY_RETURN_IF_ERROR(CopyOf(outer_, inner_));
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_rank(outer_, &rank_), "MPI_Comm_rank"));
@@ -52,6 +60,7 @@ Status Link::Prepare() {
 }
 
 Link::~Link() {
+  if (outer_ == MPI_COMM_NULL) return;
   int finalized = 0;
   if (PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
   if (inner_ != MPI_COMM_NULL) PMPI_Comm_free(&inner_);

@@ -31,7 +31,9 @@ class Link {
  public:
   /// Collective over `comm`, an intracommunicator: makes two communicators of its ranks. `sizes` the same on all ranks.
   static Result<std::shared_ptr<Link>> Make(MPI_Comm comm, const Sizes& sizes = {});
-  /// Frees them, which is collective too, unless MPI is finalized by then.
+  /// For collective calls only (validated_records.h), over a communicator that is the caller's and has the tags below to itself.
+  static std::unique_ptr<Link> Over(MPI_Comm comm, int rank, int size);
+  /// Frees what Make made, which is collective too, unless MPI is finalized by then.
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -100,7 +102,7 @@ class Link {
   Link(MPI_Comm outer, const Sizes& sizes) : outer_(outer), sizes_(sizes) {}
   Status Prepare();
 
-  MPI_Comm outer_;
+  MPI_Comm outer_;  // null: inner_ is somebody else's
   MPI_Comm inner_ = MPI_COMM_NULL;
   const Sizes sizes_;
   int rank_ = 0;

@@ -36,6 +36,9 @@ Bytes Answers::RootOf(Announce announce) const {
 Bytes Answers::To(ByteSpan message) {
   if (message.size() == kAgain) return announcement_;
   if (message.size() == kGetRoot) return RootOf(announce_);
+  if (message.size() >= kGetWord && message.size() <= kMostSignal) {
+    return Bytes(kWordReply + (word_ >> (8 * (message.size() - kGetWord)) & 0xff));
+  }
   const auto request = DecodeRequest(message);
   if (!request) return SignalOf(kGarbled);
   return request->kind == Kind::kGetNodes ? Nodes(*request) : Leaves(*request);

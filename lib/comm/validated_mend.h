@@ -35,6 +35,8 @@ class Answers {
   Answers(const TransferTree& tree, const Payload& payload) : tree_(tree), payload_(payload) {}
 
   void SetAnnouncement(Bytes announcement) { announcement_ = std::move(announcement); }
+  /// For kGetWord.
+  void SetWord(std::uint64_t word) { word_ = word; }
   /// Made of the announcement, once the tree is built.
   Bytes RootOf(Announce announce) const;
   void SetAnnounce(const Announce& announce) { announce_ = announce; }
@@ -53,6 +55,7 @@ class Answers {
   const Payload& payload_;
   Announce announce_;
   Bytes announcement_;
+  std::uint64_t word_ = 0;
   std::vector<Interval> in_doubt_;
 };
 

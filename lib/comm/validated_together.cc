@@ -39,6 +39,7 @@ Task Together::Answer() {
     const int from = came.source();
     const MutableByteSpan request(content.data(), static_cast<std::size_t>(came.length()));
     if (request.size() == kGivenUp) {
+      gave_up_.push_back(from);
       given_up_ += fmt::format("{}rank {} could not prove {} of this rank's", given_up_.empty() ? "" : "; ", from,
                                doubts.contains(from) ? RangesText(doubts[from]) : "any");
       continue;

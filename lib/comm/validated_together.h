@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "comm/task.h"
@@ -34,6 +35,8 @@ class Together {
   void Serve(Answers* answers);
   /// Tells rank `rank`, whose bytes they are, that they could not be proven.
   Task GiveUp(int rank);
+  /// Who gave up, whosever bytes it was about; complete after Finish.
+  const std::vector<int>& gave_up() const { return gave_up_; }
   /// This rank needs nothing more. kCorrupt when others gave up on what this one answers for.
   Task Finish();
 
@@ -52,6 +55,7 @@ class Together {
   MPI_Status envelope_{};
   Status trouble_;
   std::string given_up_;  // who, and on what
+  std::vector<int> gave_up_;
 };
 
 }  // namespace lzy::validated

@@ -38,6 +38,7 @@ struct Slot {
 
   Message message;
   Buffer scratch;
+  Interval unhashed;  // of a chunk that was sent: hashed when it has left
 
   std::uint8_t* Scratch(const Payload& payload, std::uint64_t size) {
     if (payload.contiguous() == nullptr && scratch == nullptr) scratch = MakeBuffer(size);
@@ -47,7 +48,7 @@ struct Slot {
 
 /// Hashes whole leaves, and looks after a message now and then: MPI moves it in calls only.
 void HashBeside(TransferTree& tree, std::uint64_t offset, ByteSpan bytes, Message& moving) {
-  const std::uint64_t piece = std::max<std::uint64_t>(tree.leaf_bytes(), 64u << 10);
+  const std::uint64_t piece = std::max<std::uint64_t>(tree.leaf_bytes(), 128u << 10);
   for (std::uint64_t at = 0; at < bytes.size(); at += piece) {
     tree.HashLeaves(offset + at, bytes.subspan(at, std::min<std::uint64_t>(piece, bytes.size() - at)));
     (void)moving.Test();
@@ -80,6 +81,8 @@ class Sender {
   void Announced();
   void HashInPlace();
   Task SendChunk();
+  void HashSent(Slot& slot, Message& moving);
+  Task HashRest();
   Task Go();
   Task Reply(Bytes reply);
   Task Converse();
@@ -119,18 +122,44 @@ void Sender::Announced() {
   });
 }
 
-// A chunk is hashed while it travels; where it has to be copied first, while it is in the cache.
+// A chunk is hashed when it is in the cache: where it has to be copied first, before it travels; else when it has left, while those
+// after it travel. The first one at once, for there is the answer to the announcement to wait for.
 Task Sender::SendChunk() {
-  Slot& slot = slots_[chunk_++ % kWindow];
+  Slot& slot = slots_[chunk_ % kWindow];
+  Slot& next = slots_[(chunk_ + 1) % kWindow];
+  const bool at_once = chunk_ == 0 || payload_.contiguous() == nullptr;
+  ++chunk_;
   Status status = co_await pump_.Done(slot.message);
   if (!status.ok()) co_return status;
+  HashSent(slot, next.message);
   const std::uint64_t begin = chunks_.begin();
   const ByteSpan bytes = payload_.View(begin, chunks_.size(), slot.Scratch(payload_, sizes_.most_chunk));
   chunks_.Next();
   slot.message.Begin("MPI_Isend", [&](MPI_Request* r) {
     return PMPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, dest_, Link::ChunkTag(tag_), link_->inner(), r);
   });
-  HashBeside(tree_, begin, bytes, slot.message);
+  slot.unhashed = {begin, begin + bytes.size()};
+  if (at_once) {
+    HashBeside(tree_, begin, bytes, slot.message);
+    slot.unhashed = {};
+  }
+  co_return Status::Ok();
+}
+
+void Sender::HashSent(Slot& slot, Message& moving) {
+  const auto [begin, end] = std::exchange(slot.unhashed, {});
+  if (begin != end) HashBeside(tree_, begin, {payload_.contiguous() + begin, end - begin}, moving);
+}
+
+Task Sender::HashRest() {
+  for (std::size_t i = 0; i < kWindow; ++i, ++chunk_) {
+    Slot& slot = slots_[chunk_ % kWindow];
+    if (slot.unhashed.begin == slot.unhashed.end) continue;
+    Status status = co_await pump_.Done(slot.message);
+    if (!status.ok()) co_return status;
+    HashSent(slot, slots_[(chunk_ + 1) % kWindow].message);
+  }
+  tree_.Build();
   co_return Status::Ok();
 }
 
@@ -156,7 +185,10 @@ Task Sender::Go() {
     Status status = co_await SendChunk();
     if (!status.ok()) co_return status;
   }
-  if (announce_.kind == Kind::kMessage) tree_.Build();
+  if (announce_.kind == Kind::kMessage) {
+    Status hashed = co_await HashRest();
+    if (!hashed.ok()) co_return hashed;
+  }
   Status status = co_await Reply(answers_.RootOf(announce_));
   co_return status;
 }

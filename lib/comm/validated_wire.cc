@@ -105,6 +105,22 @@ std::optional<Announce> DecodeAnnounce(ByteSpan bytes) {
   return announce;
 }
 
+void EncodeRecord(const Record& record, std::uint8_t* to) {
+  StoreLe(to, record.word());
+  std::memcpy(to + 8, record.more.data(), sizeof(Record::More));
+  std::memcpy(to + 32, record.root.bytes.data(), sizeof(Hash));
+  AppendDigest(to, kRecordHeader - kDigest);
+}
+
+std::optional<Record> DecodeRecord(ByteSpan bytes) {
+  if (bytes.size() < kRecordHeader || !HasItsDigest(bytes.first(kRecordHeader))) return std::nullopt;
+  Record record;
+  record.SetWord(LoadLe<std::uint64_t>(bytes.data()));
+  std::memcpy(record.more.data(), bytes.data() + 8, sizeof(Record::More));
+  std::memcpy(record.root.bytes.data(), bytes.data() + 32, sizeof(Hash));
+  return record;
+}
+
 std::vector<std::uint8_t> EncodeRequest(const Request& request) {
   std::vector<std::uint8_t> message = Framed(request.kind, request.level, request.indices.size(), 4 * request.indices.size());
   std::uint8_t* to = message.data() + kHeader;

@@ -2,6 +2,7 @@
 // What crosses in a validated exchange (docs/exchange.md, "Messages"): encoding, and decoding of bytes that are hostile
 // until their digest says otherwise. Pure: no MPI.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,11 +45,12 @@ enum Signal : int {
   kGetRoot = 5,  ///< receiver: the root, again
   kGarbled = 6,  ///< sender: the request was damaged
   kRefused = 7,  ///< sender, of a collective call: it has nothing proven to answer from
+  kGetWord = 8,  ///< receiver, and the seven after it: this byte of the word of a record; the reply's length says it
 };
 inline constexpr int kMostSignal = 15;
 
-/// Where a message stands in the exchange.
-enum class Part : std::uint8_t { kAnnounce, kInline, kChunk, kRoot, kRequest, kNodes, kLeaves };
+/// Where a message stands in the exchange; kSum: what ReduceScatterXor gave, of which no message is left.
+enum class Part : std::uint8_t { kAnnounce, kInline, kChunk, kRoot, kRequest, kNodes, kLeaves, kSum };
 
 enum class Kind : std::uint8_t {
   kMessage = 1,   ///< announcement: the payload follows
@@ -105,6 +107,31 @@ std::optional<std::vector<Hash>> DecodeNodes(ByteSpan bytes, std::uint8_t level,
 
 /// Reply to kGetLeaves: this many bytes that nobody reads, then the leaves, which have their hashes.
 inline constexpr std::size_t kLeavesHeader = 16;
+
+/// What a rank brings to a collective call of lzy's own, where amounts differ: how many bytes, a number that goes with them, and their
+/// root; the bytes themselves where they fit. Every record is as long.
+struct Record {
+  std::uint64_t bytes = 0;  ///< less than 2^48
+  std::uint16_t note = 0;
+  using More = std::array<std::uint64_t, 3>;
+  More more{};  ///< what else goes with them; known only where the record is
+  Hash root;  ///< in leaves of SizesFor(bytes, {})
+
+  /// Both numbers in one.
+  std::uint64_t word() const { return bytes | std::uint64_t{note} << 48; }
+  void SetWord(std::uint64_t word) {
+    bytes = word & ((std::uint64_t{1} << 48) - 1);
+    note = static_cast<std::uint16_t>(word >> 48);
+  }
+};
+inline constexpr std::size_t kRecordHeader = 8 + 24 + 16 + 16;
+inline constexpr std::size_t kRecordBytes = 256;
+inline constexpr std::uint64_t kMostInRecord = kRecordBytes - kRecordHeader;
+void EncodeRecord(const Record& record, std::uint8_t* to);  ///< kRecordHeader bytes
+/// None unless the digest is right.
+std::optional<Record> DecodeRecord(ByteSpan bytes);
+/// Length of a reply to kGetWord that says 0; that of another byte is longer by it.
+inline constexpr std::size_t kWordReply = 64;
 
 /// How a payload is cut: chunks that double from the first to the longest; the last is what is left.
 class Chunks {

@@ -121,6 +121,28 @@ TEST(ValidatedWire, RandomBytesAreNothing) {
   }
 }
 
+TEST(ValidatedWire, RecordsComeBackAndNothingElseDoes) {
+  Record record;
+  record.bytes = (std::uint64_t{1} << 48) - 3;
+  record.note = 0xfedc;
+  record.more = {1, ~std::uint64_t{0}, 3};
+  record.root = HashBytes(HashTag::kTransferLeaf, 3, {});
+  Message bytes(kRecordBytes, 7);  // what is behind is payload
+  EncodeRecord(record, bytes.data());
+  const auto back = DecodeRecord(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->bytes, record.bytes);
+  EXPECT_EQ(back->note, record.note);
+  EXPECT_EQ(back->more, record.more);
+  EXPECT_EQ(back->root, record.root);
+  EXPECT_FALSE(DecodeRecord(ByteSpan(bytes).first(kRecordHeader - 1)));
+  for (std::size_t at = 0; at < kRecordHeader; ++at) {
+    bytes[at] ^= 0x10;
+    EXPECT_FALSE(DecodeRecord(bytes)) << at;
+    bytes[at] ^= 0x10;
+  }
+}
+
 TEST(ValidatedWire, SizesAreBroughtIntoBounds) {
   const Sizes small = SizesFor(1000, {1, 1, 1, 1});
   EXPECT_EQ(small, (Sizes{1, 16, 16, 16}));

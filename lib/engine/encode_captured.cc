@@ -104,15 +104,16 @@ class CapturedRows {
     Status status;
     const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };
     for (std::size_t done = 0; done < longest; done += step) {
-      std::uint8_t* to = send.data();
+      std::uint64_t blocks = 0;
       for (std::size_t r = 0; r < ranks; ++r) {
         const std::size_t first = std::min(begin(r) + done, begin(r + 1));
         const std::size_t count = std::min(step, begin(r + 1) - first);
-        for (std::size_t i = first; i < first + count; ++i) to = PutShare(rows[i].id, to);
+        for (std::size_t i = first; i < first + count; ++i, blocks += layout_.parity()) {
+          PutShare(rows[i].id, blocks, send.data(), checks);
+        }
         counts[r] = count * row_bytes / 8;
       }
       const auto start = std::chrono::steady_clock::now();
-      for (std::uint64_t at = 0; send.data() + at * block < to; ++at) checks.Note(at, send.data() + at * block);
       const Status reduced = comm_.ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send.data()),
                                                     reinterpret_cast<std::uint64_t*>(receive.data()), counts);
       const Status checked = checks.Exchange(comm_, counts, turn_++);
@@ -170,16 +171,19 @@ class CapturedRows {
     return Status::Ok();
   }
 
-  std::uint8_t* PutShare(const RowId& row, std::uint8_t* to) const {
-    for (std::uint32_t q = 0; q < layout_.parity(); ++q, to += layout_.block_size()) {
+  // As blocks `at` and those after it of the send buffer; a block is noted while it is in the cache.
+  void PutShare(const RowId& row, std::uint64_t at, std::uint8_t* send, XorChecks& checks) const {
+    for (std::uint32_t q = 0; q < layout_.parity(); ++q, ++at) {
+      std::uint8_t* to = send + at * layout_.block_size();
       const std::uint8_t* share = mine_.ParityOf(row, q);
       if (share != nullptr) {
         std::copy_n(share, layout_.block_size(), to);
+        checks.Note(at, to);
       } else {
         std::fill_n(to, layout_.block_size(), std::uint8_t{0});
+        checks.NoteZeros(at);
       }
     }
-    return to;
   }
 
   const Context& context_;

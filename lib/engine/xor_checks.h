@@ -22,6 +22,8 @@ class XorChecks {
   void Reserve(std::uint64_t blocks, std::uint32_t block_size, std::size_t ranks);
   /// Block `i` of the send buffer is at `bytes`. Threads may note different blocks at once.
   void Note(std::uint64_t i, const std::uint8_t* bytes);
+  /// It is all zeros, of which the CRC (without inversion, as here) is zero.
+  void NoteZeros(std::uint64_t i) { sent_[i] = 0; }
   /// Adds up the words of all ranks, by an exchange like that of the blocks. `counts`: as for the blocks' ReduceScatterXor, in
   /// 64-bit words, whole blocks for each rank. `turn`: another number for each exchange, the same on all ranks. Collective.
   Status Exchange(Communicator& comm, std::span<const std::uint64_t> counts, std::uint64_t turn);

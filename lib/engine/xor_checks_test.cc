@@ -78,6 +78,23 @@ TEST(XorChecks, ProveWhatArrivesRight) {
   }
 }
 
+TEST(XorChecks, ZerosNeedNotBeLookedAt) {
+  const Words zeros(kWords);
+  RunRanks(1, [&](Communicator& comm) {
+    for (const bool looked : {true, false}) {
+      XorChecks checks;
+      checks.Reserve(1, kBlock, 1);
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(zeros.data());
+      looked ? checks.Note(0, bytes) : checks.NoteZeros(0);
+      ASSERT_OK(checks.Exchange(comm, std::vector<std::uint64_t>{kWords}, 1));
+      EXPECT_TRUE(checks.Proves(0, bytes));
+      Words other(kWords);
+      other[3] = 1;
+      EXPECT_FALSE(checks.Proves(0, reinterpret_cast<const std::uint8_t*>(other.data())));
+    }
+  });
+}
+
 TEST(XorChecks, NameTheBlockThatDoesNot) {
   Rng rng(2);
   for (int i = 0; i < 300; ++i) {
