@@ -57,6 +57,14 @@ Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
   return PeekOf(sb, info);
 }
 
+// What is known of `name`, looked up the first time.
+template <class Known, class Find>
+const typename Known::mapped_type& Once(Known& known, const std::string& name, Find find) {
+  auto at = known.find(name);
+  if (at == known.end()) at = known.emplace(name, find()).first;
+  return at->second;
+}
+
 // How a file that a program has just created looks. A renamed one may look so too where nobody tells when it was made: emptied.
 bool LooksNew(const FileStat& file) {
   const bool made_then = file.birth_ns == 0 || file.birth_ns == file.mtime_ns;
@@ -118,9 +126,7 @@ const std::vector<std::string>& Directory::Sidecars() {
 }
 
 const Result<Peek>& Directory::PeekAt(const std::string& sidecar) {
-  auto at = peeks_.find(sidecar);
-  if (at == peeks_.end()) at = peeks_.emplace(sidecar, PeekSidecar(fs_, PathOf(sidecar))).first;
-  return at->second;
+  return Once(peeks_, sidecar, [&] { return PeekSidecar(fs_, PathOf(sidecar)); });
 }
 
 bool Directory::IsRegular(const std::string& name) {
@@ -167,9 +173,7 @@ const std::multimap<std::uint64_t, std::string>& Directory::SidecarsByInode() {
 }
 
 std::string Directory::SidecarOf(const std::string& name) {
-  auto at = sidecar_of_.find(name);
-  if (at == sidecar_of_.end()) at = sidecar_of_.emplace(name, FindSidecarOf(name)).first;
-  return at->second;
+  return Once(sidecar_of_, name, [&] { return FindSidecarOf(name); });
 }
 
 std::string Directory::FindSidecarOf(const std::string& name) {
@@ -232,9 +236,7 @@ bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
 }
 
 std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
-  auto at = home_by_inode_.find(sidecar);
-  if (at == home_by_inode_.end()) at = home_by_inode_.emplace(sidecar, FindHomeByInode(sidecar)).first;
-  return at->second;
+  return Once(home_by_inode_, sidecar, [&] { return FindHomeByInode(sidecar); });
 }
 
 // An inode says less than a stamp: it is given out again, at once on some file systems, and is another one after each mount of
@@ -260,9 +262,7 @@ std::optional<std::string> Directory::FindHomeByInode(const std::string& sidecar
 }
 
 std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
-  auto at = home_by_stamp_.find(sidecar);
-  if (at == home_by_stamp_.end()) at = home_by_stamp_.emplace(sidecar, FindHomeByStamp(sidecar)).first;
-  return at->second;
+  return Once(home_by_stamp_, sidecar, [&] { return FindHomeByStamp(sidecar); });
 }
 
 std::optional<std::string> Directory::FindHomeByStamp(const std::string& sidecar) {

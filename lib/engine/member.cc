@@ -18,6 +18,7 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   out.Put(s.stat.device);
   out.Put(s.stat.inode);
   out.Put(s.stat.mtime_ns);
+  out.Put(s.stat.birth_ns);
   out.Put(s.stat.atime_ns);
   out.Put(s.stat.mode);
   out.Put(s.stat.uid);
@@ -51,6 +52,7 @@ Result<Summary> GetSummary(ByteReader& in) {
   s.stat.device = in.Get<std::uint64_t>();
   s.stat.inode = in.Get<std::uint64_t>();
   s.stat.mtime_ns = in.Get<std::int64_t>();
+  s.stat.birth_ns = in.Get<std::int64_t>();
   s.stat.atime_ns = in.Get<std::int64_t>();
   s.stat.mode = in.Get<std::uint32_t>();
   s.stat.uid = in.Get<std::uint32_t>();

@@ -60,6 +60,7 @@ class SharedFile : public Protector {
       ByteWriter out;
       out.Put(stat.size);
       out.Put(stat.mtime_ns);
+      out.Put(stat.birth_ns);
       out.Put(stat.inode);
       out.Put(stat.device);
       out.Put(stat.mode);
@@ -72,6 +73,7 @@ class SharedFile : public Protector {
     ByteReader in(bytes);
     stat.size = in.Get<std::uint64_t>();
     stat.mtime_ns = in.Get<std::int64_t>();
+    stat.birth_ns = in.Get<std::int64_t>();
     stat.inode = in.Get<std::uint64_t>();
     stat.device = in.Get<std::uint64_t>();
     stat.mode = in.Get<std::uint32_t>();
