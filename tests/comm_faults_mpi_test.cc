@@ -14,17 +14,17 @@ namespace {
 
 using Bytes = Communicator::Bytes;
 
-/// By how much fits one MPI call, and by topology.
-class CommFaultsTest : public ::testing::TestWithParam<std::tuple<std::uint64_t, TopologyChoice>> {
+/// By how much fits one MPI call, by topology, and by whether each rank is on a node of its own.
+class CommFaultsTest : public ::testing::TestWithParam<std::tuple<std::uint64_t, TopologyChoice, bool>> {
  protected:
   void SetUp() override {
-    auto made = MpiCommunicator(MPI_COMM_WORLD, std::get<0>(GetParam()));
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const bool apart = std::get<2>(GetParam());
+    auto made = MpiCommunicator(MPI_COMM_WORLD, std::get<0>(GetParam()), apart ? "node" + std::to_string(rank) : "");
     ASSERT_OK(made);
     comm_ = std::move(*made);
     comm_->SetTopology(std::get<1>(GetParam()));
-    // Costs and groups are found at the first broadcast.
-    Bytes warm(1000);
-    ASSERT_OK(comm_->Broadcast(warm, 0));
     if (comm_->size() < 2) GTEST_SKIP() << "nothing is sent";
   }
 
@@ -114,11 +114,12 @@ TEST_P(CommFaultsTest, ThatAreEverywhereAreAnErrorAndNothingElse) {
 constexpr CostModel kCosts{1e-6, 1e-6, 1e-9};
 
 INSTANTIATE_TEST_SUITE_P(CommFaults, CommFaultsTest,
-                         ::testing::Values(std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kBcast, {}}),
-                                           std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kAuto, {}}),
-                                           std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kAuto, kCosts}),
-                                           std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kDaisy, {}}),
-                                           std::tuple(std::uint64_t{700}, TopologyChoice{Topology::kBcast, {}})));
+                         ::testing::Values(std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kBcast, {}}, false),
+                                           std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kAuto, {}}, true),
+                                           std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kAuto, kCosts}, true),
+                                           std::tuple(std::uint64_t{1} << 30, TopologyChoice{Topology::kDaisy, {}}, true),
+                                           std::tuple(std::uint64_t{700}, TopologyChoice{Topology::kHypercube, {}}, true),
+                                           std::tuple(std::uint64_t{700}, TopologyChoice{Topology::kBcast, {}}, false)));
 
 }  // namespace
 }  // namespace lzy::validated

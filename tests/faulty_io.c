@@ -16,7 +16,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { PATH = 4096, FURTHER = 12345 };
+enum { PATH = 4096, FURTHER = 12345, OTHERS_WRITE_US = 300000 };
 
 static atomic_long seen;
 
@@ -62,6 +62,8 @@ static ssize_t write_wrongly(int fd, const char* bytes, size_t count, off_t offs
   const char* kind = getenv("FAULT_KIND");
   if (real == NULL) real = (ssize_t(*)(int, const void*, size_t, off_t))dlsym(RTLD_NEXT, "pwrite64");
   if (kind == NULL || strcmp(kind, "drop") == 0) return (ssize_t)count;
+  // What goes where another rank writes is to be there in the end: that one has written by then, or waits for this one.
+  if (strcmp(kind, "misplace") == 0 || strcmp(kind, "duplicate") == 0) usleep(OTHERS_WRITE_US);
   if (strcmp(kind, "misplace") == 0) return real(fd, bytes, count, offset + FURTHER);
   if (strcmp(kind, "short") == 0) {
     (void)!real(fd, bytes, count - count / 4, offset);

@@ -286,6 +286,27 @@ class InProgramsAndThenRenamed(Killed):
 
         self.at_every_point(lambda **kill: self.run_program("shared", 2, "file", PARTS, KILL_RANK="0", **kill), check, step=5)
 
+    def test_that_had_replaced_another(self):
+        self.prepare(["file"], None)
+        self.committed = ["file"]
+
+        def run(**kill):
+            shutil.copyfile(os.path.join(self.path("now"), "file"), os.path.join(self.path("now"), "copy"))
+            self.rename("copy", "file")
+            return self.run_program("shared", 2, "file", PARTS, KILL_RANK="0", **kill)
+
+        def check():
+            written = self.get("file")
+            self.rename("file", "moved")
+            if written == self.before["file"]:
+                return
+            self.expect_truth("moved", ["moved"], self.under("moved", [self.before, self.half_way, self.after]))
+            self.assertEqual(self.tool("lzy-info", "--prune", ".").returncode, 0)
+            self.expect_usable("moved", ["moved"], lambda: self.run_program("shared", 2, "moved", PARTS),
+                               {"moved": brought(written, self.get("NEW", ""), PARTS)})
+
+        self.at_every_point(run, check, step=5)
+
     def test_put_in_place_of_a_file(self):
         """As a program does that writes under a temporary name first."""
         self.prepare(["file"], None)

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
+#include <system_error>
 
 namespace lzy {
 namespace {
@@ -21,9 +22,9 @@ std::optional<double> NumberAt(const std::string& text, std::size_t& at) {
   const std::string word = text.substr(at, end - at);
   at = end;
   if (word.empty() || std::isdigit(static_cast<unsigned char>(word[0])) == 0) return std::nullopt;  // no sign, no "nan"
-  char* rest = nullptr;
-  const double value = std::strtod(word.c_str(), &rest);
-  if (*rest != '\0' || !std::isfinite(value)) return std::nullopt;
+  double value = 0;  // not by strtod, which goes by the program's locale
+  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || rest != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 
@@ -50,6 +51,7 @@ std::optional<TopologyChoice> ParseTopology(const std::string& text) {
   }
   if (at != text.size() || costs[2] <= 0) return std::nullopt;
   choice.costs = {costs[0] * kMicrosecond, costs[1] * kMicrosecond, 1 / (costs[2] * kMegabyte)};
+  if (!std::isfinite(choice.costs->byte_time)) return std::nullopt;
   return choice;
 }
 

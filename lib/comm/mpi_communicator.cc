@@ -23,33 +23,22 @@ namespace {
 /// Allocations above this are agreed on, so that a rank out of memory does not leave the others in a collective.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
 
-/// How the root of a broadcast wants it to travel, told to the others beside it. All ranks run the same program, so costs are as they
-/// are in memory.
+/// How the root of a broadcast wants it to travel, told to the others beside it.
 constexpr std::uint16_t kCostsGiven = 0x100;
 
 std::uint16_t NoteOf(const TopologyChoice& choice) {
   return static_cast<std::uint16_t>(static_cast<std::uint16_t>(choice.topology) | (choice.costs ? kCostsGiven : 0));
 }
 
-validated::Record::More CostsOf(const TopologyChoice& choice) {
-  static_assert(sizeof(CostModel) == sizeof(validated::Record::More));
-  return std::bit_cast<validated::Record::More>(choice.costs.value_or(CostModel{}));
-}
-
-TopologyChoice ChoiceOf(std::uint16_t note, const validated::Record::More& costs) {
-  TopologyChoice choice{static_cast<Topology>(note & ~kCostsGiven), std::nullopt};
-  if ((note & kCostsGiven) != 0) choice.costs = std::bit_cast<CostModel>(costs);
-  return choice;
-}
-
 class Mpi final : public Communicator {
  public:
   /// Owns `comm`, which has MPI_ERRORS_RETURN set.
-  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, const TopologyChoice& topology)
+  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, const std::string& node, const TopologyChoice& topology)
       : comm_(comm),
         rank_(rank),
         size_(size),
         max_transfer_(max_transfer),
+        node_(node),
         link_(validated::Link::Over(comm, rank, size)),
         self_(SelfCommunicator()),
         topology_(topology) {}
@@ -61,7 +50,7 @@ class Mpi final : public Communicator {
   Mpi& operator=(const Mpi&) = delete;
 
   /// Takes over a communicator just made; MPI_COMM_NULL gives nullptr.
-  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer,
+  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node,
                                                      const TopologyChoice& topology);
 
   int rank() const override { return rank_; }
@@ -85,6 +74,7 @@ class Mpi final : public Communicator {
   struct Sizes {
     std::vector<std::uint64_t> of;
     std::uint64_t total = 0;
+    std::uint64_t room = 0;  ///< with what comes with the records
   };
 
   Status CheckRoot(int root) const;
@@ -101,8 +91,8 @@ class Mpi final : public Communicator {
   template <class Transfer>
   Status InPieces(std::uint64_t size, Transfer transfer) const;
   Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
-  Status Spread(std::uint8_t* data, std::uint64_t size, int root, const TopologyChoice& choice);
-  Result<Topology> Cheapest(std::uint64_t size, int root, const std::optional<CostModel>& given);
+  Status Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16_t note);
+  Result<Topology> Cheapest(std::uint64_t size, int root, bool given);
   Status FindGroups();
   Status GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all);
   Status FindShared();
@@ -113,6 +103,7 @@ class Mpi final : public Communicator {
   const int rank_;
   const int size_;
   const std::uint64_t max_transfer_;
+  const std::string node_;
   const std::unique_ptr<validated::Link> link_;
   const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
   bool sought_shared_ = false;
@@ -124,7 +115,7 @@ class Mpi final : public Communicator {
   std::uint64_t staging_words_ = 0;
 };
 
-Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer,
+Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node,
                                                  const TopologyChoice& topology) {
   if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
   int rank = 0;
@@ -136,10 +127,11 @@ Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t ma
     PMPI_Comm_free(&comm);
     return status;
   }
-  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, topology));
+  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, node, topology));
 }
 
 std::string Mpi::ProcessorName() const {
+  if (!node_.empty()) return node_;
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
   int length = 0;
   if (PMPI_Get_processor_name(name.data(), &length) != MPI_SUCCESS) return self_->ProcessorName();
@@ -198,18 +190,12 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   if (size_ == 1) return Status::Ok();
   // Ranks may have been told different topologies: the root's counts.
   const auto from = static_cast<std::size_t>(root);
-  validated::Records records(*link_, rank_ == root ? ByteSpan(bytes) : ByteSpan(), NoteOf(topology_), CostsOf(topology_));
+  validated::Records records(*link_, rank_ == root ? ByteSpan(bytes) : ByteSpan(), NoteOf(topology_));
   LZY_RETURN_IF_ERROR(records.Broadcast(root));
   const std::uint64_t length = records.bytes(from);
   LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
   if (!records.within(from)) {
-    TopologyChoice choice = ChoiceOf(records.note(from), records.more(from));
-    if (choice.costs) {
-      // The note is known here whatever happened to messages, the costs perhaps not.
-      LZY_ASSIGN_OR_RETURN(const std::uint64_t unknown, AllReduceMax(records.known(from) ? 0 : 1));
-      if (unknown != 0) choice = {Topology::kBcast, std::nullopt};
-    }
-    LZY_RETURN_IF_ERROR(Spread(bytes.data(), length, root, choice));
+    LZY_RETURN_IF_ERROR(Spread(bytes.data(), length, root, records.note(from)));
     records.Prove(from, bytes);
   } else if (rank_ != root) {
     records.Take(from, bytes);
@@ -217,25 +203,37 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   return records.Finish();
 }
 
-// All ranks have the same groups and costs, so that they come to the same choice and the same schedule.
-Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, const TopologyChoice& choice) {
-  Topology topology = choice.topology;
+// All ranks go by the same note, groups and costs, so that they come to the same schedule.
+Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16_t note) {
+  auto topology = static_cast<Topology>(note & ~kCostsGiven);
   if (topology == Topology::kAuto) {
-    LZY_ASSIGN_OR_RETURN(topology, Cheapest(size, root, choice.costs));
+    LZY_ASSIGN_OR_RETURN(topology, Cheapest(size, root, (note & kCostsGiven) != 0));
   }
   if (topology == Topology::kBcast) return BroadcastPieces(data, size, root);
   LZY_RETURN_IF_ERROR(FindGroups());
   return RunSchedule(comm_, rank_, MakeSchedule(topology, groups_, root), data, size, max_transfer_);
 }
 
-Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, const std::optional<CostModel>& given) {
+// `given`: the root was told costs, and chooses.
+Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, bool given) {
   if (!given && size < kMeasuringBytes) return Topology::kBcast;
   LZY_RETURN_IF_ERROR(FindGroups());
   if (groups_.size() == 1) return Topology::kBcast;
-  if (!given && !costs_) {
-    LZY_ASSIGN_OR_RETURN(costs_, MeasureCosts(comm_, rank_, size_));
+  if (given) {
+    Bytes chosen(1);
+    if (rank_ == root) chosen[0] = static_cast<std::uint8_t>(ChooseTopology(groups_, root, size, topology_.costs.value_or(CostModel{})));
+    LZY_RETURN_IF_ERROR(Broadcast(chosen, root));
+    return static_cast<Topology>(chosen.at(0));
   }
-  return ChooseTopology(groups_, root, size, given ? *given : *costs_);
+  if (!costs_) {
+    LZY_ASSIGN_OR_RETURN(const CostModel measured, MeasureCosts(comm_, rank_, size_));
+    const auto* raw = reinterpret_cast<const std::uint8_t*>(&measured);  // all ranks run the same program
+    Bytes told(raw, raw + sizeof measured);
+    LZY_RETURN_IF_ERROR(Broadcast(told, 0));
+    costs_.emplace();
+    std::copy(told.begin(), told.end(), reinterpret_cast<std::uint8_t*>(&*costs_));
+  }
+  return ChooseTopology(groups_, root, size, *costs_);
 }
 
 Status Mpi::FindGroups() {
@@ -277,6 +275,7 @@ Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
   for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) {
     sizes.of.push_back(records.within(i) ? 0 : records.bytes(i));
     sizes.total += sizes.of.back();
+    sizes.room += records.bytes(i) + validated::kRecordBytes;
   }
   return sizes;
 }
@@ -287,7 +286,7 @@ Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
   LZY_RETURN_IF_ERROR(records.Gather());
   const Sizes sizes = LongOnes(records);
   std::vector<Bytes> all;
-  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] { all = RoomFor(records); }));
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] { all = RoomFor(records); }));
   if (sizes.total > 0) LZY_RETURN_IF_ERROR(ShareLong(sizes, mine, all));
   TakeAll(records, all);
   LZY_RETURN_IF_ERROR(records.Finish());
@@ -342,7 +341,7 @@ Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
   const bool at_once = sizes.total <= max_transfer_;
   std::vector<Bytes> all;
   Bytes flat;
-  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] {
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] {
     if (rank_ != root) return;
     all = RoomFor(records);
     if (at_once) flat.resize(sizes.total);
@@ -438,12 +437,12 @@ Status Mpi::FindShared() {
 Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
   MPI_Comm part = MPI_COMM_NULL;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
-  return Adopt(part, max_transfer_, topology_);
+  return Adopt(part, max_transfer_, node_, topology_);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer) {
+Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node) {
   if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "MpiCommunicator: MPI_COMM_NULL");
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
   if (max_transfer == 0 || max_transfer > kMost) {
@@ -457,7 +456,7 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
   const Status made = CheckMpi(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
   PMPI_Group_free(&group);
   LZY_RETURN_IF_ERROR(made);
-  return Mpi::Adopt(own, max_transfer, {Topology::kBcast, {}});
+  return Mpi::Adopt(own, max_transfer, node, {Topology::kBcast, {}});
 }
 
 }  // namespace lzy

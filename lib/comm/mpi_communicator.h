@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "comm/communicator.h"
 
@@ -13,8 +14,9 @@ namespace lzy {
 /// MPI is finalized by then.
 ///
 /// Larger payloads travel in pieces, of at most `max_transfer` bytes an MPI call, since MPI-3.1 counts are ints. It
-/// must be the same on all ranks; tests make it small.
-Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm,
-                                                      std::uint64_t max_transfer = std::uint64_t{1} << 30);
+/// must be the same on all ranks; tests make it small. `node`: what this rank's node is taken for (tests have several so on
+/// one); empty: MPI's processor name.
+Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer = std::uint64_t{1} << 30,
+                                                      const std::string& node = "");
 
 }  // namespace lzy

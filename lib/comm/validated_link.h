@@ -51,10 +51,11 @@ class Link {
   static int ChunkTag(int tag) { return 4 * tag; }
   static int RequestTag(int tag) { return 4 * tag + 1; }
   static int ReplyTag(int tag) { return 4 * tag + 2; }
-  // Of collective calls, which end on all ranks before the next but one begins on any.
-  static int TogetherRequestTag(std::uint64_t call) { return call % 2 == 0 ? 3 : 7; }
-  static int TogetherReplyTag(std::uint64_t call) { return call % 2 == 0 ? 11 : 15; }
-  static constexpr int kRingTag = 19;
+  // Of collective calls. One ends on all ranks before the next but one that is not within it begins on any; and within one there
+  // are two at most.
+  static int TogetherRequestTag(std::uint64_t call) { return 4 * static_cast<int>(call % 4) + 3; }
+  static int TogetherReplyTag(std::uint64_t call) { return 4 * static_cast<int>(call % 4) + 19; }
+  static constexpr int kRingTag = 35;
   std::uint64_t NextCall() { return calls_++; }
 
   /// Tells the hook.

@@ -23,7 +23,7 @@ TransferTree TreeOf(ByteSpan bytes) {
 
 }  // namespace
 
-Records::Records(Link& link, ByteSpan mine, std::uint16_t note, const Record::More& more)
+Records::Records(Link& link, ByteSpan mine, std::uint16_t note)
     : link_(link),
       mine_(mine),
       // Never written to: nobody proves its own.
@@ -32,7 +32,7 @@ Records::Records(Link& link, ByteSpan mine, std::uint16_t note, const Record::Mo
       answers_(tree_, payload_),
       all_(static_cast<std::size_t>(link.size())) {
   Other& self = all_[static_cast<std::size_t>(link.rank())];
-  self.record = {mine.size(), note, more, tree_.Root()};
+  self.record = {mine.size(), note, tree_.Root()};
   self.known = true;
   Bytes message(kRecordBytes);
   EncodeRecord(self.record, message.data());
@@ -99,9 +99,8 @@ Status Records::Receive(std::size_t rank, MutableByteSpan message) {
   return AskWord(rank);
 }
 
-// How much a rank brings must be known to all whatever is wrong with messages: it decides on which calls come next. So
-// in the end
-// it is told by lengths, in which nothing can be wrong.
+// How much a rank brings must be known to all whatever is wrong with messages: it decides on which calls come next. So in
+// the end it is told by lengths, in which nothing can be wrong.
 Status Records::AskWord(std::size_t rank) {
   std::uint64_t word = 0;
   for (int byte = 0; byte < 8; ++byte) {
@@ -155,10 +154,9 @@ Status Records::Finish() {
   }
   const Status finished = pump.Run(together_->Finish());
   if (finished.code() == Code::kMpi) return finished;
-  if (!mine.ok()) return {Code::kMpi, mine.message()};
+  if (!mine.ok()) return {mine.code() == Code::kNoMemory ? Code::kNoMemory : Code::kMpi, mine.message()};
   if (together_->gave_up().empty()) return finished;
-  return {Code::kMpi, fmt::format("what came to rank {} could not be proven: messages between processes cannot be relied on",
-                                  together_->gave_up().front())};
+  return {Code::kMpi, fmt::format("rank {} could not prove what came to it", together_->gave_up().front())};
 }
 
 }  // namespace lzy::validated

@@ -26,9 +26,9 @@ namespace lzy::validated {
 /// Short bytes cost one collective call beside the one that brings them, a barrier.
 class Records {
  public:
-  /// The next call over `link`, on all ranks; `mine`, which must outlive this, is what this rank brings. `note` and
-  /// `more` go with it.
-  Records(Link& link, ByteSpan mine, std::uint16_t note = 0, const Record::More& more = {});
+  /// The next call over `link`, on all ranks; `mine`, which must outlive this, is what this rank brings. `note` goes
+  /// with it.
+  Records(Link& link, ByteSpan mine, std::uint16_t note = 0);
   ~Records();
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
@@ -40,9 +40,6 @@ class Records {
   Status Broadcast(int root);
   std::uint64_t bytes(std::size_t rank) const { return all_[rank].record.bytes; }
   std::uint16_t note(std::size_t rank) const { return all_[rank].record.note; }
-  /// Whether the rest of the record came; if not, this call fails on all ranks in the end.
-  bool known(std::size_t rank) const { return all_[rank].known; }
-  const Record::More& more(std::size_t rank) const { return all_[rank].record.more; }
   /// Whether its bytes came with the record: then Take copies them, else they have to be moved, to be given to Prove.
   bool within(std::size_t rank) const { return bytes(rank) <= kMostInRecord; }
   void Take(std::size_t rank, MutableByteSpan to) const;

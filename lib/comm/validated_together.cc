@@ -46,7 +46,9 @@ Task Together::Answer() {
     }
     if (request.size() > kMostSignal) link_.Arrived(Part::kRequest, from, request);
     if (answers_ != nullptr) answers_->ForgetDoubts();
-    const Bytes reply = answers_ != nullptr ? answers_->To(request) : SignalOf(kRefused);
+    Bytes reply = SignalOf(kRefused);
+    // Who asks must not wait for a rank without memory.
+    if (answers_ != nullptr) (void)NoThrow([&] { reply = answers_->To(request); });
     if (answers_ != nullptr && !answers_->in_doubt().empty()) doubts[from] = answers_->in_doubt();
     answer.Begin("MPI_Isend", [&](MPI_Request* r) {
       return PMPI_Isend(reply.data(), static_cast<int>(reply.size()), MPI_BYTE, from, reply_tag_, link_.inner(), r);

@@ -107,8 +107,7 @@ std::optional<Announce> DecodeAnnounce(ByteSpan bytes) {
 
 void EncodeRecord(const Record& record, std::uint8_t* to) {
   StoreLe(to, record.word());
-  std::memcpy(to + 8, record.more.data(), sizeof(Record::More));
-  std::memcpy(to + 32, record.root.bytes.data(), sizeof(Hash));
+  std::memcpy(to + 8, record.root.bytes.data(), sizeof(Hash));
   AppendDigest(to, kRecordHeader - kDigest);
 }
 
@@ -116,8 +115,7 @@ std::optional<Record> DecodeRecord(ByteSpan bytes) {
   if (bytes.size() < kRecordHeader || !HasItsDigest(bytes.first(kRecordHeader))) return std::nullopt;
   Record record;
   record.SetWord(LoadLe<std::uint64_t>(bytes.data()));
-  std::memcpy(record.more.data(), bytes.data() + 8, sizeof(Record::More));
-  std::memcpy(record.root.bytes.data(), bytes.data() + 32, sizeof(Hash));
+  std::memcpy(record.root.bytes.data(), bytes.data() + 8, sizeof(Hash));
   return record;
 }
 

@@ -2,7 +2,6 @@
 // What crosses in a validated exchange (docs/exchange.md, "Messages"): encoding, and decoding of bytes that are hostile
 // until their digest says otherwise. Pure: no MPI.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -113,8 +112,6 @@ inline constexpr std::size_t kLeavesHeader = 16;
 struct Record {
   std::uint64_t bytes = 0;  ///< less than 2^48
   std::uint16_t note = 0;
-  using More = std::array<std::uint64_t, 3>;
-  More more{};  ///< what else goes with them; known only where the record is
   Hash root;  ///< in leaves of SizesFor(bytes, {})
 
   /// Both numbers in one.
@@ -124,7 +121,7 @@ struct Record {
     note = static_cast<std::uint16_t>(word >> 48);
   }
 };
-inline constexpr std::size_t kRecordHeader = 8 + 24 + 16 + 16;
+inline constexpr std::size_t kRecordHeader = 8 + 16 + 16;
 inline constexpr std::size_t kRecordBytes = 256;
 inline constexpr std::uint64_t kMostInRecord = kRecordBytes - kRecordHeader;
 void EncodeRecord(const Record& record, std::uint8_t* to);  ///< kRecordHeader bytes

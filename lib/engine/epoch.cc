@@ -80,6 +80,14 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
     LZY_RETURN_IF_ERROR(sidecar->SetIntent(*empty.intent));
   }
   start.intent = *sidecar->intent();
+  // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes of its name.
+  if (!MayBe(stat, stamp)) {
+    SidecarContents contents = sidecar->contents();
+    contents.superblock.stamp.inode = stat.inode;
+    contents.superblock.stamp.device = stat.device;
+    contents.superblock.stamp.birth_ns = stat.birth_ns;
+    LZY_RETURN_IF_ERROR(sidecar->WriteAll(std::move(contents)));
+  }
   return start;
 }
 

@@ -222,7 +222,8 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
 
 bool Directory::FitsOwnSidecar(const std::string& name, const FileStat& file) {
   const std::string own = kSidecarPrefix + name;
-  return IsRegular(own) && PeekAt(own).ok() && PeekAt(own)->committed && HasSizeAndTime(file, PeekAt(own)->stamp);
+  const bool fits = IsRegular(own) && PeekAt(own).ok() && PeekAt(own)->committed && HasSizeAndTime(file, PeekAt(own)->stamp);
+  return fits && !HomeByStamp(own);  // not if it is another file's, of which this one may be a copy
 }
 
 bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {

@@ -251,13 +251,12 @@ class FileSet : public Protector {
       if (most_now > most_before) most = std::max(most, most_now);
     }
     // All in one: a single node, on which there is nothing to choose.
-    if (most == 0 || (domains.size() == 1 && context_.options.domain.empty())) return;
+    if (most <= parity_ || (domains.size() == 1 && context_.options.domain.empty())) return;
     const char* const what = context_.options.domain.empty() ? "node" : "failure domain";
-    const std::string consequence = most > parity_ ? fmt::format("losing that {} cannot be mended with parity {}", what, parity_)
-                                                   : fmt::format("losing that {} takes {} of the {} that may be lost", what, most, parity_);
     report_.warnings.push_back(fmt::format("{}: {} members of one {} are in one group now, more than when groups were "
-                                           "dealt; {}; another parity or group, or a set without sidecars, is dealt anew",
-                                           ref_.path, most, what, consequence));
+                                           "dealt; losing that {} cannot be mended with parity {}; another parity or group, or a "
+                                           "set without sidecars, is dealt anew",
+                                           ref_.path, most, what, what, parity_));
   }
 
   // One layout a group, all with the unit that the largest member gives.

@@ -75,14 +75,24 @@ class MoveLock {
   std::unique_ptr<File> file_;
 };
 
+// Whether somebody is about to write the file for which `sidecar`, at `path`, was made: it holds nothing but an intent, and that
+// file is there. (One of another inode is another file: the first was deleted after a crash.)
+bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& path) {
+  if (sidecar.committed() || !sidecar.intent()) return false;
+  const auto data = DataPathOf(path);
+  const auto file = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  const Stamp& stamp = sidecar.contents().superblock.stamp;
+  return stamp.inode == 0 || (file.ok() && MayBe(*file, stamp));
+}
+
 // Moves a sidecar to the name `to`, where there may be one that is of no file any more. That one is replaced under its lock,
-// and not at all (false) if it holds nothing but an intent: then somebody is about to write.
+// and not at all (false) if somebody is about to write under that name.
 Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Clock::time_point deadline) {
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
     if (moved) return true;
     auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
-    if (occupant.ok() && !(*occupant)->committed() && (*occupant)->intent()) return false;
+    if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
     const Code code = occupant.status().code();
     if (code != Code::kBusy && code != Code::kNotFound) {
       LZY_RETURN_IF_ERROR(fs.Rename(from, to));

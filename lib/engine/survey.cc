@@ -104,16 +104,25 @@ void Survey::AddFile(const std::string& path) {
 }
 
 void Survey::AddMember(const std::string& path, const Peek& peek) {
-  auto pattern = PatternFromTail(path, peek.name, peek.rank);
-  if (!pattern) {
-    // A name relative to a directory inside the pattern ("state" in /local/3): its real path has it all.
-    if (auto real = fs_.RealPath(path); real.ok()) pattern = PatternFromTail(*real, peek.name, peek.rank);
-  }
+  auto pattern = PatternByTail(path, peek.name, peek.rank);
   if (!pattern) pattern = PatternOfRenamed(path, peek);
+  if (!pattern) {
+    // Each in a directory of its own, and renamed there ("node%r/state" to "node%r/old").
+    const std::size_t slash = peek.name.rfind('/');
+    if (slash != std::string::npos && !HasRankPlaceholder(peek.name.substr(slash))) {
+      pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
+    }
+  }
   // When all else fails what was recorded names the set, and its members are known one by one.
   if (!pattern) pattern = JoinPath(EscapePercent(DirectoryOf(path)), peek.name);
   AddSet(*pattern).members.emplace(peek.rank, path);
   named_members_[*pattern].emplace(peek.rank, Member{path, peek});
+}
+
+std::optional<std::string> Survey::PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank) {
+  if (auto pattern = PatternFromTail(path, tail, rank)) return pattern;
+  const auto real = fs_.RealPath(path);
+  return real.ok() ? PatternFromTail(*real, tail, rank) : std::nullopt;
 }
 
 bool Survey::AddRenamed(const std::string& path) {

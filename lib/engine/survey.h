@@ -83,6 +83,9 @@ class Survey {
 
   /// The pattern of a set whose members were renamed, from what they are called now.
   std::optional<std::string> PatternOfRenamed(const std::string& path, const Peek& peek);
+  /// The pattern of which `path` is rank `rank`'s member, by what was recorded of it (or its real path, where `path` is relative to
+  /// a directory inside the pattern).
+  std::optional<std::string> PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank);
   Status WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                      const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out);
   Result<std::vector<Match>> MatchesOf(const std::string& pattern);

@@ -97,6 +97,45 @@ class Renamed(NamesTest):
         self.check(0, "lzy-verify", ".")
         self.assertEqual(sorted(os.listdir(self.scratch)), [".LZY.a", ".LZY.b", ".LZY.c", "a", "b", "c"])
 
+    def test_members_in_directories_of_their_own(self):
+        for rank in range(3):
+            self.write(f"node{rank}/state", pattern_bytes(50000, seed=rank))
+        self.check(0, "lzy-protect", *SMALL, "node%r/state")
+        for rank in range(3):
+            self.rename(f"node{rank}/state", f"node{rank}/old")
+        self.assertEqual(self.paths(0, "lzy-verify", "."), ["node%r/old"])
+        with open(self.path("node1/old"), "r+b") as file:
+            file.write(b"torn")
+        self.assertEqual(self.paths(9, "lzy-verify", "."), ["node%r/old"])
+        os.remove(self.path("node1/old"))
+        self.check(0, "lzy-restore", "node%r/old")
+        self.assertEqual(self.read("node1/old"), pattern_bytes(50000, seed=1))
+
+    def test_over_what_a_deleted_file_left(self):
+        self.protect("e", pattern_bytes(50000))
+        self.protect("dead", pattern_bytes(50000, seed=1))
+        self.rename("e", "f")
+        # As a crash of the first run that wrote f leaves it, when f is deleted then.
+        self.write("first", b"x" * 5000)
+        self.check(0, "lzy-protect", *SMALL, "first")
+        os.remove(self.path("first"))
+        self.rename(".LZY.first", ".LZY.f")
+        self.write("e", pattern_bytes(50000, seed=2))
+        self.check(0, "lzy-protect", *SMALL, "e")
+        self.assertEqual(self.paths(0, "lzy-verify", "f"), ["f"])
+
+    def test_copy_over_the_file_with_ones_old_name(self):
+        for name in ("a", "b"):
+            self.protect(name, pattern_bytes(50000, seed=ord(name)))
+        self.rename("a", "t")
+        self.rename("b", "a")
+        self.rename("t", "b")
+        self.write("a", self.read("b"))
+        times = os.stat(self.path("b"))
+        os.utime(self.path("a"), ns=(times.st_atime_ns, times.st_mtime_ns))
+        self.assertEqual(self.paths(9, "lzy-verify", "."), ["a", "b"])
+        self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", ".").stdout)
+
     def test_name_from_before_means_the_file_of_now(self):
         self.protect("g", pattern_bytes(50000))
         self.rename("g", "g2")

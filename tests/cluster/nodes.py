@@ -108,12 +108,13 @@ class Nodes(unittest.TestCase):
         return [HEAT3D, "--size", str(SIZE), "--steps", str(steps), "--every", str(every), "--checkpoint", checkpoint or self.set,
                 *words]
 
-    def solve(self, steps, *words, on=None, every=10, checkpoint=None, **options):
-        """The solver under the layer, its checkpoints protected as a set; what it prints."""
+    def solve(self, steps, *words, on=None, every=10, checkpoint=None, told="^$", **options):
+        """The solver under the layer, its checkpoints protected as a set; what it prints. `told`: what the layer has to say."""
         options.setdefault("parity", 1)
         options.setdefault("set", self.set)
         done = self.run_job(self.solver(steps, *words, every=every, checkpoint=checkpoint), on=on, layer=True, **options)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, told)
         return done.stdout
 
     def reference(self, steps=20):

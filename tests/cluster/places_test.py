@@ -96,11 +96,13 @@ class Fewer(nodes.Nodes):
         where = {name: node for node in here for name in self.listed(node)}
         # Each rank where its checkpoint is.
         order = [where[f"state.{rank}"] for rank in range(4)]
-        self.assertEqual(self.restart_each_on(order), expected)
+        # More of the group are on one node than parity can mend.
+        told = r"^lzy: .*3 members of one node are in one group now.*\n$"
+        self.assertEqual(self.restart_each_on(order, told=told), expected)
 
-    def restart_each_on(self, order):
+    def restart_each_on(self, order, **more):
         """MPICH deals ranks to hosts in the order in which they are named, however often."""
-        return self.restart(on=order, parity=2)
+        return self.restart(on=order, parity=2, **more)
 
     def test_no_room_anywhere(self):
         self.solve(10)
