@@ -168,8 +168,8 @@ its share to what it passes on. Between real processes: docs/performance/exchang
 WEAK_TEXT = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks have agreed on how it
 went. Groups are independent, so all that grows is that agreement, and making the groups (not in the time). Buffers are those of
 the row pipeline and of exchanges, as a process of its own would hold them; what opening and committing a set takes grows with the
-number of members, and is not in it. The simulator's memory is far less, since all ranks have one buffer in common. What
-was not run is what a busy machine did not get to: its time is the limit (minutes a number at 4,096 ranks), not its memory."""
+number of members, and is not in it. The simulator's memory is far less, since all ranks have one buffer in common. Their
+limit is time, minutes a number at 4,096 ranks, not memory."""
 SPLITS = """Making the communicators of the groups, ms: groups without a common rank are made by one call (`SplitIntoParts`). A call for each,
 as it was, is one that all ranks take part in, so it grows as the number of groups."""
 TOPOLOGIES = """Microseconds until the last rank has it, root 0, groups of consecutive ranks. `auto`: what `ChooseTopology` takes by costs
@@ -179,4 +179,6 @@ LIMITS = """- Nothing of noise, stragglers, busy switches, or routes that share 
 - Nothing of processors: with as many ranks as cores, a piece that goes round in a ring waits for each of them to be let run
   (docs/performance/exchange.md has what that costs).
 - Disks have no seeks, no caches and one speed; file systems, metadata, opening and committing are not there.
+- What proves the lists that ranks gather (docs/exchange.md, "What lzy itself sends": 256 bytes of each rank to all, and a barrier) is
+  not compiled for the simulator.
 - The 2004 parameters are assumptions, but for the disks; the paper's MPI and its buffers are not simulated."""
