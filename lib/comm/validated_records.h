@@ -1,7 +1,6 @@
 #pragma once
 // Collective calls of lzy's own, in which ranks bring different amounts: what moves the bytes is MPI's or lzy's
-// collectives,
-// and this proves what came (docs/exchange.md, "What lzy itself sends").
+// collectives, and this proves what came (docs/exchange.md, "What lzy itself sends").
 
 #include <cstdint>
 #include <optional>
@@ -18,10 +17,8 @@
 namespace lzy::validated {
 
 /// One rank's side of one call: records first, which say what each rank brings and have it in them where it is short;
-/// then whoever
-/// uses this moves the rest; then every rank proves what came, and asks for what is wrong, until all are done. Requests
-/// are answered from
-/// the making to Finish, whenever this process waits in AwaitMpi or the pump.
+/// then whoever uses this moves the rest; then every rank proves what came, and asks for what is wrong, until all are
+/// done. Requests are answered from the making to Finish, whenever this process waits in AwaitMpi or the pump.
 ///
 /// Short bytes cost one collective call beside the one that brings them, a barrier.
 class Records {
@@ -34,8 +31,7 @@ class Records {
   Records& operator=(const Records&) = delete;
 
   /// Makes all ranks' known here (collective), or that of `root` alone. Fails on this rank only with kMpi; afterwards
-  /// all ranks agree on
-  /// what each brings, though contents may still be wrong.
+  /// all ranks agree on what each brings, though contents may still be wrong.
   Status Gather();
   Status Broadcast(int root);
   std::uint64_t bytes(std::size_t rank) const { return all_[rank].record.bytes; }

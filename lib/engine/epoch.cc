@@ -81,11 +81,9 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   }
   start.intent = *sidecar->intent();
   // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes of its name.
-  if (!MayBe(stat, stamp)) {
+  if (!MayBe(stat, stamp) && sidecar->knows_all_leaves()) {
     SidecarContents contents = sidecar->contents();
-    contents.superblock.stamp.inode = stat.inode;
-    contents.superblock.stamp.device = stat.device;
-    contents.superblock.stamp.birth_ns = stat.birth_ns;
+    SetIdentity(contents.superblock.stamp, stat);
     LZY_RETURN_IF_ERROR(sidecar->WriteAll(std::move(contents)));
   }
   return start;

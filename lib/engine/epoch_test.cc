@@ -2,7 +2,10 @@
 // is renamed in one. Files are in memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "engine/engine.h"
+#include "engine/lookup.h"
 #include "engine/view.h"
 #include "memory_files.h"
 #include "sidecar/names.h"
@@ -315,6 +318,37 @@ TEST_F(EpochTest, AnotherWritersIntentUnderTheNewNameStays) {
   his->reset();
   ASSERT_OK(FollowRename(fs_, options_, "d/f", "d/g", {mine.intent}));
   EXPECT_TRUE(SameWriter(*IntentOf("d/g"), set));
+}
+
+TEST_F(EpochTest, AFileThatReplacedAnotherIsKnownByItselfAndNothingUnknownPassesForAHash) {
+  for (const bool unknown : {false, true}) {
+    SCOPED_TRACE(unknown);
+    Make(0);
+    const std::string path = *SidecarPath(ref_.path);
+    if (unknown) {  // the hashes of the data, in all copies
+      const auto sidecar = Sidecar::Load(fs_, path, OpenMode::kRead);
+      ASSERT_OK(sidecar);
+      const auto leaf = (*sidecar)->contents().data_tree.levels()[0][0].bytes;
+      auto& bytes = fs_.At(path).bytes;
+      int found = 0;
+      for (auto at = bytes.begin(); (at = std::search(at, bytes.end(), leaf.begin(), leaf.end())) != bytes.end(); ++at) {
+        *at ^= 1;
+        ++found;
+      }
+      ASSERT_GT(found, 1);
+    }
+    fs_.Put("d/new", Random(kBlocks * kBlock));
+    ASSERT_OK(fs_.Rename("d/new", ref_.path));
+    Begin(ref_.path);
+    const auto sidecar = Sidecar::Load(fs_, path, OpenMode::kRead);
+    ASSERT_OK(sidecar);
+    const auto now = fs_.Stat(ref_.path);
+    ASSERT_OK(now);
+    EXPECT_EQ(MayBe(*now, (*sidecar)->contents().superblock.stamp), !unknown);
+    EXPECT_EQ((*sidecar)->knows_all_leaves(), !unknown);
+    EXPECT_TRUE((*sidecar)->intent());
+    EXPECT_EQ((*sidecar)->generation(), 1u);
+  }
 }
 
 TEST_F(EpochTest, TheSidecarOfAFileThatWasOverwrittenIsReplacedAndOthersFollowTheirs) {

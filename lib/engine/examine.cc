@@ -176,8 +176,7 @@ class Examiner {
     if (shared) {
       // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
       const Sidecar& sidecar = *view_.ensembles[0].files[0].sidecar;
-      const bool unknown = !sidecar.unknown_data_leaves().empty() || !sidecar.unknown_parity_leaves().empty();
-      LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(unknown));
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(!sidecar.knows_all_leaves()));
       prove = any != 0;
     }
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
@@ -247,8 +246,7 @@ class Examiner {
                                      file.proven_parity, own.parity));
     // The first speaks for all of the blocks; each for the metadata it could not read.
     if (rank != 0) own = FileFindings();
-    const bool unknown = !sidecar.unknown_data_leaves().empty() || !sidecar.unknown_parity_leaves().empty();
-    if (rank == 0 || unknown) own.metadata = sidecar.damage();
+    if (rank == 0 || !sidecar.knows_all_leaves()) own.metadata = sidecar.damage();
     return Status::Ok();
   }
 

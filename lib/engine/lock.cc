@@ -8,6 +8,7 @@
 
 #include "base/node.h"
 #include "base/printable.h"
+#include "engine/lookup.h"
 #include "engine/view.h"
 #include "sidecar/names.h"
 
@@ -19,9 +20,7 @@ Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& li
   const std::string temporary = TemporarySidecarPath(path);
   LZY_ASSIGN_OR_RETURN(const FileStat stat, like.Stat());
   SidecarContents contents = empty.contents;
-  contents.superblock.stamp.inode = stat.inode;
-  contents.superblock.stamp.device = stat.device;
-  contents.superblock.stamp.birth_ns = stat.birth_ns;
+  SetIdentity(contents.superblock.stamp, stat);
   Status written;
   {
     auto fresh = Sidecar::Create(fs, temporary, contents, like);

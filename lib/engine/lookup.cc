@@ -78,6 +78,12 @@ bool MayBe(const FileStat& file, const Stamp& stamp) {
   return file.inode == stamp.inode && (!known || file.birth_ns == stamp.birth_ns);
 }
 
+void SetIdentity(Stamp& stamp, const FileStat& file) {
+  stamp.inode = file.inode;
+  stamp.device = file.device;
+  stamp.birth_ns = file.birth_ns;
+}
+
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path) {
   if (auto quick = PeekQuickly(fs, path); quick.ok()) return quick;
   LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, path, OpenMode::kRead));

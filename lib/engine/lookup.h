@@ -31,6 +31,8 @@ Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
 /// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: inode and time of birth, where that
 /// is known. The device number is left out: it changes from mount to mount.
 bool MayBe(const FileStat& file, const Stamp& stamp);
+/// From now on `stamp` is of `file`; its size and time stay.
+void SetIdentity(Stamp& stamp, const FileStat& file);
 
 /// One directory's files and sidecars, looked up as needed, once each: what changes later is not seen.
 class Directory {

@@ -16,8 +16,7 @@ bool LooksSound(const FileView& file, const Layout& layout, std::uint32_t f) {
 
 bool HasWholeSidecar(const FileView& file, bool own) {
   if (!file.sidecar_usable() || file.intent) return false;
-  return !own || (file.sidecar != nullptr && file.sidecar->damage().empty() && file.sidecar->unknown_data_leaves().empty() &&
-                  file.sidecar->unknown_parity_leaves().empty());
+  return !own || (file.sidecar != nullptr && file.sidecar->damage().empty() && file.sidecar->knows_all_leaves());
 }
 
 bool HasNoTrace(const FileView& file) {

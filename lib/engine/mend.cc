@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "engine/lookup.h"
 #include "engine/mend_guests.h"
 #include "engine/mend_plan.h"
 #include "engine/rebuild.h"
@@ -400,9 +401,7 @@ class Mender {
                                                                 : contents.info.members[0];
     LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
     contents.superblock.stamp.mtime_ns = mend.plan->rebuild_data ? stat.mtime_ns : file.stamp.mtime_ns;
-    contents.superblock.stamp.inode = stat.inode;
-    contents.superblock.stamp.device = stat.device;
-    contents.superblock.stamp.birth_ns = stat.birth_ns;
+    SetIdentity(contents.superblock.stamp, stat);
     LZY_RETURN_IF_ERROR(PutInPlace(file, mend, contents));
     LZY_RETURN_IF_ERROR(EndRepairIntent(file, *mend.plan));
     return context_.fs.SyncDirectory(DirectoryOf(mend.target));
@@ -536,10 +535,12 @@ class Mender {
       LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
       return context_.fs.Rename(NewSidecarPath(mend.target), own);
     }
+    if (!file.sidecar) return Status::Ok();
     // What was mended in place may be a file that got its sidecar by its name: from now on it is known by itself.
-    const bool known = file.stamp.inode == contents.superblock.stamp.inode && file.stamp.birth_ns == contents.superblock.stamp.birth_ns;
-    const bool rewrite = plan.heal_metadata || plan.rebuild_data || !known;
-    return file.sidecar && rewrite ? file.sidecar->WriteAll(contents) : Status::Ok();
+    const Stamp& stamp = contents.superblock.stamp;
+    const bool known = file.stamp.inode == stamp.inode && file.stamp.birth_ns == stamp.birth_ns;
+    const bool rewrite = plan.heal_metadata || plan.rebuild_data || (!known && file.sidecar->knows_all_leaves());
+    return rewrite ? file.sidecar->WriteAll(contents) : Status::Ok();
   }
 
   // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.

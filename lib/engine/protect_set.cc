@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "engine/one_node.h"
@@ -142,16 +143,17 @@ class FileSet : public Protector {
   }
 
   // What would come out wrong if ranks did not agree on it: each may have options of its own.
-  std::vector<std::pair<const char*, std::uint64_t>> Geometry() const {
-    return {{"parity", options_.parity},
-            {"group", options_.group},
-            {"block-size", options_.block_size},
-            {"stripe", options_.stripe}};
+  std::array<std::pair<const char*, std::uint64_t>, 4> Geometry() const {
+    return {{{"parity", options_.parity},
+             {"group", options_.group},
+             {"block-size", options_.block_size},
+             {"stripe", options_.stripe}}};
   }
 
   Status GatherFacts() {
     ByteWriter out;
-    for (const auto& [name, value] : Geometry()) out.Put(value);
+    const auto geometry = Geometry();
+    for (const auto& [name, value] : geometry) out.Put(value);
     for (const auto& [rank, member] : own_) {
       const FileStat& stat = member.job.before;
       out.Put(rank);
@@ -167,7 +169,7 @@ class FileSet : public Protector {
     for (std::size_t p = 0; p < all.size(); ++p) {
       ByteReader in(all[p]);
       ByteReader first(all[0]);
-      for (const auto& [name, value] : Geometry()) {
+      for (const auto& [name, value] : geometry) {
         const auto theirs = in.Get<std::uint64_t>(), wanted = first.Get<std::uint64_t>();
         if (theirs == wanted) continue;
         return {Code::kInvalidArgument,

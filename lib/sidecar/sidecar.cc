@@ -151,7 +151,7 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
     return {Code::kInvalidArgument, fmt::format("{}: it is sealed with key {}; the one that was given is {}", path(),
                                                 KeyText(sb.key_id), KeyText(key->id()))};
   }
-  if (!unknown_data_.empty() || !unknown_parity_.empty()) {
+  if (!knows_all_leaves()) {
     return {Code::kCorrupt, fmt::format("{}: hashes are damaged in all copies, so that its seal proves nothing", path())};
   }
   if (SealOf(*key, contents_) != sb.seal) {

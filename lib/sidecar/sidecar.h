@@ -74,6 +74,8 @@ class Sidecar {
   /// Leaves of the data and of the parity tree that no copy had intact: their hash is not known.
   const std::vector<std::uint64_t>& unknown_data_leaves() const { return unknown_data_; }
   const std::vector<std::uint64_t>& unknown_parity_leaves() const { return unknown_parity_; }
+  /// Whether there are no such leaves. If there are, WriteAll would pass the nothing in their place off as hashes.
+  bool knows_all_leaves() const { return unknown_data_.empty() && unknown_parity_.empty(); }
   /// The intent that is set, if any.
   const std::optional<Intent>& intent() const { return intent_; }
   /// A prepared, not yet committed generation found beside the one loaded (0: none).
