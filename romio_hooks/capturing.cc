@@ -18,6 +18,7 @@ GeometryParameters GeometryOf(const OpenFile& file) {
   options.group = file.expected.group;
   options.block_size = file.expected.block_size;
   options.stripe = file.expected.stripe;
+  options.device_dirs = file.expected.device_dirs;
   // A file that is new may become large; what is captured of one that stays small is of little worth anyhow.
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
   return SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge);

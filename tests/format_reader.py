@@ -23,7 +23,7 @@ from types import SimpleNamespace
 import numpy as np
 import xxhash
 
-SEALED = 1  # incompatible feature
+SEALED, PARTED = 1, 2  # incompatible features
 MAGIC = bytes.fromhex("894C5A590D0A1A0A")
 ZERO_HASH = bytes(16)
 SUPERBLOCK = struct.Struct("<8sIHHQQQ16sQIIQIIIIQIIIIqqQqQQQQQ16s16s16s16sII")
@@ -35,7 +35,7 @@ INFO, INTENT, DATA_LEVEL, PARITY_LEVEL, PARITY = 1, 2, 3, 4, 5
 COMMITTED, PREPARED, NEVER = 1, 2, 3
 DECIDED = 4  # flag of an intent page
 SHARED, SET = 1, 2
-POOLED, PER_DEVICE, STRIPED = 1, 2, 3
+POOLED, PER_DEVICE, STRIPED, IN_DIRECTORIES = 1, 2, 3, 4
 DATA_TREE, PARITY_TREE, MEMBER_TREE = 0x40, 0x50, 0x60
 ROOT_TAG = {DATA_TREE: 0x05, PARITY_TREE: 0x06, MEMBER_TREE: 0x07}
 PAGE = 4096
@@ -246,7 +246,7 @@ def refuse_unknown(sb, where):
         raise Refused(f"{where}: foreign byte order")
     if sb.major != 1:
         raise Refused(f"{where}: newer version {sb.major}.{sb.minor}")
-    if sb.incompatible & ~SEALED:
+    if sb.incompatible & ~(SEALED | PARTED):
         raise Refused(f"{where}: newer version: unknown incompatible features {sb.incompatible:#x}")
 
 
@@ -329,12 +329,15 @@ class Sidecar:
                    sb.state in (COMMITTED, NEVER) or sb.state == PREPARED and c > 0),
                   (84, "kind 1 or 2", sb.kind in (SHARED, SET)),
                   (88, "placement that fits the kind",
-                   sb.placement in ((PER_DEVICE,) if sb.kind == SET else (POOLED, STRIPED))),
+                   sb.placement in ((PER_DEVICE,) if sb.kind == SET else (POOLED, STRIPED, IN_DIRECTORIES))),
+                  (32, "the feature of device directories exactly with placement 4",
+                   bool(sb.incompatible & PARTED) == (sb.placement == IN_DIRECTORIES)),
                   (92, "block size: power of two, 512 … 16 MiB", is_power(sb.b) and 512 <= sb.b <= 1 << 24),
                   (96, "unit: power-of-two multiple of b up to 1 GiB", is_power(sb.u) and sb.b <= sb.u <= 1 << 30),
                   (104, "m < n <= 255 and n <= devices", sb.m < sb.n <= 255 and sb.n <= sb.devices),
                   (108, "at most 2^24 devices or members", sb.devices <= 1 << 24),
-                  (116, "rank below the number of members", sb.rank < (sb.devices if sb.kind == SET else 1)),
+                  (116, "rank below the number of members",
+                   sb.rank < (sb.devices if sb.kind == SET else sb.devices + 1 if sb.placement == IN_DIRECTORIES else 1)),
                   (56, "generation 0 exactly in state 3", (sb.generation == 0) == (sb.state == NEVER)),
                   (136, "file size below 2^62", sb.size < 1 << 62),
                   (256, "at most 90 extents", sb.extents <= 90),
@@ -504,17 +507,18 @@ class Sidecar:
             if sb.rank not in everyone or any(r >= sb.devices for r in everyone):
                 self.bad(at, f"copy {c}: info group: expected ranks below {sb.devices}, {sb.rank} one of them, "
                              f"found {everyone}")
+        self.expect(at, f"copy {c}: device directories", sb.devices if sb.placement == IN_DIRECTORIES else 0, len(info.directories))
         ranks = [e.rank for e in info.members]
         self.expect(at, f"copy {c}: ranks of member entries", [0] if shared else sorted(everyone), sorted(ranks))
 
     def _check_own_entry(self, c, sb, at, info):
-        own = next(e for e in info.members if e.rank == sb.rank)
+        own = next(e for e in info.members if e.rank == (sb.rank if sb.kind == SET else 0))
         for name in ("mtime", "size", "data_root", "region", "parity_root"):
             self.expect(at, f"copy {c}: own member entry: {name}", getattr(sb, name), getattr(own, name))
 
     def _check_path(self, c, sb, at, info):
         p = 1 if sb.kind == SHARED else sb.devices
-        self.expect(at, f"copy {c}: leaf number in the tree over members", sb.rank, info.leaf)
+        self.expect(at, f"copy {c}: leaf number in the tree over members", sb.rank if sb.kind == SET else 0, info.leaf)
         self.expect(at, f"copy {c}: leaves of the tree over members", p, info.leaves)
         if sb.kind == SHARED:
             self.expect(at, f"copy {c}: bytes covered", sb.size, info.covered)
@@ -564,7 +568,8 @@ class Sidecar:
 
     def _check_parity_extents(self, c, sb):
         extents = self._extents(sb, PARITY)
-        self.expect(c * self.spacing + 168, f"copy {c}: bytes in parity extents", [sb.region] if sb.region else [],
+        here = parity_here(sb)
+        self.expect(c * self.spacing + 168, f"copy {c}: bytes in parity extents", [here] if here else [],
                     [e.length for e in extents])
         for e in extents:
             if sb.placement == STRIPED and e.offset % (sb.devices * sb.u):
@@ -579,11 +584,32 @@ class Sidecar:
 
     def region(self):
         """The parity region; tolerates what _check_parity_extents has reported."""
+        if self.sb.placement == IN_DIRECTORIES:
+            return self._region_of_parts()
         for e in self._extents(self.sb, PARITY):
             return self.bytes[e.offset:e.offset + e.length][:self.sb.region]
         return np.zeros(0, np.uint8)
 
+    def part_paths(self):
+        return [os.path.join(folder, self.sb.info.part_name) for folder in self.sb.info.directories]
+
+    def _region_of_parts(self):
+        """§13; what is of a part that is not there is zero."""
+        sb = self.sb
+        region = np.zeros(sb.region, np.uint8)
+        for d, path in enumerate(self.part_paths()):
+            if not os.path.exists(path):
+                self.bad(0, f"part {d} of the parity is not there", path)
+                continue
+            part = view_of(path)
+            for x in range(d, -(-sb.region // sb.u), sb.devices):
+                have = part[sb.copies * sb.spacing + 8192 + x // sb.devices * sb.u:][:min(sb.u, sb.region - x * sb.u)]
+                region[x * sb.u:x * sb.u + len(have)] = have
+        return region
+
     def region_offset(self, byte):
+        if self.sb.placement == IN_DIRECTORIES:
+            return byte
         for e in self._extents(self.sb, PARITY):
             return e.offset + byte if byte < e.length else None
         return None
@@ -625,6 +651,14 @@ class Sidecar:
         ranges = [struct.unpack_from("<QQ", page, 120 + 16 * i) for i in range(min(count, 240))]
         return {"page": number, "flags": flags, "wall": wall, "pid": pid, "ranges": ranges,
                 "host": page[56:56 + min(host, 64)].decode(errors="replace")}
+
+
+def parity_here(sb):
+    """Bytes of parity in the file of this superblock (§4, §13)."""
+    if sb.placement != IN_DIRECTORIES:
+        return sb.region
+    units = range(sb.rank - 1, -(-sb.region // sb.u), sb.devices) if sb.rank else ()
+    return sum(min(sb.u, sb.region - x * sb.u) for x in units)
 
 
 def differing_hashes(a, b):
@@ -671,6 +705,12 @@ def decode_info(data):
     info.members = [member() for _ in range(counted(255))]
     info.leaf, info.leaves, info.covered = take("QQQ")
     info.pages = [[take("16s") for _ in range(counted(2))] for _ in range(counted(64))]
+    info.directories = []
+    if at != len(data):
+        info.encoding, info.part_name, info.home = take("Q"), string(), string()
+        info.directories = [string() for _ in range(counted(4096))]
+        if not info.part_name.startswith(f".LZY-part.{info.encoding:016x}.") or not all(d[:1] == "/" for d in info.directories):
+            raise ValueError(f"parts are called {info.part_name!r}, in {info.directories}")
     if at != len(data):
         raise ValueError(f"{len(data) - at} bytes after its end")
     return info
@@ -710,6 +750,7 @@ class Dataset:
         if not consistent:
             self.bad("members disagree; geometry, data and parity not checked")
             return
+        self.check_parts()
         self.check_roots()
         if any(s.sb.levels[DATA_TREE] is None or s.sb.levels[PARITY_TREE] is None for s in self.sidecars):
             self.bad("a tree does not fit its file; geometry, data and parity not checked")
@@ -724,6 +765,25 @@ class Dataset:
             self.check_data(s)
         self.check_parity_leaves()
         self.check_parity_bytes()
+
+    # -- spares in device directories (§13)
+
+    def check_parts(self):
+        for d, path in enumerate(self.sidecars[0].part_paths()):
+            try:
+                part = Sidecar(path, self.sidecars[0].data_path, self.sidecars[0].key)
+                part.choose(set())
+            except (OSError, Refused) as error:
+                self.bad(f"part {d}: {error}")
+                continue
+            self.lines += part.lines
+            part.expect(116, "rank of the part", d + 1, part.sb.rank)
+            own = {"rank", "extent_list", "extents", "info", "levels", "padding", "usable", "sealed_part", "seal", "copy", "state"}
+            for name, value in vars(self.sb).items():
+                if name not in own and getattr(part.sb, name, None) != value:
+                    self.bad(f"{path}: {name} is not that of the sidecar")
+            if part.sb.levels != self.sb.levels:
+                self.bad(f"{path}: its trees are not those of the sidecar")
 
     # -- data files, stamps, names
 
@@ -863,7 +923,7 @@ class Dataset:
         everything = np.arange(len(t))
         if self.sb.placement == POOLED:
             yield 0, everything, ((t - self.t0) * len(self.groups) + g.number) * self.sb.m + q
-        elif self.sb.placement == STRIPED:
+        elif self.sb.placement in (STRIPED, IN_DIRECTORIES):
             yield 0, everything, g.rotation.parity_before(j, t) * self.sb.devices + np.array(g.devices)[j]
         else:
             for i, rank in enumerate(g.devices):
@@ -963,7 +1023,7 @@ class Dataset:
         return {
             "root": sb.dataset_root.hex(), "uuid": sb.uuid.hex(), "generation": sb.generation, "state": sb.state,
             "kind": "set" if sb.kind == SET else "shared",
-            "placement": {POOLED: "pooled", PER_DEVICE: "per device", STRIPED: "striped"}[sb.placement],
+            "placement": {POOLED: "pooled", PER_DEVICE: "per device", STRIPED: "striped", IN_DIRECTORIES: "in directories"}[sb.placement],
             "block_size": sb.b, "unit": sb.u, "devices": sb.devices, "n": sb.n, "m": sb.m,
             "groups": self.group_lists, "stride": sb.s, "first_row": sb.t0, "copies": sb.copies,
             "name": sb.info.name, "stripe": sb.info.stripe, "group": sb.info.group,

@@ -127,6 +127,7 @@ int main(int argc, char** argv) {
   tool.name = "lzy-info";
   tool.summary = "Tells geometry, state, root, sizes and the age of the last commit, from the metadata alone.";
   tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file of the user's cache";
+  tool.table_options = {"device-dirs"};
   tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--map", map, "also tell which devices are coded with which");

@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
   tool.name = "lzy-verify";
   tool.summary = "Checks data, parity and metadata against their hashes.";
   tool.changes = "nothing; with --repair, damaged blocks and sidecars (never creates missing files)";
+  tool.table_options = {"device-dirs"};
   tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--from-disk", request.from_disk, "read everything from the device, past the page cache");

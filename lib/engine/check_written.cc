@@ -178,7 +178,7 @@ class Checker {
     LZY_RETURN_IF_ERROR(HoldToCapture(data, mine));
     const std::vector<Interval> parity = TouchedParity(ensemble, f);
     const BlockStream region =
-        ParityStream(layout, f, &file.sidecar->file(), file.parity_base, file.parity_tree(), ensemble.key.get());
+        ParityStream(layout, f, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get());
     return HoldToLeaves(region, shared ? PartOf(parity, context_.comm) : parity);
   }
 

@@ -15,7 +15,8 @@ Status Contradicts(const char* what) {
 }
 
 bool Describes(const MemberRecord& record, const Superblock& sb) {
-  return record.rank == sb.rank && record.size == sb.stamp.size && record.data_root == sb.data_root &&
+  const std::uint32_t rank = sb.kind == DatasetKind::kSet ? sb.rank : 0;
+  return record.rank == rank && record.size == sb.stamp.size && record.data_root == sb.data_root &&
          record.parity_size == sb.parity_size && record.parity_root == sb.parity_root;
 }
 
@@ -25,8 +26,10 @@ Result<std::uint32_t> OwnFile(const SidecarContents& contents) {
   const InfoRecord& info = contents.info;
   if (sb.kind == DatasetKind::kShared) {
     if (info.members.size() != 1 || !Describes(info.members[0], sb)) return Contradicts("its record of the file");
+    if (info.parts.directories.size() != (sb.parted() ? sb.members : 0)) return Contradicts("its device directories");
     return 0;
   }
+  if (!info.parts.directories.empty()) return Contradicts("a member's device directories");
   if (info.groups.size() != 1 || info.members.size() != info.groups[0].size()) return Contradicts("its group");
   const std::vector<std::uint32_t>& group = info.groups[0];
   std::optional<std::uint32_t> own;
@@ -64,7 +67,7 @@ Status CheckRoot(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
   Tree::Proof path = contents.info.path;
   const bool set = sb.kind == DatasetKind::kSet;
-  if (path.leaf_count != (set ? sb.members : 1) || path.index != sb.rank) return Contradicts("its place in the set");
+  if (path.leaf_count != (set ? sb.members : 1) || path.index != (set ? sb.rank : 0)) return Contradicts("its place in the set");
   if (path.leaf_count == 1 && path.pages.empty()) path.pages.push_back({sb.data_root});  // docs/format.md §5: L = 0
   const std::optional<Hash> members_root = Tree::RootFrom(TreeKind::kDataset, path, sb.data_root);
   if (!members_root || DatasetRootOf(sb, *members_root) != sb.dataset_root) {

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/examine.h"
 #include "engine/lookup.h"
+#include "engine/parts.h"
 #include "engine/rehome.h"
 #include "engine/view.h"
 #include "sidecar/names.h"
@@ -18,7 +19,8 @@ namespace {
 
 MadeWith MadeWithOf(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
-  return {sb.parity, contents.info.group_option, sb.block_size, contents.info.stripe_option, sb.stamp.size};
+  return {sb.parity, contents.info.group_option, sb.block_size, contents.info.stripe_option, sb.stamp.size,
+          contents.info.parts.directories};
 }
 
 }  // namespace
@@ -66,7 +68,7 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
   start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;
-  start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0};
+  start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0, options.device_dirs};
   if (start.had_sidecar) start.made_with = MadeWithOf(sidecar->contents());
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
   // leaves anything to rely on. But what a repair left that broke off, mtime included, is damage as it was.
@@ -140,6 +142,7 @@ Status FollowRename(FileSystem& fs, const Options& options, const std::string& f
 
 Status Forget(FileSystem& fs, const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
+  RemovePartsOf(fs, data_path, path);
   for (const std::string& one : {path, NewSidecarPath(data_path)}) {
     if (Status removed = fs.Remove(one); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   }
@@ -167,10 +170,16 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     report.damage.push_back({data ? file.path : file.sidecar_path, file.rank, part, 0, data ? file.stamp.size : 0,
                              unusable ? DamageCause::kHash : DamageCause::kMissing, false, false, false, {}});
   };
+  const auto lost_part = [&](const std::string& path, std::uint32_t device) {
+    report.damage.push_back({path, device, DamagePart::kMetadata, 0, 0, DamageCause::kMissing, false, false, false, {}});
+  };
   for (const Ensemble& ensemble : view->ensembles) {
     for (const FileView& file : ensemble.files) {
       if (!file.present) damaged(file, DamagePart::kData);
       if (!file.sidecar_usable()) damaged(file, DamagePart::kMetadata);
+      for (std::size_t d = 0; file.parts && d < file.part_paths.size(); ++d) {
+        if (file.parts->part(d) == nullptr) lost_part(file.part_paths[d], static_cast<std::uint32_t>(d));
+      }
       at_risk = at_risk || (file.intent && !IsOfRepair(*file.intent));
       if (!file.present) continue;
       stale = stale || file.stat.mtime_ns != file.stamp.mtime_ns;
@@ -194,7 +203,8 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
           map.devices.push_back(
               {ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
         } else {
-          map.devices.push_back({device, "", ""});
+          const auto& parts = ensemble.files[0].part_paths;
+          map.devices.push_back({device, parts.empty() ? "" : DirectoryOf(parts[device]), ""});
         }
       }
     }

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/file.h"
+#include "engine/parts.h"
 #include "engine/tuning.h"
 #include "sidecar/names.h"
 
@@ -49,6 +50,7 @@ void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, co
     out.Put(m.offset);
     out.Put(m.length);
     out.PutString(m.what);
+    out.Put(m.part);
   }
   out.Put(f.extra_bytes);
   out.Put<std::uint8_t>(f.whole_device);
@@ -79,6 +81,7 @@ Status MergeFindings(ByteSpan bytes, DatasetView& view, Findings& findings) {
       m.offset = in.Get<std::uint64_t>();
       m.length = in.Get<std::uint64_t>();
       m.what = in.GetString(1024);
+      m.part = in.Get<std::uint32_t>();
       to.metadata.push_back(std::move(m));
     }
     to.extra_bytes = std::max(to.extra_bytes, in.Get<std::uint64_t>());
@@ -240,13 +243,14 @@ class Examiner {
     LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), &sidecar.contents().data_tree, ensemble.key.get()),
                                      {0, layout.data_blocks(0)}, TreeKind::kData, sidecar.unknown_data_leaves(),
                                      file.proven_data, own.data));
-    LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, 0, &file.sidecar->file(), sidecar.ParityFileOffset(0),
+    LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, 0, file.parity(), file.parity_base,
                                                   &sidecar.contents().parity_tree, ensemble.key.get()),
                                      {0, layout.parity_blocks(0)}, TreeKind::kParity, sidecar.unknown_parity_leaves(),
                                      file.proven_parity, own.parity));
     // The first speaks for all of the blocks; each for the metadata it could not read.
     if (rank != 0) own = FileFindings();
     if (rank == 0 || !sidecar.knows_all_leaves()) own.metadata = sidecar.damage();
+    CheckParts(file, own);
     return Status::Ok();
   }
 
@@ -258,10 +262,20 @@ class Examiner {
                                      ShareOf(layout.data_blocks(0), rank, size), TreeKind::kData, {}, file.proven_data,
                                      own.data));
     LZY_RETURN_IF_ERROR(CheckStretch(
-        ParityStream(layout, 0, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree(), ensemble.key.get()),
+        ParityStream(layout, 0, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get()),
         ShareOf(layout.parity_blocks(0), rank, size), TreeKind::kParity, {}, file.proven_parity, own.parity));
     if (rank == 0) own.metadata = file.sidecar->damage();
+    CheckParts(file, own);
     return Status::Ok();
+  }
+
+  // The spares of the sidecar's metadata that parts hold; each rank looks at some.
+  void CheckParts(const FileView& file, FileFindings& own) const {
+    const auto size = static_cast<std::size_t>(context_.comm.size());
+    for (auto d = static_cast<std::size_t>(context_.comm.rank()); d < file.part_paths.size(); d += size) {
+      const auto damage = CheckPart(context_.fs, file.sidecar->contents(), file.part_paths[d], static_cast<std::uint32_t>(d));
+      own.metadata.insert(own.metadata.end(), damage.begin(), damage.end());
+    }
   }
 
   Status ExamineMember(Ensemble& ensemble, std::uint32_t f, FileView& file, FileFindings& own) {
@@ -273,7 +287,7 @@ class Examiner {
                                                   ensemble.key.get()),
                                        data, TreeKind::kData, file.sidecar->unknown_data_leaves(), file.proven_data,
                                        own.data));
-      LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0),
+      LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, f, file.parity(), file.parity_base,
                                                     &file.sidecar->contents().parity_tree, ensemble.key.get()),
                                        parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
                                        file.proven_parity, own.parity));

@@ -179,9 +179,8 @@ class Describer {
     for (std::uint32_t f = 0; f < files.size(); ++f) {
       const Layout& layout = *ensemble.layout;
       const FileView& file = ensemble.files[f];
-      AddTransient(file, files[f].data, DamagePart::kData, DataStream(layout, f, nullptr, nullptr, nullptr));
-      AddTransient(file, files[f].parity, DamagePart::kParity,
-                   ParityStream(layout, f, nullptr, file.parity_base, nullptr, nullptr));
+      AddTransient(layout, file, files[f].data, DamagePart::kData, DataStream(layout, f, nullptr, nullptr, nullptr));
+      AddTransient(layout, file, files[f].parity, DamagePart::kParity, ParityStream(layout, f, nullptr, 0, nullptr, nullptr));
       AddOfFile(file, layout.data_blocks(f) == 0, files[f]);
     }
   }
@@ -232,21 +231,23 @@ class Describer {
     const std::uint32_t device = set() ? ensemble.files[block.device].rank : block.device;
     const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
                                           : layout.DataBlock(block.device, block.unit_row, block.slice);
-    Damage& d = block.parity ? Put(file.sidecar_path, device, DamagePart::kParity,
-                                   {file.parity_base + place.offset, place.length}, block.cause)
-                             : Put(file.path, device, DamagePart::kData, {place.offset, place.length}, block.cause);
+    const PlaceInFile where = block.parity ? ParityPlace(file, layout.unit(), place.offset) : PlaceInFile{file.path, place.offset};
+    Damage& d = Put(where.path, device, block.parity ? DamagePart::kParity : DamagePart::kData, {where.offset, place.length},
+                    block.cause);
     // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken back.
     d.beyond_repair = too_many && block.cause != DamageCause::kStale && block.cause != DamageCause::kAtRisk;
     beyond_ = beyond_ || d.beyond_repair;
     Count(block.cause);
   }
 
-  void AddTransient(const FileView& file, const std::vector<BadBlocks>& list, DamagePart part, const BlockStream& stream) {
+  void AddTransient(const Layout& layout, const FileView& file, const std::vector<BadBlocks>& list, DamagePart part,
+                    const BlockStream& stream) {
     for (const BadBlocks& bad : list) {
       for (std::uint64_t i = bad.first; bad.transient && i < bad.first + bad.count; ++i) {
         const BlockPlace place = stream.place(i);
-        Damage& d = Put(part == DamagePart::kData ? file.path : file.sidecar_path, DeviceOf(file), part,
-                        {stream.base + place.offset, place.length}, DamageCause::kHash);
+        const PlaceInFile where =
+            part == DamagePart::kData ? PlaceInFile{file.path, place.offset} : ParityPlace(file, layout.unit(), place.offset);
+        Damage& d = Put(where.path, DeviceOf(file), part, {where.offset, place.length}, DamageCause::kHash);
         d.transient = d.repaired = true;
       }
     }
@@ -263,8 +264,10 @@ class Describer {
       Count(cause);
     }
     for (const MetadataDamage& m : found.metadata) {
-      Put(file.sidecar_path, DeviceOf(file), DamagePart::kMetadata, {m.offset, m.length},
-          m.what == "sidecar" ? DamageCause::kMissing : DamageCause::kHash);
+      const DamageCause cause = m.what == "sidecar" || m.what == "part" ? DamageCause::kMissing : DamageCause::kHash;
+      const bool in_part = m.part > 0 && m.part <= file.part_paths.size();
+      Put(in_part ? file.part_paths[m.part - 1] : file.sidecar_path, in_part ? m.part - 1 : DeviceOf(file), DamagePart::kMetadata,
+          {m.offset, m.length}, cause);
       damaged_ = true;
     }
   }

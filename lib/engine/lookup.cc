@@ -25,7 +25,8 @@ Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
           .members = counts ? sb.members : 0,
           .wall_time_ns = sb.wall_time_ns,
           .stamp = sb.stamp,
-          .name = info.name};
+          .name = info.name,
+          .parts = info.parts};
 }
 
 bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {

@@ -25,6 +25,7 @@ struct Peek {
   std::int64_t wall_time_ns = 0;
   Stamp stamp;
   std::string name;  ///< info record: base name, or the pattern's tail
+  Parts parts;       ///< where its parity is, if in device directories
 };
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
 

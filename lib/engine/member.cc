@@ -2,12 +2,23 @@
 
 #include <fmt/format.h>
 
+#include "engine/parts.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 namespace {
 
 constexpr int kLooks = 5;
+
+/// The parity of a file with device directories is in parts there, and none of it beside the file.
+Status OpenItsParts(const Context& context, FileView& view, Summary& s) {
+  s.part_base = std::exchange(s.parity_base, 0);
+  s.part_paths = PartPaths(context.fs, view.sidecar->contents().info.parts, context.options.device_dirs);
+  LZY_ASSIGN_OR_RETURN(view.parts, OpenParts(context.fs, *view.sidecar, s.part_paths, /*write=*/false));
+  LZY_ASSIGN_OR_RETURN(const FileStat all, view.parts->Stat());
+  s.sidecar_bytes += all.size;
+  return Status::Ok();
+}
 
 }  // namespace
 
@@ -31,9 +42,13 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   out.Put(s.sidecar_uid);
   out.Put(s.sidecar_gid);
   out.Put(s.parity_base);
+  out.Put(static_cast<std::uint32_t>(s.part_paths.size()));
+  for (const std::string& path : s.part_paths) out.PutString(path);
+  out.Put(s.part_base);
   out.Put<std::uint8_t>(s.intent.has_value());
   if (s.intent) out.PutBytes(EncodeIntent(*s.intent, 0));
   out.Put(s.prepared);
+  out.Put<std::uint8_t>(s.recovered);
   if (s.fault == SidecarFault::kNone) {
     Superblock plain = s.superblock;
     plain.copy = 0;
@@ -65,11 +80,14 @@ Result<Summary> GetSummary(ByteReader& in) {
   s.sidecar_uid = in.Get<std::uint32_t>();
   s.sidecar_gid = in.Get<std::uint32_t>();
   s.parity_base = in.Get<std::uint64_t>();
+  for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) s.part_paths.push_back(in.GetString(1 << 16));
+  s.part_base = in.Get<std::uint64_t>();
   if (in.Get<std::uint8_t>() != 0) {
     auto intent = DecodeIntent(in.GetBytes(kIntentPageSize), 0);
     if (intent.ok()) s.intent = *intent;
   }
   s.prepared = in.Get<std::uint64_t>();
+  s.recovered = in.Get<std::uint8_t>() != 0;
   if (s.fault == SidecarFault::kNone) {
     LZY_ASSIGN_OR_RETURN(s.superblock, DecodeSuperblock(in.GetBytes(kSuperblockSize), 0));
     ByteSpan info = in.GetBytes(in.Get<std::uint32_t>());
@@ -99,6 +117,9 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
   } else if (data.status().code() != Code::kNotFound) {
     return data.status();
   }
+  if (write && kind == DatasetKind::kShared && view.data) {
+    LZY_ASSIGN_OR_RETURN(s.recovered, RecoverSidecar(fs, path, *view.data, context.options));
+  }
   auto found = FindSidecar(fs, path);
   Result<std::unique_ptr<Sidecar>> sidecar = found.status();
   // Somebody may give it another name just now.
@@ -110,9 +131,19 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
     found = FindSidecar(fs, path);
   }
   if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
-  if (found.ok() && sidecar.status().code() != Code::kNotFound) {
+  // To look at, a spare will do.
+  const bool lost = IsLost(sidecar.status()) && kind == DatasetKind::kShared && !write;
+  auto spare = lost ? FindSpare(fs, path, context.options) : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");
+  const bool stands_in = spare.ok();
+  if (stands_in) {
+    if (!found.ok()) {
+      LZY_ASSIGN_OR_RETURN(s.sidecar_path, SidecarPath(path));
+    }
+    sidecar = std::move(spare);
+  }
+  if (stands_in || (found.ok() && sidecar.status().code() != Code::kNotFound)) {
     const Status sound = sidecar.ok() ? CheckContents((*sidecar)->contents()) : sidecar.status();
-    const Status unsealed = sound.ok() ? (*sidecar)->Unseal(context.options.key) : Status::Ok();
+    const Status unsealed = sound.ok() && !stands_in ? (*sidecar)->Unseal(context.options.key) : Status::Ok();
     if (sound.ok() && unsealed.ok()) {
       view.sidecar = std::move(sidecar).value();
       s.fault = SidecarFault::kNone;
@@ -121,10 +152,12 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
       s.intent = view.sidecar->intent();
       s.prepared = view.sidecar->prepared_generation();
       LZY_ASSIGN_OR_RETURN(const FileStat made, view.sidecar->file().Stat());
-      s.sidecar_bytes = view.sidecar->file_size();
+      s.sidecar_bytes = stands_in ? 0 : view.sidecar->file_size();
       s.sidecar_uid = made.uid;
       s.sidecar_gid = made.gid;
       s.parity_base = view.sidecar->ParityFileOffset(0);
+      if (!s.superblock.parted()) return s;
+      LZY_RETURN_IF_ERROR(OpenItsParts(context, view, s));
     } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
       return sound;
     } else if (!unsealed.ok()) {
@@ -155,6 +188,8 @@ void Fill(FileView& view, const Summary& s) {
   view.sidecar_uid = s.sidecar_uid;
   view.sidecar_gid = s.sidecar_gid;
   view.parity_base = s.parity_base;
+  view.part_paths = s.part_paths;
+  view.part_base = s.part_base;
   view.intent = s.intent;
   view.stamp = s.superblock.stamp;
   view.commit_clock_ns = s.superblock.commit_clock_ns;

@@ -23,8 +23,11 @@ struct Summary {
   std::uint32_t sidecar_uid = 0;  ///< as in FileView
   std::uint32_t sidecar_gid = 0;
   std::uint64_t parity_base = 0;
+  std::vector<std::string> part_paths;  ///< as in FileView
+  std::uint64_t part_base = 0;
   std::optional<Intent> intent;
   std::uint64_t prepared = 0;
+  bool recovered = false;  ///< the sidecar was lost, and has just been made again from a spare
   Superblock superblock;  ///< as in the sidecar
   std::vector<std::uint8_t> info;
 };

@@ -10,6 +10,7 @@
 #include "engine/lookup.h"
 #include "engine/mend_guests.h"
 #include "engine/mend_plan.h"
+#include "engine/parts.h"
 #include "engine/rebuild.h"
 #include "engine/touched.h"
 #include "sidecar/names.h"
@@ -193,7 +194,15 @@ class Mender {
       mend.out->parity_base = mend.new_sidecar->ParityFileOffset(0);
       if (layout.parity_size(f) > 0)
         LZY_RETURN_IF_ERROR(mend.out->parity->Truncate(mend.out->parity_base + layout.parity_size(f)));
-    } else if (file.sidecar) {
+    } else if (WritesParts(file, *mend.plan)) {
+      const SidecarContents& now = file.sidecar->contents();
+      if (!OwnsParts(context_.fs, mend.target, now.superblock.uuid, now.info.parts)) {
+        return {Code::kIo, fmt::format("{}: the parity in its device directories is that of {}, of which it is a copy; lzy-protect gives "
+                                       "it parity of its own", file.path, now.info.parts.home)};
+      }
+      LZY_RETURN_IF_ERROR(CreateParts(context_.fs, file.sidecar->contents(), *file.sidecar, file.part_paths));
+      LZY_RETURN_IF_ERROR(OpenItsParts(file, mend));
+    } else if (file.sidecar && file.part_paths.empty()) {
       mend.out->parity = &file.sidecar->file();
       mend.out->parity_base = file.sidecar->ParityFileOffset(0);
     }
@@ -202,6 +211,17 @@ class Mender {
     if ((mend.plan->data_in_place || mend.plan->cut_tail) && file.sidecar && !mend.plan->edits_left && !InEpoch(file)) {
       LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(mend.plan->changed))));
     }
+    return Status::Ok();
+  }
+
+  // Where nothing but data is mended, directories that are lost are no obstacle.
+  static bool WritesParts(const FileView& file, const FilePlan& plan) {
+    return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
+  }
+
+  Status OpenItsParts(const FileView& file, FileMend& mend) {
+    LZY_ASSIGN_OR_RETURN(mend.own_handle, OpenParts(context_.fs, *file.sidecar, file.part_paths, /*write=*/true));
+    mend.out->parity = mend.own_handle.get();
     return Status::Ok();
   }
 
@@ -217,6 +237,8 @@ class Mender {
                              context_.fs.Open(NewDataPath(mend.target), OpenMode::kReadWrite, /*follow=*/false));
         mend.out->data = mend.new_data.get();
       }
+      if (WritesParts(file, *mend.plan)) return OpenItsParts(file, mend);
+      if (!file.part_paths.empty()) return Status::Ok();
       LZY_ASSIGN_OR_RETURN(mend.own_handle,
                            context_.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false));
       mend.out->parity = mend.own_handle.get();
@@ -540,7 +562,12 @@ class Mender {
     const Stamp& stamp = contents.superblock.stamp;
     const bool known = file.stamp.inode == stamp.inode && file.stamp.birth_ns == stamp.birth_ns;
     const bool rewrite = plan.heal_metadata || plan.rebuild_data || (!known && file.sidecar->knows_all_leaves());
-    return rewrite ? file.sidecar->WriteAll(contents) : Status::Ok();
+    if (!rewrite) return Status::Ok();
+    if (file.part_paths.empty()) return file.sidecar->WriteAll(contents);
+    SidecarContents moved = contents;  // some may have been made again elsewhere
+    for (std::size_t d = 0; d < file.part_paths.size(); ++d) moved.info.parts.directories[d] = DirectoryOf(file.part_paths[d]);
+    LZY_RETURN_IF_ERROR(file.sidecar->WriteAll(std::move(moved)));
+    return RenewParts(context_.fs, file.sidecar->contents(), file.part_paths);
   }
 
   // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "engine/rebuild.h"
 
@@ -140,7 +139,8 @@ class Planner {
       const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
                                             : layout.DataBlock(block.device, block.unit_row, block.slice);
       if (block.parity) {
-        plan.files[f].unmended_parity.push_back({ensemble.files[f].parity_base + place.offset, place.length});
+        const PlaceInFile where = ParityPlace(ensemble.files[f], layout.unit(), place.offset);
+        plan.files[f].unmended_parity[where.path].push_back({where.offset, place.length});
       } else {
         plan.files[f].unmended.push_back({place.offset, place.length});
       }
@@ -163,7 +163,8 @@ bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d)
     case DamagePart::kData:
       return !Meets(plan.unmended, d) && (plan.rebuild_data || (!edit && (plan.data_in_place || plan.cut_tail)));
     case DamagePart::kParity:
-      return !Meets(plan.unmended_parity, d) && (plan.rebuild_sidecar || (plan.parity_in_place && !edit));
+      if (const auto at = plan.unmended_parity.find(d.path); at != plan.unmended_parity.end() && Meets(at->second, d)) return false;
+      return plan.rebuild_sidecar || (plan.parity_in_place && !edit);
     case DamagePart::kMetadata:
       return plan.rebuild_sidecar || plan.heal_metadata;
   }
@@ -223,6 +224,7 @@ void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendReque
     for (std::uint32_t f = 0; f < plan.ensembles[e].files.size(); ++f) {
       const FileView& file = view.ensembles[e].files[f];
       by_path[file.path] = by_path[file.sidecar_path] = &plan.ensembles[e].files[f];
+      for (const std::string& part : file.part_paths) by_path[part] = &plan.ensembles[e].files[f];
     }
   }
   for (Damage& d : report.damage) {

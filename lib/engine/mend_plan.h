@@ -1,7 +1,9 @@
 #pragma once
 // What a repair or restore is going to do, decided from agreed findings alone: the same on every rank, before anything is written.
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/mend.h"
@@ -21,7 +23,7 @@ struct FilePlan {
   bool finish_repair = false;        ///< an earlier repair broke off: its note and the mtime are still to be put right
   std::vector<ByteRange> changed;    ///< of the data, in place
   std::vector<ByteRange> unmended;   ///< of the data, beyond repair
-  std::vector<ByteRange> unmended_parity;  ///< of the sidecar file
+  std::map<std::string, std::vector<ByteRange>> unmended_parity;  ///< by file that it is in
   bool any() const {
     return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail || finish_repair;
   }

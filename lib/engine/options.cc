@@ -147,7 +147,7 @@ const Row kTable[] = {
     {{"exclude", "GLOBS", "do not protect files that match one of these, ':'-separated", "globs separated by ':'"},
      [](Options& o, const std::string& v) { return ParseList(v, o.exclude); },
      [](const Options& o) { return ListText(o.exclude); }},
-    {{"device-dirs", "DIRS", "directories, one a device, for a shared file's sidecars, ':'-separated",
+    {{"device-dirs", "DIRS", "directories, one a device, for a shared file's parity, ':'-separated",
       "directories separated by ':'"},
      [](Options& o, const std::string& v) { return ParseList(v, o.device_dirs); },
      [](const Options& o) { return ListText(o.device_dirs); }},
@@ -321,7 +321,10 @@ Status CheckOptions(const Options& options) {
                     options.stripe, options.block_size));
   }
   LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
-  if (!options.device_dirs.empty()) return refuse("device-dirs: not supported by this version");
+  if (!options.device_dirs.empty() && options.device_dirs.size() <= options.parity) {
+    return refuse(fmt::format("device-dirs: '{}' is not accepted with parity {}: at least {} directories, one a device",
+                              ListText(options.device_dirs), options.parity, options.parity + 1));
+  }
   return Status::Ok();
 }
 

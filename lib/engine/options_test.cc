@@ -205,8 +205,9 @@ TEST(CheckOptions, SetsArePatterns) {
   EXPECT_OK(CheckOptions(With("set", "state.%r:/l/%04r/s")));
 }
 
-TEST(CheckOptions, WhatThisVersionDoesNotDoIsRefused) {
-  ExpectRefused(With("device-dirs", "/a"), "device-dirs: not supported by this version");
+TEST(CheckOptions, DirectoriesAreMoreThanParity) {
+  ExpectRefused(With("device-dirs", "/a"), "device-dirs: '/a' is not accepted with parity 1: at least 2 directories, one a device");
+  EXPECT_OK(CheckOptions(With("device-dirs", "/a:/b")));
 }
 
 TEST(ApplyEnvironment, SetsWhatIsThere) {

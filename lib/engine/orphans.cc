@@ -49,6 +49,8 @@ class OrphanFinder {
         Add(directory.PathOf(name), "what a restore that broke off left", InUse(directory.PathOf(name)));
       } else if (name.starts_with(kNewSidecarPrefix)) {
         VisitNew(directory, name);
+      } else if (name.starts_with(kPartPrefix)) {
+        VisitPart(directory.PathOf(name));
       }
     }
   }
@@ -93,6 +95,24 @@ class OrphanFinder {
                                                                : fresh->wall_time_ns <= current->wall_time_ns);
     if (of_set && !older) return;
     Add(path, "what a tool or program that broke off left", InUse(directory.PathOf(sidecar)) || InUse(path));
+  }
+
+  /// Parity of a file elsewhere, whose sidecar says where its parts are.
+  void VisitPart(const std::string& path) {
+    const auto part = PeekSidecar(fs_, path);
+    if (!part.ok()) {
+      Add(path, "what a commit that broke off left, or the ruins of a part", IsYoung(path) || InUse(path));
+      return;
+    }
+    const std::string directory = DirectoryOf(part->parts.home);
+    const auto home = fs_.List(directory);
+    if (!home.ok() && home.status().code() != Code::kNotFound) return;  // nobody knows
+    const bool claimed = home.ok() && std::any_of(home->begin(), home->end(), [&](const std::string& name) {
+      const auto sidecar = name.starts_with(kSidecarPrefix) ? PeekSidecar(fs_, JoinPath(directory, name))
+                                                            : Result<Peek>(Code::kNotFound, "");
+      return sidecar.ok() && sidecar->uuid == part->uuid && sidecar->parts.id == part->parts.id;
+    });
+    if (!claimed) Add(path, fmt::format("no sidecar in {} says that it is a part of its parity", directory), InUse(path));
   }
 
   /// True when another sidecar of the directory has a later commit of the same file.

@@ -68,6 +68,18 @@ class PowerLossTest : public ::testing::Test {
       fs_.Put(paths_[r], RandomBytes(rng_, blocks * kBlock - 100 * r - 7));
       if (members > 0) ref_.members[r] = paths_[r];
     }
+    for (const std::string& directory : options_.device_dirs) fs_.Put(directory + "/lost+found", {});
+  }
+  /// From now on shared files have device directories, as many as a group has devices.
+  void UseDirectories() {
+    for (std::uint32_t d = 0; d < options_.group; ++d) options_.device_dirs.push_back(fmt::format("/p{}", d));
+  }
+  void LosePart(std::uint32_t device) {
+    const auto sidecar = Sidecar::Load(fs_, *SidecarPath(paths_[0]), OpenMode::kRead);
+    ASSERT_OK(sidecar);
+    const Parts& parts = (*sidecar)->contents().info.parts;
+    ASSERT_EQ(parts.directories, options_.device_dirs);
+    ASSERT_OK(fs_.Remove(JoinPath(parts.directories[device], parts.name)));
   }
   void MakeProtected(std::uint32_t members, std::uint64_t blocks) {
     MakeFiles(members, blocks);
@@ -294,6 +306,9 @@ class PowerLossTest : public ::testing::Test {
         if (std::count(devices.begin(), devices.end(), device) > 0) fs_.At(paths_[0]).bytes[at] ^= 0x21;
       }
       request.devices = devices;
+      for (const std::uint32_t d : devices) {
+        if (!options_.device_dirs.empty()) LosePart(d);
+      }
     }
     const DatasetReport restored = Restore(Here(), Ref(), request);
     ASSERT_OK(restored.status);
@@ -515,6 +530,7 @@ struct Scenario {
   const char* name;
   void (*record)(PowerLossStates&);
   PowerLossTest::CheckFn check;
+  bool in_directories = false;
 };
 
 class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterface<Scenario> {
@@ -524,6 +540,7 @@ class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterfa
  protected:
   void Run(std::uint64_t runs, const std::function<void()>& look) {
     const std::uint64_t seed = SeedOf(42);
+    if (GetParam().in_directories) UseDirectories();
     for (std::uint64_t i = 0; i < runs; ++i) {
       SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
       rng_.seed(seed + i);
@@ -546,6 +563,10 @@ const Scenario PowerLossStates::all[] = {
     {"EpochsOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, false, 2); }, &PowerLossTest::AfterCommit},
     {"AnotherGeometry", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit},
     {"AnotherGeometryOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, true); }, &PowerLossTest::AfterCommit},
+    {"FirstEpochInDirectories", [](PowerLossStates& t) { t.RecordFirstEpoch(0); }, &PowerLossTest::AfterCommit, true},
+    {"EpochsInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, false, 2); }, &PowerLossTest::AfterCommit, true},
+    {"AnotherGeometryInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit, true},
+    {"RepairInDirectories", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending, true},
     {"Protect", [](PowerLossStates& t) { t.RecordProtect(0); }, &PowerLossTest::AfterCommit},
     {"ProtectOfASet", [](PowerLossStates& t) { t.RecordProtect(3); }, &PowerLossTest::AfterCommit},
     {"Repair", [](PowerLossStates& t) { t.RecordRepair(0); }, &PowerLossTest::AfterMending},

@@ -5,6 +5,7 @@
 
 #include "engine/lookup.h"
 #include "engine/member.h"
+#include "engine/parts.h"
 #include "engine/protector.h"
 #include "engine/rehome.h"
 #include "engine/touched.h"
@@ -67,6 +68,10 @@ Status Protector::EnsureSidecars() {
 
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   LZY_ASSIGN_OR_RETURN(auto data, OpenData(context_.fs, ref_.kind, path, /*write=*/false));
+  if (shared()) {
+    LZY_ASSIGN_OR_RETURN(const bool recovered, RecoverSidecar(context_.fs, path, *data, context_.options));
+    if (recovered) report_.warnings.push_back(kRecovered);
+  }
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path, context_.options.timeout_seconds));
   // Of a program's epoch it was looked at when that began, and what is in it is read under the lock.
   const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
@@ -109,6 +114,7 @@ Options Protector::EffectiveOptions() const {
   if (!given("group")) out.group = view_.info.group_option;
   if (!given("block-size")) out.block_size = view_.superblock.block_size;
   if (!given("stripe")) out.stripe = view_.info.stripe_option;
+  if (!given("device-dirs")) out.device_dirs = view_.info.parts.directories;
   return out;
 }
 
@@ -128,7 +134,8 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
                              options.block_size == view_.superblock.block_size &&
-                             options.stripe == view_.info.stripe_option;
+                             options.stripe == view_.info.stripe_option &&
+                             (!shared() || options.device_dirs == view_.info.parts.directories);
   if (findings.clean() && same_geometry && StampsFresh()) return true;
 
   auto warn = [&](std::uint64_t bytes, const char* what) {

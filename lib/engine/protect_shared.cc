@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <random>
+
 #include "engine/encode_captured.h"
+#include "engine/parts.h"
 #include "engine/protector.h"
 #include "sidecar/names.h"
 
@@ -23,6 +26,7 @@ class SharedFile : public Protector {
       if (HasOtherWriter(file)) touched_[0] = Touched{};
     }
     options_ = EffectiveOptions();
+    LZY_RETURN_IF_ERROR(ShareDirectories());
     if (!file.present) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
     if (!request_.touched && view_.committed) {
       LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
@@ -37,6 +41,8 @@ class SharedFile : public Protector {
     CheckJudged(file, job_.before);
     LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(real_path_, context_.fs.RealPath(ref_.path));
+      owns_parts_ = OwnsParts(context_.fs, real_path_, view_.superblock.uuid, view_.info.parts);
       LZY_RETURN_IF_ERROR(MakeLayout());
       MakeShape();
       return Status::Ok();
@@ -46,12 +52,33 @@ class SharedFile : public Protector {
     if (status.ok()) status = Encode();
     if (status.ok()) status = HandleRot();
     if (status.ok()) status = AgreeOn(comm_, [&] { return Commit(file); });
-    if (!status.ok() && fresh_) (void)context_.fs.Remove(fresh_->path());
+    if (!status.ok()) RemoveFresh();
     LZY_RETURN_IF_ERROR(status);
     return ShareResult();
   }
 
  private:
+  // Option device-dirs as rank 0 has it: those that an existing dataset has, unless others are given.
+  Status ShareDirectories() {
+    const bool recorded = options_.device_dirs == view_.info.parts.directories;
+    Communicator::Bytes bytes;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      if (comm_.rank() != 0) return Status::Ok();
+      ByteWriter out;
+      if (!recorded && parted()) {
+        LZY_ASSIGN_OR_RETURN(options_.device_dirs, ResolveDirectories(context_.fs, options_, options_.parity));
+      }
+      for (const std::string& directory : options_.device_dirs) out.PutString(directory);
+      bytes = std::move(out.bytes());
+      return Status::Ok();
+    }));
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    options_.device_dirs.clear();
+    for (ByteReader in(bytes); in.remaining() > 0 && in.ok();) options_.device_dirs.push_back(in.GetString(kMaxNameBytes));
+    return Status::Ok();
+  }
+  bool parted() const { return !options_.device_dirs.empty(); }
+
   // The file as rank 0 saw it when reading began.
   Status ShareStat() {
     FileStat& stat = job_.before;
@@ -111,6 +138,10 @@ class SharedFile : public Protector {
     info.stripe_option = options_.stripe;
     info.group_option = options_.group;
     info.groups = layout_->parameters().groups;
+    if (parted() && options_.device_dirs == view_.info.parts.directories) {
+      info.parts = view_.info.parts;
+      info.parts.home = real_path_;
+    }
     const FileStat& stat = job_.before;
     info.members.push_back(
         {0, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, layout_->parity_size(0), {}, ""});
@@ -124,8 +155,8 @@ class SharedFile : public Protector {
   Status ChooseWay(const FileView& file) {
     Touched& touched = touched_[0];
     const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole;
-    const bool in_place = trusted && request_.touched && file.sidecar->unknown_data_leaves().empty() &&
-                          file.sidecar->unknown_parity_leaves().empty() && file.sidecar->Fits(contents_);
+    const bool in_place = trusted && request_.touched && file.sidecar->knows_all_leaves() && file.sidecar->Fits(contents_) &&
+                          OpenInPlace(file);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
     incremental_ = obstacles == 0;
     if (trusted) AddResize(touched, file.stamp.size, job_.before.size, layout_->block_size());
@@ -139,17 +170,32 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
+  // Where parity is in parts, some may be lost: then all of it is made anew.
+  bool OpenInPlace(const FileView& file) {
+    if (!parted()) return true;
+    if (!owns_parts_) return false;
+    auto parts = OpenParts(context_.fs, *file.sidecar, file.part_paths, /*write=*/true);
+    if (parts.ok()) parity_file_ = std::move(parts).value();
+    return parts.ok();
+  }
+
   // Rank 0 makes a new sidecar's file; everybody opens what parity goes to.
   Status OpenOutput(FileView& file) {
     if (incremental_) {
       out_path_ = file.sidecar_path;
-      job_.parity_base = file.sidecar->ParityFileOffset(0);
+      part_paths_ = file.part_paths;
+      job_.parity_base = file.parity_base;
     } else {
       job_.parity_is_fresh = true;
       LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return CreateOutput(file); }));
       LZY_ASSIGN_OR_RETURN(job_.parity_base, comm_.AllReduceMax(job_.parity_base));
+      if (parted()) return OpenFreshParts();
     }
     return AgreeOn(comm_, [&]() -> Status {
+      if (parted()) {
+        job_.parity_out = parity_file_.get();
+        return Status::Ok();
+      }
       LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       job_.parity_out = parity_file_.get();
       return Status::Ok();
@@ -159,10 +205,58 @@ class SharedFile : public Protector {
   Status CreateOutput(FileView& file) {
     LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
     if (comm_.rank() != 0) return Status::Ok();
+    if (parted()) NameParts();
     LZY_ASSIGN_OR_RETURN(fresh_, Sidecar::Create(context_.fs, out_path_, contents_, *file.data));
+    if (parted()) return CreateParts(context_.fs, contents_, *fresh_, part_paths_);
     job_.parity_base = fresh_->ParityFileOffset(0);
     if (layout_->parity_size(0) == 0) return Status::Ok();
     return fresh_->file().Truncate(job_.parity_base + layout_->parity_size(0));
+  }
+
+  // Those of another encoding stay as they are until this one counts.
+  void NameParts() {
+    std::random_device entropy;
+    Parts& parts = contents_.info.parts;
+    parts.id = std::uint64_t{entropy()} << 32 | entropy();
+    parts.name = PartName(real_path_, parts.id);
+    parts.home = real_path_;
+    parts.directories = options_.device_dirs;
+    part_paths_ = PartPaths(context_.fs, parts, {});
+  }
+
+  Status OpenFreshParts() {
+    Communicator::Bytes bytes;
+    if (comm_.rank() == 0) {
+      ByteWriter out;
+      out.Put(fresh_->ParityFileOffset(0));
+      for (const std::string& path : part_paths_) out.PutString(path);
+      bytes = std::move(out.bytes());
+    }
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    return AgreeOn(comm_, [&]() -> Status {
+      ByteReader in(bytes);
+      const auto base = in.Get<std::uint64_t>();
+      std::vector<std::unique_ptr<File>> files;
+      while (in.remaining() > 0 && in.ok()) {
+        const std::string path = in.GetString(2 * kMaxNameBytes);
+        auto file = context_.fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+        if (file.status().code() == Code::kNotFound) {
+          return {Code::kIo, fmt::format("{}: rank 0 has just made it, and rank {} does not see it: all ranks must see all device "
+                                         "directories", path, comm_.rank())};
+        }
+        LZY_RETURN_IF_ERROR(file.status());
+        files.push_back(std::move(file).value());
+      }
+      parity_file_ = std::make_unique<PartedFile>(out_path_, std::move(files), base, layout_->unit());
+      job_.parity_out = parity_file_.get();
+      return Status::Ok();
+    });
+  }
+
+  void RemoveFresh() {
+    if (!fresh_) return;
+    // Where it has its final name by now, it may count.
+    if (context_.fs.Remove(fresh_->path()).ok()) RemoveParts(context_.fs, part_paths_);
   }
 
   Status Encode() {
@@ -264,11 +358,25 @@ class SharedFile : public Protector {
     contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
+    // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may never.
+    if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar.contents(), part_paths_));
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
+    if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar.contents(), part_paths_));
+    if (!incremental_ && owns_parts_) RemoveParts(context_.fs, file.part_paths);  // of the encoding before
     report_.sidecar_bytes = sidecar.file_size();
+    if (parted()) {
+      LZY_ASSIGN_OR_RETURN(const FileStat parts, parity_file_->Stat());
+      report_.sidecar_bytes += parts.size;
+    }
     watch.AddTo(report_.phases.write);
     return Status::Ok();
+  }
+
+  void WarnOfSpares(const Status& renewed) {
+    if (renewed.ok()) return;
+    report_.warnings.push_back(fmt::format("{}: committed, but not all spares of its sidecar could be brought up to it: {}", ref_.path,
+                                           renewed.message()));
   }
 
   // Rank 0 committed; what it knows goes into everybody's report.
@@ -298,6 +406,9 @@ class SharedFile : public Protector {
   SidecarContents contents_;
   bool incremental_ = false;
   std::string out_path_;
+  std::string real_path_;
+  bool owns_parts_ = false;  // those that there are
+  std::vector<std::string> part_paths_;  // rank 0's, where there are device directories
   std::unique_ptr<Sidecar> fresh_;
   std::unique_ptr<File> parity_file_;
 };

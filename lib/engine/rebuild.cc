@@ -107,8 +107,7 @@ RowStreams StreamsOf(const Ensemble& ensemble) {
     const FileView& file = ensemble.files[f];
     streams.data[f] = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
     if (!file.sidecar) continue;
-    streams.parity[f] = ParityStream(layout, f, &file.sidecar->file(), file.sidecar->ParityFileOffset(0), file.parity_tree(),
-                                     ensemble.key.get());
+    streams.parity[f] = ParityStream(layout, f, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get());
   }
   return streams;
 }

@@ -60,13 +60,21 @@ BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidec
           }};
 }
 
+PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset) {
+  if (file.part_paths.empty()) return {file.sidecar_path, file.parity_base + offset};
+  const std::uint64_t x = offset / unit, parts = file.part_paths.size();
+  return {file.part_paths[x % parts], file.part_base + x / parts * unit + offset % unit};
+}
+
 GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
   // Stripe positions of one file fail one by one, so every device is a domain of its own.
   std::vector<std::string> domains;
-  for (std::uint32_t d = 0; d < options.group; ++d) domains.push_back(std::to_string(d));
+  const bool parted = !options.device_dirs.empty();
+  const std::size_t devices = parted ? options.device_dirs.size() : options.group;
+  for (std::size_t d = 0; d < devices; ++d) domains.push_back(std::to_string(d));
   GeometryParameters parameters;
   parameters.kind = DatasetKind::kShared;
-  parameters.placement = ParityPlacement::kPooled;
+  parameters.placement = parted ? ParityPlacement::kDirectories : ParityPlacement::kPooled;
   parameters.block_size = options.block_size;
   parameters.parity = options.parity;
   parameters.groups = DealGroups(domains, options.group, options.parity).groups;

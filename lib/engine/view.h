@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/rows.h"
 #include "sidecar/sidecar.h"
+#include "storage/parted_file.h"
 
 namespace lzy {
 
@@ -29,6 +30,7 @@ struct FileView {
   // Local: set only where this rank owns the file (shared: everywhere).
   std::unique_ptr<File> data;        ///< null: missing
   std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
+  std::unique_ptr<PartedFile> parts;  ///< of a file with device directories: its parity region
   std::unique_ptr<File> held;        ///< a sidecar that is not usable: its file, with the lock where that was taken
   /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and
   /// of data or parity when hash pages that no copy had intact could be computed again.
@@ -51,7 +53,9 @@ struct FileView {
   std::uint64_t sidecar_bytes = 0;
   std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
   std::uint32_t sidecar_gid = 0;
-  std::uint64_t parity_base = 0;  ///< offset of the parity region in the sidecar
+  std::uint64_t parity_base = 0;  ///< offset of the parity region in what parity() is
+  std::vector<std::string> part_paths;  ///< where its parts are, or would be, by device; none: it is in the sidecar
+  std::uint64_t part_base = 0;          ///< offset of the region in each part
   std::optional<Intent> intent;
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
@@ -62,8 +66,18 @@ struct FileView {
   const Tree* parity_tree() const {
     return proven_parity ? &*proven_parity : sidecar ? &sidecar->contents().parity_tree : nullptr;
   }
+  /// What the parity region is in, from parity_base on; null where there is no sidecar.
+  File* parity() const { return parts ? parts.get() : sidecar ? &sidecar->file() : nullptr; }
   bool sidecar_usable() const { return fault == SidecarFault::kNone; }
 };
+
+/// Bytes of a file, as reports name them.
+struct PlaceInFile {
+  std::string path;
+  std::uint64_t offset = 0;
+};
+/// Where a byte of the parity region is. `unit`: that of the layout.
+PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset);
 
 struct Ensemble {
   std::vector<FileView> files;

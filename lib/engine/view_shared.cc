@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/member.h"
+#include "engine/parts.h"
 
 namespace lzy {
 
@@ -39,6 +40,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   LZY_ASSIGN_OR_RETURN(summary, GetSummary(in));
   Fill(file, summary);
   file.path = ref.path;
+  if (summary.recovered) view.warnings.push_back(kRecovered);
   if (summary.other_key) return {Code::kInvalidArgument, file.fault_text};
   if (!file.sidecar_usable()) {
     if (!file.fault_text.empty()) view.unusable = {Code::kUnprotected, file.fault_text};

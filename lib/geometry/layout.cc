@@ -50,9 +50,9 @@ Status CheckKind(const GeometryParameters& p) {
   if (p.kind != DatasetKind::kShared && p.kind != DatasetKind::kSet) {
     return Invalid(fmt::format("dataset kind {}: must be 1 (shared file) or 2 (file set)", kind));
   }
-  if (p.placement != ParityPlacement::kPooled && p.placement != ParityPlacement::kPerDevice &&
-      p.placement != ParityPlacement::kStriped) {
-    return Invalid(fmt::format("parity placement {}: must be 1 (pooled), 2 (per device) or 3 (striped)", placement));
+  if (p.placement < ParityPlacement::kPooled || p.placement > ParityPlacement::kDirectories) {
+    return Invalid(
+        fmt::format("parity placement {}: must be 1 (pooled), 2 (per device), 3 (striped) or 4 (in directories)", placement));
   }
   if (p.kind == DatasetKind::kSet && p.placement != ParityPlacement::kPerDevice) {
     return Invalid(fmt::format("parity placement {}: a file set's must be 2 (per device)", placement));
@@ -290,6 +290,7 @@ std::uint64_t Layout::ParityUnitIndex(std::uint32_t device, std::uint64_t unit_r
     case ParityPlacement::kPooled:
       return ((unit_row - first_row_) * group_count() + g) * parity() + rotation(g).PositionOf(j, unit_row);
     case ParityPlacement::kStriped:
+    case ParityPlacement::kDirectories:
       return rotation(g).ParityUnitsBefore(j, unit_row) * devices() + device;
     case ParityPlacement::kPerDevice:
       break;
@@ -333,7 +334,7 @@ Layout::DeviceRow Layout::LocateParity(std::uint32_t region, std::uint64_t index
     return at;
   }
   at.device = region;
-  if (parameters_.placement == ParityPlacement::kStriped) {
+  if (parameters_.placement != ParityPlacement::kPerDevice) {
     at.device = static_cast<std::uint32_t>(unit_index % devices());
     unit_index /= devices();
   }

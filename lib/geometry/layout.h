@@ -22,8 +22,9 @@ enum class DatasetKind : std::uint32_t { kShared = 1, kSet = 2 };
 /// How the parity units of a dataset are laid out in the parity regions of its sidecars.
 enum class ParityPlacement : std::uint32_t {
   kPooled = 1,     ///< one region for all devices, in order of rows (a shared file's single sidecar)
-  kPerDevice = 2,  ///< one region a device, in order of its rows (sets; shared files with device directories)
+  kPerDevice = 2,  ///< one region a device, in order of its rows (sets)
   kStriped = 3,    ///< one region, unit x on stripe position x mod D (file systems with real stripes)
+  kDirectories = 4,  ///< the same region, but unit x in the x mod D-th of D files (shared files with device directories)
 };
 
 /// Everything that determines a layout but the sizes. Persisted in the sidecar.
@@ -93,7 +94,7 @@ class Layout {
   /// Data blocks (= leaves) of `file`.
   std::uint64_t data_blocks(std::uint32_t file) const;
 
-  /// Parity regions: 1 when pooled or striped, D when per device; and the one that holds `device`'s parity.
+  /// Parity regions: D when per device, else 1; and the one that holds `device`'s parity.
   std::uint32_t regions() const { return parameters_.placement == ParityPlacement::kPerDevice ? devices() : 1; }
   std::uint32_t region_of(std::uint32_t device) const {
     return parameters_.placement == ParityPlacement::kPerDevice ? device : 0;

@@ -60,6 +60,10 @@ std::string TemporarySidecarPath(const std::string& sidecar_path) {
   return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, std::random_device()(), name));
 }
 
+std::string PartName(const std::string& data_path, std::uint64_t id) {
+  return fmt::format("{}{:016x}.{}", kPartPrefix, id, BaseNameOf(data_path)).substr(0, kNameMax);
+}
+
 std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path);
   const std::size_t prefix = sizeof(kSidecarPrefix) - 1;
@@ -69,7 +73,8 @@ std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
 
 bool IsLzyName(const std::string& base_name) {
   return base_name.rfind(kSidecarPrefix, 0) == 0 || base_name.rfind(kNewSidecarPrefix, 0) == 0 ||
-         base_name.rfind(kNewDataPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0;
+         base_name.rfind(kNewDataPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0 ||
+         base_name.rfind(kPartPrefix, 0) == 0;
 }
 
 bool HasRankPlaceholder(const std::string& pattern) {

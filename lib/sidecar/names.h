@@ -12,6 +12,7 @@ inline constexpr char kSidecarPrefix[] = ".LZY.";
 inline constexpr char kNewSidecarPrefix[] = ".LZY-new.";
 inline constexpr char kNewDataPrefix[] = ".LZY-data.";
 inline constexpr char kTemporaryPrefix[] = ".LZY-tmp.";
+inline constexpr char kPartPrefix[] = ".LZY-part.";
 
 /// The sidecar of a data file, and the temporary names used while it or its data are being built. kInvalidArgument for
 /// names that leave no room for the prefix.
@@ -20,6 +21,8 @@ std::string NewSidecarPath(const std::string& data_path);
 std::string NewDataPath(const std::string& data_path);
 /// A name of this process's own, for what is renamed to the sidecar's at once.
 std::string TemporarySidecarPath(const std::string& sidecar_path);
+/// What the parts of encoding `id` of a data file are called in its device directories; a very long name is cut.
+std::string PartName(const std::string& data_path, std::uint64_t id);
 /// "dir/.LZY.name" -> "dir/name"; nullopt when it is not a sidecar's name.
 std::optional<std::string> DataPathOf(const std::string& sidecar_path);
 /// Sidecars and lzy's temporaries, which are never protected themselves.

@@ -56,7 +56,7 @@ std::uint64_t ParityStart(const Superblock& sb) {
 // --------------------------------------------------------------------------------------------------------------- write
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
-                                                 File& like) {
+                                                 File& like, std::uint64_t least_spacing) {
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
   // A leftover of a crash may be there; a link somebody planted must not be followed.
   if (Status removed = fs.Remove(path); !removed.ok() && removed.code() != Code::kNotFound) return removed;
@@ -64,8 +64,24 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::stri
   LZY_RETURN_IF_ERROR(sidecar->file_->CopyAccess(like));
   sidecar->contents_.superblock = shape.superblock;
   sidecar->fresh_ = true;
-  LZY_RETURN_IF_ERROR(sidecar->PlanExtents(shape, kMinSpacing));
+  LZY_RETURN_IF_ERROR(sidecar->PlanExtents(shape, least_spacing));
   return sidecar;
+}
+
+Result<std::unique_ptr<Sidecar>> Sidecar::Renew(std::unique_ptr<File> part, const SidecarContents& shape,
+                                                std::uint64_t least_spacing) {
+  auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
+  sidecar->file_ = std::move(part);
+  sidecar->contents_.superblock = shape.superblock;
+  sidecar->fresh_ = true;
+  LZY_RETURN_IF_ERROR(sidecar->PlanExtents(shape, least_spacing));
+  return sidecar;
+}
+
+void Sidecar::StandIn() {
+  contents_.superblock.rank = 0;
+  damage_.clear();  // it is told as that of the part
+  NoteDamage({0, 0, "sidecar"});
 }
 
 // Copy c occupies [c*S, (c+1)*S): superblock, info, tree levels. Then intent pages, then parity, which may grow freely.
@@ -104,8 +120,8 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
     }
     list.push_back(
         {ExtentKind::kIntent, 0, 0, intent_at, kIntentPages * kIntentPageSize, kIntentPages * kIntentPageSize});
-    if (committed && sb.parity_size > 0)
-      list.push_back({ExtentKind::kParity, 0, 0, parity_at, sb.parity_size, sb.parity_size});
+    if (const std::uint64_t parity = sb.parity_here(); committed && parity > 0)
+      list.push_back({ExtentKind::kParity, 0, 0, parity_at, parity, parity});
     if (list.size() > kMaxExtents) return {Code::kInternal, "too many extents for a superblock"};
   }
   return Status::Ok();
@@ -117,7 +133,7 @@ bool Sidecar::Fits(const SidecarContents& next) const {
   if (!committed() || a.kind != b.kind || a.placement != b.placement || a.block_size != b.block_size ||
       a.unit != b.unit || a.parity != b.parity || a.members != b.members || a.largest_group != b.largest_group ||
       a.rank != b.rank || a.parity_stride != b.parity_stride || a.first_row != b.first_row ||
-      contents_.info.groups != next.info.groups) {
+      contents_.info.groups != next.info.groups || !contents_.info.parts.SameFiles(next.info.parts)) {
     return false;
   }
   const std::uint64_t metadata = kSuperblockSize + RoundUp(EncodeInfo(next.info).size(), kHashBytes) +

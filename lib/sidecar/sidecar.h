@@ -34,6 +34,7 @@ struct MetadataDamage {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   std::string what;
+  std::uint32_t part = 0;  ///< 0: of the sidecar itself; d + 1: of the part in device directory d
 };
 
 class Sidecar {
@@ -57,9 +58,18 @@ class Sidecar {
   static std::unique_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
 
   /// Creates (or replaces) the file `path` with room for metadata of the shape of `shape` (leaf counts, info size) and
-  /// its parity. Nothing is valid in it before WriteAll. Access is made no wider than that of `like`.
+  /// its parity. Nothing is valid in it before WriteAll. Access is made no wider than that of `like`. `least_spacing`: of
+  /// the dataset's other sidecars, where parity has to begin at the same place in all of them.
   static Result<std::unique_ptr<Sidecar>> Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
-                                                 File& like);
+                                                 File& like, std::uint64_t least_spacing = kMinSpacing);
+  /// A file that is there, with parity that stays: its metadata, whatever they were, are to be written as those of a fresh one.
+  /// Until WriteAll has returned none of them may count. For parts, whose metadata are a spare (docs/format.md §13).
+  static Result<std::unique_ptr<Sidecar>> Renew(std::unique_ptr<File> part, const SidecarContents& shape,
+                                                std::uint64_t least_spacing);
+
+  /// What was loaded from a part of the dataset's parity stands in for the sidecar beside the file, which is lost. Nothing can be
+  /// written with it.
+  void StandIn();
 
   const SidecarContents& contents() const { return contents_; }
   const std::string& path() const { return file_->path(); }
@@ -69,8 +79,9 @@ class Sidecar {
   /// Bytes of the sidecar file.
   std::uint64_t file_size() const { return size_; }
 
-  /// What was wrong with the metadata when it was loaded (redundant copies included).
+  /// What was wrong with the metadata when it was loaded (redundant copies included), and was noted since.
   const std::vector<MetadataDamage>& damage() const { return damage_; }
+  void NoteDamage(MetadataDamage damage) { damage_.push_back(std::move(damage)); }
   /// Leaves of the data and of the parity tree that no copy had intact: their hash is not known.
   const std::vector<std::uint64_t>& unknown_data_leaves() const { return unknown_data_; }
   const std::vector<std::uint64_t>& unknown_parity_leaves() const { return unknown_parity_; }

@@ -6,10 +6,12 @@
 #include <bit>
 #include <random>
 
+#include "sidecar/names.h"
+
 namespace lzy {
 namespace {
 
-constexpr std::uint64_t kSealedFeature = 1;  // of the incompatible ones
+constexpr std::uint64_t kSealedFeature = 1, kPartedFeature = 2;  // of the incompatible ones
 constexpr std::size_t kSealAt = 3864;       // in a superblock: after as many extents as there can be
 constexpr std::size_t kHashedPart = 4080;  // superblocks and intent pages end with the hash of what is before it
 
@@ -37,6 +39,30 @@ void EndWithHash(ByteWriter& out, HashTag tag, std::uint64_t index) {
 bool HasItsHash(ByteSpan page, HashTag tag, std::uint64_t index) {
   ByteReader tail(page.subspan(kHashedPart));
   return GetHash(tail) == HashBytes(tag, index, page.first(kHashedPart));
+}
+
+void PutParts(ByteWriter& out, const Parts& parts) {
+  out.Put(parts.id);
+  out.PutString(parts.name);
+  out.PutString(parts.home);
+  out.Put(static_cast<std::uint32_t>(parts.directories.size()));
+  for (const std::string& directory : parts.directories) out.PutString(directory);
+}
+
+bool IsAbsolute(const std::string& path) {
+  return path.starts_with('/') && path.find('\0') == std::string::npos;
+}
+
+/// False where what is there is malformed, or names what no part may be: parts are written to.
+bool GetParts(ByteReader& in, Parts& parts) {
+  parts.id = in.Get<std::uint64_t>();
+  parts.name = in.GetString(kMaxNameBytes);
+  parts.home = in.GetString(kMaxNameBytes);
+  const auto count = in.Get<std::uint32_t>();
+  if (count == 0 || count > kMaxParts || count > in.remaining() / 4) return false;
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) parts.directories.push_back(in.GetString(kMaxNameBytes));
+  const bool named = parts.name.starts_with(kPartPrefix) && parts.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  return in.ok() && named && std::ranges::all_of(parts.directories, IsAbsolute);
 }
 
 Status Impossible(const char* field, std::uint64_t value) {
@@ -67,7 +93,8 @@ Status CheckGeometry(const Superblock& sb) {
 Status CheckCommitted(const Superblock& sb) {
   if (sb.generation == 0 || sb.generation > kMaxGeneration) return Impossible("generation", sb.generation);
   if (sb.largest_group > sb.members) return Impossible("group size", sb.largest_group);
-  if (sb.rank >= (sb.kind == DatasetKind::kSet ? sb.members : 1)) return Impossible("rank", sb.rank);
+  if (sb.rank >= (sb.kind == DatasetKind::kSet ? sb.members : sb.parted() ? sb.members + 1 : 1)) return Impossible("rank", sb.rank);
+  if (sb.parted() && sb.members > kMaxParts) return Impossible("number of device directories", sb.members);
   if ((sb.kind == DatasetKind::kSet) != (sb.placement == ParityPlacement::kPerDevice)) {
     return Impossible("placement", static_cast<std::uint32_t>(sb.placement));
   }
@@ -87,7 +114,7 @@ Status CheckFields(const Superblock& sb) {
   const auto kind = static_cast<std::uint32_t>(sb.kind);
   if (kind < 1 || kind > 2) return Impossible("kind", kind);
   const auto placement = static_cast<std::uint32_t>(sb.placement);
-  if (placement < 1 || placement > 3) return Impossible("placement", placement);
+  if (placement < 1 || placement > 4) return Impossible("placement", placement);
   LZY_RETURN_IF_ERROR(CheckGeometry(sb));
   LZY_RETURN_IF_ERROR(CheckPlaces(sb));
   if (sb.state != SidecarState::kNeverCommitted) return CheckCommitted(sb);
@@ -117,6 +144,17 @@ std::string UuidText(const Uuid& uuid) {
   return out;
 }
 
+std::uint64_t PartBytes(std::uint64_t size, std::uint64_t unit, std::uint32_t parts, std::uint32_t part) {
+  const std::uint64_t whole = size / unit, rest = size % unit;  // whole units, and what is of one more
+  const std::uint64_t mine = whole / parts + (part < whole % parts ? 1 : 0);
+  return mine * unit + (whole % parts == part ? rest : 0);
+}
+
+std::uint64_t Superblock::parity_here() const {
+  if (!parted()) return parity_size;
+  return rank == 0 ? 0 : PartBytes(parity_size, unit, members, rank - 1);
+}
+
 const Extent* FindExtent(const std::vector<Extent>& extents, ExtentKind kind, std::size_t level) {
   for (const Extent& e : extents) {
     if (e.kind == kind && e.level == level) return &e;
@@ -139,9 +177,9 @@ Status CheckExtents(const Superblock& sb) {
     if (e.kind == ExtentKind::kIntent && ++intent > 1) return Impossible("number of intent extents", intent);
     if (e.kind != ExtentKind::kParity) continue;
     if (++parity > 1) return Impossible("number of parity extents", parity);
-    if (e.logical != 0 || e.length != sb.parity_size) return Impossible("parity extent length", e.length);
+    if (e.logical != 0 || e.length != sb.parity_here()) return Impossible("parity extent length", e.length);
   }
-  if (parity != (sb.parity_size > 0 ? 1 : 0)) return Impossible("number of parity extents", parity);
+  if (parity != (sb.parity_here() > 0 ? 1 : 0)) return Impossible("number of parity extents", parity);
   std::sort(taken.begin(), taken.end());
   for (std::size_t i = 1; i < taken.size(); ++i) {
     if (taken[i].first < taken[i - 1].second) return Impossible("extents, which overlap at", taken[i].first);
@@ -169,7 +207,7 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   out.Put(kFormatMinor);
   out.Put<std::uint64_t>(0);  // compatible features
   out.Put(sb.read_only_features);
-  out.Put<std::uint64_t>(sb.sealed() ? kSealedFeature : 0);  // incompatible
+  out.Put<std::uint64_t>((sb.sealed() ? kSealedFeature : 0) | (sb.parted() ? kPartedFeature : 0));  // incompatible
   out.PutBytes(sb.uuid);
   out.Put(sb.generation);
   out.Put(sb.copy);
@@ -258,8 +296,8 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   if (major > kFormatMajor) {
     return {Code::kNewerFormat, fmt::format("format version {}; this lzy knows up to {}", major, kFormatMajor)};
   }
-  if ((incompatible & ~kSealedFeature) != 0) {
-    return {Code::kNewerFormat, fmt::format("needs features {:#x} of a newer version of lzy", incompatible & ~kSealedFeature)};
+  if (const std::uint64_t unknown = incompatible & ~(kSealedFeature | kPartedFeature); unknown != 0) {
+    return {Code::kNewerFormat, fmt::format("needs features {:#x} of a newer version of lzy", unknown)};
   }
   Superblock sb;
   sb.read_only_features = read_only_features;
@@ -313,7 +351,9 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   sb.key_id = GetArray<KeyId>(at_the_end);
   sb.seal = GetArray<Seal>(at_the_end);
   sb.stamp.birth_ns = at_the_end.Get<std::int64_t>();
-  if (sb.sealed() != (incompatible != 0)) return Impossible("feature set", incompatible);
+  if (sb.sealed() != ((incompatible & kSealedFeature) != 0) || sb.parted() != ((incompatible & kPartedFeature) != 0)) {
+    return Impossible("feature set", incompatible);
+  }
   LZY_RETURN_IF_ERROR(CheckFields(sb));
   return sb;
 }
@@ -349,6 +389,7 @@ std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info) {
     out.Put(static_cast<std::uint32_t>(page.size()));
     for (const Hash& hash : page) PutHash(out, hash);
   }
+  if (!info.parts.directories.empty()) PutParts(out, info.parts);
   return std::move(out.bytes());
 }
 
@@ -396,6 +437,7 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes) {
     auto& page = info.path.pages.emplace_back();
     for (std::uint32_t c = 0; c < count; ++c) page.push_back(GetHash(in));
   }
+  if (in.ok() && in.remaining() > 0 && !GetParts(in, info.parts)) return corrupt;
   if (!in.ok()) return corrupt;
   // A name is only ever joined to a directory the user named; it must not lead out of it.
   if (info.name.empty() || info.name.front() == '/' || info.name.find('\0') != std::string::npos ||

@@ -24,6 +24,7 @@ inline constexpr std::uint64_t kMaxSpacing = 1ull << 44;
 inline constexpr std::size_t kMaxExtents = 90;
 inline constexpr std::uint64_t kMaxFileSize = 1ull << 62;
 inline constexpr std::uint32_t kMaxMembers = 1u << 24;  ///< of a set
+inline constexpr std::uint32_t kMaxParts = 4096;     ///< device directories of a shared file
 inline constexpr std::uint64_t kMaxGeneration = 1ull << 62;
 inline constexpr std::size_t kMaxInfoBytes = 64u << 20;
 inline constexpr std::size_t kMaxNameBytes = 4096;
@@ -59,6 +60,10 @@ struct Extent {
   std::uint64_t capacity = 0;
 };
 
+/// Bytes of part `part` of `parts` of a parity region of `size` bytes: unit x of the region is in part x mod parts, where it
+/// begins at (x div parts) * unit (docs/format.md §13).
+std::uint64_t PartBytes(std::uint64_t size, std::uint64_t unit, std::uint32_t parts, std::uint32_t part);
+
 /// The first extent of this kind and level; null if there is none.
 const Extent* FindExtent(const std::vector<Extent>& extents, ExtentKind kind, std::size_t level = 0);
 
@@ -77,7 +82,7 @@ struct Superblock {
   std::uint32_t parity = 0;
   std::uint32_t members = 0;  ///< shared: D; set: p
   std::uint32_t largest_group = 0;
-  std::uint32_t rank = 0;
+  std::uint32_t rank = 0;  ///< set: of the member; shared: 0, or d + 1 in the part of device directory d
   std::int64_t commit_clock_ns = 0;
   std::int64_t wall_time_ns = 0;
   Stamp stamp;
@@ -94,6 +99,10 @@ struct Superblock {
   std::vector<Extent> extents;
 
   bool sealed() const { return key_id != KeyId{}; }
+  /// Whether the parity is in parts, one a device directory.
+  bool parted() const { return placement == ParityPlacement::kDirectories; }
+  /// Bytes of parity in the file that this is the superblock of.
+  std::uint64_t parity_here() const;
 };
 
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
@@ -127,6 +136,15 @@ struct MemberRecord {
   std::string domain;
 };
 
+/// Where the parity of a shared file is that has device directories (docs/format.md §13).
+struct Parts {
+  std::uint64_t id = 0;                  ///< of this encoding; in the parts' names, so that another one's are never taken for it
+  std::string name;                      ///< base name of every part
+  std::string home;                      ///< the data file, absolute, as it was called at the commit
+  std::vector<std::string> directories;  ///< by device, absolute; none: there are no parts
+  bool SameFiles(const Parts& other) const { return id == other.id && name == other.name && directories == other.directories; }
+};
+
 /// docs/format.md §5.
 struct InfoRecord {
   std::string name;
@@ -135,6 +153,7 @@ struct InfoRecord {
   std::vector<std::vector<std::uint32_t>> groups;
   std::vector<MemberRecord> members;
   Tree::Proof path;
+  Parts parts;
 };
 
 std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info);

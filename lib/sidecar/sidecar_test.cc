@@ -297,7 +297,7 @@ TEST_F(SidecarTest, ImpossibleFieldsAreRefusedWhateverTheirHash) {
       {"spacing", 72, 8, {0, 1, 4096, 8191, huge, 1ull << 63}},
       {"state", 80, 4, {0, 4, huge}},
       {"kind", 84, 4, {0, 3, huge}},
-      {"placement", 88, 4, {0, 2, 4, huge}},
+      {"placement", 88, 4, {0, 2, 4, 5, huge}},
       {"block size", 92, 4, {0, 1, 256, 513, 1u << 31, huge}},
       {"unit", 96, 8, {0, 1, 256, 513, 1ull << 31, huge}},
       {"parity", 104, 4, {0, 2, 4, 255, huge}},

@@ -409,6 +409,31 @@ class Raced(Hostile):
         self.race([("u/n1", "u/x1"), ("u/n2", "u/x2")], ["u/n1/f", "u/n2/f", "u/n2"], 50)
 
 
+@needs_root
+class StrangersDirectories(Hostile):
+    def test_root_does_not_go_where_a_strangers_sidecar_says(self):
+        for name in ("outside/x", "outside/y"):
+            os.mkdir(self.path(name))
+        self.write("u/f", pattern_bytes(30000))
+        self.own("u/f")
+        # As if the stranger had forged it: root's own directories, which nobody names any more.
+        named = "outside/x:outside/y"
+        self.check(0, "lzy-protect", "--device-dirs", named, "u/f")
+        self.own("u/.LZY.f")
+        for words in (("lzy-verify",), ("lzy-verify", "--repair"), ("lzy-restore", "--force"), ("lzy-protect", "--device-dirs", "")):
+            before = self.tell()
+            done = self.run_tool(*words, "u/f")
+            self.assertNotIn(done.returncode, (1, 2), done.stdout)
+            self.assertEqual(self.tell(), before, words)
+        part = f"outside/x/{os.listdir(self.path('outside/x'))[0]}"
+        os.remove(self.path(part))
+        before = self.tell()
+        self.assertNotEqual(self.run_tool("lzy-restore", "u/f").returncode, 0)
+        self.assertEqual(self.tell(), before)
+        self.check(0, "lzy-restore", "--device-dirs", named, "u/f")
+        self.check(0, "lzy-verify", "--device-dirs", named, "u/f")
+
+
 del Hostile  # has no tests of its own
 
 if __name__ == "__main__":

@@ -79,11 +79,9 @@ class BadOptions(CliTest):
             self.assertIn("--bogus", self.check(3, tool, "--bogus", "a").stderr)
             self.assertNotEqual(self.check(3, tool).stderr, "")
 
-    def test_what_is_not_done_yet_is_refused(self):
-        for option, value in (("device-dirs", "."),):
-            done = self.check(3, "lzy-run", f"--{option}", value, "--", "true")
-            self.assertIn(f"{option}:", done.stderr)
-            self.assertIn("not supported by this version", done.stderr)
+    def test_one_directory_for_all_devices_is_refused(self):
+        done = self.check(3, "lzy-run", "--device-dirs", ".", "--", "true")
+        self.assertIn("device-dirs: '.' is not accepted with parity 1: at least 2 directories", done.stderr)
 
     def test_device_must_be_a_number(self):
         self.assertIn("--device: 'x' is not accepted", self.check(3, "lzy-restore", "--device", "x", "a").stderr)

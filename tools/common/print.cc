@@ -191,13 +191,13 @@ bool AnyMissing(const DatasetReport& report) {
 }
 
 /// What follows the name of a tool.
-std::string Operands(const DatasetReport& report, const std::string& key) {
-  return (key.empty() ? std::string() : fmt::format("--key {} ", ShellQuote(key))) + ShellQuote(report.path);
+std::string Operands(const DatasetReport& report, const std::string& repeated) {
+  return repeated + ShellQuote(report.path);
 }
 
 /// What to type next.
-std::string NextText(const DatasetReport& report, Action action, const std::string& key) {
-  const std::string path = Operands(report, key);
+std::string NextText(const DatasetReport& report, Action action, const std::string& repeated) {
+  const std::string path = Operands(report, repeated);
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
   if (action == Action::kInfo && !fine) {
     return fmt::format("  that is what metadata and times tell; check with: lzy-verify {}\n", path);
@@ -315,8 +315,8 @@ std::string AgeText(std::int64_t ns) {
   return Plural(seconds / kDay, "day", "days");
 }
 
-std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& key) {
-  const std::string path = Operands(report, key);
+std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated) {
+  const std::string path = Operands(report, repeated);
   if (report.status.code() == Code::kNewerFormat) {
     if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
     return fmt::format("  use the lzy that wrote it; or give up what its sidecar knows: rm {}; lzy-protect {}\n",
@@ -334,7 +334,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
       path);
 }
 
-std::string ReportText(const DatasetReport& given, Action action, const std::string& key) {
+std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated) {
   const DatasetReport report = PrintableReport(given);
   const bool failed = !report.status.ok();
   std::string out;
@@ -357,7 +357,7 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
     }
   }
   if (failed && report.state != DatasetState::kUnrepairable) return out;
-  return out + NextText(given, action, key);
+  return out + NextText(given, action, repeated);
 }
 
 }  // namespace lzy

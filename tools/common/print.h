@@ -11,11 +11,11 @@ namespace lzy {
 enum class Action { kProtect, kVerify, kRepair, kRestore, kRestoreDryRun, kSpreadDryRun, kSalvage, kInfo };
 
 /// The whole report, several lines, each ended. What to do about a failed operation (report.status) is
-/// FailureAdvice()'s. `key`: the file that option key names on the command line, which the next command will need, too; or empty.
-std::string ReportText(const DatasetReport& report, Action action, const std::string& key);
+/// FailureAdvice()'s. `repeated`: options of this command that the next one will need, too ("--key FILE "); or empty.
+std::string ReportText(const DatasetReport& report, Action action, const std::string& repeated);
 /// What to do when `report.status` says that a dataset cannot be judged: a line, or nothing where there is no advice.
 /// `ruined_sidecar`: a sidecar that is there and that this lzy cannot read, or empty.
-std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& key);
+std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated);
 /// "3 days", "2 hours", ...
 std::string AgeText(std::int64_t ns);
 

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
 
 #include "base/printable.h"
@@ -110,8 +111,24 @@ std::string PlaceAdvice(const DatasetReport& report, const DatasetRef& dataset) 
       Printable(directory));
 }
 
-std::vector<std::string> AllNamed(const std::vector<std::string>& paths) {
-  std::vector<std::string> named;
+/// What the next command needs as this one did; what the environment says it will say again.
+std::string RepeatedOptions(const Options& options) {
+  std::string out;
+  for (const char* name : {"key", "device-dirs"}) {
+    const std::string value = OptionText(options, name);
+    const char* const kept = std::getenv(EnvironmentName(name).c_str());
+    if (!value.empty() && (kept == nullptr || value != kept)) out += fmt::format("--{} {} ", name, ShellQuote(value));
+  }
+  return out;
+}
+
+std::vector<std::string> AllNamed(const std::vector<std::string>& paths, const Options& options) {
+  std::vector<std::string> named = options.device_dirs;
+  for (const std::string& directory : options.device_dirs) {  // as sidecars record them
+    std::error_code failed;
+    const auto real = std::filesystem::canonical(directory, failed);
+    if (!failed) named.push_back(real.string());
+  }
   for (const std::string& path : paths) std::ranges::move(NamedBy(path), std::back_inserter(named));
   return named;
 }
@@ -122,7 +139,7 @@ ToolRun::ToolRun(const std::string& tool, const Arguments& arguments, const Opti
     : tool_(tool),
       arguments_(arguments),
       options_(options),
-      fs_(GuardedFileSystem(AllNamed(arguments.paths))),
+      fs_(GuardedFileSystem(AllNamed(arguments.paths, options))),
       comm_(comm),
       speaks_(comm.rank() == 0),
       progress_(
@@ -218,11 +235,9 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Name(report.state));
   }
-  // In the environment it stays.
-  const char* const kept = std::getenv("LZY_KEY");
-  const std::string key = kept != nullptr && options_.key_file == kept ? std::string() : options_.key_file;
-  Say(ReportText(report, tool.action(), key));
-  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(*fs_, dataset), key) + PlaceAdvice(report, dataset));
+  const std::string repeated = RepeatedOptions(options_);
+  Say(ReportText(report, tool.action(), repeated));
+  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(*fs_, dataset), repeated) + PlaceAdvice(report, dataset));
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Dump(ToJson(report.phases), true));
   }

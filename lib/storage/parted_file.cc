@@ -1,0 +1,101 @@
+#include "storage/parted_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lzy {
+namespace {
+
+Status NotOfParts(const char* what) {
+  return {Code::kInternal, fmt::format("{} is not for a region in parts", what)};
+}
+
+}  // namespace
+
+PartedFile::Piece PartedFile::PieceAt(std::uint64_t offset, std::size_t length) const {
+  const std::uint64_t unit = offset / unit_, within = offset % unit_;
+  return {static_cast<std::size_t>(unit % parts_.size()), base_ + unit / parts_.size() * unit_ + within,
+          static_cast<std::size_t>(std::min<std::uint64_t>(length, unit_ - within))};
+}
+
+template <class Read>
+Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan to, const Read& read) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const Piece piece = PieceAt(offset + done, to.size() - done);
+    File* part = parts_[piece.part].get();
+    std::size_t got = 0;
+    if (part != nullptr) {
+      LZY_ASSIGN_OR_RETURN(got, read(*part, piece.offset, to.subspan(done, piece.length)));
+    }
+    done += got;
+    if (got == piece.length) continue;
+    // What is behind it is in other parts, and may be there.
+    if (done - got + piece.length < to.size()) {
+      return {Code::kUnreadable, fmt::format("{}: of its parity in device directory {} not all is there", path_, piece.part)};
+    }
+    break;
+  }
+  return done;
+}
+
+Result<std::size_t> PartedFile::ReadAt(std::uint64_t offset, MutableByteSpan to) {
+  return ReadPieces(offset, to, [](File& part, std::uint64_t at, MutableByteSpan piece) { return part.ReadAt(at, piece); });
+}
+
+Result<std::size_t> PartedFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
+  return ReadPieces(offset, to,
+                    [](File& part, std::uint64_t at, MutableByteSpan piece) { return part.ReadAtFromDevice(at, piece); });
+}
+
+Status PartedFile::WriteAt(std::uint64_t offset, ByteSpan from) {
+  for (std::size_t done = 0; done < from.size();) {
+    const Piece piece = PieceAt(offset + done, from.size() - done);
+    File* part = parts_[piece.part].get();
+    if (part == nullptr) {
+      return {Code::kNotFound, fmt::format("{}: the part of its parity in device directory {} is not there", path_, piece.part)};
+    }
+    LZY_RETURN_IF_ERROR(part->WriteAt(piece.offset, from.subspan(done, piece.length)));
+    done += piece.length;
+  }
+  return Status::Ok();
+}
+
+Status PartedFile::Sync() {
+  for (const auto& part : parts_) {
+    if (part) LZY_RETURN_IF_ERROR(part->Sync());
+  }
+  return Status::Ok();
+}
+
+Result<FileStat> PartedFile::Stat() {
+  FileStat all;
+  for (const auto& part : parts_) {
+    if (!part) continue;
+    LZY_ASSIGN_OR_RETURN(const FileStat one, part->Stat());
+    all.size += one.size;
+  }
+  return all;
+}
+
+Status PartedFile::Truncate(std::uint64_t) {
+  return NotOfParts("truncating");
+}
+Status PartedFile::SetTimes(std::int64_t, std::int64_t) {
+  return NotOfParts("setting times");
+}
+Result<std::vector<std::uint8_t>> PartedFile::AccessAcl() {
+  return NotOfParts("an ACL");
+}
+Status PartedFile::CopyAccess(File&) {
+  return NotOfParts("access");
+}
+Status PartedFile::SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) {
+  return NotOfParts("access");
+}
+Status PartedFile::Lock() {
+  return NotOfParts("a lock");
+}
+
+}  // namespace lzy

@@ -1,0 +1,151 @@
+"""Shared files with device directories: what the tools make there, find there, and mend."""
+
+import os
+import shutil
+import unittest
+
+from harness import CliTest, pattern_bytes
+
+SMALL = ("--block-size", "4K", "--stripe", "16K")
+SIZE = 700001
+
+
+class Devices(CliTest):
+    DEVICES = ("d0", "d1", "d2", "d3", "d4")
+    DIRECTORIES = ":".join(DEVICES)
+
+    def protect(self, name="f", *options, ranks=None):
+        for device in self.DEVICES:
+            os.makedirs(self.path(device), exist_ok=True)
+        self.write(name, pattern_bytes(SIZE))
+        self.age(name)
+        self.check(0, "lzy-protect", *SMALL, "--parity", "2", "--device-dirs", self.DIRECTORIES, *options, name, ranks=ranks)
+
+    def part(self, device):
+        names = os.listdir(self.path(device))
+        self.assertEqual(len(names), 1, names)
+        return os.path.join(device, names[0])
+
+    def lose(self, number, name="f"):
+        """The device's units and its directory."""
+        unit = 16384
+        stat = os.stat(self.path(name))
+        with open(self.path(name), "r+b") as file:
+            for at in range(number * unit, SIZE, len(self.DEVICES) * unit):
+                file.seek(at)
+                file.write(bytes(min(unit, SIZE - at)))
+        os.utime(self.path(name), ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        shutil.rmtree(self.path(self.DEVICES[number]))
+
+
+class Lost(Devices):
+    def test_two_devices_with_all_that_was_on_them(self):
+        for ranks in (None, 3):
+            with self.subTest(ranks=ranks):
+                self.protect(ranks=ranks)
+                root = self.report(0, "lzy-verify", "f", ranks=ranks)["datasets"][0]["root"]
+                self.lose(1)
+                self.lose(4)
+                damage = self.report(1, "lzy-verify", "f", ranks=ranks)["datasets"][0]["damage"]
+                self.assertEqual({entry["device"] for entry in damage}, {1, 4})
+                self.assertEqual({entry["part"] for entry in damage}, {"data", "parity", "metadata"})
+                done = self.check(6, "lzy-restore", "f", ranks=ranks)
+                self.assertIn("device directory 1 is not there: mount it or make it", done.stderr)
+                for device in ("d1", "d4"):
+                    os.mkdir(self.path(device))
+                self.check(0, "lzy-restore", "f", ranks=ranks)
+                self.assertEqual(self.read("f"), pattern_bytes(SIZE))
+                self.assertEqual(self.report(0, "lzy-verify", "--from-disk", "f", ranks=ranks)["datasets"][0]["root"], root)
+
+    def test_three_are_beyond_repair(self):
+        self.protect()
+        for number in (0, 2, 3):
+            self.lose(number)
+            os.mkdir(self.path(self.DEVICES[number]))
+        before = self.read("f")
+        done = self.check(2, "lzy-restore", "f")
+        self.assertIn("device 2", done.stdout)
+        self.assertEqual(self.read("f"), before)
+        self.assertEqual(os.listdir(self.path("d0")), [])
+
+    def test_a_named_device_is_made_again(self):
+        self.protect()
+        inode = os.stat(self.path(self.part("d2"))).st_ino
+        done = self.check(0, "lzy-restore", "--device", "2", "f")
+        self.assertIn("device 2", done.stdout)
+        self.assertEqual(os.stat(self.path(self.part("d2"))).st_ino, inode)
+        self.check(0, "lzy-verify", "f")
+
+    def test_directories_that_are_elsewhere_now(self):
+        self.protect()
+        os.rename(self.path("d1"), self.path("moved"))
+        shutil.rmtree(self.path("d3"))
+        os.mkdir(self.path("new"))
+        now = "d0:moved:d2:new:d4"
+        document = self.report(1, "lzy-verify", "--device-dirs", now, "f")
+        self.assertEqual({entry["device"] for entry in document["datasets"][0]["damage"]}, {3})
+        self.check(0, "lzy-restore", "f", env={"LZY_DEVICE_DIRS": now})
+        self.check(0, "lzy-verify", "f")
+        where = self.report(0, "lzy-info", "--map", "f")["datasets"][0]["map"][0]
+        self.assertEqual([os.path.basename(device["path"]) for device in where], ["d0", "moved", "d2", "new", "d4"])
+
+    def test_sidecar(self):
+        self.protect()
+        os.remove(self.path(".LZY.f"))
+        self.check(4, "lzy-verify", "f")
+        done = self.check(1, "lzy-verify", "--device-dirs", self.DIRECTORIES, "f")
+        self.assertIn(".LZY.f: metadata, offset 0, length 0, device 0: missing; repairable", done.stdout)
+        self.assertIn(f"restore with: lzy-restore --device-dirs {self.DIRECTORIES} f", done.stdout)
+        self.check(0, "lzy-restore", "--device-dirs", self.DIRECTORIES, "f")
+        self.check(0, "lzy-verify", "f")
+
+    def test_of_a_sealed_file(self):
+        self.write("key", pattern_bytes(32, seed=5))
+        os.chmod(self.path("key"), 0o600)
+        self.protect("f", "--key", "key")
+        self.lose(0)
+        os.mkdir(self.path("d0"))
+        os.remove(self.path(".LZY.f"))
+        self.check(4, "lzy-verify", "--device-dirs", self.DIRECTORIES, "f")
+        self.check(0, "lzy-restore", "--key", "key", "--device-dirs", self.DIRECTORIES, "f")
+        self.assertEqual(self.read("f"), pattern_bytes(SIZE))
+        self.check(0, "lzy-verify", "--key", "key", "f")
+
+
+class Kept(Devices):
+    def test_one_root_for_directories_and_one_sidecar(self):
+        self.protect()
+        self.write("g", pattern_bytes(SIZE))
+        self.check(0, "lzy-protect", *SMALL, "--parity", "2", "--group", "5", "g")
+        one, other = (self.report(0, "lzy-info", name)["datasets"][0] for name in ("f", "g"))
+        self.assertEqual(one["root"], other["root"])
+
+    def test_parts_are_no_files_to_protect(self):
+        self.protect()
+        self.check(0, "lzy-protect", ".")
+        self.assertEqual(sorted(os.listdir(self.path("."))), [".LZY.f", "d0", "d1", "d2", "d3", "d4", "f"])
+
+    def test_two_files_of_one_name_share_directories(self):
+        for name in ("a/f", "b/f"):
+            self.protect(name)
+        self.assertEqual(len(os.listdir(self.path("d0"))), 2)
+        self.check(0, "lzy-verify", "a", "b")
+        self.check(0, "lzy-info", "--prune", ".")
+        self.assertEqual(len(os.listdir(self.path("d0"))), 2)
+        shutil.rmtree(self.path("a"))
+        done = self.check(0, "lzy-info", "--prune", "d0", "d1")
+        self.assertIn("says that it is a part of its parity", done.stdout)
+        self.assertEqual(len(os.listdir(self.path("d0"))), 1)
+        self.check(0, "lzy-verify", "b")
+
+    def test_nobody_sees_more_in_parts_than_in_the_file(self):
+        self.write("f", b"")
+        os.chmod(self.path("f"), 0o600)
+        self.protect()
+        self.assertEqual(os.stat(self.path(self.part("d1"))).st_mode & 0o777, 0o600)
+
+
+del CliTest, Devices  # have no tests of their own
+
+if __name__ == "__main__":
+    unittest.main()
