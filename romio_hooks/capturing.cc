@@ -18,7 +18,7 @@ GeometryParameters GeometryOf(const OpenFile& file) {
   options.group = file.expected.group;
   options.block_size = file.expected.block_size;
   options.stripe = file.expected.stripe;
-  options.device_dirs = file.expected.device_dirs;
+  options.device_dirs.assign(file.expected.directories, "");  // which they are makes no difference
   // A file that is new may become large; what is captured of one that stays small is of little worth anyhow.
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
   return SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge);
@@ -214,6 +214,7 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   file.expected.group = report.group_size;
   file.expected.block_size = report.block_size;
   file.expected.size = report.bytes;
+  if (file.expected.directories > 0) file.expected.directories = report.devices;
   if (GeometryOf(file).unit != report.unit) file.expected.stripe = report.unit;
 }
 

@@ -193,7 +193,7 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int 
   writer.Put<std::uint8_t>(file.disk->epoch_open.load());
   writer.Put<std::uint64_t>(file.epoch.size);
   writer.Put<std::int64_t>(file.epoch.mtime_ns);
-  for (const std::uint32_t number : {file.expected.parity, file.expected.group, file.expected.block_size})
+  for (const std::uint32_t number : {file.expected.parity, file.expected.group, file.expected.block_size, file.expected.directories})
     writer.Put<std::uint32_t>(number);
   for (const std::uint64_t number : {file.expected.stripe, file.expected.size}) writer.Put<std::uint64_t>(number);
   writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file.failed.code()));
@@ -214,7 +214,7 @@ Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, int mode,
   const bool epoch_open = reader.Get<std::uint8_t>() != 0;
   file.epoch.size = reader.Get<std::uint64_t>();
   file.epoch.mtime_ns = reader.Get<std::int64_t>();
-  for (std::uint32_t* number : {&file.expected.parity, &file.expected.group, &file.expected.block_size})
+  for (std::uint32_t* number : {&file.expected.parity, &file.expected.group, &file.expected.block_size, &file.expected.directories})
     *number = reader.Get<std::uint32_t>();
   for (std::uint64_t* number : {&file.expected.stripe, &file.expected.size}) *number = reader.Get<std::uint64_t>();
   const auto code = static_cast<Code>(reader.Get<std::uint32_t>());

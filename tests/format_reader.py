@@ -476,7 +476,7 @@ class Sidecar:
         if not self.expect(e.offset, f"copy {c}: info hash", sb.info_hash, H(0x11, 0, data)):
             return
         try:
-            info = decode_info(data)
+            info = decode_info(data, sb.placement)
         except (ValueError, struct.error) as error:
             self.bad(e.offset, f"copy {c}: info record: {error}")
             return
@@ -669,7 +669,7 @@ def differing_hashes(a, b):
     return np.flatnonzero((x != y).any(axis=1)).tolist()
 
 
-def decode_info(data):
+def decode_info(data, placement):
     at = 0
 
     def take(format_):
@@ -706,7 +706,7 @@ def decode_info(data):
     info.leaf, info.leaves, info.covered = take("QQQ")
     info.pages = [[take("16s") for _ in range(counted(2))] for _ in range(counted(64))]
     info.directories = []
-    if at != len(data):
+    if placement == IN_DIRECTORIES:
         info.encoding, info.part_name, info.home = take("Q"), string(), string()
         info.directories = [string() for _ in range(counted(4096))]
         if not info.part_name.startswith(f".LZY-part.{info.encoding:016x}.") or not all(d[:1] == "/" for d in info.directories):

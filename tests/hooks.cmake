@@ -60,7 +60,7 @@ function(lzy_hooks_tests module)
   endforeach()
 endfunction()
 
-lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Capture Sealed Updates Lifetimes Others Selection Summary Sets Heal Determinism
+lzy_hooks_tests(hooks_test Symbols Calls CallsWithView Modes Capture DeviceDirectories Sealed Updates Lifetimes Others Selection Summary Sets Heal Determinism
   Failures Foreign)
 lzy_hooks_tests(launch_test Launchers Linked)
 # Reads that are checked.

@@ -75,7 +75,7 @@ class CaptureOfWrites : public testing::Test {
     file.options.group = static_cast<std::uint32_t>(maker.Pick(3, 8));
     file.options.parity = static_cast<std::uint32_t>(maker.Pick(0, 2));
     const Options& o = file.options;
-    file.expected = {o.parity, o.group, o.block_size, o.stripe, 0, {}};
+    file.expected = {o.parity, o.group, o.block_size, o.stripe, 0, 0};
     file.comm = SelfCommunicator();
     for (std::int64_t writes = maker.Pick(1, 5); writes > 0; --writes) Write(maker, file, written);
     const auto capture = TakeCapture(file);
@@ -191,7 +191,7 @@ class CaptureBesideWrites : public CaptureOfWrites {
     o.group = 4;
     o.parity = 1;
     o.threads = 2;
-    open_->expected = {o.parity, o.group, o.block_size, o.stripe, 0, {}};
+    open_->expected = {o.parity, o.group, o.block_size, o.stripe, 0, 0};
     open_->comm = SelfCommunicator();
   }
   DataCall Call(const void* from, std::uint64_t bytes) const {

@@ -343,6 +343,100 @@ class Capture(Layer):
         self.assertEqual(self.verify(), 0)
 
 
+class DeviceDirectories(Layer):
+    """Parity of shared files in parts, one a directory."""
+
+    GEOMETRY = {"block_size": "4K", "stripe": "64K", "parity": 2}
+
+    def setUp(self):
+        super().setUp()
+        self.directories = [self.path(f"d{device}") for device in range(4)]
+        for directory in self.directories:
+            os.mkdir(directory)
+        self.options = {**self.GEOMETRY, "device_dirs": ":".join(self.directories)}
+
+    def parts(self):
+        return [len(os.listdir(directory)) for directory in self.directories]
+
+    def info(self, name="f"):
+        done = subprocess.run([f"{BUILD}/bin/lzy-info", "--json", name], cwd=self.dir, capture_output=True, text=True, check=True,
+                              timeout=PATIENCE)
+        return json.loads(done.stdout)["datasets"][0]
+
+    def lose(self, device, unit):
+        """Its units of the file, and its directory's content."""
+        for at in range(device * unit, os.path.getsize(self.path("f")), len(self.directories) * unit):
+            self.damage("f", at)
+        for part in os.listdir(self.directories[device]):
+            os.remove(os.path.join(self.directories[device], part))
+
+    def test_a_checkpoint_is_not_read_back(self):
+        for ranks in [1, 2, 3]:
+            with self.subTest(ranks=ranks):
+                for name in self.files():
+                    if name in ("f", ".LZY.f", "report"):
+                        os.remove(self.path(name))
+                self.quiet(self.client("slabs", ranks=ranks, report="report", **self.options))
+                [report] = self.reports()
+                self.assertEqual((report["bytes_reread"], report["bytes_captured"]), (0, report["bytes"]))
+                self.assertEqual(self.verify(), 0)
+                # The same data, and so the same root, as with one sidecar.
+                here = self.info()["root"]
+                self.client("slabs", name="g", ranks=ranks, group=4, **self.GEOMETRY)
+                self.assertEqual(self.info("g")["root"], here)
+                before = self.content("f")
+                unit = self.info()["unit"]
+                for device in [0, 3]:
+                    self.lose(device, unit)
+                self.assertEqual(self.verify(), 1)
+                subprocess.run([f"{BUILD}/bin/lzy-restore", "--quiet", "f"], cwd=self.dir, check=True, timeout=PATIENCE)
+                self.assertEqual((self.content("f"), self.verify()), (before, 0))
+
+    def test_commits_in_place(self):
+        self.quiet(self.client("rounds", ranks=3, report="report", block_size="4K", stripe="4K", device_dirs=self.options["device_dirs"]))
+        self.assertEqual(self.verify(), 0)
+        self.assertEqual(self.parts(), [1, 1, 1, 1])
+        reports = self.reports()
+        self.assertEqual([report["generation"] for report in reports], [1, 2, 3])
+        for report in reports[1:]:
+            self.assertLess(report["bytes_reread"], report["bytes"])
+
+    def test_an_update_after_a_part_was_lost_makes_all_anew(self):
+        self.client("slabs", **self.options)
+        self.lose(1, self.info()["unit"])
+        subprocess.run([f"{BUILD}/bin/lzy-verify", "--repair", "--quiet", "f"], cwd=self.dir, check=True, timeout=PATIENCE)
+        [part] = os.listdir(self.directories[1])
+        os.remove(os.path.join(self.directories[1], part))
+        self.quiet(self.client("scattered_updates", ranks=3, **self.options))
+        self.assertEqual(self.verify(), 0)
+        self.assertEqual(self.parts(), [1, 1, 1, 1])
+
+    def test_delete_takes_the_parts_along(self):
+        done = self.run_program([WRITE_CALLS, "--call", "write_at_all", "f"], **self.options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.parts(), [1, 1, 1, 1])
+        done = self.run_program([WRITE_CALLS, "--call", "delete", "f"], **self.options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.parts(), [0, 0, 0, 0])
+
+    def test_a_directory_that_is_lost_costs_protection_and_nothing_else(self):
+        self.client("slabs", **self.options)
+        shutil.rmtree(self.directories[2])
+        done = self.client("scattered_updates", ranks=2, **self.options)
+        self.assertRegex(done.stderr, r"^lzy: .*/d2.*not there[^\n]*\n$")
+        self.assertEqual(self.verify(), 1)  # at risk, too
+        os.mkdir(self.directories[2])
+        self.quiet(self.client("scattered_updates", ranks=2, **self.options))
+        self.assertEqual(self.verify(), 0)
+
+    def test_directories_that_cannot_be_used(self):
+        for directories, why in [("d0:none", "does not exist"), ("d0:d0", "named twice")]:
+            with self.subTest(directories):
+                done = self.client("slabs", name="h", **self.GEOMETRY | {"parity": 1}, device_dirs=directories)
+                self.assertRegex(done.stderr, f"^lzy: .*device-dirs: .*{why}.*\n$")
+                self.assertFalse(any(self.parts()))
+
+
 class Sealed(Layer):
     """With option key: datasets that nobody else could have made."""
 

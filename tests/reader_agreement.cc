@@ -74,7 +74,12 @@ int Main(int argc, char** argv) {
     std::filesystem::create_directories(place);
     SampleLimits limits;
     limits.bytes = 256u << 10;
-    const Sample sample = MakeSample(rng, place, limits);
+    Sample sample = MakeSample(rng, place, limits);
+    const bool in_directories = sample.kind == DatasetKind::kShared && OneIn(rng, 3);
+    for (std::uint64_t d = in_directories ? sample.options.parity + 1 + Below(rng, 5) : 0; d > 0; --d) {
+      sample.options.device_dirs.push_back(place + "/device" + std::to_string(d));
+      std::filesystem::create_directory(sample.options.device_dirs.back());
+    }
     DatasetReport report =
         Protect({PosixFileSystem(), *self, sample.options}, RefOf(*self, sample.path, Resolve::kProtectable), {});
     if (!report.status.ok() || !Live(rng, sample, report)) {

@@ -348,7 +348,7 @@ class RejectsLies(Case):
                 self.reject(paths, f"{name}, as in copy")
 
     def test_refusals(self):
-        for fields, words in (({"incompatible": 2}, "newer version: unknown incompatible"),
+        for fields, words in (({"incompatible": 4}, "newer version: unknown incompatible"),
                               ({"major": 2}, "newer version 2.0"), ({"bom": 0x04030201}, "foreign byte order")):
             self.lie(words, code=2, fields=fields)
 

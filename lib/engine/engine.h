@@ -90,7 +90,7 @@ struct MadeWith {
   std::uint32_t parity = 0, group = 0, block_size = 0;
   std::uint64_t stripe = 0;
   std::uint64_t size = 0;  ///< 0: there is none yet
-  std::vector<std::string> device_dirs;
+  std::uint32_t directories = 0;  ///< device directories; 0: parity is in one sidecar
 };
 
 /// What is known when a file is opened for writing; local to the calling process (not collective).

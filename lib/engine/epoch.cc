@@ -20,7 +20,7 @@ namespace {
 MadeWith MadeWithOf(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
   return {sb.parity, contents.info.group_option, sb.block_size, contents.info.stripe_option, sb.stamp.size,
-          contents.info.parts.directories};
+          static_cast<std::uint32_t>(contents.info.parts.directories.size())};
 }
 
 }  // namespace
@@ -68,7 +68,8 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
   const Stamp& stamp = sidecar->contents().superblock.stamp;
   start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;
-  start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0, options.device_dirs};
+  start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0,
+                     static_cast<std::uint32_t>(options.device_dirs.size())};
   if (start.had_sidecar) start.made_with = MadeWithOf(sidecar->contents());
   // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
   // leaves anything to rely on. But what a repair left that broke off, mtime included, is damage as it was.

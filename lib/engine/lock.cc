@@ -49,8 +49,8 @@ Status ReplaceRuins(FileSystem& fs, const std::string& path, File& like, const E
   return renamed.ok() ? fs.SyncDirectory(DirectoryOf(path)) : renamed;
 }
 
-// Parity reveals data: whoever was shut out of the file since its sidecar was made is shut out of that, too. The owner
-// keeps what he has. Best effort, since only the owner may do it.
+}  // namespace
+
 Status NarrowAccess(File& sidecar, File& data) {
   LZY_ASSIGN_OR_RETURN(const FileStat have, sidecar.Stat());
   LZY_ASSIGN_OR_RETURN(const FileStat want, data.Stat());
@@ -64,6 +64,8 @@ Status NarrowAccess(File& sidecar, File& data) {
   if ((have.mode & 0066 & ~allowed) == 0) return Status::Ok();
   return sidecar.SetAccess((have.mode & 0600) | (have.mode & allowed), have.uid, have.gid);
 }
+
+namespace {
 
 // True when `path` still means the open file: a commit may have renamed another one to it.
 Result<bool> StillNamed(FileSystem& fs, const std::string& path, File& file) {

@@ -15,6 +15,7 @@ Status OpenItsParts(const Context& context, FileView& view, Summary& s) {
   s.part_base = std::exchange(s.parity_base, 0);
   s.part_paths = PartPaths(context.fs, view.sidecar->contents().info.parts, context.options.device_dirs);
   LZY_ASSIGN_OR_RETURN(view.parts, OpenParts(context.fs, *view.sidecar, s.part_paths, /*write=*/false));
+  for (std::size_t d = 0; d < s.part_paths.size(); ++d) s.parts_there.push_back(view.parts->part(d) != nullptr);
   LZY_ASSIGN_OR_RETURN(const FileStat all, view.parts->Stat());
   s.sidecar_bytes += all.size;
   return Status::Ok();
@@ -43,7 +44,10 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   out.Put(s.sidecar_gid);
   out.Put(s.parity_base);
   out.Put(static_cast<std::uint32_t>(s.part_paths.size()));
-  for (const std::string& path : s.part_paths) out.PutString(path);
+  for (std::size_t d = 0; d < s.part_paths.size(); ++d) {
+    out.PutString(s.part_paths[d]);
+    out.Put<std::uint8_t>(s.parts_there[d]);
+  }
   out.Put(s.part_base);
   out.Put<std::uint8_t>(s.intent.has_value());
   if (s.intent) out.PutBytes(EncodeIntent(*s.intent, 0));
@@ -80,7 +84,10 @@ Result<Summary> GetSummary(ByteReader& in) {
   s.sidecar_uid = in.Get<std::uint32_t>();
   s.sidecar_gid = in.Get<std::uint32_t>();
   s.parity_base = in.Get<std::uint64_t>();
-  for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) s.part_paths.push_back(in.GetString(1 << 16));
+  for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
+    s.part_paths.push_back(in.GetString(1 << 16));
+    s.parts_there.push_back(in.Get<std::uint8_t>() != 0);
+  }
   s.part_base = in.Get<std::uint64_t>();
   if (in.Get<std::uint8_t>() != 0) {
     auto intent = DecodeIntent(in.GetBytes(kIntentPageSize), 0);

@@ -24,6 +24,7 @@ struct Summary {
   std::uint32_t sidecar_gid = 0;
   std::uint64_t parity_base = 0;
   std::vector<std::string> part_paths;  ///< as in FileView
+  std::vector<bool> parts_there;  ///< by device
   std::uint64_t part_base = 0;
   std::optional<Intent> intent;
   std::uint64_t prepared = 0;

@@ -567,7 +567,7 @@ class Mender {
     SidecarContents moved = contents;  // some may have been made again elsewhere
     for (std::size_t d = 0; d < file.part_paths.size(); ++d) moved.info.parts.directories[d] = DirectoryOf(file.part_paths[d]);
     LZY_RETURN_IF_ERROR(file.sidecar->WriteAll(std::move(moved)));
-    return RenewParts(context_.fs, file.sidecar->contents(), file.part_paths);
+    return RenewParts(context_.fs, *file.sidecar, file.part_paths);
   }
 
   // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.

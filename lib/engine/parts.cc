@@ -101,11 +101,12 @@ Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, 
   return Status::Ok();
 }
 
-Status RenewParts(FileSystem& fs, const SidecarContents& contents, const std::vector<std::string>& paths) {
+Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>& paths) {
   for (std::size_t d = 0; d < paths.size(); ++d) {
-    SidecarContents own = OfPart(contents, d);
+    SidecarContents own = OfPart(home.contents(), d);
     LZY_ASSIGN_OR_RETURN(auto file, fs.Open(paths[d], OpenMode::kReadWrite, /*follow=*/false));
-    LZY_ASSIGN_OR_RETURN(auto part, Sidecar::Renew(std::move(file), own, contents.superblock.spacing));
+    (void)NarrowAccess(*file, home.file());
+    LZY_ASSIGN_OR_RETURN(auto part, Sidecar::Renew(std::move(file), own, home.contents().superblock.spacing));
     LZY_RETURN_IF_ERROR(part->WriteAll(std::move(own)));
   }
   return Status::Ok();

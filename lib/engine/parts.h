@@ -32,8 +32,8 @@ Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, const Sidecar& sid
 /// but for their metadata, which RenewParts writes. kIo names a directory that is not there.
 Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths);
 
-/// Writes into every part what the sidecar beside the file says, `contents`, durably.
-Status RenewParts(FileSystem& fs, const SidecarContents& contents, const std::vector<std::string>& paths);
+/// Writes into every part what the sidecar beside the file says, `home`, durably; who is shut out of that is shut out of them.
+Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>& paths);
 
 /// What differs in a part's metadata from the sidecar's; nothing else is wrong with it.
 std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part);

@@ -575,7 +575,7 @@ const Scenario PowerLossStates::all[] = {
 };
 
 TEST_P(PowerLossStates, HoldTheInvariants) {
-  Run(RoundsOf(4), [&] { AtEveryPrefix(GetParam().check, 5); });
+  Run(RoundsOf(GetParam().in_directories ? 2 : 4), [&] { AtEveryPrefix(GetParam().check, 5); });
 }
 
 // Every subset of so many writes and names that were not synced, what else there is being left to chance.

@@ -359,10 +359,10 @@ class SharedFile : public Protector {
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
     // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may never.
-    if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar.contents(), part_paths_));
+    if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
-    if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar.contents(), part_paths_));
+    if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));
     if (!incremental_ && owns_parts_) RemoveParts(context_.fs, file.part_paths);  // of the encoding before
     report_.sidecar_bytes = sidecar.file_size();
     if (parted()) {

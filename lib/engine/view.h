@@ -138,6 +138,10 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::unique_ptr<File>* ruins = nullptr);
 
+/// Parity reveals data: whoever was shut out of the file since its sidecar was made is shut out of that, too. The owner keeps what
+/// he has. Only the owner may do it.
+Status NarrowAccess(File& sidecar, File& data);
+
 /// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the stream.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);
 BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,

@@ -55,6 +55,11 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
       return {Code::kIo,
               fmt::format("{}: ranks see different sidecars; is the directory shared by all of them?", ref.path)};
     }
+    for (std::size_t d = 0; file.parts && d < file.part_paths.size(); ++d) {
+      if (!summary.parts_there[d] || file.parts->part(d) != nullptr) continue;
+      return {Code::kIo, fmt::format("{}: rank 0 sees it, and rank {} does not: all ranks must see all device directories",
+                                     file.part_paths[d], context.comm.rank())};
+    }
     if (auto layout = LayoutOf(file.sidecar->contents()); layout.ok()) {
       ensemble.layout = std::move(layout).value();
     } else {

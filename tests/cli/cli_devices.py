@@ -143,6 +143,14 @@ class Kept(Devices):
         os.chmod(self.path("f"), 0o600)
         self.protect()
         self.assertEqual(os.stat(self.path(self.part("d1"))).st_mode & 0o777, 0o600)
+        os.chmod(self.path("f"), 0o644)
+        self.check(0, "lzy-protect", "--device-dirs", "", "f")
+        self.protect()
+        self.assertEqual(os.stat(self.path(self.part("d1"))).st_mode & 0o777, 0o644)
+        os.chmod(self.path("f"), 0o600)
+        self.flip(self.part("d1"), 100)
+        self.check(0, "lzy-verify", "--repair", "f")
+        self.assertEqual(os.stat(self.path(self.part("d2"))).st_mode & 0o777, 0o600)
 
 
 del CliTest, Devices  # have no tests of their own

@@ -80,6 +80,33 @@ class MidSync(InTheMidst):
         self.assertGreater(hit, 0, "no job was still running when its node was lost")
 
 
+    def test_the_one_before_was_renamed(self):
+        """As many programs do: the last checkpoint gets another name, a new one gets its own. Nobody tells lzy of it."""
+        expected = self.reference(30)
+        dice = random.Random(SEED)
+        both = f"{self.set}:{self.old('previous')}"
+        hit = 0
+        for turn in range(ROUNDS):
+            begin = time.monotonic()
+            self.solve(10, set=both)
+            node = dice.choice(self.all)
+            chance = dice.uniform(0.2, 1.0) * (time.monotonic() - begin)
+            first = self.contents()
+            with self.subTest(turn=turn, node=node, seconds=chance, seed=SEED):
+                for rank, other in enumerate(self.all):
+                    os.rename(self.disk(other, f"state.{rank}"), self.disk(other, f"previous.{rank}"))
+                hit += self.kill_during(self.solver(20, every=1), chance, node, layer=True, set=both, parity=1)
+                self.tool(0, "lzy-restore", self.old("previous"))
+                self.assertEqual(self.contents("previous.{}"), first)
+                self.tool(0, "lzy-verify", self.old("previous"))
+                done = self.run_job([f"{nodes.BUILD}/bin/lzy-verify", self.set])
+                self.assertIn(done.returncode, {0, 1, 2, 3, 4, 9}, done.stderr)
+                self.assertEqual(self.restart(30, every=0, checkpoint=self.old("previous"), set=both), expected)
+            self.lose(*self.all)
+            self.boot(*self.all)
+        self.assertGreater(hit, 0, "no job was still running when its node was lost")
+
+
 class MidRestore(InTheMidst):
     def test_run_again_it_completes(self):
         expected = self.reference()

@@ -188,11 +188,61 @@ class SharedFiles(nodes.Nodes):
         self.assertEqual(self.content(path), before)
         self.assertEqual(self.restart(on=["n1", "n3"], checkpoint=path, set=""), field)
 
-    def test_device_directories_are_refused(self):
-        done = self.run_job(self.solver(10, checkpoint=f"{self.shared}/state"), layer=True, device_dirs=self.local)
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("device-dirs", done.stderr)
-        self.assertFalse(os.path.exists(f"{self.shared}/.LZY.state"))
+    def test_servers_with_a_stripe_and_a_device_directory_each(self):
+        """As a striped file system is lived in: with a server go its units of the file and its part of the parity."""
+        field = self.reference()
+        path = f"{self.shared}/state"
+        servers = [f"{self.shared}/server{device}" for device in range(4)]
+        for server in servers:
+            os.mkdir(server)
+        options = {"checkpoint": path, "set": "", "device_dirs": ":".join(servers), "stripe": "64K", "block_size": "4K"}
+        for parity in (1, 2, 3):
+            with self.subTest(parity=parity):
+                self.solve(10, parity=parity, **options)
+                before = self.content(path)
+                unit = self.report(0, "lzy-verify", path)["unit"]
+                for lost in (parity, parity + 1):
+                    for device in range(min(lost, len(servers))):
+                        self.lose_server(servers[device], path, unit, device, len(servers))
+                    self.lose("n2")  # and a node that wrote it, as it happens
+                    if lost > parity:
+                        all_there_is = self.everything()
+                        done = self.tool(2, "lzy-restore", path)
+                        self.assertIn("beyond repair", done.stdout)
+                        self.assertEqual(self.everything(), all_there_is)
+                    else:
+                        self.assertEqual(self.report(1, "lzy-verify", path)["state"], "damaged")
+                        self.tool(0, "lzy-restore", path)
+                        self.assertEqual(self.content(path), before)
+                        self.assertEqual(self.report(0, "lzy-verify", path)["state"], "intact")
+                        self.assertEqual(self.restart(on=["n1", "n3"], parity=parity, **options), field)
+                        self.solve(10, parity=parity, **options, on=["n1", "n3"])
+                        self.assertEqual(self.content(path), before)
+                    self.boot("n2")
+                os.remove(path)
+                os.remove(f"{self.shared}/.LZY.state")
+
+    def lose_server(self, directory, path, unit, device, devices):
+        for name in os.listdir(directory):
+            os.remove(os.path.join(directory, name))
+        stat = os.stat(path)
+        with open(path, "r+b") as file:
+            for at in range(device * unit, stat.st_size, devices * unit):
+                file.seek(at)
+                file.write(bytes(min(unit, stat.st_size - at)))
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+    def test_device_directories_that_not_all_nodes_see(self):
+        done = self.run_job(self.solver(10, checkpoint=f"{self.shared}/state"), layer=True, device_dirs=f"{self.local}:{self.shared}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("all ranks must see all device directories", done.stderr)
+        self.assertEqual(self.tool(9, "lzy-verify", f"{self.shared}/state").stderr, "")
+        # Made by one node alone, on its own disk.
+        os.mkdir(f"{self.shared}/disk")
+        self.solve(10, checkpoint=f"{self.shared}/state", set="", on=["n1"], device_dirs=f"{self.local}:{self.shared}/disk")
+        self.tool(0, "lzy-verify", f"{self.shared}/state", on=["n1"])
+        done = self.tool(6, "lzy-verify", f"{self.shared}/state")
+        self.assertIn("all ranks must see all device directories", done.stderr)
 
 
 if __name__ == "__main__":
