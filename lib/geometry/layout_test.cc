@@ -144,7 +144,8 @@ Model BuildModel(const GeometryParameters& p, const std::vector<std::uint64_t>& 
       for (std::uint32_t q = 0; q < p.parity; ++q) {
         ModelParityUnit unit{row.parity[q], g, t, 0, held[row.parity[q]]++, row.length};
         if (p.placement == ParityPlacement::kPerDevice) unit.region = unit.device;
-        if (p.placement == ParityPlacement::kStriped) unit.index = unit.index * devices + unit.device;
+        const bool dealt = p.placement == ParityPlacement::kStriped || p.placement == ParityPlacement::kDirectories;
+        if (dealt) unit.index = unit.index * devices + unit.device;
         if (pooled) unit.index = ((t - model.first_row) * p.groups.size() + g) * p.parity + q;
         if (row.length > 0) model.parity.push_back(unit);
       }
@@ -288,7 +289,7 @@ GeometryParameters RandomParameters(std::mt19937_64& random, DatasetKind kind) {
   GeometryParameters p;
   p.kind = kind;
   p.placement =
-      kind == DatasetKind::kSet ? ParityPlacement::kPerDevice : static_cast<ParityPlacement>(1 + random() % 3);
+      kind == DatasetKind::kSet ? ParityPlacement::kPerDevice : static_cast<ParityPlacement>(1 + random() % 4);
   p.block_size = 512;
   p.unit = 512u << random() % 3;
   p.parity = static_cast<std::uint32_t>(random() % 4);
@@ -341,7 +342,7 @@ TEST(Layout, RandomSetsMatchTheModel) {
 TEST(Layout, EverySizeOfASmallSharedFile) {
   for (std::uint32_t m = 1; m <= 2; ++m) {
     for (ParityPlacement placement :
-         {ParityPlacement::kPooled, ParityPlacement::kPerDevice, ParityPlacement::kStriped}) {
+         {ParityPlacement::kPooled, ParityPlacement::kPerDevice, ParityPlacement::kStriped, ParityPlacement::kDirectories}) {
       for (std::uint64_t size = 0; size <= 8 * 1024; size += 128) {
         ASSERT_NO_FATAL_FAILURE(CheckAgainstModel(Shared(4, m, 512, 1024, placement), {size}));
       }
@@ -535,7 +536,7 @@ TEST(Layout, LargeSharedFilesAreSmallOnesShiftedByWholeTurns) {
   for (int i = 0; i < 300; ++i) {
     const auto n = static_cast<std::uint32_t>(2 + random() % 7);
     const auto m = static_cast<std::uint32_t>(1 + random() % std::min(n - 1, 3u));
-    GeometryParameters p = Shared(n, m, 512, 512u << random() % 3, static_cast<ParityPlacement>(1 + i % 3));
+    GeometryParameters p = Shared(n, m, 512, 512u << random() % 3, static_cast<ParityPlacement>(1 + i % 4));
     const std::uint64_t small_size = (2 * n + random() % 30) * p.unit + random() % p.unit;
     const std::uint64_t turn_bytes = std::uint64_t{n} * (n - m) * p.unit;
     const std::uint64_t turns = (std::uint64_t{1} << (33 + i % 26)) / turn_bytes;
@@ -583,7 +584,7 @@ TEST(Layout, TheLargestSizesDoNotOverflow) {
   const std::uint64_t size = std::uint64_t{1} << 62;
   for (std::uint32_t m : {1u, 2u, 100u}) {
     for (ParityPlacement placement :
-         {ParityPlacement::kPooled, ParityPlacement::kPerDevice, ParityPlacement::kStriped}) {
+         {ParityPlacement::kPooled, ParityPlacement::kPerDevice, ParityPlacement::kStriped, ParityPlacement::kDirectories}) {
       const Layout layout = Make(Shared(255, m, 512, 512, placement), {size});
       EXPECT_EQ(layout.data_blocks(0), size / 512);
       const Layout::DeviceRow last = layout.LocateData(0, size / 512 - 1);

@@ -126,6 +126,16 @@ class SidecarTest : public ::testing::Test {
   MemoryFileSystem fs_;
 };
 
+TEST(PartBytes, AreThoseOfTheUnitsDealtToAPart) {
+  for (std::uint64_t size : {0u, 1u, 511u, 512u, 513u, 5120u, 5121u, 10000u}) {
+    for (std::uint32_t parts : {1u, 2u, 3u, 7u, 30u}) {
+      std::vector<std::uint64_t> want(parts);
+      for (std::uint64_t at = 0; at < size; ++at) ++want[at / 512 % parts];
+      for (std::uint32_t part = 0; part < parts; ++part) EXPECT_EQ(PartBytes(size, 512, parts, part), want[part]) << size;
+    }
+  }
+}
+
 TEST_F(SidecarTest, RoundTrip) {
   for (const auto kind : {DatasetKind::kShared, DatasetKind::kSet}) {
     for (std::uint64_t blocks : {0u, 1u, 2u, 256u, 257u, 1000u}) {
