@@ -234,6 +234,7 @@ int Run(int argc, char** argv) {
   size("--inline", settings.cut.most_inline, "longest inline message");
   size("--leaf", settings.cut.leaf, "bytes of a leaf");
   size("--first", settings.cut.first_chunk, "bytes of the first chunk");
+  size("--whole", settings.cut.most_whole, "longest message of which the root travels first");
   size("--chunk", settings.cut.most_chunk, "bytes of the longest chunk");
   app.add_flag("--leaf-by-leaf", settings.leaf_by_leaf, "measure this way, too");
   app.add_option("--bad", settings.bad, "strike every so many leaves one on its way")->capture_default_str();
