@@ -195,8 +195,9 @@ TEST_F(ExchangeFaultsTest, EveryPartStruckOnceIsCorrected) {
   }
 }
 
-// What is struck by hand, since there are bytes in these that nobody reads: of an announcement its size; of the second of
-// several chunks (bytes 64..191) or of the only one, a leaf, which then never arrives; of an inline message the last byte.
+// What is struck by hand, since there are bytes in these that nobody reads: of an announcement its size; of the second
+// of several chunks (bytes 64..191) or of the only one, a leaf, which then never arrives; of an inline message the last
+// byte.
 void StrikeAnnouncement(const Arrival& arrival, MutableByteSpan content) {
   if (arrival.part == Part::kAnnounce) content[9] ^= 1;
 }

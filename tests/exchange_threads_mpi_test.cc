@@ -1,5 +1,5 @@
-// Several threads of a process at once in lzy/exchange.h, with faults in their way: every thread gets what was meant for
-// it, proven, whichever thread it was that moved it.
+// Several threads of a process at once in lzy/exchange.h, with faults in their way: every thread gets what was meant
+// for it, proven, whichever thread it was that moved it.
 #include <lzy/exchange.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class ExchangeThreads : public ::testing::Test {
   }
 
   static std::uint64_t SeedOf(int thread, int round, int rank) {
-    return 1'000'000u * static_cast<std::uint64_t>(thread) + 1000u * static_cast<std::uint64_t>(round) + static_cast<std::uint64_t>(rank);
+    return static_cast<std::uint64_t>(1'000'000 * thread + 1000 * round + rank);
   }
   /// Equal on all ranks, other in each thread; inline, of one chunk, of several.
   static std::size_t SizeOf(int thread, int round) {
@@ -55,8 +55,10 @@ class ExchangeThreads : public ::testing::Test {
     lzy_request requests[2];
     MPI_Status statuses[2];
     const auto count = static_cast<MPI_Count>(size);
-    ASSERT_EQ(lzy_irecv(in.data(), count, MPI_BYTE, before_, tag, comm, &requests[0]), LZY_EXCHANGE_OK) << lzy_exchange_error_text();
-    ASSERT_EQ(lzy_isend(out.data(), count, MPI_BYTE, next_, tag, comm, &requests[1]), LZY_EXCHANGE_OK) << lzy_exchange_error_text();
+    ASSERT_EQ(lzy_irecv(in.data(), count, MPI_BYTE, before_, tag, comm, &requests[0]), LZY_EXCHANGE_OK)
+        << lzy_exchange_error_text();
+    ASSERT_EQ(lzy_isend(out.data(), count, MPI_BYTE, next_, tag, comm, &requests[1]), LZY_EXCHANGE_OK)
+        << lzy_exchange_error_text();
     ASSERT_EQ(lzy_waitall(2, requests, statuses), LZY_EXCHANGE_OK) << lzy_exchange_error_text();
     EXPECT_TRUE(in == BytesOf(size, SeedOf(thread, round, before_))) << "thread " << thread << " round " << round;
     EXPECT_EQ(statuses[0].MPI_SOURCE, before_);
