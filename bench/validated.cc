@@ -130,8 +130,7 @@ constexpr int kRight = 0, kWrong = 1;  // lengths of answers, as signals of vali
 
 /// Each leaf is hashed, sent with its hash, hashed, compared and answered, and sent again when the answer is no, before
 /// the next one is hashed: a round trip for each leaf. Hash and leaf travel in one message, which is a copy on both
-/// sides, but not slower than two (over TCP two take 15 to 30 % more with leaves of 4 KiB; with 64 KiB it is all the
-/// same).
+/// sides; two messages are slower over TCP with leaves of 4 KiB, elsewhere it is undecided (docs/performance).
 class LeafByLeaf {
  public:
   LeafByLeaf(const Settings& settings, std::uint64_t bytes)
