@@ -57,8 +57,9 @@ struct Way {
   std::function<void(const Words&, Words&, const Words& counts)> run;
 };
 
-/// What engine/encode_captured.cc does with shares of parity: copied into the send buffer block by block, reduced, and taken out of the
-/// receive buffer. Proven: each block's CRC is taken when it was just copied, the check words are exchanged, and what is taken out is proven.
+/// What engine/encode_captured.cc does with shares of parity: copied into the send buffer block by block, reduced, and
+/// taken out of the receive buffer. Proven: each block's CRC is taken when it was just copied, the check words are
+/// exchanged, and what is taken out is proven.
 Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, const Words& counts, bool proven) {
   constexpr std::uint64_t kBlock = 64u << 10;
   constexpr std::uint64_t kBatch = 8u << 20;
@@ -68,7 +69,8 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
   const std::uint64_t part = counts[0];
   const std::uint64_t owners = shares.size() / part;
   const std::uint64_t block = std::min(kBlock / sizeof(std::uint64_t), part);
-  const std::uint64_t step = std::max<std::uint64_t>(1, std::min(kBatch / sizeof(std::uint64_t) / owners, part) / block) * block;
+  const std::uint64_t most = std::min(kBatch / sizeof(std::uint64_t) / owners, part);
+  const std::uint64_t step = std::max<std::uint64_t>(1, most / block) * block;
   const auto bytes_of = [](const Words& words) { return reinterpret_cast<const std::uint8_t*>(words.data()); };
   const std::uint64_t block_bytes = block * sizeof(std::uint64_t);
   send.resize(std::max<std::size_t>(send.size(), step * owners));
@@ -90,8 +92,11 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
     if (proven) LZY_RETURN_IF_ERROR(checks.Exchange(comm, now, turn++));
     if (now[static_cast<std::size_t>(comm.rank())] == 0) continue;
     for (std::uint64_t w = 0; w < words; w += block) {
-      if (proven && !checks.Proves(w / block, bytes_of(receive) + w * sizeof(std::uint64_t))) return {lzy::Code::kMpi, "a block is wrong"};
-      std::copy_n(receive.begin() + static_cast<std::ptrdiff_t>(w), block, parity.begin() + static_cast<std::ptrdiff_t>(done + w));
+      if (proven && !checks.Proves(w / block, bytes_of(receive) + w * sizeof(std::uint64_t))) {
+        return {lzy::Code::kMpi, "a block is wrong"};
+      }
+      std::copy_n(receive.begin() + static_cast<std::ptrdiff_t>(w), block,
+                  parity.begin() + static_cast<std::ptrdiff_t>(done + w));
     }
   }
   return Status::Ok();
@@ -239,7 +244,10 @@ int Run(int argc, char** argv) {
     if (!there) throw std::runtime_error("there is no way '" + only + "' here");
   }
   if (!settings.only.empty()) {
-    std::erase_if(ways, [&](const Way& way) { return std::ranges::find(settings.only, way.name) == settings.only.end(); });
+    const auto unwanted = [&](const Way& way) {
+      return std::ranges::find(settings.only, way.name) == settings.only.end();
+    };
+    std::erase_if(ways, unwanted);
   }
   if (Rank() == 0) {
     fmt::print("{} ranks; ms, median (least) [processor time of all ranks, mean]; shared memory: {}\n", Ranks(),

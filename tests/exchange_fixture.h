@@ -117,7 +117,7 @@ class Faults {
   std::array<std::array<std::uint64_t, kShapes>, kParts> counts_{};
 };
 
-/// Small, so that few bytes have many leaves, levels and chunks.
-inline constexpr Sizes kTiny{64, 16, 64, 256};
+/// Small, so that few bytes have many leaves, levels and chunks; from 41 to 64 bytes in one chunk, after the root.
+inline constexpr Sizes kTiny{40, 16, 64, 256, 64, 256};
 
 }  // namespace lzy::validated

@@ -45,7 +45,8 @@ class ExchangeTest : public ::testing::TestWithParam<Sizes> {
   std::vector<std::size_t> SizesAroundThresholds() const {
     const Sizes s = SizesFor(0, GetParam());
     std::vector<std::size_t> sizes = {0, 1, 15, 16, 17, 511, 512, 513};
-    for (const std::uint64_t at : {s.most_inline, s.leaf, s.first_chunk, s.first_chunk * 3, s.most_chunk, 16 * s.leaf, 256 * s.leaf, 5 * s.most_chunk}) {
+    for (const std::uint64_t at : {s.most_inline, s.most_whole, s.leaf, s.first_chunk, s.first_chunk * 3, s.most_chunk,
+                                   16 * s.leaf, 256 * s.leaf, 5 * s.most_chunk}) {
       for (const std::uint64_t size : {at == 0 ? at : at - 1, at, at + 1}) sizes.push_back(size);
     }
     return sizes;
@@ -170,7 +171,7 @@ TEST_P(ExchangeTest, ATooSmallBufferIsAnErrorOnBothSides) {
 
 TEST_P(ExchangeTest, AMessageIsNotAValidation) {
   const int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
-  for (const std::size_t size : {std::size_t{3}, std::size_t{10000}}) {
+  for (const std::size_t size : {std::size_t{3}, std::size_t{64}, std::size_t{10000}}) {
     for (const bool in_place : {false, true}) {
       auto out = BytesOf(size, 1);
       std::vector<std::uint8_t> in(size, 0);
@@ -240,9 +241,9 @@ TEST_P(ExchangeTest, WildcardsTellWhatCame) {
 }
 
 /// As usual, but for chunks that have to be many.
-constexpr Sizes kUsual{4u << 10, 16u << 10, 64u << 10, 256u << 10};
+constexpr Sizes kUsual{4u << 10, 16u << 10, 64u << 10, 256u << 10, 32u << 10, 256u << 10};
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ExchangeTest, ::testing::Values(kUsual, kTiny, Sizes{0, 64, 1024, 1024}),
+INSTANTIATE_TEST_SUITE_P(Sizes, ExchangeTest, ::testing::Values(kUsual, kTiny, Sizes{0, 64, 1024, 1024, 512, 1024}),
                          [](const auto& test) { return std::string(test.param == kUsual ? "Usual" : test.param == kTiny ? "Tiny" : "NothingInline"); });
 
 // Elements that all lie on the same byte, so that more than 2^31 of them need no memory. Minutes: tests/exchange.cmake runs it as slow.

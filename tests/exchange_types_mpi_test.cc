@@ -138,7 +138,10 @@ TEST(PackedType, GoesWhereMpiUnpacks) {
     ASSERT_OK(payload);
     const auto stream = BytesOf(payload->bytes(), 9);
     int at = 0;
-    MPI_Unpack(stream.data(), static_cast<int>(stream.size()), &at, mpis.origin(), kCount, type, MPI_COMM_SELF);
+    // Open MPI refuses a null buffer even where there is nothing in it.
+    if (!stream.empty()) {
+      MPI_Unpack(stream.data(), static_cast<int>(stream.size()), &at, mpis.origin(), kCount, type, MPI_COMM_SELF);
+    }
     for (std::size_t from = 0; from < stream.size(); from += 7) {
       payload->CopyIn(from, ByteSpan(stream).subspan(from, std::min<std::size_t>(7, stream.size() - from)));
     }

@@ -7,6 +7,11 @@
 #include <memory>
 #include <string>
 
+// What a test program asks for; whether it got it, MPI_Query_thread tells.
+#ifndef LZY_TEST_THREADS
+#define LZY_TEST_THREADS MPI_THREAD_SINGLE
+#endif
+
 namespace {
 
 class FailurePrinter : public testing::EmptyTestEventListener {
@@ -30,7 +35,8 @@ class FailurePrinter : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, LZY_TEST_THREADS, &level);
   testing::InitGoogleTest(&argc, argv);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,8 +1,9 @@
-// lzy's exchanges in virtual time: built with smpicxx and run by smpirun, one simulated process a rank (docs/performance/
-// scale.md). Rank 0 prints one JSON object a line.
+// lzy's exchanges in virtual time: built with smpicxx and run by smpirun, one simulated process a rank
+// (docs/performance/scale.md). Rank 0 prints one JSON object a line.
 //
-// protect and restore: Layout, plans, ExecuteRows and PairwiseExchange are lzy's own, as the engine uses them for a set (one
-// member a rank, no helper threads); disks, hashes and arithmetic are delays. multicast: RunSchedule, beside MPI_Bcast.
+// protect and restore: Layout, plans, ExecuteRows and PairwiseExchange are lzy's own, as the engine uses them for a set
+// (one member a rank, no helper threads); disks, hashes and arithmetic are delays. multicast: RunSchedule, beside
+// MPI_Bcast.
 
 #include <mpi.h>
 #include <sys/resource.h>
@@ -53,7 +54,8 @@ class Settings {
     if (at == values_.end()) throw std::runtime_error(key + " is missing");
     char* end = nullptr;
     const double value = std::strtod(at->second.c_str(), &end);
-    if (end == at->second.c_str() || *end != '\0' || value < 0) throw std::runtime_error(key + ": not a number from 0 on");
+    const bool read = end != at->second.c_str() && *end == '\0';
+    if (!read || value < 0) throw std::runtime_error(key + ": not a number from 0 on");
     return value;
   }
   std::uint64_t Whole(const std::string& key) const { return static_cast<std::uint64_t>(Number(key)); }
@@ -106,8 +108,8 @@ struct Group {
   lzy::PlanCache plans;
 };
 
-/// Groups are of ranks that are p / n apart, as they are when they are dealt across nodes. With split=each there is a call for each
-/// group in turn, with split=once one for all.
+/// Groups are of ranks that are p / n apart, as they are when they are dealt across nodes. With split=each there is a
+/// call for each group in turn, with split=once one for all.
 MPI_Comm MakeGroup(const Settings& settings, int groups) {
   const int mine = Rank() % groups;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -124,8 +126,8 @@ MPI_Comm MakeGroup(const Settings& settings, int groups) {
 }
 
 scale::Rates RatesOf(const Settings& settings) {
-  return {settings.Number("disk_read"), settings.Number("disk_write"), settings.Number("hash"), settings.Number("encode"),
-          settings.Number("add")};
+  return {settings.Number("disk_read"), settings.Number("disk_write"), settings.Number("hash"),
+          settings.Number("encode"), settings.Number("add")};
 }
 
 /// Virtual seconds of the rows of this rank's group, with the agreement of all ranks at the end.
@@ -194,7 +196,8 @@ void Rows(const Settings& settings, bool restore) {
   const double start = scale::Now();
   const MPI_Comm comm = MakeGroup(settings, groups);
   const double split = Most(scale::Now() - start);
-  const Measured found = RunRows(settings, comm, restore ? std::vector<std::uint32_t>{0} : std::vector<std::uint32_t>{});
+  const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
+  const Measured found = RunRows(settings, comm, lost);
   const double read = Most(found.spent.read);
   const double compute = Most(found.spent.compute);
   const double exchange = Most(found.spent.exchange);
@@ -210,8 +213,8 @@ void Rows(const Settings& settings, bool restore) {
               bytes_written, buffers, static_cast<unsigned long long>(Resident()));
 }
 
-/// Seconds until the last rank has what rank 0 sends: virtual time has no noise, so once is enough, after the first time, in
-/// which SMPI's collectives make communicators for their own use.
+/// Seconds until the last rank has what rank 0 sends: virtual time has no noise, so once is enough, after the first
+/// time, in which SMPI's collectives make communicators for their own use.
 double SpreadTime(lzy::Topology topology, const lzy::RankGroups& groups, std::vector<std::uint8_t>& data) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = Most(scale::Now());

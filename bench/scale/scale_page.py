@@ -1,5 +1,5 @@
-"""The page of simulated scale: tables beside the papers' figures, plots, and the text around them, which is at the end of this
-file. No number that was simulated is in the text."""
+"""The page of simulated scale: tables beside the papers' figures, plots, and the text around them, which is at the end
+of this file. No number that was simulated is in the text."""
 
 from bars import bars
 from scale_parameters import CPUS, DISKS, NETWORKS
@@ -9,15 +9,18 @@ PAPER_BLOCK = 512 * 1024
 PAPER = {
     "fast-ethernet": {4: (0.040, 0.013, 0.307), 16: (0.193, 0.013, 1.310), 64: (0.810, 0.013, 5.490),
                       128: (1.632, 0.013, 15.06)},
-    "myrinet": {4: (0.041, 0.013, 0.092), 16: (0.155, 0.013, 0.425), 32: (0.319, 0.013, 1.212), 64: (0.645, 0.013, 1.696)},
+    "myrinet": {4: (0.041, 0.013, 0.092), 16: (0.155, 0.013, 0.425), 32: (0.319, 0.013, 1.212),
+                64: (0.645, 0.013, 1.696)},
 }
 # Microseconds, of the topology paper: 24 processors with the best group count; 4 bytes, mean over processor counts.
-TOPOLOGY_PAPER = {"pipelined": (806, 1776), "daisy": (338, 1429), "hierarchical": (1625, 4610), "hypercube": (1168, 1888)}
+TOPOLOGY_PAPER = {"pipelined": (806, 1776), "daisy": (338, 1429), "hierarchical": (1625, 4610),
+                  "hypercube": (1168, 1888)}
 WAYS = ("pipelined", "daisy", "hierarchical", "hypercube", "bcast")
 WEAK_DATA = 8 << 20
 NOT_RUN = "not run"
 WEAK_RANKS = (16, 32, 64, 256, 1024, 4096)
-# what, group, network, disk, processor: those on a network of 2004 to 256 ranks, since they only repeat the others at other rates
+# what, group, network, disk, processor: those on a network of 2004 to 256 ranks, since they only repeat the others at
+# other rates
 WEAK = [(what, group, "200G", "nvme", "today") for what in ("protect", "restore") for group in (8, 16, 32)]
 WEAK += [("protect", 8, "myrinet", disk, "2004") for disk in ("slow", "fast")]
 MOST_OF_2004 = 256
@@ -36,16 +39,16 @@ def seconds(value):
 def table_one_row(ranks, group, protect, restore, paper=(None, None, None)):
     data = (ranks - 1) * PAPER_BLOCK
     if protect is None:
-        return [ranks, group, seconds(data / DISKS["2004"].write), seconds(paper[0]), *[NOT_RUN] * 3, seconds(paper[1]), NOT_RUN,
-                restore and seconds(restore["seconds"]) or NOT_RUN, seconds(paper[2])]
+        return [ranks, group, seconds(data / DISKS["2004"].write), seconds(paper[0]), *[NOT_RUN] * 3,
+                seconds(paper[1]), NOT_RUN, restore and seconds(restore["seconds"]) or NOT_RUN, seconds(paper[2])]
     return [ranks, group, seconds(data / DISKS["2004"].write), seconds(paper[0]), seconds(protect["read"]),
             seconds(protect["exchange"] + protect["compute"]), seconds(protect["write"]), seconds(paper[1]),
             seconds(protect["seconds"]), restore and seconds(restore["seconds"]) or NOT_RUN, seconds(paper[2])]
 
 
 def table_one(simulator, network):
-    head = ["devices", "group", "create", "(paper)", "read", "exchange and compute", "write parity", "(paper)", "protect in all",
-            "restore", "(paper)"]
+    head = ["devices", "group", "create", "(paper)", "read", "exchange and compute", "write parity", "(paper)",
+            "protect in all", "restore", "(paper)"]
     rows = []
     for ranks, paper in PAPER[network].items():
         for group in (ranks, *BESIDE[ranks]):
@@ -60,8 +63,8 @@ def table_one(simulator, network):
 def ways(simulator):
     rows = []
     for ranks, group in ((16, 16), (16, 8)):
-        found = [simulator.rows("fast-ethernet", "2004", "2004", ranks, "restore", group, (ranks - 1) * PAPER_BLOCK, way=way)
-                 for way in (1, 0)]
+        at = ("fast-ethernet", "2004", "2004", ranks)
+        found = [simulator.rows(*at, "restore", group, (ranks - 1) * PAPER_BLOCK, way=way) for way in (1, 0)]
         if None in found:
             rows.append([ranks, group, *[NOT_RUN] * 3])
             continue
@@ -90,15 +93,16 @@ def weak(simulator, most):
             if network == "200G" and group == 8:
                 shown.append((f"{what}, {ranks} ranks", ratio, 1, ratio, what == "protect"))
             worst = max(worst, ratio if ranks == 1024 else 0)
-    head = ["", "group", "network, disk", "ranks", "ms", "ns a byte of a rank's data", "÷ fewest ranks", "making groups, ms",
-            "buffers a rank, MiB", "simulator's memory a rank, MiB"]
+    head = ["", "group", "network, disk", "ranks", "ms", "ns a byte of a rank's data", "÷ fewest ranks",
+            "making groups, ms", "buffers a rank, MiB", "simulator's memory a rank, MiB"]
     return table(head, rows), bars("Weak scaling, groups of 8", "time ÷ that of 16 ranks", shown, mark=1), worst
 
 
 def splits(simulator):
     rows = []
     for ranks in (16, 64, 256):
-        both = [simulator.rows("200G", "nvme", "today", ranks, "protect", 8, WEAK_DATA, split_each=each) for each in (1, 0)]
+        both = [simulator.rows("200G", "nvme", "today", ranks, "protect", 8, WEAK_DATA, split_each=each)
+                for each in (1, 0)]
         rows.append([ranks, *(NOT_RUN if one is None else f"{one['split'] * 1e3:.3g}" for one in both)])
     return table(["ranks", "a call for each group", "one call for all"], rows)
 
@@ -121,18 +125,19 @@ def topologies(simulator):
                 if size == 4 and groups == 4:
                     for way in WAYS:
                         best[way].append(found[way] * 1e6)
-    paper = [[way, *TOPOLOGY_PAPER.get(way, ("–", "–")), f"{min(at_24[way]):.0f}", f"{sum(best[way]) / len(best[way]):.0f}"]
-             for way in WAYS]
-    plot = bars("Multicast of 4 bytes to 24 ranks, 4 groups, Myrinet", "µs", [(way, best[way][0], best[way][0], best[way][0],
-                                                                        way != "bcast") for way in WAYS])
-    beside = table(["", "paper, 24 ranks, best groups", "paper, 4 bytes, mean over ranks", "here, 24 ranks, best groups, 4 bytes",
-                    "here, 4 bytes, 4 groups, mean over ranks"], paper)
+    paper = [[way, *TOPOLOGY_PAPER.get(way, ("–", "–")), f"{min(at_24[way]):.0f}",
+              f"{sum(best[way]) / len(best[way]):.0f}"] for way in WAYS]
+    plot = bars("Multicast of 4 bytes to 24 ranks, 4 groups, Myrinet", "µs",
+                [(way, best[way][0], best[way][0], best[way][0], way != "bcast") for way in WAYS])
+    beside = table(["", "paper, 24 ranks, best groups", "paper, 4 bytes, mean over ranks",
+                    "here, 24 ranks, best groups, 4 bytes", "here, 4 bytes, 4 groups, mean over ranks"], paper)
     beside += f"\n\nWhat `auto` takes costs at most {worst:.2f} times the cheapest, in all rows below."
     return beside, table(["ranks", "groups", "bytes", *WAYS, "auto"], rows), plot
 
 
 def parameters():
-    rows = [["network " + name, f"{n.bandwidth:.4g} bytes/s, {n.latency * 1e6:g} µs, {n.overhead * 1e6:g} µs a message at each end",
+    rows = [["network " + name,
+             f"{n.bandwidth:.4g} bytes/s, {n.latency * 1e6:g} µs, {n.overhead * 1e6:g} µs a message at each end",
              n.source] for name, n in NETWORKS.items()]
     rows += [["disk " + name, f"{d.read:.3g} and {d.write:.3g} bytes/s", d.source] for name, d in DISKS.items()]
     rows += [["processor " + name, f"{c.hash:.3g}, {c.encode:.3g}, {c.add:.3g} bytes/s (hash, encode, add)", c.source]
@@ -142,43 +147,50 @@ def parameters():
 
 def page(simulator, most):
     weak_table, weak_plot, worst = weak(simulator, most)
-    reached = f"At 1,024 ranks a byte takes at most {worst:.4f} of the time at the fewest ranks (wanted: 1.1)." if worst else ""
+    reached = f"At 1,024 ranks a byte takes at most {worst:.4f} of the time at the fewest ranks (wanted: 1.1)."
     beside, all_topologies, topology_plot = topologies(simulator)
-    parts = ["# Scale, by simulation", HEADER, "## Parameters", parameters(), "## The Lazy Redundancy paper's table 1", TABLE_ONE,
+    parts = ["# Scale, by simulation", HEADER, "## Parameters", parameters(),
+             "## The Lazy Redundancy paper's table 1", TABLE_ONE,
              "### TCP", table_one(simulator, "fast-ethernet"), "### Myrinet", table_one(simulator, "myrinet"),
-             "### What was found with it", RING, ways(simulator), "## Weak scaling", WEAK_TEXT, *filter(None, [reached]), weak_table, "![weak](scale.weak.svg)",
-             SPLITS, splits(simulator), "## Topologies of multicast", TOPOLOGIES, beside, "![topologies](scale.topologies.svg)",
-             all_topologies, "## What simulation cannot say", LIMITS]
+             "### What was found with it", RING, ways(simulator),
+             "## Weak scaling", WEAK_TEXT, *([reached] if worst else []), weak_table, "![weak](scale.weak.svg)",
+             SPLITS, splits(simulator),
+             "## Topologies of multicast", TOPOLOGIES, beside, "![topologies](scale.topologies.svg)", all_topologies,
+             "## What simulation cannot say", LIMITS]
     if simulator.missing:
         parts.insert(2, f"{simulator.missing} simulations were left out (`--only-kept`): \"{NOT_RUN}\".")
     return "\n\n".join(parts) + "\n", {"scale.weak.svg": weak_plot, "scale.topologies.svg": topology_plot}
 
 
-HEADER = """Made by `bench/scale/run` with SimGrid 3.32 (SMPI): virtual time, so the same numbers every time, whatever else the
-machine does. What runs is lzy's own code, compiled for SMPI: layout, plans, row pipeline (`ExecuteRows`, one thread), the XOR
-exchanges and the multicast schedules. Payloads are one memory that all processes have in common; disks, hashes and arithmetic are
-delays at the rates below; the network is a link a host, as fast both ways at once, and a switch that never blocks. MPI's
-collectives are SMPI's versions of MPICH's."""
-TABLE_ONE = """Seconds. As in the paper a rank has (p − 1) · 512 KiB of data in a file on its own disk, one parity block in p, and one
-device is lost. *create* is data ÷ disk speed; no overlap of reading, exchange and writing. In groups, one device of every group is
-lost. "–": the paper has no such row."""
-RING = """A lost device's shares all go to one rank. In pairs, as all exchanges were made, they arrive one after another through
-that rank's link, n − 1 times the device's size. Unequal parts therefore go round in a ring now (`RingExchange`): every rank adds
-its share to what it passes on. Between real processes: docs/performance/exchange.md. Seconds:"""
-WEAK_TEXT = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks have agreed on how it
-went. Groups are independent, so all that grows is that agreement, and making the groups (not in the time). Buffers are those of
-the row pipeline and of exchanges, as a process of its own would hold them; what opening and committing a set takes grows with the
-number of members, and is not in it. The simulator's memory is far less, since all ranks have one buffer in common. Their
-limit is time, minutes a number at 4,096 ranks, not memory."""
-SPLITS = """Making the communicators of the groups, ms: groups without a common rank are made by one call (`SplitIntoParts`). A call for each,
-as it was, is one that all ranks take part in, so it grows as the number of groups."""
-TOPOLOGIES = """Microseconds until the last rank has it, root 0, groups of consecutive ranks. `auto`: what `ChooseTopology` takes by costs
-that were measured in the same simulation. The paper measured on a cluster, with its own implementation. Every time contains an
-allreduce, by which its end is found. It is the second time that each is run: communicators that MPI makes for itself are there."""
-LIMITS = """- Nothing of noise, stragglers, busy switches, or routes that share links: groups across an oversubscribed network are not flat.
-- Nothing of processors: with as many ranks as cores, a piece that goes round in a ring waits for each of them to be let run
-  (docs/performance/exchange.md has what that costs).
+HEADER = """Made by `bench/scale/run` with SimGrid 3.32 (SMPI): virtual time, so the same numbers every time,
+whatever else the machine does. What runs is lzy's own code, compiled for SMPI: layout, plans, row pipeline
+(`ExecuteRows`, one thread), the XOR exchanges and the multicast schedules. Payloads are one memory that all
+processes have in common; disks, hashes and arithmetic are delays at the rates below; the network is a link a host,
+as fast both ways at once, and a switch that never blocks. MPI's collectives are SMPI's versions of MPICH's."""
+TABLE_ONE = """Seconds. As in the paper a rank has (p − 1) · 512 KiB of data in a file on its own disk, one parity
+block in p, and one device is lost. *create* is data ÷ disk speed; no overlap of reading, exchange and writing. In
+groups, one device of every group is lost. "–": the paper has no such row."""
+RING = """A lost device's shares all go to one rank. In pairs, as all exchanges were made, they arrive one after
+another through that rank's link, n − 1 times the device's size. Unequal parts therefore go round in a ring now
+(`RingExchange`): every rank adds its share to what it passes on. Between real processes:
+docs/performance/exchange.md. Seconds:"""
+WEAK_TEXT = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks
+have agreed on how it went. Groups are independent, so all that grows is that agreement, and making the groups (not
+in the time). Buffers are those of the row pipeline and of exchanges, as a process of its own would hold them; what
+opening and committing a set takes grows with the number of members, and is not in it. The simulator's memory is far
+less, since all ranks have one buffer in common. Their limit is time, minutes a number at 4,096 ranks, not memory."""
+SPLITS = """Making the communicators of the groups, ms: groups without a common rank are made by one call
+(`SplitIntoParts`). A call for each, as it was, is one that all ranks take part in, so it grows as the number of
+groups."""
+TOPOLOGIES = """Microseconds until the last rank has it, root 0, groups of consecutive ranks. `auto`: what
+`ChooseTopology` takes by costs that were measured in the same simulation. The paper measured on a cluster, with its
+own implementation. Every time contains an allreduce, by which its end is found. It is the second time that each is
+run: communicators that MPI makes for itself are there."""
+LIMITS = """- Nothing of noise, stragglers, busy switches, or routes that share links: groups across an
+  oversubscribed network are not flat.
+- Nothing of processors: with as many ranks as cores, a piece that goes round in a ring waits for each of them to be
+  let run (docs/performance/exchange.md has what that costs).
 - Disks have no seeks, no caches and one speed; file systems, metadata, opening and committing are not there.
-- What proves the lists that ranks gather (docs/exchange.md, "What lzy itself sends": 256 bytes of each rank to all, and a barrier) is
-  not compiled for the simulator.
+- What proves the lists that ranks gather (docs/exchange.md, "What lzy itself sends": 256 bytes of each rank to all,
+  and a barrier) is not compiled for the simulator.
 - The 2004 parameters are assumptions, but for the disks; the paper's MPI and its buffers are not simulated."""

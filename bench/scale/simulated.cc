@@ -87,7 +87,8 @@ Status SimulatedCommunicator::Broadcast(Bytes& bytes, int root) {
 
 Result<std::uint64_t> SimulatedCommunicator::Reduce(std::uint64_t value, MPI_Op operation) const {
   std::uint64_t result = 0;
-  LZY_RETURN_IF_ERROR(lzy::CheckMpi(MPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_), "MPI_Allreduce"));
+  const int error = MPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_);
+  LZY_RETURN_IF_ERROR(lzy::CheckMpi(error, "MPI_Allreduce"));
   return result;
 }
 
@@ -114,4 +115,5 @@ void* operator new(std::size_t size, std::align_val_t) {
   scale::HeldHere().Add(size);
   return scale::Pool();
 }
-void operator delete(void*, std::align_val_t) noexcept {}  // the peak counts all that was ever asked for: buffers are kept
+// The peak counts all that was ever asked for: buffers are kept.
+void operator delete(void*, std::align_val_t) noexcept {}

@@ -1,6 +1,6 @@
 #pragma once
-// The engine's surroundings in a simulation: disks and arithmetic that take virtual time, ranks over SMPI, and buffers that
-// all processes have in common, since what is in them does not matter.
+// The engine's surroundings in a simulation: disks and arithmetic that take virtual time, ranks over SMPI, and buffers
+// that all processes have in common, since what is in them does not matter.
 
 #include <mpi.h>
 
@@ -60,8 +60,8 @@ class SimulatedFile final : public lzy::File {
   const std::string path_ = "simulated";
 };
 
-/// What the row pipeline needs of a Communicator: lzy's own exchange, as between nodes, and blocking collectives of MPI for the
-/// rest, which lib/comm makes by their nonblocking forms (SMPI's are of p messages each).
+/// What the row pipeline needs of a Communicator: lzy's own exchange, as between nodes, and blocking collectives of MPI
+/// for the rest, which lib/comm makes by their nonblocking forms (SMPI's are of p messages each).
 class SimulatedCommunicator final : public lzy::Communicator {
  public:
   SimulatedCommunicator(MPI_Comm comm, const Rates& rates, Spent& spent, Way way);
@@ -89,8 +89,8 @@ class SimulatedCommunicator final : public lzy::Communicator {
   const Way way_;
 };
 
-/// The most that this process ever held in page-aligned buffers (those of the pipeline) and staging memory, if they were its
-/// own. Bytes.
+/// The most that this process ever held in page-aligned buffers (those of the pipeline) and staging memory, if they
+/// were its own. Bytes.
 std::uint64_t PeakBuffers();
 
 }  // namespace scale

@@ -42,7 +42,7 @@ struct Slot {
 };
 
 Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
-  return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_chunk, {}};
+  return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_block, {}};
 }
 
 /// Hashes all of `payload`, and copies it to `copy` on the way unless that is null.

@@ -63,9 +63,10 @@ class Sender {
         dest_(dest),
         tag_(tag),
         sizes_(SizesOf(payload_, link_->sizes())),
-        announce_(AnnounceOf(in_place                                      ? Kind::kInPlace
+        announce_(AnnounceOf(in_place                                 ? Kind::kInPlace
                              : payload_.bytes() <= sizes_.most_inline ? Kind::kInline
-                                                                           : Kind::kMessage,
+                             : payload_.bytes() <= sizes_.most_whole  ? Kind::kWhole
+                                                                      : Kind::kMessage,
                              payload_.bytes(), sizes_)),
         tree_(payload_.bytes(), sizes_.leaf),
         answers_(tree_, payload_),
@@ -79,6 +80,9 @@ class Sender {
   static constexpr std::size_t kWindow = 8;
 
   void Announced();
+  ByteSpan ChunkBytes(Slot& slot);
+  void Begin(Slot& slot, ByteSpan bytes);
+  void SendWhole();
   void HashInPlace();
   Task SendChunk();
   void HashSent(Slot& slot, Message& moving);
@@ -104,15 +108,25 @@ class Sender {
   Pump& pump_ = Pump::OfProcess();
 };
 
+ByteSpan Sender::ChunkBytes(Slot& slot) {
+  return payload_.View(chunks_.begin(), chunks_.size(), slot.Scratch(payload_, chunks_.size()));
+}
+
 // The announcement goes out before it is this message's turn: messages of MPI are matched in the order in which they are sent.
 void Sender::Announced() {
   Announce announce = announce_;
-  announcement_.resize(announce.kind == Kind::kMessage ? kAnnounceBytes : kInPlaceBytes);
+  announcement_.resize(announce.kind == Kind::kMessage  ? kAnnounceBytes
+                       : announce.kind == Kind::kWhole ? kWholeBytes
+                                                       : kInPlaceBytes);
   if (announce.kind == Kind::kInline) {
     announcement_.resize(kInlineHeader + payload_.bytes());
     const MutableByteSpan content = MutableByteSpan(announcement_).subspan(kInlineHeader);
     payload_.CopyOut(0, content);
     tree_.HashLeaves(0, content);
+  } else if (announce.kind == Kind::kWhole) {
+    tree_.HashLeaves(0, ChunkBytes(slots_[0]));
+  }
+  if (announce.kind == Kind::kInline || announce.kind == Kind::kWhole) {
     tree_.Build();
     announce.root = tree_.Root();
   }
@@ -120,6 +134,19 @@ void Sender::Announced() {
   announced_.Begin("MPI_Isend", [&](MPI_Request* r) {
     return PMPI_Isend(announcement_.data(), static_cast<int>(announcement_.size()), MPI_BYTE, dest_, tag_, link_->outer(), r);
   });
+}
+
+void Sender::Begin(Slot& slot, ByteSpan bytes) {
+  slot.message.Begin("MPI_Isend", [&](MPI_Request* r) {
+    return PMPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, dest_, Link::ChunkTag(tag_), link_->inner(), r);
+  });
+}
+
+// So short a payload travels for less time than answers to an announcement and a root of its own would: it was hashed before.
+void Sender::SendWhole() {
+  Begin(slots_[0], payload_.contiguous() != nullptr ? ByteSpan(payload_.contiguous(), payload_.bytes())
+                                                    : ByteSpan(slots_[0].scratch.get(), payload_.bytes()));
+  chunks_.Next();
 }
 
 // A chunk is hashed when it is in the cache: where it has to be copied first, before it travels; else when it has left, while those
@@ -135,9 +162,7 @@ Task Sender::SendChunk() {
   const std::uint64_t begin = chunks_.begin();
   const ByteSpan bytes = payload_.View(begin, chunks_.size(), slot.Scratch(payload_, sizes_.most_chunk));
   chunks_.Next();
-  slot.message.Begin("MPI_Isend", [&](MPI_Request* r) {
-    return PMPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, dest_, Link::ChunkTag(tag_), link_->inner(), r);
-  });
+  Begin(slot, bytes);
   slot.unhashed = {begin, begin + bytes.size()};
   if (at_once) {
     HashBeside(tree_, begin, bytes, slot.message);
@@ -235,6 +260,8 @@ Task Sender::Run() {
   if (announce_.kind == Kind::kMessage) {
     Status sent = co_await SendChunk();
     if (!sent.ok()) co_return sent;
+  } else if (announce_.kind == Kind::kWhole) {
+    SendWhole();
   } else if (announce_.kind == Kind::kInPlace) {
     HashInPlace();
   }
@@ -332,7 +359,7 @@ Task Receiver::DropChunk() {
 
 Task Receiver::Unusable(Signal signal, Status status) {
   Status told = co_await Tell(peer_, signal);
-  if (told.ok() && announce_.kind == Kind::kMessage) told = co_await DropChunk();
+  if (told.ok() && announce_.has_chunk()) told = co_await DropChunk();
   co_return told.ok() ? status : told;
 }
 
@@ -411,9 +438,15 @@ Task Receiver::Continue() {
     to_begin_.emplace(announce_);
     ReceiveChunk();
   }
-  Status status = co_await Tell(peer_, kGo);
-  Hash root;
-  if (status.ok()) status = co_await TakeRoot(&root);
+  Status status;
+  Hash root = announce_.root;
+  if (announce_.kind == Kind::kWhole) {
+    status = co_await TakeChunks();
+    tree_.Build();
+  } else {
+    status = co_await Tell(peer_, kGo);
+    if (status.ok()) status = co_await TakeRoot(&root);
+  }
   if (status.ok()) status = co_await Mend(peer_, tree_, payload_, root, unproven_);
   if (!status.ok()) {
     const Status told = co_await Tell(peer_, kGivenUp);

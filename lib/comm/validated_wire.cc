@@ -72,6 +72,8 @@ Sizes SizesFor(std::uint64_t bytes, const Sizes& wanted) {
   while (sizes.leaf < kMostLeaf && bytes / sizes.leaf >= kMostLeaves) sizes.leaf *= 2;
   sizes.first_chunk = within(wanted.first_chunk, sizes.leaf, kMostFirstChunk);
   sizes.most_chunk = within(wanted.most_chunk, sizes.first_chunk, kMostChunk);
+  sizes.most_whole = std::min(wanted.most_whole, sizes.first_chunk);
+  sizes.most_block = within(wanted.most_block, sizes.first_chunk, kMostChunk);
   return sizes;
 }
 
@@ -95,8 +97,10 @@ std::optional<Announce> DecodeAnnounce(ByteSpan bytes) {
   const auto leaf = SizeFrom(bytes[5], kLeastLeaf, kMostLeaf);
   const auto first = SizeFrom(bytes[6], leaf.value_or(0), kMostFirstChunk);
   const auto most = SizeFrom(bytes[7], first.value_or(0), kMostChunk);
-  if (LoadLe<std::uint32_t>(bytes.data()) != kMagic || announce.kind < Kind::kMessage || announce.kind > Kind::kRoot ||
-      announce.bytes > kMostBytes || !leaf || !first || !most) {
+  const bool whole = announce.kind == Kind::kWhole;
+  const bool known = (announce.kind >= Kind::kMessage && announce.kind <= Kind::kRoot) || whole;
+  if (LoadLe<std::uint32_t>(bytes.data()) != kMagic || !known || announce.bytes > kMostBytes || !leaf || !first || !most ||
+      (whole && announce.bytes > *first)) {
     return std::nullopt;
   }
   announce.leaf = *leaf;

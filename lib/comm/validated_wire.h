@@ -17,8 +17,10 @@ namespace lzy::validated {
 struct Sizes {
   std::uint64_t most_inline = 4u << 10;  ///< what is longer travels in chunks; not on the wire
   std::uint64_t leaf = 16u << 10;        ///< the least; more where there would be more than kMostLeaves
-  std::uint64_t first_chunk = 64u << 10;
-  std::uint64_t most_chunk = 4u << 20;
+  std::uint64_t first_chunk = 256u << 10;
+  std::uint64_t most_chunk = 512u << 10;  ///< of a message from one rank to another
+  std::uint64_t most_whole = 64u << 10;   ///< longest that travels in one chunk after its root; not on the wire
+  std::uint64_t most_block = 4u << 20;    ///< longest chunk in collective calls
 
   friend bool operator==(const Sizes&, const Sizes&) = default;
 };
@@ -59,6 +61,7 @@ enum class Kind : std::uint8_t {
   kGetNodes = 5,  ///< request
   kGetLeaves = 6,
   kNodes = 7,  ///< reply to kGetNodes
+  kWhole = 8,  ///< announcement: the payload follows in one chunk, the root is known
 };
 
 struct Announce {
@@ -67,17 +70,25 @@ struct Announce {
   std::uint64_t leaf = 0, first_chunk = 0, most_chunk = 0;
   Hash root;  ///< zero where it is not known yet
 
+  /// Whether the first chunk is on its way with it.
+  bool has_chunk() const { return kind == Kind::kMessage || kind == Kind::kWhole; }
+
   friend bool operator==(const Announce&, const Announce&) = default;
 };
 
 inline constexpr std::size_t kAnnounceBytes = 48;
-/// By its length it is known what follows an announcement even where it cannot be read: nothing with it, a chunk; zeros up to
-/// kInPlaceBytes, nothing; zeros up to kInlineHeader, the payload in the same message.
+/// By its length it is known what follows an announcement even where it cannot be read: nothing with it, a chunk, and more
+/// when that is asked for; zeros up to kWholeBytes, one chunk; zeros up to kInPlaceBytes, nothing; zeros up to
+/// kInlineHeader, the payload in the same message.
+inline constexpr std::size_t kWholeBytes = 52;
 inline constexpr std::size_t kInPlaceBytes = 56;
 inline constexpr std::size_t kInlineHeader = 64;
 /// What an announcement of `length` bytes says, if it says anything.
 inline Kind KindByLength(std::size_t length) {
-  return length >= kInlineHeader ? Kind::kInline : length >= kInPlaceBytes ? Kind::kInPlace : Kind::kMessage;
+  return length >= kInlineHeader   ? Kind::kInline
+         : length >= kInPlaceBytes ? Kind::kInPlace
+         : length >= kWholeBytes   ? Kind::kWhole
+                                   : Kind::kMessage;
 }
 
 void EncodeAnnounce(const Announce& announce, std::uint8_t* to);  ///< kAnnounceBytes

@@ -26,9 +26,10 @@ void Sign(std::vector<std::uint8_t>& message) {
 }
 
 TEST(ValidatedWire, AnnouncementsComeBack) {
-  for (const Kind kind : {Kind::kMessage, Kind::kInline, Kind::kInPlace, Kind::kRoot}) {
+  for (const Kind kind : {Kind::kMessage, Kind::kInline, Kind::kInPlace, Kind::kRoot, Kind::kWhole}) {
     Announce announce = SomeAnnounce();
     announce.kind = kind;
+    if (kind == Kind::kWhole) announce.bytes = announce.first_chunk;
     const auto decoded = DecodeAnnounce(Encoded(announce));
     ASSERT_TRUE(decoded);
     EXPECT_EQ(*decoded, announce);
@@ -89,6 +90,7 @@ TEST(ValidatedWire, FieldsOutOfBoundsAreRefusedEvenWithTheirDigest) {
   EXPECT_TRUE(refused(7, 15)) << "longest chunk shorter than the first";
   EXPECT_TRUE(refused(7, 25));
   EXPECT_TRUE(refused(14, 0x80)) << "more bytes than there can be";
+  EXPECT_TRUE(refused(4, static_cast<std::uint8_t>(Kind::kWhole))) << "more bytes than in one chunk";
 }
 
 TEST(ValidatedWire, RequestsOutOfBoundsAreRefusedEvenWithTheirDigest) {
@@ -142,11 +144,11 @@ TEST(ValidatedWire, RecordsComeBackAndNothingElseDoes) {
 }
 
 TEST(ValidatedWire, SizesAreBroughtIntoBounds) {
-  const Sizes small = SizesFor(1000, {1, 1, 1, 1});
-  EXPECT_EQ(small, (Sizes{1, 16, 16, 16}));
-  const Sizes large = SizesFor(1000, {~0ull, ~0ull, ~0ull, ~0ull});
-  EXPECT_EQ(large, (Sizes{kMostInline, kMostLeaf, kMostFirstChunk, kMostChunk}));
-  EXPECT_EQ(SizesFor(0, {100, 5000, 5001, 100}), (Sizes{100, 4096, 4096, 4096}));
+  const Sizes small = SizesFor(1000, {1, 1, 1, 1, 1, 1});
+  EXPECT_EQ(small, (Sizes{1, 16, 16, 16, 1, 16}));
+  const Sizes large = SizesFor(1000, {~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull});
+  EXPECT_EQ(large, (Sizes{kMostInline, kMostLeaf, kMostFirstChunk, kMostChunk, kMostFirstChunk, kMostChunk}));
+  EXPECT_EQ(SizesFor(0, {100, 5000, 5001, 100, 5000, 9000}), (Sizes{100, 4096, 4096, 4096, 4096, 8192}));
   EXPECT_EQ(SizesFor(std::uint64_t{1} << 40, {}).leaf, kMostLeaf);
   const Sizes gibibyte = SizesFor(std::uint64_t{1} << 31, {});
   EXPECT_LT((std::uint64_t{1} << 31) / gibibyte.leaf, kMostLeaves);
@@ -171,6 +173,7 @@ TEST(ValidatedWire, ChunksDoubleAndCoverEverything) {
 
 TEST(ValidatedWire, LengthsTellWhatFollows) {
   EXPECT_EQ(KindByLength(kAnnounceBytes), Kind::kMessage);
+  EXPECT_EQ(KindByLength(kWholeBytes), Kind::kWhole);
   EXPECT_EQ(KindByLength(kInPlaceBytes), Kind::kInPlace);
   EXPECT_EQ(KindByLength(kInlineHeader), Kind::kInline);
   EXPECT_EQ(KindByLength(kInlineHeader + 1), Kind::kInline);

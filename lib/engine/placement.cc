@@ -14,7 +14,10 @@ namespace {
 class Placer {
  public:
   Placer(Places places, Placing placing)
-      : places_(std::move(places)), local_(!places_.residents.empty() || !places_.domain_residents.empty()), home_(placing == Placing::kHome), spread_(placing == Placing::kRoom) {}
+      : places_(std::move(places)),
+        local_(!places_.residents.empty() || !places_.domain_residents.empty()),
+        home_(placing == Placing::kHome),
+        spread_(placing == Placing::kRoom) {}
 
   Result<int> Place(const LostMember& member, std::size_t index) {
     const int wish = static_cast<int>(member.rank % places_.nodes.size());
