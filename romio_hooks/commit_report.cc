@@ -52,8 +52,17 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
 void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind) {
   SayOnce(options, Options::Log::kWarn, path, "commit",
           fmt::format("{}{}: no redundancy was made: {}; it stays at risk until the next commit, by the program or, when that is "
-                      "mended, by: lzy-protect {}",
-                      kind, path, status.message(), ShellQuote(path)));
+                      "mended, by: {}",
+                      kind, path, status.message(), ProtectCommand(options, path)));
+}
+
+std::string ProtectCommand(const Options& options, const std::string& path) {
+  std::string words = "lzy-protect ";
+  for (const char* name : {"parity", "group", "block-size", "stripe", "device-dirs"}) {
+    const bool told = !options.device_dirs.empty() && options.given.contains(name);
+    if (told) words += fmt::format("--{} {} ", name, ShellQuote(OptionText(options, name)));
+  }
+  return words + ShellQuote(path);
 }
 
 }  // namespace lzy::hooks

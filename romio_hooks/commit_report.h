@@ -15,4 +15,7 @@ void TellOfCommit(const Options& options, const DatasetReport& report);
 /// After one that failed.
 void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind = "");
 
+/// What commits a file, or a set, as these options would have it. (A sidecar that was never committed says nothing of directories.)
+std::string ProtectCommand(const Options& options, const std::string& path);
+
 }  // namespace lzy::hooks

@@ -7,6 +7,7 @@
 
 #include "base/printable.h"
 #include "comm/mpi_communicator.h"
+#include "commit_report.h"
 #include "engine/options.h"
 #include "epoch.h"
 #include "layer.h"
@@ -43,9 +44,9 @@ void Refuse(const Options& options, const std::string& path, const Status& why) 
 
 /// The same where the file could be protected if something were mended.
 void RefuseForNow(const OpenFile& file) {
-  const std::string dataset = ShellQuote(file.set ? file.set->pattern : file.path);
+  const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
   Refuse(file.options, file.path,
-         {file.failed.code(), fmt::format("{}; when that is mended: lzy-protect {}", file.failed.message(), dataset)});
+         {file.failed.code(), fmt::format("{}; when that is mended: {}", file.failed.message(), command)});
 }
 
 /// Says once what is wrong with LZY_* variables. Whether anything is.

@@ -429,11 +429,24 @@ class DeviceDirectories(Layer):
         self.quiet(self.client("scattered_updates", ranks=2, **self.options))
         self.assertEqual(self.verify(), 0)
 
+    def test_a_lost_sidecar_is_had_from_a_spare(self):
+        """And what a lost device has done to the file is not taken for new."""
+        self.client("slabs", **self.options)
+        before = self.content("f")
+        os.remove(self.path(".LZY.f"))
+        at = len(before) - 1000
+        self.damage("f", at)
+        self.client("scattered_updates", ranks=1, **self.options)
+        done = subprocess.run([f"{BUILD}/bin/lzy-verify", "--repair", "--quiet", "f"], cwd=self.dir, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.content("f")[at], before[at])
+
     def test_directories_that_cannot_be_used(self):
         for directories, why in [("d0:none", "does not exist"), ("d0:d0", "named twice")]:
             with self.subTest(directories):
                 done = self.client("slabs", name="h", **self.GEOMETRY | {"parity": 1}, device_dirs=directories)
                 self.assertRegex(done.stderr, f"^lzy: .*device-dirs: .*{why}.*\n$")
+                self.assertRegex(done.stderr, f"by: lzy-protect .*--parity 1 .*--device-dirs {directories} ")
                 self.assertFalse(any(self.parts()))
 
 

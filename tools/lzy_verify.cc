@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-verify";
   tool.summary = "Checks data, parity and metadata against their hashes.";
-  tool.changes = "nothing; with --repair, damaged blocks and sidecars (never creates missing files)";
+  tool.changes = "nothing; with --repair, damaged blocks and sidecars (never creates missing data files)";
   tool.table_options = {"device-dirs"};
   tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {

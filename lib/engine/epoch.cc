@@ -49,6 +49,11 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
                               const std::string& pattern) {
   EpochStart start;
   LZY_ASSIGN_OR_RETURN(auto data, fs.Open(data_path, OpenMode::kRead));
+  if (pattern.empty() && !options.device_dirs.empty()) {
+    // What a program is about to make can have lost nothing.
+    LZY_ASSIGN_OR_RETURN(const FileStat now, data->Stat());
+    if (now.size > 0) LZY_RETURN_IF_ERROR(RecoverSidecar(fs, data_path, *data, options).status());
+  }
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path, options.timeout_seconds));
   const bool member = !pattern.empty();
   std::uint32_t rank = 0;
@@ -87,6 +92,8 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   if (!MayBe(stat, stamp) && sidecar->knows_all_leaves()) {
     SidecarContents contents = sidecar->contents();
     SetIdentity(contents.superblock.stamp, stat);
+    // As a copy it would look renamed now (OwnsParts).
+    if (const auto real = fs.RealPath(data_path); !real.ok() || *real != contents.info.parts.home) contents.info.parts.home.clear();
     LZY_RETURN_IF_ERROR(sidecar->WriteAll(std::move(contents)));
   }
   return start;

@@ -42,6 +42,10 @@ bool CommittedSince(const Context& context, const DatasetView& view) {
       const bool here =
           view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
       if (!here || !file.sidecar) continue;
+      // Parts follow their sidecar, while whoever commits holds its lock.
+      auto held = file.part_paths.empty() ? Result<std::unique_ptr<File>>(Code::kNotFound, "")
+                                          : context.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false);
+      if (held.ok() && (*held)->Lock().code() == Code::kBusy) return true;
       auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
       if (!now.ok()) continue;
       // An older one is that of a commit which broke off half-way and was completed in this view only.

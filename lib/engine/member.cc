@@ -11,11 +11,14 @@ namespace {
 constexpr int kLooks = 5;
 
 /// The parity of a file with device directories is in parts there, and none of it beside the file.
-Status OpenItsParts(const Context& context, FileView& view, Summary& s) {
+Status OpenItsParts(const Context& context, const std::string& path, bool write, FileView& view, Summary& s) {
   s.part_base = std::exchange(s.parity_base, 0);
   s.part_paths = PartPaths(context.fs, view.sidecar->contents().info.parts, context.options.device_dirs);
   LZY_ASSIGN_OR_RETURN(view.parts, OpenParts(context.fs, *view.sidecar, s.part_paths, /*write=*/false));
-  for (std::size_t d = 0; d < s.part_paths.size(); ++d) s.parts_there.push_back(view.parts->part(d) != nullptr);
+  for (std::size_t d = 0; d < s.part_paths.size(); ++d) {
+    s.parts_there.push_back(view.parts->part(d) != nullptr);
+    s.part_obstacles.push_back(write ? WhyNotMended(context.fs, path, *view.sidecar, s.part_paths, d) : std::string());
+  }
   LZY_ASSIGN_OR_RETURN(const FileStat all, view.parts->Stat());
   s.sidecar_bytes += all.size;
   return Status::Ok();
@@ -47,6 +50,7 @@ void PutSummary(ByteWriter& out, const Summary& s) {
   for (std::size_t d = 0; d < s.part_paths.size(); ++d) {
     out.PutString(s.part_paths[d]);
     out.Put<std::uint8_t>(s.parts_there[d]);
+    out.PutString(s.part_obstacles[d]);
   }
   out.Put(s.part_base);
   out.Put<std::uint8_t>(s.intent.has_value());
@@ -87,6 +91,7 @@ Result<Summary> GetSummary(ByteReader& in) {
   for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
     s.part_paths.push_back(in.GetString(1 << 16));
     s.parts_there.push_back(in.Get<std::uint8_t>() != 0);
+    s.part_obstacles.push_back(in.GetString(1 << 16));
   }
   s.part_base = in.Get<std::uint64_t>();
   if (in.Get<std::uint8_t>() != 0) {
@@ -149,7 +154,9 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
     sidecar = std::move(spare);
   }
   if (stands_in || (found.ok() && sidecar.status().code() != Code::kNotFound)) {
-    const Status sound = sidecar.ok() ? CheckContents((*sidecar)->contents()) : sidecar.status();
+    Status sound = sidecar.ok() ? CheckContents((*sidecar)->contents()) : sidecar.status();
+    const bool is_part = sound.ok() && kind == DatasetKind::kShared && (*sidecar)->contents().superblock.rank != 0;
+    if (is_part) sound = {Code::kCorrupt, "is a part of a file's parity, and not its sidecar"};
     const Status unsealed = sound.ok() && !stands_in ? (*sidecar)->Unseal(context.options.key) : Status::Ok();
     if (sound.ok() && unsealed.ok()) {
       view.sidecar = std::move(sidecar).value();
@@ -164,7 +171,7 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
       s.sidecar_gid = made.gid;
       s.parity_base = view.sidecar->ParityFileOffset(0);
       if (!s.superblock.parted()) return s;
-      LZY_RETURN_IF_ERROR(OpenItsParts(context, view, s));
+      LZY_RETURN_IF_ERROR(OpenItsParts(context, path, write, view, s));
     } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
       return sound;
     } else if (!unsealed.ok()) {
@@ -197,6 +204,7 @@ void Fill(FileView& view, const Summary& s) {
   view.parity_base = s.parity_base;
   view.part_paths = s.part_paths;
   view.part_base = s.part_base;
+  view.part_obstacles = s.part_obstacles;
   view.intent = s.intent;
   view.stamp = s.superblock.stamp;
   view.commit_clock_ns = s.superblock.commit_clock_ns;

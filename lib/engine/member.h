@@ -25,6 +25,7 @@ struct Summary {
   std::uint64_t parity_base = 0;
   std::vector<std::string> part_paths;  ///< as in FileView
   std::vector<bool> parts_there;  ///< by device
+  std::vector<std::string> part_obstacles;  ///< as in FileView
   std::uint64_t part_base = 0;
   std::optional<Intent> intent;
   std::uint64_t prepared = 0;

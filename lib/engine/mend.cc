@@ -67,6 +67,7 @@ class Mender {
     if (!status.ok()) RemoveTemporaries();
     LZY_RETURN_IF_ERROR(status);
     WarnOfOwners();
+    WarnOfParts();
     LZY_ASSIGN_OR_RETURN(const std::uint64_t again, comm_.AllReduceMax(stats_.rows_again));
     if (again > 0) report_.warnings.push_back(AgainText(again));
     MarkRepaired(view_, plan_, request_, report_);
@@ -195,12 +196,11 @@ class Mender {
       if (layout.parity_size(f) > 0)
         LZY_RETURN_IF_ERROR(mend.out->parity->Truncate(mend.out->parity_base + layout.parity_size(f)));
     } else if (WritesParts(file, *mend.plan)) {
-      const SidecarContents& now = file.sidecar->contents();
-      if (!OwnsParts(context_.fs, mend.target, now.superblock.uuid, now.info.parts)) {
-        return {Code::kIo, fmt::format("{}: the parity in its device directories is that of {}, of which it is a copy; lzy-protect gives "
-                                       "it parity of its own", file.path, now.info.parts.home)};
+      if (!file.sidecar->HasRoom(Moved(file, file.sidecar->contents()))) {
+        return {Code::kIo, fmt::format("{}: there is no room in its sidecar for the names of these device directories; lzy-protect makes it anew",
+                                       file.path)};
       }
-      LZY_RETURN_IF_ERROR(CreateParts(context_.fs, file.sidecar->contents(), *file.sidecar, file.part_paths));
+      LZY_RETURN_IF_ERROR(CreateParts(context_.fs, file.sidecar->contents(), *file.sidecar, PartsToMend(file)));
       LZY_RETURN_IF_ERROR(OpenItsParts(file, mend));
     } else if (file.sidecar && file.part_paths.empty()) {
       mend.out->parity = &file.sidecar->file();
@@ -214,13 +214,47 @@ class Mender {
     return Status::Ok();
   }
 
-  // Where nothing but data is mended, directories that are lost are no obstacle.
   static bool WritesParts(const FileView& file, const FilePlan& plan) {
     return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
   }
 
+  // The others are no obstacle to what else is to be mended.
+  static std::vector<std::string> PartsToMend(const FileView& file) {
+    std::vector<std::string> paths = file.part_paths;
+    for (std::size_t d = 0; d < paths.size(); ++d) {
+      if (!file.part_obstacles[d].empty()) paths[d].clear();
+    }
+    return paths;
+  }
+
+  // Some may have been made again elsewhere.
+  static SidecarContents Moved(const FileView& file, SidecarContents contents) {
+    for (std::size_t d = 0; d < file.part_paths.size(); ++d) contents.info.parts.directories[d] = DirectoryOf(file.part_paths[d]);
+    return contents;
+  }
+
+  // Whose the parts are, by the name that the file has now. A copy of another one must not be taken for that later, by what it is.
+  void NoteHome(const FileView& file, const FileMend& mend, SidecarContents& contents) const {
+    if (file.part_paths.empty() || contents.info.parts.home == mend.target) return;
+    SidecarContents noted = contents;
+    noted.info.parts.home = OwnsParts(context_.fs, mend.target, file.sidecar->contents()) ? mend.target : "";
+    if (file.sidecar->HasRoom(Moved(file, noted))) contents.info.parts.home = noted.info.parts.home;
+  }
+
+  void WarnOfParts() {
+    if (!shared()) return;
+    std::set<std::string> told;
+    const FileView& file = view_.ensembles[0].files[0];
+    for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
+      const bool hit = std::ranges::any_of(report_.damage, [&](const Damage& one) { return one.path == file.part_paths[d]; });
+      if (hit && !file.part_obstacles[d].empty() && told.insert(file.part_obstacles[d]).second) {
+        report_.warnings.push_back(file.part_obstacles[d]);
+      }
+    }
+  }
+
   Status OpenItsParts(const FileView& file, FileMend& mend) {
-    LZY_ASSIGN_OR_RETURN(mend.own_handle, OpenParts(context_.fs, *file.sidecar, file.part_paths, /*write=*/true));
+    LZY_ASSIGN_OR_RETURN(mend.own_handle, OpenParts(context_.fs, *file.sidecar, PartsToMend(file), /*write=*/true));
     mend.out->parity = mend.own_handle.get();
     return Status::Ok();
   }
@@ -423,6 +457,7 @@ class Mender {
                                                                 : contents.info.members[0];
     LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
     contents.superblock.stamp.mtime_ns = mend.plan->rebuild_data ? stat.mtime_ns : file.stamp.mtime_ns;
+    NoteHome(file, mend, contents);
     SetIdentity(contents.superblock.stamp, stat);
     LZY_RETURN_IF_ERROR(PutInPlace(file, mend, contents));
     LZY_RETURN_IF_ERROR(EndRepairIntent(file, *mend.plan));
@@ -564,10 +599,8 @@ class Mender {
     const bool rewrite = plan.heal_metadata || plan.rebuild_data || (!known && file.sidecar->knows_all_leaves());
     if (!rewrite) return Status::Ok();
     if (file.part_paths.empty()) return file.sidecar->WriteAll(contents);
-    SidecarContents moved = contents;  // some may have been made again elsewhere
-    for (std::size_t d = 0; d < file.part_paths.size(); ++d) moved.info.parts.directories[d] = DirectoryOf(file.part_paths[d]);
-    LZY_RETURN_IF_ERROR(file.sidecar->WriteAll(std::move(moved)));
-    return RenewParts(context_.fs, *file.sidecar, file.part_paths);
+    LZY_RETURN_IF_ERROR(file.sidecar->WriteAll(Moved(file, contents)));
+    return RenewParts(context_.fs, *file.sidecar, PartsToMend(file));
   }
 
   // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.

@@ -60,7 +60,13 @@ class Planner {
         plan.rebuild_data = plan.rebuild_sidecar = false;
       }
     }
-    plan.heal_metadata = file.sidecar_usable() && !plan.rebuild_sidecar && !found.metadata.empty();
+    for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
+      if (!file.part_obstacles[d].empty()) plan.parts_left.insert(file.part_paths[d]);
+    }
+    const bool heals = PartsMoved(view_) || std::ranges::any_of(found.metadata, [&](const MetadataDamage& damage) {
+      return damage.part == 0 || damage.part > file.part_paths.size() || !plan.parts_left.contains(file.part_paths[damage.part - 1]);
+    });
+    plan.heal_metadata = file.sidecar_usable() && !plan.rebuild_sidecar && heals;
     if (found.extra_bytes != 0 && !plan.rebuild_data && !found.whole_device &&
         (file.sidecar_usable() || plan.rebuild_sidecar)) {
       plan.cut_tail = request_.force || !IsEdit(CauseOf(file, BlockFault::kHash, {file.stamp.size, 1}));
@@ -81,6 +87,7 @@ class Planner {
     const FileView& file = ensemble.files[f];
     // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
     if (block.forsaken) return false;
+    if (block.parity && !file.part_paths.empty() && plan.files[f].parts_left.contains(file.part_paths[block.device])) return false;
     if (block.parity) {
       return plan.files[f].rebuild_sidecar || (file.sidecar_usable() && (request_.force || !IsEdit(block.cause)));
     }
@@ -158,6 +165,7 @@ bool Meets(const std::vector<ByteRange>& ranges, const Damage& d) {
 }
 
 bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d) {
+  if (plan.parts_left.contains(d.path)) return false;
   const bool edit = IsEdit(d.cause) && !request.force;
   switch (d.part) {
     case DamagePart::kData:

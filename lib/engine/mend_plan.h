@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct FilePlan {
   bool finish_repair = false;        ///< an earlier repair broke off: its note and the mtime are still to be put right
   std::vector<ByteRange> changed;    ///< of the data, in place
   std::vector<ByteRange> unmended;   ///< of the data, beyond repair
+  std::set<std::string> parts_left;  ///< parts of the parity that are left as they are
   std::map<std::string, std::vector<ByteRange>> unmended_parity;  ///< by file that it is in
   bool any() const {
     return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail || finish_repair;

@@ -97,22 +97,34 @@ class OrphanFinder {
     Add(path, "what a tool or program that broke off left", InUse(directory.PathOf(sidecar)) || InUse(path));
   }
 
-  /// Parity of a file elsewhere, whose sidecar says where its parts are.
+  /// Parity of a file elsewhere. Removed is what another encoding of that file has taken the place of; that there is no file, nobody can
+  /// tell from here: it may have moved, or not be mounted.
   void VisitPart(const std::string& path) {
     const auto part = PeekSidecar(fs_, path);
     if (!part.ok()) {
-      Add(path, "what a commit that broke off left, or the ruins of a part", IsYoung(path) || InUse(path));
+      Add(path, "a part of some file's parity, whose metadata cannot be read; rm it if no file has it", true);
       return;
     }
     const std::string directory = DirectoryOf(part->parts.home);
-    const auto home = fs_.List(directory);
-    if (!home.ok() && home.status().code() != Code::kNotFound) return;  // nobody knows
-    const bool claimed = home.ok() && std::any_of(home->begin(), home->end(), [&](const std::string& name) {
-      const auto sidecar = name.starts_with(kSidecarPrefix) ? PeekSidecar(fs_, JoinPath(directory, name))
-                                                            : Result<Peek>(Code::kNotFound, "");
-      return sidecar.ok() && sidecar->uuid == part->uuid && sidecar->parts.id == part->parts.id;
-    });
-    if (!claimed) Add(path, fmt::format("no sidecar in {} says that it is a part of its parity", directory), InUse(path));
+    bool superseded = false;
+    for (const std::string& name : NamesAt(directory)) {
+      if (!name.starts_with(kSidecarPrefix) && !name.starts_with(kNewSidecarPrefix)) continue;
+      const auto sidecar = PeekSidecar(fs_, JoinPath(directory, name));
+      if (!sidecar.ok() || sidecar->uuid != part->uuid) continue;
+      if (sidecar->parts.id == part->parts.id) return;
+      // What is newer may be about to count.
+      superseded |= part->generation <= sidecar->generation || !IsYoung(path);
+    }
+    if (superseded) {
+      Add(path, fmt::format("{} has other parts by now", part->parts.home), InUse(path));
+    } else {
+      Add(path, fmt::format("a part of the parity of {}, which has no sidecar there that says so; rm it if that is gone", part->parts.home), true);
+    }
+  }
+
+  std::vector<std::string> NamesAt(const std::string& directory) {
+    auto names = fs_.List(directory);
+    return names.ok() ? *names : std::vector<std::string>();
   }
 
   /// True when another sidecar of the directory has a later commit of the same file.

@@ -24,9 +24,12 @@ Result<std::vector<std::string>> ResolveDirectories(FileSystem& fs, const Option
 std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std::vector<std::string>& named);
 
 /// The parity region of `sidecar`'s dataset, for reading what is there: parts that are not (or cannot be opened) are null.
-/// With `write`, every part must be there: kNotFound.
-Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, const Sidecar& sidecar, const std::vector<std::string>& paths,
-                                              bool write);
+/// With `write`, every part must be there, and be of the encoding that `sidecar` tells of. An empty path is left out, here and below.
+Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>& paths, bool write);
+
+/// Why a repair leaves part `part` as it is; empty: it need not.
+std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
+                         std::size_t part);
 
 /// Makes those of `paths` that do not exist, their parity all zero, for a dataset whose sidecar `home` has this shape; durable
 /// but for their metadata, which RenewParts writes. kIo names a directory that is not there.
@@ -38,12 +41,14 @@ Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>&
 /// What differs in a part's metadata from the sidecar's; nothing else is wrong with it.
 std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part);
 
-/// Whether the parts are those of `data_path` (without symbolic links) and not another file's, of which it, with its sidecar, is a
-/// copy: what has them in common with the other must not write to them.
-bool OwnsParts(FileSystem& fs, const std::string& data_path, const Uuid& uuid, const Parts& parts);
+/// Whether the parts are those of `data_path` (without symbolic links), whose sidecar says `contents`, and not another file's, of which
+/// it, with its sidecar, is a copy: what has them in common with the other must not write to them. Where that cannot be told, they are not.
+bool OwnsParts(FileSystem& fs, const std::string& data_path, const SidecarContents& contents);
 
 /// Best effort: a part that stays is found by lzy-info --prune.
 void RemoveParts(FileSystem& fs, const std::vector<std::string>& paths);
+/// Those of `paths` that are of the encoding that `sidecar` tells of.
+void RemoveOurs(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>& paths);
 /// Those of a file that was deleted, and whose sidecar is about to be removed.
 void RemovePartsOf(FileSystem& fs, const std::string& data_path, const std::string& sidecar_path);
 

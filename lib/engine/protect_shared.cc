@@ -42,7 +42,7 @@ class SharedFile : public Protector {
     LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(real_path_, context_.fs.RealPath(ref_.path));
-      owns_parts_ = OwnsParts(context_.fs, real_path_, view_.superblock.uuid, view_.info.parts);
+      owns_parts_ = file.sidecar && OwnsParts(context_.fs, real_path_, file.sidecar->contents());
       LZY_RETURN_IF_ERROR(MakeLayout());
       MakeShape();
       return Status::Ok();
@@ -205,7 +205,7 @@ class SharedFile : public Protector {
   Status CreateOutput(FileView& file) {
     LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
     if (comm_.rank() != 0) return Status::Ok();
-    if (parted()) NameParts();
+    if (parted()) NameParts(file);
     LZY_ASSIGN_OR_RETURN(fresh_, Sidecar::Create(context_.fs, out_path_, contents_, *file.data));
     if (parted()) return CreateParts(context_.fs, contents_, *fresh_, part_paths_);
     job_.parity_base = fresh_->ParityFileOffset(0);
@@ -214,13 +214,16 @@ class SharedFile : public Protector {
   }
 
   // Those of another encoding stay as they are until this one counts.
-  void NameParts() {
+  void NameParts(const FileView& file) {
     std::random_device entropy;
     Parts& parts = contents_.info.parts;
     parts.id = std::uint64_t{entropy()} << 32 | entropy();
     parts.name = PartName(real_path_, parts.id);
     parts.home = real_path_;
     parts.directories = options_.device_dirs;
+    if (parts.directories == view_.info.parts.directories) {  // or where those are now
+      for (std::size_t d = 0; d < file.part_paths.size(); ++d) parts.directories[d] = DirectoryOf(file.part_paths[d]);
+    }
     part_paths_ = PartPaths(context_.fs, parts, {});
   }
 
@@ -363,7 +366,7 @@ class SharedFile : public Protector {
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
     if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));
-    if (!incremental_ && owns_parts_) RemoveParts(context_.fs, file.part_paths);  // of the encoding before
+    if (!incremental_ && owns_parts_) RemoveOurs(context_.fs, *file.sidecar, file.part_paths);  // of the encoding before
     report_.sidecar_bytes = sidecar.file_size();
     if (parted()) {
       LZY_ASSIGN_OR_RETURN(const FileStat parts, parity_file_->Stat());

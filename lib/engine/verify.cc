@@ -181,7 +181,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     }
     return Status::Ok();
   }
-  if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view)) return Status::Ok();
+  if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) return Status::Ok();
   return MendFound(context, view, findings, request, report);
 }
 

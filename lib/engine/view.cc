@@ -60,6 +60,13 @@ BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidec
           }};
 }
 
+bool PartsMoved(const DatasetView& view) {
+  if (view.info.parts.directories.empty()) return false;
+  const std::vector<std::string>& paths = view.ensembles[0].files[0].part_paths;
+  return !std::equal(paths.begin(), paths.end(), view.info.parts.directories.begin(), view.info.parts.directories.end(),
+                     [](const std::string& path, const std::string& recorded) { return DirectoryOf(path) == recorded; });
+}
+
 PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset) {
   if (file.part_paths.empty()) return {file.sidecar_path, file.parity_base + offset};
   const std::uint64_t x = offset / unit, parts = file.part_paths.size();

@@ -56,6 +56,7 @@ struct FileView {
   std::uint64_t parity_base = 0;  ///< offset of the parity region in what parity() is
   std::vector<std::string> part_paths;  ///< where its parts are, or would be, by device; none: it is in the sidecar
   std::uint64_t part_base = 0;          ///< offset of the region in each part
+  std::vector<std::string> part_obstacles;  ///< why a repair leaves a part as it is; empty: it need not
   std::optional<Intent> intent;
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
@@ -103,6 +104,9 @@ struct DatasetView {
   std::vector<std::uint32_t> unknown_ranks;  ///< members whose whole group left no trace
   std::uint64_t data_bytes() const;
 };
+
+/// Whether some of a file's parts are not in the directories that its sidecar names, but in those that option device-dirs does.
+bool PartsMoved(const DatasetView& view);
 
 struct OpenRequest {
   bool write = false;  ///< open for writing and take the commit locks

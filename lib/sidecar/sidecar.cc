@@ -136,9 +136,13 @@ bool Sidecar::Fits(const SidecarContents& next) const {
       contents_.info.groups != next.info.groups || !contents_.info.parts.SameFiles(next.info.parts)) {
     return false;
   }
+  return HasRoom(next);
+}
+
+bool Sidecar::HasRoom(const SidecarContents& next) const {
   const std::uint64_t metadata = kSuperblockSize + RoundUp(EncodeInfo(next.info).size(), kHashBytes) +
                                  LevelsLength(next.data_tree) + LevelsLength(next.parity_tree);
-  return metadata <= a.spacing;
+  return metadata <= contents_.superblock.spacing;
 }
 
 Status Sidecar::Complete(SidecarContents& contents) const {

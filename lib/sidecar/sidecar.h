@@ -97,6 +97,8 @@ class Sidecar {
 
   /// True when `next` can be written in place: same geometry and room for its metadata.
   bool Fits(const SidecarContents& next) const;
+  /// Its part of that: metadata so long do not make the copies grow, and with that move the parity.
+  bool HasRoom(const SidecarContents& next) const;
   /// One-phase commit of a further generation, in place: Prepare and FinishPrepared. When it fails, the generation before
   /// still counts, and with it its intent, unless the device takes nothing at all any more. Also the way to write a fresh
   /// sidecar, and, with contents() as they are, to heal damaged copies.

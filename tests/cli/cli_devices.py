@@ -49,8 +49,11 @@ class Lost(Devices):
                 damage = self.report(1, "lzy-verify", "f", ranks=ranks)["datasets"][0]["damage"]
                 self.assertEqual({entry["device"] for entry in damage}, {1, 4})
                 self.assertEqual({entry["part"] for entry in damage}, {"data", "parity", "metadata"})
-                done = self.check(6, "lzy-restore", "f", ranks=ranks)
+                done = self.check(1, "lzy-restore", "f", ranks=ranks)  # the data, but not what has no place
                 self.assertIn("device directory 1 is not there: mount it or make it", done.stderr)
+                self.assertEqual(self.read("f"), pattern_bytes(SIZE))
+                damage = self.report(1, "lzy-verify", "f", ranks=ranks)["datasets"][0]["damage"]
+                self.assertEqual({entry["part"] for entry in damage}, {"parity", "metadata"})
                 for device in ("d1", "d4"):
                     os.mkdir(self.path(device))
                 self.check(0, "lzy-restore", "f", ranks=ranks)
@@ -134,9 +137,23 @@ class Kept(Devices):
         self.assertEqual(len(os.listdir(self.path("d0"))), 2)
         shutil.rmtree(self.path("a"))
         done = self.check(0, "lzy-info", "--prune", "d0", "d1")
-        self.assertIn("says that it is a part of its parity", done.stdout)
+        self.assertIn("which has no sidecar there that says so; rm it if that is gone; it may be in use, and is kept", done.stdout)
+        self.assertEqual(len(os.listdir(self.path("d0"))), 2)
+        os.rename(self.path("b"), self.path("moved"))
+        self.check(0, "lzy-info", "--prune", "d0")
+        self.check(0, "lzy-verify", "moved")
+
+    def test_prune_removes_what_was_replaced(self):
+        self.protect()
+        kept = self.path("kept")
+        shutil.copy2(self.path(self.part("d0")), kept)
+        name = self.part("d0")
+        self.check(0, "lzy-protect", "--parity", "1", "f")
+        shutil.move(kept, self.path(name))  # as if nobody had got round to removing it
+        self.assertEqual(len(os.listdir(self.path("d0"))), 2)
+        self.assertIn("has other parts by now; removing it", self.check(0, "lzy-info", "--prune", "d0").stdout)
         self.assertEqual(len(os.listdir(self.path("d0"))), 1)
-        self.check(0, "lzy-verify", "b")
+        self.check(0, "lzy-verify", "f")
 
     def test_nobody_sees_more_in_parts_than_in_the_file(self):
         self.write("f", b"")

@@ -190,6 +190,12 @@ bool AnyMissing(const DatasetReport& report) {
                      [](const Damage& damage) { return damage.cause == DamageCause::kMissing && !damage.repaired; });
 }
 
+bool DataMissing(const DatasetReport& report) {
+  return std::any_of(report.damage.begin(), report.damage.end(), [](const Damage& damage) {
+    return damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing;
+  });
+}
+
 /// What follows the name of a tool.
 std::string Operands(const DatasetReport& report, const std::string& repeated) {
   return repeated + ShellQuote(report.path);
@@ -221,7 +227,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
               ? fmt::format("  what could be had is written; with the rest from elsewhere, commit it: lzy-protect {}\n",
                             path)
               : fmt::format("  what can be had is written with: lzy-restore --salvage {}\n", path);
-      if (report.kind == DatasetKind::kShared && AnyMissing(report)) {
+      if (report.kind == DatasetKind::kShared && DataMissing(report)) {
         const std::size_t slash = report.path.rfind('/');
         const std::string directory =
             slash == std::string::npos ? "." : report.path.substr(0, std::max<std::size_t>(slash, 1));
