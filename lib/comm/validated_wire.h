@@ -19,7 +19,7 @@ struct Sizes {
   std::uint64_t leaf = 16u << 10;        ///< the least; more where there would be more than kMostLeaves
   std::uint64_t first_chunk = 256u << 10;
   std::uint64_t most_chunk = 512u << 10;  ///< of a message from one rank to another
-  std::uint64_t most_whole = 64u << 10;   ///< longest that travels in one chunk after its root; not on the wire
+  std::uint64_t most_whole = 32u << 10;   ///< longest that travels in one chunk after its root; not on the wire
   std::uint64_t most_block = 4u << 20;    ///< longest chunk in collective calls
 
   friend bool operator==(const Sizes&, const Sizes&) = default;
