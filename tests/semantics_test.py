@@ -225,6 +225,12 @@ class Semantics(Layer):
             self.assertFalse(is_reliable(), bare.done.stderr)
             self.skipTest(f"{case}: {mpi_known.mpi()} by itself ends with {bare.done.returncode}")
         done = self.run_cases([case], layer=True, ranks=ranks)
+        if is_reliable() and 0 not in (done.done.returncode, bare.done.returncode):
+            # Of several ranks that abort at once MPICH's launcher tells, once in some sixty runs, another one's code.
+            for _ in range(3):
+                if done.done.returncode == bare.done.returncode:
+                    break
+                bare, done = (self.run_cases([case], layer=layer, ranks=ranks) for layer in (False, True))
         if is_reliable():
             self.assertEqual(done.done.returncode, bare.done.returncode)
         else:  # after an abort Intel's launcher ends with one code or another

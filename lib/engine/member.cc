@@ -146,6 +146,7 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
   // To look at, a spare will do.
   const bool lost = IsLost(sidecar.status()) && kind == DatasetKind::kShared && !write;
   auto spare = lost ? FindSpare(fs, path, context.options) : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");
+  if (spare.status().code() == Code::kInvalidArgument) return spare.status();
   const bool stands_in = spare.ok();
   if (stands_in) {
     if (!found.ok()) {

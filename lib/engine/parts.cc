@@ -246,7 +246,10 @@ Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& da
   for (const auto& [order, path] : found) {
     auto spare = Sidecar::Load(fs, path, OpenMode::kRead);
     if (!spare.ok() || !(*spare)->knows_all_leaves()) continue;
-    if (!CheckContents((*spare)->contents()).ok() || !(*spare)->Unseal(options.key).ok()) continue;
+    if (!CheckContents((*spare)->contents()).ok()) continue;
+    const Status unsealed = (*spare)->Unseal(options.key);
+    if (unsealed.code() == Code::kInvalidArgument) return unsealed;  // the file is sealed: nobody goes on without its key
+    if (!unsealed.ok()) continue;
     (*spare)->StandIn();
     return spare;
   }

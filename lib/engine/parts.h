@@ -53,7 +53,7 @@ void RemoveOurs(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>
 void RemovePartsOf(FileSystem& fs, const std::string& data_path, const std::string& sidecar_path);
 
 /// Of a file whose own sidecar is lost: the newest spare in the directories that option device-dirs names, as a sidecar that stands
-/// in for it. kNotFound: none.
+/// in for it. kNotFound: none; kInvalidArgument: it is sealed, and this is not its key.
 Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& data_path, const Options& options);
 /// Makes the sidecar of `data` anew from such a spare, if it has lost its own; true: it has been. Does nothing without
 /// option device-dirs.

@@ -109,7 +109,9 @@ class Lost(Devices):
         self.lose(0)
         os.mkdir(self.path("d0"))
         os.remove(self.path(".LZY.f"))
-        self.check(4, "lzy-verify", "--device-dirs", self.DIRECTORIES, "f")
+        for words in (("lzy-verify",), ("lzy-protect",), ("lzy-restore",)):
+            self.check(3, *words, "--device-dirs", self.DIRECTORIES, "f")
+        self.assertFalse(os.path.exists(self.path(".LZY.f")))
         self.check(0, "lzy-restore", "--key", "key", "--device-dirs", self.DIRECTORIES, "f")
         self.assertEqual(self.read("f"), pattern_bytes(SIZE))
         self.check(0, "lzy-verify", "--key", "key", "f")
