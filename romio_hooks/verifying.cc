@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/file.h"
 #include "guarded.h"
 #include "messages.h"
 #include "mpi_error.h"
 #include "pending.h"
 #include "pointers.h"
 #include "read_check.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
 #include "user_buffer.h"
 
 namespace lzy::hooks {
@@ -34,7 +37,8 @@ class CheckedRead {
   std::optional<MPI_Offset> position;  ///< in etypes
   /// Without a position: it lies in between, if that is known.
   MPI_Offset low = -1, high = -1;
-  std::uint64_t seeks = 0;  ///< when it began
+  std::uint64_t seeks = 0;         ///< when it began
+  std::optional<FileStat> before;  ///< the file then
 
   std::uint64_t etype() const { return view.etype_size(); }
   MPI_Offset Etypes() const { return static_cast<MPI_Offset>(bytes / etype()); }
@@ -98,6 +102,7 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
   } else {
     bool under_way = false;
     read->seeks = SeeksOf(*file, under_way);
+    if (auto stat = PosixFileSystem().Stat(file->path); stat.ok()) read->before = *stat;
     if (!under_way) read->low = PositionOf(As<MPI_File>(call.fh), call.place);
   }
   if (read->bytes == 0) return nullptr;
@@ -170,7 +175,17 @@ std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
   return std::min(there, read.bytes);
 }
 
-/// It was read somewhere between two positions: all there is looked at.
+/// Whether another process has mended the file, or is just doing so, since the read began: that leaves the file with its mtime.
+bool MendedSince(const CheckedRead& read) {
+  const auto now = PosixFileSystem().Stat(read.file->path);
+  if (!read.before || !now.ok() || now->inode != read.before->inode || now->ctime_ns == read.before->ctime_ns) return false;
+  if (now->mtime_ns == read.before->mtime_ns) return true;
+  const auto path = SidecarPath(read.file->path);
+  const auto sidecar = path.ok() ? Sidecar::Load(PosixFileSystem(), *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
+  return sidecar.ok() && (*sidecar)->intent() && IsOfRepair(*(*sidecar)->intent());
+}
+
+/// It was read somewhere between two positions: all there is looked at. What was read may be of before another process mended it.
 ReadVerdict CheckSomewhere(CheckedRead& read) {
   const auto ranges = read.view.Ranges(read.low, static_cast<std::uint64_t>(read.high - read.low) * read.etype(),
                                        IntervalSet::kDefaultLimit);
@@ -178,7 +193,13 @@ ReadVerdict CheckSomewhere(CheckedRead& read) {
   if (ranges) {
     for (const Interval& range : *ranges) pieces.push_back({range.begin, range.end - range.begin, nullptr});
   }
-  return read.file->check->Check(pieces);
+  ReadVerdict verdict = read.file->check->Check(pieces);
+  if (verdict.as_committed && !verdict.lost && !pieces.empty() && MendedSince(read)) {
+    verdict.as_committed = false;
+    verdict.lost = {pieces.front().offset, pieces.back().offset + pieces.back().length - pieces.front().offset};
+    verdict.why = "some may have been read before they were mended just now: read it again";
+  }
+  return verdict;
 }
 
 void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
