@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "engine/lookup.h"
@@ -55,12 +56,19 @@ int IsSpareOf(const Peek& peek, const std::string& data_path, const FileStat& fi
   return MayBe(file, stamp) ? 1 : 0;
 }
 
+/// Whether the sidecar of the file `home` says that it is of this encoding; none where that cannot be told.
+std::optional<bool> Claims(FileSystem& fs, const std::string& home, const Uuid& uuid, std::uint64_t id) {
+  const auto path = SidecarPath(home);
+  if (!path.ok()) return std::nullopt;
+  const auto sidecar = PeekSidecar(fs, *path);
+  if (sidecar.ok()) return sidecar->uuid == uuid && sidecar->parts.id == id;
+  if (sidecar.status().code() == Code::kNotFound) return false;
+  return std::nullopt;
+}
+
 /// Whether another file's sidecar, the one for which it was made, is there: that of a hard link, or of what this is a copy of.
 bool IsClaimed(FileSystem& fs, const Peek& part, const std::string& data_path) {
-  const auto path = SidecarPath(part.parts.home);
-  if (part.parts.home == data_path || !path.ok()) return false;
-  const auto other = PeekSidecar(fs, *path);
-  return other.ok() && other->uuid == part.uuid && other->parts.id == part.parts.id;
+  return part.parts.home != data_path && Claims(fs, part.parts.home, part.uuid, part.parts.id) == true;
 }
 
 Status NotOurs(const std::string& path, const std::string& sidecar) {
@@ -217,10 +225,7 @@ bool OwnsParts(FileSystem& fs, const std::string& data_path, const SidecarConten
   const auto file = fs.Stat(data_path);
   const Stamp& stamp = contents.superblock.stamp;
   const bool renamed = file.ok() && file->birth_ns != 0 && stamp.birth_ns != 0 && MayBe(*file, stamp);
-  const auto path = SidecarPath(parts.home);
-  if (!renamed || !path.ok()) return false;
-  const auto other = PeekSidecar(fs, *path);
-  return other.ok() ? other->uuid != contents.superblock.uuid || other->parts.id != parts.id : other.status().code() == Code::kNotFound;
+  return renamed && Claims(fs, parts.home, contents.superblock.uuid, parts.id) == false;
 }
 
 Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& data_path, const Options& options) {

@@ -73,6 +73,16 @@ class PartsTest : public ::testing::Test {
     request.devices = std::move(devices);
     return On(ranks, [&](Communicator& comm) { return Restore({PosixFileSystem(), comm, options}, Ref(), request); });
   }
+  /// A few bytes written, and committed as the hooks do.
+  DatasetReport SmallEpoch() {
+    WriteAt(path_, 100, Bytes(50, 7));
+    Touched touched;
+    touched.whole = false;
+    AddTouched(touched, 100, 50);
+    ProtectRequest request;
+    request.touched = Edits{{0, touched}};
+    return ProtectIt(1, request);
+  }
   DatasetRef Ref() const { return {DatasetKind::kShared, path_, {}}; }
   std::vector<std::string> Parts(std::uint32_t device) const {
     std::vector<std::string> parts;
@@ -270,13 +280,7 @@ TEST_F(PartsTest, CopyOfAFileAndItsSidecarDoesNotWriteToTheOriginalsParts) {
   EXPECT_EQ(Differences(parts, ImageOf(options_.device_dirs[1])), "");
   EXPECT_EQ(ReadFile(path_), ReadFile(original));
   // An epoch of its own: parity of its own.
-  Touched touched;
-  touched.whole = false;
-  WriteAt(path_, 100, Bytes(50, 7));
-  AddTouched(touched, 100, 50);
-  ProtectRequest request;
-  request.touched = Edits{{0, touched}};
-  ASSERT_OK(ProtectIt(1, request).status);
+  ASSERT_OK(SmallEpoch().status);
   EXPECT_EQ(Parts(1).size(), 2u);
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
   path_ = original;
@@ -308,13 +312,7 @@ TEST_F(PartsTest, TouchedRowsAloneAreWritten) {
   }
   // Lost between two epochs: all is made anew.
   fs::remove(Part(3));
-  Touched touched;
-  touched.whole = false;
-  WriteAt(path_, 100, Bytes(50, 7));
-  AddTouched(touched, 100, 50);
-  ProtectRequest request;
-  request.touched = Edits{{0, touched}};
-  ASSERT_OK(ProtectIt(1, request).status);
+  ASSERT_OK(SmallEpoch().status);
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
   for (std::uint32_t d = 0; d < 5; ++d) EXPECT_EQ(Parts(d).size(), 1u);
 }
@@ -403,13 +401,7 @@ TEST_F(PartsTest, CopyWhoseOriginalWasMovedOwnsNothing) {
   path_ = scratch_ / "copy/f";
   // As a program under the layer comes to it, which makes the sidecar its own.
   ASSERT_OK(BeginEpoch(PosixFileSystem(), options_, path_, ""));
-  WriteAt(path_, 100, Bytes(50, 7));
-  Touched touched;
-  touched.whole = false;
-  AddTouched(touched, 100, 50);
-  ProtectRequest request;
-  request.touched = Edits{{0, touched}};
-  ASSERT_OK(ProtectIt(1, request).status);
+  ASSERT_OK(SmallEpoch().status);
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
   EXPECT_EQ(Parts(0).size(), 2u);
   ASSERT_OK(Forget(PosixFileSystem(), path_));
