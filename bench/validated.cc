@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/validated_transfer.h"
-#include "comm/validated_tree.h"
+#include "validated/transfer.h"
+#include "validated/tree.h"
 #include "under_mpi.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "comm/mpi_communicator.h"
+#include "mpi/mpi_communicator.h"
 #include "under_mpi.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/view.h"
+#include "dataset/view.h"
 #include "storage/parallel.h"
 
 namespace lzy::hooks {

@@ -1,5 +1,5 @@
 #pragma once
-// Capturing what a program writes to a shared file (engine/capture.h): from MPI's write calls to bytes in the file.
+// Capturing what a program writes to a shared file (pipeline/capture.h): from MPI's write calls to bytes in the file.
 
 #include <mpi.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/report.h"
+#include "request/report.h"
 #include "layer.h"
 #include "open_file.h"
 #include "user_buffer.h"

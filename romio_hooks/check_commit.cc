@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/engine.h"
 #include "messages.h"
 
 namespace lzy::hooks {

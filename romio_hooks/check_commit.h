@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "engine/check_written.h"
+#include "commit/check_written.h"
 
 namespace lzy::hooks {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
-#include "engine/commit_record.h"
+#include "request/commit_record.h"
 #include "messages.h"
 
 namespace lzy::hooks {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "engine/options.h"
-#include "engine/report.h"
+#include "request/options.h"
+#include "request/report.h"
 
 namespace lzy::hooks {
 

@@ -8,7 +8,7 @@
 
 #include "base/printable.h"
 #include "engine/engine.h"
-#include "engine/resolve.h"
+#include "names/resolve.h"
 #include "messages.h"
 #include "settings.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/options.h"
+#include "request/options.h"
 #include "say.h"
 
 namespace lzy::hooks {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/printable.h"
-#include "comm/mpi_communicator.h"
+#include "mpi/mpi_communicator.h"
 #include "commit_report.h"
-#include "engine/options.h"
+#include "request/options.h"
 #include "epoch.h"
 #include "layer.h"
 #include "messages.h"

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/interval_set.h"
 #include "base/status.h"
 #include "comm/communicator.h"
-#include "engine/capture.h"
 #include "engine/engine.h"
-#include "engine/options.h"
-#include "base/interval_set.h"
+#include "pipeline/capture.h"
+#include "request/options.h"
 #include "peek.h"
 #include "read_check.h"
 #include "set_pattern.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/heal.h"
-#include "engine/lookup.h"
+#include "mend/heal.h"
+#include "names/lookup.h"
 #include "peek.h"
 
 namespace lzy::hooks {

@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "engine/engine.h"
-#include "engine/options.h"
+#include "request/options.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy::hooks {

@@ -1,6 +1,6 @@
 #pragma once
 // Which files the layer protects, as far as their names tell, beside the options include and exclude (IsSelected in
-// engine/options.h). Pure but for looking names up in the file system.
+// request/options.h). Pure but for looking names up in the file system.
 
 #include <string>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/set_names.h"
+#include "names/set_names.h"
 #include "sidecar/names.h"
 
 namespace lzy::hooks {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "check_commit.h"
-#include "comm/mpi_communicator.h"
+#include "mpi/mpi_communicator.h"
 #include "commit_report.h"
-#include "engine/set_names.h"
+#include "names/set_names.h"
 #include "healing.h"
 #include "merkle/hash.h"
 #include "messages.h"

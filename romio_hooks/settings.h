@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "engine/options.h"
+#include "request/options.h"
 
 namespace lzy::hooks {
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "engine/options.h"
+#include "request/options.h"
 #include "messages.h"
 
 namespace lzy::hooks {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/report.h"
+#include "request/report.h"
 #include "real.h"
 
 namespace lzy::hooks {

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "comm/mpi_communicator.h"
-#include "comm/pairwise_exchange.h"
-#include "comm/ring_exchange.h"
-#include "comm/shared_exchange.h"
+#include "mpi/mpi_communicator.h"
+#include "transport/pairwise_exchange.h"
+#include "transport/ring_exchange.h"
+#include "transport/shared_exchange.h"
 #include "status_matchers.h"
 #include "xor_exchange_cases.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "comm/mpi_communicator.h"
+#include "mpi/mpi_communicator.h"
 #include "exchange_fixture.h"
 #include "status_matchers.h"
 

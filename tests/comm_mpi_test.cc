@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/mpi_communicator.h"
+#include "mpi/mpi_communicator.h"
 #include "status_matchers.h"
 #include "xor_exchange_cases.h"
 

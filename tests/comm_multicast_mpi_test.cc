@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "comm/mpi_communicator.h"
-#include "comm/multicast_mpi.h"
+#include "mpi/mpi_communicator.h"
+#include "transport/multicast_mpi.h"
 #include "status_matchers.h"
 
 namespace lzy {

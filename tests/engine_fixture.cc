@@ -11,7 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/view.h"
+#include "dataset/contents.h"
+#include "dataset/view.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"

@@ -10,7 +10,7 @@
 
 #include "comm/communicator.h"
 #include "engine/engine.h"
-#include "engine/resolve.h"
+#include "names/resolve.h"
 
 namespace lzy::testing {
 

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "comm/mpi_communicator.h"
+#include "mpi/mpi_communicator.h"
 #include "engine_fixture.h"
 #include "exchange_fixture.h"
 #include "sidecar/names.h"

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/mpi_call.h"
-#include "comm/validated_collectives.h"
-#include "comm/validated_mend.h"
-#include "comm/validated_transfer.h"
+#include "transport/mpi_call.h"
+#include "validated/collectives.h"
+#include "validated/mend.h"
+#include "validated/transfer.h"
 #include "exchange_fixture.h"
 
 namespace lzy::validated {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/validated_link.h"
+#include "validated/link.h"
 #include "status_matchers.h"
 
 namespace lzy::validated {

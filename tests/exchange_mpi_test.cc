@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <deque>
 
-#include "comm/validated_collectives.h"
-#include "comm/validated_transfer.h"
+#include "validated/collectives.h"
+#include "validated/transfer.h"
 #include "exchange_fixture.h"
 
 namespace lzy::validated {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "comm/packed_type.h"
-#include "comm/validated_transfer.h"
+#include "transport/packed_type.h"
+#include "validated/transfer.h"
 #include "exchange_fixture.h"
 
 namespace lzy::validated {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "engine/options.h"
+#include "request/options.h"
 #include "selection.h"
 #include "set_pattern.h"
 

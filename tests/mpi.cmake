@@ -18,7 +18,7 @@ function(lzy_mpi_test name)
   endforeach()
 endfunction()
 
-lzy_mpi_test(comm_mpi_test RANKS 1 2 3 4 SOURCES comm_mpi_test.cc comm_exchange_mpi_test.cc comm_multicast_mpi_test.cc comm_faults_mpi_test.cc LIBS lzy_comm)
+lzy_mpi_test(comm_mpi_test RANKS 1 2 3 4 SOURCES comm_mpi_test.cc comm_exchange_mpi_test.cc comm_multicast_mpi_test.cc comm_faults_mpi_test.cc LIBS lzy_mpi)
 
 add_executable(mpi_version mpi_version.c)
 set_target_properties(mpi_version PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

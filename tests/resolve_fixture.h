@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/orphans.h"
-#include "engine/resolve.h"
+#include "names/orphans.h"
+#include "names/resolve.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"

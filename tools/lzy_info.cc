@@ -6,8 +6,8 @@
 
 #include "base/printable.h"
 #include "common/tool.h"
-#include "engine/orphans.h"
-#include "engine/tuning.h"
+#include "names/orphans.h"
+#include "tuning/tuning.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "common/tool.h"
-#include "engine/commit_record.h"
+#include "request/commit_record.h"
 
 namespace {
 

@@ -16,8 +16,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "comm/multicast_mpi.h"
-#include "engine/rows.h"
+#include "pipeline/rows.h"
+#include "transport/multicast_mpi.h"
 #include "simulated.h"
 
 namespace {

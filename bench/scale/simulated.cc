@@ -5,9 +5,9 @@
 #include <numeric>
 #include <simgrid/s4u.hpp>
 
-#include "comm/mpi_call.h"
-#include "comm/pairwise_exchange.h"
-#include "comm/ring_exchange.h"
+#include "transport/mpi_call.h"
+#include "transport/pairwise_exchange.h"
+#include "transport/ring_exchange.h"
 
 namespace scale {
 namespace {

@@ -1,8 +1,8 @@
-// What lib/comm/mpi_call.cc does, for SMPI: a process that waits there is set aside until the message has come, in
+// What lib/transport/mpi_call.cc does, for SMPI: a process that waits there is set aside until the message has come, in
 // virtual time, and would make the clock go on by asking for it.
 #include <array>
 
-#include "comm/mpi_call.h"
+#include "transport/mpi_call.h"
 
 namespace lzy {
 

@@ -10,7 +10,7 @@
 
 namespace lzy {
 
-/// What went wrong. The tools' exit codes follow from these (engine/report.h).
+/// What went wrong. The tools' exit codes follow from these (request/report.h).
 enum class Code {
   kOk = 0,
   kInvalidArgument,  ///< bad option, value or path: the caller's mistake

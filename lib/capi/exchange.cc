@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "comm/mpi_call.h"
-#include "comm/packed_type.h"
-#include "comm/task.h"
-#include "comm/validated_collectives.h"
-#include "comm/validated_link.h"
-#include "comm/validated_transfer.h"
+#include "transport/mpi_call.h"
+#include "transport/packed_type.h"
+#include "transport/task.h"
+#include "validated/collectives.h"
+#include "validated/link.h"
+#include "validated/transfer.h"
 
 namespace {
 

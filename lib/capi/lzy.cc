@@ -15,8 +15,8 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
-#include "comm/mpi_communicator.h"
 #include "engine/engine.h"
+#include "mpi/mpi_communicator.h"
 
 namespace {
 

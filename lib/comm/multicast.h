@@ -1,7 +1,7 @@
 #pragma once
 // Multicast over groups of ranks, in the four shapes of Erciyes, Dagdeviren and Payli (Group communication architectures
 // with MPI): leaders of groups pass a message on among themselves, each in its turn to the rest of its group. A shape is a
-// schedule, a list of messages; what runs schedules (comm/multicast_mpi.h) and what tells their time knows no shapes.
+// schedule, a list of messages; what runs schedules (transport/multicast_mpi.h) and what tells their time knows no shapes.
 
 #include <cstdint>
 #include <span>

@@ -9,8 +9,9 @@
 #include <map>
 #include <set>
 
+#include "dataset/contents.h"
+#include "dataset/view.h"
 #include "engine/engine.h"
-#include "engine/view.h"
 #include "engine_fixture.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include "engine/check_written.h"
+#include "commit/check_written.h"
 #include "misfortune_fixture.h"
 
 namespace lzy::testing {

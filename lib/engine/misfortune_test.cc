@@ -8,7 +8,7 @@
 #include <ctime>
 #include <future>
 
-#include "engine/view.h"
+#include "dataset/view.h"
 #include "misfortune_fixture.h"
 #include "sidecar/sidecar.h"
 

@@ -9,8 +9,9 @@
 #include <set>
 #include <tuple>
 
+#include "dataset/contents.h"
+#include "dataset/view.h"
 #include "engine/engine.h"
-#include "engine/view.h"
 #include "engine_fixture.h"
 #include "memory_files.h"
 #include "merkle/hash.h"

@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "dataset/contents.h"
+#include "dataset/view.h"
 #include "engine/engine.h"
-#include "engine/heal.h"
-#include "engine/view.h"
+#include "mend/heal.h"
 #include "engine_fixture.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"

@@ -4,11 +4,11 @@
 
 #include <chrono>
 
+#include "dataset/rehome.h"
 #include "engine/engine.h"
-#include "engine/lost_members.h"
-#include "engine/mend.h"
-#include "engine/mend_plan.h"
-#include "engine/rehome.h"
+#include "mend/lost_members.h"
+#include "mend/mend.h"
+#include "mend/mend_plan.h"
 
 namespace lzy {
 namespace {

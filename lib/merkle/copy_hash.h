@@ -4,7 +4,7 @@
 // because it was just hashed (NewMadeleine, checksums fused with copies). For the places where lzy itself moves bytes:
 // packing, stitching, exchange buffers.
 //
-// What comes out does not depend on CopyMethod, only how fast: engine/tuning.h measures which is best where.
+// What comes out does not depend on CopyMethod, only how fast: tuning/tuning.h measures which is best where.
 
 #include <cstddef>
 #include <cstdint>

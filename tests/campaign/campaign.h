@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/report.h"
+#include "request/report.h"
 
 namespace lzy::campaign {
 

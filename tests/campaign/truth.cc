@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "dataset/contents.h"
+
 namespace lzy::campaign {
 namespace {
 

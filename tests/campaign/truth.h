@@ -12,7 +12,7 @@
 
 #include "base/interval_set.h"
 #include "campaign/world.h"
-#include "engine/view.h"
+#include "dataset/view.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy::campaign {

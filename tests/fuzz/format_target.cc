@@ -1,4 +1,4 @@
-#include "engine/member.h"
+#include "dataset/member.h"
 #include "fuzz/targets.h"
 #include "sidecar/sidecar_format.h"
 

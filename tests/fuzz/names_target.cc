@@ -1,9 +1,9 @@
 #include <array>
 #include <string_view>
 
-#include "engine/options.h"
-#include "engine/set_names.h"
 #include "fuzz/targets.h"
+#include "names/set_names.h"
+#include "request/options.h"
 #include "sidecar/names.h"
 
 namespace lzy::fuzz {

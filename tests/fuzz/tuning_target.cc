@@ -1,7 +1,7 @@
 #include <string_view>
 
-#include "engine/tuning.h"
 #include "fuzz/targets.h"
+#include "tuning/tuning.h"
 
 namespace lzy::fuzz {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/options.h"
+#include "request/options.h"
 
 namespace lzy {
 
@@ -22,7 +22,7 @@ class Arguments {
 
   /// For options that only this tool has.
   CLI::App& app() { return app_; }
-  /// Options of the table (engine/options.h), besides memory, threads and log, which every tool has.
+  /// Options of the table (request/options.h), besides memory, threads and log, which every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
   /// PATHs; when `without` is given and true once all is parsed, there must be none.
   void AddPaths(const std::function<bool()>& without = {});

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/report.h"
+#include "request/report.h"
 
 namespace lzy {
 

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "comm/mpi_communicator.h"
+#include "mpi/mpi_communicator.h"
 
 namespace lzy {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/report.h"
+#include "request/report.h"
 
 namespace lzy {
 

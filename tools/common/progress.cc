@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "engine/options.h"
+#include "request/options.h"
 
 namespace lzy {
 namespace {

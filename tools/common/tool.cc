@@ -18,7 +18,7 @@
 #include "base/printable.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
-#include "engine/tuning.h"
+#include "tuning/tuning.h"
 
 namespace lzy {
 namespace {

@@ -1,0 +1,279 @@
+#include "commit/check_written.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "commit/epoch.h"
+#include "judge/examine.h"
+#include "pipeline/coverage.h"
+
+namespace lzy {
+namespace {
+
+// Of what ranks tell each other about their writes.
+constexpr std::size_t kMostIntervals = 65536;
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
+std::uint64_t CountOf(const std::vector<Interval>& intervals) {
+  std::uint64_t count = 0;
+  for (const Interval& one : intervals) count += one.end - one.begin;
+  return count;
+}
+
+// The part of `all` that is rank's when every rank gets as much.
+std::vector<Interval> PartOf(const std::vector<Interval>& all, const Communicator& comm) {
+  const std::uint64_t count = CountOf(all);
+  const auto rank = static_cast<std::uint64_t>(comm.rank()), size = static_cast<std::uint64_t>(comm.size());
+  const Interval mine{count / size * rank + std::min(rank, count % size),
+                      count / size * (rank + 1) + std::min(rank + 1, count % size)};
+  std::vector<Interval> part;
+  std::uint64_t before = 0;
+  for (const Interval& one : all) {
+    const std::uint64_t length = one.end - one.begin;
+    const std::uint64_t begin = std::clamp(mine.begin, before, before + length) - before;
+    const std::uint64_t end = std::clamp(mine.end, before, before + length) - before;
+    if (begin < end) part.push_back({one.begin + begin, one.begin + end});
+    before += length;
+  }
+  return part;
+}
+
+class Checker {
+ public:
+  Checker(const Context& context, const Written& written)
+      : context_(context), written_(written), touched_(written.touched), capture_(written.capture) {}
+
+  Result<WrittenCheck> Run() {
+    LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context_, written_.dataset, {}));
+    if (!view.committed) return std::move(result_);
+    const bool shared = written_.dataset.kind == DatasetKind::kShared;
+    Coverage coverage;
+    std::vector<Interval> others;  // bytes that other ranks wrote, or may have
+    bool captured = false;
+    if (shared) {
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t without, context_.comm.AllReduceMax(capture_ == nullptr));
+      if (without == 0) {
+        LZY_ASSIGN_OR_RETURN(coverage, ShareCoverage(context_.comm, *capture_));
+        LZY_ASSIGN_OR_RETURN(others, WrittenByOthers());
+        captured = true;
+      }
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      for (const Ensemble& ensemble : view.ensembles) {
+        for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+          const FileView& file = ensemble.files[f];
+          if (!shared && file.owner != context_.comm.rank()) continue;
+          LZY_RETURN_IF_ERROR(CheckFile(ensemble, f, shared, coverage));
+          if (captured && file.data) LZY_RETURN_IF_ERROR(HoldToParts(*file.data, others));
+        }
+      }
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(result_.faults, context_.comm.AllReduceSum(faults_));
+    if (result_.faults == 0) return std::move(result_);
+    const bool untouched = view.superblock.generation == written_.generation && IsUntouchedSince(context_, written_);
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t touched, context_.comm.AllReduceMax(!untouched));
+    if (touched != 0) return WrittenCheck();
+    return std::move(result_);
+  }
+
+ private:
+  Result<std::vector<Interval>> WrittenByOthers() {
+    ByteWriter out;
+    Status mine = NoThrow([&] {
+      TellWritten(out);
+      return Status::Ok();
+    });
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, mine));
+    LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
+    IntervalSet others(kAll);
+    mine = NoThrow([&] {
+      for (int rank = 0; rank < context_.comm.size(); ++rank) {
+        ByteReader in(all[static_cast<std::size_t>(rank)]);
+        while (rank != context_.comm.rank() && in.remaining() > 0 && in.ok()) {
+          const auto begin = in.Get<std::uint64_t>();
+          others.Add({begin, in.Get<std::uint64_t>()});
+        }
+      }
+      return Status::Ok();
+    });
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, mine));
+    return others.intervals();
+  }
+
+  // Bytes that this rank wrote, or may have: each rank so many intervals, since all know of all.
+  void TellWritten(ByteWriter& out) const {
+    const std::size_t limit = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
+    IntervalSet mine(kAll);
+    const std::uint64_t block = capture_->block_size();
+    for (const auto& list : {capture_->Unknown(limit), capture_->Captured(kAll)}) {
+      for (const Interval& one : list) {
+        mine.Add({one.begin * block, one.end > kEverythingBehind / block ? kEverythingBehind : one.end * block});
+      }
+    }
+    capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) { mine.Add({offset, offset + bytes.size()}); });
+    mine.Coarsen(limit);
+    for (const Interval& one : mine.whole() ? std::vector<Interval>{{0, kEverythingBehind}} : mine.intervals()) {
+      out.Put(one.begin);
+      out.Put(one.end);
+    }
+  }
+
+  // Blocks of the data that were touched.
+  std::vector<Interval> TouchedBlocks(const Layout& layout, std::uint32_t f, std::uint32_t rank) const {
+    const std::uint64_t blocks = layout.data_blocks(f);
+    const auto found = touched_.find(rank);
+    if (found == touched_.end() || blocks == 0) return {};
+    if (found->second.whole) return {{0, blocks}};
+    IntervalSet set(kAll);
+    for (const ByteRange& range : found->second.ranges) {
+      if (range.length == 0) continue;
+      const std::uint64_t begin = range.offset / layout.block_size();
+      const std::uint64_t end = std::min(blocks, (range.offset + range.length - 1) / layout.block_size() + 1);
+      if (begin < end) set.Add({begin, end});
+    }
+    return set.intervals();
+  }
+
+  // Parity blocks of region f in whose rows any file of the ensemble was touched.
+  std::vector<Interval> TouchedParity(const Ensemble& ensemble, std::uint32_t f) const {
+    const Layout& layout = *ensemble.layout;
+    std::vector<Interval> found;
+    for (std::uint32_t other = 0; other < ensemble.files.size(); ++other) {
+      for (const Interval& blocks : TouchedBlocks(layout, other, ensemble.files[other].rank)) {
+        for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
+          const RowId row = layout.LocateData(other, i).row;
+          for (const std::uint32_t device : layout.group(row.group)) {
+            if (!layout.IsParity(device, row.unit_row) || layout.region_of(device) != f) continue;
+            const BlockPlace place = layout.ParityBlock(device, row.unit_row, row.slice);
+            if (place.length > 0) found.push_back({place.index, place.index + 1});
+          }
+        }
+      }
+    }
+    std::sort(found.begin(), found.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+    std::vector<Interval> joined;
+    for (const Interval& one : found) {
+      if (!joined.empty() && joined.back().end >= one.begin) {
+        joined.back().end = std::max(joined.back().end, one.end);
+      } else {
+        joined.push_back(one);
+      }
+    }
+    return joined;
+  }
+
+  Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
+    const Layout& layout = *ensemble.layout;
+    const FileView& file = ensemble.files[f];
+    if (!file.data || !file.sidecar) return Status::Ok();
+    std::vector<Interval> mine, rest = TouchedBlocks(layout, f, file.rank);
+    IntervalSet captured(kAll);
+    for (const Coverage::Piece& piece : coverage.pieces) {
+      captured.Add(piece.blocks);
+      if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
+    }
+    rest = Without(rest, captured);
+    BlockStream data = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
+    LZY_RETURN_IF_ERROR(HoldToLeaves(data, shared ? PartOf(rest, context_.comm) : rest));
+    LZY_RETURN_IF_ERROR(HoldToCapture(data, mine));
+    const std::vector<Interval> parity = TouchedParity(ensemble, f);
+    const BlockStream region =
+        ParityStream(layout, f, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get());
+    return HoldToLeaves(region, shared ? PartOf(parity, context_.comm) : parity);
+  }
+
+  static std::vector<Interval> Without(const std::vector<Interval>& all, const IntervalSet& taken) {
+    std::vector<Interval> left;
+    auto next = taken.intervals().begin();
+    for (Interval one : all) {
+      while (next != taken.intervals().end() && next->end <= one.begin) ++next;
+      for (auto cut = next; cut != taken.intervals().end() && cut->begin < one.end; ++cut) {
+        if (cut->begin > one.begin) left.push_back({one.begin, cut->begin});
+        one.begin = std::min(one.end, cut->end);
+      }
+      if (one.begin < one.end) left.push_back(one);
+    }
+    return left;
+  }
+
+  Status HoldToLeaves(const BlockStream& stream, const std::vector<Interval>& blocks) {
+    for (const Interval& one : blocks) {
+      LZY_ASSIGN_OR_RETURN(const CheckResult checked, Read(stream, one));
+      for (const BadBlocks& bad : checked.bad) {
+        for (std::uint64_t i = bad.first; !bad.transient && i < bad.first + bad.count; ++i) {
+          faults_ += !IsWithoutParity(stream, i);
+        }
+      }
+    }
+    return Status::Ok();
+  }
+
+  // Rows that have no parity, which the commit has said.
+  static bool IsWithoutParity(const BlockStream& stream, std::uint64_t block) {
+    return stream.tag == HashTag::kParityLeaf && stream.expected->leaf(block) == kNoParityLeaf;
+  }
+
+  Status HoldToCapture(BlockStream stream, const std::vector<Interval>& blocks) {
+    stream.expected = nullptr;
+    for (const Interval& one : blocks) {
+      LZY_ASSIGN_OR_RETURN(const CheckResult checked, Read(stream, one));
+      for (std::uint64_t i = one.begin; i < one.end; ++i) {
+        if (i - one.begin < checked.leaves.size() && checked.leaves[i - one.begin] == capture_->leaf(i)) continue;
+        result_.wrong.push_back(i);
+        ++faults_;
+      }
+    }
+    return Status::Ok();
+  }
+
+  // What is between blocks of different ranks, mostly. `others`: ascending.
+  Status HoldToParts(File& file, const std::vector<Interval>& others) {
+    Status status;
+    std::vector<std::uint8_t> there;
+    capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
+      const Interval part{offset, offset + bytes.size()};
+      const auto next = std::upper_bound(others.begin(), others.end(), part.begin,
+                                         [](std::uint64_t at, const Interval& one) { return at < one.end; });
+      if (!status.ok() || (next != others.end() && next->begin < part.end)) return;
+      there.resize(bytes.size());
+      const auto got = file.ReadAtFromDevice(offset, there);
+      if (!got.ok() && got.status().code() != Code::kUnreadable) {
+        status = got.status();
+      } else if (!got.ok() || *got < bytes.size() || !std::equal(bytes.begin(), bytes.end(), there.begin())) {
+        result_.wrong_parts.push_back(part);
+        ++faults_;
+      }
+    });
+    return status;
+  }
+
+  Result<CheckResult> Read(const BlockStream& stream, const Interval& blocks) {
+    return CheckBlocks(stream, blocks.begin, blocks.end - blocks.begin, SettingsFor(context_, /*from_disk=*/true));
+  }
+
+  const Context& context_;
+  const Written& written_;
+  const std::map<std::uint32_t, Touched>& touched_;
+  const Capture* const capture_;
+  WrittenCheck result_;
+  std::uint64_t faults_ = 0;
+};
+
+}  // namespace
+
+Result<WrittenCheck> CheckWritten(const Context& context, const Written& written) {
+  return Checker(context, written).Run();
+}
+
+bool IsUntouchedSince(const Context& context, const Written& written) {
+  std::vector<std::string> paths;
+  for (const auto& [rank, path] : written.dataset.members) paths.push_back(path);
+  if (written.dataset.kind == DatasetKind::kShared) paths.push_back(written.dataset.path);
+  return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+    const auto clean = FindCleanEpoch(context.fs, context.options, path);
+    return clean && !clean->changed_behind && clean->generation == written.generation;
+  });
+}
+
+}  // namespace lzy

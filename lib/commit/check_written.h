@@ -1,0 +1,44 @@
+#pragma once
+// What a program wrote, held to what the device has: for option verify-writes (DESIGN §6.5).
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/interval_set.h"
+#include "names/resolve.h"
+#include "pipeline/capture.h"
+#include "request/context.h"
+#include "request/touched.h"
+
+namespace lzy {
+
+struct WrittenCheck {
+  /// Blocks that this rank captured, and of which the device has something else than was in the program's buffers: block
+  /// numbers, ascending.
+  std::vector<std::uint64_t> wrong;
+  /// The same of parts of blocks: where in the file they are.
+  std::vector<Interval> wrong_parts;
+  /// On all ranks together: blocks of data and parity, and parts of blocks, that are not on the device as they were written or committed.
+  std::uint64_t faults = 0;
+};
+
+/// What was written, and committed.
+struct Written {
+  DatasetRef dataset;
+  std::map<std::uint32_t, Touched> touched;  ///< ProtectRequest::touched
+  std::uint64_t generation = 0;              ///< of the commit
+  const Capture* capture = nullptr;          ///< ProtectRequest::capture; null on any rank where it does not count
+};
+
+/// After a commit: reads what was touched, and the parity of its rows, from the device. Blocks (and parts of blocks) that one rank
+/// alone captured are held to what it captured, all others to the leaves that were committed. Shared files are read by all ranks,
+/// each a part; members of sets by their owners. Whoever has written since makes it void: where the commit does not count any more,
+/// a file differs from its stamp, or an intent is set, before or after the reading, nothing was found. Collective.
+Result<WrittenCheck> CheckWritten(const Context& context, const Written& written);
+
+/// Whether what was committed is still what there is: that commit counts, no intent is set, and no file differs from its stamp. As
+/// far as this rank sees the files. Not collective.
+bool IsUntouchedSince(const Context& context, const Written& written);
+
+}  // namespace lzy

@@ -1,0 +1,234 @@
+// Epochs as the interposition layer begins and abandons them, and Info (docs/design.md "Epochs").
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "commit/epoch.h"
+#include "dataset/contents.h"
+#include "dataset/lock.h"
+#include "dataset/parts.h"
+#include "dataset/rehome.h"
+#include "dataset/view.h"
+#include "judge/examine.h"
+#include "names/lookup.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+
+namespace {
+
+MadeWith MadeWithOf(const SidecarContents& contents) {
+  const Superblock& sb = contents.superblock;
+  return {sb.parity, contents.info.group_option, sb.block_size, contents.info.stripe_option, sb.stamp.size,
+          static_cast<std::uint32_t>(contents.info.parts.directories.size())};
+}
+
+}  // namespace
+
+std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path) {
+  const auto path = SidecarPath(data_path);
+  const auto found = FindSidecar(fs, data_path);
+  if (!path.ok() || !found.ok() || *path != *found) return std::nullopt;
+  const auto sidecar = Sidecar::Load(fs, *path, OpenMode::kRead);
+  const auto stat = fs.Stat(data_path);
+  if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent() || !(*sidecar)->Unseal(options.key).ok()) return std::nullopt;
+  const Superblock& sb = (*sidecar)->contents().superblock;
+  const bool same = stat->mtime_ns == sb.stamp.mtime_ns && MayBe(*stat, sb.stamp);
+  if (sb.state != SidecarState::kCommitted || !same) {
+    return std::nullopt;
+  }
+  EpochStart start;
+  start.had_sidecar = true;
+  start.changed_behind = stat->size != sb.stamp.size;
+  start.made_with = MadeWithOf((*sidecar)->contents());
+  start.generation = (*sidecar)->generation();
+  return start;
+}
+
+Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
+                              const std::string& pattern) {
+  EpochStart start;
+  LZY_ASSIGN_OR_RETURN(auto data, fs.Open(data_path, OpenMode::kRead));
+  if (pattern.empty() && !options.device_dirs.empty()) {
+    // What a program is about to make can have lost nothing.
+    LZY_ASSIGN_OR_RETURN(const FileStat now, data->Stat());
+    if (now.size > 0) LZY_RETURN_IF_ERROR(RecoverSidecar(fs, data_path, *data, options).status());
+  }
+  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path, options.timeout_seconds));
+  const bool member = !pattern.empty();
+  std::uint32_t rank = 0;
+  if (member) rank = MatchPattern(pattern, data_path).value_or(0);
+  EmptySidecar empty = NewSidecar(options, member ? DatasetKind::kSet : DatasetKind::kShared,
+                                  member ? PatternTail(pattern) : BaseNameOf(data_path), rank);
+  empty.intent = NewIntent(kIntentWholeFile);
+  // Where there is a key nobody seals what ruins may have told otherwise, unless he says so.
+  if (options.key) {
+    const auto there = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
+    const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
+    if (sound.code() == Code::kUnprotected || sound.code() == Code::kCorrupt) return sound.WithContext(sidecar_path);
+  }
+  LZY_ASSIGN_OR_RETURN(auto sidecar, LockSidecar(fs, sidecar_path, data.get(), &empty, options.timeout_seconds));
+  // What could not be committed is better not begun.
+  LZY_RETURN_IF_ERROR(sidecar->Unseal(options.key));
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, data->Stat());
+  const Stamp& stamp = sidecar->contents().superblock.stamp;
+  start.had_sidecar = sidecar->contents().superblock.state == SidecarState::kCommitted;
+  start.made_with = {options.parity, options.group, options.block_size, options.stripe, 0,
+                     static_cast<std::uint32_t>(options.device_dirs.size())};
+  if (start.had_sidecar) start.made_with = MadeWithOf(sidecar->contents());
+  // An intent that is already set is from an epoch that broke off, or from another process that writes now: neither
+  // leaves anything to rely on. But what a repair left that broke off, mtime included, is damage as it was.
+  const bool mending = sidecar->intent() && IsOfRepair(*sidecar->intent());
+  const bool edited = stat.mtime_ns != stamp.mtime_ns || sidecar->intent().has_value();
+  start.changed_behind = !start.had_sidecar || stat.size != stamp.size || (edited && !mending);
+  start.generation = sidecar->generation();
+  const bool made_with_it = sidecar->intent() && SameWriter(*sidecar->intent(), *empty.intent);
+  if (!made_with_it) {
+    start.before = sidecar->intent();
+    LZY_RETURN_IF_ERROR(sidecar->SetIntent(*empty.intent));
+  }
+  start.intent = *sidecar->intent();
+  // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes of its name.
+  if (!MayBe(stat, stamp) && sidecar->knows_all_leaves()) {
+    SidecarContents contents = sidecar->contents();
+    SetIdentity(contents.superblock.stamp, stat);
+    // As a copy it would look renamed now (OwnsParts).
+    if (const auto real = fs.RealPath(data_path); !real.ok() || *real != contents.info.parts.home) contents.info.parts.home.clear();
+    LZY_RETURN_IF_ERROR(sidecar->WriteAll(std::move(contents)));
+  }
+  return start;
+}
+
+Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start) {
+  LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
+  auto locked = LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds);
+  if (!locked.ok()) return locked.status().code() == Code::kNotFound ? Status::Ok() : locked.status();
+  Sidecar& sidecar = **locked;
+  if (!sidecar.intent() || !SameWriter(*sidecar.intent(), start.intent)) return Status::Ok();
+  // What was set before may be a writer's who relies on it still; unless there was a commit since, which saw to it.
+  if (start.before && start.before->uuid == sidecar.contents().superblock.uuid &&
+      start.before->generation == sidecar.generation()) {
+    return sidecar.SetIntent(*start.before);
+  }
+  return sidecar.committed() ? sidecar.ClearIntent() : fs.Remove(path);
+}
+
+namespace {
+
+// Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
+bool Describes(const Sidecar& sidecar, const FileStat& file) {
+  const Stamp& stamp = sidecar.contents().superblock.stamp;
+  return sidecar.committed() && MayBe(file, stamp);
+}
+
+}  // namespace
+
+Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
+                    const std::vector<Intent>& own) {
+  LZY_ASSIGN_OR_RETURN(const std::string old_path, SidecarPath(from));
+  LZY_ASSIGN_OR_RETURN(const FileStat file, fs.Stat(to));
+  LZY_ASSIGN_OR_RETURN(const std::string new_path, Rehome(fs, to, options.timeout_seconds));
+  const auto old = LockSidecar(fs, old_path, nullptr, nullptr, options.timeout_seconds);
+  if (!old.ok()) return old.status().code() == Code::kNotFound ? Status::Ok() : old.status();
+  const auto& intent = (*old)->intent();
+  const auto is_own = [&](const Intent& set) {
+    return std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, set); });
+  };
+  const bool set_by_us = intent && is_own(*intent);
+  // The old name may be another file's by now, whose writers have made this sidecar theirs.
+  const bool wanted_there = intent && fs.Stat(from, /*follow=*/false).ok();
+  if (!set_by_us && (wanted_there || !Describes(**old, file))) return Status::Ok();
+  const auto occupant = LockSidecar(fs, new_path, nullptr, nullptr, options.timeout_seconds);
+  if (occupant.ok() && Describes(**occupant, file)) return Status::Ok();
+  if (!occupant.ok() && occupant.status().code() == Code::kBusy) return occupant.status();
+  // Nothing but an intent: somebody else is about to write under the new name, and relies on it.
+  const bool intent_only = occupant.ok() && !(*occupant)->committed() && (*occupant)->intent();
+  if (intent_only && !is_own(*(*occupant)->intent())) return Status::Ok();
+  LZY_RETURN_IF_ERROR(fs.Rename(old_path, new_path));
+  return fs.SyncDirectory(DirectoryOf(new_path));
+}
+
+Status Forget(FileSystem& fs, const std::string& data_path) {
+  LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
+  RemovePartsOf(fs, data_path, path);
+  for (const std::string& one : {path, NewSidecarPath(data_path)}) {
+    if (Status removed = fs.Remove(one); !removed.ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  return Status::Ok();
+}
+
+DatasetReport Info(const Context& context, const DatasetRef& dataset) {
+  DatasetReport report;
+  report.path = dataset.path;
+  report.kind = dataset.kind;
+  auto view = OpenDataset(context, dataset, {});
+  if (!view.ok()) {
+    report.status = view.status();
+    return report;
+  }
+  DescribeMetadata(*view, report);
+  if (!view->committed) {
+    report.status = view->unusable;
+    return report;
+  }
+  bool stale = false, at_risk = false;
+  const auto damaged = [&](const FileView& file, DamagePart part) {
+    const bool data = part == DamagePart::kData;
+    const bool unusable = !data && file.fault != SidecarFault::kMissing;
+    report.damage.push_back({data ? file.path : file.sidecar_path, file.rank, part, 0, data ? file.stamp.size : 0,
+                             unusable ? DamageCause::kHash : DamageCause::kMissing, false, false, false, {}});
+  };
+  const auto lost_part = [&](const std::string& path, std::uint32_t device) {
+    report.damage.push_back({path, device, DamagePart::kMetadata, 0, 0, DamageCause::kMissing, false, false, false, {}});
+  };
+  for (const Ensemble& ensemble : view->ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (!file.present) damaged(file, DamagePart::kData);
+      if (!file.sidecar_usable()) damaged(file, DamagePart::kMetadata);
+      for (std::size_t d = 0; file.parts && d < file.part_paths.size(); ++d) {
+        if (file.parts->part(d) == nullptr) lost_part(file.part_paths[d], static_cast<std::uint32_t>(d));
+      }
+      at_risk = at_risk || (file.intent && !IsOfRepair(*file.intent));
+      if (!file.present) continue;
+      stale = stale || file.stat.mtime_ns != file.stamp.mtime_ns;
+      if (file.stat.size == file.stamp.size) continue;
+      // No edit has another size and the mtime of before.
+      const bool cut = file.stat.size < file.stamp.size;
+      const ByteRange bytes = cut ? ByteRange{file.stat.size, file.stamp.size - file.stat.size}
+                                  : ByteRange{file.stamp.size, file.stat.size - file.stamp.size};
+      const DamageCause cause = CauseOf(file, cut ? BlockFault::kMissing : BlockFault::kHash, bytes);
+      const bool edited = cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
+      stale = stale || edited;
+      if (!edited) {
+        report.damage.push_back(
+            {file.path, file.rank, DamagePart::kData, bytes.offset, bytes.length, cause, false, false, false, {}});
+      }
+    }
+    for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
+      GroupMap& map = report.map.emplace_back();
+      for (std::uint32_t device : ensemble.layout->group(g)) {
+        if (dataset.kind == DatasetKind::kSet) {
+          map.devices.push_back(
+              {ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
+        } else {
+          const auto& parts = ensemble.files[0].part_paths;
+          map.devices.push_back({device, parts.empty() ? "" : DirectoryOf(parts[device]), ""});
+        }
+      }
+    }
+  }
+  for (const std::uint32_t rank : view->unknown_ranks) {
+    report.damage.push_back(
+        {ExpandPattern(dataset.path, rank), rank, DamagePart::kData, 0, 0, DamageCause::kMissing, false, false, true, {}});
+  }
+  report.in_epoch = at_risk;
+  report.state = !report.damage.empty() ? DatasetState::kDamaged
+                 : at_risk              ? DatasetState::kAtRisk
+                 : stale                ? DatasetState::kStale
+                                        : DatasetState::kIntact;
+  return report;
+}
+
+}  // namespace lzy

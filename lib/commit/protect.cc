@@ -1,0 +1,334 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "commit/protector.h"
+#include "dataset/lock.h"
+#include "dataset/member.h"
+#include "dataset/parts.h"
+#include "dataset/rehome.h"
+#include "names/lookup.h"
+#include "request/touched.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+
+std::int64_t WallClockNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Status Protector::Run() {
+  Stopwatch total;
+  Status status = Open();
+  if (status.ok()) status = Protect();
+  // Refused, or up to date already, is no commit either.
+  if (!status.ok() || !report_.committed) {
+    view_ = DatasetView();  // and with it the locks
+    (void)NoThrow([&] { RemoveEmptySidecars(); });
+  }
+  total.AddTo(report_.phases.total);
+  LZY_RETURN_IF_ERROR(GatherStats());
+  return status;
+}
+
+// Opens the dataset with its locks held, after making sure that every file has a sidecar to lock.
+Status Protector::Open() {
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return EnsureSidecars(); }));
+  LZY_ASSIGN_OR_RETURN(view_, OpenDataset(context_, ref_, {/*write=*/true}));
+  return request_.force ? Status::Ok() : RefuseUnsealed();
+}
+
+// What is there may be forged: to seal it is for somebody to say who knows that it is not.
+Status Protector::RefuseUnsealed() {
+  const auto refuse = [&](const FileView& file) {
+    report_.unsealed = true;
+    return Status(Code::kUnprotected, file.fault_text);
+  };
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (file.fault == SidecarFault::kUnsealed) return refuse(file);
+    }
+  }
+  for (const FileView& file : view_.extras) {
+    if (file.fault == SidecarFault::kUnsealed) return refuse(file);
+  }
+  return Status::Ok();
+}
+
+Status Protector::EnsureSidecars() {
+  if (shared()) return comm_.rank() == 0 ? EnsureSidecar(ref_.path, 0) : Status::Ok();
+  for (const auto& [rank, path] : ref_.members) {
+    const auto stat = context_.fs.Stat(path);
+    if (!stat.ok() && stat.status().code() == Code::kNotFound) continue;  // a lost member: judged later
+    LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
+  }
+  return Status::Ok();
+}
+
+Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
+  LZY_ASSIGN_OR_RETURN(auto data, OpenData(context_.fs, ref_.kind, path, /*write=*/false));
+  if (shared()) {
+    LZY_ASSIGN_OR_RETURN(const bool recovered, RecoverSidecar(context_.fs, path, *data, context_.options));
+    if (recovered) report_.warnings.push_back(kRecovered);
+  }
+  LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(context_.fs, path, context_.options.timeout_seconds));
+  // Of a program's epoch it was looked at when that began, and what is in it is read under the lock.
+  const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
+                                           : Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead).status();
+  if (existing.ok()) return Status::Ok();
+  const Code code = existing.code();
+  const bool ruins = code == Code::kUnprotected || code == Code::kCorrupt;
+  if (code != Code::kNotFound && !ruins) return existing;
+  if (ruins && context_.options.key && !request_.force) {
+    report_.unsealed = true;
+    return {Code::kUnprotected, existing.message()};
+  }
+  if (ruins && !request_.touched) {
+    report_.warnings.push_back(fmt::format("{}; it is made anew", existing.message()));
+  }
+  const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
+  const EmptySidecar empty = NewSidecar(context_.options, ref_.kind, name, rank);
+  LZY_RETURN_IF_ERROR(LockSidecar(context_.fs, sidecar_path, data.get(), &empty, context_.options.timeout_seconds).status());
+  created_.push_back(sidecar_path);
+  return Status::Ok();
+}
+
+// An attempt that commits nothing leaves no sidecars behind that say nothing.
+void Protector::RemoveEmptySidecars() {
+  for (const std::string& path : created_) {
+    // Under its lock: somebody may be about to use it.
+    const auto sidecar = LockSidecar(context_.fs, path, nullptr, nullptr, 0);
+    if (sidecar.ok() && !(*sidecar)->committed() && !(*sidecar)->intent()) (void)context_.fs.Remove(path);
+  }
+}
+
+Options Protector::EffectiveOptions() const {
+  Options out = context_.options;
+  if (!view_.committed) return out;
+  // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
+  const bool keep = request_.touched && std::any_of(touched_.begin(), touched_.end(),
+                                                    [](const auto& file) { return !file.second.whole; });
+  auto given = [&](const char* name) { return !keep && out.given.count(name) != 0; };
+  if (!given("parity")) out.parity = view_.superblock.parity;
+  if (!given("group")) out.group = view_.info.group_option;
+  if (!given("block-size")) out.block_size = view_.superblock.block_size;
+  if (!given("stripe")) out.stripe = view_.info.stripe_option;
+  if (!given("device-dirs")) out.device_dirs = view_.info.parts.directories;
+  return out;
+}
+
+Result<bool> Protector::JudgeExisting(const Options& options) {
+  LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
+  std::uint64_t stale = 0, at_risk = 0, damaged = 0;
+  bool missing = !view_.unknown_ranks.empty();
+  for (const Damage& d : report_.damage) {
+    if (d.transient || d.part != DamagePart::kData) continue;
+    (d.cause == DamageCause::kStale ? stale : d.cause == DamageCause::kAtRisk ? at_risk : damaged) += d.length;
+  }
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) missing = missing || !file.present;
+  }
+  // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
+  if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
+  const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
+                             options.block_size == view_.superblock.block_size &&
+                             options.stripe == view_.info.stripe_option &&
+                             (!shared() || options.device_dirs == view_.info.parts.directories);
+  if (findings.clean() && same_geometry && StampsFresh()) return true;
+
+  auto warn = [&](std::uint64_t bytes, const char* what) {
+    if (bytes > 0) report_.warnings.push_back(fmt::format("{}: {} {}", ref_.path, FormatSize(bytes), what));
+  };
+  warn(stale, "changed since the last commit; committed as they are now");
+  warn(at_risk, "were being written when the last epoch broke off; committed as they are now");
+  warn(damaged, "are damaged; committed as they are now (--force)");
+  HoldUndamaged();
+  report_.damage.clear();
+  return false;
+}
+
+// What was found different just now is what the new commit may find different.
+void Protector::HoldUndamaged() {
+  holds_ = true;
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) touched_[file.rank].whole = false;
+  }
+  for (const Damage& d : report_.damage) {
+    if (d.part != DamagePart::kData || d.transient) continue;
+    touched_[shared() ? 0 : d.device].ranges.push_back({d.offset, d.length});
+  }
+  for (auto& [rank, touched] : touched_) Normalise(touched);
+}
+
+Status Protector::TakeRequestedRanges() {
+  LZY_ASSIGN_OR_RETURN(touched_, GatherTouched(comm_, *request_.touched));
+  holds_ = true;
+  return Status::Ok();
+}
+
+void Protector::CheckJudged(const FileView& file, const FileStat& now) {
+  if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
+  touched_[file.rank] = Touched{};
+}
+
+Status Protector::CheckReadings(const Rot& rot) const {
+  if (request_.touched) return Status::Ok();
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
+      return {
+          Code::kBusy,
+          fmt::format("{}: reads differently than a moment ago, so nothing was committed; its protection is as it was "
+                      "before. Try again; if that happens again, its storage or cache is faulty: try on another node",
+                      file.path)};
+    }
+  }
+  return Status::Ok();
+}
+
+void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot) {
+  const auto rotten = rot.all.find(file.rank);
+  const auto lost = rot.lost.find(file.rank);
+  if (rotten == rot.all.end()) return;
+  for (std::uint64_t index : rotten->second) {
+    const auto at = layout.LocateData(f, index);
+    const BlockPlace place = layout.DataBlock(at.device, at.row.unit_row, at.row.slice);
+    Damage& d = report_.damage.emplace_back();
+    d.path = file.path;
+    d.device = shared() ? at.device : file.rank;
+    d.offset = place.offset;
+    d.length = place.length;
+    d.beyond_repair = lost != rot.lost.end() && lost->second.contains(index);
+    if (report_.state == DatasetState::kIntact) report_.state = DatasetState::kDamaged;
+    if (d.beyond_repair) report_.state = DatasetState::kUnrepairable;
+  }
+  MergeDamage(report_.damage);
+}
+
+bool Protector::StampsFresh() const {
+  for (const Ensemble& ensemble : view_.ensembles) {
+    for (const FileView& file : ensemble.files) {
+      if (file.intent || !file.present || !file.sidecar_usable()) return false;
+      if (file.stat.mtime_ns != file.stamp.mtime_ns || file.stat.size != file.stamp.size ||
+          file.stat.inode != file.stamp.inode || file.stat.birth_ns != file.stamp.birth_ns)
+        return false;
+    }
+  }
+  return true;
+}
+
+bool Protector::HasOtherWriter(const FileView& file) {
+  if (!request_.own_intents || !file.intent || IsOfRepair(*file.intent)) return false;
+  const auto& own = *request_.own_intents;
+  if (std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
+  report_.kept_intents.emplace(file.rank, *file.intent);
+  return true;
+}
+
+Status Protector::KeepOtherIntent(const FileView& file, Sidecar& fresh) const {
+  const auto at = report_.kept_intents.find(file.rank);
+  return at == report_.kept_intents.end() ? Status::Ok() : fresh.SetIntent(at->second);
+}
+
+Result<Uuid> Protector::CommonUuid() {
+  Uuid uuid = NewUuid();
+  Communicator::Bytes bytes(uuid.begin(), uuid.end());
+  LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+  std::copy(bytes.begin(), bytes.end(), uuid.begin());
+  return uuid;
+}
+
+void Protector::FillSuperblock(SidecarContents& contents, const Layout& layout, const FileJob& job,
+                               std::uint32_t region) const {
+  Superblock& sb = contents.superblock;
+  sb.state = SidecarState::kCommitted;
+  sb.kind = ref_.kind;
+  sb.placement = layout.parameters().placement;
+  sb.block_size = layout.block_size();
+  sb.unit = layout.unit();
+  sb.parity = layout.parity();
+  sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.device, job.before.birth_ns};
+  sb.commit_clock_ns = job.clock_ns;
+  sb.parity_size = layout.parity_size(region);
+  sb.parity_stride = layout.parity_stride();
+  sb.first_row = layout.first_row();
+}
+
+Result<std::string> Protector::FreshPath(const std::string& data_path) {
+  LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
+  return NewSidecarPath(real);
+}
+
+Status Protector::Publish(const std::string& data_path) {
+  LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string to, SidecarPath(real));
+  LZY_RETURN_IF_ERROR(context_.fs.Rename(NewSidecarPath(real), to));
+  return context_.fs.SyncDirectory(DirectoryOf(to));
+}
+
+void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes) {
+  const Superblock& sb = contents.superblock;
+  report_.state = DatasetState::kIntact;
+  report_.devices = sb.members;
+  report_.parity = sb.parity;
+  report_.groups = groups;
+  report_.group_size = sb.largest_group;
+  report_.block_size = sb.block_size;
+  report_.unit = sb.unit;
+  report_.generation = sb.generation;
+  report_.commit_time_ns = sb.wall_time_ns;
+  report_.root = sb.dataset_root;
+  if (contents.key) report_.key = KeyText(contents.key->id());
+  report_.bytes = bytes;
+  report_.committed = true;
+}
+
+Status Protector::GatherStats() {
+  const RowStats& stats = pass_.stats();
+  Phases& phases = report_.phases;
+  phases.read += stats.read;
+  phases.hash += stats.hash;
+  phases.encode += stats.encode;
+  phases.exchange += stats.exchange;
+  phases.write += stats.write;
+  double* fields[] = {&phases.read,  &phases.hash, &phases.encode, &phases.exchange,
+                      &phases.write, &phases.sync, &phases.total};
+  ByteWriter out;
+  for (const double* seconds : fields) out.Put(static_cast<std::uint64_t>(*seconds * 1e9));
+  out.Put(stats.bytes_read);
+  out.Put(stats.bytes_captured);
+  out.Put(pass_.bytes_encoded());
+  out.Put(stats.rows_again);
+  LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
+  std::uint64_t slowest[std::size(fields)] = {};
+  report_.bytes_captured = report_.bytes_encoded = 0;
+  std::uint64_t again = 0;
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    for (std::uint64_t& value : slowest) value = std::max(value, in.Get<std::uint64_t>());
+    report_.bytes_read += in.Get<std::uint64_t>();
+    report_.bytes_captured += in.Get<std::uint64_t>();
+    report_.bytes_encoded += in.Get<std::uint64_t>();
+    again = std::max(again, in.Get<std::uint64_t>());
+  }
+  if (again > 0) report_.warnings.push_back(AgainText(again));
+  for (std::size_t i = 0; i < std::size(fields); ++i) *fields[i] = static_cast<double>(slowest[i]) * 1e-9;
+  return Status::Ok();
+}
+
+DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request) {
+  DatasetReport report;
+  report.path = dataset.path;
+  report.kind = dataset.kind;
+  report.status = NoThrow([&] {
+    auto protector = dataset.kind == DatasetKind::kShared ? SharedProtector(context, dataset, request, report)
+                                                          : SetProtector(context, dataset, request, report);
+    return protector->Run();
+  });
+  return report;
+}
+
+}  // namespace lzy

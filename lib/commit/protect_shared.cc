@@ -1,0 +1,426 @@
+// Protecting a shared file: rows are dealt to the ranks in contiguous spans, each rank reads, hashes, encodes and
+// writes its own; only leaves travel, to rank 0, which commits.
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "commit/protector.h"
+#include "dataset/parts.h"
+#include "pipeline/encode_captured.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+class SharedFile : public Protector {
+ public:
+  using Protector::Protector;
+
+ protected:
+  Status Protect() override {
+    FileView& file = view_.ensembles[0].files[0];
+    if (request_.touched) {
+      LZY_RETURN_IF_ERROR(TakeRequestedRanges());
+      if (!touched_.contains(0)) touched_[0].whole = false;  // nothing but, perhaps, its size
+      if (HasOtherWriter(file)) touched_[0] = Touched{};
+    }
+    options_ = EffectiveOptions();
+    LZY_RETURN_IF_ERROR(ShareDirectories());
+    if (!file.present) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
+    if (!request_.touched && view_.committed) {
+      LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
+      if (done) return Status::Ok();
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
+      job_.data = file.data.get();
+      return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
+    }));
+    LZY_RETURN_IF_ERROR(ShareStat());
+    CheckJudged(file, job_.before);
+    LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(real_path_, context_.fs.RealPath(ref_.path));
+      owns_parts_ = file.sidecar && OwnsParts(context_.fs, real_path_, file.sidecar->contents());
+      LZY_RETURN_IF_ERROR(MakeLayout());
+      MakeShape();
+      return Status::Ok();
+    }));
+    LZY_RETURN_IF_ERROR(ChooseWay(file));
+    Status status = OpenOutput(file);
+    if (status.ok()) status = Encode();
+    if (status.ok()) status = HandleRot();
+    if (status.ok()) status = AgreeOn(comm_, [&] { return Commit(file); });
+    if (!status.ok()) RemoveFresh();
+    LZY_RETURN_IF_ERROR(status);
+    return ShareResult();
+  }
+
+ private:
+  // Option device-dirs as rank 0 has it: those that an existing dataset has, unless others are given.
+  Status ShareDirectories() {
+    const bool recorded = options_.device_dirs == view_.info.parts.directories;
+    Communicator::Bytes bytes;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      if (comm_.rank() != 0) return Status::Ok();
+      ByteWriter out;
+      if (!recorded && parted()) {
+        LZY_ASSIGN_OR_RETURN(options_.device_dirs, ResolveDirectories(context_.fs, options_, options_.parity));
+      }
+      for (const std::string& directory : options_.device_dirs) out.PutString(directory);
+      bytes = std::move(out.bytes());
+      return Status::Ok();
+    }));
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    options_.device_dirs.clear();
+    for (ByteReader in(bytes); in.remaining() > 0 && in.ok();) options_.device_dirs.push_back(in.GetString(kMaxNameBytes));
+    return Status::Ok();
+  }
+  bool parted() const { return !options_.device_dirs.empty(); }
+
+  // The file as rank 0 saw it when reading began.
+  Status ShareStat() {
+    FileStat& stat = job_.before;
+    Communicator::Bytes bytes;
+    if (comm_.rank() == 0) {
+      ByteWriter out;
+      out.Put(stat.size);
+      out.Put(stat.mtime_ns);
+      out.Put(stat.birth_ns);
+      out.Put(stat.inode);
+      out.Put(stat.device);
+      out.Put(stat.mode);
+      out.Put(stat.uid);
+      out.Put(stat.gid);
+      out.Put(job_.clock_ns);
+      bytes = std::move(out.bytes());
+    }
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    ByteReader in(bytes);
+    stat.size = in.Get<std::uint64_t>();
+    stat.mtime_ns = in.Get<std::int64_t>();
+    stat.birth_ns = in.Get<std::int64_t>();
+    stat.inode = in.Get<std::uint64_t>();
+    stat.device = in.Get<std::uint64_t>();
+    stat.mode = in.Get<std::uint32_t>();
+    stat.uid = in.Get<std::uint32_t>();
+    stat.gid = in.Get<std::uint32_t>();
+    job_.clock_ns = in.Get<std::int64_t>();
+    return Status::Ok();
+  }
+
+  Status MakeLayout() {
+    LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
+    plans_.emplace(*layout_);
+    job_.InitLeaves(*layout_, 0);
+    job_.key = context_.options.key.get();
+    return Status::Ok();
+  }
+
+  Result<Uuid> ChooseUuid() {
+    const bool usable = view_.ensembles[0].files[0].sidecar_usable();
+    if (usable && view_.superblock.kind == DatasetKind::kShared) return view_.superblock.uuid;
+    return CommonUuid();  // ruined, or that of a member of a set before: no longer
+  }
+
+  // Contents of the new sidecar as far as known before encoding; trees have their size already.
+  void MakeShape() {
+    contents_.key = context_.options.key;
+    Superblock& sb = contents_.superblock;
+    sb.uuid = uuid_;
+    sb.generation = view_.superblock.generation + 1;
+    sb.members = layout_->devices();
+    sb.largest_group = layout_->largest_group();
+    FillSuperblock(contents_, *layout_, job_, 0);
+    InfoRecord& info = contents_.info;
+    info.name = BaseNameOf(ref_.path);
+    info.stripe_option = options_.stripe;
+    info.group_option = options_.group;
+    info.groups = layout_->parameters().groups;
+    if (parted() && options_.device_dirs == view_.info.parts.directories) {
+      info.parts = view_.info.parts;
+      info.parts.home = real_path_;
+    }
+    const FileStat& stat = job_.before;
+    info.members.push_back(
+        {0, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, layout_->parity_size(0), {}, ""});
+    info.path.leaf_count = 1;
+    info.path.bytes = stat.size;
+    contents_.data_tree = Tree::Build(TreeKind::kData, job_.data_leaves, stat.size);
+    contents_.parity_tree = Tree::Build(TreeKind::kParity, job_.parity_leaves, layout_->parity_size(0));
+  }
+
+  // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
+  Status ChooseWay(const FileView& file) {
+    Touched& touched = touched_[0];
+    const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole;
+    const bool in_place = trusted && request_.touched && file.sidecar->knows_all_leaves() && file.sidecar->Fits(contents_) &&
+                          OpenInPlace(file);
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
+    incremental_ = obstacles == 0;
+    if (trusted) AddResize(touched, file.stamp.size, job_.before.size, layout_->block_size());
+    if (trusted && view_.superblock.block_size == layout_->block_size()) {
+      job_.old_data = &file.sidecar->contents().data_tree;
+      job_.touched = &touched;
+      const auto& unknown = file.sidecar->unknown_data_leaves();
+      job_.unknown.insert(unknown.begin(), unknown.end());
+    }
+    if (incremental_) job_.old_parity = &file.sidecar->contents().parity_tree;
+    return Status::Ok();
+  }
+
+  // Where parity is in parts, some may be lost: then all of it is made anew.
+  bool OpenInPlace(const FileView& file) {
+    if (!parted()) return true;
+    if (!owns_parts_) return false;
+    auto parts = OpenParts(context_.fs, *file.sidecar, file.part_paths, /*write=*/true);
+    if (parts.ok()) parity_file_ = std::move(parts).value();
+    return parts.ok();
+  }
+
+  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to.
+  Status OpenOutput(FileView& file) {
+    if (incremental_) {
+      out_path_ = file.sidecar_path;
+      part_paths_ = file.part_paths;
+      job_.parity_base = file.parity_base;
+    } else {
+      job_.parity_is_fresh = true;
+      LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return CreateOutput(file); }));
+      LZY_ASSIGN_OR_RETURN(job_.parity_base, comm_.AllReduceMax(job_.parity_base));
+      if (parted()) return OpenFreshParts();
+    }
+    return AgreeOn(comm_, [&]() -> Status {
+      if (parted()) {
+        job_.parity_out = parity_file_.get();
+        return Status::Ok();
+      }
+      LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
+      job_.parity_out = parity_file_.get();
+      return Status::Ok();
+    });
+  }
+
+  Status CreateOutput(FileView& file) {
+    LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
+    if (comm_.rank() != 0) return Status::Ok();
+    if (parted()) NameParts(file);
+    LZY_ASSIGN_OR_RETURN(fresh_, Sidecar::Create(context_.fs, out_path_, contents_, *file.data));
+    if (parted()) return CreateParts(context_.fs, contents_, *fresh_, part_paths_);
+    job_.parity_base = fresh_->ParityFileOffset(0);
+    if (layout_->parity_size(0) == 0) return Status::Ok();
+    return fresh_->file().Truncate(job_.parity_base + layout_->parity_size(0));
+  }
+
+  // Those of another encoding stay as they are until this one counts.
+  void NameParts(const FileView& file) {
+    std::random_device entropy;
+    Parts& parts = contents_.info.parts;
+    parts.id = std::uint64_t{entropy()} << 32 | entropy();
+    parts.name = PartName(real_path_, parts.id);
+    parts.home = real_path_;
+    parts.directories = options_.device_dirs;
+    if (parts.directories == view_.info.parts.directories) {  // or where those are now
+      for (std::size_t d = 0; d < file.part_paths.size(); ++d) parts.directories[d] = DirectoryOf(file.part_paths[d]);
+    }
+    part_paths_ = PartPaths(context_.fs, parts, {});
+  }
+
+  Status OpenFreshParts() {
+    Communicator::Bytes bytes;
+    if (comm_.rank() == 0) {
+      ByteWriter out;
+      out.Put(fresh_->ParityFileOffset(0));
+      for (const std::string& path : part_paths_) out.PutString(path);
+      bytes = std::move(out.bytes());
+    }
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    return AgreeOn(comm_, [&]() -> Status {
+      ByteReader in(bytes);
+      const auto base = in.Get<std::uint64_t>();
+      std::vector<std::unique_ptr<File>> files;
+      while (in.remaining() > 0 && in.ok()) {
+        const std::string path = in.GetString(2 * kMaxNameBytes);
+        auto file = context_.fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+        if (file.status().code() == Code::kNotFound) {
+          return {Code::kIo, fmt::format("{}: rank 0 has just made it, and rank {} does not see it: all ranks must see all device "
+                                         "directories", path, comm_.rank())};
+        }
+        LZY_RETURN_IF_ERROR(file.status());
+        files.push_back(std::move(file).value());
+      }
+      parity_file_ = std::make_unique<PartedFile>(out_path_, std::move(files), base, layout_->unit());
+      job_.parity_out = parity_file_.get();
+      return Status::Ok();
+    });
+  }
+
+  void RemoveFresh() {
+    if (!fresh_) return;
+    // Where it has its final name by now, it may count.
+    if (context_.fs.Remove(fresh_->path()).ok()) RemoveParts(context_.fs, part_paths_);
+  }
+
+  Status Encode() {
+    LZY_ASSIGN_OR_RETURN(const bool captured, UseCapture());
+    Coverage coverage;
+    if (captured) {
+      LZY_ASSIGN_OR_RETURN(coverage, ShareCoverage(comm_, *request_.capture));
+    }
+    SortedRows rows;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
+      if (captured) {
+        rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
+        LZY_RETURN_IF_ERROR(pass_.ReadInto(*request_.capture, job_, layout_->block_size(), rows.gaps));
+      }
+      return EncodeAlone(ShareOf(rows.reread, comm_));
+    }));
+    if (captured) {
+      LZY_RETURN_IF_ERROR(EncodeCaptured(context_, *layout_, *request_.capture, coverage, rows, job_, pass_));
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      Stopwatch watch;
+      LZY_RETURN_IF_ERROR(job_.data->Sync());
+      LZY_RETURN_IF_ERROR(job_.parity_out->Sync());
+      watch.AddTo(report_.phases.sync);
+      return Status::Ok();
+    }));
+    Stopwatch watch;
+    const Status gathered = GatherLeaves(comm_, 0, job_);
+    watch.AddTo(report_.phases.exchange);
+    return Agree(comm_, gathered);
+  }
+
+  // Of use only if every rank captured, and what the commit will need.
+  Result<bool> UseCapture() {
+    if (!request_.touched) return false;  // lzy-protect
+    Capture* capture = request_.capture;
+    enum : std::uint64_t { kOfUse, kOfAnotherShape, kVoid };
+    std::uint64_t mine = kVoid;
+    (void)NoThrow([&] {
+      const Superblock& now = view_.superblock;
+      const bool another = comm_.rank() == 0 && (now.uuid != request_.departs_from ||
+                                                 now.generation != request_.departs_from_generation);
+      if (capture == nullptr || another || !report_.kept_intents.empty()) return;
+      if (capture->block_size() != layout_->block_size()) return;
+      capture->Finish(layout_->file_size(0));
+      mine = capture->Fits(*layout_) ? kOfUse : kOfAnotherShape;
+    });
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
+    report_.captures_count = worst != kVoid;
+    return worst == kOfUse;
+  }
+
+  Status EncodeAlone(std::span<const RowRun> runs) {
+    auto self = SelfCommunicator();
+    return pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_}, runs);
+  }
+
+  // Rank 0 does it, since it is rare: encodes rows with rotten blocks again, with their right contents where the parity of before
+  // still gives them.
+  Status HandleRot() {
+    std::map<std::uint32_t, FileJob*> jobs{{0, &job_}};
+    LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    LZY_RETURN_IF_ERROR(CheckReadings(rot_));
+    if (rot_.all.empty()) return Status::Ok();
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      if (comm_.rank() != 0) jobs.clear();
+      job_.rotten = rot_.all.at(0);
+      return comm_.rank() == 0 && !incremental_ ? EncodeRebuilt(rot_) : Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+    ForsakeParity(*layout_, rot_.lost, {&job_});
+    return Status::Ok();
+  }
+
+  Status EncodeRebuilt(const Rot& rot) {
+    auto self = SelfCommunicator();
+    const Ensemble& before = view_.ensembles[0];
+    LZY_RETURN_IF_ERROR(RebuildRot(context_, before, *self, std::vector<int>(before.layout->devices(), 0), rot.all, touched_,
+                                   {{0, &job_}}));
+    job_.parity_is_fresh = false;  // it has been written once
+    const Touched blocks = TouchedBlocks(rot.all.at(0), layout_->block_size());
+    LZY_ASSIGN_OR_RETURN(const auto runs, RowsToEncode(*layout_, *plans_, {&blocks}, false));
+    LZY_RETURN_IF_ERROR(EncodeAlone(runs));
+    return job_.parity_out->Sync();
+  }
+
+  Status Commit(FileView& file) {
+    if (comm_.rank() != 0) return Status::Ok();
+    Stopwatch watch;
+    LZY_RETURN_IF_ERROR(job_.MakeTrees(*layout_, 0));
+    LZY_RETURN_IF_ERROR(job_.CheckUnchanged());
+    contents_.data_tree = std::move(job_.data_tree);
+    contents_.parity_tree = std::move(job_.parity_tree);
+    contents_.superblock.wall_time_ns = WallClockNs();
+    contents_.info.members[0].data_root = contents_.data_tree.Root();
+    contents_.info.members[0].parity_root = contents_.parity_tree.Root();
+    const Tree members = Tree::Build(TreeKind::kDataset, {contents_.data_tree.Root()}, job_.before.size);
+    contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
+    Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
+    LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
+    // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may never.
+    if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
+    if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
+    if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));
+    if (parted() && incremental_) WarnOfSpares(RenewParts(context_.fs, sidecar, part_paths_));
+    if (!incremental_ && owns_parts_) RemoveOurs(context_.fs, *file.sidecar, file.part_paths);  // of the encoding before
+    report_.sidecar_bytes = sidecar.file_size();
+    if (parted()) {
+      LZY_ASSIGN_OR_RETURN(const FileStat parts, parity_file_->Stat());
+      report_.sidecar_bytes += parts.size;
+    }
+    watch.AddTo(report_.phases.write);
+    return Status::Ok();
+  }
+
+  void WarnOfSpares(const Status& renewed) {
+    if (renewed.ok()) return;
+    report_.warnings.push_back(fmt::format("{}: committed, but not all spares of its sidecar could be brought up to it: {}", ref_.path,
+                                           renewed.message()));
+  }
+
+  // Rank 0 committed; what it knows goes into everybody's report.
+  Status ShareResult() {
+    ByteWriter out;
+    out.PutBytes(contents_.superblock.dataset_root.bytes);
+    out.Put(contents_.superblock.wall_time_ns);
+    out.Put(report_.sidecar_bytes);
+    Communicator::Bytes bytes = std::move(out.bytes());
+    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    ByteReader in(bytes);
+    const ByteSpan root = in.GetBytes(contents_.superblock.dataset_root.bytes.size());
+    std::copy(root.begin(), root.end(), contents_.superblock.dataset_root.bytes.begin());
+    contents_.superblock.wall_time_ns = in.Get<std::int64_t>();
+    report_.sidecar_bytes = in.Get<std::uint64_t>();
+    FillReport(contents_, layout_->group_count(), layout_->file_size(0));
+    if (!rot_.all.empty()) ReportRot(view_.ensembles[0].files[0], *layout_, 0, rot_);
+    return Status::Ok();
+  }
+
+  Options options_;
+  FileJob job_;
+  Rot rot_;
+  Uuid uuid_{};
+  std::optional<Layout> layout_;
+  std::optional<PlanCache> plans_;
+  SidecarContents contents_;
+  bool incremental_ = false;
+  std::string out_path_;
+  std::string real_path_;
+  bool owns_parts_ = false;  // those that there are
+  std::vector<std::string> part_paths_;  // rank 0's, where there are device directories
+  std::unique_ptr<Sidecar> fresh_;
+  std::unique_ptr<File> parity_file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Protector> SharedProtector(const Context& context, const DatasetRef& ref, const ProtectRequest& request,
+                                           DatasetReport& report) {
+  return std::make_unique<SharedFile>(context, ref, request, report);
+}
+
+}  // namespace lzy

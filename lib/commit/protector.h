@@ -1,0 +1,87 @@
+#pragma once
+// What protecting a shared file and protecting a set have in common: opening under lock, judging what is there, filling
+// in superblocks, publishing, reporting. protect_shared.cc and protect_set.cc add the rest.
+
+#include <memory>
+
+#include "commit/protect.h"
+#include "judge/examine.h"
+#include "pipeline/encode.h"
+#include "pipeline/rebuild.h"
+
+namespace lzy {
+
+class Protector {
+ public:
+  Protector(const Context& context, const DatasetRef& ref, const ProtectRequest& request, DatasetReport& report)
+      : context_(context), comm_(context.comm), ref_(ref), request_(request), report_(report), pass_(context) {}
+  virtual ~Protector() = default;
+  Status Run();
+
+ protected:
+  /// Encodes and commits; the view is open.
+  virtual Status Protect() = 0;
+
+  bool shared() const { return ref_.kind == DatasetKind::kShared; }
+  /// The geometry that counts: an existing dataset keeps its own but for options that were given.
+  Options EffectiveOptions() const;
+  /// For lzy-protect on what is protected already: judges it by its hashes. True when nothing is left to be done
+  /// (report_ says why). Otherwise sets holds_ and touched_.
+  Result<bool> JudgeExisting(const Options& options);
+  /// From what the hooks say was written: sets holds_ and touched_. Collective; before EffectiveOptions.
+  Status TakeRequestedRanges();
+  /// A file that changed after it was judged was judged in vain.
+  void CheckJudged(const FileView& file, const FileStat& now);
+
+  /// kBusy where lzy-protect has read `rot` in a file that may have been edited, and when judging it had not: one of the two
+  /// readings was wrong, and with the old hash an edit would look like damage. The same on every rank.
+  Status CheckReadings(const Rot& rot) const;
+
+  /// For the hooks: notes in report_.kept_intents if another writer has an intent on `file`; all of it is to be
+  /// committed then. The same on every rank.
+  bool HasOtherWriter(const FileView& file);
+  /// Sets that intent in the sidecar that is about to replace the file's, so that there is no moment without it.
+  Status KeepOtherIntent(const FileView& file, Sidecar& fresh) const;
+
+  /// A new uuid, the same on all ranks.
+  Result<Uuid> CommonUuid();
+  /// The superblock fields that follow from layout and job.
+  void FillSuperblock(SidecarContents& contents, const Layout& layout, const FileJob& job, std::uint32_t region) const;
+  /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
+  Result<std::string> FreshPath(const std::string& data_path);
+  Status Publish(const std::string& data_path);
+  void FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes);
+  /// Blocks of `file`, file `f` of the layout, that nobody touched and that are damaged, for the report.
+  void ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot);
+
+  const Context& context_;
+  Communicator& comm_;
+  const DatasetRef& ref_;
+  const ProtectRequest& request_;
+  DatasetReport& report_;
+  DatasetView view_;
+  EncodePass pass_;
+  /// Blocks outside touched_ (by rank of the member; 0: the shared file) must be what was committed; false: nothing is known.
+  bool holds_ = false;
+  std::map<std::uint32_t, Touched> touched_;
+
+ private:
+  Status Open();
+  Status RefuseUnsealed();
+  Status EnsureSidecars();
+  Status EnsureSidecar(const std::string& path, std::uint32_t rank);
+  void RemoveEmptySidecars();
+  bool StampsFresh() const;
+  void HoldUndamaged();
+  /// Makes the report the same on every rank: phases of the slowest, bytes of all.
+  Status GatherStats();
+
+  std::vector<std::string> created_;  // sidecars that were made only to be locked
+};
+
+std::unique_ptr<Protector> SharedProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
+std::unique_ptr<Protector> SetProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
+
+std::int64_t WallClockNs();
+
+}  // namespace lzy

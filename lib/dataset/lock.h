@@ -1,0 +1,35 @@
+#pragma once
+// Sidecars under their lock (docs/design.md "Locks"), and those that are made only to be locked.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "request/options.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+
+/// A sidecar before its first commit, which says of what file it is.
+struct EmptySidecar {
+  SidecarContents contents;      ///< kind, uuid, name; sizes and roots zero
+  std::optional<Intent> intent;  ///< set in it from the start
+};
+EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank);
+
+/// Opens the sidecar `path`, takes its lock, and makes sure that the name still means the file that was locked. With
+/// `create` (which needs `data`), that one is made where there is none, or only the ruins of one; any number of processes
+/// may do so at once. Where `data`, the file it belongs to, is given, access to the sidecar is made no
+/// wider than to that. Waits up to `timeout_seconds` for another holder, then kBusy naming it. kNotFound: no such sidecar.
+/// Ruins that are not replaced are an error, but the lock on them can be kept: their file is put into `ruins`.
+Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
+                                             const EmptySidecar* create, std::uint32_t timeout_seconds,
+                                             std::unique_ptr<File>* ruins = nullptr);
+
+/// Parity reveals data: whoever was shut out of the file since its sidecar was made is shut out of that, too. The owner keeps what
+/// he has. Only the owner may do it.
+Status NarrowAccess(File& sidecar, File& data);
+
+}  // namespace lzy

@@ -1,0 +1,54 @@
+#pragma once
+// One member of a dataset as its owner opens it and tells the others about it; used by view_shared.cc and view_set.cc.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataset/view.h"
+
+namespace lzy {
+
+/// What the owner of a member tells the others about it.
+struct Summary {
+  std::uint32_t rank = 0;
+  bool present = false;
+  FileStat stat;
+  SidecarFault fault = SidecarFault::kMissing;
+  std::string fault_text;
+  bool other_key = false;  ///< of kUnsealed: it is sealed, but with another key than the one that was given, or none was
+  std::optional<Stamp> past;  ///< as in FileView; not told, but found from what is
+  std::string sidecar_path;
+  std::uint64_t sidecar_bytes = 0;
+  std::uint32_t sidecar_uid = 0;  ///< as in FileView
+  std::uint32_t sidecar_gid = 0;
+  std::uint64_t parity_base = 0;
+  std::vector<std::string> part_paths;  ///< as in FileView
+  std::vector<bool> parts_there;  ///< by device
+  std::vector<std::string> part_obstacles;  ///< as in FileView
+  std::uint64_t part_base = 0;
+  std::optional<Intent> intent;
+  std::uint64_t prepared = 0;
+  bool recovered = false;  ///< the sidecar was lost, and has just been made again from a spare
+  Superblock superblock;  ///< as in the sidecar
+  std::vector<std::uint8_t> info;
+};
+
+void PutSummary(ByteWriter& out, const Summary& s);
+/// kInternal when what a rank sent is malformed.
+Result<Summary> GetSummary(ByteReader& in);
+
+/// The data file; for reading if it cannot be had for writing. A member of a set is never a symbolic link, a shared
+/// file may be.
+Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write);
+/// Opens one member's files on its owner; with `write`, under the sidecar's lock. Absence is not a failure.
+Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
+                           FileView& view);
+/// The agreed part of `view`, but for path and owner.
+void Fill(FileView& view, const Summary& s);
+
+/// The two kinds of OpenDataset.
+Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, const OpenRequest& request);
+Result<DatasetView> OpenSet(const Context& context, const DatasetRef& ref, const OpenRequest& request);
+
+}  // namespace lzy

@@ -1,0 +1,303 @@
+#include "dataset/contents.h"
+#include "dataset/lock.h"
+#include "dataset/parts.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "dataset/view.h"
+#include "names/lookup.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+/// A part whose directory is gone, or its disk or server: not one that nobody but the guard of hostile directories keeps from us.
+bool IsGone(const Status& opening, const std::string& path) {
+  if (opening.code() == Code::kNotFound || opening.code() == Code::kInvalidArgument) return true;
+  if (opening.code() != Code::kIo) return false;
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return errno != EACCES && errno != EPERM && errno != EMFILE && errno != ENFILE;
+  close(fd);
+  return false;
+}
+
+/// Whether what has a part's name is of this encoding: whoever can write a sidecar can name any other file of lzy's in it.
+bool IsOurs(FileSystem& fs, const std::string& path, const Uuid& uuid, const Parts& parts, std::uint32_t owner) {
+  if (const auto peek = PeekSidecar(fs, path); peek.ok()) return peek->uuid == uuid && peek->parts.id == parts.id;
+  const auto stat = fs.Stat(path, /*follow=*/false);
+  return stat.ok() && stat->uid == owner;  // ruins of its metadata
+}
+
+bool IsThere(FileSystem& fs, const std::string& path) {
+  return fs.Stat(path, /*follow=*/false).ok();
+}
+
+/// As the superblock of part `part` says it.
+SidecarContents OfPart(const SidecarContents& home, std::size_t part) {
+  SidecarContents contents = home;
+  contents.superblock.rank = static_cast<std::uint32_t>(part) + 1;
+  return contents;
+}
+
+/// How surely this is a spare of the sidecar of the file that `data_path` (without symbolic links) is now; 0: it is not. A name alone
+/// says nothing: another file may have had it.
+int IsSpareOf(const Peek& peek, const std::string& data_path, const FileStat& file) {
+  const Stamp& stamp = peek.stamp;
+  if (!peek.committed || peek.kind != DatasetKind::kShared || peek.parts.directories.empty()) return 0;
+  if (file.birth_ns != 0 && stamp.birth_ns != 0 && MayBe(file, stamp)) return 3;
+  if (peek.parts.home != data_path) return 0;
+  if (file.size == stamp.size && file.mtime_ns == stamp.mtime_ns) return 2;
+  return MayBe(file, stamp) ? 1 : 0;
+}
+
+/// Whether the sidecar of the file `home` says that it is of this encoding; none where that cannot be told.
+std::optional<bool> Claims(FileSystem& fs, const std::string& home, const Uuid& uuid, std::uint64_t id) {
+  const auto path = SidecarPath(home);
+  if (!path.ok()) return std::nullopt;
+  const auto sidecar = PeekSidecar(fs, *path);
+  if (sidecar.ok()) return sidecar->uuid == uuid && sidecar->parts.id == id;
+  if (sidecar.status().code() == Code::kNotFound) return false;
+  return std::nullopt;
+}
+
+/// Whether another file's sidecar, the one for which it was made, is there: that of a hard link, or of what this is a copy of.
+bool IsClaimed(FileSystem& fs, const Peek& part, const std::string& data_path) {
+  return part.parts.home != data_path && Claims(fs, part.parts.home, part.uuid, part.parts.id) == true;
+}
+
+Status NotOurs(const std::string& path, const std::string& sidecar) {
+  return {Code::kIo, fmt::format("{}: is not of the encoding that {} tells of; nothing was written to it", path, sidecar)};
+}
+
+Status NoDirectory(const std::string& directory, std::size_t part, std::size_t count) {
+  return {Code::kIo, fmt::format("{}: device directory {} is not there: mount it or make it, or say with --device-dirs where the {} "
+                                 "directories are now", directory, part, count)};
+}
+
+Status RenewPart(FileSystem& fs, Sidecar& home, const std::string& path, std::size_t part) {
+  SidecarContents own = OfPart(home.contents(), part);
+  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
+  (void)NarrowAccess(*file, home.file());
+  LZY_ASSIGN_OR_RETURN(auto sidecar, Sidecar::Renew(std::move(file), own, home.contents().superblock.spacing));
+  return sidecar->WriteAll(std::move(own));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> ResolveDirectories(FileSystem& fs, const Options& options, std::uint32_t parity) {
+  const auto refuse = [](std::string message) { return Status(Code::kInvalidArgument, "device-dirs: " + std::move(message)); };
+  if (options.device_dirs.size() <= parity || options.device_dirs.size() > kMaxParts) {
+    return refuse(fmt::format("{} named, and parity is {}: {} to {} directories are accepted", options.device_dirs.size(), parity,
+                              parity + 1, kMaxParts));
+  }
+  std::vector<std::string> real;
+  for (const std::string& directory : options.device_dirs) {
+    const auto stat = fs.Stat(directory);
+    if (!stat.ok() && stat.status().code() != Code::kNotFound) return stat.status();
+    if (!stat.ok()) return refuse(fmt::format("'{}' does not exist: an existing directory is accepted", directory));
+    if (stat->type != FileStat::Type::kDirectory) return refuse(fmt::format("'{}' is no directory", directory));
+    LZY_ASSIGN_OR_RETURN(std::string path, fs.RealPath(directory));
+    if (std::ranges::count(real, path) != 0) return refuse(fmt::format("'{}' is named twice: one a device is accepted", path));
+    real.push_back(std::move(path));
+  }
+  return real;
+}
+
+std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std::vector<std::string>& named) {
+  std::vector<std::string> paths;
+  for (std::size_t d = 0; d < parts.directories.size(); ++d) {
+    std::string& path = paths.emplace_back(JoinPath(parts.directories[d], parts.name));
+    if (named.size() != parts.directories.size() || IsThere(fs, path)) continue;
+    if (const auto real = fs.RealPath(named[d]); real.ok()) path = JoinPath(*real, parts.name);
+  }
+  return paths;
+}
+
+Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>& paths, bool write) {
+  LZY_ASSIGN_OR_RETURN(const FileStat home, sidecar.file().Stat());
+  const SidecarContents& contents = sidecar.contents();
+  std::vector<std::unique_ptr<File>> files;
+  for (const std::string& path : paths) {
+    files.emplace_back();
+    if (path.empty()) continue;
+    auto file = fs.Open(path, write ? OpenMode::kReadWrite : OpenMode::kRead, /*follow=*/false);
+    if (!file.ok() && (write || !IsGone(file.status(), path))) {
+      const char* advice = geteuid() == 0 ? " (device directories are named by --device-dirs)" : "";
+      return {file.status().code(), file.status().message() + advice};
+    }
+    if (write && !IsOurs(fs, path, contents.superblock.uuid, contents.info.parts, home.uid)) return NotOurs(path, sidecar.path());
+    if (file.ok()) files.back() = std::move(file).value();
+  }
+  return std::make_unique<PartedFile>(sidecar.path(), std::move(files), sidecar.ParityFileOffset(0), contents.superblock.unit);
+}
+
+std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
+                         std::size_t part) {
+  const SidecarContents& contents = sidecar.contents();
+  const auto real = fs.RealPath(data_path);
+  const auto home = sidecar.file().Stat();
+  if (!real.ok() || !home.ok() || !OwnsParts(fs, *real, contents)) {
+    return fmt::format("the parity in its device directories is that of {}, of which it is a copy; lzy-protect gives it parity of its own",
+                       contents.info.parts.home.empty() ? "another file" : contents.info.parts.home);
+  }
+  const auto stat = fs.Stat(paths[part], /*follow=*/false);
+  if (stat.ok() && stat->type != FileStat::Type::kRegular) return paths[part] + ": is no regular file: remove it, and it is made again";
+  if (stat.ok()) {
+    const bool ours = IsOurs(fs, paths[part], contents.superblock.uuid, contents.info.parts, home->uid);
+    return ours ? "" : NotOurs(paths[part], sidecar.path()).message();
+  }
+  const std::string directory = DirectoryOf(paths[part]);
+  return fs.Stat(directory).ok() ? "" : NoDirectory(directory, part, paths.size()).message();
+}
+
+Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths) {
+  for (std::size_t d = 0; d < paths.size(); ++d) {
+    if (paths[d].empty() || IsThere(fs, paths[d])) continue;
+    const std::string directory = DirectoryOf(paths[d]);
+    if (!fs.Stat(directory).ok()) return NoDirectory(directory, d, paths.size());
+    const SidecarContents own = OfPart(shape, d);
+    LZY_ASSIGN_OR_RETURN(auto part, Sidecar::Create(fs, paths[d], own, home.file(), home.contents().superblock.spacing));
+    LZY_RETURN_IF_ERROR(part->file().Truncate(part->ParityFileOffset(0) + own.superblock.parity_here()));
+    LZY_RETURN_IF_ERROR(fs.SyncDirectory(directory));
+  }
+  return Status::Ok();
+}
+
+Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>& paths) {
+  Status first_failure;
+  for (std::size_t d = 0; d < paths.size(); ++d) {
+    if (paths[d].empty()) continue;
+    const Status renewed = RenewPart(fs, home, paths[d], d);
+    if (first_failure.ok()) first_failure = renewed;  // a spare is worth most where another part is lost
+  }
+  return first_failure;
+}
+
+std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part) {
+  const auto all = [&](const char* what) { return std::vector<MetadataDamage>{{0, 0, what, part + 1}}; };
+  const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
+  const Code code = loaded.status().code();
+  if (!loaded.ok()) return all(code == Code::kUnprotected || code == Code::kCorrupt || code == Code::kNewerFormat ? "metadata" : "part");
+  if (!(*loaded)->Unseal(contents.key).ok()) return all("seal");
+  const Superblock& want = contents.superblock;
+  const Superblock& have = (*loaded)->contents().superblock;
+  const bool same = have.uuid == want.uuid && have.generation == want.generation && have.data_root == want.data_root &&
+                    have.parity_root == want.parity_root && have.info_hash == want.info_hash && have.rank == part + 1;
+  if (!same) return all("metadata of another commit");
+  std::vector<MetadataDamage> damage = (*loaded)->damage();
+  for (MetadataDamage& one : damage) one.part = part + 1;
+  return damage;
+}
+
+void RemoveParts(FileSystem& fs, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (fs.Remove(path).ok()) (void)fs.SyncDirectory(DirectoryOf(path));
+  }
+}
+
+void RemovePartsOf(FileSystem& fs, const std::string& data_path, const std::string& sidecar_path) {
+  const auto sidecar = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
+  const auto real = fs.RealPath(data_path);
+  if (!sidecar.ok() || !(*sidecar)->committed() || !real.ok() || !OwnsParts(fs, *real, (*sidecar)->contents())) return;
+  RemoveOurs(fs, **sidecar, PartPaths(fs, (*sidecar)->contents().info.parts, {}));
+}
+
+void RemoveOurs(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>& paths) {
+  const auto home = sidecar.file().Stat();
+  if (!home.ok()) return;
+  std::vector<std::string> ours = paths;
+  std::erase_if(ours, [&](const std::string& path) {
+    return !IsOurs(fs, path, sidecar.contents().superblock.uuid, sidecar.contents().info.parts, home->uid);
+  });
+  RemoveParts(fs, ours);
+}
+
+bool OwnsParts(FileSystem& fs, const std::string& data_path, const SidecarContents& contents) {
+  const Parts& parts = contents.info.parts;
+  if (parts.home == data_path) return true;
+  // Renamed, if it still is what was committed, and nothing is where it was.
+  const auto file = fs.Stat(data_path);
+  const Stamp& stamp = contents.superblock.stamp;
+  const bool renamed = file.ok() && file->birth_ns != 0 && stamp.birth_ns != 0 && MayBe(*file, stamp);
+  return renamed && Claims(fs, parts.home, contents.superblock.uuid, parts.id) == false;
+}
+
+Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& data_path, const Options& options) {
+  const Status none(Code::kNotFound, "no spare of its sidecar");
+  if (options.device_dirs.empty()) return none;
+  LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
+  const auto file = fs.Stat(real);
+  if (!file.ok()) return none;
+  std::multimap<std::pair<int, std::uint64_t>, std::string, std::greater<>> found;  // the surest, and then the newest, first
+  for (const std::string& directory : options.device_dirs) {
+    const auto names = fs.List(directory);
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      if (!name.starts_with(kPartPrefix)) continue;
+      const std::string path = JoinPath(directory, name);
+      const auto stat = fs.Stat(path, /*follow=*/false);
+      if (!stat.ok() || (stat->uid != file->uid && stat->uid != 0)) continue;  // nobody else says what the file should be
+      const auto peek = PeekSidecar(fs, path);
+      const int sure = peek.ok() && !IsClaimed(fs, *peek, real) ? IsSpareOf(*peek, real, *file) : 0;
+      if (sure > 0) found.emplace(std::pair(sure, peek->generation), path);
+    }
+  }
+  for (const auto& [order, path] : found) {
+    auto spare = Sidecar::Load(fs, path, OpenMode::kRead);
+    if (!spare.ok() || !(*spare)->knows_all_leaves()) continue;
+    if (!CheckContents((*spare)->contents()).ok()) continue;
+    const Status unsealed = (*spare)->Unseal(options.key);
+    if (unsealed.code() == Code::kInvalidArgument) return unsealed;  // the file is sealed: nobody goes on without its key
+    if (!unsealed.ok()) continue;
+    (*spare)->StandIn();
+    return spare;
+  }
+  return none;
+}
+
+bool IsLost(const Status& loading) {
+  return loading.code() == Code::kNotFound || loading.code() == Code::kUnprotected || loading.code() == Code::kCorrupt;
+}
+
+Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& options) {
+  if (options.device_dirs.empty()) return false;
+  const auto found = FindSidecar(fs, data_path);
+  const auto there = found.ok() ? Sidecar::Load(fs, *found, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(found.status());
+  if (!IsLost(there.ok() ? CheckContents((*there)->contents()) : there.status())) return false;
+  const auto spare = FindSpare(fs, data_path, options);
+  if (spare.status().code() == Code::kNotFound) return false;
+  if (!spare.ok()) return spare.status();
+  LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
+  // Ruins are replaced under their lock, so that nothing newer is, which somebody else has made of them meanwhile.
+  std::unique_ptr<File> ruins;
+  if (there.status().code() != Code::kNotFound) {
+    const Status locked = LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds, &ruins).status();
+    if (!IsLost(locked)) return locked.ok() ? Result<bool>(false) : Result<bool>(locked);
+  }
+  const SidecarContents& contents = (*spare)->contents();
+  const std::string temporary = TemporarySidecarPath(path);
+  const auto build = [&]() -> Result<bool> {
+    LZY_ASSIGN_OR_RETURN(const auto home, Sidecar::Create(fs, temporary, contents, data, contents.superblock.spacing));
+    LZY_RETURN_IF_ERROR(home->WriteAll(contents));
+    if (!ruins) return fs.RenameIfAbsent(temporary, path);
+    LZY_RETURN_IF_ERROR(fs.Rename(temporary, path));
+    return true;
+  };
+  const Result<bool> built = build();
+  if (!built.ok() || !*built) (void)fs.Remove(temporary);
+  if (built.status().code() == Code::kNotFound) return false;  // somebody else has given it its name
+  if (!built.ok()) return built;
+  LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
+  return true;
+}
+
+}  // namespace lzy

@@ -1,0 +1,105 @@
+#include "dataset/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace lzy {
+namespace {
+
+class Placer {
+ public:
+  Placer(Places places, Placing placing)
+      : places_(std::move(places)),
+        local_(!places_.residents.empty() || !places_.domain_residents.empty()),
+        home_(placing == Placing::kHome),
+        spread_(placing == Placing::kRoom) {}
+
+  Result<int> Place(const LostMember& member, std::size_t index) {
+    const int wish = static_cast<int>(member.rank % places_.nodes.size());
+    std::optional<int> best;
+    for (int p = 0; p < static_cast<int>(places_.nodes.size()); ++p) {
+      if (!Possible(member, index, p)) continue;
+      if (!best || Cost(member, index, p, wish) < Cost(member, index, *best, wish)) best = p;
+    }
+    if (!best && spread_) return NoRoom(member, index);
+    // Where the directory is nowhere it is made.
+    const int chosen = best.value_or(wish);
+    places_.residents[NodeOf(chosen)].insert(member.group);
+    if (!places_.domains.empty()) places_.domain_residents[DomainOf(chosen)].insert(member.group);
+    if (best) used_[{NodeOf(chosen), SiteOf(chosen, index).file_system}] += member.bytes;
+    return chosen;
+  }
+
+ private:
+  const std::string& NodeOf(int process) const { return places_.nodes[static_cast<std::size_t>(process)]; }
+  const std::string& DomainOf(int process) const { return places_.domains[static_cast<std::size_t>(process)]; }
+  const Site& SiteOf(int process, std::size_t index) const {
+    return places_.sites[static_cast<std::size_t>(process)][index];
+  }
+
+  std::uint64_t RoomLeft(int process, std::size_t index) const {
+    const Site& site = SiteOf(process, index);
+    const auto used = used_.find({NodeOf(process), site.file_system});
+    return site.room - std::min(site.room, used == used_.end() ? 0 : used->second);
+  }
+
+  bool Possible(const LostMember& member, std::size_t index, int process) const {
+    if (!SiteOf(process, index).reachable) return false;
+    return !spread_ || RoomLeft(process, index) >= member.bytes;
+  }
+
+  // Members of the group in the process's domain, as far as they are nowhere else.
+  std::size_t DomainMates(const LostMember& member, int process) const {
+    if (places_.domains.empty() || !(local_ || spread_)) return 0;
+    const auto at = places_.domain_residents.find(DomainOf(process));
+    return at == places_.domain_residents.end() ? 0 : at->second.count(member.group);
+  }
+
+  // Least first.
+  std::tuple<bool, std::size_t, std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index,
+                                                                           int process, int wish) const {
+    const std::size_t near = DomainMates(member, process);
+    const auto at = places_.residents.find(NodeOf(process));
+    const bool counts = at != places_.residents.end() && (local_ || spread_);
+    const std::size_t mates = counts ? at->second.count(member.group) : 0;
+    const bool away = process != wish;
+    if (!spread_) return {home_ && away, near, mates, counts ? at->second.size() : 0, away, process};
+    return {false, near, mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), away, process};
+  }
+
+  Status NoRoom(const LostMember& member, std::size_t index) const {
+    std::map<std::string, std::uint64_t> room;
+    for (int p = 0; p < static_cast<int>(places_.nodes.size()); ++p) {
+      if (SiteOf(p, index).reachable) room[NodeOf(p)] = std::max(room[NodeOf(p)], RoomLeft(p, index));
+    }
+    std::string all;
+    for (const auto& [node, bytes] : room) all += fmt::format("{}{} has {}", all.empty() ? "" : ", ", node, bytes);
+    return {Code::kIo,
+            fmt::format("no node has room for member {}, which takes {} bytes with its sidecar: {}; nothing was written",
+                        member.rank, member.bytes, all.empty() ? "none has its directory" : all)};
+  }
+
+  Places places_;
+  const bool local_;  // nodes have disks of their own
+  const bool home_;
+  const bool spread_;
+  std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> used_;  // bytes dealt, by node and file system
+};
+
+}  // namespace
+
+Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing) {
+  Placer placer(std::move(places), placing);
+  std::map<std::uint32_t, int> out;
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    LZY_ASSIGN_OR_RETURN(out[lost[i].rank], placer.Place(lost[i], i));
+  }
+  return out;
+}
+
+}  // namespace lzy

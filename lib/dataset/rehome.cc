@@ -1,0 +1,195 @@
+#include "dataset/lock.h"
+#include "dataset/rehome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "dataset/view.h"
+#include "names/lookup.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The sidecar at `path` and where it belongs.
+struct Claim {
+  bool there = false;
+  std::string home;  // empty: it was made for no file that is in the directory
+};
+
+Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::string& path) {
+  Claim claim;
+  const auto sidecar = PeekSidecar(fs, path);
+  claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
+  if (!sidecar.ok()) return claim;
+  // Edited or linked, the file is still that of its name.
+  const auto data = DataPathOf(path);
+  const auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  if (namesake.ok() && MayBe(*namesake, sidecar->stamp)) {
+    claim.home = path;
+  } else if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
+    LZY_ASSIGN_OR_RETURN(claim.home, SidecarPath(JoinPath(directory, *home)));
+  }
+  return claim;
+}
+
+// Who moves sidecars in a directory holds the lock of a file there, so that two who do so at once do not undo each other's
+// work half way. It is there only meanwhile.
+class MoveLock {
+ public:
+  static std::string PathIn(const std::string& directory) {
+    return JoinPath(directory, std::string(kTemporaryPrefix) + "lock");
+  }
+  static Result<MoveLock> Take(FileSystem& fs, const std::string& directory, Clock::time_point deadline) {
+    const std::string path = PathIn(directory);
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+      LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreate, /*follow=*/false, 0666));
+      const Status locked = file->Lock();
+      if (locked.ok()) {
+        // Its last holder may have removed it.
+        LZY_ASSIGN_OR_RETURN(const FileStat held, file->Stat());
+        auto named = fs.Stat(path, /*follow=*/false);
+        if (named.ok() && named->inode == held.inode) return MoveLock(fs, std::move(file));
+      } else if (locked.code() != Code::kBusy) {
+        return locked;
+      }
+      if (Clock::now() >= deadline) {
+        return {Code::kBusy, fmt::format("{}: another process is moving sidecars to their renamed files", directory)};
+      }
+    }
+  }
+  MoveLock(MoveLock&&) = default;
+  ~MoveLock() {
+    if (file_) (void)fs_.Remove(file_->path());  // before the lock goes, so that it is nobody else's yet
+  }
+
+ private:
+  MoveLock(FileSystem& fs, std::unique_ptr<File> file) : fs_(fs), file_(std::move(file)) {}
+  FileSystem& fs_;
+  std::unique_ptr<File> file_;
+};
+
+// Whether somebody is about to write the file for which `sidecar`, at `path`, was made: it holds nothing but an intent, and that
+// file is there. (One of another inode is another file: the first was deleted after a crash.)
+bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& path) {
+  if (sidecar.committed() || !sidecar.intent()) return false;
+  const auto data = DataPathOf(path);
+  const auto file = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  const Stamp& stamp = sidecar.contents().superblock.stamp;
+  return stamp.inode == 0 || (file.ok() && MayBe(*file, stamp));
+}
+
+// Moves a sidecar to the name `to`, where there may be one that is of no file any more. That one is replaced under its lock,
+// and not at all (false) if somebody is about to write under that name.
+Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Clock::time_point deadline) {
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+    LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
+    if (moved) return true;
+    auto occupant = LockSidecar(fs, to, nullptr, nullptr, 0);
+    if (occupant.ok() && AwaitsAWriter(fs, **occupant, to)) return false;
+    const Code code = occupant.status().code();
+    if (code != Code::kBusy && code != Code::kNotFound) {
+      LZY_RETURN_IF_ERROR(fs.Rename(from, to));
+      return true;
+    }
+    if (Clock::now() >= deadline) return occupant.status();
+  }
+}
+
+// Sidecars on their way: the one at each name goes to the next, the last one to the first if it is a cycle (files were
+// swapped), else to a name that is free or nobody's (they were rotated, a to b, b to c).
+struct Chain {
+  std::vector<std::string> names;
+  bool cycle = false;
+  bool empty() const { return names.size() < 2; }
+};
+
+// Where the sidecar `own` has to go, and whatever sits at its new place, and so on. No sidecar that belongs to a file is
+// overwritten.
+Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std::string& own) {
+  Chain chain{{own}, false};
+  for (;;) {
+    LZY_ASSIGN_OR_RETURN(const Claim claim, ClaimOf(fs, directory, chain.names.back()));
+    if (!claim.there || claim.home.empty()) return chain;        // the end: free, or nobody's
+    if (claim.home == chain.names.back()) return Chain();        // at home already: what wants to go there has to stay
+    chain.cycle = claim.home == chain.names.front();
+    if (chain.cycle) return chain;
+    if (std::find(chain.names.begin(), chain.names.end(), claim.home) != chain.names.end()) return Chain();
+    chain.names.push_back(claim.home);
+  }
+}
+
+// What has to move for the name `own` to mean the sidecar of `data`: its present occupant away, then its own one here.
+// `sure` when that was seen of the one sidecar, and not told from a look at all of the directory, in which something that
+// is just being renamed may not show at all.
+struct Moves {
+  Chain chain;
+  bool sure = false;
+};
+Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std::string& data, const std::string& own) {
+  if (!fs.Stat(data).ok()) return Moves{{}, true};  // lost: what is under its name is its
+  LZY_ASSIGN_OR_RETURN(const Claim occupant, ClaimOf(fs, directory, own));
+  if (occupant.home == own) return Moves{{}, true};
+  if (!occupant.home.empty()) {
+    LZY_ASSIGN_OR_RETURN(Chain chain, ChainFrom(fs, directory, own));
+    return Moves{std::move(chain)};
+  }
+  auto found = FindSidecar(fs, data);
+  if (!found.ok() || BaseNameOf(*found) == BaseNameOf(own)) return Moves();
+  return Moves{{{*found, own}, false}};
+}
+
+// False when something stood in the way.
+Result<bool> Move(FileSystem& fs, const Chain& chain, Clock::time_point deadline) {
+  const std::vector<std::string>& names = chain.names;
+  const std::string aside = TemporarySidecarPath(names.back());
+  if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(names.back(), aside));
+  Result<bool> moved = true;
+  std::size_t hole = names.size() - 1;
+  for (; hole > 0; --hole) {
+    moved = MoveInto(fs, names[hole - 1], names[hole], deadline);
+    if (!moved.ok() || !*moved) break;
+  }
+  if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(aside, names[hole]));
+  LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(names.front())));
+  return moved;
+}
+
+}  // namespace
+
+Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::uint32_t timeout_seconds) {
+  const auto deadline = Clock::now() + std::chrono::seconds(timeout_seconds);
+  LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
+  LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(real));
+  const std::string directory = DirectoryOf(real);
+  for (;;) {
+    // Most often there is nothing to do, and nobody else at it: then no lock is taken.
+    const auto somebody_moves = [&] { return fs.Stat(MoveLock::PathIn(directory), /*follow=*/false).ok(); };
+    const bool moving = somebody_moves();
+    LZY_ASSIGN_OR_RETURN(Moves next, NextMoves(fs, directory, real, own));
+    if (next.chain.empty()) {
+      const bool absent = !fs.Stat(own, /*follow=*/false).ok();
+      if (next.sure || (absent && !moving && !somebody_moves())) return own;
+    }
+    const auto lock = MoveLock::Take(fs, directory, deadline);
+    // A leftover that cannot be opened keeps nobody from what needs no move.
+    if (!lock.ok() && lock.status().code() != Code::kBusy && next.chain.empty()) return own;
+    if (!lock.ok()) return lock.status();
+    LZY_ASSIGN_OR_RETURN(next, NextMoves(fs, directory, real, own));
+    if (next.chain.empty()) return own;
+    auto moved = Move(fs, next.chain, deadline);
+    // What is gone was taken by somebody who holds no lock here, e.g. a program that deletes its files: look again.
+    if (moved.status().code() == Code::kNotFound && Clock::now() < deadline) continue;
+    if (!moved.ok()) return moved.status();
+    if (!*moved) return own;
+  }
+}
+
+}  // namespace lzy

@@ -1,0 +1,176 @@
+// Sidecars that follow their renamed files, while several ranks or processes look after the same files at once.
+#include "dataset/rehome.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "engine_fixture.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+#include "status_matchers.h"
+#include "thread_communicator.h"
+
+namespace lzy::testing {
+namespace {
+
+constexpr std::uint32_t kMembers = 6;
+
+class RehomeTest : public ::testing::Test {
+ protected:
+  RehomeTest() {
+    options_.parity = 1;
+    options_.group = 3;
+    options_.block_size = 512;
+    options_.stripe = 512;
+    options_.threads = 1;
+    ref_ = {DatasetKind::kSet, dir_ / "s.%r", {}};
+    for (std::uint32_t r = 0; r < kMembers; ++r) {
+      ref_.members[r] = ExpandPattern(ref_.path, r);
+      WriteFile(ref_.members[r], RandomBytes(rng_, 3000 + 10 * r));
+    }
+  }
+  void ProtectAsSet() {
+    auto comm = SelfCommunicator();
+    ASSERT_OK(Protect({fs_, *comm, options_}, ref_, {}).status);
+  }
+  /// Each file a dataset of its own. (A set's members that are renamed among each other do not take their sidecars along.)
+  void ProtectEach() {
+    auto comm = SelfCommunicator();
+    for (const auto& [rank, path] : ref_.members) {
+      ASSERT_OK(Protect({fs_, *comm, options_}, {DatasetKind::kShared, path, {}}, {}).status);
+    }
+  }
+
+  void Rename(const std::string& from, const std::string& to) {
+    ASSERT_EQ(std::rename((dir_ / from).c_str(), (dir_ / to).c_str()), 0);
+  }
+  /// Gives the files each other's names at random: cycles of every length.
+  void Shuffle() {
+    std::vector<std::uint32_t> to(kMembers);
+    for (std::uint32_t r = 0; r < kMembers; ++r) to[r] = r;
+    std::shuffle(to.begin(), to.end(), rng_);
+    for (std::uint32_t r = 0; r < kMembers; ++r) Rename("s." + std::to_string(r), "x." + std::to_string(r));
+    for (std::uint32_t r = 0; r < kMembers; ++r) Rename("x." + std::to_string(r), "s." + std::to_string(to[r]));
+  }
+  void ExpectAllAtHome() {
+    for (const auto& [rank, path] : ref_.members) {
+      auto sidecar = Sidecar::Load(fs_, *SidecarPath(path), OpenMode::kRead);
+      ASSERT_OK(sidecar);
+      EXPECT_EQ((*sidecar)->contents().superblock.stamp.inode, fs_.Stat(path)->inode) << path;
+    }
+    EXPECT_EQ(fs_.List(dir_.path())->size(), 2u * kMembers) << "nothing is left behind";
+  }
+
+  Rng rng_{7};
+  FileSystem& fs_ = PosixFileSystem();
+  Scratch dir_;
+  Options options_;
+  DatasetRef ref_;
+};
+
+TEST_F(RehomeTest, EveryRankMayLookAfterEveryFile) {
+  ProtectEach();
+  for (int round = 0; round < 60 && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    Shuffle();
+    RunRanks(3, [&](Communicator& comm) {
+      // Each begins with another one.
+      for (std::uint32_t i = 0; i < kMembers; ++i) {
+        const std::string& path = ref_.members.at((i + 2 * static_cast<std::uint32_t>(comm.rank())) % kMembers);
+        auto home = Rehome(fs_, path);
+        EXPECT_OK(home);
+        EXPECT_EQ(home.ok() ? *home : "", *SidecarPath(path));
+      }
+    });
+    ExpectAllAtHome();
+  }
+}
+
+// With hooks, each rank may open a file of its own: no two look after the same, but the moves are of the same sidecars.
+TEST_F(RehomeTest, EveryRankMayBeginItsOwnEpoch) {
+  ProtectEach();
+  for (int round = 0; round < 30 && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    Shuffle();
+    std::vector<EpochStart> starts(kMembers);
+    RunRanks(kMembers, [&](Communicator& comm) {
+      const auto rank = static_cast<std::uint32_t>(comm.rank());
+      auto begun = BeginEpoch(fs_, options_, ref_.members.at(rank), "");
+      ASSERT_OK(begun);
+      EXPECT_TRUE(begun->had_sidecar);
+      starts[rank] = *begun;
+    });
+    ExpectAllAtHome();
+    for (const auto& [rank, path] : ref_.members) {
+      auto sidecar = Sidecar::Load(fs_, *SidecarPath(path), OpenMode::kRead);
+      ASSERT_OK(sidecar);
+      EXPECT_TRUE((*sidecar)->intent()) << path;
+      EXPECT_OK(AbandonEpoch(fs_, options_, path, starts[rank]));
+    }
+  }
+}
+
+TEST_F(RehomeTest, ThreeRanksProtectASetWhoseMembersWereSwapped) {
+  ProtectAsSet();
+  for (int round = 0; round < 12 && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    Shuffle();
+    // As the hooks do it: what lies under the names counts, in whatever order.
+    ProtectRequest request;
+    request.touched.emplace();
+    for (const auto& [rank, path] : ref_.members) (*request.touched)[rank] = Touched();
+    RunRanks(3, [&](Communicator& comm) {
+      const DatasetReport report = Protect({fs_, comm, options_}, ref_, request);
+      EXPECT_OK(report.status);
+      EXPECT_EQ(ExitCodeOf(report), 0);
+    });
+    ExpectAllAtHome();
+    RunRanks(3, [&](Communicator& comm) { EXPECT_EQ(ExitCodeOf(Verify({fs_, comm, options_}, ref_, {})), 0); });
+  }
+}
+
+TEST_F(RehomeTest, ThreeRanksProtectASetForTheFirstTime) {
+  ProtectAsSet();
+  for (int round = 0; round < 12 && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    for (const auto& [rank, path] : ref_.members) ASSERT_OK(fs_.Remove(*SidecarPath(path)));
+    RunRanks(3, [&](Communicator& comm) {
+      const DatasetReport report = Protect({fs_, comm, options_}, ref_, {});
+      EXPECT_OK(report.status);
+      EXPECT_EQ(ExitCodeOf(report), 0);
+    });
+    ExpectAllAtHome();
+    RunRanks(3, [&](Communicator& comm) { EXPECT_EQ(ExitCodeOf(Verify({fs_, comm, options_}, ref_, {})), 0); });
+  }
+}
+
+TEST_F(RehomeTest, ALinkedFileKeepsItsSidecar) {
+  ProtectAsSet();
+  ASSERT_EQ(link((dir_ / "s.0").c_str(), (dir_ / "a").c_str()), 0);
+  ASSERT_OK(Rehome(fs_, dir_ / "s.0"));
+  EXPECT_TRUE(Exists(dir_ / ".LZY.s.0"));
+}
+
+TEST_F(RehomeTest, ALeftoverLockThatCannotBeOpenedKeepsNobodyFromAFirstProtection) {
+  ASSERT_EQ(mkdir((dir_ / ".LZY-tmp.lock").c_str(), 0700), 0);
+  WriteFile(dir_ / "fresh", Bytes(1000));
+  ASSERT_OK(Rehome(fs_, dir_ / "fresh"));
+}
+
+TEST_F(RehomeTest, TheSidecarOfALostFileStays) {
+  ProtectAsSet();
+  Rename("s.0", "away");
+  ASSERT_OK(Rehome(fs_, dir_ / "s.0"));
+  EXPECT_TRUE(Exists(dir_ / ".LZY.s.0"));
+  ASSERT_OK(Rehome(fs_, dir_ / "away"));
+  EXPECT_FALSE(Exists(dir_ / ".LZY.s.0"));
+  EXPECT_TRUE(Exists(dir_ / ".LZY.away"));
+}
+
+}  // namespace
+}  // namespace lzy::testing

@@ -1,0 +1,106 @@
+#include "dataset/view.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "dataset/member.h"
+#include "geometry/grouping.h"
+
+namespace lzy {
+
+std::uint64_t DatasetView::data_bytes() const {
+  std::uint64_t total = 0;
+  for (const Ensemble& ensemble : ensembles) {
+    for (const FileView& file : ensemble.files) total += committed ? file.stamp.size : file.stat.size;
+  }
+  return total;
+}
+
+namespace {
+
+// With leaves of several keys nobody could ever prove what was committed.
+Status AgreeOnKey(const Context& context) {
+  if (context.comm.size() == 1) return Status::Ok();
+  const KeyId mine = context.options.key ? context.options.key->id() : KeyId{};
+  LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(mine));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    return {Code::kInvalidArgument, fmt::format("key: ranks 0 and {} were given different keys, or one of them none", rank)};
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
+  LZY_RETURN_IF_ERROR(AgreeOnKey(context));
+  return ref.kind == DatasetKind::kShared ? OpenShared(context, ref, request) : OpenSet(context, ref, request);
+}
+
+BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key) {
+  const std::uint64_t block = layout.block_size();
+  const std::uint64_t size = layout.file_size(file);
+  return {data, 0, HashTag::kDataLeaf, key, expected, [block, size](std::uint64_t index) {
+            const std::uint64_t offset = index * block;
+            const std::uint64_t left = offset < size ? size - offset : 0;
+            return BlockPlace{offset, static_cast<std::uint32_t>(std::min(block, left)), index};
+          }};
+}
+
+BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
+                         const LeafKey* key) {
+  return {sidecar, base, HashTag::kParityLeaf, key, expected, [&layout, region](std::uint64_t index) {
+            const Layout::DeviceRow at = layout.LocateParity(region, index);
+            if (at.row.unit_row >= layout.unit_rows(at.row.group)) return BlockPlace{0, 0, index};
+            return layout.ParityBlock(at.device, at.row.unit_row, at.row.slice);
+          }};
+}
+
+bool PartsMoved(const DatasetView& view) {
+  if (view.info.parts.directories.empty()) return false;
+  const std::vector<std::string>& paths = view.ensembles[0].files[0].part_paths;
+  return !std::equal(paths.begin(), paths.end(), view.info.parts.directories.begin(), view.info.parts.directories.end(),
+                     [](const std::string& path, const std::string& recorded) { return DirectoryOf(path) == recorded; });
+}
+
+PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset) {
+  if (file.part_paths.empty()) return {file.sidecar_path, file.parity_base + offset};
+  const std::uint64_t x = offset / unit, parts = file.part_paths.size();
+  return {file.part_paths[x % parts], file.part_base + x / parts * unit + offset % unit};
+}
+
+GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
+  // Stripe positions of one file fail one by one, so every device is a domain of its own.
+  std::vector<std::string> domains;
+  const bool parted = !options.device_dirs.empty();
+  const std::size_t devices = parted ? options.device_dirs.size() : options.group;
+  for (std::size_t d = 0; d < devices; ++d) domains.push_back(std::to_string(d));
+  GeometryParameters parameters;
+  parameters.kind = DatasetKind::kShared;
+  parameters.placement = parted ? ParityPlacement::kDirectories : ParityPlacement::kPooled;
+  parameters.block_size = options.block_size;
+  parameters.parity = options.parity;
+  parameters.groups = DealGroups(domains, options.group, options.parity).groups;
+  std::uint32_t largest = 0;
+  for (const auto& group : parameters.groups) largest = std::max(largest, static_cast<std::uint32_t>(group.size()));
+  parameters.unit = ChooseUnit(DatasetKind::kShared, options.block_size, options.stripe, largest, size);
+  return parameters;
+}
+
+unsigned ThreadsFor(const Context& context) {
+  if (context.options.threads > 0) return context.options.threads;
+  cpu_set_t cpus;
+  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) cores = std::max(1, CPU_COUNT(&cpus));
+  unsigned local = static_cast<unsigned>(context.comm.size());
+  for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}) {
+    if (const char* text = std::getenv(name)) local = std::max(1u, static_cast<unsigned>(std::atoi(text)));
+  }
+  return std::max(1u, cores / std::max(1u, local));
+}
+
+}  // namespace lzy

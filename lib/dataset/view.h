@@ -1,0 +1,136 @@
+#pragma once
+// A dataset opened: files, sidecars, layout, and what every rank knows of them.
+//
+// A shared file is one ensemble (its layout has all groups). A set is one ensemble a group: groups are independent.
+// Within an ensemble a file's number is its index in the group's list of ranks (0 for a shared file).
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataset/placement.h"
+#include "geometry/layout.h"
+#include "names/resolve.h"
+#include "request/context.h"
+#include "request/report.h"
+#include "sidecar/sidecar.h"
+#include "storage/block_stream.h"
+#include "storage/parted_file.h"
+
+namespace lzy {
+
+/// The leaf of a parity block that was made from contents which are not what their leaves say; no bytes have it
+/// (docs/format.md §3 "Rows without parity").
+inline constexpr Hash kNoParityLeaf{
+    {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
+/// Why a member's sidecar cannot be used, as every rank knows it.
+/// kUnsealed: it is not sealed with the key that was given, or not what was sealed.
+enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5 };
+
+/// A data file and its sidecar. The second part is agreed: the same on every rank.
+struct FileView {
+  // Local: set only where this rank owns the file (shared: everywhere).
+  std::unique_ptr<File> data;        ///< null: missing
+  std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
+  std::unique_ptr<PartedFile> parts;  ///< of a file with device directories: its parity region
+  std::unique_ptr<File> held;        ///< a sidecar that is not usable: its file, with the lock where that was taken
+  /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and
+  /// of data or parity when hash pages that no copy had intact could be computed again.
+  std::optional<Tree> proven_data;
+  std::optional<Tree> proven_parity;
+
+  // Agreed.
+  std::uint32_t rank = 0;  ///< of the member; 0 for a shared file
+  std::string path;
+  std::string sidecar_path;  ///< where the sidecar is now (may still have the name of before a rename)
+  int owner = 0;             ///< rank of the communicator that reads and writes it
+  bool seen = false;         ///< somebody sees data or sidecar
+  bool present = false;      ///< the data file exists
+  FileStat stat;             ///< if present
+  SidecarFault fault = SidecarFault::kMissing;
+  std::string fault_text;  ///< for messages
+  /// What the file was when its sidecar, which is of an older generation than its set's, was committed: while it is that
+  /// still, it is no edit but a state of the past (a node that was away, a backup).
+  std::optional<Stamp> past;
+  std::uint64_t sidecar_bytes = 0;
+  std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
+  std::uint32_t sidecar_gid = 0;
+  std::uint64_t parity_base = 0;  ///< offset of the parity region in what parity() is
+  std::vector<std::string> part_paths;  ///< where its parts are, or would be, by device; none: it is in the sidecar
+  std::uint64_t part_base = 0;          ///< offset of the region in each part
+  std::vector<std::string> part_obstacles;  ///< why a repair leaves a part as it is; empty: it need not
+  std::optional<Intent> intent;
+  Stamp stamp;  ///< as committed
+  std::int64_t commit_clock_ns = 0;
+  /// Committed leaves, as far as known here.
+  const Tree* data_tree() const {
+    return proven_data ? &*proven_data : sidecar ? &sidecar->contents().data_tree : nullptr;
+  }
+  const Tree* parity_tree() const {
+    return proven_parity ? &*proven_parity : sidecar ? &sidecar->contents().parity_tree : nullptr;
+  }
+  /// What the parity region is in, from parity_base on; null where there is no sidecar.
+  File* parity() const { return parts ? parts.get() : sidecar ? &sidecar->file() : nullptr; }
+  bool sidecar_usable() const { return fault == SidecarFault::kNone; }
+};
+
+/// Bytes of a file, as reports name them.
+struct PlaceInFile {
+  std::string path;
+  std::uint64_t offset = 0;
+};
+/// Where a byte of the parity region is. `unit`: that of the layout.
+PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset);
+
+struct Ensemble {
+  std::vector<FileView> files;
+  std::vector<MemberRecord>
+      records;  ///< as committed, by file (sets only; from whichever sidecar of the group is usable)
+  std::optional<Layout> layout;
+  std::shared_ptr<const LeafKey> key;  ///< that the leaves were made with; null: none
+  std::unique_ptr<Communicator>
+      group_comm;  ///< set: its owners, when there are several ensembles; null where not one of them
+};
+
+struct DatasetView {
+  DatasetRef ref;
+  bool committed = false;  ///< there is a usable sidecar with a committed generation
+  Status unusable;        ///< why not, when there are sidecars but none is usable
+  Superblock superblock;  ///< of any usable sidecar (geometry, uuid, generation, dataset root)
+  InfoRecord info;        ///< of the same
+  std::vector<Ensemble> ensembles;
+  std::vector<FileView> extras;  ///< files that match the set's pattern but are not members of what is committed
+  std::vector<std::string> warnings;
+  /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each process.
+  std::vector<std::string> nodes;
+  std::vector<std::uint32_t> unknown_ranks;  ///< members whose whole group left no trace
+  std::uint64_t data_bytes() const;
+};
+
+/// Whether some of a file's parts are not in the directories that its sidecar names, but in those that option device-dirs does.
+bool PartsMoved(const DatasetView& view);
+
+struct OpenRequest {
+  bool write = false;  ///< open for writing and take the commit locks
+  Placing placing = Placing::kApart;  ///< as in RestoreRequest
+};
+
+/// Opens what is there; collective. Fails only for I/O trouble (a member that cannot be opened is absent, with a
+/// warning).
+Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
+
+/// The geometry that a shared file of `size` bytes gets by these options.
+GeometryParameters SharedGeometry(const Options& options, std::uint64_t size);
+
+/// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the stream.
+BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);
+BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
+                         const LeafKey* key);
+
+/// Ranks as the engine shares work: threads for this process by option, or the cores it may use divided among local
+/// ranks.
+unsigned ThreadsFor(const Context& context);
+
+}  // namespace lzy

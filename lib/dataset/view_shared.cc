@@ -1,0 +1,75 @@
+// A shared file opened: rank 0 holds its lock.
+
+#include <fmt/format.h>
+
+#include "dataset/contents.h"
+#include "dataset/member.h"
+#include "dataset/parts.h"
+
+namespace lzy {
+
+Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
+  DatasetView view;
+  view.ref = ref;
+  Ensemble& ensemble = view.ensembles.emplace_back();
+  ensemble.key = context.options.key;
+  FileView& file = ensemble.files.emplace_back();
+  // Rank 0 takes the lock; the others read what it leaves.
+  const bool first = context.comm.rank() == 0;
+  Summary summary;
+  const auto open = [&](bool write) -> Status {
+    LZY_ASSIGN_OR_RETURN(summary, OpenMember(context, ref.kind, ref.path, write, file));
+    return Status::Ok();
+  };
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return first ? open(request.write) : Status::Ok(); }));
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+    if (first) return Status::Ok();
+    LZY_RETURN_IF_ERROR(open(false));
+    if (!request.write || file.data == nullptr) return Status::Ok();
+    if (auto writable = OpenData(context.fs, ref.kind, ref.path, true); writable.ok())
+      file.data = std::move(writable).value();
+    return Status::Ok();
+  }));
+  Communicator::Bytes bytes;
+  if (first) {
+    ByteWriter out;
+    PutSummary(out, summary);
+    bytes = std::move(out.bytes());
+  }
+  LZY_RETURN_IF_ERROR(context.comm.Broadcast(bytes, 0));
+  ByteReader in(bytes);
+  LZY_ASSIGN_OR_RETURN(summary, GetSummary(in));
+  Fill(file, summary);
+  file.path = ref.path;
+  if (summary.recovered) view.warnings.push_back(kRecovered);
+  if (summary.other_key) return {Code::kInvalidArgument, file.fault_text};
+  if (!file.sidecar_usable()) {
+    if (!file.fault_text.empty()) view.unusable = {Code::kUnprotected, file.fault_text};
+    return view;
+  }
+  view.superblock = summary.superblock;
+  LZY_ASSIGN_OR_RETURN(view.info, DecodeInfo(summary.info));
+  view.committed = view.superblock.state == SidecarState::kCommitted && view.superblock.kind == DatasetKind::kShared;
+  if (!view.committed) return view;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+    if (!file.sidecar || file.sidecar->generation() != view.superblock.generation) {
+      return {Code::kIo,
+              fmt::format("{}: ranks see different sidecars; is the directory shared by all of them?", ref.path)};
+    }
+    for (std::size_t d = 0; file.parts && d < file.part_paths.size(); ++d) {
+      if (!summary.parts_there[d] || file.parts->part(d) != nullptr) continue;
+      return {Code::kIo, fmt::format("{}: rank 0 sees it, and rank {} does not: all ranks must see all device directories",
+                                     file.part_paths[d], context.comm.rank())};
+    }
+    if (auto layout = LayoutOf(file.sidecar->contents()); layout.ok()) {
+      ensemble.layout = std::move(layout).value();
+    } else {
+      view.committed = false;
+      view.unusable = {Code::kUnprotected, layout.status().message()};
+    }
+    return Status::Ok();
+  }));
+  return view;
+}
+
+}  // namespace lzy

@@ -1,0 +1,363 @@
+#include "judge/examine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <tuple>
+
+#include "base/file.h"
+#include "dataset/parts.h"
+#include "sidecar/names.h"
+#include "tuning/tuning.h"
+
+namespace lzy {
+namespace {
+
+void PutBad(ByteWriter& out, const std::vector<BadBlocks>& list) {
+  out.Put(static_cast<std::uint64_t>(list.size()));
+  for (const BadBlocks& bad : list) {
+    out.Put(bad.first);
+    out.Put(bad.count);
+    out.Put(static_cast<std::uint8_t>(bad.fault));
+    out.Put<std::uint8_t>(bad.transient);
+  }
+}
+
+void GetBad(ByteReader& in, std::vector<BadBlocks>& list) {
+  for (auto count = in.Get<std::uint64_t>(); count > 0 && in.ok(); --count) {
+    BadBlocks bad;
+    bad.first = in.Get<std::uint64_t>();
+    bad.count = in.Get<std::uint64_t>();
+    bad.fault = static_cast<BlockFault>(in.Get<std::uint8_t>());
+    bad.transient = in.Get<std::uint8_t>() != 0;
+    list.push_back(bad);
+  }
+}
+
+void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, const FileFindings& f, const FileStat& before,
+                 const FileStat& now) {
+  out.Put(ensemble);
+  out.Put(file);
+  out.Put<std::uint8_t>(now.size != before.size || now.mtime_ns != before.mtime_ns);
+  out.Put(now.size);
+  out.Put(now.mtime_ns);
+  PutBad(out, f.data);
+  PutBad(out, f.parity);
+  out.Put(static_cast<std::uint32_t>(f.metadata.size()));
+  for (const MetadataDamage& m : f.metadata) {
+    out.Put(m.offset);
+    out.Put(m.length);
+    out.PutString(m.what);
+    out.Put(m.part);
+  }
+  out.Put(f.extra_bytes);
+  out.Put<std::uint8_t>(f.whole_device);
+  out.Put<std::uint8_t>(f.hashes_lost);
+}
+
+Status MergeFindings(ByteSpan bytes, DatasetView& view, Findings& findings) {
+  ByteReader in(bytes);
+  while (in.remaining() > 0 && in.ok()) {
+    const auto e = in.Get<std::uint32_t>();
+    const auto f = in.Get<std::uint32_t>();
+    if (e >= findings.files.size() || f >= findings.files[e].size())
+      return {Code::kInternal, "findings of an unknown file"};
+    FileFindings& to = findings.files[e][f];
+    FileStat& stat = view.ensembles[e].files[f].stat;
+    // One rank that saw a change is enough; those that looked before it say nothing against it.
+    const bool changed = in.Get<std::uint8_t>() != 0;
+    const auto size = in.Get<std::uint64_t>();
+    const auto mtime_ns = in.Get<std::int64_t>();
+    if (changed) {
+      stat.size = size;
+      stat.mtime_ns = mtime_ns;
+    }
+    GetBad(in, to.data);
+    GetBad(in, to.parity);
+    for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
+      MetadataDamage m;
+      m.offset = in.Get<std::uint64_t>();
+      m.length = in.Get<std::uint64_t>();
+      m.what = in.GetString(1024);
+      m.part = in.Get<std::uint32_t>();
+      to.metadata.push_back(std::move(m));
+    }
+    to.extra_bytes = std::max(to.extra_bytes, in.Get<std::uint64_t>());
+    to.whole_device = in.Get<std::uint8_t>() != 0 || to.whole_device;
+    to.hashes_lost = in.Get<std::uint8_t>() != 0 || to.hashes_lost;
+    if (to.hashes_lost) {
+      view.ensembles[e].files[f].fault = SidecarFault::kDestroyed;
+      view.ensembles[e].files[f].fault_text = "the sidecar has lost hashes in all of its copies";
+    }
+  }
+  return in.ok() ? Status::Ok() : Status(Code::kInternal, "findings of a rank are malformed");
+}
+
+// Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees.
+void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint64_t>& unknown, std::uint64_t first,
+                  const std::vector<Hash>& computed, std::optional<Tree>& proven) {
+  if (unknown.empty()) return;
+  std::vector<Hash> leaves(stored.levels()[0]);
+  for (std::uint64_t index : unknown) {
+    if (index >= first && index - first < computed.size()) leaves[index] = computed[index - first];
+  }
+  const Tree candidate = Tree::Build(kind, leaves, stored.bytes());
+  // What is above the leaves stays as it is stored: pages that remain unknown are not to be hashed.
+  std::vector<std::vector<Hash>> levels(stored.levels().begin(), stored.levels().end());
+  bool any = false;
+  for (std::uint64_t index : unknown) {
+    const std::uint64_t page = index / kPageFanout;
+    if (levels.size() >= 2 && candidate.levels()[1][page] != levels[1][page]) continue;
+    levels[0][index] = leaves[index];
+    any = true;
+  }
+  if (!any) return;
+  auto tree = Tree::FromLevels(kind, std::move(levels), stored.bytes());
+  if (tree.ok()) proven = std::move(tree).value();
+}
+
+bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tree>& proven) {
+  return std::all_of(unknown.begin(), unknown.end(),
+                     [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
+}
+
+// Tells parity that was never there from parity that is damaged.
+void MarkForsaken(const Tree* tree, std::vector<BadBlocks>& list) {
+  std::vector<BadBlocks> out;
+  for (const BadBlocks& bad : list) {
+    for (std::uint64_t i = bad.first; i < bad.first + bad.count; ++i) {
+      BadBlocks one{i, 1, bad.fault, bad.transient};
+      if (tree != nullptr && i < tree->leaf_count() && tree->leaf(i) == kNoParityLeaf) one.fault = BlockFault::kForsaken;
+      if (!out.empty() && out.back().fault == one.fault && out.back().transient == one.transient &&
+          out.back().first + out.back().count == i) {
+        ++out.back().count;
+      } else {
+        out.push_back(one);
+      }
+    }
+  }
+  list = std::move(out);
+}
+
+struct Share {
+  std::uint64_t first = 0, count = 0;
+};
+Share ShareOf(std::uint64_t total, int rank, int size) {
+  const std::uint64_t begin = total * static_cast<std::uint64_t>(rank) / static_cast<std::uint64_t>(size);
+  const std::uint64_t end = total * (static_cast<std::uint64_t>(rank) + 1) / static_cast<std::uint64_t>(size);
+  return {begin, end - begin};
+}
+
+class Examiner {
+ public:
+  Examiner(const Context& context, DatasetView& view, bool from_disk) : context_(context), view_(view) {
+    settings_ = SettingsFor(context, from_disk);
+    if (context.progress) {
+      settings_.progress = [this](std::uint64_t bytes) {
+        done_ += bytes;
+        context_.progress("verify", done_, total_);
+      };
+    }
+  }
+
+  Result<Findings> Run() {
+    const auto start = std::chrono::steady_clock::now();
+    Findings findings;
+    ByteWriter out;
+    const bool shared = view_.ref.kind == DatasetKind::kShared;
+    for (const Ensemble& ensemble : view_.ensembles) {
+      findings.files.emplace_back(ensemble.files.size());
+      for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+        if (!shared && ensemble.files[f].owner != context_.comm.rank()) continue;
+        total_ += ensemble.layout->file_size(f) + ensemble.layout->parity_size(f);
+      }
+    }
+    if (shared) total_ /= static_cast<std::uint64_t>(context_.comm.size());
+    bool prove = false;
+    if (shared) {
+      // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
+      const Sidecar& sidecar = *view_.ensembles[0].files[0].sidecar;
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(!sidecar.knows_all_leaves()));
+      prove = any != 0;
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
+        Ensemble& ensemble = view_.ensembles[e];
+        for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+          FileView& file = ensemble.files[f];
+          if (!shared && file.owner != context_.comm.rank()) continue;
+          FileFindings own;
+          LZY_RETURN_IF_ERROR(!shared ? ExamineMember(ensemble, f, file, own)
+                              : prove ? ExamineWhole(ensemble, file, own)
+                                      : ExamineShared(ensemble, file, own));
+          // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
+          // that no edit which was read is missed.
+          FileStat now = file.stat;
+          if (file.data != nullptr) {
+            LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
+          }
+          MarkForsaken(file.parity_tree(), own.parity);
+          PutFindings(out, e, f, own, file.stat, now);
+        }
+      }
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
+    for (const auto& bytes : all) LZY_RETURN_IF_ERROR(MergeFindings(bytes, view_, findings));
+    for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
+      for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
+        const FileView& file = view_.ensembles[e].files[f];
+        const std::uint64_t size = view_.ensembles[e].layout->file_size(f);
+        if (file.present && file.stat.size > size) findings.files[e][f].extra_bytes = file.stat.size - size;
+      }
+    }
+    LZY_ASSIGN_OR_RETURN(findings.bytes_read, context_.comm.AllReduceSum(bytes_read_));
+    findings.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return findings;
+  }
+
+ private:
+  // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains.
+  Status CheckStretch(BlockStream stream, const Share& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
+                      std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
+    LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(stream, share.first, share.count, settings_));
+    bytes_read_ += result.bytes_read;
+    if (!unknown.empty()) {
+      ProveUnknown(*stream.expected, kind, unknown, share.first, result.leaves, proven);
+      if (proven) {
+        stream.expected = &*proven;
+        LZY_ASSIGN_OR_RETURN(result, CheckBlocks(stream, share.first, share.count, settings_));
+      }
+    }
+    bad = std::move(result.bad);
+    return Status::Ok();
+  }
+
+  // Rare: hash pages that no copy had must be proven whole, so every rank looks at everything, and one speaks for all.
+  Status ExamineWhole(Ensemble& ensemble, FileView& file, FileFindings& own) {
+    const Layout& layout = *ensemble.layout;
+    const int rank = context_.comm.rank();
+    const Sidecar& sidecar = *file.sidecar;
+    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), &sidecar.contents().data_tree, ensemble.key.get()),
+                                     {0, layout.data_blocks(0)}, TreeKind::kData, sidecar.unknown_data_leaves(),
+                                     file.proven_data, own.data));
+    LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, 0, file.parity(), file.parity_base,
+                                                  &sidecar.contents().parity_tree, ensemble.key.get()),
+                                     {0, layout.parity_blocks(0)}, TreeKind::kParity, sidecar.unknown_parity_leaves(),
+                                     file.proven_parity, own.parity));
+    // The first speaks for all of the blocks; each for the metadata it could not read.
+    if (rank != 0) own = FileFindings();
+    if (rank == 0 || !sidecar.knows_all_leaves()) own.metadata = sidecar.damage();
+    CheckParts(file, own);
+    return Status::Ok();
+  }
+
+  Status ExamineShared(Ensemble& ensemble, FileView& file, FileFindings& own) {
+    const Layout& layout = *ensemble.layout;
+    const int rank = context_.comm.rank();
+    const int size = context_.comm.size();
+    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), file.data_tree(), ensemble.key.get()),
+                                     ShareOf(layout.data_blocks(0), rank, size), TreeKind::kData, {}, file.proven_data,
+                                     own.data));
+    LZY_RETURN_IF_ERROR(CheckStretch(
+        ParityStream(layout, 0, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get()),
+        ShareOf(layout.parity_blocks(0), rank, size), TreeKind::kParity, {}, file.proven_parity, own.parity));
+    if (rank == 0) own.metadata = file.sidecar->damage();
+    CheckParts(file, own);
+    return Status::Ok();
+  }
+
+  // The spares of the sidecar's metadata that parts hold; each rank looks at some.
+  void CheckParts(const FileView& file, FileFindings& own) const {
+    const auto size = static_cast<std::size_t>(context_.comm.size());
+    for (auto d = static_cast<std::size_t>(context_.comm.rank()); d < file.part_paths.size(); d += size) {
+      const auto damage = CheckPart(context_.fs, file.sidecar->contents(), file.part_paths[d], static_cast<std::uint32_t>(d));
+      own.metadata.insert(own.metadata.end(), damage.begin(), damage.end());
+    }
+  }
+
+  Status ExamineMember(Ensemble& ensemble, std::uint32_t f, FileView& file, FileFindings& own) {
+    const Layout& layout = *ensemble.layout;
+    const Share data{0, layout.data_blocks(f)};
+    const Share parity{0, layout.parity_blocks(f)};
+    if (file.sidecar != nullptr) {
+      LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, f, file.data.get(), &file.sidecar->contents().data_tree,
+                                                  ensemble.key.get()),
+                                       data, TreeKind::kData, file.sidecar->unknown_data_leaves(), file.proven_data,
+                                       own.data));
+      LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, f, file.parity(), file.parity_base,
+                                                    &file.sidecar->contents().parity_tree, ensemble.key.get()),
+                                       parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
+                                       file.proven_parity, own.parity));
+      own.metadata = file.sidecar->damage();
+      if (AllKnown(file.sidecar->unknown_data_leaves(), file.proven_data) &&
+          AllKnown(file.sidecar->unknown_parity_leaves(), file.proven_parity)) {
+        return Status::Ok();
+      }
+      own = FileFindings();
+      own.hashes_lost = true;
+      file.proven_data.reset();
+      file.proven_parity.reset();
+      file.sidecar.reset();
+    }
+    // No sidecar: its parity is gone, and the data count only if they have, as a whole, the root the others know.
+    if (parity.count > 0) own.parity.push_back({0, parity.count, BlockFault::kMissing, false});
+    own.metadata.push_back({0, 0, "sidecar"});
+    if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
+      LZY_ASSIGN_OR_RETURN(CheckResult result,
+                           CheckBlocks(DataStream(layout, f, file.data.get(), nullptr, ensemble.key.get()), 0, data.count, settings_));
+      bytes_read_ += result.bytes_read;
+      Tree tree = Tree::Build(TreeKind::kData, std::move(result.leaves), layout.file_size(f));
+      if (result.bad.empty() && tree.Root() == ensemble.records[f].data_root) {
+        file.proven_data = std::move(tree);
+        return Status::Ok();
+      }
+    }
+    if (data.count > 0) {
+      own.data.push_back({0, data.count, file.data == nullptr ? BlockFault::kMissing : BlockFault::kHash, false});
+    }
+    own.whole_device = true;
+    return Status::Ok();
+  }
+
+  const Context& context_;
+  DatasetView& view_;
+  CheckSettings settings_;
+  std::atomic<std::uint64_t> done_{0};
+  std::uint64_t total_ = 0;
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace
+
+bool Findings::clean() const {
+  for (const auto& ensemble : files) {
+    for (const FileFindings& f : ensemble) {
+      const auto lasting = [](const BadBlocks& bad) { return !bad.transient; };
+      if (std::any_of(f.data.begin(), f.data.end(), lasting) || std::any_of(f.parity.begin(), f.parity.end(), lasting) ||
+          !f.metadata.empty() || f.extra_bytes != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+CheckSettings SettingsFor(const Context& context, bool from_disk) {
+  CheckSettings settings;
+  settings.from_device = from_disk;
+  settings.threads = ThreadsFor(context);
+  // Where each reading waits for the device, larger ones are better whatever the processor likes.
+  const std::uint64_t most = from_disk ? 1u << 20 : CurrentTuning().check_buffer_bytes();
+  settings.buffer_bytes = std::clamp<std::uint64_t>(context.options.memory / (4 * settings.threads), 64u << 10, most);
+  settings.stop = context.stop;
+  return settings;
+}
+
+Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk) {
+  return Examiner(context, view, from_disk).Run();
+}
+
+}  // namespace lzy

@@ -1,0 +1,80 @@
+#pragma once
+// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (DESIGN §7).
+
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "dataset/view.h"
+
+namespace lzy {
+
+struct FileFindings {
+  std::vector<BadBlocks> data;
+  std::vector<BadBlocks> parity;  ///< of the parity region of this file (shared: the only one)
+  std::vector<MetadataDamage> metadata;
+  std::uint64_t extra_bytes = 0;  ///< the data file is longer than committed
+  bool hashes_lost = false;       ///< set: no copy of the sidecar has all hashes, nor can they be proven: it counts as lost
+  bool whole_device = false;      ///< set: data and parity of this member are all lost or unprovable
+};
+
+/// What was found and how it is judged. Agreed: the same on every rank.
+struct Findings {
+  std::vector<std::vector<FileFindings>> files;  ///< [ensemble][file]
+  std::uint64_t bytes_read = 0;
+  double seconds = 0;
+  bool clean() const;
+};
+
+/// Reads and hashes everything; collective. Recovers the leaves of members whose sidecar is lost
+/// (FileView::proven_data).
+Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
+
+/// How blocks are best read and hashed. Without progress.
+CheckSettings SettingsFor(const Context& context, bool from_disk);
+
+/// How a difference in `file`, somewhere in these bytes of its data, is to be judged.
+DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);
+
+/// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns: then what
+/// was read meanwhile says nothing.
+bool CommittedSince(const Context& context, const DatasetView& view);
+
+/// One lost block, in the row it belongs to.
+struct LostBlock {
+  std::uint32_t group = 0;
+  std::uint64_t unit_row = 0;
+  std::uint32_t slice = 0;
+  std::uint32_t device = 0;
+  bool parity = false;
+  DamageCause cause = DamageCause::kHash;
+  bool forsaken = false;  ///< parity of a row that has none (docs/format.md §3): only a commit makes it again
+  friend auto operator<=>(const LostBlock& a, const LostBlock& b) {
+    return std::tie(a.unit_row, a.group, a.slice, a.device) <=> std::tie(b.unit_row, b.group, b.slice, b.device);
+  }
+};
+/// All lost blocks of an ensemble (transient ones left out), by row.
+std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings);
+
+/// Calls fn(begin, end) for each row's stretch of `lost`.
+template <class Fn>
+void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
+  for (std::size_t i = 0; i < lost.size();) {
+    std::size_t end = i + 1;
+    while (end < lost.size() && lost[end].unit_row == lost[i].unit_row && lost[end].group == lost[i].group &&
+           lost[end].slice == lost[i].slice) {
+      ++end;
+    }
+    fn(i, end);
+    i = end;
+  }
+}
+
+/// Fills report.damage and report.state from the findings; metadata of the view into the rest of the report.
+void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report);
+/// Only the fields that metadata alone tell.
+void DescribeMetadata(const DatasetView& view, DatasetReport& report);
+/// Merges neighbouring entries of report.damage that differ in offset only.
+void MergeDamage(std::vector<Damage>& damage);
+
+}  // namespace lzy

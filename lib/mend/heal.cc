@@ -1,0 +1,338 @@
+#include "mend/heal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "comm/communicator.h"
+#include "judge/examine.h"
+#include "mend/mend.h"
+#include "pipeline/rebuild.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+using Verdict = HealedBlock::Verdict;
+
+// Whoever commits or writes while we look makes what was seen void; so often it is tried again.
+constexpr int kAttempts = 3;
+// A repair under way is soon done. Until then the file has a wrong mtime, and nothing tells a rotten block from an edit.
+constexpr std::chrono::milliseconds kRepairPause{20};
+constexpr int kRepairPauses = 250;
+
+// A view of the dataset, and what was seen of the rows in question.
+struct Look {
+  DatasetView view;
+  std::size_t ensemble = 0;
+  std::uint32_t file = 0;  // in the ensemble
+  Findings findings;       // of the rows in question only
+  struct Bad {
+    Layout::DeviceRow at;
+    std::vector<std::uint32_t> devices;  // of the row, that cannot be sources
+  };
+  std::map<std::uint64_t, Bad> bad;  // by block of the file: damaged, and to be had from the row
+
+  const Ensemble& in() const { return view.ensembles[ensemble]; }
+  const FileView& of() const { return in().files[file]; }
+};
+
+class Healer {
+ public:
+  Healer(FileSystem& fs, const Options& options, const HealRequest& request)
+      : fs_(fs), request_(request), options_(options), self_(SelfCommunicator()), context_{fs_, *self_, options_} {}
+
+  Result<HealReport> Run() {
+    LZY_ASSIGN_OR_RETURN(const DatasetRef dataset, Resolved());
+    for (int attempt = 0, pauses = 0; attempt < kAttempts;) {
+      Start();
+      repair_under_way_ = false;
+      LZY_ASSIGN_OR_RETURN(const bool settled, Try(dataset));
+      if (settled && !repair_under_way_) return std::move(report_);
+      if (repair_under_way_ && request_.patient && pauses++ < kRepairPauses) {
+        std::this_thread::sleep_for(kRepairPause);
+        continue;
+      }
+      report_.gave_up_waiting |= repair_under_way_;
+      if (settled) return std::move(report_);
+      ++attempt;
+    }
+    Start();
+    return std::move(report_);
+  }
+
+ private:
+  void Start() {
+    blocks_.clear();
+    report_.other_commit = false;
+    for (const std::uint64_t index : request_.blocks) blocks_.emplace_back().index = index;
+  }
+
+  Result<DatasetRef> Resolved() {
+    LZY_ASSIGN_OR_RETURN(auto found, ResolvePath(fs_, *self_, request_.path, Resolve::kProtected));
+    if (found.size() == 1) return std::move(found[0]);
+    return {Code::kUnprotected, fmt::format("{}: stands for {} datasets", request_.path, found.size())};
+  }
+
+  // False when somebody wrote or committed meanwhile.
+  Result<bool> Try(const DatasetRef& dataset) {
+    std::vector<std::uint64_t> mended;
+    if (request_.write) {
+      LZY_ASSIGN_OR_RETURN(mended, MendOnDisk(dataset));
+    }
+    Look look;
+    LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
+    report_.other_commit = !IsTheCommit(look);
+    if (report_.other_commit) return true;
+    LZY_RETURN_IF_ERROR(JudgeAll(look));
+    const Status rebuilt = Rebuild(look);
+    if (rebuilt.code() == Code::kBusy) return false;
+    LZY_RETURN_IF_ERROR(rebuilt);
+    for (HealedBlock& block : blocks_) {
+      if (!std::binary_search(mended.begin(), mended.end(), block.index)) continue;
+      block.mended = block.verdict == Verdict::kAsCommitted && !block.damaged;
+      block.damaged = block.damaged || block.mended;
+    }
+    return !ChangedMeanwhile(look);
+  }
+
+  Status Open(const DatasetRef& dataset, bool write, Look& look) {
+    LZY_ASSIGN_OR_RETURN(look.view, OpenDataset(context_, dataset, {write}));
+    if (!look.view.committed) return {Code::kUnprotected, fmt::format("{}: no sidecar", request_.path)};
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, fs_.Stat(request_.path));
+    for (look.ensemble = 0; look.ensemble < look.view.ensembles.size(); ++look.ensemble) {
+      const auto& files = look.in().files;
+      for (look.file = 0; look.file < files.size(); ++look.file) {
+        const FileStat& one = files[look.file].stat;
+        if (!files[look.file].present || one.inode != stat.inode || one.device != stat.device) continue;
+        if (request_.inode != 0 && one.inode != request_.inode) continue;
+        for (const Ensemble& e : look.view.ensembles) look.findings.files.emplace_back(e.files.size());
+        return Status::Ok();
+      }
+    }
+    return {Code::kUnprotected, fmt::format("{}: is not part of {}", request_.path, dataset.path)};
+  }
+
+  // The block's bytes where they are as committed, in the page cache or on the device. No bytes: `fault`.
+  Result<std::optional<std::vector<std::uint8_t>>> ReadGood(const BlockStream& stream, std::uint64_t index,
+                                                            BlockFault& fault) {
+    const BlockPlace place = stream.place(index);
+    std::vector<std::uint8_t> bytes(place.length);
+    for (const bool from_device : {false, true}) {
+      const auto got = from_device ? stream.file->ReadAtFromDevice(stream.base + place.offset, bytes)
+                                   : stream.file->ReadAt(stream.base + place.offset, bytes);
+      if (!got.ok() && got.status().code() != Code::kUnreadable) return got.status();
+      fault = !got.ok() ? BlockFault::kUnreadable : *got < bytes.size() ? BlockFault::kMissing : BlockFault::kHash;
+      if (fault == BlockFault::kHash && IsAsCommitted(stream, index, bytes)) return {std::move(bytes)};
+    }
+    return std::optional<std::vector<std::uint8_t>>();
+  }
+
+  Status JudgeAll(Look& look) {
+    Start();
+    for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
+    return Status::Ok();
+  }
+
+  Status Judge(Look& look, HealedBlock& block) {
+    const Layout& layout = *look.in().layout;
+    const FileView& file = look.of();
+    const bool known = file.data && file.sidecar && file.data_tree() != nullptr && block.index < layout.data_blocks(look.file);
+    if (!known) return Status::Ok();
+    const auto& unknown = file.sidecar->unknown_data_leaves();
+    if (std::binary_search(unknown.begin(), unknown.end(), block.index)) return Status::Ok();
+
+    const BlockStream stream = DataStream(layout, look.file, file.data.get(), file.data_tree(), look.in().key.get());
+    BlockFault fault{};
+    LZY_ASSIGN_OR_RETURN(auto good, ReadGood(stream, block.index, fault));
+    if (good) {
+      block.verdict = Verdict::kAsCommitted;
+      block.bytes = std::move(*good);
+      return Status::Ok();
+    }
+    const Layout::DeviceRow at = layout.LocateData(look.file, block.index);
+    // Whatever cannot be read may have been an edit, too.
+    const BlockPlace place = stream.place(block.index);
+    const DamageCause cause = CauseOf(file, BlockFault::kHash, {place.offset, place.length});
+    repair_under_way_ |= cause == DamageCause::kStale && file.intent && IsOfRepair(*file.intent);
+    if (cause == DamageCause::kStale || cause == DamageCause::kAtRisk || InChange(look, at.row)) return Status::Ok();
+    block.damaged = true;
+    look.findings.files[look.ensemble][look.file].data.push_back({block.index, 1, fault, false});
+    LZY_ASSIGN_OR_RETURN(Look::Bad bad, LookAtRow(look, at));
+    if (bad.devices.size() <= layout.parity()) {
+      look.bad.emplace(block.index, std::move(bad));
+      return Status::Ok();
+    }
+    block.verdict = Verdict::kLost;
+    block.why = fmt::format("{} blocks of its row cannot be had, and parity {} gives back no more than {}", bad.devices.size(),
+                            layout.parity(), layout.parity());
+    return Status::Ok();
+  }
+
+  // Whether an intent names any data of the row.
+  bool InChange(const Look& look, const RowId& row) const {
+    const Layout& layout = *look.in().layout;
+    const auto& group = layout.group(row.group);
+    return std::any_of(group.begin(), group.end(), [&](std::uint32_t device) {
+      if (layout.IsParity(device, row.unit_row)) return false;
+      const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
+      const FileView& file = look.in().files[layout.file_of(device)];
+      return place.length > 0 && CauseOf(file, BlockFault::kHash, {place.offset, place.length}) == DamageCause::kAtRisk;
+    });
+  }
+
+  // What else of the row is bad; adds that to the findings.
+  Result<Look::Bad> LookAtRow(Look& look, const Layout::DeviceRow& at) {
+    const Layout& layout = *look.in().layout;
+    const RowStreams streams = StreamsOf(look.in());
+    Look::Bad bad{at, {}};
+    for (const std::uint32_t device : layout.group(at.row.group)) {
+      const bool parity = layout.IsParity(device, at.row.unit_row);
+      const std::uint32_t number = parity ? layout.region_of(device) : layout.file_of(device);
+      const BlockStream& stream = parity ? streams.parity[number] : streams.data[number];
+      const BlockPlace place = parity ? layout.ParityBlock(device, at.row.unit_row, at.row.slice)
+                                      : layout.DataBlock(device, at.row.unit_row, at.row.slice);
+      if (device == at.device) {
+        bad.devices.push_back(device);
+        continue;
+      }
+      if (place.length == 0) continue;
+      BadBlocks found{place.index, 1, BlockFault::kMissing, false};
+      if (stream.file != nullptr && stream.expected != nullptr) {
+        LZY_ASSIGN_OR_RETURN(const CheckResult checked, CheckBlocks(stream, place.index, 1, {}));
+        if (checked.bad.empty() || checked.bad[0].transient) continue;
+        found = checked.bad[0];
+      }
+      if (parity && stream.expected != nullptr && stream.expected->leaf(place.index) == kNoParityLeaf) {
+        found.fault = BlockFault::kForsaken;
+      }
+      bad.devices.push_back(device);
+      FileFindings& of_file = look.findings.files[look.ensemble][number];
+      (parity ? of_file.parity : of_file.data).push_back(found);
+    }
+    return bad;
+  }
+
+  // In memory.
+  Status Rebuild(const Look& look) {
+    if (look.bad.empty()) return Status::Ok();
+    const Layout& layout = *look.in().layout;
+    const RowStreams streams = StreamsOf(look.in());
+    PlanCache plans(layout);
+    std::vector<RowRun> runs;
+    for (const auto& [index, bad] : look.bad) {
+      const std::uint32_t wanted[] = {bad.at.device};
+      const RowId& row = bad.at.row;
+      LZY_ASSIGN_OR_RETURN(auto plan, plans.Rebuild(row.group, row.unit_row, bad.devices, wanted));
+      runs.push_back({row.group, row.unit_row, row.slice, 1, std::move(plan)});
+    }
+    const auto changed = [&](const RowBlock& block) {
+      return Status(Code::kBusy, fmt::format("{}: block {} changed while its row was read", request_.path, block.place.index));
+    };
+    const auto source = [&](const RowBlock& block, ByteSpan bytes) {
+      return IsAsCommitted(streams.of(layout, block), block.place.index, bytes) ? Status::Ok() : changed(block);
+    };
+    std::mutex mutex;
+    const auto target = [&](std::span<const RowBlock> row_blocks, ByteSpan bytes) -> Status {
+      std::size_t at = 0;
+      for (const RowBlock& block : row_blocks) {
+        const ByteSpan one = bytes.subspan(at, block.place.length);
+        at += block.place.length;
+        if (!IsAsCommitted(streams.of(layout, block), block.place.index, one)) return changed(block);
+        const std::lock_guard lock(mutex);
+        HealedBlock& healed = *std::lower_bound(blocks_.begin(), blocks_.end(), block.place.index,
+                                                [](const HealedBlock& b, std::uint64_t index) { return b.index < index; });
+        healed.verdict = Verdict::kAsCommitted;
+        healed.bytes.assign(one.begin(), one.end());
+      }
+      return Status::Ok();
+    };
+    RowStats stats;
+    return RebuildRows(context_, layout, streams, *self_, std::vector<int>(layout.devices(), 0), runs, source, target, stats);
+  }
+
+  // Under the locks. The blocks that were mended; none, and no failure, where that cannot be done now.
+  Result<std::vector<std::uint64_t>> MendOnDisk(const DatasetRef& dataset) {
+    std::vector<std::uint64_t> mended;
+    Look look;
+    LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
+    if (!IsTheCommit(look)) return mended;
+    LZY_RETURN_IF_ERROR(JudgeAll(look));
+    if (look.bad.empty()) return mended;  // nobody's locks are taken for nothing
+    look = Look();
+    if (!Open(dataset, /*write=*/true, look).ok() || !IsTheCommit(look) || HasIntent(look)) return mended;
+    LZY_RETURN_IF_ERROR(JudgeAll(look));
+    // The file's times may be of before the lock was had, when another repair was just going on.
+    repair_under_way_ |= look.bad.empty();
+    if (look.bad.empty()) return mended;
+    Order(look.findings);
+    DatasetReport report;
+    Describe(look.view, look.findings, report);
+    const Status done = Mend(context_, look.view, look.findings, {}, report);
+    repair_under_way_ |= done.code() == Code::kBusy;  // somebody else's, who had the lock when the file was looked at
+    if (!done.ok()) return mended;
+    for (const auto& [index, bad] : look.bad) mended.push_back(index);
+    return mended;
+  }
+
+  bool IsTheCommit(const Look& look) const {
+    const Superblock& now = look.view.superblock;
+    return request_.generation == 0 || (now.uuid == request_.uuid && now.generation == request_.generation);
+  }
+
+  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any more; and
+  // whoever finishes a repair that broke off makes rot of the edits since.
+  static bool HasIntent(const Look& look) {
+    return std::any_of(look.in().files.begin(), look.in().files.end(), [](const FileView& f) { return f.intent.has_value(); });
+  }
+
+  // Blocks of one row may have been looked at for several others of it.
+  static void Order(Findings& findings) {
+    const auto before = [](const BadBlocks& a, const BadBlocks& b) { return a.first < b.first; };
+    const auto same = [](const BadBlocks& a, const BadBlocks& b) { return a.first == b.first; };
+    for (auto& ensemble : findings.files) {
+      for (FileFindings& file : ensemble) {
+        for (auto* list : {&file.data, &file.parity}) {
+          std::stable_sort(list->begin(), list->end(), before);
+          list->erase(std::unique(list->begin(), list->end(), same), list->end());
+        }
+      }
+    }
+  }
+
+  bool ChangedMeanwhile(const Look& look) const {
+    const bool trusting = std::all_of(blocks_.begin(), blocks_.end(),
+                                      [](const HealedBlock& b) { return b.verdict == Verdict::kAsCommitted && !b.damaged; });
+    if (trusting) return false;
+    const auto now = fs_.Stat(request_.path);
+    const FileStat& then = look.of().stat;
+    return !now.ok() || now->size != then.size || now->mtime_ns != then.mtime_ns || CommittedSince(context_, look.view);
+  }
+
+  FileSystem& fs_;
+  const HealRequest& request_;
+  const Options& options_;
+  const std::unique_ptr<Communicator> self_;
+  const Context context_;
+  HealReport report_;
+  std::vector<HealedBlock>& blocks_ = report_.blocks;
+  bool repair_under_way_ = false;
+};
+
+}  // namespace
+
+Result<HealReport> HealBlocks(FileSystem& fs, const Options& options, const HealRequest& request) {
+  HealReport healed;
+  LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(healed, Healer(fs, options, request).Run());
+    return Status::Ok();
+  }));
+  return healed;
+}
+
+}  // namespace lzy

@@ -1,0 +1,144 @@
+#include "mend/lost_members.h"
+
+#include <algorithm>
+
+#include "mend/mend_plan.h"
+#include "pipeline/rebuild.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// As it was committed, as far as its metadata tell the rank that has it open.
+bool LooksSound(const FileView& file, const Layout& layout, std::uint32_t f) {
+  return file.present && file.stat.size == layout.file_size(f) && CauseOf(file, BlockFault::kHash, {0, 1}) == DamageCause::kHash;
+}
+
+bool HasWholeSidecar(const FileView& file, bool own) {
+  if (!file.sidecar_usable() || file.intent) return false;
+  return !own || (file.sidecar != nullptr && file.sidecar->damage().empty() && file.sidecar->knows_all_leaves());
+}
+
+bool HasNoTrace(const FileView& file) {
+  return !file.present && file.fault == SidecarFault::kMissing;
+}
+
+class Assumption {
+ public:
+  Assumption(const Context& context, const DatasetView& view) : context_(context), view_(view) {}
+
+  Result<std::optional<Findings>> Make(const MendRequest& request) {
+    Findings findings;
+    bool possible = false;
+    MendPlan plan;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      possible = Suppose(findings);
+      if (!possible) return Status::Ok();
+      LZY_ASSIGN_OR_RETURN(plan, PlanMending(view_, findings, request));
+      possible = !plan.beyond;
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, context_.comm.AllReduceMax(possible ? 0 : 1));
+    if (obstacles != 0) return std::optional<Findings>();
+    bool sound = true;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      for (std::size_t e = 0; e < view_.ensembles.size() && sound; ++e) {
+        LZY_ASSIGN_OR_RETURN(sound, RestIsSound(view_.ensembles[e], plan.ensembles[e]));
+      }
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t unsound, context_.comm.AllReduceMax(sound ? 0 : 1));
+    return unsound == 0 ? std::optional<Findings>(std::move(findings)) : std::nullopt;
+  }
+
+ private:
+  bool Own(const FileView& file) const { return file.owner == context_.comm.rank(); }
+
+  // False where something else is wrong, or nothing.
+  bool Suppose(Findings& findings) const {
+    bool any = false;
+    if (!view_.unknown_ranks.empty()) return false;
+    for (const Ensemble& ensemble : view_.ensembles) {
+      const Layout& layout = *ensemble.layout;
+      auto& files = findings.files.emplace_back(ensemble.files.size());
+      for (std::uint32_t f = 0; f < files.size(); ++f) {
+        const FileView& file = ensemble.files[f];
+        const bool has_sidecar = HasWholeSidecar(file, Own(file));
+        if (has_sidecar) findings.bytes_read += layout.parity_size(f);
+        if (has_sidecar && LooksSound(file, layout, f)) {
+          findings.bytes_read += layout.file_size(f);
+          continue;
+        }
+        if (file.present || (!has_sidecar && !HasNoTrace(file))) return false;
+        // A directory that has to be made is not taken back when something else turns out to be lost too.
+        if (Own(file) && !context_.fs.Stat(DirectoryOf(file.path)).ok()) return false;
+        any = true;
+        if (layout.data_blocks(f) > 0) files[f].data.push_back({0, layout.data_blocks(f), BlockFault::kMissing, false});
+        if (has_sidecar) continue;
+        if (layout.parity_blocks(f) > 0) files[f].parity.push_back({0, layout.parity_blocks(f), BlockFault::kMissing, false});
+        files[f].metadata.push_back({0, 0, "sidecar"});
+        files[f].whole_device = true;
+      }
+    }
+    return any;
+  }
+
+  // Blocks of this rank's files that are sources of nothing: of rows that have lost none, or more than enough.
+  Result<bool> RestIsSound(const Ensemble& ensemble, const EnsemblePlan& plan) const {
+    const Layout& layout = *ensemble.layout;
+    std::vector<std::vector<bool>> data(ensemble.files.size()), parity(ensemble.files.size());
+    for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+      if (!Own(ensemble.files[f])) continue;
+      data[f].resize(layout.data_blocks(f));
+      parity[f].resize(layout.parity_blocks(f));
+    }
+    for (const RowRun& run : plan.runs) {
+      const Rotation rotation = layout.rotation(run.group);
+      for (const std::uint32_t position : run.plan->sources) {
+        const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+        const bool is_parity = layout.IsParity(device, run.unit_row);
+        std::vector<bool>& read = is_parity ? parity[layout.region_of(device)] : data[layout.file_of(device)];
+        if (read.empty()) continue;
+        for (std::uint32_t s = run.first_slice; s < run.first_slice + run.slices; ++s) {
+          const BlockPlace place =
+              is_parity ? layout.ParityBlock(device, run.unit_row, s) : layout.DataBlock(device, run.unit_row, s);
+          if (place.length > 0) read[place.index] = true;
+        }
+      }
+    }
+    const RowStreams streams = StreamsOf(ensemble);
+    for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+      for (const auto& [stream, read] : {std::pair(&streams.data[f], &data[f]), std::pair(&streams.parity[f], &parity[f])}) {
+        if (stream->file == nullptr) continue;  // lost
+        LZY_ASSIGN_OR_RETURN(const bool sound, OthersAreSound(*stream, *read));
+        if (!sound) return false;
+      }
+    }
+    return true;
+  }
+
+  Result<bool> OthersAreSound(const BlockStream& stream, const std::vector<bool>& read) const {
+    for (std::uint64_t i = 0; i < read.size();) {
+      const std::uint64_t first = i;
+      while (i < read.size() && !read[i]) ++i;
+      if (i > first) {
+        LZY_ASSIGN_OR_RETURN(const CheckResult found, CheckBlocks(stream, first, i - first, SettingsFor(context_, false)));
+        if (!found.bad.empty()) return false;
+      }
+      while (i < read.size() && read[i]) ++i;
+    }
+    return true;
+  }
+
+  const Context& context_;
+  const DatasetView& view_;
+};
+
+}  // namespace
+
+Result<std::optional<Findings>> AssumeOnlyMembersLost(const Context& context, const DatasetView& view,
+                                                      const MendRequest& request) {
+  return Assumption(context, view).Make(request);
+}
+
+}  // namespace lzy

@@ -1,0 +1,18 @@
+#pragma once
+// The loss that restores are mostly for: whole members of a set, with all others as they were committed. Then the survivors
+// need be read only once, as sources of what is rebuilt, each of which is held to its hash anyway; and not before that, too,
+// to find out what is wrong with them.
+
+#include <optional>
+
+#include "mend/mend.h"
+
+namespace lzy {
+
+/// What Examine would find if members (or their data files) were missing and all else were sound, which is what the metadata
+/// say; nothing read but what Mend, by these findings, will not read itself, and that is sound. None where the metadata, or
+/// those blocks, say otherwise: then only Examine can tell. Collective.
+Result<std::optional<Findings>> AssumeOnlyMembersLost(const Context& context, const DatasetView& view,
+                                                      const MendRequest& request);
+
+}  // namespace lzy

@@ -1,0 +1,47 @@
+#pragma once
+// Mending a set on one node: every rank opens all members, so that each rebuilds rows of its own from the shared page
+// cache instead of taking part in the exchange of all of them.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pipeline/rebuild.h"
+
+namespace lzy {
+
+/// What a rank writes blocks of one file to, and holds them to.
+struct MendOutputs {
+  File* data = nullptr;    ///< null: of this file no data block is written here
+  File* parity = nullptr;  ///< likewise
+  std::uint64_t parity_base = 0;
+  const Tree* data_expected = nullptr;  ///< null: checked by the root at the end
+  const Tree* parity_expected = nullptr;
+  std::vector<Hash> data_leaves, parity_leaves;         ///< where not expected
+  std::vector<std::uint8_t> data_known, parity_known;   ///< which of them this rank computed
+  /// For the leaves that are not expected.
+  void MakeRoom(const Layout& layout, std::uint32_t file);
+  ComputedLeaves data_computed() { return {data_leaves, data_known}; }
+  ComputedLeaves parity_computed() { return {parity_leaves, parity_known}; }
+};
+
+/// What a rank has open of an ensemble that others own.
+class MendGuests {
+ public:
+  /// True when every rank of `comm` has opened the others' members: `streams` and `outputs` (by file of the layout), in
+  /// which each rank has its own, then have those of all. False, with both as they were, if that cannot be done.
+  /// Collective. This object must outlive what it opened.
+  Result<bool> Open(const Context& context, const Layout& layout, Communicator& comm, const std::vector<bool>& own,
+                    RowStreams& streams, std::vector<MendOutputs*>& outputs);
+
+ private:
+  struct Guest {
+    std::vector<std::unique_ptr<File>> files;
+    std::optional<Tree> data_tree, parity_tree;
+    BlockStream data, parity;
+    MendOutputs outputs;
+  };
+  std::vector<Guest> guests_;  // by file
+};
+
+}  // namespace lzy

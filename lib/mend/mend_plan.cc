@@ -1,0 +1,245 @@
+#include "mend/mend_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pipeline/rebuild.h"
+
+namespace lzy {
+namespace {
+
+class Planner {
+ public:
+  Planner(const DatasetView& view, const Findings& findings, const MendRequest& request)
+      : view_(view), findings_(findings), request_(request) {}
+
+  Result<MendPlan> Run() {
+    MendPlan plan;
+    plan.beyond = !view_.unknown_ranks.empty();
+    for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
+      LZY_ASSIGN_OR_RETURN(EnsemblePlan one, PlanEnsemble(view_.ensembles[e], findings_.files[e], plan.beyond));
+      plan.ensembles.push_back(std::move(one));
+    }
+    return plan;
+  }
+
+ private:
+  bool shared() const { return view_.ref.kind == DatasetKind::kShared; }
+  bool Named(const FileView& file) const { return !shared() && request_.devices.contains(file.rank); }
+
+  Result<EnsemblePlan> PlanEnsemble(const Ensemble& ensemble, const std::vector<FileFindings>& found, bool& beyond) const {
+    EnsemblePlan plan;
+    for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+      plan.files.push_back(PlanFile(ensemble.files[f], found[f]));
+    }
+    const std::vector<LostBlock> lost = LostBlocks(ensemble, found);
+    PlanCache plans(*ensemble.layout);
+    Status status;
+    ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
+      const Status one = PlanRow(ensemble, plans, std::span(lost).subspan(begin, end - begin), plan, beyond);
+      if (status.ok()) status = one;
+    });
+    LZY_RETURN_IF_ERROR(status);
+    // Without all of its hashes a sidecar would contradict what the others say of it.
+    for (FilePlan& file : plan.files) {
+      if (!file.unmended.empty() || !file.unmended_parity.empty()) file.rebuild_sidecar = false;
+    }
+    return plan;
+  }
+
+  FilePlan PlanFile(const FileView& file, const FileFindings& found) const {
+    FilePlan plan;
+    if (request_.create_missing) {
+      plan.rebuild_data = !file.present || found.whole_device || Named(file);
+      // The path to the dataset root leads over all members; where some are unknown there is none to write.
+      plan.rebuild_sidecar = (!file.sidecar_usable() || Named(file)) && view_.unknown_ranks.empty();
+      if (plan.rebuild_data && file.present && !request_.force && IsEdit(CauseOf(file, BlockFault::kHash, {0, 1}))) {
+        // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its sidecar
+        // cannot be made again without the data that were committed.
+        plan.rebuild_data = plan.rebuild_sidecar = false;
+      }
+    }
+    for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
+      if (!file.part_obstacles[d].empty()) plan.parts_left.insert(file.part_paths[d]);
+    }
+    const bool heals = PartsMoved(view_) || std::ranges::any_of(found.metadata, [&](const MetadataDamage& damage) {
+      return damage.part == 0 || damage.part > file.part_paths.size() || !plan.parts_left.contains(file.part_paths[damage.part - 1]);
+    });
+    plan.heal_metadata = file.sidecar_usable() && !plan.rebuild_sidecar && heals;
+    if (found.extra_bytes != 0 && !plan.rebuild_data && !found.whole_device &&
+        (file.sidecar_usable() || plan.rebuild_sidecar)) {
+      plan.cut_tail = request_.force || !IsEdit(CauseOf(file, BlockFault::kHash, {file.stamp.size, 1}));
+      plan.edits_left = !plan.cut_tail;
+      if (plan.cut_tail) plan.changed.push_back({file.stamp.size, found.extra_bytes});
+    }
+    plan.finish_repair =
+        file.present && !plan.rebuild_data && file.intent && IsOfRepair(*file.intent);
+    return plan;
+  }
+
+  static std::uint32_t FileOf(const Layout& layout, const LostBlock& block) {
+    return block.parity ? layout.region_of(block.device) : layout.file_of(block.device);
+  }
+
+  bool Wanted(const Ensemble& ensemble, const EnsemblePlan& plan, const LostBlock& block) const {
+    const std::uint32_t f = FileOf(*ensemble.layout, block);
+    const FileView& file = ensemble.files[f];
+    // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
+    if (block.forsaken) return false;
+    if (block.parity && !file.part_paths.empty() && plan.files[f].parts_left.contains(file.part_paths[block.device])) return false;
+    if (block.parity) {
+      return plan.files[f].rebuild_sidecar || (file.sidecar_usable() && (request_.force || !IsEdit(block.cause)));
+    }
+    if (plan.files[f].rebuild_data) return true;
+    if (!file.present) return false;
+    if (!shared() && !file.sidecar_usable()) return false;  // nothing to prove single blocks with
+    return request_.force || !IsEdit(block.cause);
+  }
+
+  Status PlanRow(const Ensemble& ensemble, PlanCache& plans, std::span<const LostBlock> row, EnsemblePlan& plan,
+                 bool& beyond) const {
+    const Layout& layout = *ensemble.layout;
+    std::vector<std::uint32_t> bad, wanted;
+    bool damaged = false;
+    for (const LostBlock& block : row) {
+      bad.push_back(block.device);
+      damaged = damaged || !IsEdit(block.cause);
+      if (Wanted(ensemble, plan, block)) {
+        wanted.push_back(block.device);
+      } else if (!block.parity && IsEdit(block.cause)) {
+        plan.files[layout.file_of(block.device)].edits_left = true;
+      }
+    }
+    // A row that is lost, though nobody asked for it to be mended now, forbids writing as any other does.
+    if (wanted.empty() && !damaged) return Status::Ok();
+    if (bad.size() > layout.parity()) {
+      // Edited data with nothing but parity lost: that is for the next commit to make, and nothing is beyond repair.
+      const bool only_parity = std::all_of(row.begin(), row.end(), [&](const LostBlock& block) {
+        return block.parity || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
+      });
+      beyond = beyond || !only_parity;
+      NoteUnmended(ensemble, row, plan);
+      return Status::Ok();
+    }
+    if (wanted.empty()) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(auto rebuild, plans.Rebuild(row[0].group, row[0].unit_row, bad, wanted));
+    for (const LostBlock& block : row) {
+      if (!Wanted(ensemble, plan, block)) continue;
+      FilePlan& file = plan.files[FileOf(layout, block)];
+      if (block.parity) {
+        file.parity_in_place = file.parity_in_place || !file.rebuild_sidecar;
+      } else if (!file.rebuild_data) {
+        file.data_in_place = true;
+        const BlockPlace place = layout.DataBlock(block.device, block.unit_row, block.slice);
+        file.changed.push_back({place.offset, place.length});
+      }
+    }
+    AppendRun(plan.runs, {row[0].group, row[0].unit_row, row[0].slice, 1, std::move(rebuild)});
+    return Status::Ok();
+  }
+
+  static void NoteUnmended(const Ensemble& ensemble, std::span<const LostBlock> row, EnsemblePlan& plan) {
+    const Layout& layout = *ensemble.layout;
+    for (const LostBlock& block : row) {
+      const std::uint32_t f = FileOf(layout, block);
+      const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
+                                            : layout.DataBlock(block.device, block.unit_row, block.slice);
+      if (block.parity) {
+        const PlaceInFile where = ParityPlace(ensemble.files[f], layout.unit(), place.offset);
+        plan.files[f].unmended_parity[where.path].push_back({where.offset, place.length});
+      } else {
+        plan.files[f].unmended.push_back({place.offset, place.length});
+      }
+    }
+  }
+
+  const DatasetView& view_;
+  const Findings& findings_;
+  const MendRequest& request_;
+};
+
+bool Meets(const std::vector<ByteRange>& ranges, const Damage& d) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const ByteRange& r) { return r.offset < d.offset + d.length && d.offset < r.offset + r.length; });
+}
+
+bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d) {
+  if (plan.parts_left.contains(d.path)) return false;
+  const bool edit = IsEdit(d.cause) && !request.force;
+  switch (d.part) {
+    case DamagePart::kData:
+      return !Meets(plan.unmended, d) && (plan.rebuild_data || (!edit && (plan.data_in_place || plan.cut_tail)));
+    case DamagePart::kParity:
+      if (const auto at = plan.unmended_parity.find(d.path); at != plan.unmended_parity.end() && Meets(at->second, d)) return false;
+      return plan.rebuild_sidecar || (plan.parity_in_place && !edit);
+    case DamagePart::kMetadata:
+      return plan.rebuild_sidecar || plan.heal_metadata;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsEdit(DamageCause cause) {
+  return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
+}
+
+Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings) {
+  for (std::uint32_t wanted : request.devices) {
+    bool found = false;
+    for (std::size_t e = 0; e < view.ensembles.size(); ++e) {
+      const Ensemble& ensemble = view.ensembles[e];
+      const Layout& layout = *ensemble.layout;
+      for (std::uint32_t device = 0; device < layout.devices(); ++device) {
+        const std::uint32_t number = view.ref.kind == DatasetKind::kSet ? ensemble.files[device].rank : device;
+        if (number != wanted) continue;
+        found = true;
+        for (const bool parity : {false, true}) {
+          const std::uint32_t f = parity ? layout.region_of(device) : layout.file_of(device);
+          auto& list = parity ? findings.files[e][f].parity : findings.files[e][f].data;
+          const std::uint64_t count = parity ? layout.parity_blocks(f) : layout.data_blocks(f);
+          std::vector<bool> bad(count, false);
+          std::vector<BadBlocks> kept;
+          for (const BadBlocks& b : list) {
+            if (b.transient) continue;
+            for (std::uint64_t i = b.first; i < b.first + b.count; ++i) bad[i] = true;
+            kept.push_back(b);
+          }
+          for (std::uint64_t i = 0; i < count; ++i) {
+            const Layout::DeviceRow at = parity ? layout.LocateParity(f, i) : layout.LocateData(f, i);
+            if (at.device == device && !bad[i]) kept.push_back({i, 1, BlockFault::kMissing, false});
+          }
+          list = std::move(kept);
+        }
+      }
+    }
+    if (!found) {
+      return {Code::kInvalidArgument, fmt::format("--device: {} has no device {}: 0 to {} are accepted", view.ref.path,
+                                                  wanted, view.superblock.members - 1)};
+    }
+  }
+  return Status::Ok();
+}
+
+Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request) {
+  return Planner(view, findings, request).Run();
+}
+
+void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report) {
+  std::map<std::string, const FilePlan*> by_path;
+  for (std::size_t e = 0; e < plan.ensembles.size(); ++e) {
+    for (std::uint32_t f = 0; f < plan.ensembles[e].files.size(); ++f) {
+      const FileView& file = view.ensembles[e].files[f];
+      by_path[file.path] = by_path[file.sidecar_path] = &plan.ensembles[e].files[f];
+      for (const std::string& part : file.part_paths) by_path[part] = &plan.ensembles[e].files[f];
+    }
+  }
+  for (Damage& d : report.damage) {
+    const auto at = by_path.find(d.path);
+    if (at == by_path.end() || d.transient || d.beyond_repair) continue;
+    d.repaired = IsMended(*at->second, request, d);
+  }
+}
+
+}  // namespace lzy

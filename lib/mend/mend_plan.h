@@ -1,0 +1,52 @@
+#pragma once
+// What a repair or restore is going to do, decided from agreed findings alone: the same on every rank, before anything is written.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mend/mend.h"
+#include "pipeline/rows.h"
+
+namespace lzy {
+
+/// What happens to one file and its sidecar.
+struct FilePlan {
+  bool rebuild_data = false;     ///< all of it, aside, then renamed
+  bool rebuild_sidecar = false;  ///< likewise
+  bool data_in_place = false;    ///< some blocks
+  bool parity_in_place = false;
+  bool heal_metadata = false;
+  bool cut_tail = false;             ///< bytes behind the committed end
+  bool edits_left = false;           ///< stale or at-risk data stay as they are: the file must not look as committed
+  bool finish_repair = false;        ///< an earlier repair broke off: its note and the mtime are still to be put right
+  std::vector<ByteRange> changed;    ///< of the data, in place
+  std::vector<ByteRange> unmended;   ///< of the data, beyond repair
+  std::set<std::string> parts_left;  ///< parts of the parity that are left as they are
+  std::map<std::string, std::vector<ByteRange>> unmended_parity;  ///< by file that it is in
+  bool any() const {
+    return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail || finish_repair;
+  }
+};
+
+struct EnsemblePlan {
+  std::vector<FilePlan> files;
+  std::vector<RowRun> runs;
+};
+
+struct MendPlan {
+  std::vector<EnsemblePlan> ensembles;
+  bool beyond = false;  ///< rows have lost more than parity covers: nothing may be written, unless salvage is asked for
+};
+
+/// Stale and at-risk blocks are edits, which only force takes back.
+bool IsEdit(DamageCause cause);
+
+Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request);
+
+/// Marks what `plan`, carried out, has mended.
+void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report);
+
+}  // namespace lzy

@@ -1,0 +1,461 @@
+#include "mpi/mpi_communicator.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <new>
+#include <optional>
+#include <stdexcept>
+
+#include "fmt/format.h"
+#include "transport/mpi_call.h"
+#include "transport/multicast_mpi.h"
+#include "transport/pairwise_exchange.h"
+#include "transport/ring_exchange.h"
+#include "transport/shared_exchange.h"
+#include "validated/records.h"
+
+namespace lzy {
+
+namespace {
+
+/// Allocations above this are agreed on, so that a rank out of memory does not leave the others in a collective.
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
+
+/// How the root of a broadcast wants it to travel, told to the others beside it.
+constexpr std::uint16_t kCostsGiven = 0x100;
+
+std::uint16_t NoteOf(const TopologyChoice& choice) {
+  return static_cast<std::uint16_t>(static_cast<std::uint16_t>(choice.topology) | (choice.costs ? kCostsGiven : 0));
+}
+
+class Mpi final : public Communicator {
+ public:
+  /// Owns `comm`, which has MPI_ERRORS_RETURN set.
+  Mpi(MPI_Comm comm, int rank, int size, std::uint64_t max_transfer, const std::string& node, const TopologyChoice& topology)
+      : comm_(comm),
+        rank_(rank),
+        size_(size),
+        max_transfer_(max_transfer),
+        node_(node),
+        link_(validated::Link::Over(comm, rank, size)),
+        self_(SelfCommunicator()),
+        topology_(topology) {}
+  ~Mpi() override {
+    int finalized = 0;
+    if (PMPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) PMPI_Comm_free(&comm_);
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+
+  /// Takes over a communicator just made; MPI_COMM_NULL gives nullptr.
+  static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node,
+                                                     const TopologyChoice& topology);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string ProcessorName() const override;
+  Status Barrier() override {
+    return CallMpi("MPI_Ibarrier", [&](MPI_Request* request) { return PMPI_Ibarrier(comm_, request); });
+  }
+  Status Broadcast(Bytes& bytes, int root) override;
+  void SetTopology(const TopologyChoice& topology) override { topology_ = topology; }
+  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
+  Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
+  Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return AllReduce(value, MPI_MAX); }
+  Result<std::uint64_t> AllReduceSum(std::uint64_t value) override { return AllReduce(value, MPI_SUM); }
+  Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
+                          std::span<const std::uint64_t> counts) override;
+  Result<std::unique_ptr<Communicator>> Split(int color) override;
+
+ private:
+  /// How many bytes of each rank have to be moved, and of all. The same on all ranks.
+  struct Sizes {
+    std::vector<std::uint64_t> of;
+    std::uint64_t total = 0;
+    std::uint64_t room = 0;  ///< with what comes with the records
+  };
+
+  Status CheckRoot(int root) const;
+  Result<std::uint64_t> AllReduce(std::uint64_t value, MPI_Op operation);
+  Sizes LongOnes(const validated::Records& records) const;
+  std::vector<Bytes> RoomFor(const validated::Records& records) const;
+  void TakeAll(validated::Records& records, std::vector<Bytes>& all) const;
+  Status ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all);
+  /// Runs `allocate` on every rank; kNoMemory on all of them when it throws on one. `bytes` is what the rank with the
+  /// most to allocate needs, and the same everywhere.
+  template <class Allocate>
+  Status AllocateTogether(std::uint64_t bytes, Allocate allocate);
+  /// Calls transfer(offset, int count) for consecutive pieces of `size` bytes.
+  template <class Transfer>
+  Status InPieces(std::uint64_t size, Transfer transfer) const;
+  Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
+  Status Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16_t note);
+  Result<Topology> Cheapest(std::uint64_t size, int root, bool given);
+  Status FindGroups();
+  Status GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all);
+  Status FindShared();
+  template <class Way>
+  Status Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive);
+
+  MPI_Comm comm_;
+  const int rank_;
+  const int size_;
+  const std::uint64_t max_transfer_;
+  const std::string node_;
+  const std::unique_ptr<validated::Link> link_;
+  const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
+  bool sought_shared_ = false;
+  std::unique_ptr<SharedExchange> shared_;  // nullptr unless all ranks share memory
+  TopologyChoice topology_;        // of broadcasts that begin here
+  RankGroups groups_;              // by processor; empty until they are needed
+  std::optional<CostModel> costs_;  // measured when they are needed
+  std::unique_ptr<std::uint64_t[]> staging_;
+  std::uint64_t staging_words_ = 0;
+};
+
+Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node,
+                                                 const TopologyChoice& topology) {
+  if (comm == MPI_COMM_NULL) return std::unique_ptr<Communicator>();
+  int rank = 0;
+  int size = 0;
+  Status status = CheckMpi(PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (status.ok()) status = CheckMpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  if (status.ok()) status = CheckMpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+  if (!status.ok()) {
+    PMPI_Comm_free(&comm);
+    return status;
+  }
+  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, node, topology));
+}
+
+std::string Mpi::ProcessorName() const {
+  if (!node_.empty()) return node_;
+  std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
+  int length = 0;
+  if (PMPI_Get_processor_name(name.data(), &length) != MPI_SUCCESS) return self_->ProcessorName();
+  return std::string(name.data(), static_cast<std::size_t>(length));
+}
+
+Status Mpi::CheckRoot(int root) const {
+  if (root >= 0 && root < size_) return Status::Ok();
+  return Status(Code::kInternal, fmt::format("root {} in a communicator of {} ranks", root, size_));
+}
+
+Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
+  std::uint64_t result = value;
+  if (size_ == 1) return result;
+  LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallreduce", [&](MPI_Request* request) {
+    return PMPI_Iallreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_, request);
+  }));
+  return result;
+}
+
+template <class Allocate>
+Status Mpi::AllocateTogether(std::uint64_t bytes, Allocate allocate) {
+  std::uint64_t failures = 0;
+  try {
+    allocate();
+  } catch (const std::bad_alloc&) {
+    failures = 1;
+  } catch (const std::length_error&) {
+    failures = 1;
+  }
+  if (bytes > kSmall) {
+    LZY_ASSIGN_OR_RETURN(failures, AllReduceSum(failures));
+  }
+  if (failures == 0) return Status::Ok();
+  return Status(Code::kNoMemory, fmt::format("no memory for an exchange of {} bytes", bytes));
+}
+
+template <class Transfer>
+Status Mpi::InPieces(std::uint64_t size, Transfer transfer) const {
+  for (std::uint64_t offset = 0; offset < size; offset += max_transfer_) {
+    LZY_RETURN_IF_ERROR(transfer(offset, static_cast<int>(std::min(max_transfer_, size - offset))));
+  }
+  return Status::Ok();
+}
+
+Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
+  return InPieces(size, [&](std::uint64_t offset, int count) {
+    return CallMpi("MPI_Ibcast", [&](MPI_Request* request) {
+      return PMPI_Ibcast(data + offset, count, MPI_BYTE, root, comm_, request);
+    });
+  });
+}
+
+Status Mpi::Broadcast(Bytes& bytes, int root) {
+  LZY_RETURN_IF_ERROR(CheckRoot(root));
+  if (size_ == 1) return Status::Ok();
+  // Ranks may have been told different topologies: the root's counts.
+  const auto from = static_cast<std::size_t>(root);
+  validated::Records records(*link_, rank_ == root ? ByteSpan(bytes) : ByteSpan(), NoteOf(topology_));
+  LZY_RETURN_IF_ERROR(records.Broadcast(root));
+  const std::uint64_t length = records.bytes(from);
+  LZY_RETURN_IF_ERROR(AllocateTogether(length, [&] { bytes.resize(length); }));
+  if (!records.within(from)) {
+    LZY_RETURN_IF_ERROR(Spread(bytes.data(), length, root, records.note(from)));
+    records.Prove(from, bytes);
+  } else if (rank_ != root) {
+    records.Take(from, bytes);
+  }
+  return records.Finish();
+}
+
+// All ranks go by the same note, groups and costs, so that they come to the same schedule.
+Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16_t note) {
+  auto topology = static_cast<Topology>(note & ~kCostsGiven);
+  if (topology == Topology::kAuto) {
+    LZY_ASSIGN_OR_RETURN(topology, Cheapest(size, root, (note & kCostsGiven) != 0));
+  }
+  if (topology == Topology::kBcast) return BroadcastPieces(data, size, root);
+  LZY_RETURN_IF_ERROR(FindGroups());
+  return RunSchedule(comm_, rank_, MakeSchedule(topology, groups_, root), data, size, max_transfer_);
+}
+
+// `given`: the root was told costs, and chooses.
+Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, bool given) {
+  if (!given && size < kMeasuringBytes) return Topology::kBcast;
+  LZY_RETURN_IF_ERROR(FindGroups());
+  if (groups_.size() == 1) return Topology::kBcast;
+  if (given) {
+    Bytes chosen(1);
+    if (rank_ == root) chosen[0] = static_cast<std::uint8_t>(ChooseTopology(groups_, root, size, topology_.costs.value_or(CostModel{})));
+    LZY_RETURN_IF_ERROR(Broadcast(chosen, root));
+    return static_cast<Topology>(chosen.at(0));
+  }
+  if (!costs_) {
+    LZY_ASSIGN_OR_RETURN(const CostModel measured, MeasureCosts(comm_, rank_, size_));
+    const auto* raw = reinterpret_cast<const std::uint8_t*>(&measured);  // all ranks run the same program
+    Bytes told(raw, raw + sizeof measured);
+    LZY_RETURN_IF_ERROR(Broadcast(told, 0));
+    costs_.emplace();
+    std::copy(told.begin(), told.end(), reinterpret_cast<std::uint8_t*>(&*costs_));
+  }
+  return ChooseTopology(groups_, root, size, *costs_);
+}
+
+Status Mpi::FindGroups() {
+  if (!groups_.empty()) return Status::Ok();
+  const std::string name = ProcessorName();
+  const ByteSpan mine(reinterpret_cast<const std::uint8_t*>(name.data()), name.size());
+  LZY_ASSIGN_OR_RETURN(const std::vector<Bytes> all, AllGather(mine));
+  std::vector<std::string> names;
+  for (const Bytes& one : all) names.emplace_back(one.begin(), one.end());
+  groups_ = GroupsByName(names);
+  return Status::Ok();
+}
+
+/// Where each rank's bytes go in one buffer; for totals that fit an int.
+struct Placement {
+  explicit Placement(std::span<const std::uint64_t> sizes) {
+    int at = 0;
+    for (std::uint64_t size : sizes) {
+      counts.push_back(static_cast<int>(size));
+      offsets.push_back(at);
+      at += static_cast<int>(size);
+    }
+  }
+  std::vector<int> counts;
+  std::vector<int> offsets;
+};
+
+/// Cuts a buffer filled by MPI_(All)gatherv into one vector a rank.
+void Deal(const Placement& placement, const std::vector<std::uint8_t>& flat,
+          std::vector<std::vector<std::uint8_t>>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::copy_n(flat.begin() + placement.offsets[i], placement.counts[i], all[i].begin());
+  }
+}
+
+/// What does not come with the records, by rank.
+Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
+  Sizes sizes;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) {
+    sizes.of.push_back(records.within(i) ? 0 : records.bytes(i));
+    sizes.total += sizes.of.back();
+    sizes.room += records.bytes(i) + validated::kRecordBytes;
+  }
+  return sizes;
+}
+
+Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
+  if (size_ == 1) return self_->AllGather(mine);
+  validated::Records records(*link_, mine);
+  LZY_RETURN_IF_ERROR(records.Gather());
+  const Sizes sizes = LongOnes(records);
+  std::vector<Bytes> all;
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] { all = RoomFor(records); }));
+  if (sizes.total > 0) LZY_RETURN_IF_ERROR(ShareLong(sizes, mine, all));
+  TakeAll(records, all);
+  LZY_RETURN_IF_ERROR(records.Finish());
+  return all;
+}
+
+Status Mpi::ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all) {
+  if (sizes.total > max_transfer_) {
+    Bytes& own = all[static_cast<std::size_t>(rank_)];
+    std::copy(mine.begin(), mine.end(), own.begin());
+    for (int root = 0; root < size_; ++root) {
+      const auto from = static_cast<std::size_t>(root);
+      LZY_RETURN_IF_ERROR(BroadcastPieces(all[from].data(), sizes.of[from], root));
+    }
+    return Status::Ok();
+  }
+  const Placement placement(sizes.of);
+  Bytes flat;
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] { flat.resize(sizes.total); }));
+  const int brought = placement.counts[static_cast<std::size_t>(rank_)];
+  LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallgatherv", [&](MPI_Request* request) {
+    return PMPI_Iallgatherv(mine.data(), brought, MPI_BYTE, flat.data(), placement.counts.data(), placement.offsets.data(), MPI_BYTE,
+                            comm_, request);
+  }));
+  Deal(placement, flat, all);
+  return Status::Ok();
+}
+
+std::vector<Communicator::Bytes> Mpi::RoomFor(const validated::Records& records) const {
+  std::vector<Bytes> all;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) all.emplace_back(records.bytes(i));
+  return all;
+}
+
+void Mpi::TakeAll(validated::Records& records, std::vector<Bytes>& all) const {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (records.within(i)) {
+      records.Take(i, all[i]);
+    } else {
+      records.Prove(i, all[i]);
+    }
+  }
+}
+
+Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
+  LZY_RETURN_IF_ERROR(CheckRoot(root));
+  if (size_ == 1) return self_->Gather(mine, root);
+  // All ranks learn the sizes, since all must take the same of the two ways.
+  validated::Records records(*link_, mine);
+  LZY_RETURN_IF_ERROR(records.Gather());
+  const Sizes sizes = LongOnes(records);
+  const bool at_once = sizes.total <= max_transfer_;
+  std::vector<Bytes> all;
+  Bytes flat;
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] {
+    if (rank_ != root) return;
+    all = RoomFor(records);
+    if (at_once) flat.resize(sizes.total);
+  }));
+  if (sizes.total > 0 && !at_once) {
+    LZY_RETURN_IF_ERROR(GatherPieces(sizes, mine, root, all));
+  } else if (sizes.total > 0) {
+    const Placement placement(sizes.of);
+    const int brought = placement.counts[static_cast<std::size_t>(rank_)];
+    LZY_RETURN_IF_ERROR(CallMpi("MPI_Igatherv", [&](MPI_Request* request) {
+      return PMPI_Igatherv(mine.data(), brought, MPI_BYTE, flat.data(), placement.counts.data(), placement.offsets.data(), MPI_BYTE,
+                           root, comm_, request);
+    }));
+    Deal(placement, flat, all);
+  }
+  TakeAll(records, all);
+  LZY_RETURN_IF_ERROR(records.Finish());
+  return all;
+}
+
+Status Mpi::GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all) {
+  constexpr int kTag = 0;
+  if (rank_ != root) {
+    return InPieces(sizes.of[static_cast<std::size_t>(rank_)], [&](std::uint64_t offset, int count) {
+      return CallMpi("MPI_Isend", [&](MPI_Request* request) {
+        return PMPI_Isend(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_, request);
+      });
+    });
+  }
+  for (int from = 0; from < size_; ++from) {
+    Bytes& part = all[static_cast<std::size_t>(from)];
+    if (from == root) {
+      std::copy(mine.begin(), mine.end(), part.begin());
+      continue;
+    }
+    LZY_RETURN_IF_ERROR(InPieces(sizes.of[static_cast<std::size_t>(from)], [&](std::uint64_t offset, int count) {
+      return CallMpi("MPI_Irecv", [&](MPI_Request* request) {
+        return PMPI_Irecv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, request);
+      });
+    }));
+  }
+  return Status::Ok();
+}
+
+// What comes out is proven by whoever calls this (pipeline/xor_checks.h).
+Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
+  if (counts.size() != static_cast<std::size_t>(size_)) {
+    return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));
+  }
+  if (size_ == 1) return self_->ReduceScatterXor(send, receive, counts);
+  if (std::all_of(counts.begin(), counts.end(), [](std::uint64_t count) { return count == 0; })) return Status::Ok();
+  LZY_RETURN_IF_ERROR(FindShared());
+  bool in_ring = shared_ == nullptr && RingExchange::IsShorter(counts);
+  if (in_ring) {
+    LZY_RETURN_IF_ERROR(FindGroups());
+    in_ring = groups_.size() > 1;
+  }
+  Status status;
+  if (shared_ != nullptr) {
+    shared_->ReduceScatterXor(send, receive, counts);
+  } else if (in_ring) {
+    status = Exchange(RingExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  } else {
+    status = Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
+  }
+  const std::uint64_t got = counts[static_cast<std::size_t>(rank_)] * sizeof(std::uint64_t);
+  link_->Arrived(validated::Part::kSum, rank_, {reinterpret_cast<std::uint8_t*>(receive), got});
+  return status;
+}
+
+template <class Way>
+Status Mpi::Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive) {
+  if (const std::uint64_t words = exchange.StagingWords(); words > staging_words_) {
+    const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));  // so that it is agreed on
+    LZY_RETURN_IF_ERROR(AllocateTogether(bytes, [&] { staging_.reset(new std::uint64_t[words]); }));
+    staging_words_ = words;
+  }
+  return exchange.Run(send, receive, staging_.get());
+}
+
+// Not before it is needed: many communicators only ever agree on something.
+Status Mpi::FindShared() {
+  if (sought_shared_) return Status::Ok();
+  const auto make_progress = [this] {
+    int found = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &found, MPI_STATUS_IGNORE);
+  };
+  LZY_ASSIGN_OR_RETURN(shared_, SharedExchange::Make(*this, make_progress));
+  sought_shared_ = true;
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
+  MPI_Comm part = MPI_COMM_NULL;
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
+  return Adopt(part, max_transfer_, node_, topology_);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node) {
+  if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "MpiCommunicator: MPI_COMM_NULL");
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
+  if (max_transfer == 0 || max_transfer > kMost) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("MpiCommunicator: max_transfer {} is not in 1..{}", max_transfer, kMost));
+  }
+  // Not MPI_Comm_dup, which would copy the attributes, and so call back whoever set them.
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Comm own = MPI_COMM_NULL;
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
+  const Status made = CheckMpi(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
+  PMPI_Group_free(&group);
+  LZY_RETURN_IF_ERROR(made);
+  return Mpi::Adopt(own, max_transfer, node, {Topology::kBcast, {}});
+}
+
+}  // namespace lzy

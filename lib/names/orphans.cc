@@ -1,0 +1,182 @@
+#include "names/orphans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "names/set_names.h"
+#include "names/survey.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+/// What is born under a temporary name has its own within moments; nobody holds a lock on it until then.
+constexpr std::int64_t kMomentsNs = 3600ll * 1'000'000'000;
+
+/// Opens a file of lzy's and takes its lock. kBusy: somebody else has it.
+Result<std::unique_ptr<File>> Seize(FileSystem& fs, const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
+  LZY_RETURN_IF_ERROR(file->Lock());
+  return file;
+}
+
+class OrphanFinder {
+ public:
+  explicit OrphanFinder(FileSystem& fs) : fs_(fs), survey_(fs, Resolve::kProtected) {}
+
+  Result<std::vector<Orphan>> Find(const std::string& path) {
+    LZY_RETURN_IF_ERROR(survey_.Walk(path, /*hidden=*/true, [&](Directory& directory) { Visit(directory); }));
+    if (!survey_.troubles().empty()) return survey_.troubles().front();
+    std::sort(found_.begin(), found_.end(), [](const Orphan& a, const Orphan& b) { return a.path < b.path; });
+    return std::move(found_);
+  }
+
+ private:
+  void Visit(Directory& directory) {
+    for (const std::string& sidecar : directory.Sidecars()) {
+      if (directory.UserOf(sidecar)) continue;
+      if (DataPathOf(sidecar)) {
+        VisitSidecar(directory, sidecar);
+      } else {
+        VisitTemporary(directory, sidecar);
+      }
+    }
+    for (const std::string& name : **directory.Names()) {
+      if (name.starts_with(kNewDataPrefix)) {
+        Add(directory.PathOf(name), "what a restore that broke off left", InUse(directory.PathOf(name)));
+      } else if (name.starts_with(kNewSidecarPrefix)) {
+        VisitNew(directory, name);
+      } else if (name.starts_with(kPartPrefix)) {
+        VisitPart(directory.PathOf(name));
+      }
+    }
+  }
+
+  void VisitSidecar(Directory& directory, const std::string& sidecar) {
+    const std::string owner = *DataPathOf(sidecar);
+    const std::string path = directory.PathOf(sidecar);
+    const bool replaced = (*directory.Names())->contains(owner);
+    const std::string reason = replaced ? "its file was replaced by one that has another sidecar" : "its file is gone";
+    const auto& peek = directory.PeekAt(sidecar);
+    if (!peek.ok()) {
+      const bool unusable = peek.status().code() == Code::kUnprotected || peek.status().code() == Code::kCorrupt;
+      if (unusable && !survey_.PatternOfSiblings(directory.PathOf(owner))) Add(path, reason, InUse(path));
+    } else if (IsSuperseded(directory, *peek)) {
+      Add(path, "a newer commit of the same file has another sidecar", InUse(path));
+    } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
+      Add(path, reason, InUse(path));
+    }
+  }
+
+  /// A sidecar that only began to exist, or one set aside while names were exchanged.
+  void VisitTemporary(Directory& directory, const std::string& sidecar) {
+    const std::string path = directory.PathOf(sidecar);
+    const auto& peek = directory.PeekAt(sidecar);
+    const bool holds_something = peek.ok() && peek->committed;
+    if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
+    Add(path, "what a tool or program that broke off left", IsYoung(path) || InUse(path));
+  }
+
+  /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.
+  void VisitNew(Directory& directory, const std::string& name) {
+    const std::string sidecar = kSidecarPrefix + name.substr(sizeof(kNewSidecarPrefix) - 1);
+    const std::string path = directory.PathOf(name);
+    const auto& current = directory.PeekAt(sidecar);
+    const auto fresh = PeekSidecar(fs_, path);
+    const bool of_set = fresh.ok() && fresh->kind == DatasetKind::kSet && fresh->committed;
+    // Its file may have been renamed, and the sidecar whose lock tells whether somebody is building this one with it.
+    const bool alone = current.status().code() == Code::kNotFound;
+    if (alone && !of_set) Add(path, "what a tool or program that broke off left", IsYoung(path) || InUse(path));
+    if (!current.ok()) return;
+    const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
+                                                               : fresh->wall_time_ns <= current->wall_time_ns);
+    if (of_set && !older) return;
+    Add(path, "what a tool or program that broke off left", InUse(directory.PathOf(sidecar)) || InUse(path));
+  }
+
+  /// Parity of a file elsewhere. Removed is what another encoding of that file has taken the place of; that there is no file, nobody can
+  /// tell from here: it may have moved, or not be mounted.
+  void VisitPart(const std::string& path) {
+    const auto part = PeekSidecar(fs_, path);
+    if (!part.ok()) {
+      Add(path, "a part of some file's parity, whose metadata cannot be read; rm it if no file has it", true);
+      return;
+    }
+    const std::string directory = DirectoryOf(part->parts.home);
+    bool superseded = false;
+    for (const std::string& name : NamesAt(directory)) {
+      if (!name.starts_with(kSidecarPrefix) && !name.starts_with(kNewSidecarPrefix)) continue;
+      const auto sidecar = PeekSidecar(fs_, JoinPath(directory, name));
+      if (!sidecar.ok() || sidecar->uuid != part->uuid) continue;
+      if (sidecar->parts.id == part->parts.id) return;
+      // What is newer may be about to count.
+      superseded |= part->generation <= sidecar->generation || !IsYoung(path);
+    }
+    if (superseded) {
+      Add(path, fmt::format("{} has other parts by now", part->parts.home), InUse(path));
+    } else {
+      Add(path, fmt::format("a part of the parity of {}, which has no sidecar there that says so; rm it if that is gone", part->parts.home), true);
+    }
+  }
+
+  std::vector<std::string> NamesAt(const std::string& directory) {
+    auto names = fs_.List(directory);
+    return names.ok() ? *names : std::vector<std::string>();
+  }
+
+  /// True when another sidecar of the directory has a later commit of the same file.
+  static bool IsSuperseded(Directory& directory, const Peek& peek) {
+    const auto& all = directory.Sidecars();
+    return peek.committed && std::any_of(all.begin(), all.end(), [&](const std::string& sidecar) {
+             const auto& other = directory.PeekAt(sidecar);
+             return other.ok() && other->committed && other->kind == peek.kind && other->uuid == peek.uuid &&
+                    other->rank == peek.rank && other->generation > peek.generation;
+           });
+  }
+
+  /// True when a member of the set that `peek` is of may be left, for which this one's parity counts.
+  bool SetNeeds(const Peek& peek, const std::string& data) {
+    const auto pattern = PatternFromTail(data, peek.name, peek.rank);
+    if (!pattern) return true;
+    const auto& members = survey_.MembersOf(*pattern);
+    for (std::uint32_t rank = 0; rank < peek.members; ++rank) {
+      const auto member = members.find(rank);
+      if (member == members.end()) return true;  // its file may be out of sight
+      const bool alive = fs_.Stat(member->second.path).ok();
+      if (alive && (!member->second.peek || member->second.peek->uuid == peek.uuid)) return true;
+    }
+    return false;
+  }
+
+  bool IsYoung(const std::string& path) {
+    const auto stat = fs_.Stat(path, /*follow=*/false);
+    return !stat.ok() || CoarseNowNs() - stat->mtime_ns < kMomentsNs;
+  }
+  bool InUse(const std::string& path) { return !Seize(fs_, path).ok(); }
+  void Add(const std::string& path, const std::string& reason, bool in_use) {
+    found_.push_back({path, reason, in_use});
+  }
+
+  FileSystem& fs_;
+  Survey survey_;
+  std::vector<Orphan> found_;
+};
+
+}  // namespace
+
+Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory) {
+  return OrphanFinder(fs).Find(directory);
+}
+
+Status RemoveOrphan(FileSystem& fs, const Orphan& orphan) {
+  const auto held = Seize(fs, orphan.path);
+  if (held.status().code() == Code::kNotFound) return Status::Ok();
+  if (!held.ok()) return held.status();
+  if (Status removed = fs.Remove(orphan.path); !removed.ok() && removed.code() != Code::kNotFound) return removed;
+  return fs.SyncDirectory(DirectoryOf(orphan.path));
+}
+
+}  // namespace lzy

@@ -1,0 +1,175 @@
+#include "names/orphans.h"
+
+#include <atomic>
+#include <chrono>
+
+#include "engine/engine.h"
+#include "resolve_fixture.h"
+
+namespace lzy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class ResolveOrphansTest : public ResolveTest {};
+
+TEST_F(ResolveOrphansTest, OrphansAreSidecarsWithoutAFile) {
+  for (const char* path : {"d/kept", "d/gone", "d/e/gone", "d/moved"}) {
+    Write(path);
+    ProtectShared(path);
+  }
+  stdfs::remove("d/gone");
+  stdfs::remove("d/e/gone");
+  stdfs::rename("d/moved", "d/new name");
+  Write("d/.LZY.rubbish", "rubbish");
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.gone", "d/.LZY.rubbish", "d/e/.LZY.gone"));
+  EXPECT_CODE(FindOrphans(fs_, "absent"), Code::kNotFound);
+}
+
+TEST_F(ResolveOrphansTest, SetWithSurvivorsHasNoOrphans) {
+  MakeSet("d/s.%r", 3);
+  stdfs::remove("d/s.0");
+  stdfs::remove("d/s.1");
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  stdfs::remove("d/s.2");
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.s.0", "d/.LZY.s.1", "d/.LZY.s.2"));
+  // The rest may be on other nodes.
+  stdfs::remove("d/.LZY.s.1");
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+}
+
+TEST_F(ResolveOrphansTest, RemnantsOfAnOlderSetAreOrphansOnceTheirDataAreGone) {
+  MakeSet("d/s.%r", 4);
+  MakeSet("d/s.%r", 2);
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  stdfs::remove("d/s.2");
+  stdfs::remove("d/s.3");
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.s.2", "d/.LZY.s.3"));
+}
+
+TEST_F(ResolveOrphansTest, SidecarOfAReplacedFileIsAnOrphan) {
+  for (const char* path : {"d/ck", "d/ck.new"}) {
+    Write(path, path);
+    ProtectShared(path);
+  }
+  stdfs::rename("d/ck.new", "d/ck");
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.ck"));
+}
+
+TEST_F(ResolveOrphansTest, SidecarThatALaterCommitOfTheMemberReplacedIsAnOrphan) {
+  MakeSet("d/s.%r", 3);
+  // Renamed, and one member changed, so that nothing tells that it is the same file; then committed again.
+  for (int rank = 0; rank < 3; ++rank) {
+    stdfs::rename(fmt::format("d/s.{}", rank), fmt::format("d/t.{}", rank));
+    if (rank != 1) stdfs::rename(fmt::format("d/.LZY.s.{}", rank), fmt::format("d/.LZY.t.{}", rank));
+  }
+  Write("d/t.1", "something else");
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  Superblock sb;
+  sb.uuid = UuidOf(100 + sets_);
+  sb.generation = 2;
+  sb.kind = DatasetKind::kSet;
+  sb.placement = ParityPlacement::kPerDevice;
+  sb.members = 3;
+  sb.rank = 1;
+  Protect("d/t.1", sb, "t.%r");
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY.s.1"));
+}
+
+TEST_F(ResolveOrphansTest, DebrisIsFoundAndRemovedUnlessInUse) {
+  Write("d/a");
+  ProtectShared("d/a");
+  for (const char* name : {"d/.LZY-data.a", "d/.LZY-new.a", "d/.LZY-tmp.7.a", "d/.LZY-new.lost"}) Write(name);
+  // Two are too young: one is born under a temporary name, one has no sidecar beside it whose lock would tell whether it
+  // is being built.
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY-data.a", "d/.LZY-new.a", "(d/.LZY-new.lost)", "(d/.LZY-tmp.7.a)"));
+  for (const char* young : {"d/.LZY-tmp.7.a", "d/.LZY-new.lost"}) {
+    stdfs::last_write_time(young, stdfs::file_time_type::clock::now() - std::chrono::hours(2));
+  }
+  auto orphans = FindOrphans(fs_, "d");
+  ASSERT_OK(orphans);
+  {
+    auto restoring = fs_.Open("d/.LZY-data.a", OpenMode::kReadWrite);
+    auto committing = fs_.Open("d/.LZY.a", OpenMode::kReadWrite);
+    ASSERT_OK(restoring);
+    ASSERT_OK(committing);
+    ASSERT_OK((*restoring)->Lock());
+    ASSERT_OK((*committing)->Lock());
+    EXPECT_THAT(Orphans("d"), ElementsAre("(d/.LZY-data.a)", "(d/.LZY-new.a)", "d/.LZY-new.lost", "d/.LZY-tmp.7.a"));
+    EXPECT_CODE(RemoveOrphan(fs_, orphans->front()), Code::kBusy);
+    EXPECT_TRUE(stdfs::exists("d/.LZY-data.a"));
+  }
+  for (const Orphan& orphan : *orphans) EXPECT_OK(RemoveOrphan(fs_, orphan));
+  for (const Orphan& orphan : *orphans) EXPECT_OK(RemoveOrphan(fs_, orphan));  // gone already
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  EXPECT_TRUE(stdfs::exists("d/.LZY.a"));
+}
+
+TEST_F(ResolveOrphansTest, FirstSidecarOfAFileIsDebrisAndThatOfAMemberIsNot) {
+  Write("d/a");
+  Superblock sb;
+  sb.uuid = UuidOf(1);
+  sb.state = SidecarState::kNeverCommitted;
+  Protect("d/a", sb, "a");
+  Write("d/.LZY-new.a", "half");
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY-new.a"));
+  MakeSet("e/s.%r", 1);
+  stdfs::rename("e/.LZY.s.0", "e/.LZY-new.s.0");
+  sb.uuid = UuidOf(101);
+  sb.kind = DatasetKind::kSet;
+  sb.placement = ParityPlacement::kPerDevice;
+  Protect("e/s.0", sb, "s.%r");
+  EXPECT_THAT(Orphans("e"), IsEmpty());
+}
+
+TEST_F(ResolveOrphansTest, SidecarThatASetMayHaveCommittedIsNoDebris) {
+  MakeSet("d/s.%r", 2);
+  stdfs::copy("d/.LZY.s.0", "d/old");
+  const Uuid uuid = UuidOf(100 + sets_);
+  Superblock sb;
+  sb.uuid = uuid;
+  sb.generation = 2;
+  sb.kind = DatasetKind::kSet;
+  sb.placement = ParityPlacement::kPerDevice;
+  sb.members = 2;
+  Protect("d/s.0", sb, "s.%r");
+  stdfs::rename("d/.LZY.s.0", "d/.LZY-new.s.0");
+  stdfs::rename("d/old", "d/.LZY.s.0");
+  EXPECT_THAT(Orphans("d"), IsEmpty());  // generation 2: the other member may have it
+  stdfs::remove("d/.LZY.s.0");
+  stdfs::copy("d/.LZY-new.s.0", "d/.LZY.s.0");
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY-new.s.0"));
+}
+
+TEST_F(ResolveOrphansTest, WhatARestoreIsBuildingIsInUse) {
+  for (const char* path : {"d/s.0", "d/s.1", "d/s.2"}) Write(path, std::string(300000, path[4]));
+  Options options;
+  options.block_size = 4096;
+  options.stripe = 4096;
+  Context context{fs_, *comm_, options};
+  auto whole = Find("d/s.%r", Resolve::kProtectable);
+  ASSERT_OK(whole);
+  ASSERT_OK(lzy::Protect(context, whole->front(), {}).status);
+  stdfs::remove("d/s.1");
+  stdfs::remove("d/.LZY.s.1");
+  std::atomic<bool> seen{false};
+  context.stop = [&] {
+    for (const char* name : {"d/.LZY-data.s.1", "d/.LZY-new.s.1"}) {
+      std::error_code not_yet;
+      stdfs::last_write_time(name, stdfs::file_time_type::clock::now() - std::chrono::hours(2), not_yet);
+    }
+    const auto orphans = Orphans("d");
+    for (const std::string& orphan : orphans) EXPECT_EQ(orphan.front(), '(') << orphan;
+    if (orphans.size() == 2) seen = true;
+    return false;
+  };
+  auto lacking = Find("d/s.%r");
+  ASSERT_OK(lacking);
+  EXPECT_EQ(Restore(context, lacking->front(), {}).state, DatasetState::kRestored);
+  EXPECT_TRUE(seen);
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lzy

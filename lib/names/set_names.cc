@@ -1,0 +1,147 @@
+#include "names/set_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/file.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+std::optional<std::uint32_t> NumberIn(const std::string& digits) {
+  std::uint64_t value = 0;
+  for (const char c : digits) {
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+    if (value > 0xffffffffu) return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(value);
+}
+
+}  // namespace
+
+std::string EscapePercent(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '%' ? "%%" : std::string(1, c);
+  return out;
+}
+
+std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail, std::uint32_t rank) {
+  const std::string end = ExpandPattern(tail, rank);
+  if (path == end) return tail;
+  if (!path.ends_with("/" + end)) return std::nullopt;
+  return EscapePercent(path.substr(0, path.size() - end.size())) + tail;
+}
+
+std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank) {
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  const std::string name = path.substr(directory.size());
+  std::vector<std::string> out;
+  for (std::size_t end = name.size(); end > 0; --end) {
+    const auto digit = [&](std::size_t at) { return name[at] >= '0' && name[at] <= '9'; };
+    if (!digit(end - 1) || (end < name.size() && digit(end))) continue;
+    std::size_t begin = end;
+    while (begin > 0 && digit(begin - 1)) --begin;
+    const std::size_t width = end - begin;
+    for (const std::string& placeholder : {std::string("%r"), fmt::format("%0{}r", width)}) {
+      if (ExpandPattern(placeholder, rank) != name.substr(begin, width)) continue;
+      out.push_back(EscapePercent(directory + name.substr(0, begin)) + placeholder + EscapePercent(name.substr(end)));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> Components(const std::string& path) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    if (end > at) out.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+namespace {
+
+class ComponentMatcher {
+ public:
+  ComponentMatcher(const std::string& pattern, const std::string& name) : pattern_(pattern), name_(name) {
+    for (auto& hopeless : hopeless_) hopeless.resize((pattern.size() + 1) * (name.size() + 1));
+  }
+
+  // What is left of the pattern from `p` on, with the name from `n` on. With another rank all begins anew.
+  bool From(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
+    std::vector<bool>& hopeless = hopeless_[rank ? 1 : 0];
+    const std::size_t place = p * (name_.size() + 1) + n;
+    if (hopeless[place]) return false;
+    if (Try(p, n, rank)) return true;
+    hopeless[place] = true;
+    return false;
+  }
+  ComponentMatch match() && { return std::move(match_); }
+
+ private:
+  // `text` stands for what was matched last.
+  bool Then(const std::string& text, std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
+    const std::size_t before = match_.resolved.size();
+    match_.resolved += text;
+    if (From(p, n, rank)) return true;
+    match_.resolved.resize(before);
+    return false;
+  }
+
+  bool Try(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
+    if (p == pattern_.size()) {
+      match_.rank = rank;
+      return n == name_.size();
+    }
+    if (pattern_[p] == '*') {
+      return From(p + 1, n, rank) || (n < name_.size() && Then(EscapePercent(name_.substr(n, 1)), p, n + 1, rank));
+    }
+    const bool escape = pattern_[p] == '%' && p + 1 < pattern_.size() && pattern_[p + 1] == '%';
+    if (pattern_[p] == '%' && !escape) return Rank(p, n, rank);
+    if (n == name_.size() || pattern_[p] != name_[n]) return false;
+    const std::size_t length = escape ? 2 : 1;
+    return Then(pattern_.substr(p, length), p + length, n + 1, rank);
+  }
+
+  bool Rank(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
+    const std::size_t length = pattern_.find('r', p) + 1 - p;
+    const std::string placeholder = pattern_.substr(p, length);
+    const auto try_rank = [&](std::uint32_t value) {
+      const std::string text = ExpandPattern(placeholder, value);
+      return name_.compare(n, text.size(), text) == 0 && Then(placeholder, p + length, n + text.size(), value);
+    };
+    if (rank) return try_rank(*rank);
+    std::size_t end = n;
+    while (end < name_.size() && name_[end] >= '0' && name_[end] <= '9') ++end;
+    for (; end > n; --end) {
+      const auto value = NumberIn(name_.substr(n, end - n));
+      if (!value || ExpandPattern(placeholder, *value).size() != end - n) continue;
+      hopeless_[1].assign(hopeless_[1].size(), false);
+      if (try_rank(*value)) return true;
+    }
+    return false;
+  }
+
+  const std::string& pattern_;
+  const std::string& name_;
+  std::array<std::vector<bool>, 2> hopeless_;  // without a rank, and with the one that is being tried
+  ComponentMatch match_;
+};
+
+}  // namespace
+
+std::optional<ComponentMatch> MatchComponent(const std::string& pattern, const std::string& name,
+                                             std::optional<std::uint32_t> rank) {
+  // As in a shell: hidden files only where the pattern says so.
+  if (name.starts_with('.') && !pattern.starts_with('.')) return std::nullopt;
+  ComponentMatcher matcher(pattern, name);
+  if (!matcher.From(0, 0, rank)) return std::nullopt;
+  return std::move(matcher).match();
+}
+
+}  // namespace lzy

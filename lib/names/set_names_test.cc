@@ -1,0 +1,57 @@
+#include "names/set_names.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lzy {
+namespace {
+
+std::string Match(const std::string& pattern, const std::string& name, std::optional<std::uint32_t> rank = std::nullopt) {
+  const auto match = MatchComponent(pattern, name, rank);
+  if (!match) return "no";
+  return match->resolved + (match->rank ? " " + std::to_string(*match->rank) : "");
+}
+
+TEST(MatchComponent, StarsAreWhatTheyStandFor) {
+  EXPECT_EQ(Match("a*c", "abbc"), "abbc");
+  EXPECT_EQ(Match("*", ""), "");
+  EXPECT_EQ(Match("a*c", "abb"), "no");
+  EXPECT_EQ(Match("*.%r", "x.y.7"), "x.y.%r 7");
+  EXPECT_EQ(Match("*", "50%"), "50%%");
+  EXPECT_EQ(Match("*", ".hidden"), "no");
+  EXPECT_EQ(Match(".*", ".hidden"), ".hidden");
+}
+
+TEST(MatchComponent, RanksAreNumbers) {
+  EXPECT_EQ(Match("s.%r", "s.12"), "s.%r 12");
+  EXPECT_EQ(Match("s.%r", "s.012"), "no");
+  EXPECT_EQ(Match("s.%04r", "s.0012"), "s.%04r 12");
+  EXPECT_EQ(Match("%r-%r", "3-3"), "%r-%r 3");
+  EXPECT_EQ(Match("%r-%r", "3-4"), "no");
+  EXPECT_EQ(Match("s.%r", "s.7", 7), "s.%r 7");
+  EXPECT_EQ(Match("s.%r", "s.7", 8), "no");
+  EXPECT_EQ(Match("s.%r", "s.4294967296"), "no");
+  EXPECT_EQ(Match("*%r", "a12"), "a%r 12");
+}
+
+// A name may be made to need every way there is; libFuzzer found one.
+TEST(MatchComponent, ManyStarsTakeNoLonger) {
+  EXPECT_EQ(Match(std::string(100, '*') + "x", std::string(250, 'y')), "no");
+  EXPECT_EQ(Match("*a*a*a*a*a*a*a*a*a*a*a*a*b", std::string(255, 'a')), "no");
+  EXPECT_EQ(Match("*%r*%r*%r*x", std::string(250, '1')), "no");
+  EXPECT_EQ(Match("*%r*" + std::string(20, '*') + "x", std::string(120, '1')), "no");
+}
+
+TEST(GuessPatterns, LeadToThePath) {
+  EXPECT_EQ(GuessPatterns("d3/s.3", 3), (std::vector<std::string>{"d3/s.%r", "d3/s.%01r"}));
+  EXPECT_EQ(GuessPatterns("7/x7-07", 7), (std::vector<std::string>{"7/x7-%02r", "7/x%r-07", "7/x%01r-07"}));
+  EXPECT_EQ(GuessPatterns("50%/7", 7), (std::vector<std::string>{"50%%/%r", "50%%/%01r"}));
+  EXPECT_EQ(GuessPatterns("a//7", 7), (std::vector<std::string>{"a//%r", "a//%01r"}));
+  EXPECT_TRUE(GuessPatterns("7/", 7).empty());
+}
+
+}  // namespace
+}  // namespace lzy

@@ -1,0 +1,367 @@
+#include "names/survey.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "names/set_names.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+Status Nothing(const std::string& path) {
+  return {Code::kInvalidArgument,
+          fmt::format("'{}' matches nothing: a file, a file-set pattern (name.%r) or a directory is accepted", path)};
+}
+
+/// A remnant of a run with more ranks, or protected alone: no part of `newest`, which has no such rank. A file without
+/// a sidecar is none: lzy-protect would make it a member.
+bool IsLeftover(std::uint32_t rank, const std::optional<Peek>& peek, const SetVersion& newest, Resolve what) {
+  if (newest.members == 0 || rank < newest.members || !peek) return false;
+  return peek->committed ? peek->uuid != newest.uuid : what == Resolve::kProtected;
+}
+
+}  // namespace
+
+Directory& Survey::At(const std::string& path) {
+  return directories_.try_emplace(path, fs_, path).first->second;
+}
+
+std::string Survey::SidecarOf(const std::string& path) {
+  const std::string real = FollowLink(fs_, path);
+  Directory& directory = At(DirectoryOf(real));
+  const std::string name = directory.SidecarOf(BaseNameOf(real));
+  return name.empty() ? name : directory.PathOf(name);
+}
+
+std::optional<Peek> Survey::PeekFor(const std::string& path) {
+  const std::string sidecar = SidecarOf(path);
+  if (sidecar.empty()) return std::nullopt;
+  const auto& peek = At(DirectoryOf(sidecar)).PeekAt(BaseNameOf(sidecar));
+  return peek.ok() ? std::optional<Peek>(*peek) : std::nullopt;
+}
+
+/// A data file (of any type but directory), or a sidecar for it.
+bool Survey::IsThere(const std::string& path) {
+  if (const auto stat = fs_.Stat(path); stat.ok()) return stat->type != FileStat::Type::kDirectory;
+  const auto link = fs_.Stat(path, /*follow=*/false);
+  return !(link.ok() && link->type == FileStat::Type::kDirectory) && !SidecarOf(path).empty();
+}
+
+Status Survey::Add(const std::string& path) {
+  if (HasRankPlaceholder(path)) return AddPattern(path);
+  if (path.find('*') != std::string::npos && !fs_.Stat(path, /*follow=*/false).ok()) return AddGlob(path);
+  return AddPath(path);
+}
+
+DatasetRef& Survey::AddSet(const std::string& pattern) {
+  set_patterns_.insert(pattern);
+  return found_.emplace(pattern, DatasetRef{DatasetKind::kSet, pattern, {}, {}}).first->second;
+}
+
+Status Survey::AddPath(const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  if (IsLzyName(name)) {
+    const auto data = DataPathOf(path);
+    if (what_ == Resolve::kProtected && data) return AddPath(*data);
+    return {Code::kInvalidArgument, fmt::format("'{}' is lzy's own file: name the file it belongs to", path)};
+  }
+  const auto stat = fs_.Stat(path);
+  if (!stat.ok()) {
+    const auto above = fs_.Stat(DirectoryOf(path));
+    const bool absent =
+        stat.status().code() == Code::kNotFound || (above.ok() && above->type != FileStat::Type::kDirectory);
+    if (!absent) return stat.status();
+    if (name.empty() || !above.ok() || (!IsThere(path) && !PatternOfSiblings(path))) return Nothing(path);
+    if (what_ != Resolve::kProtected || !AddRenamed(path)) AddFile(path);
+    return Status::Ok();
+  }
+  switch (stat->type) {
+    case FileStat::Type::kDirectory:
+      return AddDirectory(path);
+    case FileStat::Type::kRegular:
+      AddFile(path);
+      return Status::Ok();
+    case FileStat::Type::kOther:
+      break;
+  }
+  return {Code::kInvalidArgument, fmt::format("'{}' is neither a regular file nor a directory", path)};
+}
+
+void Survey::AddFile(const std::string& path) {
+  const auto own = PeekFor(path);
+  if (own && own->kind == DatasetKind::kSet) return AddMember(path, *own);
+  // Without a usable sidecar of its own, its neighbours' may still say that it is one of them.
+  const auto pattern = own ? std::nullopt : PatternOfSiblings(path);
+  if (pattern) {
+    AddSet(*pattern);
+    meant_.insert(*pattern);
+  } else {
+    found_.emplace(path, DatasetRef{DatasetKind::kShared, path, {}, {}});
+  }
+}
+
+void Survey::AddMember(const std::string& path, const Peek& peek) {
+  auto pattern = PatternByTail(path, peek.name, peek.rank);
+  if (!pattern) pattern = PatternOfRenamed(path, peek);
+  if (!pattern) {
+    // Each in a directory of its own, and renamed there ("node%r/state" to "node%r/old").
+    const std::size_t slash = peek.name.rfind('/');
+    if (slash != std::string::npos && !HasRankPlaceholder(peek.name.substr(slash))) {
+      pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
+    }
+  }
+  // When all else fails what was recorded names the set, and its members are known one by one.
+  if (!pattern) pattern = JoinPath(EscapePercent(DirectoryOf(path)), peek.name);
+  AddSet(*pattern).members.emplace(peek.rank, path);
+  named_members_[*pattern].emplace(peek.rank, Member{path, peek});
+}
+
+std::optional<std::string> Survey::PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank) {
+  if (auto pattern = PatternFromTail(path, tail, rank)) return pattern;
+  const auto real = fs_.RealPath(path);
+  return real.ok() ? PatternFromTail(*real, tail, rank) : std::nullopt;
+}
+
+bool Survey::AddRenamed(const std::string& path) {
+  const std::string real = FollowLink(fs_, path);
+  Directory& directory = At(DirectoryOf(real));
+  const std::string sidecar = kSidecarPrefix + BaseNameOf(real);
+  const auto home = directory.HomeOf(sidecar);
+  if (!home || *home == BaseNameOf(real)) return false;
+  const Peek& peek = *directory.PeekAt(sidecar);
+  const std::string now = directory.PathOf(*home);
+  if (peek.kind == DatasetKind::kShared) {
+    AddFile(now);
+    found_.at(now).notes.push_back(fmt::format("'{}' is gone: it was renamed to '{}'", path, now));
+    return true;
+  }
+  // Only when the set as a whole was renamed: a set with one member under another name lacks that member.
+  const auto pattern = PatternOfRenamed(now, peek);
+  if (!pattern) return false;
+  DatasetRef& set = AddSet(*pattern);
+  meant_.insert(*pattern);
+  const std::string note = fmt::format("its members were renamed: '{}' to '{}'", path, now);
+  if (set.notes.empty()) set.notes.push_back(note);
+  return true;
+}
+
+std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
+  Directory& directory = At(DirectoryOf(path));
+  if (!directory.Names().ok()) return std::nullopt;
+  std::map<std::uint32_t, std::string> renamed;
+  for (const std::string& sidecar : directory.Sidecars()) {
+    const auto& other = directory.PeekAt(sidecar);
+    if (!other.ok() || other->uuid != peek.uuid || other->kind != DatasetKind::kSet) continue;
+    if (const auto name = directory.UserOf(sidecar)) renamed[other->rank] = *name;
+  }
+  for (const std::string& guess : GuessPatterns(path, peek.rank)) {
+    const bool fits = std::all_of(renamed.begin(), renamed.end(), [&](const auto& member) {
+      return MatchPattern(guess, directory.PathOf(member.second)) == member.first;
+    });
+    if (fits) return guess;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Survey::PatternOfSiblings(const std::string& path) {
+  const auto is_member = [&](const std::string& pattern) {
+    const auto rank = MatchPattern(pattern, path);
+    return rank && *rank < NewestOf(pattern).members;
+  };
+  for (const std::string& pattern : set_patterns_) {
+    if (is_member(pattern)) return pattern;
+  }
+  for (const std::string& pattern : At(DirectoryOf(path)).SetPatterns()) {
+    if (is_member(pattern)) return pattern;
+  }
+  return std::nullopt;
+}
+
+Status Survey::AddDirectory(const std::string& path) {
+  const bool protectable = what_ == Resolve::kProtectable;
+  LZY_RETURN_IF_ERROR(Walk(path, /*hidden=*/!protectable, [&](Directory& directory) {
+    if (!protectable) {
+      for (const std::string& sidecar : directory.Sidecars()) {
+        auto file = directory.UserOf(sidecar);
+        if (!file) file = DataPathOf(sidecar);
+        // What neither has a file nor misses one was replaced by another sidecar.
+        if (file && directory.SidecarOf(*file) == sidecar) AddFile(directory.PathOf(*file));
+      }
+      return;
+    }
+    for (const std::string& name : **directory.Names()) {
+      const auto stat = fs_.Stat(directory.PathOf(name), /*follow=*/false);
+      const bool regular = stat.ok() && stat->type == FileStat::Type::kRegular;
+      if (regular && !name.starts_with('.')) AddFile(directory.PathOf(name));
+    }
+  }));
+  if (!found_.empty() || !troubles_.empty()) return Status::Ok();
+  if (protectable)
+    return {Code::kInvalidArgument, fmt::format("'{}': there is no regular, non-hidden file below it", path)};
+  return {Code::kUnprotected, fmt::format("'{}': nothing below it is protected", path)};
+}
+
+Status Survey::Walk(const std::string& path, bool hidden, const std::function<void(Directory&)>& visit) {
+  Directory& directory = At(path);
+  auto names = directory.Names();
+  if (!names.ok()) return names.status();
+  visit(directory);
+  std::vector<std::string> below_it;
+  for (const std::string& name : **names) {
+    if (!name.starts_with('.') || hidden) below_it.push_back(directory.PathOf(name));
+  }
+  directories_.erase(path);  // a tree may be larger than memory
+  for (const std::string& below : below_it) {
+    const auto stat = fs_.Stat(below, /*follow=*/false);
+    if (!stat.ok() || stat->type != FileStat::Type::kDirectory) continue;
+    // Something that vanished meanwhile is no trouble.
+    if (Status walked = Walk(below, hidden, visit); !walked.ok() && walked.code() != Code::kNotFound) {
+      troubles_.push_back(walked);
+    }
+  }
+  return Status::Ok();
+}
+
+Status Survey::WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
+                           const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out) {
+  const std::string& component = components[depth];
+  const bool last = depth + 1 == components.size();
+  const auto step = [&](const std::string& name, const std::string& as, std::optional<std::uint32_t> now) -> Status {
+    const std::string path = JoinPath(directory, name);
+    const std::string pattern = JoinPath(resolved, as);
+    if (!last) return WalkPattern(components, depth + 1, path, pattern, now, out);
+    out.push_back({pattern, path, now});
+    return Status::Ok();
+  };
+  if (component.find('*') == std::string::npos && !HasRankPlaceholder(component)) {
+    const std::string name = ExpandPattern(component, 0);
+    if (last && !fs_.Stat(JoinPath(directory, name)).ok() && !IsThere(JoinPath(directory, name))) return Status::Ok();
+    return step(name, component, rank);
+  }
+  const auto stat = fs_.Stat(directory.empty() ? "." : directory);
+  // What cannot be looked at is not known to hold nothing.
+  if (stat.status().code() == Code::kIo) troubles_.push_back(stat.status());
+  if (!stat.ok() || stat->type != FileStat::Type::kDirectory) return Status::Ok();
+  Directory& here = At(directory.empty() ? "." : directory);
+  LZY_ASSIGN_OR_RETURN(const std::set<std::string>* listed, here.Names());
+  std::set<std::string> names;
+  for (const std::string& name : *listed) {
+    if (!IsLzyName(name)) names.insert(name);
+    if (auto owner = DataPathOf(name); owner && last) names.insert(*owner);
+  }
+  for (const std::string& name : names) {
+    const auto match = MatchComponent(component, name, rank);
+    if (match) LZY_RETURN_IF_ERROR(step(name, match->resolved, match->rank));
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<Survey::Match>> Survey::MatchesOf(const std::string& pattern) {
+  const auto components = Components(pattern);
+  std::vector<Match> out;
+  if (components.empty()) return out;
+  const std::string root = pattern.starts_with('/') ? "/" : "";
+  LZY_RETURN_IF_ERROR(WalkPattern(components, 0, root, root, std::nullopt, out));
+  return out;
+}
+
+Status Survey::AddPattern(const std::string& pattern) {
+  LZY_RETURN_IF_ERROR(CheckPattern(pattern));
+  LZY_ASSIGN_OR_RETURN(const auto matches, MatchesOf(pattern));
+  const bool starred = pattern.find('*') != std::string::npos;
+  std::map<std::string, std::vector<Match>> by_set;
+  for (const Match& match : matches) {
+    if (match.rank && IsThere(match.path)) by_set[starred ? match.resolved : pattern].push_back(match);
+  }
+  for (const auto& [set, members] : by_set) {
+    const bool all_gone =
+        std::none_of(members.begin(), members.end(), [&](const Match& match) { return fs_.Stat(match.path).ok(); });
+    if (all_gone && what_ == Resolve::kProtected && AddRenamed(members.front().path)) continue;
+    for (const Match& match : members) AddSet(set).members.emplace(*match.rank, match.path);
+    meant_.insert(set);
+  }
+  if (!found_.empty()) return Status::Ok();
+  return {
+      Code::kInvalidArgument,
+      fmt::format("pattern '{}' matches no file and no sidecar: %r stands for the rank in decimal, %04r for it padded "
+                  "with zeros",
+                  pattern)};
+}
+
+Status Survey::AddGlob(const std::string& glob) {
+  // A '%' is an ordinary character where there is no rank.
+  LZY_ASSIGN_OR_RETURN(const auto matches, MatchesOf(EscapePercent(glob)));
+  if (matches.empty()) return Nothing(glob);
+  Status first_failure;
+  for (const Match& match : matches) {
+    const Status added = AddPath(match.path);
+    if (added.ok()) continue;
+    if (first_failure.ok()) first_failure = added;
+    const bool mere_absence = added.code() == Code::kUnprotected || added.code() == Code::kInvalidArgument;
+    if (!mere_absence) troubles_.push_back(added);
+  }
+  return found_.empty() && troubles_.empty() ? first_failure : Status::Ok();
+}
+
+const std::map<std::uint32_t, Survey::Member>& Survey::MembersOf(const std::string& pattern) {
+  auto [at, fresh] = surveyed_.try_emplace(pattern);
+  if (!fresh) return at->second;
+  auto matches = MatchesOf(pattern);
+  if (!matches.ok()) troubles_.push_back(matches.status());
+  for (const Match& match : matches.ok() ? *matches : std::vector<Match>{}) {
+    if (match.rank && IsThere(match.path)) at->second[*match.rank] = {match.path, PeekFor(match.path)};
+  }
+  return at->second;
+}
+
+SetVersion Survey::NewestOf(const std::string& pattern) {
+  SetVersion newest;
+  for (const auto& [rank, member] : MembersOf(pattern)) {
+    if (!member.peek || !member.peek->committed || member.peek->kind != DatasetKind::kSet) continue;
+    newest = std::max(newest, SetVersion{member.peek->wall_time_ns, member.peek->uuid, member.peek->members});
+  }
+  return newest;
+}
+
+std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion& newest) {
+  if (auto mine = found_.find(dataset.path); mine != found_.end()) dataset.members = mine->second.members;
+  for (const auto& [rank, member] : MembersOf(dataset.path)) dataset.members[rank] = member.path;
+  std::vector<Leftover> leftovers;
+  std::erase_if(dataset.members, [&](const auto& entry) {
+    const auto& [rank, path] = entry;
+    const auto peek = PeekFor(path);
+    if (!IsLeftover(rank, peek, newest, what_)) return false;
+    if (peek->kind == DatasetKind::kSet) {
+      leftovers.push_back({path, SidecarOf(path), peek->members, fs_.Stat(path).ok()});
+    }
+    return true;
+  });
+  HintAtSwaps(dataset);
+  return leftovers;
+}
+
+void Survey::HintAtSwaps(DatasetRef& dataset) {
+  for (const auto& [rank, path] : dataset.members) {
+    const std::string real = FollowLink(fs_, path);
+    Directory& directory = At(DirectoryOf(real));
+    const auto other = directory.OtherMemberIn(BaseNameOf(real));
+    if (!other) continue;
+    dataset.hints.push_back(
+        fmt::format("'{}' is the file that was '{}' at the last commit: members were renamed among each other; give "
+                    "them their names back, or commit them as they are",
+                    path, directory.PathOf(*other)));
+  }
+}
+
+bool Survey::IsMeant(const std::string& pattern, const SetVersion& newest) const {
+  if (meant_.contains(pattern)) return true;
+  const auto named = named_members_.find(pattern);
+  return named != named_members_.end() &&
+         std::any_of(named->second.begin(), named->second.end(),
+                     [&](const auto& member) { return !IsLeftover(member.first, member.second.peek, newest, what_); });
+}
+
+}  // namespace lzy

@@ -1,0 +1,266 @@
+// What was captured while a file was written makes the same sidecar as reading it back: random patterns of writes by
+// several ranks, captured or not, in one epoch or several, against lzy-protect of the same bytes.
+#include "pipeline/capture.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "dataset/view.h"
+#include "pipeline/rows.h"
+#include "engine_fixture.h"
+#include "status_matchers.h"
+#include "thread_communicator.h"
+#include "wrong_sums.h"
+
+namespace lzy::testing {
+namespace {
+
+struct Write {
+  int rank = 0;
+  std::uint64_t offset = 0, length = 0;
+};
+
+// Ways in which programs write a file of about `size` bytes, on `ranks` ranks.
+std::vector<Write> Pattern(Rng& rng, std::uint64_t size, std::uint64_t block, int ranks) {
+  std::vector<Write> writes;
+  const auto any_rank = [&] { return static_cast<int>(Below(rng, static_cast<std::uint64_t>(ranks))); };
+  switch (Below(rng, 6)) {
+    case 0: {  // each rank a slab, in one piece
+      const std::uint64_t part = std::max<std::uint64_t>(1, size / static_cast<std::uint64_t>(ranks));
+      for (int r = 0; r < ranks; ++r) writes.push_back({r, static_cast<std::uint64_t>(r) * part, part});
+      break;
+    }
+    case 1:
+    case 2: {  // round robin, in pieces of blocks or of anything
+      const std::uint64_t piece = OneIn(rng, 2) ? block * (1 + Below(rng, 8)) : 1 + Below(rng, 3 * block);
+      for (std::uint64_t at = 0, i = 0; at < size; at += piece, ++i)
+        writes.push_back({static_cast<int>(i % static_cast<std::uint64_t>(ranks)), at, std::min(piece, size - at)});
+      if (OneIn(rng, 2)) std::shuffle(writes.begin(), writes.end(), rng);
+      break;
+    }
+    case 3:  // one rank alone, appending
+      for (std::uint64_t at = 0, rank = Below(rng, static_cast<std::uint64_t>(ranks)); at < size;) {
+        const std::uint64_t length = 1 + Below(rng, 4 * block);
+        writes.push_back({static_cast<int>(rank), at, length});
+        at += length;
+      }
+      break;
+    case 4:  // here and there, upon each other
+      for (std::uint64_t i = 1 + Below(rng, 30); i > 0; --i)
+        writes.push_back({any_rank(), Below(rng, size), 1 + Below(rng, OneIn(rng, 3) ? size : 4 * block)});
+      break;
+    default:  // all of it, and then some again
+      writes.push_back({any_rank(), 0, size});
+      for (std::uint64_t i = Below(rng, 5); i > 0; --i) writes.push_back({any_rank(), Below(rng, size), 1 + Below(rng, block)});
+  }
+  return writes;
+}
+
+class CapturedFile {
+ public:
+  explicit CapturedFile(std::uint64_t seed) : rng_(seed) {
+    sample_.kind = DatasetKind::kShared;
+    sample_.path = scratch_ / "file";
+    sample_.files = {sample_.path};
+    Options& o = sample_.options;
+    o.block_size = 512u << Below(rng_, 3);
+    o.stripe = o.block_size << Below(rng_, 5);
+    o.group = static_cast<std::uint32_t>(2 + Below(rng_, 7));
+    o.parity = static_cast<std::uint32_t>(Below(rng_, std::min<std::uint64_t>(o.group, 4)));
+    o.threads = static_cast<std::uint32_t>(1 + Below(rng_, 2));
+    o.memory = OneIn(rng_, 4) ? 64u << 10 : 8u << 20;
+    ranks_ = static_cast<int>(1 + Below(rng_, 4));
+    WriteFile(sample_.path, {});
+  }
+
+  void Epoch() {
+    const std::uint64_t block = sample_.options.block_size;
+    const std::uint64_t before = ReadFile(sample_.path).size();
+    const std::uint64_t size = 1 + Below(rng_, block * (OneIn(rng_, 3) ? 200 : 40));
+    // The one that will be, or a wrong one.
+    const std::uint64_t expected = OneIn(rng_, 8) ? Below(rng_, 2 * size) : std::max(before, size);
+    std::vector<std::unique_ptr<lzy::Capture>> captures;
+    std::vector<Edits> edits(static_cast<std::size_t>(ranks_));
+    for (int r = 0; r < ranks_; ++r) {
+      auto made = lzy::Capture::Create(SharedGeometry(sample_.options, expected), sample_.options.memory, 0, sample_.options.key);
+      ASSERT_OK(made);
+      captures.push_back(std::move(*made));
+      edits[static_cast<std::size_t>(r)][0].whole = false;
+    }
+    const auto start = BeginEpoch(PosixFileSystem(), sample_.options, sample_.path, "");
+    ASSERT_OK(start);
+    departs_from_ = start->intent;
+    const bool fresh = generation_ == 0;
+    const bool all_captured = OneIn(rng_, 2);
+    for (const Write& write : Pattern(rng_, size, block, ranks_)) {
+      lzy::Capture& capture = *captures[static_cast<std::size_t>(write.rank)];
+      // The buffer lies anyhow in memory.
+      const std::uint64_t skew = Below(rng_, 64);
+      const Bytes bytes = RandomBytes(rng_, write.length + skew);
+      const ByteSpan data = ByteSpan(bytes).subspan(skew);
+      Put(write.offset, data);
+      AddTouched(edits[static_cast<std::size_t>(write.rank)][0], write.offset, write.length);
+      if (all_captured || !OneIn(rng_, 8)) {
+        capture.Take(write.offset, data);
+      } else {
+        capture.Miss({write.offset, write.offset + write.length});
+      }
+    }
+    if (OneIn(rng_, 10)) Cut(captures, edits);
+    Commit(captures, edits, fresh);
+  }
+
+  std::uint64_t captured() const { return captured_; }
+  std::uint64_t read_back() const { return read_back_; }
+  /// Commits with sums that arrived wrong at first.
+  std::uint64_t made_again() const { return made_again_; }
+
+ private:
+  void Put(std::uint64_t offset, ByteSpan bytes) {
+    const int file = open(sample_.path.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset)), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(close(file), 0);
+  }
+
+  // As MPI_File_set_size is told: from the smaller of the two sizes on.
+  void Cut(std::vector<std::unique_ptr<lzy::Capture>>& captures, std::vector<Edits>& edits) {
+    const std::uint64_t old = ReadFile(sample_.path).size();
+    const std::uint64_t size = Below(rng_, 2 * old);
+    Truncate(sample_.path, size);
+    const std::uint64_t from = std::min(old, size) - (std::min(old, size) > 0);
+    for (std::size_t r = 0; r < captures.size(); ++r) {
+      captures[r]->Miss({from, std::uint64_t{1} << 62});
+      AddTouched(edits[r][0], from, std::max(old, size) + 1 - from);
+    }
+  }
+
+  void Commit(std::vector<std::unique_ptr<lzy::Capture>>& captures, const std::vector<Edits>& edits, bool fresh) {
+    std::vector<DatasetReport> reports(captures.size());
+    const bool met_another = OneIn(rng_, 20);
+    WrongSums wrong(rng_(), 40, kMostExchanges - 1);
+    const auto commit = [&](Communicator& comm) {
+      const auto r = static_cast<std::size_t>(comm.rank());
+      ProtectRequest request;
+      request.touched = edits[r];
+      if (fresh) (*request.touched)[0] = Touched{};
+      request.capture = captures[r].get();
+      request.departs_from = departs_from_.uuid;
+      request.departs_from_generation = departs_from_.generation + (met_another ? 1 : 0);
+      reports[r] = Protect(Context{.fs = PosixFileSystem(), .comm = comm, .options = sample_.options},
+                           RefOf(comm, sample_.path, Resolve::kProtectable), request);
+    };
+    RunRanks(ranks_, commit, {}, [&](int, std::span<std::uint64_t> received) { wrong(received); });
+    ASSERT_OK(reports[0].status);
+    made_again_ += wrong.faults > 0 && !reports[0].warnings.empty() ? 1 : 0;
+    generation_ = reports[0].generation;
+    if (met_another) {
+      EXPECT_EQ(reports[0].bytes_captured, 0u);
+    }
+    captured_ += reports[0].bytes_captured;
+    read_back_ += reports[0].bytes_read;
+    EXPECT_TRUE(reports[0].damage.empty());
+    ExpectSame(FingerprintOf(sample_.files), FingerprintOfCopy(sample_, scratch_.path()));
+  }
+
+  Rng rng_;
+  Scratch scratch_;
+  Sample sample_;
+  int ranks_ = 1;
+  std::uint64_t generation_ = 0;
+  Intent departs_from_;
+  std::uint64_t captured_ = 0, read_back_ = 0, made_again_ = 0;
+};
+
+// 10,000 epochs in all; with a sanitizer fewer, since it is slow.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kRounds = 80;
+#else
+constexpr std::uint64_t kRounds = 625;
+#endif
+
+class Capture : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Capture, MakesTheSameAsReadingBack) {
+  const std::uint64_t seed = SeedOf(GetParam());
+  std::uint64_t captured = 0, read_back = 0, made_again = 0;
+  for (std::uint64_t i = 0; i < RoundsOf(kRounds) && !HasFailure(); ++i) {
+    SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
+    CapturedFile test(seed + i);
+    for (int epoch = 0; epoch < 4 && !HasFailure(); ++epoch) test.Epoch();
+    captured += test.captured();
+    read_back += test.read_back();
+    made_again += test.made_again();
+  }
+  // Both ways were tried.
+  EXPECT_GT(captured, read_back / 4);
+  EXPECT_GT(read_back, captured / 20);
+  EXPECT_GT(made_again, 2u) << "hardly any sum was wrong";
+}
+
+// Of a row with one block that nobody wrote, that block is read, and held to its leaf.
+TEST(CaptureGaps, AreReadAloneAndRotInThemStaysDamage) {
+  constexpr std::uint64_t kBlock = 512, kSize = 24 * kBlock;
+  for (std::uint64_t gap = 0; gap < 24 && !HasFailure(); ++gap) {
+    for (const bool rots : {false, true}) {
+      SCOPED_TRACE(fmt::format("block {}, rots: {}", gap, rots));
+      Rng rng(gap);
+      Scratch scratch;
+      const std::string path = scratch / "file";
+      Options options;
+      options.block_size = 512;
+      options.stripe = kBlock;
+      options.group = 4;
+      options.parity = 1;
+      WriteFile(path, RandomBytes(rng, kSize));
+      const auto self = SelfCommunicator();
+      const Context context{.fs = PosixFileSystem(), .comm = *self, .options = options};
+      const DatasetRef file = RefOf(*self, path, Resolve::kProtectable);
+      ASSERT_OK(Protect(context, file, {}).status);
+      const auto start = BeginEpoch(PosixFileSystem(), options, path, "");
+      ASSERT_OK(start);
+      auto capture = lzy::Capture::Create(SharedGeometry(options, kSize), options.memory);
+      ASSERT_OK(capture);
+      const auto layout = Layout::Create(SharedGeometry(options, kSize), {kSize});
+      ASSERT_OK(layout);
+      ProtectRequest request;
+      request.touched.emplace();
+      Touched& touched = (*request.touched)[0];
+      touched.whole = false;
+      const RowId row = layout->LocateData(0, gap).row;
+      for (const std::uint32_t device : layout->group(row.group)) {
+        if (layout->IsParity(device, row.unit_row)) continue;
+        const BlockPlace place = layout->DataBlock(device, row.unit_row, row.slice);
+        if (place.index == gap) continue;
+        const Bytes bytes = RandomBytes(rng, kBlock);
+        WriteAt(path, place.offset, bytes);
+        AddTouched(touched, place.offset, kBlock);
+        (*capture)->Take(place.offset, bytes);
+      }
+      if (rots) Rot(rng, path, gap * kBlock, kBlock);
+      request.capture = capture->get();
+      request.departs_from = start->intent.uuid;
+      request.departs_from_generation = start->intent.generation;
+      const DatasetReport made = Protect(context, file, request);
+      ASSERT_OK(made.status);
+      EXPECT_EQ(made.bytes_captured, 2 * kBlock);
+      EXPECT_EQ(made.bytes_read, kBlock);
+      const DatasetReport verified = Verify(context, file, {});
+      EXPECT_EQ(ExitCodeOf(verified), rots ? 2 : 0) << "the rot was blessed, or promised to be mended";
+      for (const DatasetReport* report : {&made, &verified}) {
+        const bool named = std::any_of(report->damage.begin(), report->damage.end(), [&](const Damage& d) {
+          return d.part == DamagePart::kData && d.offset == gap * kBlock && d.length == kBlock && d.beyond_repair;
+        });
+        EXPECT_EQ(named, rots);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Capture, ::testing::Values(4711, 104711, 204711, 304711));
+
+}  // namespace
+}  // namespace lzy::testing

@@ -1,0 +1,177 @@
+#include "pipeline/coverage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pipeline/rebuild.h"
+
+namespace lzy {
+namespace {
+
+// Of all ranks together: some megabytes of intervals on every rank.
+constexpr std::size_t kMostIntervals = 1u << 18;
+// Blocks sent and added up that are no dearer than one read, hashed and multiplied.
+constexpr std::uint64_t kWorthSending = 4;
+
+void Put(ByteWriter& out, const std::vector<Interval>& intervals) {
+  out.Put(static_cast<std::uint64_t>(intervals.size()));
+  for (const Interval& one : intervals) {
+    out.Put(one.begin);
+    out.Put(one.end);
+  }
+}
+
+std::vector<Interval> Get(ByteReader& in) {
+  std::vector<Interval> intervals;
+  for (auto count = in.Get<std::uint64_t>(); count > 0 && in.ok(); --count) {
+    const auto begin = in.Get<std::uint64_t>();
+    intervals.push_back({begin, in.Get<std::uint64_t>()});
+  }
+  return intervals;
+}
+
+// Where more than one rank has written. `written`: of each rank disjoint.
+std::vector<Interval> Disputed(std::vector<Interval> written) {
+  std::sort(written.begin(), written.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::vector<Interval> disputed;
+  std::uint64_t reached = 0;
+  for (const Interval& one : written) {
+    if (one.begin < reached) disputed.push_back({one.begin, std::min(one.end, reached)});
+    reached = std::max(reached, one.end);
+  }
+  SortAndJoin(disputed);
+  return disputed;
+}
+
+// The first of disjoint, ascending intervals that ends behind `block`.
+std::vector<Interval>::const_iterator At(const std::vector<Interval>& all, std::uint64_t block) {
+  return std::lower_bound(all.begin(), all.end(), block,
+                          [](const Interval& one, std::uint64_t index) { return one.end <= index; });
+}
+
+bool IsIn(const std::vector<Interval>& all, std::uint64_t block) {
+  const auto at = At(all, block);
+  return at != all.end() && at->begin <= block;
+}
+
+// `piece` in parts: what is disputed of it, and what is not.
+void Add(Coverage::Piece piece, const std::vector<Interval>& disputed, Coverage& coverage) {
+  auto next = At(disputed, piece.blocks.begin);
+  Interval rest = piece.blocks;
+  for (; next != disputed.end() && next->begin < rest.end; ++next) {
+    if (next->begin > rest.begin) coverage.pieces.push_back({{rest.begin, next->begin}, piece.rank});
+    coverage.disputed.push_back({std::max(rest.begin, next->begin), std::min(rest.end, next->end)});
+    rest.begin = std::max(rest.begin, next->end);
+    if (rest.begin >= rest.end) return;
+  }
+  if (rest.begin < rest.end) coverage.pieces.push_back({rest, piece.rank});
+}
+
+constexpr int kNobody = Captors::kNobody;
+
+// What is known of one row.
+struct RowCaptors {
+  int first = kNobody;  // a rank that captured some of it
+  bool several = false;
+  bool disputed = false;
+  std::uint32_t captured = 0, gaps = 0;  // blocks
+
+  void Add(int by, bool is_disputed) {
+    if (by == kNobody) {
+      ++gaps;
+      disputed = disputed || is_disputed;
+      return;
+    }
+    ++captured;
+    several = several || (first != kNobody && by != first);
+    if (first == kNobody) first = by;
+  }
+};
+
+}  // namespace
+
+Captors::Captors(const Coverage& coverage, std::uint64_t first_block) : pieces_(coverage.pieces) {
+  at_ = std::lower_bound(pieces_.begin(), pieces_.end(), first_block,
+                         [](const Coverage::Piece& one, std::uint64_t block) { return one.blocks.end <= block; });
+}
+
+int Captors::Of(std::uint64_t block) {
+  while (at_ != pieces_.end() && at_->blocks.end <= block) ++at_;
+  return at_ != pieces_.end() && at_->blocks.begin <= block ? at_->rank : kNobody;
+}
+
+Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
+  const auto limit = std::max<std::size_t>(64, kMostIntervals / static_cast<std::size_t>(comm.size()));
+  ByteWriter out;
+  const Status local = NoThrow([&] {
+    const std::vector<Interval> captured = mine.Captured(limit);
+    out.Put<std::uint8_t>(captured.size() < limit);
+    Put(out, captured);
+    Put(out, mine.Written(limit));
+  });
+  const auto all = comm.AllGather(local.ok() ? ByteSpan(out.bytes()) : ByteSpan());
+  Coverage coverage;
+  const Status united = NoThrow([&]() -> Status {
+    LZY_RETURN_IF_ERROR(local);
+    LZY_RETURN_IF_ERROR(all.status());
+    std::vector<Coverage::Piece> captured;
+    std::vector<Interval> written;
+    for (std::size_t rank = 0; rank < all->size(); ++rank) {
+      ByteReader in((*all)[rank]);
+      coverage.complete = in.Get<std::uint8_t>() != 0 && coverage.complete;
+      for (const Interval& one : Get(in)) captured.push_back({one, static_cast<int>(rank)});
+      for (const Interval& one : Get(in)) written.push_back(one);
+      if (!in.ok()) return {Code::kInternal, "what a rank captured is malformed"};
+    }
+    const std::vector<Interval> disputed = Disputed(std::move(written));
+    for (const Coverage::Piece& piece : captured) Add(piece, disputed, coverage);
+    SortAndJoin(coverage.disputed);
+    std::sort(coverage.pieces.begin(), coverage.pieces.end(),
+              [](const auto& a, const auto& b) { return a.blocks.begin < b.blocks.begin; });
+    return Status::Ok();
+  });
+  LZY_RETURN_IF_ERROR(Agree(comm, united));
+  return coverage;
+}
+
+SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
+                    const Communicator& comm, std::uint64_t memory) {
+  const auto ranks = static_cast<std::uint64_t>(comm.size());
+  std::uint64_t blocks = 0;
+  for (const RowRun& run : runs) blocks += std::uint64_t{run.slices} * layout.rotation(run.group).k();
+  const std::uint64_t share = (blocks + ranks - 1) / ranks;  // of all of them, were they read
+  std::vector<std::uint64_t> dealt(ranks);
+  SortedRows sorted;
+  for (const RowRun& run : runs) {
+    const Rotation rotation = layout.rotation(run.group);
+    const std::uint64_t sent = ranks * rotation.m;  // blocks
+    const bool combine = sent <= kWorthSending * rotation.k() && sent * layout.block_size() <= memory / 8;
+    std::vector<RowCaptors> rows(run.slices);
+    ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
+      rows[s].Add(by, by == kNobody && IsIn(coverage.disputed, place.index));
+    });
+    bool fill = false;
+    for (std::uint32_t s = 0; s < run.slices; ++s) {
+      const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
+      RowCaptors& row = rows[s];
+      const bool fillable = row.gaps <= row.captured && !row.disputed && coverage.complete;
+      if (row.captured == 0 || (row.gaps > 0 && !fillable) || (row.several && !combine) ||
+          dealt[static_cast<std::size_t>(row.first)] + row.gaps > share) {
+        row.first = kNobody;
+        AppendRun(sorted.reread, one);
+        continue;
+      }
+      dealt[static_cast<std::size_t>(row.first)] += row.gaps;
+      fill = fill || (row.first == comm.rank() && row.gaps > 0);
+      if (row.several) AppendRun(sorted.combined, one);
+      if (!row.several && row.first == comm.rank()) AppendRun(sorted.own, one);
+    }
+    if (!fill) continue;
+    ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
+      if (by == kNobody && rows[s].first == comm.rank()) sorted.gaps.push_back(place);
+    });
+  }
+  return sorted;
+}
+
+}  // namespace lzy

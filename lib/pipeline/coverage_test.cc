@@ -1,0 +1,135 @@
+// Which rows are read, which were captured, and who reads what is missing of the latter.
+#include "pipeline/coverage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "dataset/view.h"
+#include "pipeline/encode.h"
+#include "status_matchers.h"
+#include "thread_communicator.h"
+
+namespace lzy::testing {
+namespace {
+
+constexpr std::uint32_t kBlock = 512;
+constexpr std::uint64_t kBlocks = 800, kMemory = 64u << 20;
+
+class CoverageTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Options options;
+    options.block_size = kBlock;
+    options.stripe = kBlock;
+    options.group = 5;
+    options.parity = 1;
+    auto layout = Layout::Create(SharedGeometry(options, kBlocks * kBlock), {kBlocks * kBlock});
+    ASSERT_OK(layout);
+    layout_.emplace(std::move(*layout));
+    plans_.emplace(*layout_);
+    auto rows = RowsToEncode(*layout_, *plans_, {}, true);
+    ASSERT_OK(rows);
+    rows_ = std::move(*rows);
+  }
+
+  /// Block number `which` of each row.
+  std::vector<std::uint64_t> Column(std::uint32_t which) const {
+    std::vector<std::uint64_t> blocks;
+    for (const RowRun& run : rows_) {
+      const Rotation rotation = layout_->rotation(run.group);
+      const std::uint32_t device = layout_->group(run.group)[rotation.DeviceAt(rotation.m + which, run.unit_row)];
+      for (std::uint32_t s = 0; s < run.slices; ++s) {
+        const BlockPlace place = layout_->DataBlock(device, run.unit_row, run.first_slice + s);
+        if (place.length > 0) blocks.push_back(place.index);
+      }
+    }
+    return blocks;
+  }
+  /// Column `i` is of rank captors[i].
+  Coverage Captured(const std::vector<int>& captors) const {
+    Coverage coverage;
+    for (std::uint32_t i = 0; i < captors.size(); ++i) {
+      if (captors[i] == Captors::kNobody) continue;
+      for (const std::uint64_t block : Column(i)) coverage.pieces.push_back({{block, block + 1}, captors[i]});
+    }
+    std::sort(coverage.pieces.begin(), coverage.pieces.end(),
+              [](const auto& a, const auto& b) { return a.blocks.begin < b.blocks.begin; });
+    return coverage;
+  }
+  std::vector<SortedRows> Sort(const Coverage& coverage, int ranks) const {
+    std::vector<SortedRows> sorted(static_cast<std::size_t>(ranks));
+    RunRanks(ranks, [&](Communicator& comm) {
+      sorted[static_cast<std::size_t>(comm.rank())] = SortRows(*layout_, rows_, coverage, comm, kMemory);
+    });
+    return sorted;
+  }
+  static std::uint64_t Count(std::span<const RowRun> runs) {
+    std::uint64_t rows = 0;
+    for (const RowRun& run : runs) rows += run.slices;
+    return rows;
+  }
+
+  std::optional<Layout> layout_;
+  std::optional<PlanCache> plans_;
+  std::vector<RowRun> rows_;
+};
+
+TEST_F(CoverageTest, TheRestOfAHalfCapturedRowIsReadByWhoCapturedIt) {
+  const auto sorted = Sort(Captured({0, 0, 0, Captors::kNobody}), 2);
+  EXPECT_EQ(Count(sorted[0].own), Count(rows_));
+  EXPECT_EQ(Count(sorted[1].own), 0u);
+  EXPECT_EQ(Count(sorted[0].reread), 0u);
+  std::vector<std::uint64_t> gaps;
+  for (const BlockPlace& place : sorted[0].gaps) gaps.push_back(place.index);
+  std::sort(gaps.begin(), gaps.end());
+  auto expected = Column(3);
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(gaps, expected);
+  EXPECT_TRUE(sorted[1].gaps.empty());
+}
+
+TEST_F(CoverageTest, OfRowsOfSeveralOneOfThemReadsTheRest) {
+  const auto sorted = Sort(Captured({0, 1, 1, Captors::kNobody}), 2);
+  for (const SortedRows& one : sorted) {
+    EXPECT_EQ(Count(one.combined), Count(rows_));
+    EXPECT_EQ(Count(one.own) + Count(one.reread), 0u);
+  }
+  EXPECT_EQ(sorted[0].gaps.size() + sorted[1].gaps.size(), Column(3).size());
+}
+
+TEST_F(CoverageTest, NothingIsAddedToASumThatAlreadyHasTheBlock) {
+  Coverage coverage = Captured({0, 0, 0, Captors::kNobody});
+  const std::uint64_t disputed = Column(3)[7];
+  coverage.disputed.push_back({disputed, disputed + 1});
+  const auto sorted = Sort(coverage, 2);
+  EXPECT_EQ(Count(sorted[0].reread), 1u);
+  EXPECT_EQ(Count(sorted[0].own), Count(rows_) - 1);
+  EXPECT_EQ(sorted[0].gaps.size(), Column(3).size() - 1);
+}
+
+TEST_F(CoverageTest, WithoutAllThatWasCapturedNoSumIsKnown) {
+  Coverage coverage = Captured({0, 0, 0, Captors::kNobody});
+  coverage.complete = false;
+  const auto sorted = Sort(coverage, 2);
+  EXPECT_EQ(Count(sorted[0].reread), Count(rows_));
+  EXPECT_TRUE(sorted[0].gaps.empty());
+}
+
+TEST_F(CoverageTest, OfLessThanHalfAllIsRead) {
+  const auto sorted = Sort(Captured({0, Captors::kNobody, Captors::kNobody, Captors::kNobody}), 2);
+  EXPECT_EQ(Count(sorted[0].reread), Count(rows_));
+}
+
+// What one of many ranks wrote half of must not be left to it to read.
+TEST_F(CoverageTest, NoRankReadsMoreThanItsPart) {
+  const auto sorted = Sort(Captured({0, 0, Captors::kNobody, Captors::kNobody}), 4);
+  EXPECT_GT(sorted[0].gaps.size(), 0u);
+  EXPECT_LE(sorted[0].gaps.size(), kBlocks / 4);
+  EXPECT_EQ(2 * Count(sorted[0].own), sorted[0].gaps.size());
+  EXPECT_EQ(Count(sorted[0].own) + Count(sorted[0].reread), Count(rows_));
+  for (const SortedRows& one : sorted) EXPECT_EQ(Count(one.reread), Count(sorted[0].reread));
+}
+
+}  // namespace
+}  // namespace lzy::testing

@@ -1,0 +1,313 @@
+#include "pipeline/encode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include "pipeline/capture.h"
+#include "storage/parallel.h"
+
+namespace lzy {
+namespace {
+
+// Leaves that were computed, zero for holes, the old ones for the rest.
+template <class IsHole>
+Status MakeTree(TreeKind kind, std::vector<Hash>& leaves, const std::vector<std::uint8_t>& known, const Tree* old,
+                std::uint64_t bytes, const IsHole& is_hole, Tree& tree) {
+  std::vector<std::uint64_t> changed;
+  for (std::uint64_t i = 0; i < leaves.size(); ++i) {
+    if (known[i] != 0) {
+      changed.push_back(i);
+    } else if (is_hole(i)) {
+      leaves[i] = Hash{};
+      changed.push_back(i);
+    } else if (old != nullptr && i < old->leaf_count()) {
+      leaves[i] = old->leaf(i);
+    } else {
+      return {Code::kInternal, fmt::format("block {} of {} was not encoded", i, leaves.size())};
+    }
+  }
+  if (old != nullptr) {
+    tree = *old;
+    tree.Update(std::move(leaves), changed, bytes);
+  } else {
+    tree = Tree::Build(kind, std::move(leaves), bytes);
+  }
+  return Status::Ok();
+}
+
+using RowKey = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // unit row, group, slice
+
+// The rows that a touched range of a file belongs to, now or before the file was cut.
+void AddRows(const Layout& layout, std::uint32_t file, const ByteRange& range, std::set<RowKey>& rows) {
+  const std::uint64_t block = layout.block_size();
+  const std::uint64_t end = (range.offset + range.length + block - 1) / block;
+  for (std::uint64_t i = range.offset / block; i < end; ++i) {
+    const RowId row = layout.LocateData(file, i).row;
+    // Beyond the last row of a file that got shorter there is nothing to encode; a row that lost its block but has
+    // others is.
+    if (row.unit_row < layout.unit_rows(row.group) && layout.RowLength(row) > 0)
+      rows.insert({row.unit_row, row.group, row.slice});
+  }
+}
+
+Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans) {
+  std::vector<RowRun> runs;
+  std::uint64_t rows = 0;
+  for (std::uint32_t g = 0; g < layout.group_count(); ++g) rows = std::max(rows, layout.unit_rows(g));
+  for (std::uint64_t t = 0; t < rows; ++t) {
+    for (std::uint32_t g = 0; g < layout.group_count(); ++g) {
+      const std::uint64_t length = t < layout.unit_rows(g) ? layout.UnitRowLength(g, t) : 0;
+      if (length == 0) continue;
+      LZY_ASSIGN_OR_RETURN(auto plan, plans.Encode(g));
+      const std::uint64_t slices = (length + layout.block_size() - 1) / layout.block_size();
+      runs.push_back({g, t, 0, static_cast<std::uint32_t>(slices), std::move(plan)});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
+void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
+  data_leaves.assign(layout.data_blocks(f), Hash{});
+  data_known.assign(data_leaves.size(), 0);
+  if (f < layout.regions()) {
+    parity_leaves.assign(layout.parity_blocks(f), Hash{});
+    parity_known.assign(parity_leaves.size(), 0);
+  }
+}
+
+Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
+  const auto never = [](std::uint64_t) { return false; };
+  LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, data_known, old_parity != nullptr ? old_data : nullptr,
+                               layout.file_size(f), never, data_tree));
+  const BlockStream stream = ParityStream(layout, f, nullptr, 0, nullptr, nullptr);
+  return MakeTree(
+      TreeKind::kParity, parity_leaves, parity_known, old_parity, layout.parity_size(f),
+      [&](std::uint64_t i) { return stream.place(i).length == 0; }, parity_tree);
+}
+
+Status FileJob::Settle() {
+  const bool never_racy = data->StampsEveryChange();
+  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  if (never_racy) {
+    clock_ns = std::max(CoarseNowNs(), before.mtime_ns + 1);
+    return Status::Ok();
+  }
+  const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
+  clock_ns = CoarseNowNs();
+  while (clock_ns <= before.mtime_ns && before.mtime_ns - clock_ns <= limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    clock_ns = CoarseNowNs();
+  }
+  LZY_ASSIGN_OR_RETURN(before, data->Stat());
+  return Status::Ok();
+}
+
+Status FileJob::CheckUnchanged() const {
+  LZY_ASSIGN_OR_RETURN(const FileStat after, data->Stat());
+  if (after.size == before.size && after.mtime_ns == before.mtime_ns) return Status::Ok();
+  return {Code::kBusy,
+          fmt::format(
+              "{}: something changed the file while its parity was being computed; its protection is as it was before",
+              data->path())};
+}
+
+namespace {
+
+// Runs of (is parity, first, count, hashes).
+void PutKnown(ByteWriter& out, bool parity, const ComputedLeaves& computed) {
+  const auto& [leaves, known] = computed;
+  for (std::uint64_t i = 0; i < leaves.size();) {
+    std::uint64_t end = i;
+    while (end < leaves.size() && known[end] != 0) ++end;
+    if (end > i) {
+      out.Put<std::uint8_t>(parity);
+      out.Put(i);
+      out.Put(end - i);
+      for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
+    } else {
+      ++i;
+    }
+  }
+}
+
+Status TakeKnown(ByteReader& in, const ComputedLeaves& data, const ComputedLeaves& parity) {
+  while (in.remaining() > 0 && in.ok()) {
+    const auto& [leaves, known] = in.Get<std::uint8_t>() != 0 ? parity : data;
+    auto first = in.Get<std::uint64_t>();
+    for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
+      const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
+      if (!in.ok()) break;
+      std::copy(raw.begin(), raw.end(), leaves[first].bytes.begin());
+      known[first] = 1;
+    }
+  }
+  return in.ok() ? Status::Ok() : Status(Code::kInternal, "leaves of a rank are malformed");
+}
+
+}  // namespace
+
+Status GatherLeaves(Communicator& comm, int root, FileJob& job) {
+  return GatherLeaves(comm, root, {job.data_leaves, job.data_known}, {job.parity_leaves, job.parity_known});
+}
+
+Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, const ComputedLeaves& parity) {
+  ByteWriter out;
+  const Status written = NoThrow([&] {
+    if (comm.rank() == root) return;
+    PutKnown(out, false, data);
+    PutKnown(out, true, parity);
+  });
+  const auto all = comm.Gather(written.ok() ? ByteSpan(out.bytes()) : ByteSpan(), root);
+  LZY_RETURN_IF_ERROR(written);
+  LZY_RETURN_IF_ERROR(all.status());
+  for (const auto& bytes : *all) {
+    ByteReader in(bytes);
+    LZY_RETURN_IF_ERROR(TakeKnown(in, data, parity));
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
+                                         const std::vector<const Touched*>& touched, bool all) {
+  if (all) return AllRows(layout, plans);
+  std::set<RowKey> rows;
+  for (std::uint32_t f = 0; f < layout.files(); ++f) {
+    if (touched[f] == nullptr) continue;
+    for (const ByteRange& range : touched[f]->ranges) AddRows(layout, f, range, rows);
+  }
+  std::vector<RowRun> runs;
+  for (const auto& [t, g, slice] : rows) {
+    if (!runs.empty()) {
+      RowRun& last = runs.back();
+      if (last.unit_row == t && last.group == g && last.first_slice + last.slices == slice) {
+        ++last.slices;
+        continue;
+      }
+    }
+    LZY_ASSIGN_OR_RETURN(auto plan, plans.Encode(g));
+    runs.push_back({g, t, slice, 1, std::move(plan)});
+  }
+  return runs;
+}
+
+std::function<void(std::uint64_t)> ProgressOver(const Context& context, const char* phase, const Layout& layout,
+                                                std::span<const RowRun> runs, int ranks) {
+  if (!context.progress) return nullptr;
+  std::uint64_t total = 0;
+  for (const RowRun& run : runs) total += std::uint64_t{layout.block_size()} * run.slices * run.plan->sources.size();
+  total /= static_cast<std::uint64_t>(ranks);
+  return [&context, phase, total, done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
+    const std::uint64_t now = *done += bytes;
+    context.progress(phase, std::min(now, total), total);
+  };
+}
+
+Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int> owner,
+                       const std::vector<FileJob*>& jobs, std::span<const RowRun> runs) {
+  std::vector<BlockStream> data(layout.files());
+  RowPipelineSetup setup;
+  setup.layout = &layout;
+  setup.comm = &comm;
+  setup.owner = std::move(owner);
+  setup.data.assign(layout.files(), nullptr);
+  setup.parity.assign(layout.regions(), nullptr);
+  for (std::uint32_t f = 0; f < layout.files(); ++f) {
+    if (jobs[f] == nullptr) continue;
+    data[f] = DataStream(layout, f, jobs[f]->data, nullptr, nullptr);
+    setup.data[f] = &data[f];
+  }
+  setup.memory = context_.options.memory;
+  setup.threads = ThreadsFor(context_);
+  setup.stop = context_.stop;
+  setup.progress = ProgressOver(context_, "protect", layout, runs, comm.size());
+  return ExecuteRows(
+      setup, runs,
+      [&](const RowBlock& block, MutableByteSpan bytes) {
+        return TakeSource(*jobs[layout.file_of(block.device)], block.place, bytes);
+      },
+      [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
+        return PutParity(*jobs[layout.region_of(blocks[0].device)], blocks, bytes);
+      },
+      stats_);
+}
+
+Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks) {
+  const unsigned threads = ThreadsFor(context_);
+  std::mutex mutex;
+  Status status;
+  RowStats stats;
+  std::atomic<bool> failed{false};
+  ParallelParts(blocks.size(), threads, [&](std::size_t first, std::size_t last) {
+    AlignedBuffer buffer(block_size);
+    RowStats mine;
+    Status done;
+    Stopwatch watch;
+    for (std::size_t i = first; i < last && done.ok() && !failed; ++i) {
+      const MutableByteSpan bytes(buffer.data(), blocks[i].length);
+      done = ReadWhole(*job.data, blocks[i].offset, bytes);
+      watch.AddTo(mine.read);
+      if (!done.ok()) break;
+      mine.bytes_read += bytes.size();
+      done = TakeSource(job, blocks[i], bytes);
+      watch.AddTo(mine.hash);
+      std::fill(buffer.data() + bytes.size(), buffer.data() + block_size, std::uint8_t{0});
+      if (done.ok()) capture.AddRead(blocks[i].index, buffer.data());
+      watch.AddTo(mine.encode);
+    }
+    if (!done.ok()) failed = true;
+    for (double* seconds : {&mine.read, &mine.hash, &mine.encode}) *seconds /= threads;
+    const std::lock_guard lock(mutex);
+    stats += mine;
+    if (status.ok()) status = done;
+  });
+  Add(stats);
+  return status;
+}
+
+// An untouched block must be what was committed. Order of attack (DESIGN §7): the device may have it right where the page cache
+// has not; else what was rebuilt of it; else it keeps its old leaf, so that the rot is not laundered into the new commit.
+Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
+  const std::uint64_t i = place.index;
+  encoded_ += bytes.size();
+  job.data_known[i] = 1;
+  job.data_leaves[i] = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
+  const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
+                    !job.unknown.contains(i) && !IsTouched(*job.touched, place.offset, bytes.size());
+  if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
+
+  job.data_leaves[i] = job.old_data->leaf(i);
+  std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
+  const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
+  const bool read = again.ok() && *again == bytes.size();
+  if (read && LeafHash(job.key, HashTag::kDataLeaf, i, bytes) == job.data_leaves[i]) return Status::Ok();
+  const std::lock_guard lock(mutex_);
+  job.rotten.insert(i);
+  const auto rebuilt = job.rebuilt.find(i);
+  const std::vector<std::uint8_t>& take = rebuilt != job.rebuilt.end() ? rebuilt->second : cached;
+  std::copy(take.begin(), take.end(), bytes.begin());
+  return Status::Ok();
+}
+
+Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes) {
+  std::size_t at = 0;
+  for (const RowBlock& block : blocks) {
+    const ByteSpan one = bytes.subspan(at, block.place.length);
+    at += block.place.length;
+    job.parity_leaves[block.place.index] = LeafHash(job.key, HashTag::kParityLeaf, block.place.index, one);
+    job.parity_known[block.place.index] = 1;
+  }
+  // Parity of holes is a hole, where a whole run is one.
+  const bool zeros = bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+  if (job.parity_is_fresh && zeros) return Status::Ok();
+  return job.parity_out->WriteAt(job.parity_base + blocks[0].place.offset, bytes);
+}
+
+}  // namespace lzy

@@ -1,0 +1,259 @@
+#include "pipeline/rebuild.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "base/interval_set.h"
+#include "request/touched.h"
+
+namespace lzy {
+namespace {
+
+using RowKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, slice
+
+RowKey KeyOf(const RowId& row) {
+  return {row.group, row.unit_row, row.slice};
+}
+
+// Blocks found unfit as sources: by row, devices.
+using UnfitSources = std::map<RowKey, std::set<std::uint32_t>>;
+
+// The devices of a row whose block is not as it was committed. What cannot be told beforehand (rotten parity) is in `unfit` once
+// it was read.
+std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& row, const RottenBlocks& rot,
+                                       const std::map<std::uint32_t, Touched>& touched, const UnfitSources& unfit) {
+  const Layout& layout = *ensemble.layout;
+  std::vector<std::uint32_t> lost;
+  const auto known = unfit.find(KeyOf(row));
+  for (std::uint32_t device : layout.group(row.group)) {
+    if (known != unfit.end() && known->second.contains(device)) {
+      lost.push_back(device);
+      continue;
+    }
+    if (layout.IsParity(device, row.unit_row)) {
+      if (!ensemble.files[layout.region_of(device)].sidecar_usable()) lost.push_back(device);
+      continue;
+    }
+    const FileView& file = ensemble.files[layout.file_of(device)];
+    const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
+    if (place.length == 0) continue;  // zeros, by definition
+    const auto rotten = rot.find(file.rank);
+    const auto edits = touched.find(file.rank);
+    if (!file.present || file.stat.size < place.offset + place.length ||
+        (rotten != rot.end() && rotten->second.contains(place.index)) ||
+        (edits != touched.end() && IsTouched(edits->second, place.offset, place.length))) {
+      lost.push_back(device);
+    }
+  }
+  return lost;
+}
+
+std::size_t Count(const UnfitSources& unfit) {
+  std::size_t count = 0;
+  for (const auto& [row, devices] : unfit) count += devices.size();
+  return count;
+}
+
+// All ranks' together.
+Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
+  ByteWriter out;
+  for (const auto& [row, devices] : unfit) {
+    for (std::uint32_t device : devices) {
+      out.Put(std::get<0>(row));
+      out.Put(std::get<1>(row));
+      out.Put(std::get<2>(row));
+      out.Put(device);
+    }
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    while (in.remaining() > 0 && in.ok()) {
+      const auto group = in.Get<std::uint32_t>();
+      const auto unit_row = in.Get<std::uint64_t>();
+      const auto slice = in.Get<std::uint32_t>();
+      unfit[{group, unit_row, slice}].insert(in.Get<std::uint32_t>());
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
+  const auto size = static_cast<std::uint64_t>(comm.size());
+  const auto rank = static_cast<std::uint64_t>(comm.rank());
+  std::uint64_t rows = 0;
+  for (const RowRun& run : runs) rows += run.slices;
+  const Interval mine{rows * rank / size, rows * (rank + 1) / size};
+  std::vector<RowRun> share;
+  Interval here{0, 0};
+  for (const RowRun& run : runs) {
+    here = {here.end, here.end + run.slices};
+    const std::uint64_t begin = std::max(here.begin, mine.begin), end = std::min(here.end, mine.end);
+    if (begin >= end) continue;
+    RowRun& part = share.emplace_back(run);
+    part.first_slice += static_cast<std::uint32_t>(begin - here.begin);
+    part.slices = static_cast<std::uint32_t>(end - begin);
+  }
+  return share;
+}
+
+RowStreams StreamsOf(const Ensemble& ensemble) {
+  const Layout& layout = *ensemble.layout;
+  RowStreams streams{std::vector<BlockStream>(layout.files()), std::vector<BlockStream>(layout.regions())};
+  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+    const FileView& file = ensemble.files[f];
+    streams.data[f] = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
+    if (!file.sidecar) continue;
+    streams.parity[f] = ParityStream(layout, f, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get());
+  }
+  return streams;
+}
+
+Status RebuildRows(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
+                   std::vector<int> owner, std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target,
+                   RowStats& stats) {
+  RowPipelineSetup setup;
+  setup.layout = &layout;
+  setup.comm = &comm;
+  setup.owner = std::move(owner);
+  for (const BlockStream& stream : streams.data) setup.data.push_back(&stream);
+  for (const BlockStream& stream : streams.parity) setup.parity.push_back(&stream);
+  setup.memory = context.options.memory;
+  setup.threads = ThreadsFor(context);
+  setup.stop = context.stop;
+  setup.progress = ProgressOver(context, "rebuild", layout, runs, comm.size());
+  return ExecuteRows(setup, runs, source, target, stats);
+}
+
+std::vector<int> OwnersIn(const Ensemble& ensemble, const Communicator& comm) {
+  std::vector<int> owner;
+  std::set<int> parts;
+  for (const FileView& file : ensemble.files) parts.insert(file.owner);
+  for (const FileView& file : ensemble.files) {
+    owner.push_back(&comm == ensemble.group_comm.get()
+                        ? static_cast<int>(std::distance(parts.begin(), parts.find(file.owner)))
+                        : file.owner);
+  }
+  return owner;
+}
+
+Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*>& jobs) {
+  ByteWriter out;
+  for (const auto& [rank, job] : jobs) {
+    for (std::uint64_t index : job->rotten) {
+      out.Put(rank);
+      out.Put(index);
+      out.Put<std::uint8_t>(job->rebuilt.contains(index));
+    }
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  Rot rot;
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    while (in.remaining() > 0 && in.ok()) {
+      const auto rank = in.Get<std::uint32_t>();
+      const auto index = in.Get<std::uint64_t>();
+      rot.all[rank].insert(index);
+      if (in.Get<std::uint8_t>() == 0) rot.lost[rank].insert(index);
+    }
+    if (!in.ok()) return {Code::kInternal, "rotten blocks of a rank are malformed"};
+  }
+  return rot;
+}
+
+Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
+                  const RottenBlocks& rot, const std::map<std::uint32_t, Touched>& touched,
+                  const std::map<std::uint32_t, FileJob*>& jobs) {
+  const Layout& layout = *ensemble.layout;
+  std::map<RowKey, RowId> rows;
+  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+    const auto at = rot.find(ensemble.files[f].rank);
+    if (at == rot.end()) continue;
+    for (std::uint64_t index : at->second) {
+      if (index >= layout.data_blocks(f)) continue;
+      const RowId row = layout.LocateData(f, index).row;
+      rows.emplace(KeyOf(row), row);
+    }
+  }
+  const RowStreams streams = StreamsOf(ensemble);
+  std::mutex mutex;
+  std::uint64_t kept = 0;
+  const auto keep = [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
+    std::size_t at = 0;
+    for (const RowBlock& block : blocks) {
+      const ByteSpan one = bytes.subspan(at, block.place.length);
+      at += block.place.length;
+      if (block.parity) continue;
+      const FileView& file = ensemble.files[layout.file_of(block.device)];
+      const auto job = jobs.find(file.rank);
+      const auto rotten = rot.find(file.rank);
+      if (job == jobs.end() || rotten == rot.end() || !rotten->second.contains(block.place.index)) continue;
+      if (!IsAsCommitted(streams.data[layout.file_of(block.device)], block.place.index, one)) continue;
+      const std::lock_guard lock(mutex);
+      // Somebody who writes past us may have changed any amount of it: then it is no rot, and need not be had.
+      if ((kept += one.size()) > context.options.memory / 2) continue;
+      job->second->rebuilt[block.place.index].assign(one.begin(), one.end());
+    }
+    return Status::Ok();
+  };
+  UnfitSources unfit;
+  const auto check = [&](const RowBlock& block, MutableByteSpan bytes) {
+    if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
+    const RowId row = block.parity ? layout.LocateParity(layout.region_of(block.device), block.place.index).row
+                                   : layout.LocateData(layout.file_of(block.device), block.place.index).row;
+    const std::lock_guard lock(mutex);
+    unfit[KeyOf(row)].insert(block.device);
+    return Status::Ok();
+  };
+  // Each round that finds more sources unfit leaves fewer to choose from.
+  for (std::uint32_t round = 0; round <= layout.parity(); ++round) {
+    PlanCache plans(layout);
+    std::vector<RowRun> runs;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
+      for (const auto& [key, row] : rows) {
+        if (round > 0 && !unfit.contains(key)) continue;
+        const std::vector<std::uint32_t> lost = LostDevices(ensemble, row, rot, touched, unfit);
+        auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
+        if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
+      }
+    }));
+    const std::size_t before = Count(unfit);
+    RowStats stats;
+    const Status done = RebuildRows(context, layout, streams, comm, owner, runs, check, keep, stats);
+    // Blocks that could not be read are blocks that cannot be rebuilt: no reason to make no commit at all.
+    if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
+    LZY_RETURN_IF_ERROR(done);
+    LZY_RETURN_IF_ERROR(GatherUnfit(comm, unfit));
+    if (Count(unfit) == before) break;
+  }
+  return Status::Ok();
+}
+
+Touched TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size) {
+  Touched touched;
+  touched.whole = false;
+  for (std::uint64_t index : blocks) touched.ranges.push_back({index * block_size, block_size});
+  Normalise(touched);
+  return touched;
+}
+
+void ForsakeParity(const Layout& layout, const RottenBlocks& lost, const std::vector<FileJob*>& jobs) {
+  for (const auto& [file, blocks] : lost) {
+    for (std::uint64_t index : blocks) {
+      const RowId row = layout.LocateData(file, index).row;
+      for (std::uint32_t device : layout.group(row.group)) {
+        if (!layout.IsParity(device, row.unit_row)) continue;
+        FileJob* job = jobs[layout.region_of(device)];
+        if (job == nullptr) continue;
+        const std::uint64_t at = layout.ParityBlock(device, row.unit_row, row.slice).index;
+        job->parity_leaves[at] = kNoParityLeaf;
+        job->parity_known[at] = 1;
+      }
+    }
+  }
+}
+
+}  // namespace lzy

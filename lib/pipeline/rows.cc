@@ -1,0 +1,689 @@
+#include "pipeline/rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "pipeline/xor_checks.h"
+#include "storage/parallel.h"
+#include "tuning/tuning.h"
+
+namespace lzy {
+namespace {
+
+// Bytes of one batch's targets: large enough that a collective's latency does not count, small enough for the buffers
+// of two batches to stay in the third-level cache.
+constexpr std::uint64_t kBatchBytes = 8u << 20;
+
+std::uint64_t RoundUpWords(std::uint64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+// The runs that one collective brings to their targets' owners: where each target lies in the send buffer, which is in
+// the order of the owners.
+class Batch {
+ public:
+  /// Runs `begin` to `end` of `runs`.
+  Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs, std::size_t begin, std::size_t end)
+      : runs_(runs.subspan(begin, end - begin)), begin_(begin) {
+    const auto ranks = static_cast<std::size_t>(setup.comm->size());
+    std::vector<std::uint64_t> bytes(ranks, 0);
+    ForEachTarget(setup, [&](std::size_t, int owner, std::uint64_t length) { bytes[owner] += length; });
+    std::vector<std::uint64_t> at(ranks, 0);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      at[r] = total_;
+      total_ += bytes[r];
+      counts_.push_back(bytes[r] / 8);
+    }
+    mine_at_ = at[setup.comm->rank()];
+    first_slot_.reserve(runs_.size());
+    ForEachTarget(setup, [&](std::size_t run, int owner, std::uint64_t length) {
+      if (run == first_slot_.size()) first_slot_.push_back(slots_.size());
+      slots_.push_back(at[owner]);
+      at[owner] += length;
+    });
+  }
+
+  std::span<const RowRun> runs() const { return runs_; }
+  /// What run `i` of these is among all runs.
+  std::uint64_t number(std::size_t i) const { return begin_ + i; }
+  std::uint64_t bytes() const { return total_; }
+  std::span<const std::uint64_t> counts() const { return counts_; }
+  std::uint64_t slot(std::size_t run, std::size_t t) const { return slots_[first_slot_[run] + t]; }
+  std::uint64_t mine_at() const { return mine_at_; }
+
+  static std::uint64_t TargetBytes(const Layout& layout, const RowRun& run) {
+    return RoundUpWords(std::uint64_t{run.slices} * layout.block_size());
+  }
+
+ private:
+  template <class Fn>
+  void ForEachTarget(const RowPipelineSetup& setup, const Fn& fn) const {
+    const Layout& layout = *setup.layout;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const RowRun& run = runs_[i];
+      const Rotation rotation = layout.rotation(run.group);
+      for (const std::uint32_t position : run.plan->targets) {
+        const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+        fn(i, setup.owner[device], TargetBytes(layout, run));
+      }
+    }
+  }
+
+  std::span<const RowRun> runs_;
+  std::size_t begin_ = 0;
+  std::vector<std::uint64_t> counts_;
+  std::vector<std::uint64_t> slots_;  // run by run
+  std::vector<std::size_t> first_slot_;
+  std::uint64_t mine_at_ = 0;
+  std::uint64_t total_ = 0;
+};
+
+// What one thread spent and read, and what it would else allocate again for each piece.
+struct Effort {
+  RowStats stats;
+  Stopwatch watch;
+  std::vector<RowBlock> blocks;
+
+  void Spent(double& field) { watch.AddTo(field); }
+};
+
+class Pipeline {
+ public:
+  Pipeline(const RowPipelineSetup& setup, const SourceFn& source, const TargetFn& target)
+      : setup_(setup), layout_(*setup.layout), source_(source), target_(target) {}
+
+  /// Every row is this rank's alone: a run goes from sources to targets in one thread, in whose cache the targets stay
+  /// until they are delivered.
+  Status RunAlone(std::span<const RowRun> runs) {
+    Guarded([&] {
+      const std::vector<RowRun> pieces = Cut(runs);
+      ParallelFor(pieces.size(), setup_.threads, [&](std::size_t i) {
+        if (failed_) return;
+        if (setup_.stop && setup_.stop()) return Remember({Code::kIo, "interrupted"});
+        const std::uint64_t length = Batch::TargetBytes(layout_, pieces[i]);
+        AlignedBuffer buffer = TakeBuffer();
+        buffer.Reserve(std::max<std::uint64_t>(64, length * pieces[i].plan->targets.size()));
+        const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
+        Effort effort;
+        Contribute(pieces[i], at, [](std::size_t, std::uint32_t) {}, effort);
+        if (!failed_) Deliver(pieces[i], at, effort);
+        Merge(effort, setup_.threads);
+        GiveBack(std::move(buffer));
+      });
+    });
+    return status_;
+  }
+
+  /// Rows are of several ranks: while one batch is reduced, another thread (if there may be one) delivers the batch
+  /// before it and reads the next. A rank that failed goes on taking part, so that nobody waits for it; what arrives is
+  /// checked against its leaf, or thrown away, by the callers.
+  Status RunTogether(std::span<const RowRun> all) {
+    std::vector<RowRun> runs;
+    LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { runs = Evened(all); }));
+    return UntilProven(*setup_.comm, runs, stats_.rows_again, [&](std::span<const RowRun> now, WrongRows& wrong) {
+      const Status run = RunBatches(now);
+      wrong = std::exchange(wrong_, {});
+      return run.ok() ? status_ : run;
+    });
+  }
+
+  const RowStats& stats() const { return stats_; }
+
+ private:
+  struct Buffers {
+    AlignedBuffer send;
+    AlignedBuffer receive;
+    XorChecks checks;
+  };
+
+  // Fails only where no rank can go on.
+  Status RunBatches(std::span<const RowRun> runs) {
+    LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { Prepare(runs); }));
+    if (!batches_.empty()) Contribute(0, setup_.threads);
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      const unsigned others = setup_.threads - 1;
+      const auto beside = [&](unsigned threads) {
+        if (i > 0) Deliver(i - 1, threads);
+        if (i + 1 < batches_.size()) Contribute(i + 1, threads);
+      };
+      std::thread helper;
+      if (others > 0) {
+        try {
+          helper = StartThread([&] { beside(others); });
+        } catch (...) {  // no more threads, or memory for one, to be had
+        }
+      }
+      Reduce(i);
+      if (helper.joinable()) {
+        helper.join();
+      } else {
+        beside(setup_.threads);
+      }
+    }
+    if (!batches_.empty()) Deliver(batches_.size() - 1, setup_.threads);
+    return Status::Ok();
+  }
+
+  // Into pieces whose targets all threads have room for at a time, and enough of them for no thread to be left with much when
+  // the others are done.
+  std::vector<RowRun> Cut(std::span<const RowRun> runs) const {
+    const std::uint64_t threads = std::max(1u, setup_.threads);
+    std::uint64_t rows = 0;
+    for (const RowRun& run : runs) rows += run.slices;
+    const std::uint64_t least = CurrentTuning().encode_piece_bytes() / layout_.block_size();
+    const std::uint64_t even = threads == 1 ? rows : std::max(least, (rows + 4 * threads - 1) / (4 * threads));
+    std::vector<RowRun> pieces;
+    for (const RowRun& run : runs) {
+      const std::uint64_t targets = std::max<std::uint64_t>(1, run.plan->targets.size());
+      const std::uint64_t room = setup_.memory / 4 / threads / targets / layout_.block_size();
+      const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::min(room, even), 1, run.slices));
+      for (std::uint32_t done = 0; done < run.slices; done += most) {
+        RowRun& piece = pieces.emplace_back(run);
+        piece.first_slice += done;
+        piece.slices = std::min(most, run.slices - done);
+      }
+    }
+    return pieces;
+  }
+
+  std::uint64_t BatchBudget() const {
+    return std::max<std::uint64_t>(layout_.block_size(), std::min(kBatchBytes, setup_.memory / 8));
+  }
+
+  std::uint64_t TargetBytes(std::span<const RowRun> runs) const {
+    std::uint64_t bytes = 0;
+    for (const RowRun& run : runs) {
+      bytes += std::max<std::uint64_t>(1, run.plan->targets.size()) * Batch::TargetBytes(layout_, run);
+    }
+    return bytes;
+  }
+
+  /// The end of the runs from `begin` on that are of ascending rows of one turn, in which the parity rotates once.
+  std::size_t TurnEnd(std::span<const RowRun> runs, std::size_t begin) const {
+    const std::uint64_t n = layout_.group(runs[begin].group).size();
+    std::size_t end = begin + 1;
+    while (end < runs.size() && runs[end].group == runs[begin].group &&
+           runs[end].unit_row / n == runs[begin].unit_row / n && runs[end].unit_row > runs[end - 1].unit_row) {
+      ++end;
+    }
+    return end;
+  }
+
+  // Turns that are more than a batch, as pieces of all their rows after one another: each batch then has as much for each owner.
+  // Whole rows in a batch that has no room for a turn are for some owners only, through whose links it all goes.
+  std::vector<RowRun> Evened(std::span<const RowRun> runs) const {
+    const std::uint64_t budget = BatchBudget();
+    std::vector<RowRun> out;
+    for (std::size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
+      end = TurnEnd(runs, begin);
+      const std::span<const RowRun> turn = runs.subspan(begin, end - begin);
+      const std::uint64_t bytes = TargetBytes(turn);
+      const std::uint64_t most = std::max_element(turn.begin(), turn.end(), [](const RowRun& a, const RowRun& b) {
+                                   return a.slices < b.slices;
+                                 })->slices;
+      const std::uint64_t in_piece = bytes <= budget ? most : std::max<std::uint64_t>(1, most * budget / bytes);
+      const std::uint64_t pieces = (most + in_piece - 1) / in_piece;
+      for (std::uint64_t piece = 0; piece < pieces; ++piece) {
+        const auto first = static_cast<std::uint32_t>(most * piece / pieces);
+        const auto last = static_cast<std::uint32_t>(most * (piece + 1) / pieces);
+        for (const RowRun& run : turn) {
+          if (run.slices <= first) continue;
+          RowRun& part = out.emplace_back(run);
+          part.first_slice += first;
+          part.slices = std::min(last, run.slices) - first;
+        }
+      }
+    }
+    return out;
+  }
+
+  // Every rank sees the same runs, hence the same batches. All that a batch needs memory for is had before the first.
+  void Prepare(std::span<const RowRun> runs) {
+    const std::uint64_t budget = BatchBudget();
+    std::uint64_t largest = 64;
+    batches_.clear();
+    for (std::size_t begin = 0; begin < runs.size();) {
+      std::uint64_t bytes = 0;
+      std::size_t end = begin;
+      while (end < runs.size()) {
+        std::size_t next = TurnEnd(runs, end);
+        std::uint64_t more = TargetBytes(runs.subspan(end, next - end));
+        if (more > budget) {  // blocks are large, or devices many
+          next = end + 1;
+          more = TargetBytes(runs.subspan(end, 1));
+        }
+        if (end > begin && bytes + more > budget) break;
+        bytes += more;
+        end = next;
+      }
+      batches_.emplace_back(setup_, runs, begin, end);
+      largest = std::max(largest, batches_.back().bytes());
+      begin = end;
+    }
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, batches_.size()); ++i) {
+      buffers_[i].send.Reserve(largest);
+      buffers_[i].receive.Reserve(largest);
+      buffers_[i].checks.Reserve(largest / layout_.block_size(), layout_.block_size(), static_cast<std::size_t>(setup_.comm->size()));
+    }
+  }
+
+  // Runs a local phase; a failure must not keep this rank from the collective that follows.
+  template <class Fn>
+  void Guarded(const Fn& phase) {
+    try {
+      phase();
+    } catch (const std::bad_alloc&) {
+      Remember({Code::kNoMemory, "out of memory"});
+    } catch (const std::exception& error) {
+      Remember({Code::kInternal, error.what()});
+    }
+  }
+
+  void Contribute(std::size_t index, unsigned threads) {
+    const Batch& batch = batches_[index];
+    Buffers& buffers = buffers_[index % 2];
+    std::uint8_t* send = buffers.send.data();
+    Guarded([&] {
+      ParallelFor(batch.runs().size(), threads, [&](std::size_t i) {
+        Effort effort;
+        const auto note = [&](std::size_t t, std::uint32_t slice) {
+          const std::uint64_t block = batch.slot(i, t) / layout_.block_size() + slice;
+          if (setup_.prove) buffers.checks.Note(block, send + block * layout_.block_size());
+        };
+        Contribute(batch.runs()[i], [&](std::size_t t) { return send + batch.slot(i, t); }, note, effort);
+        Merge(effort, threads);
+      });
+    });
+  }
+
+  void Reduce(std::size_t index) {
+    Effort effort;
+    Buffers& buffers = buffers_[index % 2];
+    const std::span<const std::uint64_t> counts = batches_[index].counts();
+    Remember(setup_.comm->ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(buffers.send.data()),
+                                           reinterpret_cast<std::uint64_t*>(buffers.receive.data()), counts));
+    Remember(buffers.checks.Exchange(*setup_.comm, counts, turn_++));
+    effort.Spent(effort.stats.exchange);
+    Merge(effort, 1);
+  }
+
+  void Deliver(std::size_t index, unsigned threads) {
+    const Batch& batch = batches_[index];
+    const std::uint8_t* received = buffers_[index % 2].receive.data();
+    Guarded([&] {
+      ParallelFor(batch.runs().size(), threads, [&](std::size_t i) {
+        Effort effort;
+        const auto at = [&](std::size_t t) { return received + (batch.slot(i, t) - batch.mine_at()); };
+        DeliverProven(index, i, at, effort);
+        Merge(effort, threads);
+      });
+    });
+  }
+
+  // Of run `i` the slices of which all that this rank got is the sum of what all contributed; the others are noted.
+  template <class At>
+  void DeliverProven(std::size_t index, std::size_t i, const At& at, Effort& effort) {
+    const RowRun& run = batches_[index].runs()[i];
+    for (std::uint32_t first = 0; first < run.slices;) {
+      std::uint32_t end = first;
+      while (end < run.slices && Proven(index, i, end, at)) ++end;
+      if (end > first) {
+        RowRun piece = run;
+        piece.first_slice += first;
+        piece.slices = end - first;
+        Deliver(piece, [&](std::size_t t) { return at(t) + first * layout_.block_size(); }, effort);
+      }
+      if (end < run.slices) {
+        const std::lock_guard lock(mutex_);
+        wrong_.emplace(batches_[index].number(i), run.first_slice + end);
+      }
+      first = end + 1;
+    }
+  }
+
+  template <class At>
+  bool Proven(std::size_t index, std::size_t i, std::uint32_t slice, const At& at) const {
+    if (!setup_.prove) return true;
+    const Batch& batch = batches_[index];
+    const RowRun& run = batch.runs()[i];
+    const Rotation rotation = layout_.rotation(run.group);
+    const std::uint64_t size = layout_.block_size();
+    for (std::size_t t = 0; t < run.plan->targets.size(); ++t) {
+      if (!Mine(layout_.group(run.group)[rotation.DeviceAt(run.plan->targets[t], run.unit_row)])) continue;
+      const std::uint64_t block = (batch.slot(i, t) - batch.mine_at()) / size + slice;
+      if (!buffers_[index % 2].checks.Proves(block, at(t) + slice * size)) return false;
+    }
+    return true;
+  }
+
+  // Buffers that threads use again, and that go with the pipeline.
+  AlignedBuffer TakeBuffer() {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return AlignedBuffer();
+    AlignedBuffer buffer = std::move(spare_.back());
+    spare_.pop_back();
+    return buffer;
+  }
+  void GiveBack(AlignedBuffer buffer) {
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(buffer));
+  }
+
+  bool Mine(std::uint32_t device) const { return setup_.owner[device] == setup_.comm->rank(); }
+
+  const BlockStream* StreamOf(std::uint32_t device, bool parity) const {
+    return parity ? setup_.parity[layout_.region_of(device)] : setup_.data[layout_.file_of(device)];
+  }
+
+  // The device's blocks of these slices that have a length, and how many bytes that is.
+  std::uint64_t BlocksOf(std::uint32_t device, bool parity, std::uint64_t unit_row, std::uint32_t first,
+                         std::uint32_t slices, std::vector<RowBlock>& blocks) const {
+    std::uint64_t length = 0;
+    blocks.clear();
+    for (std::uint32_t s = first; s < first + slices; ++s) {
+      const BlockPlace place =
+          parity ? layout_.ParityBlock(device, unit_row, s) : layout_.DataBlock(device, unit_row, s);
+      if (place.length == 0) break;
+      blocks.push_back({device, parity, place});
+      length += place.length;
+    }
+    return length;
+  }
+
+  // Reads this rank's sources of the run, piece by piece, and makes their share of target t at `at(t)`; calls `note(t, slice)` when
+  // that of a slice (from 0) is there.
+  template <class At, class Note>
+  void Contribute(const RowRun& run, const At& at, const Note& note, Effort& effort) {
+    const RowPlan& plan = *run.plan;
+    const Rotation rotation = layout_.rotation(run.group);
+    std::vector<std::uint32_t> which;
+    std::vector<std::uint32_t> devices;
+    for (std::uint32_t s = 0; s < plan.sources.size(); ++s) {
+      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(plan.sources[s], run.unit_row)];
+      if (!Mine(device)) continue;
+      which.push_back(s);
+      devices.push_back(device);
+    }
+    const std::uint64_t block = layout_.block_size();
+    const auto per_piece =
+        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, CurrentTuning().encode_piece_bytes() / block));
+    AlignedBuffer buffer = TakeBuffer();
+    const std::uint64_t stride = RoundUpWords(per_piece * block);
+    buffer.Reserve(std::max<std::uint64_t>(64, stride * which.size()));
+    std::vector<const std::uint8_t*> inputs(which.size());
+    std::vector<std::uint8_t*> outputs(plan.targets.size());
+    std::vector<std::uint32_t> present;
+    for (std::uint32_t first = 0; first < run.slices; first += per_piece) {
+      const std::uint32_t slices = std::min(per_piece, run.slices - first);
+      present.clear();
+      for (std::size_t s = 0; s < which.size(); ++s) {
+        std::uint8_t* to = buffer.data() + s * stride;
+        const bool parity = rotation.IsParity(layout_.index_in_group(devices[s]), run.unit_row);
+        if (!ReadPiece(run, devices[s], parity, first, slices, to, effort)) continue;  // zeros contribute nothing
+        inputs[present.size()] = to;
+        present.push_back(which[s]);
+      }
+      for (std::size_t t = 0; t < outputs.size(); ++t) outputs[t] = at(t) + first * block;
+      plan.plan.Apply(present, inputs.data(), outputs.data(), slices * block, /*accumulate=*/false);
+      for (std::size_t t = 0; t < outputs.size(); ++t) {
+        for (std::uint32_t s = first; s < first + slices; ++s) note(t, s);
+      }
+      effort.Spent(effort.stats.encode);
+    }
+    if (const std::uint64_t tail = run.slices * block; tail % 64 != 0) {
+      for (std::size_t t = 0; t < outputs.size(); ++t)
+        std::fill_n(at(t) + tail, RoundUpWords(tail) - tail, std::uint8_t{0});
+    }
+    GiveBack(std::move(buffer));
+  }
+
+  // Fills `to` with the device's blocks, zero-padded; false when there is nothing but padding.
+  bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t first, std::uint32_t slices,
+                 std::uint8_t* to, Effort& effort) {
+    std::vector<RowBlock>& blocks = effort.blocks;
+    const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice + first, slices, blocks);
+    if (length == 0) return false;
+    const BlockStream* stream = StreamOf(device, parity);
+    if (stream == nullptr || stream->file == nullptr) {
+      Remember({Code::kInternal, fmt::format("device {} is a source but is not open here", device)});
+      return false;
+    }
+    const std::uint64_t offset = stream->base + blocks[0].place.offset;
+    const Status read = ReadWhole(*stream->file, offset, MutableByteSpan(to, length));
+    effort.Spent(effort.stats.read);
+    if (!read.ok()) {
+      Remember(read);
+      return false;
+    }
+    effort.stats.bytes_read += length;
+    std::fill(to + length, to + slices * layout_.block_size(), std::uint8_t{0});
+    std::uint64_t at = 0;
+    for (const RowBlock& one : blocks) {
+      if (source_) Remember(source_(one, MutableByteSpan(to + at, one.place.length)));
+      at += one.place.length;
+    }
+    effort.Spent(effort.stats.hash);
+    if (setup_.progress) setup_.progress(length);
+    return true;
+  }
+
+  // Hands this rank's targets over, target t of which is at `at(t)`.
+  template <class At>
+  void Deliver(const RowRun& run, const At& at, Effort& effort) {
+    const RowPlan& plan = *run.plan;
+    const Rotation rotation = layout_.rotation(run.group);
+    std::vector<RowBlock> blocks;
+    for (std::size_t t = 0; t < plan.targets.size(); ++t) {
+      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(plan.targets[t], run.unit_row)];
+      if (!Mine(device)) continue;
+      const bool parity = plan.targets[t] < layout_.parity();
+      const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice, run.slices, blocks);
+      if (!blocks.empty()) Remember(target_(blocks, ByteSpan(at(t), length)));
+    }
+    effort.Spent(effort.stats.write);
+  }
+
+  void Remember(const Status& status) {
+    if (status.ok()) return;
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = status;
+    failed_ = true;
+  }
+
+  // Of `threads` that work at once, so that the sum is a time and not an effort.
+  void Merge(const Effort& effort, unsigned threads) {
+    RowStats mine = effort.stats;
+    for (double* seconds : {&mine.read, &mine.hash, &mine.encode, &mine.exchange, &mine.write})
+      *seconds /= std::max(1u, threads);
+    const std::lock_guard lock(mutex_);
+    stats_ += mine;
+  }
+
+  const RowPipelineSetup& setup_;
+  const Layout& layout_;
+  const SourceFn& source_;
+  const TargetFn& target_;
+  std::vector<Batch> batches_;
+  std::array<Buffers, 2> buffers_;
+  std::vector<AlignedBuffer> spare_;
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  Status status_;
+  RowStats stats_;
+  WrongRows wrong_;
+  std::uint64_t turn_ = 0;
+};
+
+}  // namespace
+
+RowStats& RowStats::operator+=(const RowStats& other) {
+  read += other.read;
+  hash += other.hash;
+  encode += other.encode;
+  exchange += other.exchange;
+  write += other.write;
+  bytes_read += other.bytes_read;
+  bytes_captured += other.bytes_captured;
+  rows_again += other.rows_again;
+  return *this;
+}
+
+void AppendRun(std::vector<RowRun>& runs, RowRun run) {
+  if (!runs.empty()) {
+    RowRun& last = runs.back();
+    if (last.group == run.group && last.unit_row == run.unit_row && last.plan == run.plan &&
+        last.first_slice + last.slices == run.first_slice) {
+      last.slices += run.slices;
+      return;
+    }
+  }
+  runs.push_back(std::move(run));
+}
+
+Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine, bool failed) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm.AllReduceMax(failed ? UINT64_MAX : mine.size()));
+  std::vector<RowRun> again;
+  if (most == 0 || most == UINT64_MAX) return again;
+  ByteWriter out;
+  Status local = NoThrow([&] {
+    for (const auto& [run, slice] : mine) {
+      out.Put(run);
+      out.Put(slice);
+    }
+  });
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(local.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
+  if (local.ok()) {
+    local = NoThrow([&] {
+      WrongRows wrong;
+      for (const auto& bytes : all) {
+        ByteReader in(bytes);
+        while (in.remaining() > 0 && in.ok()) {
+          const auto run = in.Get<std::uint64_t>();
+          const auto slice = in.Get<std::uint32_t>();
+          const bool there = in.ok() && run < runs.size() && slice >= runs[run].first_slice &&
+                             slice - runs[run].first_slice < runs[run].slices;
+          if (!there) return Status(Code::kInternal, "a rank's list of rows is malformed");
+          wrong.emplace(run, slice);
+        }
+      }
+      for (const auto& [run, slice] : wrong) {
+        RowRun one = runs[run];
+        one.first_slice = slice;
+        one.slices = 1;
+        AppendRun(again, std::move(one));
+      }
+      return Status::Ok();
+    });
+  }
+  LZY_RETURN_IF_ERROR(Agree(comm, local));
+  return again;
+}
+
+namespace {
+
+// For rows whose sums were wrong that often.
+Status StaysWrong(std::span<const RowRun> runs) {
+  std::uint64_t rows = 0;
+  for (const RowRun& run : runs) rows += run.slices;
+  return {Code::kMpi, fmt::format("what processes added up of {} row{} (group {}, unit row {}, slice {}{}) arrived wrong {} times: the "
+                                  "messages between them cannot be relied on",
+                                  rows, rows == 1 ? "" : "s", runs[0].group, runs[0].unit_row, runs[0].first_slice,
+                                  rows == 1 ? "" : ", ...", kMostExchanges)};
+}
+
+}  // namespace
+
+std::string AgainText(std::uint64_t rows) {
+  return fmt::format("what processes added up of {} row{} arrived wrong, and was made again: memory or network between them errs", rows,
+                     rows == 1 ? "" : "s");
+}
+
+Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64_t& rows_again, const ExchangeFn& exchange) {
+  Status status;
+  std::vector<RowRun> again;
+  for (unsigned times = 1;; ++times) {
+    const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
+    WrongRows wrong;
+    const Status done = exchange(now, wrong);
+    if (status.ok()) status = done;
+    LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm, now, wrong, !status.ok()));
+    if (all_wrong.empty()) return status;  // and not before: the others would wait
+    if (times == kMostExchanges) return StaysWrong(all_wrong);
+    for (const RowRun& run : all_wrong) rows_again += run.slices;
+    again = std::move(all_wrong);
+  }
+}
+
+Result<const Codec*> PlanCache::CodecFor(std::uint32_t group) {
+  const Rotation rotation = layout_.rotation(group);
+  auto at = codecs_.find({rotation.n, rotation.m});
+  if (at == codecs_.end()) {
+    LZY_ASSIGN_OR_RETURN(Codec codec, Codec::Create(rotation.n, rotation.m));
+    at = codecs_.emplace(std::pair(rotation.n, rotation.m), std::move(codec)).first;
+  }
+  return &at->second;
+}
+
+Result<std::shared_ptr<const RowPlan>> PlanCache::Encode(std::uint32_t group) {
+  std::shared_ptr<const RowPlan>& slot = plans_[{group, {}}];
+  if (!slot) {
+    LZY_ASSIGN_OR_RETURN(const Codec* codec, CodecFor(group));
+    auto plan = std::make_shared<RowPlan>();
+    for (std::uint32_t p = 0; p < codec->n(); ++p) (p < codec->m() ? plan->targets : plan->sources).push_back(p);
+    plan->plan = codec->EncodePlan();
+    slot = std::move(plan);
+  }
+  return slot;
+}
+
+Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, std::uint64_t unit_row,
+                                                          std::span<const std::uint32_t> bad,
+                                                          std::span<const std::uint32_t> wanted) {
+  const Rotation rotation = layout_.rotation(group);
+  LZY_ASSIGN_OR_RETURN(const Codec* codec, CodecFor(group));
+  std::vector<bool> is_bad(rotation.n, false);
+  auto plan = std::make_shared<RowPlan>();
+  for (std::uint32_t device : bad) is_bad[rotation.PositionOf(layout_.index_in_group(device), unit_row)] = true;
+  for (std::uint32_t device : wanted)
+    plan->targets.push_back(rotation.PositionOf(layout_.index_in_group(device), unit_row));
+  for (std::uint32_t p = 0; p < rotation.n && plan->sources.size() < codec->k(); ++p) {
+    if (!is_bad[p]) plan->sources.push_back(p);
+  }
+  if (plan->sources.size() < codec->k()) {
+    return {Code::kBeyondRepair,
+            fmt::format("{} of {} blocks of a row are lost; parity covers {}", bad.size(), rotation.n, rotation.m)};
+  }
+  std::sort(plan->targets.begin(), plan->targets.end());
+  std::vector<std::uint32_t> key = plan->sources;
+  key.push_back(UINT32_MAX);
+  key.insert(key.end(), plan->targets.begin(), plan->targets.end());
+  std::shared_ptr<const RowPlan>& slot = plans_[{group, key}];
+  if (!slot) {
+    LZY_ASSIGN_OR_RETURN(plan->plan, codec->MakePlan(plan->sources, plan->targets));
+    slot = std::move(plan);
+  }
+  return slot;
+}
+
+Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t got, file.ReadAt(offset, bytes));
+  if (got == bytes.size()) return Status::Ok();
+  return {Code::kIo, fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
+                                 file.path(), offset + got, offset + bytes.size())};
+}
+
+Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
+                   const TargetFn& target, RowStats& stats) {
+  Pipeline pipeline(setup, source, target);
+  const Status mine = setup.comm->size() == 1 ? pipeline.RunAlone(runs) : pipeline.RunTogether(runs);
+  stats += pipeline.stats();
+  return Agree(*setup.comm, mine);
+}
+
+}  // namespace lzy

@@ -1,0 +1,59 @@
+#include "request/commit_record.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+namespace lzy {
+
+std::string CommitRecord(const DatasetReport& report) {
+  const Phases& phases = report.phases;
+  const nlohmann::ordered_json line = {
+      {"path", report.path},
+      {"kind", report.kind == DatasetKind::kSet ? "set" : "shared"},
+      {"state", Name(report.state)},
+      {"generation", report.generation},
+      {"bytes", report.bytes},
+      {"seconds",
+       {{"read", phases.read},
+        {"hash", phases.hash},
+        {"encode", phases.encode},
+        {"exchange", phases.exchange},
+        {"write", phases.write},
+        {"sync", phases.sync},
+        {"total", phases.total}}},
+      {"bytes_reread", report.bytes_read},
+      {"bytes_captured", report.bytes_captured},
+      {"bytes_encoded", report.bytes_encoded},
+      {"root", report.root.Hex()},
+  };
+  // Paths are bytes; those that are not UTF-8 must not throw.
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+Status AppendCommitRecord(const std::string& file, const DatasetReport& report) {
+  const std::string line = CommitRecord(report);
+  const auto error = [&](const char* what) {
+    return Status(Code::kIo, fmt::format("report: {}: {}: {}", file, what, std::generic_category().message(errno)));
+  };
+  int fd = -1;
+  do fd = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0) return error("open");
+  Status status;
+  // Mostly in one piece, so that lines of several programs stay whole.
+  for (std::size_t done = 0; done < line.size() && status.ok();) {
+    const ssize_t put = write(fd, line.data() + done, line.size() - done);
+    if (put > 0) done += static_cast<std::size_t>(put);
+    if (put == 0) errno = EIO;
+    if (put == 0 || (put < 0 && errno != EINTR)) status = error("write");
+  }
+  if (close(fd) != 0 && status.ok()) status = error("close");
+  return status;
+}
+
+}  // namespace lzy

@@ -1,0 +1,28 @@
+#pragma once
+// What every operation is given: where files and ranks are, the options, and whom to tell how far it is.
+//
+// Functions that take a Context are collective over its communicator unless they say otherwise: all ranks call them with
+// the same arguments (DatasetRef::members excepted) and get the same result. None throws, prints or exits.
+
+#include <cstdint>
+#include <functional>
+
+#include "base/file.h"
+#include "comm/communicator.h"
+#include "request/options.h"
+
+namespace lzy {
+
+struct Context {
+  FileSystem& fs;
+  Communicator& comm;
+  const Options& options;
+  /// Called now and then by one thread of each rank with bytes done and to do of the current phase; may be empty.
+  std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress = {};
+  /// Polled between batches; when it returns true the operation stops cleanly with kIo "interrupted". May be empty.
+  std::function<bool()> stop = {};
+  /// Whether ranks of one node may read each other's files, which spares them messages. False makes all go by messages.
+  bool share_page_cache = true;
+};
+
+}  // namespace lzy

@@ -1,0 +1,393 @@
+#include "request/options.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cctype>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include "base/file.h"
+#include "geometry/layout.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+constexpr std::string_view kEnvironmentPrefix = "LZY_";
+constexpr std::uint64_t kLeastMemory = 64u << 10;
+constexpr std::uint32_t kMostThreads = 65535;
+
+/// Variables that are lzy's own without being options: the switch that makes the interposition layer inert.
+constexpr std::array<std::string_view, 1> kOwnVariables = {"LZY_DISABLE"};
+
+/// Turns text into the value; false when it is not acceptable.
+using Setter = bool (*)(Options&, const std::string&);
+/// The reverse: a text that makes this value.
+using Getter = std::string (*)(const Options&);
+
+struct Row {
+  OptionSpec spec;
+  Setter set;
+  Getter text;
+};
+
+bool ParseNumber(const std::string& text, std::uint64_t least, std::uint64_t most, std::uint32_t& to) {
+  constexpr std::size_t kMostDigits = 10;
+  const bool digits = std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (text.empty() || text.size() > kMostDigits || !digits) return false;
+  const std::uint64_t value = std::strtoull(text.c_str(), nullptr, 10);
+  if (value < least || value > most) return false;
+  to = static_cast<std::uint32_t>(value);
+  return true;
+}
+
+bool ParseSwitch(const std::string& text, bool& to) {
+  for (const char* yes : {"on", "1", "true", "yes"}) {
+    if (text == yes) {
+      to = true;
+      return true;
+    }
+  }
+  for (const char* no : {"off", "0", "false", "no"}) {
+    if (text == no) {
+      to = false;
+      return true;
+    }
+  }
+  return false;
+}
+
+template <class T>
+bool ParsePowerOfTwo(const std::string& text, std::uint64_t least, std::uint64_t most, T& to) {
+  const auto size = ParseSize(text);
+  if (!size || *size < least || *size > most || !std::has_single_bit(*size)) return false;
+  to = static_cast<T>(*size);
+  return true;
+}
+
+/// Parts between colons; empty text is an empty list, empty parts are refused.
+bool ParseList(const std::string& text, std::vector<std::string>& to) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
+    const std::size_t end = std::min(text.find(':', at), text.size());
+    if (end == at) return false;
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  to = std::move(parts);
+  return true;
+}
+
+std::string SwitchText(bool value) {
+  return value ? "on" : "off";
+}
+std::string NumberText(std::uint64_t value) {
+  return fmt::format("{}", value);
+}
+std::string ListText(const std::vector<std::string>& list) {
+  return fmt::format("{}", fmt::join(list, ":"));
+}
+/// In the largest unit that has no remainder.
+std::string SizeText(std::uint64_t bytes) {
+  std::size_t power = 0;
+  while (power < 4 && bytes != 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++power;
+  }
+  constexpr std::string_view kLetters = "KMGT";
+  return power == 0 ? NumberText(bytes) : fmt::format("{}{}", bytes, kLetters[power - 1]);
+}
+
+/// A secret that others may read is none, and one that they may write is theirs.
+bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
+  constexpr std::uint32_t kOthers = 0007;
+  const auto file = PosixFileSystem().Open(path, OpenMode::kRead);
+  const auto stat = file.ok() ? (*file)->Stat() : Result<FileStat>(file.status());
+  if (!stat.ok() || (stat->mode & kOthers) != 0 || stat->size > LeafKey::kMostSecret) return false;
+  std::vector<std::uint8_t> secret(stat->size);
+  const auto got = (*file)->ReadAt(0, secret);
+  auto key = LeafKey::Make(secret);
+  const bool whole = got.ok() && *got == secret.size();
+  LeafKey::Wipe(secret);
+  if (!whole || !key.ok()) return false;
+  to = std::move(*key);
+  return true;
+}
+
+constexpr std::size_t kMostDomain = 255;
+constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
+
+const Row kTable[] = {
+    {{"parity", "M", "devices of a group that may be lost (default 1)", "a number from 0 to 254"},
+     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMaxGroup - 1, o.parity); },
+     [](const Options& o) { return NumberText(o.parity); }},
+    {{"group", "N", "most devices in a group (default 8)", "a number from 2 to 255 (1 only with parity 0)"},
+     [](Options& o, const std::string& v) { return ParseNumber(v, 1, kMaxGroup, o.group); },
+     [](const Options& o) { return NumberText(o.group); }},
+    {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default 64K)", "a power of two from 512 to 16M"},
+     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxBlockSize, o.block_size); },
+     [](const Options& o) { return SizeText(o.block_size); }},
+    {{"stripe", "BYTES", "bytes on one device before the next (default 1M)",
+      "a power-of-two multiple of block-size, at most 1G"},
+     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxUnit, o.stripe); },
+     [](const Options& o) { return SizeText(o.stripe); }},
+    {{"set", "PATTERNS", "patterns of file sets (name.%r), ':'-separated",
+      "patterns separated by ':', each with %r or %0<width>r for the rank"},
+     [](Options& o, const std::string& v) { return ParseList(v, o.set); },
+     [](const Options& o) { return ListText(o.set); }},
+    {{"include", "GLOBS", "protect only files that match one of these, ':'-separated", "globs separated by ':'"},
+     [](Options& o, const std::string& v) { return ParseList(v, o.include); },
+     [](const Options& o) { return ListText(o.include); }},
+    {{"exclude", "GLOBS", "do not protect files that match one of these, ':'-separated", "globs separated by ':'"},
+     [](Options& o, const std::string& v) { return ParseList(v, o.exclude); },
+     [](const Options& o) { return ListText(o.exclude); }},
+    {{"device-dirs", "DIRS", "directories, one a device, for a shared file's parity, ':'-separated",
+      "directories separated by ':'"},
+     [](Options& o, const std::string& v) { return ParseList(v, o.device_dirs); },
+     [](const Options& o) { return ListText(o.device_dirs); }},
+    {{"on-error", "WHAT", "what to do when redundancy cannot be made (default warn)", "warn or fail"},
+     [](Options& o, const std::string& v) {
+       if (v != "warn" && v != "fail") return false;
+       o.fail_on_error = v == "fail";
+       return true;
+     },
+     [](const Options& o) { return std::string(o.fail_on_error ? "fail" : "warn"); }},
+    {{"memory", "BYTES", "most memory of one process for lzy's work (default 256M)",
+      "a size of at least 64K (K, M, G, T)"},
+     [](Options& o, const std::string& v) {
+       const auto size = ParseSize(v);
+       if (!size || *size < kLeastMemory) return false;
+       o.memory = *size;
+       return true;
+     },
+     [](const Options& o) { return SizeText(o.memory); }},
+    {{"threads", "N", "most threads of one process for lzy's work (default 0: the cores it may use)",
+      "a number from 0 to 65535"},
+     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMostThreads, o.threads); },
+     [](const Options& o) { return NumberText(o.threads); }},
+    {{"capture", "on|off", "take hashes and parity from write buffers, not by reading back (default on)", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.capture); },
+     [](const Options& o) { return SwitchText(o.capture); }},
+    {{"verify-reads", "on|off", "check what MPI-IO reads return; heal from parity (default off)", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_reads); },
+     [](const Options& o) { return SwitchText(o.verify_reads); }},
+    {{"verify-writes", "on|off", "re-read from the device after each commit and compare (default off)", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_writes); },
+     [](const Options& o) { return SwitchText(o.verify_writes); }},
+    {{"domain", "NAME", "what fails together with this process, e.g. its rack (default: its node's name)",
+      "a name of at most 255 bytes"},
+     [](Options& o, const std::string& v) {
+       if (v.size() > kMostDomain) return false;
+       o.domain = v;
+       return true;
+     },
+     [](const Options& o) { return o.domain; }},
+    {{"topology", "SHAPE", "how what one process tells all others travels (default auto: what costs least)",
+      "auto, bcast, pipelined, daisy, hierarchical or hypercube; or auto:LATENCY:GAP:BANDWIDTH with what messages cost "
+      "(microseconds, microseconds, MB/s)"},
+     [](Options& o, const std::string& v) {
+       const auto choice = ParseTopology(v);
+       if (choice) o.topology = *choice;
+       return choice.has_value();
+     },
+     [](const Options& o) { return TopologyText(o.topology); }},
+    {{"set-sync", "on|off", "MPI_File_sync of a set's members commits too (default off)", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); },
+     [](const Options& o) { return SwitchText(o.set_sync); }},
+    {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them (default 60)",
+      "a number of seconds, at least 1"},
+     [](Options& o, const std::string& v) {
+       return ParseNumber(v, 1, std::numeric_limits<std::int32_t>::max(), o.timeout_seconds);
+     },
+     [](const Options& o) { return NumberText(o.timeout_seconds); }},
+    {{"report", "FILE", "append one JSON object a line for every commit to FILE", "the name of a file"},
+     [](Options& o, const std::string& v) {
+       o.report = v;
+       return true;
+     },
+     [](const Options& o) { return o.report; }},
+    {{"key", "FILE", "seal datasets with the secret in FILE, and believe only what is sealed with it",
+      "a file of 16 bytes to 64K that you may read, and others may not (chmod o-rwx)"},
+     [](Options& o, const std::string& v) {
+       if (!ReadKey(v, o.key)) return false;  // an empty name, too: of a script whose variable is not set
+       o.key_file = v;
+       return true;
+     },
+     [](const Options& o) { return o.key_file; }},
+    {{"heal", "", "when the program starts, rebuild what is missing of the file sets it declares", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.heal); },
+     [](const Options& o) { return SwitchText(o.heal); }},
+    {{"summary", "", "tell of each dataset, at MPI_Finalize, what was made of it and what that cost", "on or off"},
+     [](Options& o, const std::string& v) { return ParseSwitch(v, o.summary); },
+     [](const Options& o) { return SwitchText(o.summary); }},
+    {{"log", "LEVEL", "what is told on stderr (default warn)", "error, warn, info or debug"},
+     [](Options& o, const std::string& v) {
+       const auto at = std::find(kLogLevels.begin(), kLogLevels.end(), v);
+       if (at == kLogLevels.end()) return false;
+       o.log = static_cast<Options::Log>(at - kLogLevels.begin());
+       return true;
+     },
+     [](const Options& o) { return std::string(kLogLevels[static_cast<std::size_t>(o.log)]); }},
+};
+
+const Row* Find(const std::string& name) {
+  const auto at =
+      std::find_if(std::begin(kTable), std::end(kTable), [&](const Row& row) { return name == row.spec.name; });
+  return at == std::end(kTable) ? nullptr : at;
+}
+
+std::string Spelling(const std::string& name, std::string_view prefix, int (*convert)(int)) {
+  std::string out(prefix);
+  for (const unsigned char c : name) out += c == '-' ? '_' : static_cast<char>(convert(c));
+  return out;
+}
+
+std::string AllNames(std::string (*spelling)(const std::string&)) {
+  std::string out;
+  for (const Row& row : kTable) out += (out.empty() ? "" : ", ") + spelling(row.spec.name);
+  return out;
+}
+
+Status CheckSetPatterns(const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    LZY_RETURN_IF_ERROR(CheckPattern(pattern).WithContext("set"));
+    if (!HasRankPlaceholder(pattern)) {
+      return {Code::kInvalidArgument,
+              fmt::format("set: '{}' is not accepted: a pattern with %r or %0<width>r for the rank", pattern)};
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::span<const OptionSpec> OptionSpecs() {
+  static const auto specs = [] {
+    std::array<OptionSpec, std::size(kTable)> out{};
+    std::transform(std::begin(kTable), std::end(kTable), out.begin(), [](const Row& row) { return row.spec; });
+    return out;
+  }();
+  return specs;
+}
+
+std::string EnvironmentName(const std::string& name) {
+  return Spelling(name, kEnvironmentPrefix, &std::toupper);
+}
+std::string HintName(const std::string& name) {
+  return Spelling(name, "lzy_", &std::tolower);
+}
+
+Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled) {
+  const std::string shown = spelled.empty() ? "--" + name : spelled;
+  const Row* row = Find(name);
+  if (row == nullptr) {
+    return {Code::kInvalidArgument, fmt::format("{}: there is no such option; there are {}", shown,
+                                                AllNames([](const std::string& n) { return n; }))};
+  }
+  if (!row->set(options, value)) {
+    return {Code::kInvalidArgument, fmt::format("{}: '{}' is not accepted: {}", shown, value, row->spec.accepts)};
+  }
+  options.given.insert(name);
+  return Status::Ok();
+}
+
+std::string OptionText(const Options& options, const std::string& name) {
+  const Row* row = Find(name);
+  return row == nullptr ? std::string() : row->text(options);
+}
+
+Status CheckOptions(const Options& options) {
+  const auto refuse = [](std::string message) { return Status(Code::kInvalidArgument, std::move(message)); };
+  if (options.group < 2 && options.parity > 0) {
+    return refuse(fmt::format("group: '{}' is not accepted with parity {}: a number from {} to {}", options.group,
+                              options.parity, options.parity + 1, kMaxGroup));
+  }
+  if (options.parity >= options.group) {
+    return refuse(fmt::format("parity: '{0}' is not accepted with group {1}: a number less than group (from 0 to {2})",
+                              options.parity, options.group, options.group - 1));
+  }
+  // A block size above the default stripe does without a stripe of its own: a unit is never less than a block.
+  const bool stripe_is_meant = options.given.contains("stripe") || options.stripe != Options().stripe;
+  if (stripe_is_meant && options.stripe < options.block_size) {
+    return refuse(
+        fmt::format("stripe: '{}' is not accepted with block-size {}: a power-of-two multiple of block-size, "
+                    "at most 1G",
+                    options.stripe, options.block_size));
+  }
+  LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
+  if (!options.device_dirs.empty() && options.device_dirs.size() <= options.parity) {
+    return refuse(fmt::format("device-dirs: '{}' is not accepted with parity {}: at least {} directories, one a device",
+                              ListText(options.device_dirs), options.parity, options.parity + 1));
+  }
+  return Status::Ok();
+}
+
+Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like) {
+  if (!getenv_like) {
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view whole(*entry);
+      const std::string name(whole.substr(0, whole.find('=')));
+      if (!name.starts_with(kEnvironmentPrefix)) continue;
+      const bool own = std::find(kOwnVariables.begin(), kOwnVariables.end(), name) != kOwnVariables.end();
+      const bool known = std::any_of(std::begin(kTable), std::end(kTable),
+                                     [&](const Row& row) { return name == EnvironmentName(row.spec.name); });
+      if (!own && !known) {
+        return {Code::kInvalidArgument, fmt::format("{}: lzy knows no such environment variable; it knows {}", name,
+                                                    AllNames(&EnvironmentName))};
+      }
+    }
+  }
+  for (const Row& row : kTable) {
+    const std::string name = EnvironmentName(row.spec.name);
+    const char* value = getenv_like ? getenv_like(name.c_str()) : std::getenv(name.c_str());
+    if (value != nullptr) LZY_RETURN_IF_ERROR(SetOption(options, row.spec.name, value, name));
+  }
+  return Status::Ok();
+}
+
+bool IsSelected(const Options& options, const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  const auto matches = [&](const std::vector<std::string>& globs) {
+    return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+      return fnmatch(glob.c_str(), path.c_str(), 0) == 0 || fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    });
+  };
+  return !matches(options.exclude) && (options.include.empty() || matches(options.include));
+}
+
+std::optional<std::uint64_t> ParseSize(const std::string& text) {
+  std::size_t at = 0;
+  std::uint64_t value = 0;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0; ++at) {
+    const auto digit = static_cast<std::uint64_t>(text[at] - '0');
+    if (value > (kMost - digit) / 10) return std::nullopt;
+    value = value * 10 + digit;
+  }
+  if (at == 0) return std::nullopt;
+  if (at == text.size()) return value;
+  constexpr std::string_view kLetters = "KMGT";
+  const std::size_t power = kLetters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text[at]))));
+  if (power == std::string_view::npos || at + 1 != text.size()) return std::nullopt;
+  const std::size_t shift = 10 * (power + 1);
+  if (value > kMost >> shift) return std::nullopt;
+  return value << shift;
+}
+
+std::string FormatSize(std::uint64_t bytes) {
+  constexpr std::array<const char*, 7> kNames = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::size_t power = 0;
+  while (power + 1 < kNames.size() && bytes >> (10 * (power + 1)) != 0) ++power;
+  if (power == 0) return bytes == 1 ? "1 byte" : fmt::format("{} bytes", bytes);
+  const std::uint64_t unit = std::uint64_t{1} << (10 * power);
+  if (bytes % unit == 0) return fmt::format("{} {}", bytes / unit, kNames[power]);
+  return fmt::format("{:.1f} {}", static_cast<double>(bytes) / static_cast<double>(unit), kNames[power]);
+}
+
+}  // namespace lzy

@@ -1,0 +1,133 @@
+#include "transport/multicast_mpi.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "transport/mpi_call.h"
+
+namespace lzy {
+
+Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> schedule, std::uint8_t* data,
+                   std::uint64_t size, std::uint64_t max_transfer) {
+  constexpr int kTag = 1;
+  int from = MPI_PROC_NULL;
+  std::vector<int> to;
+  for (const MulticastMessage& message : schedule) {
+    if (message.to == rank) from = message.from;
+    if (message.from == rank) to.push_back(message.to);
+  }
+  Status status;
+  const auto note = [&](const Status& one) {
+    if (status.ok()) status = one;
+  };
+  std::vector<MPI_Request> sends(to.size(), MPI_REQUEST_NULL);
+  const auto finish_sends = [&] {
+    for (MPI_Request& send : sends) {
+      if (send != MPI_REQUEST_NULL) note(AwaitMpi(send, "MPI_Isend"));
+    }
+  };
+  for (std::uint64_t at = 0; at < size; at += max_transfer) {
+    const auto bytes = static_cast<int>(std::min(max_transfer, size - at));
+    if (from != MPI_PROC_NULL) {
+      note(CallMpi("MPI_Irecv", [&](MPI_Request* request) {
+        return PMPI_Irecv(data + at, bytes, MPI_BYTE, from, kTag, comm, request);
+      }));
+    }
+    finish_sends();  // of the piece before, while this one was on its way
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      note(CheckMpi(PMPI_Isend(data + at, bytes, MPI_BYTE, to[i], kTag, comm, &sends[i]), "MPI_Isend"));
+    }
+  }
+  finish_sends();
+  return status;
+}
+
+namespace {
+
+constexpr int kTag = 1;
+constexpr int kLarge = 1 << 18;
+constexpr int kRounds = 8;
+constexpr int kBurst = 16;
+static_assert(kRounds * (kLarge + 1 + kBurst + 1 + 2 + 1) <= kMeasuringBytes);
+
+/// Both ends of what is measured; `peer` is the other one.
+class Prober {
+ public:
+  Prober(MPI_Comm comm, bool first, int peer) : comm_(comm), first_(first), peer_(peer), buffer_(kLarge) {}
+
+  /// Seconds of the quickest round of `count` messages of `bytes` and an answer of one, as the first of the two sees it. Receives
+  /// are there before their messages, and all messages are on their way before one is waited for, as in RunSchedule.
+  Result<double> Round(int count, int bytes) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < kRounds; ++round) {
+      const double start = PMPI_Wtime();
+      LZY_RETURN_IF_ERROR(Transfer(first_, count, bytes));
+      LZY_RETURN_IF_ERROR(Transfer(!first_, 1, 1));
+      least = std::min(least, PMPI_Wtime() - start);
+    }
+    return least;
+  }
+
+ private:
+  /// To the other one, or from it: at most kBurst messages, of less than kLarge bytes together.
+  Status Transfer(bool send, int count, int bytes) {
+    std::array<MPI_Request, kBurst> requests;
+    requests.fill(MPI_REQUEST_NULL);
+    Status status;
+    const auto note = [&](const Status& one) {
+      if (status.ok()) status = one;
+    };
+    for (int i = 0; i < count; ++i) {
+      std::uint8_t* const at = buffer_.data() + static_cast<std::ptrdiff_t>(i) * bytes;
+      MPI_Request* const request = &requests[static_cast<std::size_t>(i)];
+      note(send ? CheckMpi(PMPI_Isend(at, bytes, MPI_BYTE, peer_, kTag, comm_, request), "MPI_Isend")
+                : CheckMpi(PMPI_Irecv(at, bytes, MPI_BYTE, peer_, kTag, comm_, request), "MPI_Irecv"));
+    }
+    for (MPI_Request& request : requests) {
+      if (request != MPI_REQUEST_NULL) note(AwaitMpi(request, send ? "MPI_Isend" : "MPI_Irecv"));
+    }
+    return status;
+  }
+
+  const MPI_Comm comm_;
+  const bool first_;
+  const int peer_;
+  std::vector<std::uint8_t> buffer_;
+};
+
+// A message there and one back are two latencies and gaps; each further message of a burst is one gap more; and what a large
+// message takes longer than a small one, its bytes take.
+Result<CostModel> Probe(MPI_Comm comm, bool first, int peer) {
+  Prober prober(comm, first, peer);
+  LZY_ASSIGN_OR_RETURN(const double small, prober.Round(1, 1));
+  LZY_ASSIGN_OR_RETURN(const double burst, prober.Round(kBurst, 1));
+  LZY_ASSIGN_OR_RETURN(const double large, prober.Round(1, kLarge));
+  CostModel model;
+  model.gap = std::max(0.0, (burst - small) / (kBurst - 1));
+  model.latency = std::max(0.0, small / 2 - model.gap);
+  model.byte_time = std::max(0.0, (large - small) / kLarge);
+  return model;
+}
+
+}  // namespace
+
+Result<CostModel> MeasureCosts(MPI_Comm comm, int rank, int size) {
+  if (size < 2) return CostModel{};
+  std::array<double, 3> told{};
+  Status status;
+  if (rank == 0 || rank == size - 1) {
+    const auto model = Probe(comm, rank == 0, rank == 0 ? size - 1 : 0);
+    status = model.status();
+    if (model.ok()) told = {model->latency, model->gap, model->byte_time};
+  }
+  const Status spread = CallMpi("MPI_Ibcast", [&](MPI_Request* request) {
+    return PMPI_Ibcast(told.data(), static_cast<int>(told.size()), MPI_DOUBLE, 0, comm, request);
+  });
+  LZY_RETURN_IF_ERROR(status);
+  LZY_RETURN_IF_ERROR(spread);
+  return CostModel{told[0], told[1], told[2]};
+}
+
+}  // namespace lzy

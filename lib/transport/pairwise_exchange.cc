@@ -1,0 +1,110 @@
+#include "transport/pairwise_exchange.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "transport/mpi_call.h"
+
+namespace lzy {
+
+namespace {
+
+// As measured (docs/performance/exchange.md, when waiting still kept the processor): few large messages, or many small
+// ones at once.
+constexpr std::uint64_t kMostPiece = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMostStaging = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostInFlight = 64;
+
+}  // namespace
+
+PairwiseExchange::PairwiseExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts,
+                                   std::uint64_t max_transfer)
+    : comm_(comm), rank_(static_cast<std::size_t>(rank)), size_(counts.size()), counts_(counts), starts_(size_) {
+  std::exclusive_scan(counts.begin(), counts.end(), starts_.begin(), std::uint64_t{0});
+  const std::uint64_t longest = std::max<std::uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
+  const std::uint64_t most = std::max<std::uint64_t>(1, std::min(kMostPiece, max_transfer) / sizeof(std::uint64_t));
+  piece_ = std::min(longest, most);
+  pieces_ = (longest + piece_ - 1) / piece_;
+  in_flight_ = std::min({kMostStaging / sizeof(std::uint64_t) / piece_, kMostInFlight, pieces_ * (size_ - 1)});
+}
+
+std::uint64_t PairwiseExchange::Words(std::size_t to, std::uint64_t t) const {
+  return counts_[to] <= Offset(t) ? 0 : std::min(piece_, counts_[to] - Offset(t));
+}
+
+class PairwiseExchange::Transfer {
+ public:
+  Transfer(const PairwiseExchange& plan, const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging)
+      : plan_(plan),
+        send_(send),
+        receive_(receive),
+        staging_(staging),
+        sends_(plan.in_flight_, MPI_REQUEST_NULL),
+        receives_(plan.in_flight_, MPI_REQUEST_NULL) {}
+
+  void Start(std::uint64_t t) {
+    const std::size_t distance = t / plan_.pieces_ + 1;
+    const std::size_t to = (plan_.rank_ + distance) % plan_.size_;
+    const std::size_t from = (plan_.rank_ + plan_.size_ - distance) % plan_.size_;
+    const std::uint64_t slot = t % plan_.in_flight_;
+    if (const int bytes = Bytes(plan_.rank_, t); bytes != 0) {
+      Note(CheckMpi(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, static_cast<int>(from), kTag,
+                               plan_.comm_, &receives_[slot]),
+                    "MPI_Irecv"));
+    }
+    if (const int bytes = Bytes(to, t); bytes != 0) {
+      Note(CheckMpi(PMPI_Isend(send_ + plan_.starts_[to] + plan_.Offset(t), bytes, MPI_BYTE, static_cast<int>(to), kTag,
+                               plan_.comm_, &sends_[slot]),
+                    "MPI_Isend"));
+    }
+  }
+
+  void Finish(std::uint64_t t) {
+    const std::uint64_t slot = t % plan_.in_flight_;
+    Note(AwaitMpi(receives_[slot], "MPI_Irecv"));
+    if (const std::uint64_t count = plan_.Words(plan_.rank_, t); count != 0) {
+      std::uint64_t* to = receive_ + plan_.Offset(t);
+      const bool first = t < plan_.pieces_;
+      const std::uint64_t* sum = first ? send_ + plan_.starts_[plan_.rank_] + plan_.Offset(t) : to;
+      const std::uint64_t* arrived = staging_ + slot * plan_.piece_;
+      for (std::uint64_t i = 0; i < count; ++i) to[i] = sum[i] ^ arrived[i];
+    }
+    Note(AwaitMpi(sends_[slot], "MPI_Isend"));
+  }
+
+  const Status& status() const { return status_; }
+
+ private:
+  static constexpr int kTag = 0;
+
+  int Bytes(std::size_t to, std::uint64_t t) const {
+    return static_cast<int>(plan_.Words(to, t) * sizeof(std::uint64_t));
+  }
+  void Note(const Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+
+  const PairwiseExchange& plan_;
+  const std::uint64_t* const send_;
+  std::uint64_t* const receive_;
+  std::uint64_t* const staging_;
+  std::vector<MPI_Request> sends_;
+  std::vector<MPI_Request> receives_;
+  Status status_;
+};
+
+// Message t of a rank goes to the one t / pieces + 1 places further on. All ranks go through them in the same order,
+// none further ahead of what it has finished than in_flight: so a rank that is furthest behind finds its message sent.
+Status PairwiseExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
+  Transfer transfer(*this, send, receive, staging);
+  const std::uint64_t messages = pieces_ * (size_ - 1);
+  for (std::uint64_t t = 0; t < in_flight_; ++t) transfer.Start(t);
+  for (std::uint64_t t = 0; t < messages; ++t) {
+    transfer.Finish(t);
+    if (t + in_flight_ < messages) transfer.Start(t + in_flight_);
+  }
+  return transfer.status();
+}
+
+}  // namespace lzy

@@ -1,0 +1,147 @@
+#include "transport/ring_exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "transport/mpi_call.h"
+
+namespace lzy {
+
+namespace {
+
+constexpr std::uint64_t kLeastPiece = (std::uint64_t{64} << 10) / sizeof(std::uint64_t);
+constexpr std::uint64_t kMostPiece = (std::uint64_t{512} << 10) / sizeof(std::uint64_t);
+
+/// Words of a message: until the first one is round, the link has carried about an eighth of all there is.
+std::uint64_t PieceOf(std::span<const std::uint64_t> counts) {
+  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const std::uint64_t longest = std::max<std::uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
+  const std::uint64_t hops = std::max<std::size_t>(3, counts.size()) - 2;
+  return std::min(longest, std::clamp(all / hops / 8, kLeastPiece, kMostPiece));
+}
+
+}  // namespace
+
+RingExchange::RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer)
+    : comm_(comm), rank_(static_cast<std::size_t>(rank)), size_(counts.size()), counts_(counts) {
+  piece_ = std::min(PieceOf(counts), std::max<std::uint64_t>(1, max_transfer / sizeof(std::uint64_t)));
+}
+
+bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
+  if (counts.size() < 3 || counts.size() > 255) return false;  // see Run
+  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
+  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const std::uint64_t on_its_way = (counts.size() - 2) * PieceOf(counts);
+  return 4 * (counts.size() - 1) * longest > 5 * (all + on_its_way);
+}
+
+/// One rank's side. A part goes round in pieces; piece w of it makes hop h, to the rank h + 1 after its owner, at the time w·L + h,
+/// in hops, where L is how many parts there are: by then the link has carried what came before. All ranks do what they have to do
+/// in the order of these times, so both sides of a link have its messages in the same order.
+class RingExchange::Transfer {
+ public:
+  Transfer(const RingExchange& plan, const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging)
+      : plan_(plan), send_(send), receive_(receive), staging_(staging), starts_(plan.size_) {
+    std::exclusive_scan(plan.counts_.begin(), plan.counts_.end(), starts_.begin(), std::uint64_t{0});
+    receives_.fill(MPI_REQUEST_NULL);
+    sends_.fill(MPI_REQUEST_NULL);
+    const auto parts = static_cast<std::uint64_t>(plan.size_ - std::count(plan.counts_.begin(), plan.counts_.end(), 0u));
+    for (std::size_t part = 0; part < plan.size_; ++part) {
+      const std::uint64_t hop = (plan.rank_ + 2 * plan.size_ - part - 1) % plan.size_;
+      for (std::uint64_t w = 0; Words(part, w) > 0; ++w) pieces_.push_back({w * parts + hop, hop, part, w});
+    }
+    std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
+      return a.time != b.time ? a.time < b.time : a.hop < b.hop;
+    });
+  }
+
+  Status Run() {
+    std::size_t started = 0;
+    for (const Piece& piece : pieces_) {
+      for (; started < pieces_.size() && started_ < finished_ + kSlots; ++started) Start(pieces_[started]);
+      Finish(piece);
+    }
+    for (MPI_Request& request : sends_) Await(request, "MPI_Isend");
+    Await(own_, "MPI_Isend");
+    return status_;
+  }
+
+ private:
+  static constexpr int kTag = 0;
+
+  struct Piece {
+    std::uint64_t time;
+    std::uint64_t hop;  // that brings it here; 0: it begins here
+    std::size_t part;
+    std::uint64_t number;
+  };
+
+  std::uint64_t Words(std::size_t part, std::uint64_t number) const {
+    const std::uint64_t done = number * plan_.piece_;
+    return plan_.counts_[part] <= done ? 0 : std::min(plan_.piece_, plan_.counts_[part] - done);
+  }
+  void Note(const Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+  void Await(MPI_Request& request, const char* call) {
+    if (request != MPI_REQUEST_NULL) Note(AwaitMpi(request, call));
+  }
+  void Send(const std::uint64_t* from, std::uint64_t words, MPI_Request& request) {
+    const auto next = static_cast<int>((plan_.rank_ + 1) % plan_.size_);
+    Note(CheckMpi(PMPI_Isend(from, static_cast<int>(words * sizeof(std::uint64_t)), MPI_BYTE, next, kTag, plan_.comm_,
+                             &request),
+                  "MPI_Isend"));
+  }
+
+  /// Gets a slot ready for a piece that comes from the rank before.
+  void Start(const Piece& piece) {
+    if (piece.hop == 0) return;
+    const std::uint64_t slot = started_++ % kSlots;
+    Await(sends_[slot], "MPI_Isend");
+    const auto before = static_cast<int>((plan_.rank_ + plan_.size_ - 1) % plan_.size_);
+    const auto bytes = static_cast<int>(Words(piece.part, piece.number) * sizeof(std::uint64_t));
+    Note(CheckMpi(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, before, kTag, plan_.comm_, &receives_[slot]),
+                  "MPI_Irecv"));
+  }
+
+  /// Waits for the piece, adds this rank's share, and sends it on, or keeps it.
+  void Finish(const Piece& piece) {
+    const std::uint64_t words = Words(piece.part, piece.number);
+    const std::uint64_t* share = send_ + starts_[piece.part] + piece.number * plan_.piece_;
+    if (piece.hop == 0) {
+      Await(own_, "MPI_Isend");
+      return Send(share, words, own_);
+    }
+    const std::uint64_t slot = finished_++ % kSlots;
+    Await(receives_[slot], "MPI_Irecv");
+    std::uint64_t* sum = staging_ + slot * plan_.piece_;
+    const bool mine = piece.part == plan_.rank_;
+    std::uint64_t* to = mine ? receive_ + piece.number * plan_.piece_ : sum;
+    for (std::uint64_t i = 0; i < words; ++i) to[i] = sum[i] ^ share[i];
+    if (!mine) Send(sum, words, sends_[slot]);
+  }
+
+  const RingExchange& plan_;
+  const std::uint64_t* const send_;
+  std::uint64_t* const receive_;
+  std::uint64_t* const staging_;
+  std::vector<std::uint64_t> starts_;
+  std::vector<Piece> pieces_;
+  std::array<MPI_Request, kSlots> receives_{};
+  std::array<MPI_Request, kSlots> sends_{};
+  MPI_Request own_ = MPI_REQUEST_NULL;
+  std::uint64_t started_ = 0, finished_ = 0;  // receives
+  Status status_;
+};
+
+// Nobody waits for ever. A piece waits for its hop before, which is earlier by 1. A slot waits until the piece before in it has
+// been sent on, for which the next rank must have a slot for that: one hop later, but the piece is the 32nd before. At any one
+// time a rank has fewer than 16 pieces (those of L parts whose hops differ by multiples of L: L² < n <= 255), so that is
+// earlier by 2 at least. So whatever is the earliest can go on.
+Status RingExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
+  return Transfer(*this, send, receive, staging).Run();
+}
+
+}  // namespace lzy

@@ -1,0 +1,254 @@
+#include "transport/shared_exchange.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/node.h"
+#include "fmt/format.h"
+
+namespace lzy {
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+// Longer steps wait less often. Above this, what one rank brings for another leaves the second-level cache before it is
+// fetched (docs/performance/exchange.md).
+constexpr std::uint64_t kMostStep = (std::uint64_t{256} << 10) / sizeof(std::uint64_t);
+// A short wait is for a rank that runs on another core, or could run on this one: both are over sooner than a sleep.
+constexpr int kYields = 20;
+constexpr std::timespec kNap = {0, 1'000'000};
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+/// How the others find the memory of rank 0.
+struct Offer {
+  std::uint64_t token = 0;
+  std::int64_t process = 0;
+  std::int64_t descriptor = -1;  // none
+  std::string node;
+
+  std::string Name() const { return fmt::format("lzy-exchange-{:016x}", token); }
+  std::string Path() const { return fmt::format("/proc/{}/fd/{}", process, descriptor); }
+
+  Communicator::Bytes Encoded() const {
+    ByteWriter writer;
+    writer.Put(token);
+    writer.Put(static_cast<std::uint64_t>(process));
+    writer.Put(static_cast<std::uint64_t>(descriptor));
+    writer.PutString(node);
+    return std::move(writer.bytes());
+  }
+  static Offer Decoded(ByteSpan bytes) {
+    ByteReader reader(bytes);
+    Offer offer;
+    offer.token = reader.Get<std::uint64_t>();
+    offer.process = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
+    offer.descriptor = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
+    offer.node = reader.GetString(kPage);
+    return offer;
+  }
+};
+
+/// The descriptor is -1 where there is no memory to be had.
+int CreateMemory(std::uint64_t bytes, Offer& offer) {
+  rlimit limit{};  // passing it would not be an error but SIGXFSZ
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur) return -1;
+  offer.process = getpid();
+  if (getrandom(&offer.token, sizeof offer.token, GRND_NONBLOCK) != sizeof offer.token) return -1;
+  const int made = memfd_create(offer.Name().c_str(), MFD_CLOEXEC);
+  if (made >= 0 && ftruncate(made, static_cast<off_t>(bytes)) != 0) {
+    close(made);
+    return -1;
+  }
+  return made;
+}
+
+/// On another node, or in another name space, that number is of another process: what is not the memory meant is not
+/// even opened.
+int OpenMemory(const Offer& offer) {
+  const std::string expected = fmt::format("/memfd:{}", offer.Name());
+  std::array<char, 128> target{};
+  const ssize_t length = readlink(offer.Path().c_str(), target.data(), target.size());
+  if (length < static_cast<ssize_t>(expected.size()) ||
+      expected.compare(0, expected.size(), target.data(), expected.size()) != 0) {
+    return -1;
+  }
+  return open(offer.Path().c_str(), O_RDWR | O_CLOEXEC);
+}
+
+long Futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const std::timespec* timeout) {
+  return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+void Xor(std::uint64_t* to, const std::uint64_t* a, const std::uint64_t* b, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) to[i] = a[i] ^ b[i];
+}
+
+constexpr std::uint64_t kRounds = 4;  // that have slots of their own: see ReduceScatterXor
+
+std::uint64_t StepFor(std::size_t size, std::uint64_t memory) {
+  const std::uint64_t slots = kRounds * (size - 1);
+  return std::clamp<std::uint64_t>(memory / sizeof(std::uint64_t) / slots / 8 * 8, 8, kMostStep);
+}
+
+}  // namespace
+
+/// What a rank tells the others, on a cache line of its own.
+struct SharedExchange::Post {
+  std::atomic<std::uint32_t> round{0};     // the last for which this rank's slots are filled
+  std::atomic<std::uint32_t> sleepers{0};  // how many wait for `round` to change
+};
+
+SharedExchange::SharedExchange(int rank, int size, std::uint64_t memory, std::function<void()> idle)
+    : rank_(static_cast<std::size_t>(rank)),
+      size_(static_cast<std::size_t>(size)),
+      step_(StepFor(size_, memory)),
+      idle_(std::move(idle)) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "other processes take no locks of this one");
+}
+
+SharedExchange::~SharedExchange() {
+  if (base_ != nullptr) munmap(base_, PartBytes() * size_);
+}
+
+std::uint64_t SharedExchange::PartBytes() const {
+  const std::uint64_t slots = kRounds * (size_ - 1) * step_ * sizeof(std::uint64_t);
+  return (kPage + slots + kPage - 1) / kPage * kPage;
+}
+
+bool SharedExchange::Map(int descriptor) {
+  // Every rank gets the pages of its own part, on its own memory node. Afterwards touching them cannot fail.
+  const auto at = static_cast<off_t>(rank_ * PartBytes());
+  if (fallocate(descriptor, 0, at, static_cast<off_t>(PartBytes())) != 0) return false;
+  void* mapped = mmap(nullptr, PartBytes() * size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (mapped == MAP_FAILED) return false;
+  base_ = static_cast<std::uint8_t*>(mapped);
+  new (base_ + at) Post();
+  return true;
+}
+
+Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm, std::function<void()> idle,
+                                                             std::uint64_t memory) {
+  std::unique_ptr<SharedExchange> made(new SharedExchange(comm.rank(), comm.size(), memory, std::move(idle)));
+  Offer offer;
+  const Descriptor created(comm.rank() == 0 ? CreateMemory(made->PartBytes() * made->size_, offer) : -1);
+  offer.descriptor = created.get();
+  offer.node = ThisNode();
+  Communicator::Bytes encoded = offer.Encoded();
+  LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, 0));
+  offer = Offer::Decoded(encoded);
+  bool mapped = false;
+  if (offer.descriptor >= 0 && offer.node == ThisNode()) {
+    const Descriptor opened(OpenMemory(offer));
+    mapped = opened.get() >= 0 && made->Map(opened.get());
+  }
+  // Rank 0 keeps its descriptor, and nobody looks at a post, until all are here.
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t failures, comm.AllReduceSum(mapped ? 0 : 1));
+  if (failures != 0) made.reset();
+  return made;
+}
+
+SharedExchange::Post& SharedExchange::PostOf(std::size_t rank) const {
+  return *std::launder(reinterpret_cast<Post*>(base_ + rank * PartBytes()));
+}
+
+std::uint64_t* SharedExchange::Slot(std::uint32_t round, std::size_t from, std::size_t to) const {
+  const std::size_t place = round % kRounds * (size_ - 1) + (to < from ? to : to - 1);
+  return reinterpret_cast<std::uint64_t*>(base_ + from * PartBytes() + kPage) + place * step_;
+}
+
+void SharedExchange::Announce(std::uint32_t round) {
+  Post& post = PostOf(rank_);
+  post.round.store(round);
+  if (post.sleepers.load() != 0) Futex(post.round, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void SharedExchange::Await(std::uint32_t round, std::size_t rank) {
+  Post& post = PostOf(rank);
+  const auto before = [round](std::uint32_t reached) { return static_cast<std::int32_t>(reached - round) < 0; };
+  for (int i = 0; i < kYields; ++i) {
+    if (!before(post.round.load())) return;
+    sched_yield();
+  }
+  for (;;) {
+    post.sleepers.fetch_add(1);
+    const std::uint32_t seen = post.round.load();
+    if (before(seen)) Futex(post.round, FUTEX_WAIT, seen, &kNap);
+    post.sleepers.fetch_sub(1);
+    if (!before(post.round.load())) return;
+    idle_();
+  }
+}
+
+void SharedExchange::Fill(std::uint32_t round, std::uint64_t done, const std::uint64_t* send,
+                          std::span<const std::uint64_t> counts) {
+  const std::uint64_t* part = send;
+  for (std::size_t to = 0; to < size_; part += counts[to], ++to) {
+    const std::uint64_t words = Words(counts[to], done);
+    if (to != rank_ && words != 0) std::memcpy(Slot(round, rank_, to), part + done, words * sizeof(std::uint64_t));
+  }
+  Announce(round);
+}
+
+void SharedExchange::Fetch(std::uint32_t round, std::uint64_t words, const std::uint64_t* own, std::uint64_t* receive) {
+  for (std::size_t i = 1; i < size_; ++i) {
+    const std::size_t from = (rank_ + i) % size_;
+    Await(round, from);
+    if (words != 0) Xor(receive, i == 1 ? own : receive, Slot(round, from, rank_), words);
+  }
+}
+
+// In every round each rank copies the next words of what it has for the others into its slots, says so, and fetches
+// what the others have for it; it fills its slots for the next round before that, so that nobody has to wait while all
+// are equally fast. Nobody says that he has fetched: who has filled round r has fetched r - 2. So who has fetched r -
+// 1, hence has seen everybody fill it, may fill r + 1 in the place of r - 3.
+void SharedExchange::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
+                                      std::span<const std::uint64_t> counts) {
+  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
+  if (longest == 0) return;
+  const std::uint64_t* own = std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(rank_), send,
+                                             [](const std::uint64_t* at, std::uint64_t count) { return at + count; });
+  Fill(++round_, 0, send, counts);
+  for (std::uint64_t done = 0; done < longest; done += step_) {
+    const std::uint32_t round = round_;
+    if (done + step_ < longest) Fill(++round_, done + step_, send, counts);
+    const std::uint64_t words = Words(counts[rank_], done);
+    if (words == 0) {
+      Fetch(round, 0, nullptr, nullptr);
+    } else {
+      Fetch(round, words, own + done, receive + done);
+    }
+  }
+}
+
+}  // namespace lzy

@@ -1,0 +1,190 @@
+// Calibrate() of tuning.h: what is measured, and how.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "erasure/codec.h"
+#include "storage/parallel.h"
+#include "tuning/tuning.h"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace lzy {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kBlock = 64u << 10;     // the default block size
+constexpr std::size_t kSpan = 256u << 10;     // bytes copied in one measurement
+constexpr std::size_t kFileBytes = 1u << 20;  // read in one measurement
+constexpr std::uint32_t kSources = 7;         // of a group of 8 with one parity: the defaults
+constexpr std::size_t kFewestRounds = 3;
+constexpr std::size_t kMostRounds = 99;
+
+// Out of all caches, so that small buffers show what large ones would. Elsewhere than on x86-64 far is measured as
+// near.
+void Evict([[maybe_unused]] const std::uint8_t* bytes, [[maybe_unused]] std::size_t count) {
+#if defined(__x86_64__)
+  for (std::size_t at = 0; at < count; at += 64) _mm_clflush(bytes + at);
+  _mm_mfence();
+#endif
+}
+
+// A file in the page cache; fd -1 where it cannot be had.
+class CachedFile {
+ public:
+  CachedFile() : fd_(memfd_create("lzy-calibration", MFD_CLOEXEC)) {
+    const std::vector<std::uint8_t> content(kFileBytes, 0x5A);
+    if (fd_ >= 0 && pwrite(fd_, content.data(), content.size(), 0) != static_cast<ssize_t>(kFileBytes)) Close();
+  }
+  ~CachedFile() { Close(); }
+  CachedFile(const CachedFile&) = delete;
+  CachedFile& operator=(const CachedFile&) = delete;
+
+  bool usable() const { return fd_ >= 0; }
+  void Read(std::size_t offset, std::uint8_t* to, std::size_t count) const {
+    if (pread(fd_, to, count, static_cast<off_t>(offset)) != static_cast<ssize_t>(count)) failed_ = true;
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  void Close() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+  int fd_;
+  mutable bool failed_ = false;
+};
+
+class Calibration {
+ public:
+  Calibration() {
+    for (std::size_t c = 0; c < kTunedCount; ++c) {
+      seconds_[c].assign(TuningChoices()[c].candidates.size(), std::numeric_limits<double>::infinity());
+    }
+    std::fill_n(memory_.data(), memory_.size(), std::uint8_t{1});
+    std::iota(which_.begin(), which_.end(), 0);
+    if (auto codec = Codec::Create(kSources + 1, 1); codec.ok()) plan_ = codec->EncodePlan();
+  }
+
+  // Every candidate once, so that what others do on the machine meanwhile meets them alike.
+  void Round() {
+    for (std::size_t c = 0; c < kTunedCount; ++c) {
+      for (std::size_t i = 0; i < seconds_[c].size(); ++i) {
+        seconds_[c][i] = std::min(seconds_[c][i], Measure(static_cast<Tuned>(c), TuningChoices()[c].candidates[i]));
+      }
+    }
+  }
+
+  Tuning Result() {
+    Tuning tuning;
+    for (std::size_t c = 0; c < kTunedCount; ++c) {
+      const auto what = static_cast<Tuned>(c);
+      if (ReadsFile(what) && (!file_.usable() || file_.failed())) continue;
+      std::vector<double> speeds;
+      // The least time counts: what others do on the machine can only add to it, and a few rounds have no steady
+      // median.
+      for (const double least : seconds_[c]) speeds.push_back(least > 0 ? BytesOf(what) / least / 1e9 : 0);
+      (void)tuning.Pick(what, speeds);  // refuses only what no clock can have measured
+    }
+    return tuning;
+  }
+
+ private:
+  static bool ReadsFile(Tuned what) { return what == Tuned::kEncode || what == Tuned::kCheck; }
+  static double BytesOf(Tuned what) {
+    if (what == Tuned::kEncode) return kSources * kSpan;
+    return what == Tuned::kCheck ? kFileBytes : kSpan;
+  }
+
+  double Measure(Tuned what, const TuningCandidate& candidate) {
+    const bool far = what == Tuned::kHashCopyFar || what == Tuned::kCrcCopyFar;
+    const CopyMethod method{candidate.bytes, candidate.past_cache};
+    if (far) Evict(memory_.data(), 2 * kSpan);
+    const auto start = Clock::now();
+    switch (what) {
+      case Tuned::kHashCopyNear:
+      case Tuned::kHashCopyFar:
+        Copies(far,
+               [&](ByteSpan from, std::uint8_t* to) { (void)CopyAndHash(HashTag::kDataLeaf, 0, from, to, method); });
+        break;
+      case Tuned::kCrcCopyNear:
+      case Tuned::kCrcCopyFar:
+        Copies(far, [&](ByteSpan from, std::uint8_t* to) { (void)CopyAndCrc32c(0, from, to, method); });
+        break;
+      case Tuned::kEncode:
+        Encode(candidate.bytes);
+        break;
+      case Tuned::kCheck:
+        Check(candidate.bytes);
+        break;
+    }
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  // Blocks from one span to another: the same one again and again, or far, each its own.
+  template <class Copy>
+  void Copies(bool far, const Copy& copy) {
+    for (std::size_t at = 0; at < kSpan; at += kBlock) {
+      const std::size_t place = far ? at : 0;
+      copy(ByteSpan(memory_.data() + place, kBlock), memory_.data() + kSpan + place);
+    }
+  }
+
+  // As the row pipeline does it: a piece of each source, read and hashed by blocks, then all of them multiplied.
+  void Encode(std::size_t piece) {
+    std::array<const std::uint8_t*, kSources> inputs;
+    std::uint8_t* output = memory_.data() + kSources * piece;
+    for (std::size_t at = 0; at < kSpan; at += piece) {
+      for (std::uint32_t s = 0; s < kSources; ++s) {
+        std::uint8_t* to = memory_.data() + s * piece;
+        file_.Read((s * kSpan + at) % kFileBytes, to, piece);
+        HashBlocks(to, piece);
+        inputs[s] = to;
+      }
+      plan_.Apply(which_, inputs.data(), &output, piece, /*accumulate=*/false);
+    }
+  }
+
+  void Check(std::size_t buffer) {
+    for (std::size_t at = 0; at < kFileBytes; at += buffer) {
+      file_.Read(at, memory_.data(), buffer);
+      HashBlocks(memory_.data(), buffer);
+    }
+  }
+
+  static void HashBlocks(const std::uint8_t* bytes, std::size_t count) {
+    const std::size_t block = std::min(count, kBlock);
+    for (std::size_t at = 0; at < count; at += block) (void)HashBytes(HashTag::kDataLeaf, 0, {bytes + at, block});
+  }
+
+  AlignedBuffer memory_{(kSources + 1) * kSpan};  // the largest piece of each source, and one of parity
+  CachedFile file_;
+  Plan plan_;
+  std::array<std::uint32_t, kSources> which_;
+  std::array<std::vector<double>, kTunedCount> seconds_;  // least, by choice and candidate
+};
+
+}  // namespace
+
+Tuning Calibrate(unsigned budget_ms) {
+  Tuning tuning;
+  (void)NoThrow([&] {
+    const auto end = Clock::now() + std::chrono::milliseconds(budget_ms);
+    Calibration calibration;
+    for (std::size_t round = 0; round < kMostRounds && (round < kFewestRounds || Clock::now() < end); ++round) {
+      calibration.Round();
+    }
+    tuning = calibration.Result();
+  });
+  return tuning;
+}
+
+}  // namespace lzy

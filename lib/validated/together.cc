@@ -1,0 +1,78 @@
+#include "validated/together.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "transport/mpi_call.h"
+
+namespace lzy::validated {
+
+bool Together::Found() {
+  int found = 0;
+  const int error = PMPI_Improbe(MPI_ANY_SOURCE, request_tag_, link_.inner(), &found, &request_, &envelope_);
+  if (error != MPI_SUCCESS) trouble_ = CheckMpi(error, "MPI_Improbe");
+  return found != 0 || ended_ || !trouble_.ok();
+}
+
+void Together::Serve(Answers* answers) {
+  answers_ = answers;
+  answering_ = Answer();
+  answering_.Start();
+}
+
+Task Together::Answer() {
+  Pump& pump = Pump::OfProcess();
+  Bytes content(kMostRequest);
+  std::map<int, std::vector<Interval>> doubts;
+  for (;;) {
+    request_ = MPI_MESSAGE_NULL;
+    co_await pump.Until([this] { return Found(); });
+    if (request_ == MPI_MESSAGE_NULL) co_return trouble_;
+    Message came, answer;
+    came.Begin("MPI_Imrecv", [&](MPI_Request* r) {
+      return PMPI_Imrecv(content.data(), static_cast<int>(content.size()), MPI_BYTE, &request_, r);
+    });
+    Status status = co_await pump.Done(came);
+    if (!status.ok()) co_return status;
+    const int from = came.source();
+    const MutableByteSpan request(content.data(), static_cast<std::size_t>(came.length()));
+    if (request.size() == kGivenUp) {
+      gave_up_.push_back(from);
+      given_up_ += fmt::format("{}rank {} could not prove {} of this rank's", given_up_.empty() ? "" : "; ", from,
+                               doubts.contains(from) ? RangesText(doubts[from]) : "any");
+      continue;
+    }
+    if (request.size() > kMostSignal) link_.Arrived(Part::kRequest, from, request);
+    if (answers_ != nullptr) answers_->ForgetDoubts();
+    Bytes reply = SignalOf(kRefused);
+    // Who asks must not wait for a rank without memory.
+    if (answers_ != nullptr) (void)NoThrow([&] { reply = answers_->To(request); });
+    if (answers_ != nullptr && !answers_->in_doubt().empty()) doubts[from] = answers_->in_doubt();
+    answer.Begin("MPI_Isend", [&](MPI_Request* r) {
+      return PMPI_Isend(reply.data(), static_cast<int>(reply.size()), MPI_BYTE, from, reply_tag_, link_.inner(), r);
+    });
+    status = co_await pump.Done(answer);
+    if (!status.ok()) co_return status;
+  }
+}
+
+Task Together::GiveUp(int rank) {
+  Status status = co_await Tell(Ask(rank), kGivenUp);
+  co_return status;
+}
+
+Task Together::Finish() {
+  Pump& pump = Pump::OfProcess();
+  Message barrier;
+  barrier.Begin("MPI_Ibarrier", [&](MPI_Request* r) { return PMPI_Ibarrier(link_.inner(), r); });
+  Status status = co_await pump.Done(barrier);
+  ended_ = true;
+  if (!answering_.done()) co_await pump.Until([this] { return answering_.done(); });
+  if (status.ok()) status = answering_.status();
+  if (status.ok() && !given_up_.empty()) status = Status(Code::kCorrupt, given_up_);
+  co_return status;
+}
+
+}  // namespace lzy::validated
