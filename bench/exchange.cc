@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "mpi/mpi_communicator.h"
-#include "pipeline/xor_checks.h"
+#include "rows/xor_checks.h"
 #include "transport/pairwise_exchange.h"
 #include "transport/ring_exchange.h"
 #include "transport/shared_exchange.h"
@@ -57,7 +57,7 @@ struct Way {
   std::function<void(const Words&, Words&, const Words& counts)> run;
 };
 
-/// What pipeline/encode_captured.cc does with shares of parity: copied into the send buffer block by block, reduced, and
+/// What encode/encode_captured.cc does with shares of parity: copied into the send buffer block by block, reduced, and
 /// taken out of the receive buffer. Proven: each block's CRC is taken when it was just copied, the check words are
 /// exchanged, and what is taken out is proven.
 Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, const Words& counts, bool proven) {

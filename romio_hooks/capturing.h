@@ -1,5 +1,5 @@
 #pragma once
-// Capturing what a program writes to a shared file (pipeline/capture.h): from MPI's write calls to bytes in the file.
+// Capturing what a program writes to a shared file (encode/capture.h): from MPI's write calls to bytes in the file.
 
 #include <mpi.h>
 

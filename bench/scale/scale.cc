@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "pipeline/rows.h"
+#include "rows/rows.h"
 #include "transport/multicast_mpi.h"
 #include "simulated.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the two file systems over the operating system (file_posix.cc, file_guarded.cc) have in common: every operation
+// What the two file systems over the operating system (file_posix.cc and directory_posix.cc; file_guarded.cc) have in common: every operation
 // relative to a directory that is open. For use within lib/base.
 
 #include <fcntl.h>
@@ -55,6 +55,9 @@ Status SystemError(const std::string& path, std::string_view operation, int erro
 Status NotRegular(const std::string& path);
 /// A name from a sidecar could hold a NUL, at which the system would cut it and open something else.
 Status CheckPath(const std::string& path);
+
+/// Of `name` in `directory`. `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH. Mounts nothing, as stat does not. `path` is for messages.
+Result<FileStat> StatAt(int directory, const char* name, int flags, const std::string& path);
 
 /// As the functions of FileSystem that have their names.
 Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode);

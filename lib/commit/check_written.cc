@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "commit/epoch.h"
+#include "encode/coverage.h"
 #include "judge/examine.h"
-#include "pipeline/coverage.h"
 
 namespace lzy {
 namespace {

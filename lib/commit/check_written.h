@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/interval_set.h"
+#include "encode/capture.h"
 #include "names/resolve.h"
-#include "pipeline/capture.h"
 #include "request/context.h"
 #include "request/touched.h"
 

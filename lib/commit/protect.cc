@@ -10,6 +10,7 @@
 #include "dataset/rehome.h"
 #include "names/lookup.h"
 #include "request/touched.h"
+#include "rows/retry.h"
 #include "sidecar/names.h"
 
 namespace lzy {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "commit/protector.h"
+#include "encode/one_node.h"
 #include "geometry/grouping.h"
-#include "pipeline/one_node.h"
 #include "sidecar/names.h"
 
 namespace lzy {

@@ -7,7 +7,7 @@
 
 #include "commit/protector.h"
 #include "dataset/parts.h"
-#include "pipeline/encode_captured.h"
+#include "encode/encode_captured.h"
 #include "sidecar/names.h"
 
 namespace lzy {

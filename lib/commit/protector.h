@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "commit/protect.h"
+#include "encode/encode.h"
+#include "encode/rebuild.h"
 #include "judge/examine.h"
-#include "pipeline/encode.h"
-#include "pipeline/rebuild.h"
 
 namespace lzy {
 

@@ -1,9 +1,9 @@
-#include "dataset/contents.h"
-#include "dataset/lock.h"
 #include "dataset/member.h"
 
 #include <fmt/format.h>
 
+#include "dataset/contents.h"
+#include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "sidecar/names.h"
 

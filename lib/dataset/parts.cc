@@ -1,5 +1,3 @@
-#include "dataset/contents.h"
-#include "dataset/lock.h"
 #include "dataset/parts.h"
 
 #include <fcntl.h>
@@ -12,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "dataset/contents.h"
+#include "dataset/lock.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
 #include "sidecar/names.h"

@@ -1,4 +1,3 @@
-#include "dataset/lock.h"
 #include "dataset/rehome.h"
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "dataset/lock.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
 #include "sidecar/names.h"

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "comm/communicator.h"
+#include "encode/rebuild.h"
 #include "judge/examine.h"
 #include "mend/mend.h"
-#include "pipeline/rebuild.h"
 #include "sidecar/names.h"
 
 namespace lzy {

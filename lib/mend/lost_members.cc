@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "encode/rebuild.h"
 #include "mend/mend_plan.h"
-#include "pipeline/rebuild.h"
 #include "sidecar/names.h"
 
 namespace lzy {

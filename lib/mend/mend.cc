@@ -8,11 +8,12 @@
 #include <set>
 
 #include "dataset/parts.h"
+#include "encode/rebuild.h"
 #include "mend/mend_guests.h"
 #include "mend/mend_plan.h"
 #include "names/lookup.h"
-#include "pipeline/rebuild.h"
 #include "request/touched.h"
+#include "rows/retry.h"
 #include "sidecar/names.h"
 #include "storage/parallel.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "pipeline/node_files.h"
+#include "encode/node_files.h"
 
 namespace lzy {
 namespace {

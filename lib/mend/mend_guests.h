@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "pipeline/rebuild.h"
+#include "encode/rebuild.h"
 
 namespace lzy {
 

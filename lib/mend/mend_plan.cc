@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "pipeline/rebuild.h"
+#include "encode/rebuild.h"
 
 namespace lzy {
 namespace {

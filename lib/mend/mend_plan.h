@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mend/mend.h"
-#include "pipeline/rows.h"
+#include "rows/rows.h"
 
 namespace lzy {
 

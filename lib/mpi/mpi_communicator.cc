@@ -385,7 +385,7 @@ Status Mpi::GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vecto
   return Status::Ok();
 }
 
-// What comes out is proven by whoever calls this (pipeline/xor_checks.h).
+// What comes out is proven by whoever calls this (rows/xor_checks.h).
 Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
   if (counts.size() != static_cast<std::size_t>(size_)) {
     return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));

@@ -9,18 +9,13 @@
 #include <optional>
 #include <utility>
 
+#include "validated/chunk.h"
 #include "validated/mend.h"
 #include "validated/tree.h"
 #include "validated/wire.h"
 
 namespace lzy::validated {
 namespace {
-
-using Buffer = std::unique_ptr<std::uint8_t[]>;
-
-Buffer MakeBuffer(std::size_t size) {
-  return std::make_unique_for_overwrite<std::uint8_t[]>(size);
-}
 
 Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
   return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_chunk, {}};
@@ -30,29 +25,6 @@ Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
 Sizes SizesOf(const Payload& payload, Sizes wanted) {
   if (payload.contiguous() == nullptr) wanted.most_chunk = std::min<std::uint64_t>(wanted.most_chunk, 512u << 10);
   return SizesFor(payload.bytes(), wanted);
-}
-
-/// A chunk under way, with room for it where the payload has gaps.
-struct Slot {
-  Slot() { message.SetLong(); }
-
-  Message message;
-  Buffer scratch;
-  Interval unhashed;  // of a chunk that was sent: hashed when it has left
-
-  std::uint8_t* Scratch(const Payload& payload, std::uint64_t size) {
-    if (payload.contiguous() == nullptr && scratch == nullptr) scratch = MakeBuffer(size);
-    return scratch.get();
-  }
-};
-
-/// Hashes whole leaves, and looks after a message now and then: MPI moves it in calls only.
-void HashBeside(TransferTree& tree, std::uint64_t offset, ByteSpan bytes, Message& moving) {
-  const std::uint64_t piece = std::max<std::uint64_t>(tree.leaf_bytes(), 128u << 10);
-  for (std::uint64_t at = 0; at < bytes.size(); at += piece) {
-    tree.HashLeaves(offset + at, bytes.subspan(at, std::min<std::uint64_t>(piece, bytes.size() - at)));
-    (void)moving.Test();
-  }
 }
 
 class Sender {

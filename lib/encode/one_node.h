@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "pipeline/encode.h"
+#include "encode/encode.h"
 
 namespace lzy {
 

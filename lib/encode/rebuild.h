@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "pipeline/encode.h"
+#include "encode/encode.h"
 
 namespace lzy {
 

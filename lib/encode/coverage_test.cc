@@ -1,12 +1,12 @@
 // Which rows are read, which were captured, and who reads what is missing of the latter.
-#include "pipeline/coverage.h"
+#include "encode/coverage.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "dataset/view.h"
-#include "pipeline/encode.h"
+#include "encode/encode.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
 

@@ -6,7 +6,7 @@
 //
 // What is kept is a promise about the file's contents, so anything doubtful is not kept: blocks written twice, in parts
 // that do not meet, past the bound on memory, or in a way that was not seen are re-read by the commit. Blocks that
-// other processes wrote too are found when coverage is exchanged (pipeline/coverage.h).
+// other processes wrote too are found when coverage is exchanged (encode/coverage.h).
 
 #include <array>
 #include <bitset>

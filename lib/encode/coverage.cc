@@ -1,9 +1,9 @@
-#include "pipeline/coverage.h"
+#include "encode/coverage.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "pipeline/rebuild.h"
+#include "encode/rebuild.h"
 
 namespace lzy {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 // Parity of rows that were captured while they were written: nothing of them is read back.
 
-#include "pipeline/coverage.h"
-#include "pipeline/encode.h"
+#include "encode/coverage.h"
+#include "encode/encode.h"
 
 namespace lzy {
 

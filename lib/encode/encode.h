@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "dataset/view.h"
-#include "pipeline/rows.h"
 #include "request/touched.h"
+#include "rows/rows.h"
 
 namespace lzy {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "pipeline/capture.h"
-#include "pipeline/rows.h"
+#include "encode/capture.h"
+#include "rows/rows.h"
 
 namespace lzy {
 

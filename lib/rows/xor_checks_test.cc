@@ -1,5 +1,5 @@
 // Sums that arrive wrong: what proves them, and that commits and repairs go by no other.
-#include "pipeline/xor_checks.h"
+#include "rows/xor_checks.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,9 @@
 #include <set>
 
 #include "engine/engine.h"
-#include "pipeline/rows.h"
 #include "engine_fixture.h"
+#include "rows/retry.h"
+#include "rows/rows.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"

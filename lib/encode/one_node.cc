@@ -1,11 +1,11 @@
-#include "pipeline/one_node.h"
+#include "encode/one_node.h"
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
-#include "pipeline/node_files.h"
-#include "pipeline/rebuild.h"
+#include "encode/node_files.h"
+#include "encode/rebuild.h"
 
 namespace lzy {
 namespace {

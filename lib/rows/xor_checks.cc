@@ -1,4 +1,4 @@
-#include "pipeline/xor_checks.h"
+#include "rows/xor_checks.h"
 
 #include <bit>
 

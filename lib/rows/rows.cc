@@ -1,4 +1,4 @@
-#include "pipeline/rows.h"
+#include "rows/rows.h"
 
 #include <fmt/format.h>
 
@@ -9,80 +9,14 @@
 #include <thread>
 #include <utility>
 
-#include "pipeline/xor_checks.h"
+#include "rows/batches.h"
+#include "rows/retry.h"
+#include "rows/xor_checks.h"
 #include "storage/parallel.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
 namespace {
-
-// Bytes of one batch's targets: large enough that a collective's latency does not count, small enough for the buffers
-// of two batches to stay in the third-level cache.
-constexpr std::uint64_t kBatchBytes = 8u << 20;
-
-std::uint64_t RoundUpWords(std::uint64_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
-
-// The runs that one collective brings to their targets' owners: where each target lies in the send buffer, which is in
-// the order of the owners.
-class Batch {
- public:
-  /// Runs `begin` to `end` of `runs`.
-  Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs, std::size_t begin, std::size_t end)
-      : runs_(runs.subspan(begin, end - begin)), begin_(begin) {
-    const auto ranks = static_cast<std::size_t>(setup.comm->size());
-    std::vector<std::uint64_t> bytes(ranks, 0);
-    ForEachTarget(setup, [&](std::size_t, int owner, std::uint64_t length) { bytes[owner] += length; });
-    std::vector<std::uint64_t> at(ranks, 0);
-    for (std::size_t r = 0; r < ranks; ++r) {
-      at[r] = total_;
-      total_ += bytes[r];
-      counts_.push_back(bytes[r] / 8);
-    }
-    mine_at_ = at[setup.comm->rank()];
-    first_slot_.reserve(runs_.size());
-    ForEachTarget(setup, [&](std::size_t run, int owner, std::uint64_t length) {
-      if (run == first_slot_.size()) first_slot_.push_back(slots_.size());
-      slots_.push_back(at[owner]);
-      at[owner] += length;
-    });
-  }
-
-  std::span<const RowRun> runs() const { return runs_; }
-  /// What run `i` of these is among all runs.
-  std::uint64_t number(std::size_t i) const { return begin_ + i; }
-  std::uint64_t bytes() const { return total_; }
-  std::span<const std::uint64_t> counts() const { return counts_; }
-  std::uint64_t slot(std::size_t run, std::size_t t) const { return slots_[first_slot_[run] + t]; }
-  std::uint64_t mine_at() const { return mine_at_; }
-
-  static std::uint64_t TargetBytes(const Layout& layout, const RowRun& run) {
-    return RoundUpWords(std::uint64_t{run.slices} * layout.block_size());
-  }
-
- private:
-  template <class Fn>
-  void ForEachTarget(const RowPipelineSetup& setup, const Fn& fn) const {
-    const Layout& layout = *setup.layout;
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const RowRun& run = runs_[i];
-      const Rotation rotation = layout.rotation(run.group);
-      for (const std::uint32_t position : run.plan->targets) {
-        const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
-        fn(i, setup.owner[device], TargetBytes(layout, run));
-      }
-    }
-  }
-
-  std::span<const RowRun> runs_;
-  std::size_t begin_ = 0;
-  std::vector<std::uint64_t> counts_;
-  std::vector<std::uint64_t> slots_;  // run by run
-  std::vector<std::size_t> first_slot_;
-  std::uint64_t mine_at_ = 0;
-  std::uint64_t total_ = 0;
-};
 
 // What one thread spent and read, and what it would else allocate again for each piece.
 struct Effort {
@@ -102,13 +36,13 @@ class Pipeline {
   /// until they are delivered.
   Status RunAlone(std::span<const RowRun> runs) {
     Guarded([&] {
-      const std::vector<RowRun> pieces = Cut(runs);
+      const std::vector<RowRun> pieces = CutForThreads(setup_, runs);
       ParallelFor(pieces.size(), setup_.threads, [&](std::size_t i) {
         if (failed_) return;
         if (setup_.stop && setup_.stop()) return Remember({Code::kIo, "interrupted"});
-        const std::uint64_t length = Batch::TargetBytes(layout_, pieces[i]);
+        const std::uint64_t length = TargetBytes(layout_, pieces[i]);
         AlignedBuffer buffer = TakeBuffer();
-        buffer.Reserve(std::max<std::uint64_t>(64, length * pieces[i].plan->targets.size()));
+        buffer.Reserve(std::max(kLeastRoom, length * pieces[i].plan->targets.size()));
         const auto at = [&](std::size_t t) { return buffer.data() + t * length; };
         Effort effort;
         Contribute(pieces[i], at, [](std::size_t, std::uint32_t) {}, effort);
@@ -125,7 +59,7 @@ class Pipeline {
   /// checked against its leaf, or thrown away, by the callers.
   Status RunTogether(std::span<const RowRun> all) {
     std::vector<RowRun> runs;
-    LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { runs = Evened(all); }));
+    LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { runs = EvenTurns(setup_, all); }));
     return UntilProven(*setup_.comm, runs, stats_.rows_again, [&](std::span<const RowRun> now, WrongRows& wrong) {
       const Status run = RunBatches(now);
       wrong = std::exchange(wrong_, {});
@@ -170,102 +104,11 @@ class Pipeline {
     return Status::Ok();
   }
 
-  // Into pieces whose targets all threads have room for at a time, and enough of them for no thread to be left with much when
-  // the others are done.
-  std::vector<RowRun> Cut(std::span<const RowRun> runs) const {
-    const std::uint64_t threads = std::max(1u, setup_.threads);
-    std::uint64_t rows = 0;
-    for (const RowRun& run : runs) rows += run.slices;
-    const std::uint64_t least = CurrentTuning().encode_piece_bytes() / layout_.block_size();
-    const std::uint64_t even = threads == 1 ? rows : std::max(least, (rows + 4 * threads - 1) / (4 * threads));
-    std::vector<RowRun> pieces;
-    for (const RowRun& run : runs) {
-      const std::uint64_t targets = std::max<std::uint64_t>(1, run.plan->targets.size());
-      const std::uint64_t room = setup_.memory / 4 / threads / targets / layout_.block_size();
-      const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::min(room, even), 1, run.slices));
-      for (std::uint32_t done = 0; done < run.slices; done += most) {
-        RowRun& piece = pieces.emplace_back(run);
-        piece.first_slice += done;
-        piece.slices = std::min(most, run.slices - done);
-      }
-    }
-    return pieces;
-  }
-
-  std::uint64_t BatchBudget() const {
-    return std::max<std::uint64_t>(layout_.block_size(), std::min(kBatchBytes, setup_.memory / 8));
-  }
-
-  std::uint64_t TargetBytes(std::span<const RowRun> runs) const {
-    std::uint64_t bytes = 0;
-    for (const RowRun& run : runs) {
-      bytes += std::max<std::uint64_t>(1, run.plan->targets.size()) * Batch::TargetBytes(layout_, run);
-    }
-    return bytes;
-  }
-
-  /// The end of the runs from `begin` on that are of ascending rows of one turn, in which the parity rotates once.
-  std::size_t TurnEnd(std::span<const RowRun> runs, std::size_t begin) const {
-    const std::uint64_t n = layout_.group(runs[begin].group).size();
-    std::size_t end = begin + 1;
-    while (end < runs.size() && runs[end].group == runs[begin].group &&
-           runs[end].unit_row / n == runs[begin].unit_row / n && runs[end].unit_row > runs[end - 1].unit_row) {
-      ++end;
-    }
-    return end;
-  }
-
-  // Turns that are more than a batch, as pieces of all their rows after one another: each batch then has as much for each owner.
-  // Whole rows in a batch that has no room for a turn are for some owners only, through whose links it all goes.
-  std::vector<RowRun> Evened(std::span<const RowRun> runs) const {
-    const std::uint64_t budget = BatchBudget();
-    std::vector<RowRun> out;
-    for (std::size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
-      end = TurnEnd(runs, begin);
-      const std::span<const RowRun> turn = runs.subspan(begin, end - begin);
-      const std::uint64_t bytes = TargetBytes(turn);
-      const std::uint64_t most = std::max_element(turn.begin(), turn.end(), [](const RowRun& a, const RowRun& b) {
-                                   return a.slices < b.slices;
-                                 })->slices;
-      const std::uint64_t in_piece = bytes <= budget ? most : std::max<std::uint64_t>(1, most * budget / bytes);
-      const std::uint64_t pieces = (most + in_piece - 1) / in_piece;
-      for (std::uint64_t piece = 0; piece < pieces; ++piece) {
-        const auto first = static_cast<std::uint32_t>(most * piece / pieces);
-        const auto last = static_cast<std::uint32_t>(most * (piece + 1) / pieces);
-        for (const RowRun& run : turn) {
-          if (run.slices <= first) continue;
-          RowRun& part = out.emplace_back(run);
-          part.first_slice += first;
-          part.slices = std::min(last, run.slices) - first;
-        }
-      }
-    }
-    return out;
-  }
-
   // Every rank sees the same runs, hence the same batches. All that a batch needs memory for is had before the first.
   void Prepare(std::span<const RowRun> runs) {
-    const std::uint64_t budget = BatchBudget();
-    std::uint64_t largest = 64;
-    batches_.clear();
-    for (std::size_t begin = 0; begin < runs.size();) {
-      std::uint64_t bytes = 0;
-      std::size_t end = begin;
-      while (end < runs.size()) {
-        std::size_t next = TurnEnd(runs, end);
-        std::uint64_t more = TargetBytes(runs.subspan(end, next - end));
-        if (more > budget) {  // blocks are large, or devices many
-          next = end + 1;
-          more = TargetBytes(runs.subspan(end, 1));
-        }
-        if (end > begin && bytes + more > budget) break;
-        bytes += more;
-        end = next;
-      }
-      batches_.emplace_back(setup_, runs, begin, end);
-      largest = std::max(largest, batches_.back().bytes());
-      begin = end;
-    }
+    batches_ = MakeBatches(setup_, runs);
+    std::uint64_t largest = kLeastRoom;
+    for (const Batch& batch : batches_) largest = std::max(largest, batch.bytes());
     for (std::size_t i = 0; i < std::min<std::size_t>(2, batches_.size()); ++i) {
       buffers_[i].send.Reserve(largest);
       buffers_[i].receive.Reserve(largest);
@@ -415,7 +258,7 @@ class Pipeline {
         static_cast<std::uint32_t>(std::max<std::uint64_t>(1, CurrentTuning().encode_piece_bytes() / block));
     AlignedBuffer buffer = TakeBuffer();
     const std::uint64_t stride = RoundUpWords(per_piece * block);
-    buffer.Reserve(std::max<std::uint64_t>(64, stride * which.size()));
+    buffer.Reserve(std::max(kLeastRoom, stride * which.size()));
     std::vector<const std::uint8_t*> inputs(which.size());
     std::vector<std::uint8_t*> outputs(plan.targets.size());
     std::vector<std::uint32_t> present;
@@ -532,143 +375,6 @@ RowStats& RowStats::operator+=(const RowStats& other) {
   bytes_captured += other.bytes_captured;
   rows_again += other.rows_again;
   return *this;
-}
-
-void AppendRun(std::vector<RowRun>& runs, RowRun run) {
-  if (!runs.empty()) {
-    RowRun& last = runs.back();
-    if (last.group == run.group && last.unit_row == run.unit_row && last.plan == run.plan &&
-        last.first_slice + last.slices == run.first_slice) {
-      last.slices += run.slices;
-      return;
-    }
-  }
-  runs.push_back(std::move(run));
-}
-
-Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine, bool failed) {
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm.AllReduceMax(failed ? UINT64_MAX : mine.size()));
-  std::vector<RowRun> again;
-  if (most == 0 || most == UINT64_MAX) return again;
-  ByteWriter out;
-  Status local = NoThrow([&] {
-    for (const auto& [run, slice] : mine) {
-      out.Put(run);
-      out.Put(slice);
-    }
-  });
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(local.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
-  if (local.ok()) {
-    local = NoThrow([&] {
-      WrongRows wrong;
-      for (const auto& bytes : all) {
-        ByteReader in(bytes);
-        while (in.remaining() > 0 && in.ok()) {
-          const auto run = in.Get<std::uint64_t>();
-          const auto slice = in.Get<std::uint32_t>();
-          const bool there = in.ok() && run < runs.size() && slice >= runs[run].first_slice &&
-                             slice - runs[run].first_slice < runs[run].slices;
-          if (!there) return Status(Code::kInternal, "a rank's list of rows is malformed");
-          wrong.emplace(run, slice);
-        }
-      }
-      for (const auto& [run, slice] : wrong) {
-        RowRun one = runs[run];
-        one.first_slice = slice;
-        one.slices = 1;
-        AppendRun(again, std::move(one));
-      }
-      return Status::Ok();
-    });
-  }
-  LZY_RETURN_IF_ERROR(Agree(comm, local));
-  return again;
-}
-
-namespace {
-
-// For rows whose sums were wrong that often.
-Status StaysWrong(std::span<const RowRun> runs) {
-  std::uint64_t rows = 0;
-  for (const RowRun& run : runs) rows += run.slices;
-  return {Code::kMpi, fmt::format("what processes added up of {} row{} (group {}, unit row {}, slice {}{}) arrived wrong {} times: the "
-                                  "messages between them cannot be relied on",
-                                  rows, rows == 1 ? "" : "s", runs[0].group, runs[0].unit_row, runs[0].first_slice,
-                                  rows == 1 ? "" : ", ...", kMostExchanges)};
-}
-
-}  // namespace
-
-std::string AgainText(std::uint64_t rows) {
-  return fmt::format("what processes added up of {} row{} arrived wrong, and was made again: memory or network between them errs", rows,
-                     rows == 1 ? "" : "s");
-}
-
-Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64_t& rows_again, const ExchangeFn& exchange) {
-  Status status;
-  std::vector<RowRun> again;
-  for (unsigned times = 1;; ++times) {
-    const std::span<const RowRun> now = times == 1 ? runs : std::span<const RowRun>(again);
-    WrongRows wrong;
-    const Status done = exchange(now, wrong);
-    if (status.ok()) status = done;
-    LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm, now, wrong, !status.ok()));
-    if (all_wrong.empty()) return status;  // and not before: the others would wait
-    if (times == kMostExchanges) return StaysWrong(all_wrong);
-    for (const RowRun& run : all_wrong) rows_again += run.slices;
-    again = std::move(all_wrong);
-  }
-}
-
-Result<const Codec*> PlanCache::CodecFor(std::uint32_t group) {
-  const Rotation rotation = layout_.rotation(group);
-  auto at = codecs_.find({rotation.n, rotation.m});
-  if (at == codecs_.end()) {
-    LZY_ASSIGN_OR_RETURN(Codec codec, Codec::Create(rotation.n, rotation.m));
-    at = codecs_.emplace(std::pair(rotation.n, rotation.m), std::move(codec)).first;
-  }
-  return &at->second;
-}
-
-Result<std::shared_ptr<const RowPlan>> PlanCache::Encode(std::uint32_t group) {
-  std::shared_ptr<const RowPlan>& slot = plans_[{group, {}}];
-  if (!slot) {
-    LZY_ASSIGN_OR_RETURN(const Codec* codec, CodecFor(group));
-    auto plan = std::make_shared<RowPlan>();
-    for (std::uint32_t p = 0; p < codec->n(); ++p) (p < codec->m() ? plan->targets : plan->sources).push_back(p);
-    plan->plan = codec->EncodePlan();
-    slot = std::move(plan);
-  }
-  return slot;
-}
-
-Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, std::uint64_t unit_row,
-                                                          std::span<const std::uint32_t> bad,
-                                                          std::span<const std::uint32_t> wanted) {
-  const Rotation rotation = layout_.rotation(group);
-  LZY_ASSIGN_OR_RETURN(const Codec* codec, CodecFor(group));
-  std::vector<bool> is_bad(rotation.n, false);
-  auto plan = std::make_shared<RowPlan>();
-  for (std::uint32_t device : bad) is_bad[rotation.PositionOf(layout_.index_in_group(device), unit_row)] = true;
-  for (std::uint32_t device : wanted)
-    plan->targets.push_back(rotation.PositionOf(layout_.index_in_group(device), unit_row));
-  for (std::uint32_t p = 0; p < rotation.n && plan->sources.size() < codec->k(); ++p) {
-    if (!is_bad[p]) plan->sources.push_back(p);
-  }
-  if (plan->sources.size() < codec->k()) {
-    return {Code::kBeyondRepair,
-            fmt::format("{} of {} blocks of a row are lost; parity covers {}", bad.size(), rotation.n, rotation.m)};
-  }
-  std::sort(plan->targets.begin(), plan->targets.end());
-  std::vector<std::uint32_t> key = plan->sources;
-  key.push_back(UINT32_MAX);
-  key.insert(key.end(), plan->targets.begin(), plan->targets.end());
-  std::shared_ptr<const RowPlan>& slot = plans_[{group, key}];
-  if (!slot) {
-    LZY_ASSIGN_OR_RETURN(plan->plan, codec->MakePlan(plan->sources, plan->targets));
-    slot = std::move(plan);
-  }
-  return slot;
 }
 
 Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes) {

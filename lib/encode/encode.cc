@@ -1,4 +1,4 @@
-#include "pipeline/encode.h"
+#include "encode/encode.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <tuple>
 
-#include "pipeline/capture.h"
+#include "encode/capture.h"
 #include "storage/parallel.h"
 
 namespace lzy {

@@ -1,4 +1,4 @@
-#include "pipeline/node_files.h"
+#include "encode/node_files.h"
 
 #include <algorithm>
 #include <string>

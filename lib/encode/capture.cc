@@ -1,4 +1,4 @@
-#include "pipeline/capture.h"
+#include "encode/capture.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // What was captured while a file was written makes the same sidecar as reading it back: random patterns of writes by
 // several ranks, captured or not, in one epoch or several, against lzy-protect of the same bytes.
-#include "pipeline/capture.h"
+#include "encode/capture.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,8 @@
 #include <algorithm>
 
 #include "dataset/view.h"
-#include "pipeline/rows.h"
+#include "rows/retry.h"
+#include "rows/rows.h"
 #include "engine_fixture.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"

@@ -1,4 +1,4 @@
-#include "pipeline/encode_captured.h"
+#include "encode/encode_captured.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/xor_checks.h"
+#include "rows/retry.h"
+#include "rows/xor_checks.h"
 #include "storage/parallel.h"
 
 namespace lzy {

@@ -1,4 +1,4 @@
-#include "pipeline/rebuild.h"
+#include "encode/rebuild.h"
 
 #include <algorithm>
 #include <iterator>

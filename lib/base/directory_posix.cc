@@ -1,0 +1,216 @@
+// Names in directories: looking up, renaming, removing, listing. What is behind a name is in file_posix.cc.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "base/file_posix.h"
+#include "fmt/format.h"
+
+namespace lzy {
+
+using posix::CheckPath;
+using posix::Descriptor;
+using posix::Place;
+using posix::Retry;
+using posix::SystemError;
+
+namespace {
+
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr int kMaxSymlinks = 40;  // as the kernel
+
+std::int64_t ToNs(const struct statx_timestamp& time) {
+  return time.tv_sec * kNsPerSecond + time.tv_nsec;
+}
+
+FileStat ToFileStat(const struct statx& raw) {
+  FileStat out;
+  out.size = raw.stx_size;
+  out.device = makedev(raw.stx_dev_major, raw.stx_dev_minor);
+  out.inode = raw.stx_ino;
+  out.mtime_ns = ToNs(raw.stx_mtime);
+  out.atime_ns = ToNs(raw.stx_atime);
+  out.ctime_ns = ToNs(raw.stx_ctime);
+  if ((raw.stx_mask & STATX_BTIME) != 0) out.birth_ns = ToNs(raw.stx_btime);
+  out.mode = raw.stx_mode & 07777;
+  out.uid = raw.stx_uid;
+  out.gid = raw.stx_gid;
+  out.links = raw.stx_nlink;
+  out.type = S_ISREG(raw.stx_mode)   ? FileStat::Type::kRegular
+             : S_ISDIR(raw.stx_mode) ? FileStat::Type::kDirectory
+                                     : FileStat::Type::kOther;
+  return out;
+}
+
+}  // namespace
+
+Result<FileStat> posix::StatAt(int directory, const char* name, int flags, const std::string& path) {
+  struct statx raw {};
+  if (statx(directory, name, flags | AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_BTIME, &raw) != 0) {
+    return SystemError(path, "stat", errno);
+  }
+  return ToFileStat(raw);
+}
+
+Result<FileStat> posix::Stat(const Place& place, bool follow) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  return StatAt(place.at(), place.name.c_str(), follow ? 0 : AT_SYMLINK_NOFOLLOW, place.path);
+}
+
+Status posix::Rename(const Place& from, const Place& to) {
+  LZY_RETURN_IF_ERROR(CheckPath(from.path));
+  LZY_RETURN_IF_ERROR(CheckPath(to.path));
+  if (renameat(from.at(), from.name.c_str(), to.at(), to.name.c_str()) != 0) {
+    return SystemError(from.path, fmt::format("rename to {}", to.path), errno);
+  }
+  return Status::Ok();
+}
+
+Result<bool> posix::RenameIfAbsent(const Place& from, const Place& to) {
+  LZY_RETURN_IF_ERROR(CheckPath(from.path));
+  LZY_RETURN_IF_ERROR(CheckPath(to.path));
+  const auto failed = [&](int error) { return SystemError(from.path, fmt::format("rename to {}", to.path), error); };
+  if (renameat2(from.at(), from.name.c_str(), to.at(), to.name.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno == EEXIST) return false;
+  if (errno != EINVAL && errno != ENOSYS) return failed(errno);
+  // NFS and older Lustre rename in no other way than always, but make links.
+  if (linkat(from.at(), from.name.c_str(), to.at(), to.name.c_str(), 0) == 0) {
+    LZY_RETURN_IF_ERROR(Remove(from));
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP && errno != EMLINK) return failed(errno);
+  auto there = Stat(to, /*follow=*/false);
+  if (there.ok()) return false;
+  if (there.status().code() != Code::kNotFound) return there.status();
+  LZY_RETURN_IF_ERROR(Rename(from, to));
+  return true;
+}
+
+Status posix::Remove(const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  if (unlinkat(place.at(), place.name.c_str(), 0) != 0) return SystemError(place.path, "remove", errno);
+  return Status::Ok();
+}
+
+Status posix::SyncDirectory(const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd.valid()) return SystemError(place.path, "open directory", errno);
+  // EINVAL: this file system syncs no directories.
+  if (Retry([&] { return fsync(fd.get()); }) != 0 && errno != EINVAL) return SystemError(place.path, "fsync", errno);
+  return Status::Ok();
+}
+
+Result<std::uint64_t> posix::FreeBytes(const Place& directory) {
+  const Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+  struct statvfs system {};
+  if (!fd.valid() || fstatvfs(fd.get(), &system) != 0) return SystemError(directory.path, "statvfs", errno);
+  return static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize;
+}
+
+Result<std::vector<std::string>> posix::List(const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  const int fd = Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(fd < 0 ? nullptr : fdopendir(fd), &closedir);
+  if (!directory) {
+    const Status failed = SystemError(place.path, "list", errno);
+    if (fd >= 0) close(fd);
+    return failed;
+  }
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  if (errno != 0) return SystemError(place.path, "list", errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+namespace {
+
+Place Here(const std::string& path) {
+  return {nullptr, path, path};
+}
+
+class PosixFiles final : public FileSystem {
+ public:
+  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
+                                     std::uint32_t create_mode) override {
+    return posix::Open(Here(path), mode, follow, create_mode);
+  }
+  Result<FileStat> Stat(const std::string& path, bool follow) override { return posix::Stat(Here(path), follow); }
+  Status Rename(const std::string& from, const std::string& to) override { return posix::Rename(Here(from), Here(to)); }
+  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
+    return posix::RenameIfAbsent(Here(from), Here(to));
+  }
+  Status Remove(const std::string& path) override { return posix::Remove(Here(path)); }
+  Status SyncDirectory(const std::string& path) override { return posix::SyncDirectory(Here(path)); }
+  Result<std::uint64_t> FreeBytes(const std::string& directory) override { return posix::FreeBytes(Here(directory)); }
+  Result<std::vector<std::string>> List(const std::string& path) override { return posix::List(Here(path)); }
+  Status MakeDirectories(const std::string& path) override;
+  Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
+
+ private:
+  Result<std::string> Resolve(const std::string& path, int symlinks_left);
+};
+
+Status PosixFiles::MakeDirectories(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  const std::string parent = DirectoryOf(path);
+  if (mkdir(path.c_str(), 0777) != 0) {
+    int error = errno;
+    if (error == ENOENT && parent != path && !path.empty()) {
+      LZY_RETURN_IF_ERROR(MakeDirectories(parent));
+      error = mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
+    }
+    if (error != 0) {
+      // EEXIST, or EROFS and EACCES above a directory that is there.
+      struct stat raw {};
+      if (stat(path.c_str(), &raw) == 0 && S_ISDIR(raw.st_mode)) return Status::Ok();
+      return SystemError(path, "make directory", error);
+    }
+  }
+  return SyncDirectory(parent);
+}
+
+Result<std::string> PosixFiles::Resolve(const std::string& path, int symlinks_left) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  auto resolve = [](const std::string& name) {
+    return std::unique_ptr<char, decltype(&std::free)>(realpath(name.c_str(), nullptr), &std::free);
+  };
+  if (auto whole = resolve(path)) return std::string(whole.get());
+  if (errno != ENOENT || path.empty()) return SystemError(path, "resolve", errno);
+  auto directory = resolve(DirectoryOf(path));
+  if (!directory) return SystemError(path, "resolve", errno);
+  const std::string last = JoinPath(directory.get(), BaseNameOf(path));
+  std::string target(PATH_MAX, '\0');
+  ssize_t length = readlink(last.c_str(), target.data(), target.size());
+  if (length < 0) return last;
+  if (symlinks_left == 0) return SystemError(path, "resolve", ELOOP);
+  target.resize(static_cast<std::size_t>(length));
+  return Resolve(target.starts_with('/') ? target : JoinPath(directory.get(), target), symlinks_left - 1);
+}
+
+}  // namespace
+
+FileSystem& PosixFileSystem() {
+  static PosixFiles* files = new PosixFiles;  // never destroyed: hooks may run after static destructors
+  return *files;
+}
+
+}  // namespace lzy
