@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "capturing.h"
 #include "comm/communicator.h"
+#include "hooks/ranges/type_map.h"
+#include "hooks/transfers/capturing.h"
 #include "hooks_types.h"
-#include "type_map.h"
 
 namespace lzy::hooks {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "commit.h"
-#include "epoch.h"
+#include "hooks/epochs/commit.h"
+#include "hooks/epochs/epoch.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"

@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "engine/options.h"
-#include "selection.h"
-#include "set_pattern.h"
+#include "hooks/disk/selection.h"
+#include "hooks/disk/set_pattern.h"
 
 namespace lzy::hooks {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
+#include "hooks/disk/peek.h"
 #include "memory_files.h"
-#include "peek.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
 

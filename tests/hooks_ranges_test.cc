@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
+#include "hooks/ranges/type_map.h"
+#include "hooks/ranges/view.h"
 #include "hooks_types.h"
-#include "type_map.h"
-#include "view.h"
 
 namespace lzy::hooks {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "rendezvous.h"
+#include "hooks/sets/rendezvous.h"
 #include "status_matchers.h"
 
 namespace lzy::hooks {

@@ -110,7 +110,7 @@ class Layer(unittest.TestCase):
 
 class Symbols(unittest.TestCase):
     """The table of calls against the MPI library's own."""
-    TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../romio_hooks/wrapped_calls.def")
+    TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../romio_hooks/layer/wrapped_calls.def")
 
     def exported(self, library):
         out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)

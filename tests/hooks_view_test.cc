@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "type_map.h"
-#include "view.h"
+#include "hooks/ranges/type_map.h"
+#include "hooks/ranges/view.h"
 
 namespace lzy::hooks {
 namespace {

@@ -12,9 +12,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".c", ".cc", ".h", ".def")
 OUTSIDE_LAYERS = ("romio_hooks", "tools", "tests", "bench")
 
-# Who may include mpi.h: folders end with a slash. The public header is lib/capi's face, and docs/ has its example.
-MPI_PLACES = ("lib/comm/", "lib/capi/", "lib/include/lzy/", "romio_hooks/", "tools/common/mpi_session.cc",
-              "tests/", "bench/", "docs/")
+# Folders whose own folders are modules (lzy_module in cmake/LzyModule.cmake), and how the names of those begin.
+MODULES = {"lib": "", "romio_hooks": "hooks/"}
+
+# Who may include mpi.h: folders end with a slash. The public header is lib/capi's face, and docs/ has its example. The
+# preloaded half of the hooks knows no MPI, nor does what both halves include.
+MPI_PLACES = ("lib/comm/", "lib/capi/", "lib/include/lzy/", "romio_hooks/reports/", "romio_hooks/ranges/",
+              "romio_hooks/files/", "romio_hooks/transfers/", "romio_hooks/epochs/", "romio_hooks/sets/",
+              "romio_hooks/calls/", "tools/common/mpi_session.cc", "tests/", "bench/", "docs/")
 
 
 def tree_files():
@@ -40,30 +45,60 @@ def includes_in(text):
             yield number, found.group(2), found.group(1) == '"'
 
 
-def declared_layers(text):
-    """{layer: layers it names in DEPENDS} from the lzy_module() calls of lib/CMakeLists.txt."""
+def declared_modules(text):
+    """{module: modules it names in DEPENDS} from the lzy_module() calls of a CMakeLists.txt."""
     text = re.sub(r"#.*", "", text)
-    layers = {}
-    for name, arguments in re.findall(r"lzy_module\(\s*(\w+)([^)]*)\)", text):
+    modules = {}
+    for name, arguments in re.findall(r"lzy_module\(\s*([\w/]+)([^)]*)\)", text):
         depends = re.search(r"\bDEPENDS\b(.*?)(?=\bLIBRARIES\b|\bSOURCES\b|$)", arguments, re.S)
-        layers[name] = set(depends.group(1).split()) if depends else set()
-    return layers
+        modules[name] = set(depends.group(1).split()) if depends else set()
+    return modules
 
 
-def layer_faults(path, text, layers):
-    """What is wrong with the includes of one source file of a layer."""
-    own = path.split("/")[1]
+def module_at(path):
+    """The module whose folder `path` is in; None outside modules."""
+    top, *below = path.split("/")
+    return MODULES[top] + below[0] if top in MODULES and len(below) > 1 else None
+
+
+def module_of_header(name, modules):
+    """The module that an include says; None if it says none."""
+    folder = name.rpartition("/")[0]
+    return folder if folder in modules else None
+
+
+def module_faults(path, text, modules):
+    """What is wrong with the includes of one source file of a module."""
+    own = module_at(path)
     faults = []
     for number, name, quoted in includes_in(text):
-        layer = name.split("/")[0]
+        module = module_of_header(name, modules)
         test = path.endswith("_test.cc")
-        if "/" not in name or layer not in layers:
-            # Another library's, the C++ library's, or (for a test) one of tests/; never a sibling without its layer.
+        if module is None:
+            # Another library's, the C++ library's, or (for a test) one of tests/; never a sibling without its module.
             if quoted and "/" not in name and not test:
                 faults.append(f'{path}:{number}: "{name}" is not included as "{own}/{name}"')
-        elif layer != own and layer not in layers[own]:
-            faults.append(f"{path}:{number}: layer {own} does not declare {layer} in DEPENDS, and includes {name}")
+        elif module != own and module not in modules[own]:
+            faults.append(f"{path}:{number}: {own} does not declare {module} in DEPENDS, and includes {name}")
     return faults
+
+
+def unused_depends(own, texts, modules):
+    """What `own` names in DEPENDS and none of its sources includes."""
+    included = {module_of_header(name, modules) for text in texts for _, name, _ in includes_in(text)}
+    return sorted(modules[own] - included)
+
+
+def cycle_among(modules):
+    """Modules that depend on each other in a circle, or on those."""
+    left = {module: set(depends) for module, depends in modules.items()}
+    while left:
+        ready = [module for module, depends in left.items() if not depends & set(left)]
+        if not ready:
+            return sorted(left)
+        for module in ready:
+            del left[module]
+    return []
 
 
 def mpi_faults(path, text):
@@ -84,8 +119,9 @@ def neighbour_faults(path, text):
     own = path.split("/")[0]
     if own == "tests":
         return []
+    places = {place: place for place in OUTSIDE_LAYERS} | {"hooks": "romio_hooks"}
     return [f"{path}:{number}: includes {name}: {own} must not use it" for number, name, _ in includes_in(text)
-            if name.split("/")[0] in OUTSIDE_LAYERS and name.split("/")[0] != own]
+            if places.get(name.split("/")[0], own) != own]
 
 
 def machine_faults(path, text):
@@ -104,25 +140,32 @@ class Layering(unittest.TestCase):
 
     def setUp(self):
         self.sources = {p: text_of(p) for p in tree_files() if p.endswith(SOURCES)}
-        self.layers = declared_layers(text_of("lib/CMakeLists.txt"))
+        self.modules = {}
+        for path in tree_files():
+            if os.path.basename(path) == "CMakeLists.txt" and path.split("/")[0] in MODULES:
+                self.modules.update(declared_modules(text_of(path)))
 
-    def test_every_layer_includes_only_layers_it_declares(self):
-        self.assertIn("engine", self.layers)
-        checked = [p for p in self.sources if p.startswith("lib/") and p.split("/")[1] in self.layers]
+    def test_every_module_includes_only_modules_it_declares(self):
+        self.assertIn("engine", self.modules)
+        self.assertIn("hooks/files", self.modules)
+        checked = [p for p in self.sources if module_at(p) in self.modules]
         self.assertGreater(len(checked), 20)
-        self.assertEqual([], [f for p in checked for f in layer_faults(p, self.sources[p], self.layers)])
+        self.assertEqual([], [f for p in checked for f in module_faults(p, self.sources[p], self.modules)])
 
-    def test_every_folder_of_lib_is_a_declared_layer(self):
-        folders = {p.split("/")[1] for p in self.sources if p.startswith("lib/")}
-        self.assertEqual(set(), folders - set(self.layers) - {"include", "capi"})
+    def test_every_room_of_the_hooks_includes_all_modules_that_it_declares(self):
+        unused = {}
+        for room in (module for module in self.modules if module.startswith("hooks/")):
+            texts = [text for path, text in self.sources.items() if module_at(path) == room]
+            unused[room] = unused_depends(room, texts, self.modules)
+        self.assertEqual({room: [] for room in unused}, unused)
 
-    def test_layers_have_no_cycles(self):
-        left = {layer: set(depends) for layer, depends in self.layers.items()}
-        while left:
-            ready = [layer for layer, depends in left.items() if not depends & set(left)]
-            self.assertTrue(ready, f"a cycle among {sorted(left)}")
-            for layer in ready:
-                del left[layer]
+    def test_every_folder_is_a_declared_module(self):
+        folders = {module_at(p) for p in self.sources} - {None}
+        self.assertEqual(set(), folders - set(self.modules) - {"include", "capi"})
+        self.assertEqual([], [p for p in self.sources if p.startswith("romio_hooks/") and module_at(p) is None])
+
+    def test_modules_have_no_cycles(self):
+        self.assertEqual([], cycle_among(self.modules))
 
     def test_mpi_is_included_only_where_it_belongs(self):
         self.assertEqual([], [f for p, text in self.sources.items() for f in mpi_faults(p, text)])
@@ -168,22 +211,40 @@ class Documents(unittest.TestCase):
 class TheChecksThemselves(unittest.TestCase):
     """A check that finds nothing is worth something only if it can find something."""
 
-    LAYERS = {"base": set(), "merkle": {"base"}, "storage": {"merkle"}}
+    LAYERS = {"base": set(), "merkle": {"base"}, "storage": {"merkle"},
+              "hooks/files": {"base"}, "hooks/calls": {"hooks/files"}}
 
     def test_an_undeclared_layer_is_found(self):
         fine = '#include "merkle/a.h"\n#include "base/b.h"\n#include <vector>\n'
-        self.assertEqual([], layer_faults("lib/merkle/a.cc", fine, self.LAYERS))
-        self.assertEqual(1, len(layer_faults("lib/merkle/a.cc", '#include "storage/b.h"\n', self.LAYERS)))
-        self.assertEqual(1, len(layer_faults("lib/storage/a.h", '#include <base/b.h>\n', self.LAYERS)))
-        self.assertEqual(1, len(layer_faults("lib/storage/a.h", '#include "b.h"\n', self.LAYERS)))
+        self.assertEqual([], module_faults("lib/merkle/a.cc", fine, self.LAYERS))
+        self.assertEqual(1, len(module_faults("lib/merkle/a.cc", '#include "storage/b.h"\n', self.LAYERS)))
+        self.assertEqual(1, len(module_faults("lib/storage/a.h", '#include <base/b.h>\n', self.LAYERS)))
+        self.assertEqual(1, len(module_faults("lib/storage/a.h", '#include "b.h"\n', self.LAYERS)))
 
-    def test_layers_are_read_from_cmake(self):
+    def test_an_undeclared_room_is_found(self):
+        self.assertEqual([], module_faults("romio_hooks/calls/a.cc", '#include "hooks/files/b.h"\n', self.LAYERS))
+        self.assertEqual([], module_faults("romio_hooks/files/a.cc", '#include "hooks/files/b.h"\n', self.LAYERS))
+        self.assertEqual(1, len(module_faults("romio_hooks/files/a.cc", '#include "hooks/calls/b.h"\n', self.LAYERS)))
+        self.assertEqual(1, len(module_faults("romio_hooks/calls/a.cc", '#include "base/b.h"\n', self.LAYERS)))
+        self.assertEqual(1, len(module_faults("romio_hooks/files/a.cc", '#include "b.h"\n', self.LAYERS)))
+
+    def test_a_declared_room_that_nobody_includes_is_found(self):
+        self.assertEqual(["base"], unused_depends("hooks/files", ['#include <vector>\n'], self.LAYERS))
+        self.assertEqual([], unused_depends("hooks/files", ['#include "base/b.h"\n'], self.LAYERS))
+
+    def test_a_circle_is_found(self):
+        self.assertEqual([], cycle_among(self.LAYERS))
+        self.assertEqual(["a", "b", "c"], cycle_among({"a": {"b"}, "b": {"a"}, "c": {"a"}, "d": set()}))
+
+    def test_modules_are_read_from_cmake(self):
         text = ("lzy_module(a SOURCES x.cc DEPENDS b c LIBRARIES fmt)\n"
-                "lzy_module(b SOURCES y.cc\n  DEPENDS\n  c)\n# lzy_module(d)\n")
-        self.assertEqual({"a": {"b", "c"}, "b": {"c"}}, declared_layers(text))
+                "lzy_module(b SOURCES y.cc\n  DEPENDS\n  c)\n# lzy_module(d)\n"
+                "lzy_module(hooks/e SOURCES z.cc DEPENDS hooks/f)\n")
+        self.assertEqual({"a": {"b", "c"}, "b": {"c"}, "hooks/e": {"hooks/f"}}, declared_modules(text))
 
     def test_mpi_is_found(self):
         self.assertEqual([], mpi_faults("lib/comm/a.cc", "#include <mpi.h>\n"))
+        self.assertEqual(1, len(mpi_faults("romio_hooks/preload/a.cc", "#include <mpi.h>\n")))
         self.assertEqual(1, len(mpi_faults("lib/engine/a.cc", "  # include <mpi.h>\n")))
         self.assertEqual(1, len(mpi_faults("tools/lzy_run.cc", '#include "mpi.h"\n')))
         self.assertEqual(1, len(mpi_faults("lib/engine/a.cc", '#include "comm/mpi_communicator.h"\n')))
@@ -194,6 +255,8 @@ class TheChecksThemselves(unittest.TestCase):
 
     def test_a_neighbour_is_found(self):
         self.assertEqual(1, len(neighbour_faults("romio_hooks/a.cc", '#include "tools/common/print.h"\n')))
+        self.assertEqual(1, len(neighbour_faults("tools/a.cc", '#include "hooks/files/registry.h"\n')))
+        self.assertEqual([], neighbour_faults("romio_hooks/calls/a.cc", '#include "hooks/files/registry.h"\n'))
 
     def test_a_dead_link_is_found(self):
         self.assertEqual(1, len(dead_links("docs/a.md", "[x](no-such.md) [y](https://example.org/z) [w](#part)")))
