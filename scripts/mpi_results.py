@@ -14,7 +14,7 @@ import sys
 import xml.etree.ElementTree
 
 # What Python's unittest says of a case that it left out, on two lines where the test has a docstring; the reason is the
-# test's own (tests/mpi_known.py).
+# test's own (tests/support/mpi_known.py).
 SKIPPED = re.compile(r"^ *(\w+) \([\w.]+\)((?: \(.*\))?)(?:\n.*)? \.\.\. skipped (['\"])(.*)\3$", re.MULTILINE)
 
 
