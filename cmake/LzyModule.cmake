@@ -15,23 +15,30 @@ if(LZY_SANITIZE)
   target_link_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE})
 endif()
 
-# lzy_module(NAME SOURCES a.cc b.cc DEPENDS base geometry LIBRARIES fmt::fmt)
+# lzy_module(NAME SOURCES a.cc b.cc DEPENDS base hooks/layer LIBRARIES fmt::fmt)
 #
-# Declares the layer lib/NAME as the static library lzy_NAME. A layer's headers are included as "NAME/header.h", and
-# only layers named in DEPENDS (and theirs) are on the include path: each layer's folder is reachable only through a
-# directory of its own that holds one link, so including a layer that is not declared does not compile.
+# Declares a module as a static library: a layer of lib/ (NAME: base) as lzy_base, a room of romio_hooks/ (NAME:
+# hooks/files) as lzy_hooks_files. Its folder is that of the CMakeLists.txt that calls this, or NAME below it. Its headers
+# are included as "NAME/header.h", and only those of modules named in DEPENDS (and theirs) are on the include path: each
+# module's folder is reachable only through a directory of its own that holds one link, so including a module that is not
+# declared does not compile.
 function(lzy_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
-  set(root ${CMAKE_BINARY_DIR}/layers/${name})
-  file(MAKE_DIRECTORY ${root})
-  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${name} SYMBOLIC)
-  add_library(lzy_${name} STATIC ${ARG_SOURCES})
-  target_include_directories(lzy_${name} PUBLIC ${root})
-  target_link_libraries(lzy_${name} PRIVATE lzy_flags)
-  foreach(dep IN LISTS ARG_DEPENDS)
-    target_link_libraries(lzy_${name} PUBLIC lzy_${dep})
-  endforeach()
-  if(ARG_LIBRARIES)
-    target_link_libraries(lzy_${name} PUBLIC ${ARG_LIBRARIES})
+  set(folder ${CMAKE_CURRENT_SOURCE_DIR})
+  if(IS_DIRECTORY ${folder}/${name})
+    string(APPEND folder /${name})
+  endif()
+  string(REPLACE / _ module ${name})
+  set(root ${CMAKE_BINARY_DIR}/layers/${module})
+  get_filename_component(above ${root}/${name} DIRECTORY)
+  file(MAKE_DIRECTORY ${above})
+  file(CREATE_LINK ${folder} ${root}/${name} SYMBOLIC)
+  add_library(lzy_${module} STATIC ${ARG_SOURCES})
+  target_include_directories(lzy_${module} PUBLIC ${root})
+  target_link_libraries(lzy_${module} PRIVATE lzy_flags)
+  list(TRANSFORM ARG_DEPENDS REPLACE / _)
+  list(TRANSFORM ARG_DEPENDS PREPEND lzy_)
+  if(ARG_DEPENDS OR ARG_LIBRARIES)
+    target_link_libraries(lzy_${module} PUBLIC ${ARG_DEPENDS} ${ARG_LIBRARIES})
   endif()
 endfunction()

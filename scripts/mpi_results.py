@@ -1,4 +1,4 @@
-"""What scripts/test-mpi found: one result.json for each MPI, and the table of README.md made from them.
+"""What scripts/test-mpi found: one result.json for each MPI, and the table of docs/mpi-families.md made from them.
 
     mpi_results.py record NAME DESCRIPTION VERSION JUNIT RESULT   reads ctest's JUNIT, writes RESULT, says it in one line
     mpi_results.py table RESULT...                                prints the table
@@ -14,7 +14,7 @@ import sys
 import xml.etree.ElementTree
 
 # What Python's unittest says of a case that it left out, on two lines where the test has a docstring; the reason is the
-# test's own (tests/mpi_known.py).
+# test's own (tests/support/mpi_known.py).
 SKIPPED = re.compile(r"^ *(\w+) \([\w.]+\)((?: \(.*\))?)(?:\n.*)? \.\.\. skipped (['\"])(.*)\3$", re.MULTILINE)
 
 

@@ -1,7 +1,6 @@
 #pragma once
 // Collective communication as the engine uses it: one interface, over an MPI communicator or over nothing (one
-// process, no MPI_Init). Only comm/mpi_*, comm/*_mpi.*, comm/pairwise_exchange.* and
-// comm/ring_exchange.* include mpi.h.
+// process, no MPI_Init). This room has no MPI: what includes mpi.h is in the rooms transport, validated and mpi.
 //
 // All calls are collective over the communicator and return the same kind of Status on every rank; payloads may exceed
 // 2^31 elements. Errors are Code::kMpi with MPI's own text.

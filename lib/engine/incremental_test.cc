@@ -1,6 +1,6 @@
 // Commits of what was touched, held against commits of everything: the same bytes have the same root, leaves and
 // parity, whichever way and with however many ranks they were protected. Ranks are threads here (MPI:
-// tests/engine_mpi_test.cc).
+// tests/engine/engine_mpi_test.cc).
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

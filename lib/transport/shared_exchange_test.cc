@@ -1,4 +1,4 @@
-// Ranks are threads here; tests/comm_exchange_mpi_test.cc has them as processes.
+// Ranks are threads here; tests/comm/comm_exchange_mpi_test.cc has them as processes.
 #include "transport/shared_exchange.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-"""Sectors that cannot be read, as a preloaded library (tests/bad_sectors.c) has them."""
+"""Sectors that cannot be read, as a preloaded library (tests/support/bad_sectors.c) has them."""
 
 import os
 

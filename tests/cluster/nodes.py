@@ -1,6 +1,6 @@
 """What the tests on a cluster share: a cluster a test (scripts/cluster), jobs on it, the loss of nodes, what lies on disks.
 
-Needs CLUSTER_TEST_BUILD (build directory) and CLUSTER_TEST_MPIEXEC in the environment; tests/cluster.cmake sets them.
+Needs CLUSTER_TEST_BUILD (build directory) and CLUSTER_TEST_MPIEXEC in the environment; tests/cluster/CMakeLists.txt sets them.
 """
 
 import hashlib

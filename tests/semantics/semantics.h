@@ -1,6 +1,6 @@
 #pragma once
 // A program that knows nothing of lzy and writes down what MPI tells it, case by case. Run bare and under the layer,
-// what it writes down must be the same (tests/semantics_test.py).
+// what it writes down must be the same (tests/semantics/semantics_test.py).
 //
 // Every case runs in a directory of its own, named like the case. A file in it whose name begins with "plain" is one
 // that nothing was written to through MPI; every other one was, and is expected to be protected afterwards.

@@ -1,0 +1,77 @@
+// The symbol by which the preloaded half finds this one.
+#include <mpi.h>
+
+#include <string_view>
+
+#include "hooks/calls/hooks.h"
+#include "hooks/files/registry.h"
+#include "hooks/reports/mpi_error.h"
+#include "hooks/transfers/pending.h"
+
+namespace lzy::hooks {
+namespace {
+
+constexpr std::string_view kSoname = LZY_MPI_SONAME;
+
+/// Libraries of one SONAME have one binary interface, or nearly: these are the families in which handles look alike.
+enum class MpiFamily { kMpich, kOpenMpi, kUnknown };
+
+#if defined(OPEN_MPI)
+constexpr MpiFamily kBuiltFor = MpiFamily::kOpenMpi;
+#elif defined(MPICH_VERSION) || defined(MPICH_NAME) || defined(I_MPI_VERSION)
+constexpr MpiFamily kBuiltFor = MpiFamily::kMpich;
+#else
+constexpr MpiFamily kBuiltFor = MpiFamily::kUnknown;
+#endif
+
+MpiFamily FamilyOf(std::string_view version) {
+  if (version.find("Open MPI") != std::string_view::npos) return MpiFamily::kOpenMpi;
+  for (std::string_view name : {"MPICH", "MVAPICH", "Intel(R) MPI", "CRAY MPI"}) {
+    if (version.find(name) != std::string_view::npos) return MpiFamily::kMpich;
+  }
+  return MpiFamily::kUnknown;
+}
+
+constexpr Layer kLayer = {
+    .Init = StartMpi,
+    .Finalize = Finalize,
+    .SessionFinalize = SessionFinalize,
+    .Open = Open,
+    .Close = Close,
+    .Sync = Sync,
+    .Delete = Delete,
+    .SetView = SetView,
+    .SetSize = SetSize,
+    .Seek = Seek,
+    .SeekShared = SeekShared,
+    .GetInfo = GetInfo,
+    .Write = TrackedWrite,
+    .WriteEnd = WriteEnd,
+    .Read = TrackedRead,
+    .ReadEnd = ReadEnd,
+    .Complete = Complete,
+    .ErrorClass = ErrorClass,
+    .tracked_files = &tracked_files,
+    .checked_files = &checked_files,
+    .pending_requests = &pending_requests,
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const Layer* lzy_mpiio_layer(std::uint32_t interface_version,
+                                                                               const char* mpi, const char** refusal) {
+  *refusal = "of another build than liblzy_mpiio.so";
+  if (interface_version != kLayerInterface) return nullptr;
+  // The standard's own binary interface (MPI-5) is the same whoever made the library.
+  if (kSoname.starts_with("libmpi_abi.")) return &kLayer;
+  *refusal = "built for an older MPI of that name";
+  // The large counts of MPI-4 can be in datatypes, and only MPI-4's functions can look at those.
+  int version = 0;
+  int subversion = 0;
+  if (PMPI_Get_version(&version, &subversion) != MPI_SUCCESS || (version >= 4 && MPI_VERSION < 4)) return nullptr;
+  *refusal = "built for another MPI of that name";
+  return kBuiltFor != MpiFamily::kUnknown && FamilyOf(mpi) == kBuiltFor ? &kLayer : nullptr;
+}
+static_assert(std::is_same_v<decltype(lzy_mpiio_layer), LayerEntry>);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,489 @@
+#include "hooks/calls/hooks.h"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooks/calls/open.h"
+#include "hooks/disk/selection.h"
+#include "hooks/epochs/commit.h"
+#include "hooks/epochs/epoch.h"
+#include "hooks/files/pointers.h"
+#include "hooks/files/registry.h"
+#include "hooks/files/settings.h"
+#include "hooks/layer/guarded.h"
+#include "hooks/reports/messages.h"
+#include "hooks/sets/sets.h"
+#include "hooks/transfers/capturing.h"
+#include "hooks/transfers/pending.h"
+#include "hooks/transfers/verifying.h"
+
+namespace lzy::hooks {
+namespace {
+
+/// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
+thread_local bool inside_open = false;
+
+std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
+  if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
+  try {
+    return Registry::Get().Find(handle);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void TouchWhole(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  file.touched.AddWhole();
+}
+
+void Touch(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
+  if (!ranges) return TouchWhole(file);
+  const std::lock_guard lock(file.mutex);
+  file.touched.Add(*ranges);
+}
+
+/// Something is written there of which nothing is captured.
+void TouchUnseen(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
+  Touch(file, ranges);
+  if (ranges) MissRanges(file, *ranges);
+}
+
+/// More than are kept: which of them are joined is better told by the gaps between them all.
+constexpr std::size_t kMostRanges = 4 * IntervalSet::kDefaultLimit;
+
+/// What a write knows before the real call and needs after it.
+struct Before {
+  /// Others may move the pointer: look again at where it is.
+  bool follow_pointer = false;
+  MPI_Offset position = 0;
+  std::uint64_t seeks = 0;
+  View view;
+  std::uint64_t bytes = 0;
+  /// The place is known; what is written is to be captured, or else these ranges are missed.
+  bool capture = false;
+  std::optional<std::vector<Interval>> ranges;
+  std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
+};
+
+/// A write that fell short moved it by less, and so may some that failed without a code. Then writes from it on count
+/// for more than they touch until the next commit, where it is asked for again.
+void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, int code) {
+  if (call.place != Place::kOwnPointer || (before.bytes == 0 && code == MPI_SUCCESS)) return;
+  LoseOwnPosition(file);
+  if (code != MPI_SUCCESS || before.follow_pointer) return;
+  KeepOwnPosition(file, call, before.position, before.bytes, before.view.etype_size());
+}
+
+/// Where a pointer that others may move is before the write. Whole where somebody is just moving it.
+void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
+  {
+    const std::lock_guard lock(file.mutex);
+    if (file.seeks_begun != file.seeks_ended) file.touched.AddWhole();
+    before.seeks = file.seeks_begun;
+    before.follow_pointer = true;
+  }
+  before.position = PositionOf(As<MPI_File>(call.fh), call.place);
+}
+
+/// Records what the write may touch, and makes sure that an intent says so. A write that fails may have written any
+/// part of it.
+void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
+  const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
+  if (call.done == Done::kUntold) LetPointerWander(file);
+  CompareSizes(file);
+  bool whole = file.sequential || !bytes;  // in sequential mode MPI does not tell positions
+  {
+    const std::lock_guard lock(file.mutex);
+    before.view = file.view;
+    whole |= file.touched.whole();
+  }
+  if (bytes && *bytes == 0) return;  // nothing is touched; collective calls often have nothing to write
+  if (whole) {
+    TouchWhole(file);
+  } else if (call.place == Place::kExplicit || (call.place == Place::kOwnPointer && !SeveralThreads())) {
+    before.position = TakeOwnPosition(file, call);
+    before.bytes = *bytes;
+    before.ranges = before.view.Ranges(before.position, *bytes, kMostRanges);
+    before.capture = before.ranges && call.done != Done::kUntold;
+    Touch(file, before.ranges);
+    if (!before.capture && before.ranges) MissRanges(file, *before.ranges);
+  } else {
+    StartFollowing(file, call, before);
+  }
+  EnsureEpoch(file);
+  if (before.capture && call.done == Done::kAtReturn) {
+    before.beside = CaptureBeside::Start(file, call, before.view, before.position, before.bytes);
+  }
+}
+
+/// A captured write has begun: who will tell whether it succeeds.
+void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Capture>& capture, std::uint64_t bytes) {
+  if (call.done == Done::kByRequest) BeginPending(file, capture, call.request, bytes);
+  if (call.done != Done::kAtEnd) return;
+  const std::lock_guard lock(file.mutex);
+  if (file.capture) file.split_write = bytes;
+}
+
+/// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
+void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int code) {
+  NoteWriteTime(file);
+  MoveOwnPointer(file, call, before, code);
+  const bool tells = call.done == Done::kAtReturn && before.capture;
+  const bool whole = code == MPI_SUCCESS && (!tells || IsWhole(*call.status, before.bytes));
+  if (!whole) VoidCapture(file);
+  if (before.beside) {
+    before.beside->End(whole);
+  } else if (before.capture && whole) {
+    WriteCapture writing(file, call, before.view, before.position, before.bytes);
+    writing.Run();
+    ExpectEnd(file, call, writing.capture(), before.bytes);
+  } else if (before.capture) {
+    MissRanges(file, *before.ranges);
+  }
+  if (!before.follow_pointer) return;
+  const MPI_Offset now = PositionOf(As<MPI_File>(call.fh), call.place);
+  bool moved = before.position < 0 || now < before.position;
+  {
+    const std::lock_guard lock(file.mutex);
+    moved |= file.seeks_begun != before.seeks;
+  }
+  if (moved) {
+    TouchWhole(file);
+  } else {
+    const auto bytes = static_cast<std::uint64_t>(now - before.position) * before.view.etype_size();
+    TouchUnseen(file, before.view.Ranges(before.position, bytes, kMostRanges));
+  }
+}
+
+/// With on-error=fail a commit that failed is an error of the call; otherwise, and if the call failed itself, its own
+/// code stands.
+int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
+  return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
+}
+
+Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
+  if (file.set && (moment == Moment::kClose || file.options.set_sync)) {
+    if (Sets* sets = Sets::Get()) return sets->Commit(file, moment, data_safe);
+  }
+  if (file.set) {  // sync without set-sync: the data are durable and stay at risk; or MPI is being finalized
+    if (moment == Moment::kClose) Registry::Get().Leave(file);
+    return Status::Ok();
+  }
+  if (!file.failed.ok()) {
+    if (moment == Moment::kClose) Registry::Get().Leave(file);
+    return file.failed;
+  }
+  return CommitShared(file, moment, data_safe);
+}
+
+/// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
+/// is removed, and its target stays protected.
+std::string PathToDelete(const char* name) {
+  FileSystem& disk = PosixFileSystem();
+  const std::string given = PathOfName(disk, name);
+  const auto itself = disk.Stat(given, /*follow=*/false);
+  const auto resolved = disk.RealPath(given);
+  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
+  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
+}
+
+void ForgetDeleted(const std::string& path) {
+  const Status status = Forget(PosixFileSystem(), path);
+  if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
+}
+
+/// Whichever rank deletes it in its close, all of them look: it is gone when that close returns to the rank.
+void AfterCloseOfDoomed(const std::string& path) {
+  if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
+}
+
+}  // namespace
+
+int StartMpi(RealCall real) {
+  Usage::StartClock();
+  const int code = real();
+  if (code == MPI_SUCCESS) {
+    Guarded("MPI_Init", [] {
+      Sets::Start();
+      if (Sets* sets = Sets::Get()) sets->Heal();
+    });
+  }
+  return code;
+}
+
+// An attribute's delete callback on MPI_COMM_SELF would come later than this, after the callbacks that libraries (HDF5)
+// close their files in. But it could only be set at an open, so that a rank without one would miss the sets' last
+// meeting. A close after this still commits a shared file; a set's member then stays at risk.
+int Finalize(RealCall real) {
+  Guarded("MPI_Finalize", [] { Sets::Finish(); });
+  const int code = real();
+  Guarded("MPI_Finalize", [] {
+    for (const auto& file : Registry::Get().TakeAll()) {
+      if (file->reads_only || !file->Leads()) continue;
+      if (file->touched.empty()) {
+        // What other ranks wrote is not known here, and no time to ask.
+        if (file->comm->size() == 1 && !file->set) TakeIntentBack(*file);
+        continue;
+      }
+      Say(file->options, Options::Log::kWarn,
+          fmt::format("{}: not closed before MPI_Finalize; it stays at risk until the next commit", file->path));
+    }
+    Usage::TellAll();
+  });
+  return code;
+}
+
+// Programs that use sessions only have no MPI_Finalize.
+int SessionFinalize(RealCall real, void*) {
+  const int code = real();
+  Guarded("MPI_Session_finalize", [] {
+    int initialized = 0;
+    if (PMPI_Initialized(&initialized) == MPI_SUCCESS && !initialized) Usage::TellAll();
+  });
+  return code;
+}
+
+int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
+  if (inside_open) return real();
+  Usage::StartClock();
+  inside_open = true;
+  const int code = [&] {
+    // An error handler written in C++ may throw through MPI.
+    struct Leave {
+      ~Leave() { inside_open = false; }
+    } leave;
+    return real();
+  }();
+  if (fh == nullptr || name == nullptr) return code;
+  if (code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
+    Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
+  }
+  if (!IsOfInterest(mode)) return code;
+  const auto start = Usage::Clock::now();
+  Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
+  if (code != MPI_SUCCESS) return code;
+  const auto file = FindTracked(*fh);
+  if (file && file->usage) file->usage->AddTime(Usage::Clock::now() - start);
+  return code;
+}
+
+int Sync(RealCall real, Word fh) {
+  const auto file = FindTracked(fh);
+  if (!file || file->reads_only) return real();
+  UsageTimer timer(file->usage.get());
+  int code = timer.Call(real);
+  Guarded("MPI_File_sync", [&] {
+    {
+      const std::lock_guard lock(file->mutex);
+      file->own_pointer.reset();
+      file->own_pointer_wanders = false;  // all that is under way has to be done now
+    }
+    const int with_commit = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kSync, code == MPI_SUCCESS));
+    if (with_commit != code) {
+      code = with_commit;
+      PMPI_File_call_errhandler(As<MPI_File>(fh), code);  // as for any error of this call; returns the code by default
+    }
+  });
+  return code;
+}
+
+int Close(RealCall real, Word* fh) {
+  std::shared_ptr<OpenFile> file;
+  std::string doomed;
+  if (fh != nullptr) Guarded("MPI_File_close", [&] { doomed = Registry::Get().TakeDoomed(*fh); });
+  if (fh != nullptr && tracked_files.load(std::memory_order_relaxed) != 0) {
+    Guarded("MPI_File_close", [&] { file = Registry::Get().Take(*fh); });
+  }
+  if (!file || file->reads_only) {
+    const int code = real();
+    if (!doomed.empty()) Guarded("MPI_File_close", [&] { AfterCloseOfDoomed(doomed); });
+    return code;
+  }
+  // It has to tell after the file is gone.
+  const std::shared_ptr<Usage> usage = file->usage;
+  UsageTimer timer(usage.get());
+  int code = timer.Call(real);
+  // The handle is gone, and with it the error handler that a failed commit could be reported to: the code is all there
+  // is.
+  Guarded("MPI_File_close", [&] { code = CodeAfterCommit(*file, code, CommitAt(*file, Moment::kClose, true)); });
+  Guarded("MPI_File_close", [&] { file.reset(); });
+  return code;
+}
+
+int Delete(RealCall real, const char* name, Word) {
+  if (name == nullptr) return real();
+  std::string path;
+  Guarded("MPI_File_delete", [&] { path = PathToDelete(name); });
+  const int code = real();
+  if (code == MPI_SUCCESS && !path.empty()) Guarded("MPI_File_delete", [&] { ForgetDeleted(path); });
+  return code;
+}
+
+int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
+            Word) {
+  const int code = real();
+  if (const auto file = FindTracked(fh)) {
+    Guarded("MPI_File_set_view", [&] {
+      std::optional<MPI_Offset> start;
+      if (code == MPI_SUCCESS) start = 0;
+      // ROMIO sets some of the views that it refuses.
+      View view = View::Unknown();
+      if (code == MPI_SUCCESS) view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
+      const std::lock_guard lock(file->mutex);
+      file->view = view;
+      file->own_pointer = file->own_pointer_wanders ? std::nullopt : start;
+    });
+  }
+  return code;
+}
+
+int SetSize(RealCall real, Word fh, std::int64_t size) {
+  const auto file = FindTracked(fh);
+  if (file && file->failed.ok() && !file->reads_only && size >= 0) {
+    Guarded("MPI_File_set_size", [&] {
+      // Everything from the smaller of the two sizes on; a byte earlier, since the block with the end in it becomes
+      // another one. The rank that will do it looks before it does, and that is enough.
+      const auto stat = PosixFileSystem().Stat(file->path);
+      const auto wanted = static_cast<std::uint64_t>(size);
+      const std::uint64_t least = stat.ok() ? std::min(stat->size, wanted) : 0;
+      TouchUnseen(*file, std::vector<Interval>{{least == 0 ? 0 : least - 1, kEverythingBehind}});
+      EnsureEpoch(*file);
+    });
+  }
+  const int code = real();
+  if (file && !file->reads_only) Guarded("MPI_File_set_size", [&] { NoteWriteTime(*file); });
+  return code;
+}
+
+namespace {
+
+/// A write that another thread has under way may go to where this leads.
+int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer_if_done) {
+  {
+    const std::lock_guard lock(file.mutex);
+    ++file.seeks_begun;
+  }
+  const int code = real();
+  const std::lock_guard lock(file.mutex);
+  ++file.seeks_ended;
+  file.own_pointer.reset();
+  if (code == MPI_SUCCESS && !file.own_pointer_wanders) file.own_pointer = own_pointer_if_done;
+  return code;
+}
+
+}  // namespace
+
+int Seek(RealCall real, Word fh, std::int64_t offset, int whence) {
+  const auto file = FindTracked(fh);
+  if (!file) return real();
+  return SeekAny(real, *file, whence == MPI_SEEK_SET ? std::optional<MPI_Offset>(offset) : std::nullopt);
+}
+
+int SeekShared(RealCall real, Word fh, std::int64_t, int) {
+  const auto file = FindTracked(fh);
+  return file ? SeekAny(real, *file, std::nullopt) : real();
+}
+
+// With the hints that have an effect: the real call knows nothing of ours.
+int GetInfo(RealCall real, Word fh, void* info) {
+  const int code = real();
+  if (code != MPI_SUCCESS || info == nullptr) return code;
+  if (const auto file = FindTracked(fh)) {
+    Guarded("MPI_File_get_info", [&] { AddHints(*static_cast<MPI_Info*>(info), file->options); });
+  }
+  return code;
+}
+
+namespace {
+
+/// A write from before its real call until it is accounted for. Left by an exception or a jump out of the real call (an
+/// error handler's), it may have written anything.
+class WriteUnderWay {
+ public:
+  WriteUnderWay(OpenFile& file, Place place)
+      : file_(file), counts_(SeveralThreads() || IsShared(place)) {
+    if (counts_) Count(1);
+  }
+  ~WriteUnderWay() {
+    if (!accounted_for) Guarded("MPI_File_write", [&] { TouchWhole(file_); });
+    if (!accounted_for) Guarded("MPI_File_write", [&] { VoidCapture(file_); });
+    if (counts_) Count(-1);
+  }
+  WriteUnderWay(const WriteUnderWay&) = delete;
+  WriteUnderWay& operator=(const WriteUnderWay&) = delete;
+
+  bool accounted_for = false;
+
+ private:
+  void Count(int by) {
+    const std::lock_guard lock(file_.mutex);
+    file_.writes_under_way += by;
+  }
+
+  OpenFile& file_;
+  const bool counts_;
+};
+
+}  // namespace
+
+int TrackedWrite(RealCall real, const DataCall& call) {
+  const auto file = FindTracked(call.fh);
+  if (!file || !file->failed.ok() || file->reads_only) return real();
+  UsageTimer timer(file->usage.get());
+  MPI_Status own{};
+  if (call.done == Done::kAtReturn) WantStatus(call.status, own);
+  WriteUnderWay under_way(*file, call.place);
+  Before before;
+  bool recorded = Guarded("MPI_File_write", [&] { BeforeWrite(*file, call, before); });
+  const int code = timer.Call(real);
+  recorded &= Guarded("MPI_File_write", [&] { AfterWrite(*file, call, before, code); });
+  under_way.accounted_for = recorded;
+  return code;
+}
+
+int WriteEnd(RealCall real, Word fh, void** status) {
+  const auto file = FindTracked(fh);
+  if (!file || file->reads_only) return real();
+  MPI_Status own{};
+  WantStatus(status, own);
+  UsageTimer timer(file->usage.get());
+  const int code = timer.Call(real);
+  Guarded("MPI_File_write_all_end", [&] {
+    NoteWriteTime(*file);
+    const std::lock_guard lock(file->mutex);
+    const std::uint64_t bytes = std::exchange(file->split_write, std::nullopt).value_or(0);
+    if (code != MPI_SUCCESS || !IsWhole(*status, bytes)) VoidLockedCapture(*file);
+  });
+  return code;
+}
+
+int TrackedRead(RealCall real, const DataCall& call) {
+  const auto file = FindTracked(call.fh);
+  if (!file) return real();
+  if (call.done == Done::kUntold) LetPointerWander(*file);
+  if (file->check) return ReadChecked(real, call, file);
+  // Where the pointer is then depends on how much there was to read.
+  if (call.place == Place::kOwnPointer) LoseOwnPosition(*file);
+  return real();
+}
+
+int ReadEnd(RealCall real, Word fh, void** status) {
+  const auto file = FindTracked(fh);
+  std::shared_ptr<UnfinishedRead> read;
+  if (file && file->check) {
+    const std::lock_guard lock(file->mutex);
+    read = std::exchange(file->split_read, nullptr);
+  }
+  if (!read) return real();
+  MPI_Status own{};
+  WantStatus(status, own);
+  return read->Finish(real(), *status);
+}
+
+}  // namespace lzy::hooks

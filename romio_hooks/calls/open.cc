@@ -1,0 +1,337 @@
+#include "hooks/calls/open.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "base/printable.h"
+#include "hooks/disk/selection.h"
+#include "hooks/epochs/epoch.h"
+#include "hooks/files/registry.h"
+#include "hooks/files/settings.h"
+#include "hooks/layer/layer.h"
+#include "hooks/reports/commit_report.h"
+#include "hooks/reports/messages.h"
+#include "hooks/sets/sets.h"
+#include "mpi/mpi_communicator.h"
+#include "request/options.h"
+#include "sidecar/names.h"
+
+namespace lzy::hooks {
+namespace {
+
+constexpr std::size_t kMostText = 65536;
+
+FileSystem& Disk() {
+  return PosixFileSystem();
+}
+
+/// What rank 0 of the file's communicator found out and all its ranks go by.
+struct Candidate {
+  bool wanted = false;
+  std::string path;
+  OptionTexts texts;
+  Options options;
+  FileStat stat;
+  Status refused;  ///< with on-error=fail: why there can be no protection, which sync and close are to tell
+};
+
+/// Says once why a file that options ask to protect is not.
+void Refuse(const Options& options, const std::string& path, const Status& why) {
+  SayOnce(options, Options::Log::kWarn, path, "refused", fmt::format("{}: not protected: {}", path, why.message()));
+}
+
+/// The same where the file could be protected if something were mended.
+void RefuseForNow(const OpenFile& file) {
+  const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
+  Refuse(file.options, file.path,
+         {file.failed.code(), fmt::format("{}; when that is mended: {}", file.failed.message(), command)});
+}
+
+/// Says once what is wrong with LZY_* variables. Whether anything is.
+bool TellOfEnvironment() {
+  const Settings& environment = EnvironmentSettings();
+  if (environment.status.ok()) return false;
+  SayOnce(environment.options, Options::Log::kError, "", "environment",
+          fmt::format("{}; nothing is protected", environment.status.message()));
+  return true;
+}
+
+/// By rank 0 alone: what the program and its user want.
+Candidate Consider(const char* name, MPI_Info info) {
+  Candidate candidate;
+  const bool told = TellOfEnvironment();
+  const auto path = Disk().RealPath(PathOfName(Disk(), name));
+  if (!path.ok() || IsNeverProtected(*path)) return candidate;
+  candidate.path = *path;
+  auto texts = TextsWithHints(info);
+  auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
+  if (!options.ok()) {
+    if (!told) Refuse(EnvironmentSettings().options, *path, options.status());
+    candidate.refused = options.status();
+    texts = UsableTexts(info);
+    options = Parse(*texts);
+    if (!options.ok()) return candidate;
+  }
+  candidate.texts = std::move(*texts);
+  candidate.options = *options;
+  const auto stat = Disk().Stat(*path);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || !IsSelected(*options, *path)) return candidate;
+  candidate.stat = *stat;
+  if (const auto sidecar = SidecarPath(*path); !sidecar.ok()) {
+    Refuse(*options, *path, sidecar.status());
+    candidate.refused = sidecar.status();
+  }
+  candidate.wanted = candidate.refused.ok() || options->fail_on_error;
+  return candidate;
+}
+
+/// Whether it is true on all ranks: the same answer everywhere.
+bool OnAll(MPI_Comm comm, int size, bool mine) {
+  if (size == 1) return mine;
+  int yes = mine ? 1 : 0;
+  int all = 0;
+  return PMPI_Allreduce(&yes, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0;
+}
+
+/// The set that the file is this rank's member of; an error for a file that is another rank's.
+Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& options, const std::string& path) {
+  if (options.set.empty()) return std::optional<SetName>();
+  Sets* sets = Sets::Get();
+  if (sets == nullptr) {
+    return {Code::kInvalidArgument, "set: file sets need a program that calls MPI_Init or MPI_Init_thread"};
+  }
+  const std::string& directory = EnvironmentSettings().directory;
+  // Hints come last. Whether all ranks give them alike nobody knows here.
+  const auto counted = [](const OptionTexts& in) {
+    return std::count_if(in.list.begin(), in.list.end(), [](const auto& one) { return one.name == "set"; });
+  };
+  const bool alike = sets->declared_alike() || counted(texts) > counted(EnvironmentSettings().texts);
+  for (const std::string& pattern : options.set) {
+    auto set = MatchSet(Disk(), pattern, directory, sets->rank(), path);
+    if (set && !alike) {
+      return {Code::kInvalidArgument,
+              fmt::format("it is a member of set {} on rank {}, but LZY_SET is not the same on all ranks", pattern, sets->rank())};
+    }
+    if (set) return {std::move(set)};
+  }
+  for (const std::string& pattern : options.set) {
+    for (int rank = 0; rank < sets->size(); ++rank) {
+      const auto other = static_cast<std::uint32_t>(rank);
+      if (!MatchSet(Disk(), pattern, directory, other, path)) continue;
+      return {Code::kInvalidArgument,
+              fmt::format("it is the member of rank {} of set {}, but rank {} writes it", rank, pattern, sets->rank())};
+    }
+  }
+  return std::optional<SetName>();
+}
+
+bool InWorldOfOne() {
+  int initialized = 0;
+  int size = 0;
+  return PMPI_Initialized(&initialized) == MPI_SUCCESS && initialized &&
+         PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
+}
+
+/// With verify-reads. Before there is an entry of the file.
+void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
+  file.sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
+  if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0 || inode == 0) return;
+  file.check = std::make_unique<ReadCheck>(Disk(), file.options, file.path, inode);
+}
+
+/// A file opened by this process alone.
+void OpenedAlone(Candidate candidate, int mode, Word handle) {
+  auto file = std::make_shared<OpenFile>();
+  file->path = candidate.path;
+  file->options = candidate.options;
+  CheckReads(*file, mode, candidate.stat.inode);
+  file->comm = SelfCommunicator();
+  file->failed = candidate.refused;
+  auto set = FindSet(candidate.texts, file->options, file->path);
+  if (set.ok()) {
+    file->set = std::move(*set);
+  } else {
+    Refuse(file->options, file->path, set.status());
+    if (!file->options.fail_on_error) return;
+    file->failed = set.status();
+  }
+  if (file->set) Sets::Get()->NoteMember();
+  file->uncoordinated = !file->set && !InWorldOfOne();
+  if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
+  if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);
+  Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
+  if (!file->failed.ok()) return;  // it is told by sync and close
+  file->failed = BeginFirstEpoch(*file);
+  if (file->failed.ok()) return;
+  RefuseForNow(*file);
+  // A member must still come to its set's commits, to tell the others.
+  if (!file->set && !file->options.fail_on_error) {
+    Registry::Get().Take(handle);
+    Registry::Get().Leave(*file);
+  }
+}
+
+/// By rank 0, whose answer the others wait for: begins the epoch, and says what they must know of it.
+Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word handle) {
+  file.path = candidate.path;
+  file.options = candidate.options;
+  file.comm->SetTopology(file.options.topology);
+  CheckReads(file, mode, candidate.stat.inode);
+  if (file.options.summary) file.usage = Usage::Of(file.path);
+  // The entry comes before the epoch, and the epoch before anybody can write: all ranks wait for this one.
+  Registry::Get().Insert(handle, file.shared_from_this(), candidate.stat.device, candidate.stat.inode);
+  file.failed = candidate.refused;
+  if (file.failed.ok()) {
+    file.failed = BeginFirstEpoch(file);
+    if (!file.failed.ok()) RefuseForNow(file);
+  }
+  ByteWriter writer;
+  writer.PutString(file.path);
+  candidate.texts.Put(writer);
+  writer.Put<std::uint8_t>(file.must_cover_all);
+  writer.Put<std::uint8_t>(file.disk->epoch_open.load());
+  writer.Put<std::uint64_t>(file.epoch.size);
+  writer.Put<std::int64_t>(file.epoch.mtime_ns);
+  for (const std::uint32_t number : {file.expected.parity, file.expected.group, file.expected.block_size, file.expected.directories})
+    writer.Put<std::uint32_t>(number);
+  for (const std::uint64_t number : {file.expected.stripe, file.expected.size}) writer.Put<std::uint64_t>(number);
+  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file.failed.code()));
+  writer.PutString(file.failed.message());
+  return std::move(writer.bytes());
+}
+
+/// By the other ranks. Fails where what rank 0 says cannot be used here: then there is no entry.
+Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, int mode, Word handle) {
+  ByteReader reader(bytes);
+  file.path = reader.GetString(kMostText);
+  const auto options = Parse(OptionTexts::Get(reader));
+  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
+  if (!options.ok()) return options.status();
+  file.options = *options;
+  file.comm->SetTopology(file.options.topology);
+  file.must_cover_all = reader.Get<std::uint8_t>() != 0;
+  const bool epoch_open = reader.Get<std::uint8_t>() != 0;
+  file.epoch.size = reader.Get<std::uint64_t>();
+  file.epoch.mtime_ns = reader.Get<std::int64_t>();
+  for (std::uint32_t* number : {&file.expected.parity, &file.expected.group, &file.expected.block_size, &file.expected.directories})
+    *number = reader.Get<std::uint32_t>();
+  for (std::uint64_t* number : {&file.expected.stripe, &file.expected.size}) *number = reader.Get<std::uint64_t>();
+  const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
+  file.failed = {code, reader.GetString(kMostText)};
+  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
+  const auto stat = Disk().Stat(file.path);
+  CheckReads(file, mode, stat.ok() ? stat->inode : 0);
+  Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
+  if (epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
+  return Status::Ok();
+}
+
+/// A file opened by several processes together; collective over `comm`, whose rank 0 has a candidate that is wanted.
+void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mode, Word handle) {
+  std::shared_ptr<OpenFile> file;
+  Status local = NoThrow([&] {
+    auto own = MpiCommunicator(comm);
+    if (!own.ok()) return own.status();
+    file = std::make_shared<OpenFile>();
+    file->comm = std::move(*own);
+    return Status::Ok();
+  });
+  if (!OnAll(comm, size, local.ok())) {
+    if (!local.ok()) Say("MPI_File_open: not protected", local.message().c_str());
+    return;
+  }
+  Communicator::Bytes bytes;
+  if (file->Leads()) local = NoThrow([&] { bytes = LeadOpening(*file, candidate, mode, handle); });
+  const Status sent = file->comm->Broadcast(bytes, 0);
+  if (local.ok()) local = sent;
+  if (local.ok() && !file->Leads()) local = NoThrow([&] { return FollowOpening(*file, bytes, mode, handle); });
+  // A rank without an entry would not come to the commits.
+  const Status agreed = Agree(*file->comm, local);
+  const bool failed = !agreed.ok();
+  if (failed && file->Leads()) {
+    Say("MPI_File_open: not protected", agreed.message().c_str());
+    if (file->disk) TakeIntentBack(*file);
+  }
+  if (failed || (!file->failed.ok() && !file->options.fail_on_error)) {
+    if (Registry::Get().Take(handle)) Registry::Get().Leave(*file);
+    return;
+  }
+  // Whoever writes first begins the epoch, and the others are to know that it was one of them.
+  if (file->options.verify_reads) (void)MeetProcesses(*file);
+}
+
+/// A file opened for reading. Without a communicator of its own where the ranks have not agreed beforehand that all of them
+/// check their reads: then nothing here is collective.
+void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool wanted, int mode, Word handle) {
+  std::shared_ptr<OpenFile> file;
+  const Sets* sets = Sets::Get();
+  const bool agreed = size == 1 || (sets != nullptr && sets->all_check_reads());
+  const Status made = NoThrow([&]() -> Status {
+    file = std::make_shared<OpenFile>();
+    file->ranks_agree = agreed;
+    file->path = candidate.path;
+    file->options = candidate.options;
+    file->reads_only = true;
+    if (wanted) CheckReads(*file, mode, candidate.stat.inode);
+    file->comm = SelfCommunicator();
+    return Status::Ok();
+  });
+  if (size > 1 && agreed) {
+    auto own = MpiCommunicator(comm);
+    const bool all = OnAll(comm, size, made.ok() && own.ok() && file->check != nullptr);
+    if (file) file->ranks_agree = all;
+    if (all) file->comm = std::move(*own);
+  }
+  if (!made.ok()) Say("MPI_File_open: reads are not checked", made.message().c_str());
+  if (made.ok() && file->check) Registry::Get().InsertReader(handle, std::move(file));
+}
+
+/// Whether this rank is to check what it reads, by its environment and hints.
+bool WantsChecks(MPI_Info info) {
+  const auto texts = TextsWithHints(info);
+  const auto options = texts.ok() ? Parse(*texts) : Result<Options>(texts.status());
+  return EnvironmentSettings().status.ok() && options.ok() && options->verify_reads;
+}
+
+}  // namespace
+
+bool IsOfInterest(int mode) {
+  return (mode & MPI_MODE_DELETE_ON_CLOSE) == 0;
+}
+
+void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
+  // MPICH 5 returns success, and no file, where an error handler of the program has been told of the failure.
+  const bool opened = code == MPI_SUCCESS && As<MPI_File>(handle) != MPI_FILE_NULL;
+  int error_class = MPI_SUCCESS;
+  // A communicator that MPI did not like is not one to call MPI with.
+  if (!opened && (PMPI_Error_class(code, &error_class) != MPI_SUCCESS || error_class == MPI_ERR_COMM)) return;
+  int between = 0;
+  int rank = 0;
+  int size = 0;
+  if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between ||
+      PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS || PMPI_Comm_size(comm, &size) != MPI_SUCCESS) {
+    return;
+  }
+  const bool reads_only = (mode & MPI_MODE_RDONLY) != 0;
+  if (reads_only && rank == 0) (void)NoThrow([] { (void)TellOfEnvironment(); });
+  const bool agreed = Sets::Get() != nullptr && Sets::Get()->all_check_reads();
+  if (reads_only && !WantsChecks(info) && (size == 1 || !agreed)) return;
+  Candidate candidate;
+  Status considered;
+  if (opened && (rank == 0 || reads_only)) considered = NoThrow([&] { candidate = Consider(name, info); });
+  if (!considered.ok()) Say("MPI_File_open: not protected", considered.message().c_str());
+  // Ranks whose real open failed take part: with some MPIs it fails on some ranks only, and the others must not wait
+  // for them.
+  if (reads_only) {
+    const bool wanted = opened && considered.ok() && candidate.wanted && candidate.options.verify_reads;
+    return OpenedToRead(comm, size, candidate, wanted, mode, handle);
+  }
+  const bool agrees = opened && considered.ok() && (rank != 0 || candidate.wanted);
+  if (!OnAll(comm, size, agrees)) return;
+  if (size == 1) return OpenedAlone(std::move(candidate), mode, handle);
+  OpenedTogether(comm, size, candidate, mode, handle);
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,45 @@
+// Holds the list of wrapped calls against mpi.h: exports.cc cannot include it (see there), so a wrong parameter would
+// otherwise show only when a program runs. Makes no code.
+#include <mpi.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "hooks/layer/layer.h"
+#include "hooks/layer/wrapped_calls.h"
+
+namespace {
+
+using Comm = MPI_Comm;
+using Info = MPI_Info;
+using File = MPI_File;
+using Datatype = MPI_Datatype;
+#ifdef LZY_SESSIONS
+using Session = MPI_Session;
+#endif
+using Status = MPI_Status;
+using Request = MPI_Request;
+using RequestHandle = MPI_Request;
+using Offset = MPI_Offset;
+using Count = MPI_Count;
+
+#define LZY_BEGIN(name, parameters, arguments)                                 \
+  static_assert(std::is_same_v<decltype(PMPI_##name), int parameters>, #name); \
+  static_assert(std::is_same_v<decltype(MPI_##name), int parameters>, #name);
+#define LZY_FIRST(name, hook, parameters, arguments) LZY_BEGIN(name, parameters, arguments)
+#define LZY_CALL(name, hook, parameters, arguments) LZY_BEGIN(name, parameters, arguments)
+#define LZY_WRITE(name, place, N, shape) LZY_BEGIN(name, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
+#define LZY_WRITE_END(name) LZY_BEGIN(name, LZY_PARAMETERS_END, LZY_ARGUMENTS_END)
+#define LZY_READ_END(name) LZY_BEGIN(name, LZY_READ_PARAMETERS_END, LZY_ARGUMENTS_END)
+#define LZY_READ(name, place, N, shape) LZY_BEGIN(name, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
+#define LZY_COMPLETE(name, parameters, arguments, completion) LZY_BEGIN(name, parameters, arguments)
+#define LZY_UNWRAPPED(name, reason)
+#include "hooks/layer/wrapped_calls.def"
+
+// What exports.cc puts in the place of these types.
+template <class Handle>
+constexpr bool kFitsWord = sizeof(Handle) <= sizeof(lzy::hooks::Word) && std::is_scalar_v<Handle>;
+static_assert(kFitsWord<Comm> && kFitsWord<Info> && kFitsWord<File> && kFitsWord<Datatype>);
+static_assert(sizeof(Offset) == sizeof(std::int64_t) && sizeof(Count) == sizeof(std::int64_t));
+
+}  // namespace

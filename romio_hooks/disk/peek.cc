@@ -1,0 +1,73 @@
+#include "hooks/disk/peek.h"
+
+#include <memory>
+#include <vector>
+
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy::hooks {
+namespace {
+
+Result<Superblock> ReadSuperblock(File& file, std::uint64_t offset, std::uint32_t copy) {
+  std::vector<std::uint8_t> page(kSuperblockSize);
+  LZY_RETURN_IF_ERROR(ReadExactly(file, offset, page));
+  return DecodeSuperblock(page, copy);
+}
+
+bool IsSet(const Intent& intent, const Superblock& superblock) {
+  return intent.uuid == superblock.uuid && intent.generation == superblock.generation;
+}
+
+void Note(const Intent& intent, Peek& peek) {
+  if (IsOfRepair(intent)) {
+    peek.repairing = true;
+  } else if ((intent.flags & kIntentWholeFile) != 0 && !peek.whole_file_intent) {
+    peek.whole_file_intent = intent;
+  }
+}
+
+/// nullopt unless everything is as it is after a commit: then there is nothing to choose.
+std::optional<Peek> Glance(File& file) {
+  const auto first = ReadSuperblock(file, 0, 0);
+  if (!first.ok() || first->state == SidecarState::kPrepared) return std::nullopt;
+  for (std::uint32_t copy = 1; copy < first->copies; ++copy) {
+    const auto other = ReadSuperblock(file, first->spacing * copy, copy);
+    if (!other.ok() || other->uuid != first->uuid) return std::nullopt;
+    const bool ignored = other->state == SidecarState::kPrepared;  // what was never completed does not count
+    if (!ignored && other->generation != first->generation) return std::nullopt;
+  }
+  Peek peek;
+  peek.version = {first->uuid, first->generation};
+  for (const Extent& extent : first->extents) {
+    if (extent.kind != ExtentKind::kIntent) continue;
+    const std::uint64_t pages = extent.length / kIntentPageSize;
+    if (pages > kIntentPages) return std::nullopt;
+    for (std::uint32_t number = 0; number < pages; ++number) {
+      std::vector<std::uint8_t> page(kIntentPageSize);
+      if (!ReadExactly(file, extent.offset + number * kIntentPageSize, page).ok()) continue;
+      // The first page is written first: where they are of two writers, it is the later one's.
+      const auto intent = DecodeIntent(page, number);
+      if (intent.ok() && IsSet(*intent, *first)) Note(*intent, peek);
+    }
+  }
+  return peek;
+}
+
+}  // namespace
+
+std::optional<Peek> PeekAt(FileSystem& fs, const std::string& data_path) {
+  const auto path = SidecarPath(data_path);
+  if (!path.ok()) return std::nullopt;
+  auto file = fs.Open(*path, OpenMode::kRead, /*follow=*/false);
+  if (!file.ok()) return std::nullopt;
+  if (auto peek = Glance(**file)) return peek;
+  const auto sidecar = Sidecar::Load(std::move(*file), OpenMode::kRead);
+  if (!sidecar.ok()) return std::nullopt;
+  Peek peek;
+  peek.version = {(*sidecar)->contents().superblock.uuid, (*sidecar)->generation()};
+  if ((*sidecar)->intent()) Note(*(*sidecar)->intent(), peek);
+  return peek;
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,338 @@
+#include "hooks/disk/read_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "hooks/disk/peek.h"
+#include "mend/heal.h"
+#include "names/lookup.h"
+
+namespace lzy::hooks {
+namespace {
+
+// So much of option memory is for blocks that were read in part.
+constexpr std::uint64_t kKeptPart = 4;
+// Other processes commit, too.
+constexpr std::chrono::seconds kRecently{1};
+// A commit, or a repair, that comes between makes what was found out void.
+constexpr int kAttempts = 3;
+
+bool InSight(std::span<const ReadPiece> parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
+}
+
+void PutRight(std::span<const ReadPiece> parts, std::uint64_t block_begin, ByteSpan block) {
+  for (const ReadPiece& part : parts) std::memcpy(part.memory, block.data() + (part.offset - block_begin), part.length);
+}
+
+}  // namespace
+
+/// What a commit says of the file.
+struct ReadCheck::Committed {
+  SidecarVersion version;
+  Stamp stamp;
+  std::uint64_t block_size = 0;
+  Tree leaves;
+  std::shared_ptr<const LeafKey> key;
+
+  std::uint64_t size() const { return stamp.size; }
+  std::uint64_t LengthOf(std::uint64_t index) const { return std::min(block_size, size() - index * block_size); }
+  /// So many whole blocks are held at once for one purpose.
+  std::size_t MostBlocks(const Options& options) const {
+    return std::max<std::uint64_t>(1, options.memory / kKeptPart / block_size);
+  }
+  bool IsLeaf(std::uint64_t index, ByteSpan bytes) const {
+    return LeafHash(key.get(), HashTag::kDataLeaf, index, bytes) == leaves.leaf(index);
+  }
+};
+
+/// Blocks as they were committed, the least recently wanted of which go.
+class ReadCheck::KeptBlocks {
+ public:
+  using Block = std::shared_ptr<const std::vector<std::uint8_t>>;
+  explicit KeptBlocks(std::uint64_t most) : most_(most) {}
+
+  Block Get(std::uint64_t index) {
+    const auto at = blocks_.find(index);
+    if (at == blocks_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, at->second.second);
+    return at->second.first;
+  }
+  void Put(std::uint64_t index, Block block) {
+    if (blocks_.contains(index) || block->size() > most_) return;
+    bytes_ += block->size();
+    order_.push_front(index);
+    blocks_[index] = {std::move(block), order_.begin()};
+    while (bytes_ > most_) {
+      const auto oldest = blocks_.find(order_.back());
+      bytes_ -= oldest->second.first->size();
+      blocks_.erase(oldest);
+      order_.pop_back();
+    }
+  }
+  void Clear() {
+    blocks_.clear();
+    order_.clear();
+    bytes_ = 0;
+  }
+
+ private:
+  const std::uint64_t most_;
+  std::uint64_t bytes_ = 0;
+  std::list<std::uint64_t> order_;
+  std::unordered_map<std::uint64_t, std::pair<Block, std::list<std::uint64_t>::iterator>> blocks_;
+};
+
+void ReadVerdict::Add(const ReadVerdict& other) {
+  as_committed &= other.as_committed;
+  if (unknown.empty()) unknown = other.unknown;
+  if (unusable.empty()) unusable = other.unusable;
+  healed += other.healed;
+  mended += other.mended;
+  reread += other.reread;
+  if (!first) first = other.first;
+  if (!other.lost) return;
+  if (!lost) {
+    lost = other.lost;
+    why = other.why;
+  }
+  lost->length = other.lost->offset + other.lost->length - lost->offset;
+}
+
+ReadCheck::ReadCheck(FileSystem& fs, const Options& options, std::string path, std::uint64_t inode)
+    : fs_(fs),
+      options_(options),
+      path_(std::move(path)),
+      inode_(inode),
+      kept_(std::make_unique<KeptBlocks>(options.memory / kKeptPart)) {}
+
+ReadCheck::~ReadCheck() = default;
+
+void ReadCheck::Forget() {
+  const std::lock_guard lock(mutex_);
+  looked_ = {};
+}
+
+std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
+  const auto now = Clock::now();
+  std::shared_ptr<const Committed> known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (trust == Trust::kRecently && looked_ != Clock::time_point() && now - looked_ < kRecently) return committed_;
+    known = committed_;
+  }
+  const auto peek = PeekAt(fs_, path_);
+  if (!known || !peek || peek->version != known->version) return LoadAgain();
+  const std::lock_guard lock(mutex_);
+  looked_ = now;
+  return known;
+}
+
+std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
+  const auto now = Clock::now();
+  auto made = std::make_shared<Committed>();
+  std::string unusable;
+  const auto load = [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, fs_.Stat(path_));
+    if (stat.inode != inode_) return {Code::kNotFound, "another file has its name"};
+    const auto found = FindSidecar(fs_, path_);
+    if (!found.ok() && options_.key) unusable = found.status().message();  // somebody may have taken it away
+    LZY_ASSIGN_OR_RETURN(const std::string path, found);
+    auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
+    if (!loaded.ok()) unusable = loaded.status().message();
+    LZY_RETURN_IF_ERROR(loaded.status());
+    const auto& sidecar = *loaded;
+    if (!sidecar->committed() && options_.key) unusable = "its sidecar holds no commit";
+    if (!sidecar->committed()) return {Code::kUnprotected, "never committed"};
+    const Status unsealed = sidecar->Unseal(options_.key);
+    if (!unsealed.ok()) unusable = unsealed.message();
+    LZY_RETURN_IF_ERROR(unsealed);
+    const SidecarContents& contents = sidecar->contents();
+    made->version = {contents.superblock.uuid, sidecar->generation()};
+    made->stamp = contents.superblock.stamp;
+    made->block_size = contents.superblock.block_size;
+    made->leaves = contents.data_tree;
+    made->key = contents.key;
+    return Status::Ok();
+  };
+  const bool usable = NoThrow(load).ok();
+  const std::lock_guard lock(mutex_);
+  looked_ = now;
+  kept_->Clear();
+  committed_ = usable ? std::move(made) : nullptr;
+  unusable_ = std::move(unusable);
+  return committed_;
+}
+
+std::uint64_t ReadCheck::CommittedSize() {
+  const auto committed = Current(Trust::kNow);
+  return committed ? committed->size() : 0;
+}
+
+bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::span<const ReadPiece> parts) {
+  const std::uint64_t begin = index * committed.block_size;
+  const std::uint64_t length = committed.LengthOf(index);
+  if (parts.size() == 1 && parts[0].length == length && parts[0].memory != nullptr) {
+    return committed.IsLeaf(index, {parts[0].memory, length});
+  }
+  KeptBlocks::Block whole;
+  {
+    const std::lock_guard lock(mutex_);
+    whole = kept_->Get(index);
+  }
+  // What is kept says what is right, not what was read into memory that cannot be looked at.
+  if (!whole || !InSight(parts)) {
+    std::vector<std::uint8_t> bytes(length);
+    // No descriptor is kept: programs open as many files as they may.
+    const auto data = fs_.Open(path_, OpenMode::kRead);
+    const auto stat = data.ok() ? (*data)->Stat() : Result<FileStat>(data.status());
+    if (!stat.ok() || stat->inode != inode_) return false;
+    const auto got = (*data)->ReadAt(begin, bytes);
+    if (!got.ok() || *got < length || !committed.IsLeaf(index, bytes)) return false;
+    whole = std::make_shared<const std::vector<std::uint8_t>>(std::move(bytes));
+    const std::lock_guard lock(mutex_);
+    if (committed_.get() == &committed) kept_->Put(index, whole);
+  }
+  return std::all_of(parts.begin(), parts.end(), [&](const ReadPiece& part) {
+    return part.memory == nullptr || std::memcmp(part.memory, whole->data() + (part.offset - begin), part.length) == 0;
+  });
+}
+
+std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces,
+                                                        bool unread, ReadVerdict& verdict) {
+  std::vector<Suspect> suspects;
+  Suspect block;
+  const auto finish = [&] {
+    if (!block.parts.empty() && (unread || !IsRight(committed, block.index, block.parts))) suspects.push_back(block);
+    block.parts.clear();
+  };
+  for (const ReadPiece& piece : pieces) {
+    if (piece.offset + piece.length > committed.size()) verdict.as_committed = false;  // it has grown since
+    const std::uint64_t end = std::min(piece.offset + piece.length, committed.size());
+    for (std::uint64_t at = piece.offset; at < end;) {
+      const std::uint64_t index = at / committed.block_size;
+      if (index != block.index) finish();
+      block.index = index;
+      const std::uint64_t length = std::min(end, (index + 1) * committed.block_size) - at;
+      block.parts.push_back({at, length, piece.memory == nullptr ? nullptr : piece.memory + (at - piece.offset)});
+      at += length;
+    }
+  }
+  finish();
+  return suspects;
+}
+
+// Or replaced. While somebody repairs it its mtime says nothing.
+bool ReadCheck::IsEdited(const Committed& committed) const {
+  for (int looks = 0; looks < 2; ++looks) {  // a repair may begin between a peek and what comes after it
+    const auto peek = PeekAt(fs_, path_);
+    const auto stat = fs_.Stat(path_);
+    if (!stat.ok() || stat->inode != inode_ || (peek && peek->whole_file_intent)) return true;
+    if (stat->mtime_ns == committed.stamp.mtime_ns || (peek && peek->repairing)) return false;
+  }
+  return true;
+}
+
+ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
+  ReadVerdict verdict;
+  auto committed = Current(Trust::kRecently);
+  std::vector<Suspect> suspects;
+  if (committed) suspects = FindSuspects(*committed, pieces, unread, verdict);
+  if (suspects.empty()) {
+    verdict.as_committed &= committed != nullptr;
+    const std::lock_guard lock(mutex_);
+    verdict.unusable = unusable_;
+    return verdict;
+  }
+  const std::lock_guard one_at_a_time(healing_);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto now = Current(Trust::kNow);
+    if (now != committed) healed_.clear();
+    committed = now;
+    verdict = {};
+    verdict.as_committed = committed != nullptr;
+    suspects.clear();
+    if (committed) suspects = FindSuspects(*committed, pieces, unread, verdict);
+    if (suspects.empty()) return verdict;
+    // Cheaper than to find it out by looking at the whole dataset: programs read what they have just written.
+    if (IsEdited(*committed)) break;
+    ServeHealed(*committed, suspects);
+    bool done = true;
+    const std::size_t batch = committed->MostBlocks(options_);
+    for (std::size_t i = 0; i < suspects.size() && done; i += batch) {
+      done = Heal(*committed, std::span(suspects).subspan(i, std::min(batch, suspects.size() - i)), verdict);
+    }
+    if (done) return verdict;
+  }
+  verdict.as_committed = false;
+  return verdict;
+}
+
+// Said once, and rebuilt once.
+void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const {
+  std::erase_if(suspects, [&](const Suspect& suspect) {
+    const auto healed = healed_.find(suspect.index);
+    if (healed == healed_.end() || !InSight(suspect.parts)) return false;
+    PutRight(suspect.parts, suspect.index * committed.block_size, healed->second);
+    return true;
+  });
+}
+
+// False when there was another commit.
+bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict) {
+  if (!may_write_) may_write_ = fs_.Open(path_, OpenMode::kReadWrite).ok();
+  HealRequest request{.path = path_,
+                      .inode = inode_,
+                      .uuid = committed.version.uuid,
+                      .generation = committed.version.generation,
+                      .blocks = {},
+                      .write = *may_write_,
+                      .patient = patient_};
+  for (const Suspect& suspect : suspects) request.blocks.push_back(suspect.index);
+  Options options = options_;
+  // Whoever else has the locks is at work on the file; what was read is put right all the same.
+  options.timeout_seconds = std::min<std::uint32_t>(options.timeout_seconds, 1);
+  const auto healed = HealBlocks(fs_, options, request);
+  const std::uint64_t first = suspects.front().index * committed.block_size;
+  if (!healed.ok()) {
+    verdict.as_committed = false;
+    verdict.first = {first, committed.LengthOf(suspects.front().index)};
+    verdict.unknown = healed.status().message();
+    return true;
+  }
+  if (healed->other_commit) return false;
+  if (healed->gave_up_waiting) patient_ = false;
+  for (std::size_t i = 0; i < suspects.size(); ++i) {
+    const HealedBlock& block = healed->blocks[i];
+    const Suspect& suspect = suspects[i];
+    const ByteRange range{block.index * committed.block_size, committed.LengthOf(block.index)};
+    ReadVerdict one;
+    one.first = range;
+    if (block.verdict == HealedBlock::Verdict::kNotJudged) {
+      one.as_committed = false;
+      one.first.reset();
+    } else if (block.verdict == HealedBlock::Verdict::kLost) {
+      one.as_committed = false;
+      one.lost = range;
+      one.why = block.why;
+    } else if (!InSight(suspect.parts)) {
+      one.as_committed = false;
+      one.lost = range;
+      one.why = block.mended || !block.damaged ? "it is mended now, but not where the program has it: read it again"
+                                               : "it cannot be put right where the program has it";
+    } else {
+      PutRight(suspect.parts, range.offset, block.bytes);
+      (block.damaged ? one.healed : one.reread) = range.length;
+      if (block.mended) one.mended = range.length;
+      const bool stays_damaged = block.damaged && !block.mended;
+      if (stays_damaged && healed_.size() < committed.MostBlocks(options_)) {
+        healed_[block.index] = block.bytes;
+      }
+    }
+    verdict.Add(one);
+  }
+  return true;
+}
+
+}  // namespace lzy::hooks

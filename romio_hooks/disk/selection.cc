@@ -1,0 +1,47 @@
+#include "hooks/disk/selection.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "sidecar/names.h"
+
+namespace lzy::hooks {
+namespace {
+
+bool IsBelow(const std::string& path, std::string_view directory) {
+  return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// ".<name>.shfp.<number>": where ROMIO keeps the shared file pointer of <name>.
+bool IsSharedPointerFile(const std::string& name) {
+  constexpr std::string_view kMark = ".shfp.";
+  const std::size_t at = name.rfind(kMark);
+  return name.front() == '.' && at != std::string::npos && IsDigits(std::string_view(name).substr(at + kMark.size()));
+}
+
+}  // namespace
+
+std::string PathOfName(FileSystem& fs, const std::string& name) {
+  const std::size_t colon = name.find(':');
+  const bool prefixed = colon != std::string::npos && colon >= 2 &&
+                        std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(colon),
+                                    [](unsigned char c) { return std::isalpha(c) != 0; });
+  if (!prefixed) return name;
+  std::string stripped = name.substr(colon + 1);
+  const bool only_whole = !fs.Stat(stripped).ok() && fs.Stat(name).ok();
+  return only_whole ? name : stripped;
+}
+
+bool IsNeverProtected(const std::string& path) {
+  const std::string name = BaseNameOf(path);
+  if (name.empty() || IsLzyName(name) || IsSharedPointerFile(name) || name.starts_with(".commonfstest.")) return true;
+  if (IsBelow(path, "/dev/shm")) return false;
+  return IsBelow(path, "/proc") || IsBelow(path, "/sys") || IsBelow(path, "/dev");
+}
+
+}  // namespace lzy::hooks

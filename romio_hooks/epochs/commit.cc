@@ -1,0 +1,300 @@
+#include "hooks/epochs/commit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "hooks/epochs/check_commit.h"
+#include "hooks/files/pointers.h"
+#include "hooks/files/registry.h"
+#include "hooks/reports/commit_report.h"
+#include "hooks/reports/messages.h"
+#include "hooks/transfers/capturing.h"
+
+namespace lzy::hooks {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+FileSystem& Disk() {
+  return PosixFileSystem();
+}
+
+/// Whoever changed the files while they were read is not known here, so what was touched does not say it all any more.
+void CoverAll(Attempt& attempt, int ranks) {
+  const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
+  for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)] = Touched{};
+  attempt.request.capture = nullptr;
+}
+
+}  // namespace
+
+DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Status& prepared) {
+  const auto start = Clock::now();
+  const milliseconds patience = std::chrono::seconds(attempt.options.timeout_seconds);
+  DatasetReport report;
+  report.status = Agree(comm, prepared);
+  milliseconds pause{10};
+  while (report.status.ok()) {
+    const Status done = NoThrow([&] {
+      const Context context{.fs = Disk(), .comm = comm, .options = attempt.options};
+      report = Protect(context, attempt.dataset, attempt.request);
+      return report.status;
+    });
+    report.status = Agree(comm, done);
+    if (report.status.code() != Code::kBusy) break;
+    // All ranks must give up at the same attempt, so the one whose time is up first decides. (Their clocks differ, and
+    // for a set their options may.)
+    const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+    const auto mine = static_cast<std::uint64_t>(std::max(patience - spent, milliseconds::zero()).count());
+    const auto least = comm.AllReduceMax(~mine);
+    if (!least.ok() || ~*least == 0) break;
+    const milliseconds left{static_cast<milliseconds::rep>(~*least)};
+    std::this_thread::sleep_for(std::min(pause, left));
+    pause = std::min(pause * 2, milliseconds(500));
+    // Waiting for a lock comes out of the same time.
+    attempt.options.timeout_seconds =
+        static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(left).count());
+    const Status again = Agree(comm, NoThrow([&] { CoverAll(attempt, comm.size()); }));
+    if (!again.ok()) break;
+    report.status = Status::Ok();
+  }
+  return report;
+}
+
+namespace {
+
+/// All ranks' parts as one.
+struct Union {
+  bool data_safe = true;
+  bool any_elsewhere = false;
+  bool all_elsewhere = true;
+  bool cover_all = false;
+  bool met_others = false;
+  bool capture_counts = true;
+  std::shared_ptr<Capture> capture;  // this rank's
+  Part lead;
+  IntervalSet touched{kMostIntervals};
+  std::vector<Intent> own;
+  // As it was committed.
+  std::map<std::uint32_t, Touched> committed;
+  std::uint64_t generation = 0;
+  bool captures_count = false;
+};
+
+Union Unite(OpenFile& file, const std::vector<Communicator::Bytes>& all) {
+  std::vector<Part> parts;
+  for (const Communicator::Bytes& bytes : all) {
+    ByteReader reader(bytes);
+    parts.push_back(Part::Get(reader));
+  }
+  MeetFamily(file, parts);
+  Union sum;
+  sum.own = OwnIntents(parts);
+  for (const Part& part : parts) {
+    sum.data_safe &= part.data_safe;
+    sum.any_elsewhere |= part.open_elsewhere;
+    sum.all_elsewhere &= part.open_elsewhere;
+    sum.met_others |= MetOthers(part, sum.own);
+    sum.cover_all |= part.cover_all;
+    sum.capture_counts &= part.capture_counts;
+    if (part.touched.whole()) sum.touched.AddWhole();
+    for (const Interval& interval : part.touched.intervals()) sum.touched.Add(interval);
+  }
+  sum.cover_all |= sum.met_others;
+  sum.lead = std::move(parts.front());
+  return sum;
+}
+
+Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
+  Communicator::Bytes mine;
+  std::shared_ptr<Capture> capture;
+  Status local = NoThrow([&] {
+    const Part part = TakePart(file, moment, data_safe, file.Leads(), IntervalsEach(file.comm->size()));
+    capture = part.capture;
+    ByteWriter writer;
+    part.Put(writer);
+    mine = std::move(writer.bytes());
+  });
+  const auto all = file.comm->AllGather(mine);
+  Union sum;
+  if (local.ok()) local = all.ok() ? NoThrow([&] { sum = Unite(file, *all); }) : all.status();
+  LZY_RETURN_IF_ERROR(Agree(*file.comm, local));
+  sum.capture = std::move(capture);
+  return sum;
+}
+
+/// The file was renamed while it was open, and its sidecar goes along. Where it cannot, the commit makes a new one.
+void FollowMove(const OpenFile& file, const std::string& to, const std::vector<Intent>& own) {
+  const Status status = FollowRename(Disk(), file.options, file.path, to, own);
+  if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
+}
+
+Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
+  Attempt attempt;
+  const Status prepared = NoThrow([&] {
+    if (file.Leads() && sum.lead.presence == Part::Presence::kMoved) FollowMove(file, sum.lead.path, sum.own);
+    file.path = sum.lead.path;
+    attempt.options = file.options;
+    attempt.dataset = {.kind = DatasetKind::kShared, .path = file.path, .members = {}};
+    attempt.request.touched.emplace();
+    (*attempt.request.touched)[0] = sum.cover_all ? Touched{} : ToTouched(sum.touched, sum.lead.size);
+    attempt.request.own_intents = std::move(sum.own);
+    if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
+    if (file.Leads() && file.epoch.version) {
+      attempt.request.departs_from = file.epoch.version->uuid;
+      attempt.request.departs_from_generation = file.epoch.version->generation;
+    }
+    // Aggregators hold bytes that other ranks wrote, so all ranks sync; and all are done before any rank reads.
+    return moment == Moment::kClose ? SyncData(file.path) : Status::Ok();
+  });
+  const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
+  if (!report.status.ok()) return report.status;
+  sum.committed = std::move(*attempt.request.touched);
+  sum.generation = report.generation;
+  sum.captures_count = attempt.request.capture != nullptr && report.captures_count;
+  ExpectSameGeometry(file, report);
+  EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
+  if (file.usage) file.usage->NoteCommit(report);
+  if (file.Leads()) TellOfCommit(file.options, report);
+  return report.status;
+}
+
+/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of its
+/// own: whatever happens, the sidecar says so. Whether there was any.
+Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& found) {
+  std::unique_ptr<File> out;
+  const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
+    const Interval range{offset, offset + bytes.size()};
+    {
+      const std::lock_guard lock(file.mutex);
+      file.touched.Add(range);
+    }
+    MissRanges(file, {range});
+    EnsureEpoch(file);
+    if (!out) {
+      LZY_ASSIGN_OR_RETURN(out, Disk().Open(file.path, OpenMode::kReadWrite));
+    }
+    return out->WriteAt(offset, bytes);
+  };
+  for (const std::uint64_t block : found.wrong) {
+    const ByteSpan held = sum.capture->Held(block);
+    if (held.empty()) continue;
+    LZY_RETURN_IF_ERROR(write(block * sum.capture->block_size(), held));
+  }
+  if (found.wrong_parts.empty()) return out != nullptr;
+  Status status;
+  sum.capture->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
+    const Interval part{offset, offset + bytes.size()};
+    const bool wrong = std::find(found.wrong_parts.begin(), found.wrong_parts.end(), part) != found.wrong_parts.end();
+    if (wrong && status.ok()) status = write(offset, bytes);
+  });
+  LZY_RETURN_IF_ERROR(status);
+  return out != nullptr;
+}
+
+/// Nobody may have written since the commit: not here, in other threads, nor anybody else.
+bool IsQuiet(OpenFile& file, const Written& written) {
+  const Context context{.fs = Disk(), .comm = *file.comm, .options = file.options};
+  if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
+  const std::lock_guard lock(file.mutex);
+  return file.touched.empty() && file.writes_under_way == 0;
+}
+
+Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& found, Written& written) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t busy, file.comm->AllReduceMax(!IsQuiet(file, written)));
+  if (busy != 0) return false;
+  bool mine = false;
+  Status status = AgreeOn(*file.comm, [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(mine, WriteHeld(file, sum, found));
+    return Status::Ok();
+  });
+  const auto any = file.comm->AllReduceMax(mine);
+  if (status.ok()) status = any.status();
+  if (status.ok() && *any == 0) return false;
+  if (status.ok()) {
+    auto again = Exchange(file, Moment::kSync, true);
+    if (again.ok()) again->touched.Add(again->lead.resized);
+    // kClose: nobody else syncs what we have written.
+    status = again.ok() ? CommitUnion(file, Moment::kClose, *again) : again.status();
+    if (status.ok()) written.generation = again->generation;
+  }
+  if (!status.ok()) Untake(file);
+  LZY_RETURN_IF_ERROR(status);
+  return true;
+}
+
+/// Somebody may write a file by POSIX calls before it is closed (a header): that is no fault, and not to be written over. All that
+/// can be told of it is that the file is younger than the last write of ours.
+Result<bool> OthersWroteLast(OpenFile& file) {
+  std::int64_t mine = 0;
+  {
+    const std::lock_guard lock(file.mutex);
+    mine = std::exchange(file.written_mtime_ns, 0);
+  }
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
+  const auto stat = Disk().Stat(file.path);
+  const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
+  return any != 0;
+}
+
+/// The commit stands, whatever comes out.
+Status CheckWrites(OpenFile& file, const Union& sum) {
+  LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
+  const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed, sum.generation,
+                        sum.captures_count && !others ? sum.capture.get() : nullptr};
+  return CheckCommit({.fs = Disk(), .comm = *file.comm, .options = file.options}, written,
+                     [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
+}
+
+}  // namespace
+
+Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
+  auto exchanged = Exchange(file, moment, data_safe);
+  if (!exchanged.ok()) {
+    Untake(file);
+    if (file.Leads()) TellOfFailure(file.options, file.path, exchanged.status());
+    return exchanged.status();
+  }
+  Union& sum = *exchanged;
+  if (sum.lead.presence == Part::Presence::kGone) {
+    // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took
+    // its name has a life of its own, and is not at risk from what is written to this one.
+    if (file.Leads() && Disk().Stat(file.path, /*follow=*/false).ok()) {
+      TakeIntentBack(file);
+    } else if (file.Leads()) {
+      (void)Forget(Disk(), file.path);
+    }
+    return Status::Ok();
+  }
+  if (!sum.data_safe) {  // the program has its own error code to tell it
+    Untake(file);
+    return Status::Ok();
+  }
+  if (sum.touched.empty()) {
+    if (moment == Moment::kClose && !sum.any_elsewhere && file.Leads()) TakeIntentBack(file);
+    return Status::Ok();
+  }
+  if (sum.any_elsewhere) {
+    // Writes by another handle may be on their way. Where every rank has one, its close commits; where only some have,
+    // nobody could say whose close that is, so all of the file is committed now and again at each close to come.
+    Registry::Get().TouchWholeElsewhere(file);
+    if (moment == Moment::kClose && sum.all_elsewhere) return Status::Ok();
+    sum.cover_all = true;
+  }
+  sum.touched.Add(sum.lead.resized);
+  const Status status = CommitUnion(file, moment, sum);
+  if (!status.ok()) {
+    Untake(file);
+    if (file.Leads()) TellOfFailure(file.options, file.path, status);
+    return status;
+  }
+  return file.options.verify_writes ? CheckWrites(file, sum) : status;
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,418 @@
+#include "hooks/epochs/epoch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "hooks/files/registry.h"
+#include "hooks/reports/messages.h"
+#include "hooks/transfers/capturing.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy::hooks {
+namespace {
+
+constexpr std::size_t kMostPath = 65536;
+constexpr std::size_t kMostHost = 256;
+
+FileSystem& Disk() {
+  return PosixFileSystem();
+}
+
+std::optional<SidecarVersion> VersionOf(const std::string& data_path) {
+  const auto peek = PeekAt(Disk(), data_path);
+  return peek ? std::optional(peek->version) : std::nullopt;
+}
+
+bool IsAmong(const Intent& intent, const std::vector<Intent>& intents) {
+  return std::any_of(intents.begin(), intents.end(), [&](const Intent& one) { return SameWriter(one, intent); });
+}
+
+/// Those of the file's family that are known here; `last` is what this process began last.
+std::vector<Intent> OwnIntents(const OpenFile& file, const std::optional<EpochStart>& last) {
+  std::vector<Intent> own = file.family.intents;
+  if (last) own.push_back(last->intent);
+  return own;
+}
+
+/// Begins an epoch of the file, whose name is `path` now, and remembers it. The file's epoch_mutex is held.
+Result<EpochStart> Begin(OpenFile& file, const std::string& path) {
+  auto begun = BeginEpoch(Disk(), file.options, path, file.set ? file.set->pattern : std::string());
+  if (!begun.ok()) return begun;
+  const std::lock_guard lock(file.disk->mutex);
+  auto& last = file.disk->start;
+  // What this process itself had set stands for what it had found, and so does what one of its family had.
+  const bool ours = begun->before && IsAmong(*begun->before, OwnIntents(file, last));
+  if (ours) begun->before = last ? last->before : std::nullopt;
+  last = *begun;
+  file.disk->intent_doubtful.store(false);
+  return begun;
+}
+
+/// Whether an intent that is seen in the sidecar is one that this rank may rely on: not another program's, who may take
+/// it back, nor one from before a commit that failed.
+bool IsReliable(OpenFile& file, const Intent& intent) {
+  const Intent self = IntentOfThisProcess();
+  if ((intent.pid != self.pid || intent.host != self.host) &&
+      !file.family.processes.contains({intent.host, intent.pid})) {
+    return false;
+  }
+  if (!file.disk->intent_doubtful.load()) return true;
+  const std::lock_guard lock(file.disk->mutex);
+  return !IsAmong(intent, OwnIntents(file, file.disk->start));
+}
+
+// ------------------------------------------------------------------------------------------- What became of the file
+
+/// Another name of the file in the directory of `path`: where a program that renames before it closes has put it.
+std::optional<std::string> NewName(const std::string& path, const DiskFile& disk) {
+  const std::string directory = DirectoryOf(path);
+  const auto names = Disk().List(directory);
+  if (!names.ok()) return std::nullopt;
+  for (const std::string& name : *names) {
+    std::string candidate = JoinPath(directory, name);
+    if (IsLzyName(name)) continue;
+    const auto stat = Disk().Stat(candidate, /*follow=*/false);
+    if (stat.ok() && stat->inode == disk.inode && stat->device == disk.device) return candidate;
+  }
+  return std::nullopt;
+}
+
+/// What the file is called now, if it has a name left. `path` where nobody here knows which file that was.
+std::optional<std::string> NameNow(const OpenFile& file) {
+  const DiskFile& disk = *file.disk;
+  if (disk.inode == 0) return file.path;
+  const auto stat = Disk().Stat(file.path);
+  if (stat.ok() && stat->inode == disk.inode && stat->device == disk.device) return file.path;
+  return NewName(file.path, disk);
+}
+
+/// Whether a change of the file's size by this program, through MPI, explains that it has `size` bytes.
+bool WasResized(const IntervalSet& touched, std::uint64_t size) {
+  if (touched.whole()) return true;
+  const auto& intervals = touched.intervals();
+  return !intervals.empty() && intervals.back().end == kEverythingBehind && intervals.back().begin <= size;
+}
+
+void LookAtDisk(OpenFile& file, Part& part) {
+  const auto name = NameNow(file);
+  const auto stat = Disk().Stat(name.value_or(file.path));
+  if (!name || !stat.ok()) {
+    part.presence = Part::Presence::kGone;
+    return;
+  }
+  if (*name != file.path) {
+    part.presence = Part::Presence::kMoved;
+    part.path = *name;
+    part.cover_all = true;
+  }
+  const std::lock_guard lock(file.epoch_mutex);
+  part.size = std::max(stat->size, file.epoch.size);
+  if (stat->size != file.epoch.size) {
+    // Whoever changed the size, and whatever a write left beyond the old end. Begins a byte early because the block
+    // with the end in it is another one now.
+    const std::uint64_t least = std::min(stat->size, file.epoch.size);
+    part.resized = {least == 0 ? 0 : least - 1, part.size};
+  }
+  // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
+  const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
+  part.cover_all |= truncated;
+  // A commit that is not ours: somebody else has the file open, and may have written anything (DESIGN §6, end).
+  part.met_commit = part.presence == Part::Presence::kThere && VersionOf(file.path) != file.epoch.version;
+  part.cover_all |= part.met_commit;
+  part.capture_counts &= !truncated && !part.met_commit;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------ Begin and end
+
+namespace {
+
+/// Where reads are checked an epoch begins with the first write, since what is in one cannot be checked; unless there is
+/// something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
+bool PutOffFirstEpoch(OpenFile& file) {
+  if (!file.check || file.disk->epoch_open.load()) return false;
+  const auto clean = FindCleanEpoch(Disk(), file.options, file.path);
+  const auto stat = Disk().Stat(file.path);
+  if (!clean || !stat.ok()) return false;
+  file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
+  const std::lock_guard touched_lock(file.mutex);
+  file.expected = clean->made_with;
+  file.must_cover_all = clean->changed_behind;
+  return true;
+}
+
+}  // namespace
+
+Status BeginFirstEpoch(OpenFile& file) {
+  const std::lock_guard lock(file.epoch_mutex);
+  if (PutOffFirstEpoch(file)) return Status::Ok();
+  const auto start = Begin(file, file.path);
+  if (!start.ok()) return start.status();
+  const auto stat = Disk().Stat(file.path);
+  if (!stat.ok()) return stat.status();
+  file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
+  const std::lock_guard touched_lock(file.mutex);
+  // What is in no usable sidecar, or was left by somebody who never came to commit, must be read whole; and for good
+  // where he may be writing still.
+  file.must_cover_all = !start->had_sidecar || start->changed_behind;
+  file.expected = start->made_with;
+  file.uncoordinated |= start->before && !IsOfRepair(*start->before);
+  file.disk->epoch_open.store(true);
+  return Status::Ok();
+}
+
+void EnsureEpoch(OpenFile& file) {
+  if (file.disk->epoch_open.load()) return;
+  const std::lock_guard lock(file.epoch_mutex);
+  if (file.disk->epoch_open.load()) return;
+  // Renamed since the last commit: the intent goes where the sidecar will be looked for, and takes it along. (The path
+  // itself changes at a commit only, for all ranks.) Removed: there is nothing to mark, and what took the name is not
+  // ours.
+  const auto path = NameNow(file);
+  if (!path) return file.disk->epoch_open.store(true);
+  // The order matters. A rank that finds the stamp changed and no intent saw somebody else's edit. One that finds the
+  // stamp changed and an intent sees the writes of another rank of this file, whose intent was there before them.
+  const auto stat = Disk().Stat(*path);
+  const bool changed = !stat.ok() || stat->size != file.epoch.size || stat->mtime_ns != file.epoch.mtime_ns;
+  const auto peek = PeekAt(Disk(), *path);
+  if (!peek || !peek->whole_file_intent || !IsReliable(file, *peek->whole_file_intent)) {
+    const auto start = Begin(file, *path);
+    if (!start.ok()) {
+      SayOnce(file.options, Options::Log::kWarn, file.path, "reopen",
+              fmt::format("{}: {}; what is written now is not marked as being at risk", file.path,
+                          start.status().message()));
+    }
+    if (!start.ok() || !start->had_sidecar || (changed && start->changed_behind)) {
+      const std::lock_guard touched_lock(file.mutex);
+      file.touched.AddWhole();
+    }
+  }
+  file.disk->epoch_open.store(true);
+}
+
+void CompareSizes(OpenFile& file) {
+  {
+    const std::lock_guard lock(file.mutex);
+    if (std::exchange(file.size_compared, true)) return;
+  }
+  const auto stat = Disk().Stat(file.path);
+  const std::lock_guard epoch_lock(file.epoch_mutex);
+  const std::lock_guard lock(file.mutex);
+  if (stat.ok() && (stat->size >= file.epoch.size || WasResized(file.touched, stat->size))) return;
+  file.touched.AddWhole();
+}
+
+void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool met_others) {
+  {
+    const std::lock_guard lock(file.epoch_mutex);
+    file.disk->epoch_open.store(false);
+    file.disk->intent_doubtful.store(false);  // they are void, and known to be
+    const auto stat = Disk().Stat(file.path);
+    file.epoch = {size, stat.ok() ? stat->mtime_ns : 0, std::nullopt};
+    if (file.Leads()) file.epoch.version = VersionOf(file.path);
+    if (file.epoch.version && file.epoch.version->generation != generation) file.epoch.version.reset();
+  }
+  if (file.check) file.check->Forget();
+  {
+    const std::lock_guard lock(file.disk->mutex);
+    if (file.disk->start) file.disk->start->before.reset();
+  }
+  bool touched_meanwhile = false;
+  {
+    const std::lock_guard lock(file.mutex);
+    file.must_cover_all = false;
+    file.uncoordinated |= met_others;
+    file.size_compared = false;
+    // Another thread wrote while the commit was made: what it wrote may be in the commit, or not.
+    touched_meanwhile = file.writes_under_way > 0 || !file.touched.empty();
+    if (touched_meanwhile) file.touched.AddWhole();
+  }
+  if (touched_meanwhile) EnsureEpoch(file);
+}
+
+void Untake(OpenFile& file) {
+  bool touched_meanwhile = false;
+  {
+    const std::lock_guard lock(file.mutex);
+    touched_meanwhile = file.writes_under_way > 0 || !file.touched.empty();
+    file.touched.AddWhole();
+  }
+  // A commit that failed late may have ended the intent all the same, if only after a crash. Whoever writes next sets
+  // one; for a thread that has passed that point already, it is done here.
+  file.disk->intent_doubtful.store(true);
+  file.disk->epoch_open.store(false);
+  if (touched_meanwhile) EnsureEpoch(file);
+}
+
+void TakeIntentBack(OpenFile& file) {
+  if (!file.disk->epoch_open.load()) return;
+  std::optional<EpochStart> start;
+  {
+    const std::lock_guard lock(file.disk->mutex);
+    start = file.disk->start;
+  }
+  if (!start) return;
+  const Status status = AbandonEpoch(Disk(), file.options, file.path, *start);
+  if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
+}
+
+// --------------------------------------------------------------------------------------------------------------- Parts
+
+namespace {
+
+void PutMark(ByteWriter& to, const std::optional<Intent>& intent) {
+  to.Put<std::uint8_t>(intent.has_value());
+  if (!intent) return;
+  to.Put<std::uint32_t>(intent->pid);
+  to.Put<std::int64_t>(intent->wall_time_ns);
+  to.PutString(intent->host);
+}
+
+std::optional<Intent> GetMark(ByteReader& from) {
+  if (from.Get<std::uint8_t>() == 0) return std::nullopt;
+  Intent intent;
+  intent.pid = from.Get<std::uint32_t>();
+  intent.wall_time_ns = from.Get<std::int64_t>();
+  intent.host = from.GetString(kMostHost);
+  return intent;
+}
+
+}  // namespace
+
+void Part::Put(ByteWriter& to) const {
+  to.Put<std::uint8_t>(data_safe);
+  to.Put<std::uint8_t>(open_elsewhere);
+  to.Put<std::uint8_t>(cover_all);
+  to.Put<std::uint8_t>(met_commit);
+  to.Put<std::uint8_t>(capture_counts);
+  to.Put<std::uint8_t>(static_cast<std::uint8_t>(presence));
+  to.PutString(path);
+  to.Put<std::uint64_t>(size);
+  to.Put<std::uint64_t>(resized.begin);
+  to.Put<std::uint64_t>(resized.end);
+  PutMark(to, intent);
+  PutMark(to, before);
+  PutMark(to, process);
+  to.Put<std::uint8_t>(touched.whole());
+  to.Put<std::uint32_t>(touched.whole() ? 0 : static_cast<std::uint32_t>(touched.intervals().size()));
+  if (touched.whole()) return;
+  for (const Interval& interval : touched.intervals()) {
+    to.Put<std::uint64_t>(interval.begin);
+    to.Put<std::uint64_t>(interval.end);
+  }
+}
+
+Part Part::Get(ByteReader& from) {
+  Part part;
+  part.data_safe = from.Get<std::uint8_t>() != 0;
+  part.open_elsewhere = from.Get<std::uint8_t>() != 0;
+  part.cover_all = from.Get<std::uint8_t>() != 0;
+  part.met_commit = from.Get<std::uint8_t>() != 0;
+  part.capture_counts = from.Get<std::uint8_t>() != 0;
+  part.presence = static_cast<Presence>(from.Get<std::uint8_t>());
+  part.path = from.GetString(kMostPath);
+  part.size = from.Get<std::uint64_t>();
+  part.resized.begin = from.Get<std::uint64_t>();
+  part.resized.end = from.Get<std::uint64_t>();
+  part.intent = GetMark(from);
+  part.before = GetMark(from);
+  part.process = GetMark(from).value_or(Intent());
+  if (from.Get<std::uint8_t>() != 0) part.touched.AddWhole();
+  const auto count = from.Get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && from.ok(); ++i) {
+    const auto begin = from.Get<std::uint64_t>();
+    part.touched.Add({begin, from.Get<std::uint64_t>()});
+  }
+  if (!from.ok()) part.touched.AddWhole();
+  return part;
+}
+
+std::size_t IntervalsEach(int ranks) {
+  return std::clamp<std::size_t>(kMostIntervals / static_cast<std::size_t>(ranks), 16, IntervalSet::kDefaultLimit);
+}
+
+Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::size_t intervals) {
+  Part part;
+  part.data_safe = data_safe;
+  part.path = file.path;
+  part.process = IntentOfThisProcess();
+  part.open_elsewhere = moment == Moment::kClose ? Registry::Get().Leave(file) : Registry::Get().IsOpenElsewhere(file);
+  {
+    const std::lock_guard lock(file.mutex);
+    part.touched = file.touched;
+    part.cover_all = file.must_cover_all || file.uncoordinated;
+    if (file.writes_under_way > 0) part.touched.AddWhole();
+    file.touched.Clear();
+    part.capture = TakeCapture(file);
+  }
+  {
+    const std::lock_guard lock(file.disk->mutex);
+    if (file.disk->start) {
+      part.intent = file.disk->start->intent;
+      part.before = file.disk->start->before;
+    }
+  }
+  part.capture_counts = part.capture != nullptr && !part.open_elsewhere;
+  if (part.capture && part.touched.whole()) part.capture->MissAll();
+  part.touched.Coarsen(intervals);
+  if (look) LookAtDisk(file, part);
+  return part;
+}
+
+std::vector<Intent> OwnIntents(const std::vector<Part>& parts) {
+  std::vector<Intent> own;
+  for (const Part& part : parts) {
+    if (part.intent) own.push_back(*part.intent);
+  }
+  return own;
+}
+
+void MeetFamily(OpenFile& file, const std::vector<Part>& parts) {
+  Family family;
+  for (const Part& part : parts) family.processes.emplace(part.process.host, part.process.pid);
+  family.intents = OwnIntents(parts);
+  const std::lock_guard lock(file.epoch_mutex);
+  file.family = std::move(family);
+}
+
+Status MeetProcesses(OpenFile& file) {
+  ByteWriter mine;
+  PutMark(mine, IntentOfThisProcess());
+  LZY_ASSIGN_OR_RETURN(const auto all, file.comm->AllGather(mine.bytes()));
+  const std::lock_guard lock(file.epoch_mutex);
+  for (const Communicator::Bytes& bytes : all) {
+    ByteReader reader(bytes);
+    const auto mark = GetMark(reader);
+    if (mark && reader.ok()) file.family.processes.emplace(mark->host, mark->pid);
+  }
+  return Status::Ok();
+}
+
+bool MetOthers(const Part& part, const std::vector<Intent>& own) {
+  return part.met_commit || (part.before && !IsAmong(*part.before, own));
+}
+
+Touched ToTouched(const IntervalSet& set, std::uint64_t size) {
+  Touched touched;
+  touched.whole = set.whole();
+  if (touched.whole) return touched;
+  IntervalSet clipped = set;
+  clipped.Clip(size);
+  for (const Interval& interval : clipped.intervals()) {
+    touched.ranges.push_back({interval.begin, interval.end - interval.begin});
+  }
+  return touched;
+}
+
+Status SyncData(const std::string& path) {
+  auto file = Disk().Open(path, OpenMode::kRead);
+  if (!file.ok()) file = Disk().Open(path, OpenMode::kReadWrite);  // a file that may be written but not read
+  return file.ok() ? (*file)->Sync() : file.status();
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,99 @@
+#include "hooks/files/registry.h"
+
+namespace lzy::hooks {
+
+Registry& Registry::Get() {
+  static auto& registry = *new Registry;
+  return registry;
+}
+
+void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode) {
+  std::shared_ptr<OpenFile> replaced;  // an entry whose close was not seen; destroyed outside the lock
+  const std::lock_guard lock(mutex_);
+  if (device != 0 || inode != 0) {
+    std::weak_ptr<DiskFile>& known = disk_files_[{device, inode}];
+    file->disk = known.lock();
+    if (!file->disk) known = file->disk = std::make_shared<DiskFile>();
+  } else {
+    file->disk = std::make_shared<DiskFile>();
+  }
+  file->disk->device = device;
+  file->disk->inode = inode;
+  ++file->disk->handles;
+  replaced = PutLocked(handle, std::move(file));
+}
+
+void Registry::InsertReader(Word handle, std::shared_ptr<OpenFile> file) {
+  std::shared_ptr<OpenFile> replaced;
+  const std::lock_guard lock(mutex_);
+  replaced = PutLocked(handle, std::move(file));
+}
+
+std::shared_ptr<OpenFile> Registry::PutLocked(Word handle, std::shared_ptr<OpenFile> file) {
+  std::shared_ptr<OpenFile>& slot = files_[handle];
+  if (!slot) tracked_files.fetch_add(1, std::memory_order_release);
+  const int checks = (file->check ? 1 : 0) - (slot && slot->check ? 1 : 0);
+  checked_files.fetch_add(checks, std::memory_order_release);
+  return std::exchange(slot, std::move(file));
+}
+
+std::shared_ptr<OpenFile> Registry::Find(Word handle) {
+  const std::lock_guard lock(mutex_);
+  const auto at = files_.find(handle);
+  return at == files_.end() ? nullptr : at->second;
+}
+
+std::shared_ptr<OpenFile> Registry::Take(Word handle) {
+  const std::lock_guard lock(mutex_);
+  const auto at = files_.find(handle);
+  if (at == files_.end()) return nullptr;
+  std::shared_ptr<OpenFile> file = std::move(at->second);
+  files_.erase(at);
+  tracked_files.fetch_sub(1, std::memory_order_release);
+  if (file->check) checked_files.fetch_sub(1, std::memory_order_release);
+  return file;
+}
+
+std::vector<std::shared_ptr<OpenFile>> Registry::TakeAll() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<OpenFile>> all;
+  for (auto& [handle, file] : files_) all.push_back(std::move(file));
+  files_.clear();
+  tracked_files.store(0, std::memory_order_release);
+  checked_files.store(0, std::memory_order_release);
+  return all;
+}
+
+void Registry::InsertDoomed(Word handle, std::string path) {
+  const std::lock_guard lock(mutex_);
+  doomed_[handle] = std::move(path);
+}
+
+std::string Registry::TakeDoomed(Word handle) {
+  const std::lock_guard lock(mutex_);
+  const auto node = doomed_.extract(handle);
+  return node ? node.mapped() : std::string();
+}
+
+bool Registry::Leave(const OpenFile& file) {
+  const std::lock_guard lock(mutex_);
+  if (--file.disk->handles > 0) return true;
+  disk_files_.erase({file.disk->device, file.disk->inode});
+  return false;
+}
+
+bool Registry::IsOpenElsewhere(const OpenFile& file) {
+  const std::lock_guard lock(mutex_);
+  return file.disk->handles > 1;
+}
+
+void Registry::TouchWholeElsewhere(const OpenFile& file) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [handle, other] : files_) {
+    if (other.get() == &file || other->reads_only || other->disk != file.disk) continue;
+    const std::lock_guard other_lock(other->mutex);
+    other->touched.AddWhole();
+  }
+}
+
+}  // namespace lzy::hooks

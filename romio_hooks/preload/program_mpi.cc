@@ -1,0 +1,193 @@
+#include "hooks/preload/program_mpi.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooks/layer/say.h"
+
+namespace lzy::hooks {
+namespace {
+
+std::string_view BaseName(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// What the library that `address` is in calls itself: its DT_SONAME, or its file's name where it has none.
+std::string SonameOf(void* address) {
+  Dl_info info{};
+  link_map* map = nullptr;
+  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return {};
+  ElfW(Addr) strings = 0;
+  ElfW(Addr) name = 0;
+  bool named = false;
+  for (const ElfW(Dyn)* entry = map->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_STRTAB) strings = entry->d_un.d_ptr;
+    if (entry->d_tag == DT_SONAME) {
+      name = entry->d_un.d_val;
+      named = true;
+    }
+  }
+  if (!named || strings == 0) return std::string(BaseName(info.dli_fname));
+  // On most machines the dynamic linker has made this an address already.
+  if (strings < map->l_addr) strings += map->l_addr;
+  return reinterpret_cast<const char*>(strings + name);
+}
+
+const void* BaseOf(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+/// What dlsym finds from the object at `path`, which is loaded, and those that it is linked to; but not in this
+/// library.
+void* FindIn(const char* name, const char* path) {
+  void* object = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return nullptr;
+  void* function = dlsym(object, name);
+  dlclose(object);  // it stays loaded as long as its code runs
+  static const void* const own = BaseOf(reinterpret_cast<const void*>(&FindReal));
+  return function != nullptr && BaseOf(function) != own ? function : nullptr;
+}
+
+void* FindAnywhere(const char* name) {
+  std::vector<std::string> paths;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* to) {
+        if (info->dlpi_name != nullptr && *info->dlpi_name != '\0') {
+          static_cast<std::vector<std::string>*>(to)->emplace_back(info->dlpi_name);
+        }
+        return 0;
+      },
+      &paths);
+  for (const std::string& path : paths) {
+    if (void* function = FindIn(name, path.c_str())) return function;
+  }
+  return nullptr;
+}
+
+/// The MPI that the program uses.
+struct Program {
+  std::string soname;   ///< empty: it uses none
+  std::string version;  ///< as it calls itself
+};
+
+using GetLibraryVersion = int (*)(char*, int*);
+
+std::string VersionOf(void* function) {
+  std::vector<char> text(std::size_t{64} << 10);  // Open MPI and MPICH disagree about the least size
+  int length = 0;
+  if (reinterpret_cast<GetLibraryVersion>(function)(text.data(), &length) != 0) return {};
+  const std::string_view all(text.data());
+  std::string first(all.substr(0, all.find('\n')));
+  for (char& c : first) {
+    if (c == '\t') c = ' ';
+  }
+  return first;
+}
+
+Program Examine(const void* caller) {
+  Program program;
+  void* function = FindReal("PMPI_Get_library_version", caller);
+  if (function == nullptr) return program;
+  program.soname = SonameOf(function);
+  program.version = VersionOf(function);
+  return program;
+}
+
+bool Disabled() {
+  const char* value = std::getenv("LZY_DISABLE");
+  return value != nullptr && *value != '\0' && std::string_view(value) != "0";
+}
+
+/// Launchers number the processes they start; without MPI that is all there is to keep a thousand processes from saying
+/// the same.
+bool FirstProcess() {
+  for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
+    const char* rank = std::getenv(name);
+    if (rank != nullptr) return std::string_view(rank) == "0";
+  }
+  return true;
+}
+
+/// Where this library was loaded from.
+std::string OwnDirectory() {
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<void*>(&FindReal), &own) == 0 || own.dli_fname == nullptr) return ".";
+  const std::string path = own.dli_fname;
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+bool Exists(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
+
+const Layer* Load(const void* caller) {
+  if (Disabled()) return nullptr;
+  const Program program = Examine(caller);
+  if (program.soname.empty()) return nullptr;
+  const std::string path = OwnDirectory() + "/liblzy_mpiio-" + program.soname + ".so";
+  const std::string mpi = "the program's MPI is " + program.version + " (" + program.soname + "), and ";
+  if (!Exists(path)) {
+    SayInFirstProcess("nothing is protected",
+                      (mpi + "there is no layer for it: " + path + " (build lzy with that MPI)").c_str());
+    return nullptr;
+  }
+  // Without RTLD_GLOBAL: nothing in it is anybody else's business.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {  // this may be the only node where it is so
+    const char* error = dlerror();
+    Say("nothing is protected, and other ranks may hang", error != nullptr ? error : path.c_str());
+    return nullptr;
+  }
+  auto* entry = reinterpret_cast<LayerEntry*>(dlsym(library, kLayerEntryName));
+  const char* refusal = "of another build";
+  const Layer* layer = entry == nullptr ? nullptr : entry(kLayerInterface, program.version.c_str(), &refusal);
+  if (layer == nullptr) SayInFirstProcess("nothing is protected", (mpi + path + " is " + refusal).c_str());
+  return layer;
+}
+
+}  // namespace
+
+const Layer* StartLayer(const void* caller) noexcept {
+  try {
+    static const Layer* const layer = [caller] {
+      const Layer* made = Load(caller);
+      loaded_layer.store(made, std::memory_order_release);
+      return made;
+    }();
+    return layer;
+  } catch (...) {  // no memory to look around with
+    return nullptr;
+  }
+}
+
+// What the program is linked to comes next after this library. What it loaded itself (Python does) may be out of sight
+// there, but not to the code that calls it. Nor need that be of help: a call at the end of a function leaves that
+// function's caller to return to.
+void* FindReal(const char* name, const void* caller) noexcept {
+  try {
+    if (void* function = dlsym(RTLD_NEXT, name)) return function;
+    // No tool is in sight, and one that comes before this library must not be called by it.
+    if (*name != 'P') return FindReal((std::string("P") + name).c_str(), caller);
+    Dl_info info{};
+    if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
+      if (void* function = FindIn(name, info.dli_fname)) return function;
+    }
+    return FindAnywhere(name);
+  } catch (...) {  // no memory to look around with
+    return nullptr;
+  }
+}
+
+void SayInFirstProcess(const char* where, const char* what) noexcept {
+  if (FirstProcess()) Say(where, what);
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,120 @@
+#include "hooks/ranges/layout.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "hooks/ranges/checked.h"
+
+namespace lzy::hooks {
+
+bool Layout::InOrder() const {
+  return inner ? inner->in_order : ordered;
+}
+
+std::uint64_t Layout::runs() const {
+  return inner ? inner->runs : 1;
+}
+
+Layout Layout::Run(std::int64_t begin, std::uint64_t size) {
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) ThrowTooFar();
+  return {begin, CheckedSum(begin, static_cast<std::int64_t>(size)), size, true, {}, true};
+}
+
+Layout Moved(Layout layout, std::int64_t by) {
+  if (layout.size == 0) return {};
+  layout.begin = CheckedSum(layout.begin, by);
+  layout.end = CheckedSum(layout.end, by);
+  return layout;
+}
+
+Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) {
+  if (count == 0 || layout.size == 0) return {};
+  if (count == 1) return layout;
+  const std::uint64_t size = CheckedProduct(count, layout.size);
+  const std::int64_t last = CheckedProduct(count - 1, stride);
+  const std::int64_t begin = CheckedSum(layout.begin, std::min<std::int64_t>(last, 0));
+  const std::int64_t end = CheckedSum(layout.end, std::max<std::int64_t>(last, 0));
+  if (layout.IsRun() && stride == layout.end - layout.begin) return Layout::Run(begin, size);
+  auto node = std::make_shared<LayoutNode>();
+  node->begin = begin;
+  node->count = count;
+  node->stride = stride;
+  node->child = layout;
+  if (const LayoutNode* inner = layout.inner.get();
+      inner != nullptr && inner->count > 0 && stride == CheckedProduct(inner->count, inner->stride)) {
+    node->count = CheckedProduct(count, inner->count);  // it just goes on
+    node->stride = inner->stride;
+    node->child = Moved(inner->child, layout.begin - inner->begin);
+  }
+  node->runs = SaturatedProduct(node->count, node->child.runs());
+  node->in_order = node->child.InOrder() && node->stride >= CheckedDifference(node->child.end, node->child.begin);
+  return {begin, end, size, true, std::move(node), true};
+}
+
+namespace {
+
+void JoinTo(Layout& layout, const Layout& next) {
+  const bool ordered = layout.InOrder() && next.InOrder() && next.begin >= layout.end;
+  layout = Layout::Hull(std::min(layout.begin, next.begin), std::max(layout.end, next.end),
+                        CheckedSum(layout.size, next.size));
+  layout.ordered = ordered;
+}
+
+}  // namespace
+
+void LayoutList::Add(Layout part) {
+  if (part.size == 0) return;
+  if (!parts_.empty() && part.IsRun()) {
+    Layout& last = parts_.back().layout;
+    if (last.IsRun() && last.end == part.begin) {
+      last.end = part.end;
+      last.size += part.size;
+      return;
+    }
+  }
+  if (parts_.size() == limit_ && in_last_ == together_) JoinPairs();
+  if (in_last_ < together_) {
+    JoinTo(parts_.back().layout, part);
+    ++in_last_;
+  } else {
+    parts_.push_back({std::move(part), 0, 0});
+    in_last_ = 1;
+  }
+}
+
+void LayoutList::JoinPairs() {
+  const bool odd = parts_.size() % 2 != 0;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < parts_.size(); i += 2, ++kept) {
+    if (i + 1 < parts_.size()) JoinTo(parts_[i].layout, parts_[i + 1].layout);
+    if (i > 0) parts_[kept] = std::move(parts_[i]);
+  }
+  parts_.resize(kept);
+  in_last_ = odd ? together_ : 2 * together_;
+  together_ *= 2;
+}
+
+Layout LayoutList::Take() {
+  if (parts_.empty()) return {};
+  if (parts_.size() == 1) return std::move(parts_.front().layout);
+  auto node = std::make_shared<LayoutNode>();
+  node->parts = std::move(parts_);
+  node->begin = node->parts.front().layout.begin;
+  std::int64_t end = node->begin;
+  std::uint64_t size = 0;
+  for (LayoutNode::Part& part : node->parts) {
+    const Layout& layout = part.layout;
+    node->in_order &= layout.InOrder() && layout.begin >= end;
+    node->begin = std::min(node->begin, layout.begin);
+    end = std::max(end, layout.end);
+    part.data_before = size;
+    part.runs_before = node->runs;
+    size = CheckedSum(size, layout.size);
+    node->runs = SaturatedSum(node->runs, layout.runs());
+  }
+  const std::int64_t begin = node->begin;
+  return {begin, end, size, true, std::move(node), true};
+}
+
+}  // namespace lzy::hooks

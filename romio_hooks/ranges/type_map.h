@@ -1,0 +1,32 @@
+#pragma once
+// From MPI datatypes to layouts: what MPI_Type_get_envelope and MPI_Type_get_contents tell, put together.
+
+#include <mpi.h>
+
+#include <cstddef>
+
+#include "hooks/ranges/layout.h"
+
+namespace lzy::hooks {
+
+/// Intel MPI, of which less is believed.
+bool IsIntelMpi();
+
+constexpr std::size_t kMostTypeParts = std::size_t{1} << 16;
+
+struct TypeMap {
+  /// Where the data of one element lie, from its origin on, as the standard says.
+  Layout layout;
+  /// The type is of a form with which an MPI library is known to write elsewhere, or is not known well enough to say.
+  bool doubtful = false;
+  /// Made of vectors and subarrays only, and not doubtful: what all MPI libraries get right in memory, too.
+  bool regular = true;
+};
+
+/// Holds no handles: `type` may be freed. Exact as long as all types within need no more than `limit` (>= 1) parts
+/// altogether; neighbours are joined to hulls beyond that. What nests too deeply, takes too long or is built in a way
+/// that is not known here is a hull, too, by what MPI says of its bounds, and doubtful.
+/// Throws std::overflow_error when a byte lies beyond what an offset can say.
+TypeMap MapOf(MPI_Datatype type, std::size_t limit = kMostTypeParts);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,144 @@
+#include "hooks/ranges/user_buffer.h"
+
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "hooks/ranges/type_contents.h"
+#include "hooks/ranges/type_map.h"
+
+namespace lzy::hooks {
+namespace {
+
+// Of data whose buffer or place is in pieces, so much is looked at in one go; less where the pieces are small.
+constexpr std::uint64_t kStretch = 8u << 20;
+constexpr std::uint64_t kLeastStretch = 32u << 10;
+constexpr std::size_t kMostPieces = 16384;
+// Pieces of the buffer are put together up to so many bytes.
+constexpr std::size_t kPacked = 1u << 20;
+
+std::uint8_t* Pointer(std::uint64_t address) {
+  return reinterpret_cast<std::uint8_t*>(address);
+}
+
+}  // namespace
+
+std::uint64_t TotalOf(const std::vector<Interval>& intervals) {
+  std::uint64_t total = 0;
+  for (const Interval& one : intervals) total += one.end - one.begin;
+  return total;
+}
+
+bool UserBuffer::Open(const DataCall& call, bool believe) {
+  const auto type = As<MPI_Datatype>(call.type);
+  TypeShape shape;
+  if (!shape.Read(type)) return false;
+  const TypeMap map = MapOf(type);
+  tile_ = map.layout;
+  extent_ = shape.extent;
+  count_ = static_cast<std::uint64_t>(call.count);
+  origin_ = reinterpret_cast<std::uintptr_t>(call.buffer);
+  contiguous_ = !map.doubtful && tile_.begin >= 0 && tile_.IsRun() &&
+                (count_ == 1 || tile_.size == static_cast<std::uint64_t>(extent_));
+  if (contiguous_) return true;
+  // Of buffers with other gaps, or with data below the origin, Intel MPI 2021 writes something else.
+  const bool known = map.regular || (believe && !map.doubtful);
+  return known && shape.lower == 0 && tile_.begin >= 0 && tile_.InOrder() && extent_ >= tile_.end - tile_.begin &&
+         extent_ > 0;
+}
+
+const std::uint8_t* UserBuffer::First() const {
+  return Pointer(origin_ + static_cast<std::uint64_t>(tile_.begin));
+}
+
+// From the first byte of `bytes` bytes of data to the last.
+std::uint64_t UserBuffer::Reach(std::uint64_t bytes) const {
+  if (contiguous_) return bytes;
+  return static_cast<std::uint64_t>(extent_) * (count_ - 1) + static_cast<std::uint64_t>(tile_.end - tile_.begin);
+}
+
+bool UserBuffer::IsReadable(std::uint64_t bytes) const {
+  const std::uint8_t* const first = First();
+  const std::uint8_t* const last = first + Reach(bytes) - 1;
+  // Programs use one buffer again and again, and to ask takes longer than a small call. Memory of devices never comes where
+  // the processor's own was.
+  static thread_local Interval known;
+  const auto begin = reinterpret_cast<std::uintptr_t>(first), end = reinterpret_cast<std::uintptr_t>(last) + 1;
+  if (begin >= known.begin && end <= known.end) return true;
+  std::uint8_t ends[2] = {};
+  iovec to{ends, sizeof ends};
+  iovec from[2] = {{const_cast<std::uint8_t*>(first), 1}, {const_cast<std::uint8_t*>(last), 1}};
+  if (process_vm_readv(getpid(), &to, 1, from, 2, 0) != 2) return false;  // where a sandbox forbids to ask, too
+  known = {begin, end};
+  return true;
+}
+
+bool UserBuffer::IsThere(std::uint64_t bytes, bool to_write) const {
+  constexpr int kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*, which older headers do not have
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(First());
+  const auto begin = first / page * page;
+  const auto end = (first + Reach(bytes) + page - 1) / page * page;
+  return madvise(reinterpret_cast<void*>(begin), end - begin, to_write ? kPopulateWrite : kPopulateRead) == 0;
+}
+
+bool UserBuffer::Seek(std::uint64_t first, std::uint64_t last) {
+  at_ = 0;
+  if (contiguous_) {
+    const std::uint64_t base = origin_ + static_cast<std::uint64_t>(tile_.begin);
+    pieces_.assign(1, {base + first, base + last});
+    return true;
+  }
+  pieces_ = BytesOf(tile_, count_, extent_, origin_, first, last, kMostPieces);
+  return TotalOf(pieces_) == last - first;
+}
+
+ByteSpan UserBuffer::Next(std::uint64_t most) {
+  const Interval& piece = pieces_[at_];
+  const std::uint64_t here = piece.end - piece.begin;
+  if (here >= most || here >= kPacked || at_ + 1 == pieces_.size()) return NextInPlace(most);
+  most = std::min<std::uint64_t>(most, kPacked);
+  packed_.clear();
+  while (packed_.size() < most && at_ < pieces_.size()) {
+    const MutableByteSpan bytes = NextInPlace(most - packed_.size());
+    packed_.insert(packed_.end(), bytes.begin(), bytes.end());
+  }
+  return packed_;
+}
+
+MutableByteSpan UserBuffer::NextInPlace(std::uint64_t most) {
+  Interval& piece = pieces_[at_];
+  const MutableByteSpan bytes(Pointer(piece.begin), std::min(piece.end - piece.begin, most));
+  piece.begin += bytes.size();
+  if (piece.begin == piece.end) ++at_;
+  return bytes;
+}
+
+DataWalk::DataWalk(const View& view, MPI_Offset position, std::uint64_t bytes, UserBuffer* buffer, std::uint64_t skip)
+    : view_(view), position_(position), bytes_(bytes), buffer_(buffer), done_(skip) {
+  stretch_ = view.IsContiguous() && buffer != nullptr && buffer->contiguous() ? bytes : InEtypes(kStretch);
+}
+
+std::uint64_t DataWalk::InEtypes(std::uint64_t size) const {
+  const std::uint64_t etype = view_.etype_size();
+  return std::max<std::uint64_t>(1, size / etype) * etype;
+}
+
+bool DataWalk::Next() {
+  while (done_ < bytes_) {
+    const std::uint64_t length = std::min(stretch_, bytes_ - done_);
+    ranges_ = view_.Ranges(position_ + static_cast<MPI_Offset>(done_ / view_.etype_size()), length, kMostPieces);
+    in_pieces_ = ranges_ && buffer_ != nullptr && TotalOf(*ranges_) == length && buffer_->Seek(done_, done_ + length);
+    if (ranges_ && buffer_ != nullptr && !in_pieces_ && stretch_ > InEtypes(kLeastStretch)) {
+      stretch_ = InEtypes(std::max(kLeastStretch, stretch_ / 8));  // perhaps the pieces are too many
+      continue;
+    }
+    done_ += length;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace lzy::hooks

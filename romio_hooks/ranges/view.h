@@ -1,0 +1,53 @@
+#pragma once
+// The view of a file handle: from offsets in etypes to bytes of the file.
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/interval_set.h"
+#include "hooks/ranges/layout.h"
+
+namespace lzy::hooks {
+
+/// No MPI handles: copied freely. The default is that of a file just opened: bytes from byte 0 on.
+class View {
+ public:
+  /// Takes what MPI_File_set_view has just accepted, and holds no handles: the types may be freed. Cheap: PnetCDF sets
+  /// views as often as it writes.
+  void Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* representation) noexcept;
+
+  /// One that nothing is known of.
+  static View Unknown() {
+    View view;
+    view.followed_ = false;
+    return view;
+  }
+
+  /// The bytes that `bytes` bytes of data from etype number `offset` on go to: sorted, disjoint, with gaps between
+  /// them, at most `limit` (>= 1); none for no bytes. Exact where that are no more than `limit` runs, else a superset,
+  /// found in a time that depends on `limit` only. nullopt when they cannot be told, or MPI libraries are known to
+  /// write elsewhere than the standard says: the whole file, then.
+  std::optional<std::vector<Interval>> Ranges(MPI_Offset offset, std::uint64_t bytes, std::size_t limit) const noexcept;
+
+  std::uint64_t etype_size() const { return etype_size_; }
+  /// Data go to consecutive bytes.
+  bool IsContiguous() const {
+    return followed_ && tile_.IsRun() && tile_.size == static_cast<std::uint64_t>(extent_);
+  }
+
+ private:
+  bool followed_ = true;  // false: types or a representation whose bytes are not worked out here
+  std::uint64_t displacement_ = 0;
+  std::uint64_t etype_size_ = 1;
+  std::int64_t extent_ = 1;  // of the filetype
+  Layout tile_ = {0, 1, 1, true, {}};
+};
+
+/// Bytes of data of `count` elements of `type`; nullopt when the arguments make none (the real call will say so).
+std::optional<std::uint64_t> DataBytes(std::int64_t count, MPI_Datatype type);
+
+}  // namespace lzy::hooks

@@ -1,0 +1,72 @@
+#include "hooks/reports/usage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "hooks/reports/messages.h"
+#include "request/options.h"
+
+namespace lzy::hooks {
+namespace {
+
+struct All {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Usage>> by_name;
+};
+
+All& Everything() {
+  static auto& all = *new All;  // never destroyed: files may be closed at exit
+  return all;
+}
+
+Usage::Clock::time_point Beginning() {
+  static const auto beginning = Usage::Clock::now();
+  return beginning;
+}
+
+}  // namespace
+
+void Usage::StartClock() {
+  (void)Beginning();
+}
+
+std::shared_ptr<Usage> Usage::Of(const std::string& name) {
+  All& all = Everything();
+  const std::lock_guard lock(all.mutex);
+  std::shared_ptr<Usage>& usage = all.by_name[name];
+  if (!usage) usage = std::make_shared<Usage>();
+  return usage;
+}
+
+void Usage::NoteCommit(const DatasetReport& report) {
+  ++commits_;
+  bytes_ = report.bytes;
+  sidecar_bytes_ = report.sidecar_bytes;
+}
+
+std::string Usage::Line(const std::string& name, double run_seconds) const {
+  const double seconds = static_cast<double>(nanoseconds_.load()) * 1e-9;
+  const double share = run_seconds > 0 ? 100 * seconds / run_seconds : 0;
+  const std::uint64_t commits = commits_;
+  const std::string what = commits == 0 ? "nothing committed"
+                                        : fmt::format("{} in {} commit{}, parity and hashes {}", FormatSize(bytes_),
+                                                      commits, commits == 1 ? "" : "s", FormatSize(sidecar_bytes_));
+  return fmt::format("{}: {}, {:.3f} s added, {:.1f} % of {:.3f} s", name, what, seconds, share, run_seconds);
+}
+
+void Usage::TellAll() {
+  decltype(All::by_name) finished;
+  {
+    All& all = Everything();
+    const std::lock_guard lock(all.mutex);
+    finished.swap(all.by_name);
+  }
+  const double run_seconds = std::chrono::duration<double>(Clock::now() - Beginning()).count();
+  for (const auto& [name, usage] : finished) Say(usage->Line(name, run_seconds));
+}
+
+}  // namespace lzy::hooks

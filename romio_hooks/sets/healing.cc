@@ -1,0 +1,103 @@
+#include "hooks/sets/healing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/printable.h"
+#include "engine/engine.h"
+#include "hooks/files/settings.h"
+#include "hooks/reports/messages.h"
+#include "names/resolve.h"
+
+namespace lzy::hooks {
+namespace {
+
+constexpr std::size_t kMostText = 65536;
+
+Result<std::vector<std::string>> ThoseOfRank0(Communicator& world, const std::vector<std::string>& patterns) {
+  Communicator::Bytes bytes;
+  LZY_RETURN_IF_ERROR(AgreeOn(world, [&] {
+    ByteWriter writer;
+    for (const std::string& pattern : patterns) writer.PutString(pattern);
+    bytes = std::move(writer.bytes());
+  }));
+  LZY_RETURN_IF_ERROR(world.Broadcast(bytes, 0));
+  ByteReader reader(bytes);
+  std::vector<std::string> out;
+  while (reader.remaining() > 0 && reader.ok()) out.push_back(reader.GetString(kMostText));
+  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the sets is malformed"};
+  return out;
+}
+
+std::string Names(const DatasetReport& report) {
+  std::set<std::string> names;
+  for (const Damage& damage : report.damage) names.insert(Printable(BaseNameOf(damage.path)));
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  std::size_t told = 0;
+  for (const std::string& name : names) {
+    if (told++ == kMost) return fmt::format("{} and {} more", text, names.size() - kMost);
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+/// Why a damaged set is left as it is; empty if it is to be healed. Others may be at work on it, and what has another version of its
+/// sidecar is somebody's to judge.
+std::string ReasonToLeave(const DatasetReport& seen) {
+  if (seen.in_epoch) return "it is being written, or was when a program broke off";
+  const auto other = std::find_if(seen.damage.begin(), seen.damage.end(),
+                                  [](const Damage& damage) { return damage.cause != DamageCause::kMissing; });
+  if (other == seen.damage.end()) return {};
+  return fmt::format("{} is not that of the last commit", Printable(BaseNameOf(other->path)));
+}
+
+void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
+  const Context context{.fs = PosixFileSystem(), .comm = world, .options = options};
+  const DatasetReport seen = Info(context, set);
+  if (!seen.status.ok() || seen.state != DatasetState::kDamaged) return;
+  std::string why;
+  if (!AgreeOn(world, [&] { why = ReasonToLeave(seen); }).ok()) return;
+  DatasetReport healed;
+  const auto start = std::chrono::steady_clock::now();
+  if (why.empty()) {
+    RestoreRequest request;
+    request.placing = Placing::kHome;
+    healed = Restore(context, set, request);
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (world.rank() != 0) return;
+  (void)NoThrow([&] {
+    if (why.empty() && healed.status.ok() && healed.state == DatasetState::kRestored) {
+      Say(options, Options::Log::kWarn,
+          fmt::format("{}: rebuilt before the program opens it, in {:.1f} s: {}", set.path, seconds, Names(seen)));
+      return Status::Ok();
+    }
+    if (why.empty()) why = healed.status.ok() ? fmt::format("it is {}", Name(healed.state)) : healed.status.message();
+    Say(options, Options::Log::kWarn,
+        fmt::format("{}: not healed: {}; the program finds it as it is. To see what is wrong: lzy-verify {}", set.path, why,
+                    ShellQuote(set.path)));
+    return Status::Ok();
+  });
+}
+
+}  // namespace
+
+void HealSets(Communicator& world, const std::vector<std::string>& patterns) {
+  const Options& options = EnvironmentSettings().options;
+  const auto all = ThoseOfRank0(world, patterns);
+  if (!all.ok()) return Say(options, Options::Log::kWarn, "nothing healed: " + all.status().message());
+  for (const std::string& pattern : *all) {
+    std::vector<Status> troubles;  // the tools tell of them, and at the first run there is nothing yet
+    const auto sets = ResolvePath(PosixFileSystem(), world, pattern, Resolve::kProtected, &troubles);
+    if (!sets.ok()) continue;
+    for (const DatasetRef& set : *sets) {
+      if (set.kind == DatasetKind::kSet) Heal(world, options, set);
+    }
+  }
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,294 @@
+#include "hooks/sets/rendezvous.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace lzy::hooks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Pause = std::chrono::microseconds;
+
+constexpr int kTag = 1;
+constexpr std::size_t kMostRanksNamed = 20;
+
+Clock::time_point After(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// Polling, soon at first and then less and less often, so that waiting does not take the processor from whoever is
+/// awaited.
+class Backoff {
+ public:
+  void Reset() { pause_ = kShortest; }
+  void Wait() {
+    std::this_thread::sleep_for(pause_);
+    pause_ = std::min(pause_ * 2, kLongest);
+  }
+
+ private:
+  static constexpr Pause kShortest{50};
+  static constexpr Pause kLongest{5000};
+  Pause pause_ = kShortest;
+};
+
+ByteSpan BytesOf(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+/// Content of an ABORT: whether the meeting was called off without having seen its receiver, and why.
+struct Abort {
+  explicit Abort(const std::vector<std::uint8_t>& content) : late(!content.empty() && content.front() != 0) {
+    if (!content.empty()) why.assign(content.begin() + 1, content.end());
+  }
+  bool late;
+  std::string why;
+};
+
+}  // namespace
+
+std::string RankList(const std::set<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  std::size_t named = 0;
+  for (int rank : ranks) {
+    if (named == kMostRanksNamed) return fmt::format("{} and {} more", text, ranks.size() - named);
+    text += fmt::format("{}{}", named == 0 ? " " : ", ", rank);
+    ++named;
+  }
+  return text;
+}
+
+Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
+  PMPI_Comm_rank(comm_, &rank_);
+  PMPI_Comm_size(comm_, &size_);
+}
+
+// Messages are small and so are gone already, all but those to a rank that never looked at them.
+Rendezvous::~Rendezvous() {
+  for (Sending& sending : sending_) {
+    int done = 0;
+    if (PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
+    PMPI_Cancel(&sending.request);
+    PMPI_Request_free(&sending.request);
+  }
+}
+
+Rendezvous::Bytes Rendezvous::Encode(Kind kind, const Key& key, ByteSpan content) {
+  ByteWriter writer;
+  writer.Put<std::uint8_t>(static_cast<std::uint8_t>(kind));
+  writer.PutString(key.first);
+  writer.Put<std::uint64_t>(key.second);
+  writer.PutBytes(content);
+  return std::move(writer.bytes());
+}
+
+std::list<Rendezvous::Sending> Rendezvous::ForOthers(Kind kind, const Key& key, ByteSpan content) const {
+  std::list<Sending> messages;
+  for (int rank = 1; rank < size_; ++rank) messages.push_back({Encode(kind, key, content)});
+  return messages;
+}
+
+std::list<Rendezvous::Sending> Rendezvous::Aborts(const Key& key, const std::string& why,
+                                                  const std::set<int>& late) const {
+  std::list<Sending> messages;
+  for (int rank = 1; rank < size_; ++rank) {
+    messages.push_back({Encode(Kind::kAbort, key, BytesOf((late.contains(rank) ? '\1' : '\0') + why))});
+  }
+  return messages;
+}
+
+void Rendezvous::SendFirst(int to, std::list<Sending>& messages) {
+  sending_.remove_if([](Sending& old) {
+    int done = 0;
+    return PMPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+  });
+  sending_.splice(sending_.end(), messages, messages.begin());
+  Sending& sending = sending_.back();
+  if (PMPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_,
+                &sending.request) != MPI_SUCCESS) {
+    sending_.pop_back();
+  }
+}
+
+void Rendezvous::Send(int to, Kind kind, const Key& key, ByteSpan content) {
+  std::list<Sending> one;
+  one.push_back({Encode(kind, key, content)});
+  SendFirst(to, one);
+}
+
+std::optional<Rendezvous::Message> Rendezvous::Receive() {
+  while (true) {
+    int there = 0;
+    MPI_Status status;
+    if (PMPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return std::nullopt;
+    int length = 0;
+    if (PMPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return std::nullopt;
+    Bytes bytes(static_cast<std::size_t>(length));
+    Message message;
+    message.name.reserve(bytes.size());
+    message.content.reserve(bytes.size());
+    if (PMPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+      return std::nullopt;
+    }
+    ByteReader reader(bytes);
+    message.from = status.MPI_SOURCE;
+    message.kind = static_cast<Kind>(reader.Get<std::uint8_t>());
+    const ByteSpan name = reader.GetBytes(reader.Get<std::uint32_t>());
+    message.name.assign(name.begin(), name.end());
+    message.number = reader.Get<std::uint64_t>();
+    if (!reader.ok()) continue;
+    const ByteSpan content = reader.GetBytes(reader.remaining());
+    message.content.assign(content.begin(), content.end());
+    return message;
+  }
+}
+
+Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, double timeout_seconds,
+                                     const Decide& decide) {
+  if (name.size() > kMostName) return {Status(Code::kInternal, "the name of a meeting is too long"), {}};
+  const Key key{name, ++count_[name]};
+  if (rank_ != 0) return Attend(key, mine, timeout_seconds);
+  return Lead(key, mine, timeout_seconds, decide);
+}
+
+// ------------------------------------------------------------------------------------------------------------- Rank 0
+
+Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide) {
+  // Nobody has been answered yet: if there is no memory for this, the others give up when their time is up.
+  std::list<Sending> word = Aborts(key, "rank 0 ran out of memory", {});
+  Outcome outcome;
+  outcome.status = NoThrow([&] {
+    Meeting& meeting = meetings_[key];
+    Status status = Coordinate(key, meeting, timeout_seconds, decide, mine, outcome.decision);
+    word = status.ok() ? ForOthers(Kind::kGo, key, outcome.decision) : Aborts(key, status.message(), meeting.late);
+    return status;
+  });
+  meetings_.erase(key);
+  for (int rank = 1; rank < size_; ++rank) SendFirst(rank, word);
+  return outcome;
+}
+
+// Receives what there is. Meetings that rank 0 has been to already are over: their number is not above count_.
+void Rendezvous::TakeArrivals(const Key& current) {
+  while (auto message = Receive()) {
+    const Key key{message->name, message->number};
+    const auto came = count_.find(key.first);
+    const bool over = key != current && came != count_.end() && key.second <= came->second;
+    if (over) continue;
+    Meeting& meeting = meetings_[key];
+    switch (message->kind) {
+      case Kind::kArrive:
+        meeting.arrived[message->from] = std::move(message->content);
+        if (key == current) Send(message->from, Kind::kPresent, key, {});
+        break;
+      case Kind::kIn:
+        meeting.in.insert(message->from);
+        break;
+      case Kind::kWithdraw:
+        meeting.withdrawn.insert(message->from);
+        break;
+      case Kind::kPresent:
+      case Kind::kGo:
+      case Kind::kAbort:
+        break;
+    }
+  }
+}
+
+Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide,
+                              ByteSpan mine, Bytes& decision) {
+  const Clock::time_point deadline = After(timeout_seconds);
+  for (const auto& [rank, content] : meeting.arrived) Send(rank, Kind::kPresent, key, {});
+  meeting.arrived[0].assign(mine.begin(), mine.end());
+  meeting.in.insert(0);
+  Backoff backoff;
+  std::size_t seen = 0;
+  while (true) {
+    TakeArrivals(key);
+    if (!meeting.withdrawn.empty()) {
+      return {Code::kTimeout, fmt::format("came late on rank 0: {} had given up", RankList(meeting.withdrawn))};
+    }
+    if (meeting.in.size() == static_cast<std::size_t>(size_)) break;
+    if (Clock::now() >= deadline) {
+      std::set<int> missing;
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!meeting.in.contains(rank)) missing.insert(rank);
+        if (!meeting.arrived.contains(rank)) meeting.late.insert(rank);
+      }
+      return {Code::kTimeout, fmt::format("waited {:g} s for {}", timeout_seconds, RankList(missing))};
+    }
+    const std::size_t now = meeting.in.size() + meeting.arrived.size();
+    if (now != seen) backoff.Reset();
+    seen = now;
+    backoff.Wait();
+  }
+  std::vector<Bytes> brought;
+  for (auto& [rank, content] : meeting.arrived) brought.push_back(std::move(content));
+  LZY_ASSIGN_OR_RETURN(decision, decide(brought));
+  return Status::Ok();
+}
+
+// -------------------------------------------------------------------------------------------------------- Other ranks
+
+bool Rendezvous::FindAbort(const Key& key, std::string& reason) {
+  const auto at = aborts_.find(key);
+  if (at == aborts_.end()) return false;
+  reason = at->second;
+  aborts_.erase(at);
+  return true;
+}
+
+// Of a meeting that this rank has yet to come to.
+void Rendezvous::NoteAbort(Message message, Key about) {
+  const auto came = count_.find(about.first);
+  if (came == count_.end() || about.second > came->second) aborts_[std::move(about)] = Abort(message.content).why;
+}
+
+Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
+  std::string reason;
+  if (FindAbort(key, reason)) return {Status(Code::kTimeout, reason), {}, Outcome::Own::kCameLate};
+  bool arrived = false;
+  bool present = false;
+  Clock::time_point deadline;
+  Backoff backoff;
+  while (true) {
+    std::optional<Message> message;
+    const Status received = NoThrow([&] { message = Receive(); });
+    if (!received.ok() && !present) return {received, {}, Outcome::Own::kNothing};
+    if (message) {
+      backoff.Reset();
+      Key about{std::move(message->name), message->number};
+      if (about != key) {
+        if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(std::move(*message), std::move(about)); });
+      } else if (message->kind == Kind::kAbort) {
+        // It may have been sent before this rank arrived and yet be seen only now, so rank 0 says whom it missed.
+        const Abort abort(message->content);
+        const auto own = arrived && !abort.late ? Outcome::Own::kNothing : Outcome::Own::kCameLate;
+        return {Status(Code::kTimeout, abort.why), {}, own};
+      } else if (message->kind == Kind::kGo) {
+        return {Status::Ok(), std::move(message->content)};
+      } else if (message->kind == Kind::kPresent && arrived) {
+        Send(0, Kind::kIn, key, {});
+        present = true;
+      }
+      continue;
+    }
+    if (!arrived) {
+      Send(0, Kind::kArrive, key, mine);
+      arrived = true;
+      deadline = After(timeout_seconds);
+    }
+    if (!present && Clock::now() >= deadline) {
+      Send(0, Kind::kWithdraw, key, {});
+      return {Status(Code::kTimeout, fmt::format("waited {:g} s for rank 0", timeout_seconds)),
+              {},
+              Outcome::Own::kNobodyHere};
+    }
+    backoff.Wait();
+  }
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,221 @@
+#include "hooks/transfers/capturing.h"
+
+#include <algorithm>
+
+#include "dataset/view.h"
+#include "storage/parallel.h"
+
+namespace lzy::hooks {
+namespace {
+
+// Writes of so many bytes take much longer than it takes to start a thread.
+constexpr std::uint64_t kWorthAThread = 1u << 20;
+
+/// What the next commit is expected to choose.
+GeometryParameters GeometryOf(const OpenFile& file) {
+  Options options = file.options;
+  options.parity = file.expected.parity;
+  options.group = file.expected.group;
+  options.block_size = file.expected.block_size;
+  options.stripe = file.expected.stripe;
+  options.device_dirs.assign(file.expected.directories, "");  // which they are makes no difference
+  // A file that is new may become large; what is captured of one that stays small is of little worth anyhow.
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
+  return SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge);
+}
+
+/// With file.mutex held.
+bool MayCapture(const OpenFile& file) {
+  return file.options.capture && !file.set && !file.uncoordinated && !file.capture_void;
+}
+
+/// The file's capture, made at its first use. Null where there is nothing to be captured. file.mutex is held.
+std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
+  if (!MayCapture(file)) return nullptr;
+  if (file.capture) return file.capture;
+  // With verify-writes most of it is for what was written, to be written again.
+  const std::uint64_t memory = file.options.memory / 4 * 3;
+  auto made = Capture::Create(GeometryOf(file), memory, file.options.verify_writes ? memory / 3 * 2 : 0,
+                              file.options.key);
+  if (made.ok()) file.capture = std::move(*made);
+  file.threads = ThreadsFor({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options});
+  file.capture_void = !made.ok();
+  return file.capture;
+}
+
+std::shared_ptr<Capture> LockedCaptureOf(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  return CaptureOf(file);
+}
+
+bool HasSpareCore(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  return CaptureOf(file) && file.threads > 1;
+}
+
+/// Whether a write that fails has a code that says so. With MPICH 5 it has none where the program has an error handler of
+/// its own.
+bool CodesTell(MPI_File handle) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (handle == MPI_FILE_NULL || PMPI_File_get_errhandler(handle, &handler) != MPI_SUCCESS) return true;
+  const bool known = handler == MPI_ERRORS_RETURN || handler == MPI_ERRORS_ARE_FATAL;
+  PMPI_Errhandler_free(&handler);
+  return known;
+}
+
+void MissIn(Capture& capture, const std::vector<Interval>& ranges) {
+  for (const Interval& range : ranges) capture.Miss(range);
+}
+
+}  // namespace
+
+WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
+                           std::uint64_t bytes)
+    : file_(file), view_(view), position_(position), bytes_(bytes) {
+  {
+    std::unique_lock lock(file.mutex);
+    if (!MayCapture(file)) return;
+    const bool known = file.codes_tell;
+    lock.unlock();
+    const bool tell = known || CodesTell(As<MPI_File>(call.fh));
+    lock.lock();
+    file.codes_tell = tell;
+    if (tell) capture_ = CaptureOf(file);
+  }
+  if (!capture_) {
+    VoidCapture(file);
+    return;
+  }
+  source_ = std::make_unique<UserBuffer>();
+  bool known = false;
+  try {
+    known = source_->Open(call);
+  } catch (...) {  // its bounds are beyond what an offset can say
+  }
+  if (!known || !source_->IsReadable(bytes)) source_.reset();
+}
+
+bool WriteCapture::BufferIsThere() const {
+  return source_ && source_->IsThere(bytes_);
+}
+
+WriteCapture::~WriteCapture() = default;
+WriteCapture::WriteCapture(WriteCapture&&) noexcept = default;
+
+void WriteCapture::Run() {
+  if (!capture_) return;
+  DataWalk walk(view_, position_, bytes_, source_.get());
+  while (walk.Next()) {
+    if (!walk.ranges()) return VoidCapture(file_);
+    if (!walk.InPieces()) {
+      MissIn(*capture_, *walk.ranges());
+      continue;
+    }
+    for (const Interval& range : *walk.ranges()) {
+      for (std::uint64_t at = range.begin; at < range.end;) {
+        const ByteSpan piece = source_->Next(range.end - at);
+        capture_->Take(at, piece);
+        at += piece.size();
+      }
+    }
+  }
+}
+
+std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCall& call, const View& view,
+                                                    MPI_Offset position, std::uint64_t bytes) {
+  // An error handler of the program's own might not return, and the buffer be gone while it is still read.
+  if (bytes < kWorthAThread || !CodesTell(As<MPI_File>(call.fh)) || !HasSpareCore(file)) return nullptr;
+  WriteCapture capture(file, call, view, position, bytes);
+  if (!capture.capture() || !capture.BufferIsThere()) return nullptr;
+  const auto epoch = ExpectConfirmation(file, capture.capture());
+  if (!epoch) return nullptr;
+  std::unique_ptr<CaptureBeside> beside(new CaptureBeside(file.shared_from_this(), std::move(capture), *epoch));
+  try {
+    beside->thread_ = StartThread([raw = beside.get()] {
+      try {
+        raw->capture_.Run();
+      } catch (...) {
+        raw->failed_ = true;
+      }
+    });
+  } catch (...) {  // it goes without
+    Confirm(file, *epoch, true);
+    return nullptr;
+  }
+  return beside;
+}
+
+CaptureBeside::CaptureBeside(std::shared_ptr<OpenFile> file, WriteCapture capture, std::uint64_t epoch)
+    : file_(std::move(file)), capture_(std::move(capture)), epoch_(epoch) {}
+
+CaptureBeside::~CaptureBeside() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void CaptureBeside::End(bool succeeded) {
+  thread_.join();
+  Confirm(*file_, epoch_, succeeded && !failed_);
+}
+
+std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::shared_ptr<Capture>& capture) {
+  const std::lock_guard lock(file.mutex);
+  if (!capture || file.capture != capture) return std::nullopt;
+  ++file.writes_unconfirmed;
+  return file.captures_taken;
+}
+
+void NoteWriteTime(OpenFile& file) {
+  if (!file.options.verify_writes) return;
+  const auto stat = PosixFileSystem().Stat(file.path);
+  const std::lock_guard lock(file.mutex);
+  if (stat.ok()) file.written_mtime_ns = std::max(file.written_mtime_ns, stat->mtime_ns);
+}
+
+void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
+  const std::lock_guard lock(file.mutex);
+  if (file.captures_taken != epoch) return;  // its epoch did without
+  --file.writes_unconfirmed;
+  if (!succeeded) VoidLockedCapture(file);
+}
+
+void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
+  if (const auto capture = LockedCaptureOf(file)) {
+    MissIn(*capture, ranges);
+  } else {
+    VoidCapture(file);
+  }
+}
+
+void VoidCapture(OpenFile& file) {
+  const std::lock_guard lock(file.mutex);
+  VoidLockedCapture(file);
+}
+
+void VoidLockedCapture(OpenFile& file) {
+  file.capture_void = true;
+  file.capture.reset();
+}
+
+std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
+  auto capture = CaptureOf(file);
+  file.capture.reset();
+  file.capture_void = false;
+  file.codes_tell = false;
+  ++file.captures_taken;
+  const bool done = file.writes_unconfirmed == 0 && !file.split_write;
+  file.writes_unconfirmed = 0;
+  file.split_write.reset();
+  return done ? capture : nullptr;
+}
+
+void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
+  const std::lock_guard lock(file.mutex);
+  file.expected.parity = report.parity;
+  file.expected.group = report.group_size;
+  file.expected.block_size = report.block_size;
+  file.expected.size = report.bytes;
+  if (file.expected.directories > 0) file.expected.directories = report.devices;
+  if (GeometryOf(file).unit != report.unit) file.expected.stripe = report.unit;
+}
+
+}  // namespace lzy::hooks

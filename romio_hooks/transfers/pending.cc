@@ -1,0 +1,255 @@
+#include "hooks/transfers/pending.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hooks/transfers/capturing.h"
+
+namespace lzy::hooks {
+namespace {
+
+struct Pending {
+  std::shared_ptr<UnfinishedRead> read;  // null: it is a write
+  std::weak_ptr<OpenFile> file;
+  std::uint64_t epoch = 0;  // of ExpectConfirmation
+  std::uint64_t bytes = 0;
+  std::uint64_t number = 0;  // of all of them; 0: none
+};
+
+class PendingCalls {
+ public:
+  /// The only one; never destroyed, since requests may be completed while the process ends.
+  static PendingCalls& Get() {
+    static auto* const all = new PendingCalls;
+    return *all;
+  }
+
+  /// False when that request is known already: the other one was completed out of sight.
+  bool Insert(MPI_Request request, Pending call) {
+    const std::lock_guard lock(mutex_);
+    call.number = ++last_number_;
+    const bool is_new = calls_.insert_or_assign(request, std::move(call)).second;
+    Count();
+    return is_new;
+  }
+  /// Its number; 0 when it is none.
+  std::uint64_t NumberOf(MPI_Request request) {
+    const std::lock_guard lock(mutex_);
+    const auto at = calls_.find(request);
+    return at == calls_.end() ? 0 : at->second.number;
+  }
+  /// Takes it out if it is a read; null if not.
+  std::shared_ptr<UnfinishedRead> TakeRead(MPI_Request request, std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto at = calls_.find(request);
+    if (at == calls_.end() || at->second.number != number || !at->second.read) return nullptr;
+    std::shared_ptr<UnfinishedRead> read = std::move(at->second.read);
+    calls_.erase(at);
+    Count();
+    return read;
+  }
+  /// Takes it out; one without a file when it is not there any more. Of two calls of which one called the other both had
+  /// seen it, and MPI may have given the handle to another call meanwhile.
+  Pending Take(MPI_Request request, std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto at = calls_.find(request);
+    if (at == calls_.end() || at->second.number != number) return {};
+    Pending call = std::move(at->second);
+    calls_.erase(at);
+    Count();
+    return call;
+  }
+
+ private:
+  void Count() { pending_requests.store(static_cast<int>(calls_.size()), std::memory_order_relaxed); }
+
+  std::mutex mutex_;
+  std::unordered_map<MPI_Request, Pending> calls_;
+  std::uint64_t last_number_ = 0;
+};
+
+/// One of a call's requests that is known here.
+struct Watched {
+  int place = 0;  // in the call's array
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::uint64_t number = 0;
+  /// Of a read: it is taken out beforehand. Whatever jumps out of the call leaves nothing that knows of the program's buffer,
+  /// and another thread's request may get the handle as soon as it is free.
+  std::shared_ptr<UnfinishedRead> read;
+};
+
+std::vector<Watched> WatchedOf(const Completion& call) {
+  std::vector<Watched> watched;
+  const auto* requests = static_cast<const MPI_Request*>(call.requests);
+  for (int i = 0; requests != nullptr && i < call.count; ++i) {
+    if (requests[i] == MPI_REQUEST_NULL) continue;
+    const std::uint64_t number = PendingCalls::Get().NumberOf(requests[i]);
+    if (number == 0) continue;
+    watched.push_back({i, requests[i], number, nullptr});
+    watched.back().read = PendingCalls::Get().TakeRead(requests[i], number);
+  }
+  return watched;
+}
+
+bool IsIgnored(const void* statuses) {
+  return statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE;
+}
+
+/// The status of the request that was at `place`.
+MPI_Status* StatusOf(const Completion& call, int place) {
+  auto* statuses = static_cast<MPI_Status*>(*call.statuses);
+  if (call.outcome == Outcome::kEach) return statuses + place;
+  if (call.outcome != Outcome::kSome) return statuses;
+  for (int i = 0; i < *call.some; ++i) {
+    if (call.indices[i] == place) return statuses + i;
+  }
+  return nullptr;
+}
+
+void SettleWrite(const Pending& write, bool succeeded) {
+  const auto file = write.file.lock();
+  if (!file) return;
+  NoteWriteTime(*file);
+  Confirm(*file, write.epoch, succeeded);
+}
+
+std::span<MPI_Status> StatusesOf(const Completion& call) {
+  const int count = call.outcome == Outcome::kSome ? *call.some : call.count;
+  return {static_cast<MPI_Status*>(*call.statuses), count > 0 ? static_cast<std::size_t>(count) : 0};
+}
+
+/// In the statuses of a call that has succeeded these are not set.
+void ClearErrors(const Completion& call) {
+  for (MPI_Status& status : StatusesOf(call)) status.MPI_ERROR = MPI_SUCCESS;
+}
+
+bool AnyError(const Completion& call) {
+  const auto statuses = StatusesOf(call);
+  return std::any_of(statuses.begin(), statuses.end(), [](const MPI_Status& s) { return s.MPI_ERROR != MPI_SUCCESS; });
+}
+
+}  // namespace
+
+int WatchRead(const void* request, std::shared_ptr<UnfinishedRead> read) {
+  const MPI_Request made = *static_cast<const MPI_Request*>(request);
+  if (made == MPI_REQUEST_NULL) return read->Finish(MPI_SUCCESS, nullptr);  // it is done
+  (void)PendingCalls::Get().Insert(made, {std::move(read), {}, 0, 0, 0});
+  return MPI_SUCCESS;
+}
+
+void WantStatus(void** status, MPI_Status& own) {
+  if (IsIgnored(*status)) *status = &own;
+}
+
+std::optional<std::uint64_t> BytesTold(const void* status) {
+  MPI_Count bytes = 0;
+  if (status == nullptr || PMPI_Get_elements_x(static_cast<const MPI_Status*>(status), MPI_BYTE, &bytes) != MPI_SUCCESS ||
+      bytes < 0) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+bool IsWhole(const void* status, std::uint64_t bytes) {
+  if (status == nullptr || IsIgnored(status)) return false;
+  return BytesTold(status).value_or(bytes) >= bytes;
+}
+
+void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const void* request, std::uint64_t bytes) {
+  const MPI_Request made = *static_cast<const MPI_Request*>(request);
+  if (made == MPI_REQUEST_NULL) return VoidCapture(file);  // it is done, but nobody knows how much of it
+  const auto epoch = ExpectConfirmation(file, capture);
+  if (!epoch) return;
+  // Should this fail it is never confirmed.
+  if (!PendingCalls::Get().Insert(made, {nullptr, file.weak_from_this(), *epoch, bytes, 0})) VoidCapture(file);
+}
+
+namespace {
+
+/// What became of a call, and of each of its requests.
+class Completed {
+ public:
+  Completed(const Completion& call, int code) : call_(call), code_(code) {
+    several_ = call.outcome == Outcome::kEach || call.outcome == Outcome::kSome;
+    in_statuses_ = several_ && code == MPI_ERR_IN_STATUS;
+    told_ = call.statuses != nullptr && (code == MPI_SUCCESS || in_statuses_ || !several_);
+  }
+  bool IsDone(const Watched& one) const {
+    if (call_.outcome == Outcome::kUnknown) return false;
+    if (call_.outcome == Outcome::kPeeked) return code_ == MPI_SUCCESS && *call_.some != 0;
+    return static_cast<const MPI_Request*>(call_.requests)[one.place] == MPI_REQUEST_NULL;
+  }
+  /// Null where nothing is known of it.
+  MPI_Status* StatusFor(const Watched& one) const { return told_ ? StatusOf(call_, one.place) : nullptr; }
+  int CodeFor(const MPI_Status* status) const { return in_statuses_ && status != nullptr ? status->MPI_ERROR : code_; }
+
+  /// The request has another code than MPI said.
+  void Correct(MPI_Status* status, int code) {
+    if (!several_) {
+      code_ = code;
+    } else if (status != nullptr) {
+      if (code_ == MPI_SUCCESS) ClearErrors(call_);
+      status->MPI_ERROR = code;
+      in_statuses_ = true;
+      code_ = AnyError(call_) ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
+    }
+  }
+  int code() const { return code_; }
+
+ private:
+  const Completion& call_;
+  int code_;
+  bool several_, in_statuses_, told_;
+};
+
+}  // namespace
+
+int Complete(RealCall real, const Completion& call) {
+  std::vector<Watched> watched;
+  std::vector<MPI_Status> own;
+  bool known = true;
+  try {
+    watched = WatchedOf(call);
+    if (!watched.empty() && call.statuses != nullptr && IsIgnored(*call.statuses)) {
+      own.resize(static_cast<std::size_t>(call.count));
+      *call.statuses = own.data();
+    }
+  } catch (...) {  // no memory: then they stay under way
+    known = false;
+  }
+  Completed completed(call, real());
+  if (!known) return completed.code();
+  const bool failed = completed.code() != MPI_SUCCESS;
+  for (const Watched& one : watched) {
+    const bool done = completed.IsDone(one);
+    if (one.read) {
+      if (!done && call.outcome != Outcome::kUnknown) {
+        (void)NoThrow([&] {
+          PendingCalls::Get().Insert(one.request, {one.read, {}, 0, 0, 0});
+          return Status::Ok();
+        });
+        continue;
+      }
+      if (!done) continue;
+      MPI_Status* const status = completed.StatusFor(one);
+      const int code = completed.CodeFor(status);
+      const int checked = one.read->Finish(code, status);
+      if (checked != code) completed.Correct(status, checked);
+      continue;
+    }
+    if (call.outcome == Outcome::kPeeked) continue;
+    const bool given_up = call.outcome == Outcome::kUnknown || failed;
+    if (!given_up && !done) continue;
+    const Pending write = PendingCalls::Get().Take(one.request, one.number);
+    SettleWrite(write, !given_up && IsWhole(completed.StatusFor(one), write.bytes));
+  }
+  return completed.code();
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,340 @@
+#include "hooks/transfers/verifying.h"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "hooks/disk/read_check.h"
+#include "hooks/files/pointers.h"
+#include "hooks/layer/guarded.h"
+#include "hooks/ranges/user_buffer.h"
+#include "hooks/reports/messages.h"
+#include "hooks/reports/mpi_error.h"
+#include "hooks/transfers/pending.h"
+#include "sidecar/names.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy::hooks {
+namespace {
+
+class CheckedRead : public UnfinishedRead {
+ public:
+  int Finish(int code, void* status) override;
+
+  std::shared_ptr<OpenFile> file;
+  Word handle = 0;
+  Place place = Place::kExplicit;
+  View view;
+  UserBuffer buffer;
+  bool in_sight = false;  ///< the buffer can be looked at
+  bool told = true;       ///< its status tells how much was read
+  bool blocking = false;
+  std::uint64_t bytes = 0;
+  std::optional<MPI_Offset> position;  ///< in etypes
+  /// Without a position: it lies in between, if that is known.
+  MPI_Offset low = -1, high = -1;
+  std::uint64_t seeks = 0;         ///< when it began
+  std::optional<FileStat> before;  ///< the file then
+
+  std::uint64_t etype() const { return view.etype_size(); }
+  MPI_Offset Etypes() const { return static_cast<MPI_Offset>(bytes / etype()); }
+};
+
+/// Where each rank's part of an ordered read begins. Collective over the file's communicator. The pointer is asked for when
+/// all ranks have come to the call, and so have done with whatever moved it before.
+std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read) {
+  Communicator& comm = *read.file->comm;
+  ByteWriter mine;
+  mine.Put<std::int64_t>(read.Etypes());
+  const auto all = comm.AllGather(mine.bytes());
+  Communicator::Bytes shared;
+  if (comm.rank() == 0) {
+    ByteWriter position;
+    position.Put<std::int64_t>(PositionOf(As<MPI_File>(read.handle), read.place));
+    shared = std::move(position.bytes());
+  }
+  if (!comm.Broadcast(shared, 0).ok() || !all.ok()) return std::nullopt;
+  MPI_Offset at = ByteReader(shared).Get<std::int64_t>();
+  if (at < 0) return std::nullopt;
+  for (int rank = 0; rank < comm.rank(); ++rank) {
+    at += ByteReader((*all)[static_cast<std::size_t>(rank)]).Get<std::int64_t>();
+  }
+  return at;
+}
+
+std::uint64_t SeeksOf(OpenFile& file, bool& under_way) {
+  const std::lock_guard lock(file.mutex);
+  under_way = file.seeks_begun != file.seeks_ended;
+  return file.seeks_begun;
+}
+
+/// All that must be asked before the read. Null where it cannot be checked.
+std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<OpenFile>& file) {
+  auto read = std::make_shared<CheckedRead>();
+  read->file = file;
+  read->handle = call.fh;
+  read->place = call.place;
+  read->told = call.done != Done::kUntold;
+  read->blocking = call.done == Done::kAtReturn;
+  const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
+  read->bytes = bytes.value_or(0);
+  {
+    const std::lock_guard lock(file->mutex);
+    read->view = file->view;
+  }
+  // Other threads may move the shared pointer, and then the ranks' answer is none.
+  if (call.place == Place::kOrdered && file->ranks_agree && !SeveralThreads() && !file->sequential) {
+    read->position = OrderedPosition(*read);
+  } else if (call.place == Place::kExplicit) {
+    read->position = call.offset;
+  } else if (file->sequential) {  // MPI does not tell positions then
+    SayOnce(file->options, Options::Log::kWarn, file->path, "sequential",
+            fmt::format("{}: verify-reads: what is read in MPI_MODE_SEQUENTIAL is not checked", file->path));
+    return nullptr;
+  } else if (call.place == Place::kOwnPointer && !SeveralThreads()) {
+    read->position = TakeOwnPosition(*file, call);
+  } else {
+    bool under_way = false;
+    read->seeks = SeeksOf(*file, under_way);
+    if (auto stat = PosixFileSystem().Stat(file->path); stat.ok()) read->before = *stat;
+    if (!under_way) read->low = PositionOf(As<MPI_File>(call.fh), call.place);
+  }
+  if (read->bytes == 0) return nullptr;
+  try {
+    read->in_sight = read->buffer.Open(call, /*believe=*/true) && read->buffer.IsReadable(read->bytes);
+  } catch (...) {  // its bounds are beyond what an offset can say
+  }
+  return read;
+}
+
+/// Where the pointer is now tells where a read was that did not know: it is moved as soon as the read begins.
+void LocateAfter(CheckedRead& read) {
+  if (read.position || read.low < 0) return;
+  bool under_way = false;
+  const std::uint64_t seeks = SeeksOf(*read.file, under_way);
+  read.high = PositionOf(As<MPI_File>(read.handle), read.place);
+  if (under_way || seeks != read.seeks || read.high < read.low) {
+    read.low = read.high = -1;
+  } else if (read.high - read.low == read.Etypes()) {
+    read.position = read.low;
+  }
+}
+
+/// Bytes [first, last) of the data, which were read, or (`unread`) were not.
+ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last, bool unread) {
+  ReadVerdict verdict;
+  ReadCheck& check = *read.file->check;
+  DataWalk walk(read.view, *read.position, last, read.in_sight ? &read.buffer : nullptr, first);
+  std::vector<ReadPiece> pieces;
+  while (walk.Next()) {
+    if (!walk.ranges()) {
+      verdict.as_committed = false;
+      SayOnce(read.file->options, Options::Log::kWarn, read.file->path, "unfollowed",
+              fmt::format("{}: verify-reads: what is read through this view is not checked", read.file->path));
+      return verdict;
+    }
+    pieces.clear();
+    for (const Interval& range : *walk.ranges()) {
+      for (std::uint64_t at = range.begin; at < range.end;) {
+        ReadPiece piece{at, range.end - at, nullptr};
+        if (walk.InPieces()) {
+          const MutableByteSpan bytes = read.buffer.NextInPlace(range.end - at);
+          piece = {at, bytes.size(), bytes.data()};
+        }
+        at += piece.length;
+        pieces.push_back(piece);
+      }
+    }
+    // Where its bytes cannot be told apart nobody can fill them in.
+    if (unread && !walk.InPieces()) {
+      verdict.as_committed = false;
+    } else {
+      verdict.Add(check.Check(pieces, unread));
+    }
+  }
+  return verdict;
+}
+
+/// How far behind the first `got` bytes of data the file had some when it was committed last: what should have been read.
+std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
+  const std::uint64_t committed = read.file->check->CommittedSize();
+  std::uint64_t there = got;
+  DataWalk walk(read.view, *read.position, read.bytes, nullptr, got);
+  while (walk.Next() && walk.ranges()) {
+    for (const Interval& range : *walk.ranges()) {
+      if (range.begin >= committed) return there;
+      there += std::min(range.end, committed) - range.begin;
+    }
+  }
+  return std::min(there, read.bytes);
+}
+
+/// Whether another process has mended the file, or is just doing so, since the read began: that leaves the file with its mtime.
+bool MendedSince(const CheckedRead& read) {
+  const auto now = PosixFileSystem().Stat(read.file->path);
+  if (!read.before || !now.ok() || now->inode != read.before->inode || now->ctime_ns == read.before->ctime_ns) return false;
+  if (now->mtime_ns == read.before->mtime_ns) return true;
+  const auto path = SidecarPath(read.file->path);
+  const auto sidecar = path.ok() ? Sidecar::Load(PosixFileSystem(), *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
+  return sidecar.ok() && (*sidecar)->intent() && IsOfRepair(*(*sidecar)->intent());
+}
+
+/// It was read somewhere between two positions: all there is looked at. What was read may be of before another process mended it.
+ReadVerdict CheckSomewhere(CheckedRead& read) {
+  const auto ranges = read.view.Ranges(read.low, static_cast<std::uint64_t>(read.high - read.low) * read.etype(),
+                                       IntervalSet::kDefaultLimit);
+  std::vector<ReadPiece> pieces;
+  if (ranges) {
+    for (const Interval& range : *ranges) pieces.push_back({range.begin, range.end - range.begin, nullptr});
+  }
+  ReadVerdict verdict = read.file->check->Check(pieces);
+  if (verdict.as_committed && !verdict.lost && !pieces.empty() && MendedSince(read)) {
+    verdict.as_committed = false;
+    verdict.lost = {pieces.front().offset, pieces.back().offset + pieces.back().length - pieces.front().offset};
+    verdict.why = "some may have been read before they were mended just now: read it again";
+  }
+  return verdict;
+}
+
+void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
+  const std::string& path = read.file->path;
+  if (verdict.healed > 0) {
+    const char* disk = verdict.mended == verdict.healed ? "and mended on disk"
+                       : verdict.mended > 0             ? "and partly mended on disk; to mend the rest: lzy-verify --repair"
+                                                        : "but not on disk; to mend it there: lzy-verify --repair";
+    Say(read.file->options, Options::Log::kWarn,
+        fmt::format("{}: {} bytes that were read, from byte {} on, were damaged; rebuilt from parity {}", path, verdict.healed,
+                    verdict.first->offset, disk));
+  }
+  if (verdict.reread > 0) {
+    Say(read.file->options, Options::Log::kWarn,
+        fmt::format("{}: {} bytes, from byte {} on, were read wrong, and right when they were read again", path, verdict.reread,
+                    verdict.first->offset));
+  }
+  if (!verdict.unusable.empty()) {
+    SayOnce(read.file->options, Options::Log::kWarn, path, "unusable",
+            fmt::format("{}: reads are not checked: {}", path, verdict.unusable));
+  }
+  if (!verdict.unknown.empty()) {
+    SayOnce(read.file->options, Options::Log::kWarn, path, "unknown",
+            fmt::format("{}: what was read at byte {} is not what was committed, and whether it is damaged cannot be told: {}",
+                        path, verdict.first->offset, verdict.unknown));
+  }
+}
+
+/// Tells the program of an error that it has not been told of.
+int Raise(const CheckedRead& read, int code) {
+  PMPI_File_call_errhandler(As<MPI_File>(read.handle), code);
+  return code;
+}
+
+int LostCode(const CheckedRead& read, const ReadVerdict& verdict) {
+  const std::string text =
+      fmt::format("{}: bytes {} to {} are damaged: {}; lzy-verify tells more, lzy-restore mends what can be mended", read.file->path,
+                  verdict.lost->offset, verdict.lost->offset + verdict.lost->length - 1, verdict.why);
+  Say(read.file->options, Options::Log::kError, text);
+  return IoErrorCode("lzy: " + text);
+}
+
+std::uint64_t BytesRead(const CheckedRead& read, int code, const void* status) {
+  if (code != MPI_SUCCESS) return 0;
+  return read.told ? std::min(read.bytes, BytesTold(status).value_or(read.bytes)) : read.bytes;
+}
+
+/// Of a read that fell short it is not where the program will look for it; but others may have moved it since they began.
+void SetPointerBehind(const CheckedRead& read, std::uint64_t bytes) {
+  if (read.place != Place::kOwnPointer || !read.blocking) return;
+  PMPI_File_seek(As<MPI_File>(read.handle), *read.position + static_cast<MPI_Offset>(bytes / read.etype()), MPI_SEEK_SET);
+}
+
+bool IsIoError(int code) {
+  int error_class = MPI_SUCCESS;
+  return PMPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_IO;
+}
+
+/// The code to return; `lost` if it is one of our own, which nobody has been told of yet.
+int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
+  // What this process itself has written since the last commit is in its epoch.
+  if (read.file->disk && read.file->disk->epoch_open.load()) return code;
+  const bool whole_etypes = read.bytes % read.etype() == 0;
+  if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_sight || !whole_etypes)) return code;
+  ReadVerdict verdict;
+  if (!read.position) {
+    if (read.low < 0) return code;
+    verdict = CheckSomewhere(read);
+  } else {
+    const std::uint64_t got = BytesRead(read, code, status);
+    if (got > 0) verdict = CheckData(read, 0, got, /*unread=*/false);
+    // A damaged file may be too short, and what cannot be read is not there at all.
+    const std::uint64_t from = got / read.etype() * read.etype();
+    const std::uint64_t should = from < read.bytes && read.in_sight ? BytesThatShouldBeThere(read, from) : 0;
+    if (should > got && read.buffer.IsThere(should, /*to_write=*/true)) {
+      const ReadVerdict rest = CheckData(read, from, should, /*unread=*/true);
+      // Where nothing was damaged a call has failed for another reason.
+      if (rest.as_committed && (code == MPI_SUCCESS || rest.healed > 0)) {
+        if (status != nullptr) {
+          PMPI_Status_set_elements_x(static_cast<MPI_Status*>(status), MPI_BYTE, static_cast<MPI_Count>(should));
+        }
+        SetPointerBehind(read, should);
+        code = MPI_SUCCESS;
+      }
+      verdict.Add(rest);
+    }
+  }
+  Tell(read, verdict);
+  lost = verdict.lost.has_value();
+  return lost ? LostCode(read, verdict) : code;
+}
+
+}  // namespace
+
+int CheckedRead::Finish(int code, void* status) {
+  int result = code;
+  bool lost = false;
+  Guarded("MPI_File_read", [&] { result = CheckedCode(*this, code, status, lost); });
+  // The program's own handler may throw, or jump away.
+  return lost ? Raise(*this, result) : result;
+}
+
+int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenFile>& file) {
+  std::shared_ptr<CheckedRead> read;
+  Guarded("MPI_File_read", [&] { read = Begin(call, file); });
+  if (!read) return real();
+  MPI_Status own{};
+  if (call.done != Done::kAtReturn) {
+    int code = real();
+    Guarded("MPI_File_read", [&] {
+      if (code != MPI_SUCCESS) return;
+      LocateAfter(*read);
+      if (call.done == Done::kAtEnd) {
+        const std::lock_guard lock(file->mutex);
+        file->split_read = read;
+      } else {
+        code = WatchRead(call.request, read);
+      }
+    });
+    return code;
+  }
+  WantStatus(call.status, own);
+  // With several threads it would silence errors of other calls.
+  std::optional<QuietErrors> quiet;
+  if (!SeveralThreads()) quiet.emplace(As<MPI_File>(call.fh));
+  const int code = real();
+  const bool untold = quiet && quiet->End();
+  Guarded("MPI_File_read", [&] { LocateAfter(*read); });
+  const int result = read->Finish(code, *call.status);
+  if (result == code && code != MPI_SUCCESS && untold) Raise(*read, code);
+  if (code == MPI_SUCCESS && read->position && BytesRead(*read, code, *call.status) == read->bytes) {
+    KeepOwnPosition(*file, call, *read->position, read->bytes, read->etype());
+  }
+  return result;
+}
+
+}  // namespace lzy::hooks

@@ -1,0 +1,108 @@
+"""Option verify-writes: what is on the device is what programs have written, whatever the MPI library made of it.
+
+Environment: as for layered.py.
+"""
+
+import os
+
+from layered import BUILD, CLIENT, LAYER, WRITE_CALLS, Layer
+
+FAULTY = f"{BUILD}/tests/libfaulty_io.so"
+KINDS = ["drop", "flip", "misplace", "duplicate", "short"]
+# Nothing is captured of writes by shared pointers, nor of collective nonblocking ones (MPI libraries never say that one of
+# those failed). ROMIO leaves other nonblocking ones to glibc, where faulty_io does not come between.
+CALLS = ["write", "write_at", "write_all", "write_at_all", "write_all_begin", "write_at_all_begin"]
+MENDED = r"lzy: .*/f: \d+ blocks on the device were not what was written; they were (written again|rebuilt from parity)"
+
+
+class Writes(Layer):
+    def write(self, kind, *words, faults=None, **options):
+        """write_calls with an MPI library that is faulty so."""
+        faults = {"FAULT_FILE": "f", "FAULT_KIND": kind, "FAULT_AT": 2, **(faults or {})}
+        settings = [f"{name}={value}" for name, value in faults.items()]
+        preload = f"LD_PRELOAD={LAYER}:{FAULTY}"
+        return self.run_program(["env", *settings, preload, WRITE_CALLS, *words, "f"], layer=False, **options)
+
+    def check(self, *words):
+        """Whether the file has what was written."""
+        return self.run_program([WRITE_CALLS, *words, "--check", "f"], layer=False).returncode == 0
+
+    def fresh(self):
+        for name in self.files():
+            os.remove(self.path(name))
+
+    def mended(self, *words, **options):
+        for kind in KINDS:
+            with self.subTest(kind=kind, words=words, **options):
+                self.fresh()
+                self.write(kind, *words, **options)
+                self.assertFalse(self.check(*words), "the fault is one")
+                self.fresh()
+                done = self.write(kind, *words, verify_writes="on", **options)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, MENDED)
+                self.assertTrue(self.check(*words), "what was written is there")
+                self.assertEqual(self.verify(), 0)
+
+
+class Faults(Writes):
+    def test_nothing_is_said_while_all_is_well(self):
+        for call in CALLS:
+            with self.subTest(call=call):
+                self.fresh()
+                done = self.run_program([WRITE_CALLS, "--call", call, "f"], verify_writes="on")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertTrue(self.check("--call", call))
+                self.assertEqual(self.verify(), 0)
+
+    def test_of_every_call(self):
+        for call in CALLS:
+            self.mended("--call", call)
+
+    def test_through_a_view(self):
+        self.mended("--call", "write_at_all", "--view", "--unsized")
+
+    def test_of_rows_whose_parity_was_captured(self):
+        self.mended("--call", "write_at_all", stripe="64K")
+
+    def test_in_a_file_that_was_protected_before(self):
+        words = ["--call", "update"]
+        self.write("none", "--call", "write_at_all", faults={"FAULT_COUNT": 0})
+        for kind in KINDS:
+            with self.subTest(kind=kind):
+                done = self.write(kind, *words, "--existing", verify_writes="on")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(self.check(*words))
+                self.assertEqual(self.verify(), 0)
+
+    def test_what_cannot_be_had_again_is_an_error(self):
+        """On all ranks alike. There is no room to keep all that is written, and too much is lost for parity."""
+        for on_error, codes in (("warn", "ok"), ("fail", "MPI_ERR_IO")):
+            with self.subTest(on_error=on_error):
+                self.fresh()
+                faults = {"FAULT_FILE": "f", "FAULT_KIND": "drop", "FAULT_RANK": 1}
+                settings = [f"{name}={value}" for name, value in faults.items()]
+                done = self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "codes", "f", ""], ranks=3,
+                                        layer=False, verify_writes="on", on_error=on_error, block_size="4K", stripe="4K",
+                                        memory="128K")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                synced = [line.split()[2] for line in done.stdout.splitlines() if line.startswith("sync")]
+                self.assertEqual(synced, [codes] * 3, done.stdout)
+                self.assertRegex(done.stderr, r"(?m)^lzy: .*/f: \d+ blocks on the device are not what was written, and \d+ could not "
+                                              "be put right; write it again")
+                self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
+
+
+class Others(Writes):
+    def test_a_header_written_by_posix_calls_is_no_fault(self):
+        """Behind MPI's back, before the close: nobody may put back what MPI-IO had written there."""
+        done = self.client("patched", verify_writes="on")
+        self.quiet(done)
+        self.assertEqual(self.content("f")[:6], b"HEADER")
+
+
+class Sets(Writes):
+    def test_members_are_read_from_the_device(self):
+        """There is nothing to hold them to but what the commit has read; so nothing is said."""
+        self.quiet(self.client("set", name="s", verify_writes="on", set="s.%r"))
+        self.assertEqual(self.verify("s.%r"), 0)
