@@ -6,7 +6,7 @@ import unittest
 
 from harness import CliTest, pattern_bytes
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
 import format_reader
 
 SMALL = ("--block-size", "4K", "--stripe", "16K")
