@@ -32,7 +32,6 @@ int main(int argc, char** argv) {
   tool.summary = "Rebuilds lost devices (found by itself, or named) and mends damaged blocks.";
   tool.changes = "lost files, damaged blocks and sidecars; with --dry-run, nothing";
   tool.table_options = {"device-dirs"};
-  tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
     app.add_option("--device", devices, "a device to be treated as lost, besides those found missing; repeatable")
         ->type_name("D")

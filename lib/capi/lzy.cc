@@ -295,11 +295,13 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
   LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
   for (const Status& trouble : troubles) Fail(report, trouble);
   const lzy::Context context{fs, comm, call.options};
+  lzy::CodeOfMany codes;
   for (const lzy::DatasetRef& dataset : datasets) {
     Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, call.given));
     Present(entry);
-    report.code = lzy::CombineExitCodes(report.code, entry.view.code);
+    codes.AddDataset(dataset.path, entry.view.code);
   }
+  report.code = lzy::CombineExitCodes(report.code, codes.code());
   return Status::Ok();
 }
 

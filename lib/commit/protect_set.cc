@@ -98,7 +98,7 @@ class FileSet : public Protector {
     }
     present += added_.size();
     grown_ = !added_.empty();
-    if (view_.committed && !request_.touched && !request_.force && !view_.unknown_ranks.empty()) {
+    if (view_.committed && !request_.touched && !request_.force && !view_.UnknownFilesAreThere()) {
       return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
     }
     // A program with another number of ranks makes a new set; members of the old one are never mixed in.

@@ -188,6 +188,9 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
     }
   } else {
     LZY_ASSIGN_OR_RETURN(s.sidecar_path, SidecarPath(path));
+    if (const auto there = context.fs.Stat(s.sidecar_path, /*follow=*/false); there.ok()) {
+      s.fault_text = fmt::format("{}: is not a regular file, so that {} can have no sidecar", s.sidecar_path, path);
+    }
   }
   return s;
 }

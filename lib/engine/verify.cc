@@ -45,7 +45,7 @@ bool RepairBrokeOff(const DatasetView& view) {
 
 // The state after mending, from what was not mended.
 DatasetState StateAfter(const DatasetReport& report) {
-  bool damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
+  bool data_damaged = false, damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
   for (const Damage& d : report.damage) {
     if (d.transient) continue;
     if (d.repaired) {
@@ -56,10 +56,13 @@ DatasetState StateAfter(const DatasetReport& report) {
       at_risk = true;
     } else {
       damaged = true;
+      data_damaged = data_damaged || d.part == DamagePart::kData;
       beyond = beyond || d.beyond_repair;
     }
   }
   if (beyond) return DatasetState::kUnrepairable;
+  if (data_damaged) return DatasetState::kDamaged;
+  if (report.unjudged) return DatasetState::kUnprotected;
   if (damaged) return DatasetState::kDamaged;
   if (at_risk) return DatasetState::kAtRisk;
   if (stale) return DatasetState::kStale;
@@ -108,7 +111,7 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
   Status mended = Mend(context, view, findings, request, report);
   if (mended.code() == Code::kBeyondRepair) {
     // Said by the report itself: which ranges, and that nothing was written.
-    if (report.state != DatasetState::kUnrepairable) report.state = DatasetState::kUnrepairable;
+    if (!report.unjudged) report.state = DatasetState::kUnrepairable;
     return Status::Ok();
   }
   LZY_RETURN_IF_ERROR(mended);

@@ -169,8 +169,10 @@ class Mender {
     }
     LZY_ASSIGN_OR_RETURN(mend.target, context_.fs.RealPath(file.path));
     mend.out->data_expected = file.data_tree();
-    mend.out->parity_expected = mend.plan->rebuild_sidecar && !file.sidecar ? nullptr : file.parity_tree();
+    const bool unheld = mend.plan->rehash_parity || (mend.plan->rebuild_sidecar && !file.sidecar);
+    mend.out->parity_expected = unheld ? nullptr : file.parity_tree();
     mend.out->MakeRoom(layout, f);
+    if (mend.plan->rehash_parity && Writer(file)) KeepKnownLeaves(*file.parity_tree(), mend);
     if (!Writer(file)) return Status::Ok();
     LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
     if (mend.plan->rebuild_data) {
@@ -213,6 +215,16 @@ class Mender {
       LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(mend.plan->changed))));
     }
     return Status::Ok();
+  }
+
+  // Of the hashes that are to be computed again, those that some copy of the sidecar has are there already.
+  static void KeepKnownLeaves(const Tree& parity, FileMend& mend) {
+    const auto [leaves, known] = mend.out->parity_computed();
+    for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
+      if (parity.leaf(i).IsZero()) continue;
+      leaves[i] = parity.leaf(i);
+      known[i] = 1;
+    }
   }
 
   static bool WritesParts(const FileView& file, const FilePlan& plan) {
@@ -320,11 +332,12 @@ class Mender {
 
   // What ranks computed of files that they do not own.
   Status GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm) {
-    if (shared() || comm.size() == 1) return Status::Ok();
-    const std::vector<int> owner = OwnersIn(ensemble, comm);
+    if (comm.size() == 1) return Status::Ok();
+    const std::vector<int> owner = shared() ? std::vector<int>{0} : OwnersIn(ensemble, comm);
     Status gathered;
     for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-      if (!plan_.ensembles[e].files[f].rebuild_data && !plan_.ensembles[e].files[f].rebuild_sidecar) continue;
+      const FilePlan& plan = plan_.ensembles[e].files[f];
+      if (!plan.rehash_parity && (shared() || (!plan.rebuild_data && !plan.rebuild_sidecar))) continue;
       MendOutputs& out = *mends_[e][f].out;
       const Status one = GatherLeaves(comm, owner[f], out.data_computed(), out.parity_computed());
       if (gathered.ok()) gathered = one;
@@ -452,6 +465,9 @@ class Mender {
         return {Code::kWriteFailed,
                 fmt::format("{}: rebuilt, but not what was committed; it was not put in place", file.path)};
       }
+    }
+    if (mend.plan->rehash_parity && contents.parity_tree.Root() != file.sidecar->contents().superblock.parity_root) {
+      return {Code::kWriteFailed, fmt::format("{}: the hashes of its parity, computed again, are not those that were committed", file.path)};
     }
     const MemberRecord record = !shared()                        ? ensemble.records[f]
                                 : contents.info.members.empty() ? MemberRecord()

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "geometry/layout.h"
 #include "sidecar/names.h"
 
@@ -248,10 +249,21 @@ std::string Spelling(const std::string& name, std::string_view prefix, int (*con
   return out;
 }
 
-std::string AllNames(std::string (*spelling)(const std::string&)) {
-  std::string out;
-  for (const Row& row : kTable) out += (out.empty() ? "" : ", ") + spelling(row.spec.name);
-  return out;
+/// "; did you mean block-size? There are parity, group, ..." for `name`, which is spelled like these.
+std::string WhatThereIs(const std::string& name, std::string (*spelling)(const std::string&)) {
+  std::vector<std::string> names, all;
+  for (const Row& row : kTable) {
+    names.push_back(row.spec.name);
+    all.push_back(spelling(row.spec.name));
+  }
+  // Compared without what all of a spelling begin with.
+  std::string plain;
+  for (const unsigned char c : name.starts_with(kEnvironmentPrefix) ? name.substr(kEnvironmentPrefix.size()) : name) {
+    plain += c == '_' ? '-' : static_cast<char>(std::tolower(c));
+  }
+  const std::string nearest = Nearest(plain, names);
+  const std::string meant = nearest.empty() ? "" : "; did you mean " + spelling(nearest) + "?";
+  return fmt::format("{} {}", meant.empty() ? "; there are" : meant + " There are", fmt::join(all, ", "));
 }
 
 Status CheckSetPatterns(const std::vector<std::string>& patterns) {
@@ -287,8 +299,8 @@ Status SetOption(Options& options, const std::string& name, const std::string& v
   const std::string shown = spelled.empty() ? "--" + name : spelled;
   const Row* row = Find(name);
   if (row == nullptr) {
-    return {Code::kInvalidArgument, fmt::format("{}: there is no such option; there are {}", shown,
-                                                AllNames([](const std::string& n) { return n; }))};
+    return {Code::kInvalidArgument, fmt::format("{}: there is no such option{}", shown,
+                                                WhatThereIs(name, [](const std::string& n) { return n; }))};
   }
   if (!row->set(options, value)) {
     return {Code::kInvalidArgument, fmt::format("{}: '{}' is not accepted: {}", shown, value, row->spec.accepts)};
@@ -338,8 +350,8 @@ Status ApplyEnvironment(Options& options, const std::function<const char*(const 
       const bool known = std::any_of(std::begin(kTable), std::end(kTable),
                                      [&](const Row& row) { return name == EnvironmentName(row.spec.name); });
       if (!own && !known) {
-        return {Code::kInvalidArgument, fmt::format("{}: lzy knows no such environment variable; it knows {}", name,
-                                                    AllNames(&EnvironmentName))};
+        return {Code::kInvalidArgument,
+                fmt::format("{}: lzy knows no such environment variable{}", name, WhatThereIs(name, &EnvironmentName))};
       }
     }
   }
@@ -386,8 +398,9 @@ std::string FormatSize(std::uint64_t bytes) {
   while (power + 1 < kNames.size() && bytes >> (10 * (power + 1)) != 0) ++power;
   if (power == 0) return bytes == 1 ? "1 byte" : fmt::format("{} bytes", bytes);
   const std::uint64_t unit = std::uint64_t{1} << (10 * power);
-  if (bytes % unit == 0) return fmt::format("{} {}", bytes / unit, kNames[power]);
-  return fmt::format("{:.1f} {}", static_cast<double>(bytes) / static_cast<double>(unit), kNames[power]);
+  std::string number = fmt::format("{:.1f}", static_cast<double>(bytes) / static_cast<double>(unit));
+  if (number.ends_with(".0")) number.resize(number.size() - 2);
+  return fmt::format("{} {}", number, kNames[power]);
 }
 
 }  // namespace lzy

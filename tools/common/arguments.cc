@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/nearest.h"
 #include "base/printable.h"
 
 namespace lzy {
@@ -14,7 +15,7 @@ constexpr const char* kExitCodes =
     "Exit codes: 0 intact, or made so; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
     "path;\n"
     "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
-    "memory; 9 stale or at risk: changed since its last commit.";
+    "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
 
 /// CLI11 takes "[a,b]" for a list of two; a file or glob of that name gets this in front while CLI11 has it.
 constexpr char kGuard = '\x01';
@@ -101,8 +102,35 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
       app_.exit(error, output, ignored);
       return {0, output.str(), ""};
     }
-    return {kExitUsage, "", fmt::format("{} (see {} --help)", error.what(), tool_)};
+    return {kExitUsage, "", ErrorText(error)};
   }
+}
+
+std::string Arguments::UnknownOption(const std::string& word) const {
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app_.get_options()) {
+    for (const std::string& each : option->get_lnames()) known.push_back(each);
+  }
+  const std::string nearest = Nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
+  return fmt::format("{}: there is no such option{} (see {} --help)", name,
+                     nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest), tool_);
+}
+
+std::string Arguments::ErrorText(const CLI::ParseError& error) const {
+  const std::string text = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {  // "The following argument was not expected: --partiy"
+    const std::string first = text.substr(text.rfind(": ") + 2);
+    return UnknownOption(first.substr(0, first.find(' ')));
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch) && text.starts_with("--")) {
+    const std::string name = text.substr(2, text.find(':') - 2);
+    for (const OptionSpec& spec : OptionSpecs()) {
+      if (name == spec.name) return fmt::format("--{}: no value is given: {}", name, spec.accepts);
+    }
+    return fmt::format("--{}: no value is given (see {} --help)", name, tool_);
+  }
+  return fmt::format("{} (see {} --help)", text, tool_);
 }
 
 std::vector<Arguments::Given> Arguments::given() const {
