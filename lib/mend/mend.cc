@@ -65,7 +65,10 @@ class Mender {
       (void)InEachEnsemble(
           [&](std::size_t e) { return rebuilt[e].ok() ? FinishEnsemble(e, /*only_in_place=*/true) : Status::Ok(); });
     }
-    if (!status.ok()) RemoveTemporaries();
+    if (!status.ok()) {
+      RemoveTemporaries();
+      RemoveParts(context_.fs, made_parts_);
+    }
     LZY_RETURN_IF_ERROR(status);
     WarnOfOwners();
     WarnOfParts();
@@ -203,7 +206,7 @@ class Mender {
         return {Code::kIo, fmt::format("{}: there is no room in its sidecar for the names of these device directories; lzy-protect makes it anew",
                                        file.path)};
       }
-      LZY_RETURN_IF_ERROR(CreateParts(context_.fs, file.sidecar->contents(), *file.sidecar, PartsToMend(file)));
+      LZY_RETURN_IF_ERROR(CreateParts(context_.fs, file.sidecar->contents(), *file.sidecar, PartsToMend(file), &made_parts_));
       LZY_RETURN_IF_ERROR(OpenItsParts(file, mend));
     } else if (file.sidecar && file.part_paths.empty()) {
       mend.out->parity = &file.sidecar->file();
@@ -645,6 +648,7 @@ class Mender {
   const MendRequest& request_;
   DatasetReport& report_;
   MendPlan plan_;
+  std::vector<std::string> made_parts_;  // by this rank
   std::vector<std::vector<FileMend>> mends_;
   RowStats stats_;
   std::mutex mutex_;

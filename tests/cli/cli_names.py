@@ -36,6 +36,19 @@ class NamesTest(CliTest):
 
 
 class Renamed(NamesTest):
+    def test_directory_with_a_renamed_set_that_lost_a_member_has_no_phantom(self):
+        for rank in range(4):
+            self.write(f"q/old.{rank}", pattern_bytes(50000, seed=rank))
+        self.check(0, "lzy-protect", "q/old.%r")
+        for rank in range(4):
+            os.rename(self.path(f"q/old.{rank}"), self.path(f"q/new.{rank}"))
+        os.remove(self.path("q/new.2"))
+        document = self.report(1, "lzy-verify", "q")
+        self.assertEqual([dataset["path"] for dataset in document["datasets"]], ["q/new.%r"])
+        self.check(0, "lzy-restore", "q")
+        self.assertEqual(self.read("q/new.2"), pattern_bytes(50000, seed=2))
+        self.assertEqual(len(self.report(0, "lzy-verify", "q")["datasets"]), 1)
+
     def test_rotated_checkpoint_is_verified_under_both_names(self):
         for name in ("d/ck", "d/ck.new"):
             self.protect(name, pattern_bytes(50000, seed=len(name)))
@@ -345,7 +358,7 @@ class Advice(NamesTest):
         self.write("l/1/.LZY.s", b"rubbish" * 10000)
         done = self.check(4, "lzy-verify", "l/1/s")
         self.assertNotIn("protect it with", done.stdout)
-        self.assertIn("if it is a file of a set, name the set: lzy-restore 'NAME.%r'", done.stdout)
+        self.assertIn("if it is a member of a set, give the set's pattern", done.stdout)
         self.check(0, "lzy-restore", "l/%r/s")
         self.check(0, "lzy-verify", "l/1/s")
 

@@ -383,6 +383,10 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   const bool shared = report.kind == DatasetKind::kShared;
   if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
   if (report.unsealed) return fmt::format("  if what is in it is right, seal it with: lzy-protect --force {}\n", path);
+  if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
+    return fmt::format("  if its sidecar was lost, and its parity is in device directories, name them: --device-dirs; if it never had one, "
+                       "protect it with: lzy-protect {}\n", path);
+  }
   if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
   if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
   return fmt::format(
