@@ -1,5 +1,5 @@
 #pragma once
-// Dealing devices to groups across failure domains (DESIGN §4).
+// Dealing devices to groups across failure domains (docs/format.md "Geometry").
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (docs/design.md "What a difference means").
+// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (docs/design.md "Judging a difference").
 
 #include <span>
 #include <tuple>

@@ -1,4 +1,4 @@
-// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md "What a difference means"); and the report on them.
+// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md "Judging a difference"); and the report on them.
 
 #include <fmt/format.h>
 
