@@ -128,19 +128,18 @@ int main(int argc, char** argv) {
   bool tuning = false;
   lzy::Tool tool;
   tool.name = "lzy-info";
-  tool.summary = "Tells geometry, state, root, sizes and the age of the last commit, from the metadata alone.";
+  tool.summary = "Prints geometry, state, root, sizes and the age of the last commit, from metadata alone.";
   tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file of the user's cache";
   tool.table_options = {"device-dirs"};
   tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--map", map, "also tell which devices are coded with which");
+    app.add_flag("--map", map, "also print which devices are coded together");
     app.add_flag("--prune", prune,
-                 "list sidecars below the directory PATH whose file is gone, and what tools that broke off left there, "
-                 "and remove them");
+                 "list and remove sidecars of deleted files below the directory PATH, and leftovers of tools that were killed");
     app.add_flag("--dry-run", dry_run, "with --prune: list them only");
     app.add_flag(
         "--tuning", tuning,
-        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep that "
-        "for all programs of this user, and show it");
+        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep the "
+        "result for all programs of this user, and print it");
   };
   tool.without_path = [&] { return tuning; };
   tool.run_without_path = ShowTuning;

@@ -133,7 +133,7 @@ lzy::DatasetReport Remove(const lzy::Context& context, const DatasetRef& dataset
 int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-protect";
-  tool.summary = "Makes or refreshes the sidecars of existing files.";
+  tool.summary = "Creates or updates the sidecars of existing files.";
   tool.changes = "sidecars only; with --dry-run, nothing";
   tool.table_options = {"parity",  "group",   "block-size",  "stripe", "set",
                         "include", "exclude", "device-dirs", "report"};
@@ -142,9 +142,9 @@ int main(int argc, char** argv) {
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--force", wish.force,
-                 "commit even blocks that are damaged: that differ while the file's mtime is as committed; with --remove, "
-                 "remove even what can mend missing data");
-    app.add_flag("--dry-run", wish.dry_run, "say what would be done, from metadata alone, and do nothing");
+                 "also commit damaged blocks (blocks that differ although the file has its committed mtime); with --remove, "
+                 "also remove sidecars that can repair missing data");
+    app.add_flag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
     app.add_flag("--remove", wish.remove, "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
     app.add_flag("--yes", wish.yes, "with --remove: do not ask");
   };

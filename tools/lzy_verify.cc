@@ -12,11 +12,11 @@ int main(int argc, char** argv) {
   tool.changes = "nothing; with --repair, damaged blocks and sidecars (never creates missing data files)";
   tool.table_options = {"device-dirs"};
   tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--from-disk", request.from_disk, "read everything from the device, past the page cache");
-    app.add_flag("--repair", request.repair, "mend what is damaged");
-    app.add_flag("--dry-run", dry_run, "with --repair: say what would be mended, and change nothing");
+    app.add_flag("--from-disk", request.from_disk, "read everything from the device instead of the page cache");
+    app.add_flag("--repair", request.repair, "repair damage");
+    app.add_flag("--dry-run", dry_run, "with --repair: print what would be repaired, and change nothing");
     app.add_flag("--force", request.force,
-                 "with --repair: take stale and at-risk blocks back to the committed content too");
+                 "with --repair: also reset stale and at-risk blocks to their committed content");
   };
   tool.check_options = [&] {
     if (request.repair || (!request.force && !dry_run)) return lzy::Status::Ok();

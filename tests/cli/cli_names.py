@@ -90,7 +90,7 @@ class Renamed(NamesTest):
         self.assertEqual({d["path"]: d["state"] for d in self.report(9, "lzy-verify", ".")["datasets"]}, states)
         self.check(0, "lzy-verify", "a")
         told = self.check(9, "lzy-verify", "b").stdout
-        self.assertIn("if the change is meant: lzy-protect b; to go back: lzy-verify --repair --force b", told)
+        self.assertIn("to commit the change: lzy-protect b; to undo it: lzy-verify --repair --force b", told)
         self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", ".").stdout)
         self.check(0, "lzy-verify", "--repair", "--force", "b")
         self.assertEqual(self.read("b"), pattern_bytes(50000, seed=ord("a")))
@@ -389,7 +389,7 @@ class Advice(NamesTest):
         self.assertEqual(found, {("s.2", 2, "data", 50000, "missing"), (".LZY.s.3", 3, "metadata", 0, "missing")})
         text = self.check(1, "lzy-info", "s.%r").stdout
         self.assertIn("s.2: data, offset 0, length 50000, device 2: missing\n", text)
-        self.assertIn("check with: lzy-verify s.%r", text)
+        self.assertIn("to check the data: lzy-verify s.%r", text)
 
     def test_after_salvage_nobody_is_told_to_salvage(self):
         self.make_set("s.%r", 4)
@@ -398,7 +398,7 @@ class Advice(NamesTest):
             os.remove(self.path(f".LZY.s.{rank}"))
         self.assertIn("lzy-restore --salvage", self.check(2, "lzy-restore", "s.%r").stdout)
         text = self.run_tool("lzy-restore", "--salvage", "s.%r").stdout
-        self.assertIn("what could be had is written", text)
+        self.assertIn("what could be recovered is written", text)
         self.assertNotIn("--salvage", text)
 
     def test_unknown_option_is_named_before_a_missing_path(self):

@@ -12,7 +12,7 @@ namespace lzy {
 namespace {
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 intact, or made so; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
+    "Exit codes: 0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
     "path;\n"
     "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
     "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
@@ -42,7 +42,7 @@ Arguments::Arguments(const std::string& tool, const std::string& summary, const 
   app_.set_version_flag("--version", tool + " " LZY_VERSION, "print the version and exit");
   app_.set_help_flag("-h,--help", "print this and exit");
   app_.add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
-  app_.add_flag("-q,--quiet", quiet, "print nothing but errors");
+  app_.add_flag("-q,--quiet", quiet, "print errors only");
   app_.add_flag("--no-progress", no_progress, "show no progress on a terminal");
   app_.footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") +
               kExitCodes);

@@ -61,8 +61,8 @@ std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
   if (damage.beyond_repair) return "beyond repair";
   // Neither hashes that nobody has, nor parity of data that cannot be checked.
   if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it anew";
-  if (damage.cause == DamageCause::kStale) return "a legitimate change, or not: see below";
-  if (damage.cause == DamageCause::kAtRisk) return "neither old nor new for certain: see below";
+  if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
+  if (damage.cause == DamageCause::kAtRisk) return "may be old or new: see below";
   return would ? "would be repaired" : "repairable";
 }
 
@@ -188,16 +188,16 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
   if (report.planned) return "";
   if (action == Action::kRemove || action == Action::kRemoveDryRun) {
     if (report.state == DatasetState::kUnrepairable) {
-      return fmt::format("  not removed, though it cannot mend all that is missing; to give that up: lzy-protect --remove --force {}\n", path);
+      return fmt::format("  not removed, although it cannot repair everything that is missing; to remove it anyway: lzy-protect --remove --force {}\n", path);
     }
     return report.state == DatasetState::kAtRisk
-               ? fmt::format("  not removed: a program may be writing it; to remove it all the same: lzy-protect --remove --force {}\n", path)
-               : fmt::format("  not removed: it may mend what is missing: lzy-restore {0}; to give that up: lzy-protect --remove --force {0}\n",
+               ? fmt::format("  not removed: a program may be writing the file; to remove it anyway: lzy-protect --remove --force {}\n", path)
+               : fmt::format("  not removed: it can repair what is missing: lzy-restore {0}; to remove it anyway: lzy-protect --remove --force {0}\n",
                              path);
   }
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
   if (action == Action::kInfo && !fine) {
-    return fmt::format("  that is what metadata and times tell; check with: lzy-verify {}\n", path);
+    return fmt::format("  this is from metadata and times alone; to check the data: lzy-verify {}\n", path);
   }
   switch (report.state) {
     case DatasetState::kIntact:
@@ -206,21 +206,21 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
     case DatasetState::kDamaged:
       if (ExitCodeOf(report) == 0) return "";
       if (action == Action::kRestore || action == Action::kSalvage) {
-        return "  what is left could not be mended: a warning says why\n";
+        return "  the rest could not be repaired: a warning says why\n";
       }
       if (action == Action::kRestoreDryRun) return fmt::format("  restore with: lzy-restore {}\n", path);
       if (action == Action::kSpreadDryRun) return fmt::format("  restore with: lzy-restore --spread {}\n", path);
       return (AnyMissing(report)
                   ? fmt::format("  restore with: lzy-restore {}\n", path)
                   : fmt::format("  repair with: lzy-verify --repair {}\n", path)) +
-             (action == Action::kProtect && !DataMissing(report) ? fmt::format("  if it is meant to be so: lzy-protect --force {}\n", path)
+             (action == Action::kProtect && !DataMissing(report) ? fmt::format("  to accept it as it is: lzy-protect --force {}\n", path)
                                          : "");
     case DatasetState::kUnrepairable: {
       std::string out =
           action == Action::kSalvage
-              ? fmt::format("  what could be had is written; with the rest from elsewhere, commit it: lzy-protect {}\n",
+              ? fmt::format("  what could be recovered is written; add the rest from elsewhere, then commit it: lzy-protect {}\n",
                             path)
-              : fmt::format("  what can be had is written with: lzy-restore --salvage {}\n", path);
+              : fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path);
       if (report.kind == DatasetKind::kShared && DataMissing(report)) {
         const std::size_t slash = report.path.rfind('/');
         const std::string directory =
@@ -231,15 +231,15 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
     }
     case DatasetState::kStale:
       return fmt::format(
-          "  changed since its last commit; if the change is meant: lzy-protect {0}; to go back: "
+          "  to commit the change: lzy-protect {0}; to undo it: "
           "lzy-verify --repair --force {0}\n",
           path);
     case DatasetState::kAtRisk:
-      return fmt::format("  to commit it as it is: lzy-protect {0}; to go back: lzy-verify --repair --force {0}\n",
+      return fmt::format("  to commit it as it is: lzy-protect {0}; to reset it to the last commit: lzy-verify --repair --force {0}\n",
                          path);
     case DatasetState::kUnprotected:
       if (report.unjudged && !report.unchecked.empty()) {
-        return fmt::format("  nothing says that what cannot be checked is wrong; to commit it as it is: lzy-protect {}\n", path);
+        return fmt::format("  it may well be right; to commit it as it is: lzy-protect {}\n", path);
       }
       return fmt::format("  protect it with: lzy-protect {}\n", path);
   }
@@ -373,7 +373,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   const std::string path = Operands(report, repeated);
   if (report.status.code() == Code::kNewerFormat) {
     if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
-    return fmt::format("  use the lzy that wrote it; or give up what its sidecar knows: rm {}; lzy-protect {}\n",
+    return fmt::format("  use the lzy that wrote it; or give up its sidecar: rm {}; lzy-protect {}\n",
                        ShellQuote(ruined_sidecar), path);
   }
   if (report.status.code() == Code::kNotFound && protected_but_missing) {
@@ -382,7 +382,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared;
   if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
-  if (report.unsealed) return fmt::format("  if what is in it is right, seal it with: lzy-protect --force {}\n", path);
+  if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
   if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
     return fmt::format("  if its sidecar was lost, and its parity is in device directories, name them: --device-dirs; if it never had one, "
                        "protect it with: lzy-protect {}\n", path);
@@ -390,7 +390,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
   if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
   return fmt::format(
-      "  its sidecar is destroyed; if it is a member of a set, give the set's pattern, of which the others may mend it; if not, "
+      "  its sidecar is destroyed; if it is a member of a set, give the set's pattern, so that the others repair it; if not, "
       "protect it as it is now: lzy-protect {}\n",
       path);
 }
