@@ -310,7 +310,7 @@ class Describer {
       Put(file.path, DeviceOf(file), DamagePart::kData, {0, 0}, DamageCause::kMissing);
       data_damaged_ = true;
     }
-    if (file.present && !empty && found.whole_device && set()) {
+    if (beyond_ && file.present && !empty && found.whole_device && set()) {
       report_.warnings.push_back(fmt::format(
           "{}: its hashes are lost, and as a whole it is not what was committed; which of its bytes are right is not known", file.path));
     }
