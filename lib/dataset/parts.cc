@@ -288,6 +288,10 @@ bool IsOutdated(FileSystem& fs, Sidecar& home, const Options& options) {
 
 Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& given) {
   const auto found = FindSidecar(fs, data_path);
+  if (given.device_dirs.empty()) {  // nearly always: then nothing but its superblock is looked at
+    const auto peek = found.ok() ? PeekSidecar(fs, *found) : Result<Peek>(found.status());
+    if (!peek.ok() || peek->parts.directories.empty()) return false;
+  }
   const auto there = found.ok() ? Sidecar::Load(fs, *found, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(found.status());
   const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
   const bool outdated = sound.ok() && (*there)->contents().superblock.parted() && IsOutdated(fs, **there, given);

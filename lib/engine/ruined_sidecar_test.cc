@@ -180,7 +180,7 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
 };
 
 TEST_P(RuinedSidecar, NeverMakesWholeDataDamaged) {
-  Sweep(nullptr, 512);
+  Sweep(nullptr, kSanitized ? 4 * 512 : 512);
 }
 
 TEST_P(RuinedSidecar, NeverHidesRotNorBlamesItsNeighbours) {

@@ -64,7 +64,7 @@ DatasetState StateAfter(const DatasetReport& report) {
   }
   if (beyond) return DatasetState::kUnrepairable;
   if (data_damaged) return DatasetState::kDamaged;
-  if (report.unjudged) return DatasetState::kUnprotected;
+  if (report.unjudged) return at_risk ? DatasetState::kAtRisk : stale ? DatasetState::kStale : DatasetState::kUnprotected;
   if (damaged) return DatasetState::kDamaged;
   if (at_risk) return DatasetState::kAtRisk;
   if (stale) return DatasetState::kStale;

@@ -245,7 +245,7 @@ class Describer {
   DatasetState State() const {
     return beyond_          ? DatasetState::kUnrepairable
            : data_damaged_  ? DatasetState::kDamaged
-           : unjudged_      ? DatasetState::kUnprotected
+           : unjudged_      ? (at_risk_ ? DatasetState::kAtRisk : stale_ ? DatasetState::kStale : DatasetState::kUnprotected)
            : other_damaged_ ? DatasetState::kDamaged
            : at_risk_ ? DatasetState::kAtRisk
            : stale_   ? DatasetState::kStale

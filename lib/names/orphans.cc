@@ -132,11 +132,8 @@ class OrphanFinder {
     const auto& all = directory.Sidecars();
     return peek.committed && std::any_of(all.begin(), all.end(), [&](const std::string& sidecar) {
              const auto& other = directory.PeekAt(sidecar);
-             const bool same = other.ok() && other->committed && other->kind == peek.kind && other->uuid == peek.uuid &&
-                               other->rank == peek.rank;
-             // A member of a renamed set that was made again has a sidecar of the same commit.
-             return same && (other->generation > peek.generation ||
-                             (other->generation == peek.generation && peek.kind == DatasetKind::kSet && directory.UserOf(sidecar)));
+             return other.ok() && other->committed && other->kind == peek.kind && other->uuid == peek.uuid &&
+                    other->rank == peek.rank && other->generation > peek.generation;
            });
   }
 

@@ -189,7 +189,8 @@ bool Survey::IsOfRenamedSet(Directory& directory, const std::string& sidecar) {
     if (!other.ok() || other->uuid != peek->uuid) continue;
     const auto user = directory.UserOf(sibling);
     if (!user) continue;
-    if (other->rank == peek->rank) return true;  // the member was made again, with a sidecar of its own
+    // The member was made again, with a sidecar of its own; or this is of a copy of it, and the others tell that it is missing.
+    if (other->rank == peek->rank && peek->members > 1) return true;
     at_home = at_home || *user == DataPathOf(sibling);
     any = true;
   }
