@@ -1,5 +1,5 @@
 #pragma once
-// Sidecars whose file was renamed (DESIGN §6: write-temporary-then-rename must keep its protection).
+// Sidecars whose file was renamed (docs/design.md §7: write-temporary-then-rename must keep its protection).
 
 #include <cstdint>
 #include <string>

@@ -617,7 +617,7 @@ class Campaign {
     ModelFile& file = group.files[Below(rng_, group.files.size())];
     const std::uint64_t size = file.data.bytes.size();
     std::uint64_t most = size;
-    // DESIGN §4: a burst of so many bytes costs no row more than m blocks.
+    // docs/format.md §6: a burst of so many bytes costs no row more than m blocks.
     if (model_->sample().kind == DatasetKind::kShared)
       most = model_->parity() * group.layout.unit() - group.layout.block_size() + 1;
     if (size == 0 || most == 0 || model_->parity() == 0) return;

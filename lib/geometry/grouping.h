@@ -1,5 +1,5 @@
 #pragma once
-// Dealing devices to groups across failure domains (DESIGN §4).
+// Dealing devices to groups across failure domains (docs/design.md "Groups and failure domains").
 
 #include <cstdint>
 #include <string>

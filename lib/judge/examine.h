@@ -1,5 +1,5 @@
 #pragma once
-// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (DESIGN §7).
+// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (docs/design.md §8).
 
 #include <span>
 #include <tuple>

@@ -1,4 +1,4 @@
-// What differences mean: damage, an edit, or an epoch that broke off (DESIGN §7); and the report on them.
+// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md §8); and the report on them.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Single blocks of a protected file given back as they were committed: what option verify-reads needs (DESIGN §6.5).
+// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design.md §9).
 
 #include <cstdint>
 #include <string>

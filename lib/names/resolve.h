@@ -1,5 +1,5 @@
 #pragma once
-// From a PATH of the command line to datasets (INTERFACE.md, "Paths").
+// From a PATH of the command line to datasets (docs/reference/tools.md "Paths").
 
 #include <map>
 #include <string>

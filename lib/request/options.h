@@ -1,5 +1,5 @@
 #pragma once
-// Options of INTERFACE.md, "Options, environment, MPI_Info hints": one table serves command lines, LZY_* variables and
+// Options of docs/reference/options.md: one table serves command lines, LZY_* variables and
 // lzy_* info hints.
 
 #include <cstdint>

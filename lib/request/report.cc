@@ -6,7 +6,7 @@
 namespace lzy {
 namespace {
 
-// INTERFACE.md "Exit codes".
+// docs/reference/tools.md "Exit codes".
 constexpr int kIntact = 0;
 constexpr int kDamaged = 1;
 constexpr int kBeyondRepair = 2;

@@ -1,5 +1,5 @@
 #pragma once
-// What the engine found or did with a dataset: the data behind messages, JSON and exit codes (INTERFACE.md).
+// What the engine found or did with a dataset: the data behind messages, JSON and exit codes (docs/reference/tools.md).
 
 #include <chrono>
 #include <cstdint>
@@ -99,7 +99,7 @@ const char* Name(DatasetState state);   ///< "intact", "at-risk", ...
 const char* Name(DamagePart part);
 const char* Name(DamageCause cause);
 
-/// The exit code of INTERFACE.md for one dataset, and for several: the highest of 2, 1, 9, 4 in that order of gravity; 3 and
+/// The exit code of docs/reference/tools.md for one dataset, and for several: the highest of 2, 1, 9, 4 in that order of gravity; 3 and
 /// 5-8 win over all.
 int ExitCodeOf(const DatasetReport& report);
 int ExitCodeOf(const Status& status);

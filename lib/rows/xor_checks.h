@@ -2,7 +2,7 @@
 // Proof that what ranks added up by ReduceScatterXor is what they contributed.
 //
 // CRC-32C is linear over XOR for equal lengths (merkle/copy_hash.h), so the XOR of the CRCs of the blocks that ranks contribute to
-// a block (after their multiplication by their coefficients: m for each data block) is the CRC of what is to come out (DESIGN §6).
+// a block (after their multiplication by their coefficients: m for each data block) is the CRC of what is to come out (docs/design.md §3).
 // Each contributed block has a check word: its CRC, and a tag of the rank and the exchange, without which a contribution
 // that is lost together with its check word would not be missed.
 

@@ -1,5 +1,5 @@
 #pragma once
-// Telling whether a file is a member of a set (INTERFACE.md, "Paths").
+// Telling whether a file is a member of a set (docs/reference/tools.md "Paths").
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// The options a file is protected with: hint, then environment, then default (INTERFACE.md).
+// The options a file is protected with: hint, then environment, then default (docs/reference/options.md).
 
 #include <mpi.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Meetings of all ranks that may fail: who does not come is named, and nobody waits for ever (DESIGN §6, file sets).
+// Meetings of all ranks that may fail: who does not come is named, and nobody waits for ever (docs/design.md "Sets").
 //
 // A close of a set's member is a local call, so a collective operation in it would hang for ever when one rank does not
 // call it. Ranks therefore meet by messages, and only when all are known to be there, and have said that they will not

@@ -1,5 +1,5 @@
 #pragma once
-// File sets: one file for each rank, opened on communicators of one rank, committed together (DESIGN §6).
+// File sets: one file for each rank, opened on communicators of one rank, committed together (docs/design.md "Sets").
 
 #include <mpi.h>
 

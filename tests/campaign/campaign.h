@@ -28,7 +28,7 @@ struct Call {
 };
 
 struct Outcome {
-  int code = 0;  ///< INTERFACE.md "Exit codes"
+  int code = 0;  ///< docs/reference/tools.md "Exit codes"
   DatasetReport report;
   std::string wrong;  ///< what shows already by the way in which it was said
 };

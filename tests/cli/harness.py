@@ -62,7 +62,7 @@ class CliTest(unittest.TestCase):
         return done
 
     def report(self, exit_code, *words, **more):
-        """The same with --json: checks stdout against the schema of INTERFACE.md and returns the document."""
+        """The same with --json: checks stdout against the schema of docs/reference/tools.md and returns the document."""
         done = self.check(exit_code, words[0], "--json", *words[1:], **more)
         document = json.loads(done.stdout)  # fails when there is anything else on stdout
         self.check_schema(document)

@@ -13,7 +13,7 @@
 
 namespace lzy {
 
-inline constexpr int kExitUsage = 3;  ///< INTERFACE.md "Exit codes"
+inline constexpr int kExitUsage = 3;  ///< docs/reference/tools.md "Exit codes"
 
 class Arguments {
  public:

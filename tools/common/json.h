@@ -1,5 +1,5 @@
 #pragma once
-// Reports as JSON: the schema "lzy-report/1" of INTERFACE.md, "JSON".
+// Reports as JSON: the schema "lzy-report/1" of docs/reference/tools.md "JSON".
 
 #include <nlohmann/json.hpp>
 #include <string>
