@@ -188,8 +188,8 @@ def page(found, described, slug):
         return f"![{name}]({file})"
 
     parts = [f"# Results: {slug}", "\n".join(f"- {line}" for line in described),
-             "Made by `bench/run`; [how](README.md). GB are 10⁹ bytes. Medians; in brackets the least and the most.",
-             "## Reach", reach({result.name: result for result in every})]
+             "Made by `bench/run` ([how](README.md)). GB are 10⁹ bytes. Values are medians; the least and the most are in brackets.",
+             "## Targets", reach({result.name: result for result in every})]
     for group, results in found:
         parts += [f"## {group.title}", group.explanation]
         if "protected" in (*results[0].sides, *results[0].absent):

@@ -39,19 +39,20 @@ lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm
   return orphans;
 }
 
-/// Lists what nothing needs below `path`, and removes it if `prune`. Collective.
-Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune) {
+/// Lists what nothing needs below `path`, and removes it if `prune` and not `dry_run`. Collective.
+Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, bool dry_run) {
   auto mine = lzy::FindOrphans(run.fs(), path);
   const bool absent = !mine.ok() && mine.status().code() == lzy::Code::kNotFound;  // on another node it may be there
   LZY_RETURN_IF_ERROR(lzy::Agree(run.comm(), absent ? Status::Ok() : mine.status()));
   LZY_ASSIGN_OR_RETURN(const auto all, GatherOrphans(run.comm(), mine.ok() ? *mine : std::vector<Orphan>{}));
   bool removable = false;
   for (const auto& [name, orphan] : all) {
-    const bool remove = prune && !orphan.in_use;
+    const bool remove = prune && !dry_run && !orphan.in_use;
     removable = removable || !orphan.in_use;
     run.Say(fmt::format("{}: orphan: {}{}\n", lzy::Printable(name), orphan.reason,
                         orphan.in_use ? "; it may be in use, and is kept"
                         : remove      ? "; removing it"
+                        : dry_run     ? "; would be removed"
                                       : ""));
     run.extra()["orphans"].push_back({{"path", name}, {"reason", orphan.reason}, {"removed", remove}});
   }
@@ -60,6 +61,7 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune) {
     return Status::Ok();
   }
   if (all.empty()) run.Say(fmt::format("{}: no orphaned sidecars\n", lzy::Printable(path)));
+  if (dry_run) return Status::Ok();
   // Each rank removes what it sees; what lies on a shared file system is removed by whoever comes first.
   Status first_failure;
   for (const Orphan& orphan : mine.ok() ? *mine : std::vector<Orphan>{}) {
@@ -122,22 +124,22 @@ void ShowTuning(lzy::ToolRun& run) {
 int main(int argc, char** argv) {
   bool map = false;
   bool prune = false;
+  bool dry_run = false;
   bool tuning = false;
   lzy::Tool tool;
   tool.name = "lzy-info";
-  tool.summary = "Tells geometry, state, root, sizes and the age of the last commit, from the metadata alone.";
+  tool.summary = "Prints geometry, state, root, sizes and the age of the last commit, from metadata alone.";
   tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file of the user's cache";
   tool.table_options = {"device-dirs"};
-  tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--map", map, "also tell which devices are coded with which");
+    app.add_flag("--map", map, "also print which devices are coded together");
     app.add_flag("--prune", prune,
-                 "list sidecars below the directory PATH whose file is gone, and what tools that broke off left there, "
-                 "and remove them");
+                 "list and remove sidecars of deleted files below the directory PATH, and leftovers of tools that were killed");
+    app.add_flag("--dry-run", dry_run, "with --prune: list them only");
     app.add_flag(
         "--tuning", tuning,
-        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep that "
-        "for all programs of this user, and show it");
+        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep the "
+        "result for all programs of this user, and print it");
   };
   tool.without_path = [&] { return tuning; };
   tool.run_without_path = ShowTuning;
@@ -145,13 +147,18 @@ int main(int argc, char** argv) {
     if (tuning && (map || prune)) {
       return Status(lzy::Code::kInvalidArgument, "--tuning: is not accepted together with --map or --prune");
     }
+    if (dry_run && !prune) {
+      return Status(lzy::Code::kInvalidArgument, "--dry-run: is accepted only together with --prune");
+    }
     return Status::Ok();
   };
   tool.action = [] { return lzy::Action::kInfo; };
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {
     const bool directory = IsDirectory(run, path);
     if (directory) {
-      if (Status handled = HandleOrphans(run, path, prune); !handled.ok()) run.Fail(handled);
+      if (Status handled = HandleOrphans(run, path, prune, dry_run); !handled.ok()) run.Fail(handled);
+    } else if (const auto stat = run.fs().Stat(path); prune && !stat.ok() && stat.status().code() != lzy::Code::kNotFound) {
+      run.Fail(stat.status());
     } else if (prune) {
       run.Fail(Status(lzy::Code::kInvalidArgument, fmt::format("--prune: '{}' is not accepted: a directory", path)));
     }

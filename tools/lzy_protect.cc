@@ -1,8 +1,14 @@
-// lzy-protect: makes or refreshes the sidecars of existing files.
+// lzy-protect: makes or refreshes the sidecars of existing files, and removes them when asked to.
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <map>
+#include <utility>
 
+#include "base/printable.h"
 #include "common/tool.h"
 #include "request/commit_record.h"
 
@@ -57,23 +63,98 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
   return Status::Ok();
 }
 
+/// What the command line asks for.
+struct Wish {
+  bool force = false;
+  bool dry_run = false;
+  bool remove = false;
+  bool yes = false;
+  bool refused = false;  ///< said at the question
+  bool nobody_to_ask = false;
+
+  lzy::Action action() const {
+    if (remove) return dry_run || refused ? lzy::Action::kRemoveDryRun : lzy::Action::kRemove;
+    return dry_run ? lzy::Action::kProtectDryRun : lzy::Action::kProtect;
+  }
+};
+
+/// What lzy-protect would do, as far as metadata and times tell.
+lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& dataset) {
+  lzy::DatasetReport report = lzy::Info(context, dataset);
+  const bool fresh = report.status.code() == lzy::Code::kUnprotected || (report.status.ok() && report.generation == 0);
+  if (fresh) {
+    report = lzy::DatasetReport();
+    report.path = dataset.path;
+    report.kind = dataset.kind;
+  }
+  report.map.clear();
+  report.planned = report.status.ok() && (fresh || report.state == lzy::DatasetState::kStale ||
+                                          report.state == lzy::DatasetState::kAtRisk);
+  return report;
+}
+
+/// Lists what would go and asks for it on the first rank's terminal; the same answer everywhere. Collective.
+bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bool& always) {
+  std::uint64_t yes = 0;
+  if (context.comm.rank() == 0) {
+    for (const std::string& path : plan.removed) fmt::print(stderr, "  {}\n", lzy::Printable(path));
+    fmt::print(stderr, "{}: remove its protection, which is these {} files? [y/N/a for all] ", lzy::Printable(plan.path),
+               plan.removed.size());
+    std::string answer;
+    std::getline(std::cin, answer);
+    always = answer == "a" || answer == "A";
+    yes = always || answer == "y" || answer == "Y" || answer == "yes";
+  }
+  const auto agreed = context.comm.AllReduceMax(yes);
+  const auto agreed_always = context.comm.AllReduceMax(always);
+  always = agreed_always.ok() && *agreed_always != 0;
+  return agreed.ok() && *agreed != 0;
+}
+
+lzy::DatasetReport Remove(const lzy::Context& context, const DatasetRef& dataset, Wish& wish) {
+  wish.refused = false;
+  lzy::UnprotectRequest request{.force = wish.force, .dry_run = wish.dry_run || !wish.yes};
+  lzy::DatasetReport report = lzy::Unprotect(context, dataset, request);
+  if (wish.dry_run || wish.yes || !report.status.ok() || !report.planned) return report;
+  // Whether there is somebody to ask is the first rank's to say.
+  const auto terminal = context.comm.AllReduceMax(context.comm.rank() == 0 && isatty(STDIN_FILENO) ? 1 : 0);
+  const bool can_ask = terminal.ok() && *terminal != 0;
+  if (!can_ask || !IsConfirmed(context, report, wish.yes)) {
+    wish.refused = true;
+    wish.nobody_to_ask = !can_ask;
+    return report;
+  }
+  request.dry_run = false;
+  return lzy::Unprotect(context, dataset, request);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  lzy::ProtectRequest request;
   lzy::Tool tool;
   tool.name = "lzy-protect";
-  tool.summary = "Makes or refreshes the sidecars of existing files.";
-  tool.changes = "sidecars only";
+  tool.summary = "Creates or updates the sidecars of existing files.";
+  tool.changes = "sidecars only; with --dry-run, nothing";
   tool.table_options = {"parity",  "group",   "block-size",  "stripe", "set",
                         "include", "exclude", "device-dirs", "report"};
-  tool.resolve = lzy::Resolve::kProtectable;
+  Wish wish;
+  bool told = false;
+  tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
   tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--force", request.force,
-                 "commit even blocks that are damaged: that differ while the file's mtime is as committed");
+    app.add_flag("--force", wish.force,
+                 "also commit damaged blocks (blocks that differ although the file has its committed mtime); with --remove, "
+                 "also remove sidecars that can repair missing data");
+    app.add_flag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
+    app.add_flag("--remove", wish.remove, "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
+    app.add_flag("--yes", wish.yes, "with --remove: do not ask");
   };
-  tool.action = [] { return lzy::Action::kProtect; };
-  tool.select = [](lzy::ToolRun& run, const std::string& path, std::vector<DatasetRef>& datasets) {
+  tool.check_options = [&] {
+    if (!wish.yes || wish.remove) return Status::Ok();
+    return Status(lzy::Code::kInvalidArgument, "--yes: is accepted only together with --remove");
+  };
+  tool.action = [&] { return wish.action(); };
+  tool.select = [&](lzy::ToolRun& run, const std::string& path, std::vector<DatasetRef>& datasets) {
+    if (wish.remove) return Status::Ok();
     std::error_code ignored;
     LZY_ASSIGN_OR_RETURN(const auto directory,
                          run.comm().AllReduceMax(std::filesystem::is_directory(path, ignored) ? 1 : 0));
@@ -81,9 +162,16 @@ int main(int argc, char** argv) {
     return GroupIntoSets(run, datasets);
   };
   tool.engine = [&](const lzy::Context& context, const DatasetRef& dataset) {
+    if (wish.remove) return Remove(context, dataset, wish);
+    if (wish.dry_run) return PlanProtect(context, dataset);
+    lzy::ProtectRequest request;
+    request.force = wish.force;
     return lzy::Protect(context, dataset, request);
   };
-  tool.after_dataset = [](lzy::ToolRun& run, const lzy::DatasetReport& report) {
+  tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
+    if (std::exchange(wish.nobody_to_ask, false) && !std::exchange(told, true)) {
+      run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing is removed, since there is no terminal to ask on: say --yes"));
+    }
     if (run.options().report.empty() || !report.committed) return;
     if (Status appended = lzy::AppendCommitRecord(run.options().report, report); !appended.ok()) run.Fail(appended);
   };

@@ -29,22 +29,21 @@ int main(int argc, char** argv) {
   std::vector<std::string> devices;
   lzy::Tool tool;
   tool.name = "lzy-restore";
-  tool.summary = "Rebuilds lost devices (found by itself, or named) and mends damaged blocks.";
+  tool.summary = "Rebuilds lost devices (found automatically, or named) and repairs damaged blocks.";
   tool.changes = "lost files, damaged blocks and sidecars; with --dry-run, nothing";
   tool.table_options = {"device-dirs"};
-  tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
-    app.add_option("--device", devices, "a device to be treated as lost, besides those found missing; repeatable")
+    app.add_option("--device", devices, "treat device D as lost, besides those that are missing; repeatable")
         ->type_name("D")
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_flag("--dry-run", request.dry_run, "say what would be done, and do nothing");
+    app.add_flag("--dry-run", request.dry_run, "print what would be done, and do nothing");
     app.add_flag("--salvage", request.salvage,
-                 "with more losses than parity can mend: write what can be had nevertheless");
+                 "if more is lost than parity can repair: write what can be recovered");
     app.add_flag_callback("--spread", [&request] { request.placing = lzy::Placing::kRoom; },
-                          "members of a set whose nodes are gone: to the nodes that have room, fewest of a group to each");
-    app.add_flag("--force", request.force, "take stale and at-risk blocks back to the committed content too");
+                          "put members of a set whose nodes are gone on nodes that have room, as few of a group as possible on each");
+    app.add_flag("--force", request.force, "also reset stale and at-risk blocks to their committed content");
   };
   tool.check_options = [&] { return ParseDevices(devices, request.devices); };
   tool.action = [&] {

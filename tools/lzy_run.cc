@@ -15,6 +15,7 @@
 
 #include "base/printable.h"
 #include "common/arguments.h"
+#include "request/commit_record.h"
 
 namespace {
 
@@ -85,10 +86,12 @@ int Run(int argc, char** argv) {
   lzy::Arguments arguments("lzy-run",
                            "lzy-run [options] -- COMMAND [arguments]\n\n"
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
-                           "--quiet is --log=error; --json and --no-progress have no effect, the output is COMMAND's",
+                           "--quiet is --log=error",
                            "nothing itself");
+  // Accepted, as by all tools; but what is printed is COMMAND's.
+  for (const char* idle : {"--json", "--no-progress"}) arguments.app().get_option(idle)->group("");
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
-                             "on-error", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
+                             "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
   arguments.app().prefix_command();
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
@@ -103,12 +106,17 @@ int Run(int argc, char** argv) {
     return Fail(lzy::kExitUsage, "no COMMAND given: lzy-run [options] -- COMMAND [arguments]");
   }
   if (!separated && command.front().starts_with("-")) {
-    return Fail(lzy::kExitUsage, fmt::format("{}: there is no such option (see lzy-run --help)", command.front()));
+    return Fail(lzy::kExitUsage, arguments.UnknownOption(command.front()));
   }
   const auto options = arguments.MakeOptions();
   if (!options.ok()) return Fail(lzy::kExitUsage, options.status().message());
   if (options->heal && options->set.empty()) {
     return Fail(lzy::kExitUsage, "--heal: no file set is declared that could be healed (--set PATTERNS or LZY_SET)");
+  }
+  // A report that the environment names may be for the ranks' nodes alone; they say so where it is not.
+  for (const auto& option : arguments.given()) {
+    if (option.name != "report") continue;
+    if (const Status writable = lzy::CheckReportFile(option.value); !writable.ok()) return Fail(lzy::kExitUsage, writable.message());
   }
   const auto library = FindLibrary();
   if (!library.ok()) return Fail(kExitInternal, library.status().message());

@@ -1,27 +1,36 @@
 // lzy-verify: checks data, parity and metadata; with --repair also mends what is damaged.
+#include <fmt/format.h>
+
 #include "common/tool.h"
 
 int main(int argc, char** argv) {
   lzy::VerifyRequest request;
+  bool dry_run = false;
   lzy::Tool tool;
   tool.name = "lzy-verify";
   tool.summary = "Checks data, parity and metadata against their hashes.";
   tool.changes = "nothing; with --repair, damaged blocks and sidecars (never creates missing data files)";
   tool.table_options = {"device-dirs"};
-  tool.resolve = lzy::Resolve::kProtected;
   tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--from-disk", request.from_disk, "read everything from the device, past the page cache");
-    app.add_flag("--repair", request.repair, "mend what is damaged");
+    app.add_flag("--from-disk", request.from_disk, "read everything from the device instead of the page cache");
+    app.add_flag("--repair", request.repair, "repair damage");
+    app.add_flag("--dry-run", dry_run, "with --repair: print what would be repaired, and change nothing");
     app.add_flag("--force", request.force,
-                 "with --repair: take stale and at-risk blocks back to the committed content too");
+                 "with --repair: also reset stale and at-risk blocks to their committed content");
   };
   tool.check_options = [&] {
-    if (!request.force || request.repair) return lzy::Status::Ok();
-    return lzy::Status(lzy::Code::kInvalidArgument, "--force: is accepted only together with --repair");
+    if (request.repair || (!request.force && !dry_run)) return lzy::Status::Ok();
+    return lzy::Status(lzy::Code::kInvalidArgument,
+                       fmt::format("--{}: is accepted only together with --repair", dry_run ? "dry-run" : "force"));
   };
-  tool.action = [&] { return request.repair ? lzy::Action::kRepair : lzy::Action::kVerify; };
+  tool.action = [&] {
+    if (dry_run) return lzy::Action::kRepairDryRun;
+    return request.repair ? lzy::Action::kRepair : lzy::Action::kVerify;
+  };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
-    return lzy::Verify(context, dataset, request);
+    lzy::VerifyRequest now = request;
+    now.repair = request.repair && !dry_run;
+    return lzy::Verify(context, dataset, now);
   };
   return lzy::RunTool(tool, argc, argv);
 }

@@ -131,7 +131,7 @@ def topologies(simulator):
                 [(way, best[way][0], best[way][0], best[way][0], way != "bcast") for way in WAYS])
     beside = table(["", "paper, 24 ranks, best groups", "paper, 4 bytes, mean over ranks",
                     "here, 24 ranks, best groups, 4 bytes", "here, 4 bytes, 4 groups, mean over ranks"], paper)
-    beside += f"\n\nWhat `auto` takes costs at most {worst:.2f} times the cheapest, in all rows below."
+    beside += f"\n\nThe choice of `auto` costs at most {worst:.2f} times as much as the cheapest, in all rows below."
     return beside, table(["ranks", "groups", "bytes", *WAYS, "auto"], rows), plot
 
 
@@ -147,50 +147,53 @@ def parameters():
 
 def page(simulator, most):
     weak_table, weak_plot, worst = weak(simulator, most)
-    reached = f"At 1,024 ranks a byte takes at most {worst:.4f} of the time at the fewest ranks (wanted: 1.1)."
+    reached = f"At 1,024 ranks, a byte takes at most {worst:.4f} times as long as at the fewest ranks (target: 1.1)."
     beside, all_topologies, topology_plot = topologies(simulator)
     parts = ["# Scale, by simulation", HEADER, "## Parameters", parameters(),
              "## The Lazy Redundancy paper's table 1", TABLE_ONE,
              "### TCP", table_one(simulator, "fast-ethernet"), "### Myrinet", table_one(simulator, "myrinet"),
-             "### What was found with it", RING, ways(simulator),
+             "### Findings", RING, ways(simulator),
              "## Weak scaling", WEAK_TEXT, *([reached] if worst else []), weak_table, "![weak](scale.weak.svg)",
              SPLITS, splits(simulator),
              "## Topologies of multicast", TOPOLOGIES, beside, "![topologies](scale.topologies.svg)", all_topologies,
-             "## What simulation cannot say", LIMITS]
+             "## Limits of the simulation", LIMITS]
     if simulator.missing:
         parts.insert(2, f"{simulator.missing} simulations were left out (`--only-kept`): \"{NOT_RUN}\".")
     return "\n\n".join(parts) + "\n", {"scale.weak.svg": weak_plot, "scale.topologies.svg": topology_plot}
 
 
-HEADER = """Made by `bench/scale/run` with SimGrid 3.32 (SMPI): virtual time, so the same numbers every time,
-whatever else the machine does. What runs is lzy's own code, compiled for SMPI: layout, plans, row pipeline
-(`ExecuteRows`, one thread), the XOR exchanges and the multicast schedules. Payloads are one memory that all
-processes have in common; disks, hashes and arithmetic are delays at the rates below; the network is a link a host,
-as fast both ways at once, and a switch that never blocks. MPI's collectives are SMPI's versions of MPICH's."""
-TABLE_ONE = """Seconds. As in the paper a rank has (p − 1) · 512 KiB of data in a file on its own disk, one parity
-block in p, and one device is lost. *create* is data ÷ disk speed; no overlap of reading, exchange and writing. In
-groups, one device of every group is lost. "–": the paper has no such row."""
-RING = """A lost device's shares all go to one rank. In pairs, as all exchanges were made, they arrive one after
-another through that rank's link, n − 1 times the device's size. Unequal parts therefore go round in a ring now
-(`RingExchange`): every rank adds its share to what it passes on. Between real processes:
+HEADER = """Made by `bench/scale/run` with SimGrid 3.32 (SMPI). Time is virtual, so the numbers are the same every time, whatever
+else the machine does. The code is lzy's own, compiled for SMPI: layout, plans, row pipeline (`ExecuteRows`, one
+thread), the XOR exchanges and the multicast schedules.
+
+- All processes share one memory for their payloads.
+- Disks, hashes and arithmetic are delays at the rates below.
+- Each host has one link, equally fast in both directions at once. The switch never blocks.
+- MPI's collectives are SMPI's versions of MPICH's."""
+TABLE_ONE = """Seconds. As in the paper, a rank has (p − 1) · 512 KiB of data in a file on its own disk. One block in p is parity, and
+one device is lost. *create* is data ÷ disk speed. Reading, exchange and writing do not overlap. In groups, one device
+of every group is lost. "–": the paper has no such row."""
+RING = """All shares of a lost device go to one rank. All exchanges were made in pairs before. The shares then arrive one after
+another through that rank's link, n − 1 times the size of the device. Unequal parts now go round in a ring
+(`RingExchange`), in which every rank adds its share to what it passes on. Between real processes:
 docs/performance/exchange.md. Seconds:"""
-WEAK_TEXT = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks
-have agreed on how it went. Groups are independent, so all that grows is that agreement, and making the groups (not
-in the time). Buffers are those of the row pipeline and of exchanges, as a process of its own would hold them; what
-opening and committing a set takes grows with the number of members, and is not in it. The simulator's memory is far
-less, since all ranks have one buffer in common. Their limit is time, minutes a number at 4,096 ranks, not memory."""
-SPLITS = """Making the communicators of the groups, ms: groups without a common rank are made by one call
-(`SplitIntoParts`). A call for each, as it was, is one that all ranks take part in, so it grows as the number of
-groups."""
-TOPOLOGIES = """Microseconds until the last rank has it, root 0, groups of consecutive ranks. `auto`: what
-`ChooseTopology` takes by costs that were measured in the same simulation. The paper measured on a cluster, with its
-own implementation. Every time contains an allreduce, by which its end is found. It is the second time that each is
-run: communicators that MPI makes for itself are there."""
-LIMITS = """- Nothing of noise, stragglers, busy switches, or routes that share links: groups across an
-  oversubscribed network are not flat.
-- Nothing of processors: with as many ranks as cores, a piece that goes round in a ring waits for each of them to be
-  let run (docs/performance/exchange.md has what that costs).
-- Disks have no seeks, no caches and one speed; file systems, metadata, opening and committing are not there.
-- What proves the lists that ranks gather (docs/exchange.md, "What lzy itself sends": 256 bytes of each rank to all,
-  and a barrier) is not compiled for the simulator.
-- The 2004 parameters are assumptions, but for the disks; the paper's MPI and its buffers are not simulated."""
+WEAK_TEXT = f"""Each rank has {WEAK_DATA >> 20} MiB. Time is that of the slowest rank, from a barrier until all ranks have agreed on
+the result. Groups are independent, so only two things grow: that agreement, and making the groups (not in the time).
+
+Buffers are those of the row pipeline and of exchanges, as a process of its own would hold them. Opening and committing
+a set need more, which grows with the number of members and is not included. The simulator needs far less memory,
+because all ranks share one buffer. Its limit is time, minutes per number at 4,096 ranks, not memory."""
+SPLITS = """Making the communicators of the groups, ms. One call makes all groups without a common rank (`SplitIntoParts`). Before,
+each group took a call of its own, in which all ranks take part, so the time grew with the number of groups."""
+TOPOLOGIES = """Microseconds until the last rank has the data; root 0, groups of consecutive ranks. `auto` is what `ChooseTopology`
+selects by costs that were measured in the same simulation. The paper measured on a cluster, with its own
+implementation. Every time includes an allreduce, which finds the end. Each is run twice and the second time counts, so
+communicators that MPI makes for itself exist by then."""
+LIMITS = """- Noise, stragglers, busy switches, and routes that share links are not simulated. Groups across an oversubscribed
+  network do not scale as flat as here.
+- Processors are not simulated. With as many ranks as cores, a piece in a ring waits until each rank gets a core
+  (docs/performance/exchange.md has the cost).
+- Disks have no seeks, no caches and one speed. File systems, metadata, opening and committing are not included.
+- The proof of the lists that ranks gather is not compiled for the simulator. It consists of 256 bytes from each rank to
+  all, and a barrier (docs/exchange.md, "What lzy itself sends").
+- The 2004 parameters are assumptions, except the disks. The paper's MPI and its buffers are not simulated."""

@@ -93,30 +93,31 @@ Status CheckLinkOwner(const struct stat& link, const Target& target, const std::
 
 /// Goes along `path` from a directory, component by component, each by the descriptor of the one before, so that
 /// nothing that is swapped meanwhile makes a difference. Of the last component nothing need be there.
-Result<Target> Follow(int from, const std::string& from_real, const std::string& path, int links_left) {
+Result<Target> Follow(int from, const std::string& from_real, const std::string& path, int links_left,
+                      const std::string& shown) {
   const bool absolute = path.starts_with('/');
   Target at;
   at.self = Descriptor(Retry([&] { return openat(from, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC); }));
-  if (!at.self.valid()) return SystemError(path, "open directory", errno);
+  if (!at.self.valid()) return SystemError(shown, "open directory", errno);
   at.real = absolute ? "/" : from_real;
   for (std::size_t begin = 0; begin < path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
     const std::string name = path.substr(begin, end - begin);
     begin = end + 1;
     if (name.empty() || name == ".") continue;
-    if (!at.self.valid()) return SystemError(path, "resolve", ENOENT);
+    if (!at.self.valid()) return SystemError(shown, "resolve", ENOENT);
     Target next;
     const bool up = name == "..";
     next.self = Look(at.self.get(), name);
-    if (!next.self.valid() && errno != ENOENT) return SystemError(path, "resolve", errno);
+    if (!next.self.valid() && errno != ENOENT) return SystemError(shown, "resolve", errno);
     next.real = up ? DirectoryOf(at.real) : JoinPath(at.real, name);
     struct stat raw {};
-    if (next.self.valid() && fstat(next.self.get(), &raw) != 0) return SystemError(path, "stat", errno);
+    if (next.self.valid() && fstat(next.self.get(), &raw) != 0) return SystemError(shown, "stat", errno);
     if (next.self.valid() && S_ISLNK(raw.st_mode)) {
-      if (links_left == 0) return SystemError(path, "resolve", ELOOP);
-      LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(next.self, path));
+      if (links_left == 0) return SystemError(shown, "resolve", ELOOP);
+      LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(next.self, shown));
       const std::string link = next.real;
-      LZY_ASSIGN_OR_RETURN(next, Follow(at.self.get(), at.real, text, links_left - 1));
+      LZY_ASSIGN_OR_RETURN(next, Follow(at.self.get(), at.real, text, links_left - 1, shown));
       LZY_RETURN_IF_ERROR(CheckLinkOwner(raw, next, link));
     } else if (!up) {
       next.parent = std::move(at.self);
@@ -238,7 +239,7 @@ Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
 Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   if (named || path == "." || path == "/") {
     LZY_ASSIGN_OR_RETURN(const std::string here, path.starts_with('/') ? Result<std::string>("/") : WorkingDirectory());
-    LZY_ASSIGN_OR_RETURN(Target target, Follow(AT_FDCWD, here, path, kMaxSymlinks));
+    LZY_ASSIGN_OR_RETURN(Target target, Follow(AT_FDCWD, here, path, kMaxSymlinks, path));
     if (!target.self.valid()) return SystemError(path, "resolve", ENOENT);
     const bool within = named && HoldsNamed(target.self, target.real, path);
     return MakeDirectory(std::move(target.self), path, std::move(target.real), within);
@@ -256,7 +257,7 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
     // made of links is soon handed over.
     if (IsRoot() || (raw.st_uid != geteuid() && raw.st_uid != 0)) return LinkRefused(path);
     LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(self, path));
-    LZY_ASSIGN_OR_RETURN(Target target, Follow(above->fd->get(), above->real, text, kMaxSymlinks));
+    LZY_ASSIGN_OR_RETURN(Target target, Follow(above->fd->get(), above->real, text, kMaxSymlinks, path));
     if (!target.self.valid()) return SystemError(path, "resolve", ENOENT);
     self = std::move(target.self);
     real = std::move(target.real);
@@ -273,7 +274,7 @@ bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& re
     if (held != above_named_.end()) names.assign(held->second.begin(), held->second.end());
   }
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    const auto target = Follow(directory.get(), real, name, kMaxSymlinks);
+    const auto target = Follow(directory.get(), real, name, kMaxSymlinks, name);
     struct stat raw {};
     return target.ok() && (!target->self.valid() || (fstat(target->self.get(), &raw) == 0 && !S_ISDIR(raw.st_mode)));
   });
@@ -288,7 +289,7 @@ Result<std::string> GuardedFiles::Pinned(const std::string& normal) {
   }
   LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(DirectoryOf(normal)));
   LZY_ASSIGN_OR_RETURN(const Target target,
-                       Follow(directory->fd->get(), directory->real, BaseNameOf(normal), kMaxSymlinks));
+                       Follow(directory->fd->get(), directory->real, BaseNameOf(normal), kMaxSymlinks, normal));
   std::lock_guard lock(mutex_);
   const std::string& pinned = pinned_.try_emplace(normal, target.real).first->second;
   Name(pinned);

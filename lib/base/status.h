@@ -21,6 +21,7 @@ enum class Code {
   kNewerFormat,      ///< written by a newer lzy with features this one must not ignore
   kUnprotected,      ///< no usable sidecar
   kBusy,             ///< another process holds the dataset's commit lock
+  kInterrupted,      ///< the user wanted it to end before it was done
   kTimeout,          ///< ranks awaited did not arrive
   kBeyondRepair,     ///< more erasures in a row than parity can mend
   kWriteFailed,      ///< a repair or restore could not be written or did not verify afterwards

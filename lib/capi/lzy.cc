@@ -166,52 +166,28 @@ lzy_kind ToC(lzy::DatasetKind kind) {
   return kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
 }
 
+// The C interface has the engine's enumerations, in their order.
+static_assert(LZY_STATE_INTACT == static_cast<int>(lzy::DatasetState::kIntact));
+static_assert(LZY_STATE_RESTORED == static_cast<int>(lzy::DatasetState::kRestored));
+static_assert(LZY_PART_DATA == static_cast<int>(lzy::DamagePart::kData));
+static_assert(LZY_PART_METADATA == static_cast<int>(lzy::DamagePart::kMetadata));
+static_assert(LZY_CAUSE_HASH == static_cast<int>(lzy::DamageCause::kHash));
+static_assert(LZY_CAUSE_AT_RISK == static_cast<int>(lzy::DamageCause::kAtRisk));
+
 lzy_state ToC(lzy::DatasetState state) {
-  switch (state) {
-    case lzy::DatasetState::kIntact:
-      return LZY_STATE_INTACT;
-    case lzy::DatasetState::kDamaged:
-      return LZY_STATE_DAMAGED;
-    case lzy::DatasetState::kUnrepairable:
-      return LZY_STATE_UNREPAIRABLE;
-    case lzy::DatasetState::kStale:
-      return LZY_STATE_STALE;
-    case lzy::DatasetState::kAtRisk:
-      return LZY_STATE_AT_RISK;
-    case lzy::DatasetState::kUnprotected:
-      return LZY_STATE_UNPROTECTED;
-    case lzy::DatasetState::kRestored:
-      return LZY_STATE_RESTORED;
-  }
-  return LZY_STATE_UNPROTECTED;
+  return static_cast<lzy_state>(state);
 }
-
 lzy_part ToC(lzy::DamagePart part) {
-  switch (part) {
-    case lzy::DamagePart::kData:
-      return LZY_PART_DATA;
-    case lzy::DamagePart::kParity:
-      return LZY_PART_PARITY;
-    case lzy::DamagePart::kMetadata:
-      return LZY_PART_METADATA;
-  }
-  return LZY_PART_METADATA;
+  return static_cast<lzy_part>(part);
+}
+lzy_cause ToC(lzy::DamageCause cause) {
+  return static_cast<lzy_cause>(cause);
 }
 
-lzy_cause ToC(lzy::DamageCause cause) {
-  switch (cause) {
-    case lzy::DamageCause::kHash:
-      return LZY_CAUSE_HASH;
-    case lzy::DamageCause::kUnreadable:
-      return LZY_CAUSE_UNREADABLE;
-    case lzy::DamageCause::kMissing:
-      return LZY_CAUSE_MISSING;
-    case lzy::DamageCause::kStale:
-      return LZY_CAUSE_STALE;
-    case lzy::DamageCause::kAtRisk:
-      return LZY_CAUSE_AT_RISK;
-  }
-  return LZY_CAUSE_HASH;
+// Of one of these enumerations, whose last value is `last`.
+template <class Enum>
+const char* NameOf(int value, Enum last) {
+  return value < 0 || value > static_cast<int>(last) ? "unknown" : lzy::Name(static_cast<Enum>(value));
 }
 
 lzy_damage ToC(const lzy::Damage& from, const std::vector<const char*>& objects) {
@@ -295,11 +271,13 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
   LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
   for (const Status& trouble : troubles) Fail(report, trouble);
   const lzy::Context context{fs, comm, call.options};
+  lzy::CodeOfMany codes;
   for (const lzy::DatasetRef& dataset : datasets) {
     Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, call.given));
     Present(entry);
-    report.code = lzy::CombineExitCodes(report.code, entry.view.code);
+    codes.AddDataset(dataset.path, entry.view.code);
   }
+  report.code = lzy::CombineExitCodes(report.code, codes.code());
   return Status::Ok();
 }
 
@@ -442,54 +420,15 @@ int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_re
 }
 
 const char* lzy_state_name(int state) {
-  switch (state) {
-    case LZY_STATE_INTACT:
-      return lzy::Name(lzy::DatasetState::kIntact);
-    case LZY_STATE_DAMAGED:
-      return lzy::Name(lzy::DatasetState::kDamaged);
-    case LZY_STATE_UNREPAIRABLE:
-      return lzy::Name(lzy::DatasetState::kUnrepairable);
-    case LZY_STATE_STALE:
-      return lzy::Name(lzy::DatasetState::kStale);
-    case LZY_STATE_AT_RISK:
-      return lzy::Name(lzy::DatasetState::kAtRisk);
-    case LZY_STATE_UNPROTECTED:
-      return lzy::Name(lzy::DatasetState::kUnprotected);
-    case LZY_STATE_RESTORED:
-      return lzy::Name(lzy::DatasetState::kRestored);
-    default:
-      return "unknown";
-  }
+  return NameOf(state, lzy::DatasetState::kRestored);
 }
 
 const char* lzy_part_name(int part) {
-  switch (part) {
-    case LZY_PART_DATA:
-      return lzy::Name(lzy::DamagePart::kData);
-    case LZY_PART_PARITY:
-      return lzy::Name(lzy::DamagePart::kParity);
-    case LZY_PART_METADATA:
-      return lzy::Name(lzy::DamagePart::kMetadata);
-    default:
-      return "unknown";
-  }
+  return NameOf(part, lzy::DamagePart::kMetadata);
 }
 
 const char* lzy_cause_name(int cause) {
-  switch (cause) {
-    case LZY_CAUSE_HASH:
-      return lzy::Name(lzy::DamageCause::kHash);
-    case LZY_CAUSE_UNREADABLE:
-      return lzy::Name(lzy::DamageCause::kUnreadable);
-    case LZY_CAUSE_MISSING:
-      return lzy::Name(lzy::DamageCause::kMissing);
-    case LZY_CAUSE_STALE:
-      return lzy::Name(lzy::DamageCause::kStale);
-    case LZY_CAUSE_AT_RISK:
-      return lzy::Name(lzy::DamageCause::kAtRisk);
-    default:
-      return "unknown";
-  }
+  return NameOf(cause, lzy::DamageCause::kAtRisk);
 }
 
 int lzy_report_code(const lzy_report* report) {

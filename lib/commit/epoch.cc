@@ -1,4 +1,4 @@
-// Epochs as the interposition layer begins and abandons them, and Info (docs/design.md "Epochs").
+// Epochs as the interposition layer begins and abandons them (docs/design.md "Epochs").
 
 #include <fmt/format.h>
 
@@ -9,8 +9,6 @@
 #include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "dataset/rehome.h"
-#include "dataset/view.h"
-#include "judge/examine.h"
 #include "names/lookup.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
@@ -157,78 +155,6 @@ Status Forget(FileSystem& fs, const std::string& data_path) {
     if (Status removed = fs.Remove(one); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   }
   return Status::Ok();
-}
-
-DatasetReport Info(const Context& context, const DatasetRef& dataset) {
-  DatasetReport report;
-  report.path = dataset.path;
-  report.kind = dataset.kind;
-  auto view = OpenDataset(context, dataset, {});
-  if (!view.ok()) {
-    report.status = view.status();
-    return report;
-  }
-  DescribeMetadata(*view, report);
-  if (!view->committed) {
-    report.status = view->unusable;
-    return report;
-  }
-  bool stale = false, at_risk = false;
-  const auto damaged = [&](const FileView& file, DamagePart part) {
-    const bool data = part == DamagePart::kData;
-    const bool unusable = !data && file.fault != SidecarFault::kMissing;
-    report.damage.push_back({data ? file.path : file.sidecar_path, file.rank, part, 0, data ? file.stamp.size : 0,
-                             unusable ? DamageCause::kHash : DamageCause::kMissing, false, false, false, {}});
-  };
-  const auto lost_part = [&](const std::string& path, std::uint32_t device) {
-    report.damage.push_back({path, device, DamagePart::kMetadata, 0, 0, DamageCause::kMissing, false, false, false, {}});
-  };
-  for (const Ensemble& ensemble : view->ensembles) {
-    for (const FileView& file : ensemble.files) {
-      if (!file.present) damaged(file, DamagePart::kData);
-      if (!file.sidecar_usable()) damaged(file, DamagePart::kMetadata);
-      for (std::size_t d = 0; file.parts && d < file.part_paths.size(); ++d) {
-        if (file.parts->part(d) == nullptr) lost_part(file.part_paths[d], static_cast<std::uint32_t>(d));
-      }
-      at_risk = at_risk || (file.intent && !IsOfRepair(*file.intent));
-      if (!file.present) continue;
-      stale = stale || file.stat.mtime_ns != file.stamp.mtime_ns;
-      if (file.stat.size == file.stamp.size) continue;
-      // No edit has another size and the mtime of before.
-      const bool cut = file.stat.size < file.stamp.size;
-      const ByteRange bytes = cut ? ByteRange{file.stat.size, file.stamp.size - file.stat.size}
-                                  : ByteRange{file.stamp.size, file.stat.size - file.stamp.size};
-      const DamageCause cause = CauseOf(file, cut ? BlockFault::kMissing : BlockFault::kHash, bytes);
-      const bool edited = cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
-      stale = stale || edited;
-      if (!edited) {
-        report.damage.push_back(
-            {file.path, file.rank, DamagePart::kData, bytes.offset, bytes.length, cause, false, false, false, {}});
-      }
-    }
-    for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
-      GroupMap& map = report.map.emplace_back();
-      for (std::uint32_t device : ensemble.layout->group(g)) {
-        if (dataset.kind == DatasetKind::kSet) {
-          map.devices.push_back(
-              {ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
-        } else {
-          const auto& parts = ensemble.files[0].part_paths;
-          map.devices.push_back({device, parts.empty() ? "" : DirectoryOf(parts[device]), ""});
-        }
-      }
-    }
-  }
-  for (const std::uint32_t rank : view->unknown_ranks) {
-    report.damage.push_back(
-        {ExpandPattern(dataset.path, rank), rank, DamagePart::kData, 0, 0, DamageCause::kMissing, false, false, true, {}});
-  }
-  report.in_epoch = at_risk;
-  report.state = !report.damage.empty() ? DatasetState::kDamaged
-                 : at_risk              ? DatasetState::kAtRisk
-                 : stale                ? DatasetState::kStale
-                                        : DatasetState::kIntact;
-  return report;
 }
 
 }  // namespace lzy

@@ -32,7 +32,7 @@ struct EpochStart {
   std::uint64_t generation = 0;  ///< that of the last commit
 };
 /// Before the first write of an epoch (docs/design.md "Epochs"): gives the sidecar of a file that was renamed away its new
-/// name (docs/design.md §7), compares the stamp, and sets the intent durably (creating a sidecar that
+/// name (docs/design.md "Epochs"), compares the stamp, and sets the intent durably (creating a sidecar that
 /// holds nothing but the intent if there is none). `pattern` is the set's pattern for members, empty for a shared file.
 /// Waits for whoever holds the sidecar's lock up to options.timeout_seconds, then kBusy.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,

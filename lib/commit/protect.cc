@@ -124,7 +124,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));
   std::uint64_t stale = 0, at_risk = 0, damaged = 0;
-  bool missing = !view_.unknown_ranks.empty();
+  bool missing = !view_.UnknownFilesAreThere();
   for (const Damage& d : report_.damage) {
     if (d.transient || d.part != DamagePart::kData) continue;
     (d.cause == DamageCause::kStale ? stale : d.cause == DamageCause::kAtRisk ? at_risk : damaged) += d.length;
@@ -138,7 +138,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
                              options.block_size == view_.superblock.block_size &&
                              options.stripe == view_.info.stripe_option &&
                              (!shared() || options.device_dirs == view_.info.parts.directories);
-  if (findings.clean() && same_geometry && StampsFresh()) return true;
+  if (findings.clean() && !report_.unjudged && same_geometry && StampsFresh()) return true;
 
   auto warn = [&](std::uint64_t bytes, const char* what) {
     if (bytes > 0) report_.warnings.push_back(fmt::format("{}: {} {}", ref_.path, FormatSize(bytes), what));
@@ -146,8 +146,13 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   warn(stale, "changed since the last commit; committed as they are now");
   warn(at_risk, "were being written when the last epoch broke off; committed as they are now");
   warn(damaged, "are damaged; committed as they are now (--force)");
+  std::uint64_t unchecked = 0;
+  for (const DatasetReport::Unchecked& range : report_.unchecked) unchecked += range.length;
+  warn(unchecked, "could not be checked, since their hashes are lost; committed as they are now");
   HoldUndamaged();
   report_.damage.clear();
+  report_.unchecked.clear();
+  report_.unjudged = false;
   return false;
 }
 

@@ -145,9 +145,17 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
     found = FindSidecar(fs, path);
   }
   if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
+  // Whoever had the lock until now may have changed the file.
+  if (write && view.data) {
+    LZY_ASSIGN_OR_RETURN(s.stat, view.data->Stat());
+  }
   // To look at, a spare will do.
-  const bool lost = IsLost(sidecar.status()) && kind == DatasetKind::kShared && !write;
-  auto spare = lost ? FindSpare(fs, path, context.options) : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");
+  const bool outdated = kind == DatasetKind::kShared && sidecar.ok() && (*sidecar)->contents().superblock.parted() &&
+                        CheckContents((*sidecar)->contents()).ok() && IsOutdated(fs, **sidecar, context.options);
+  const bool lost = (IsLost(sidecar.status()) || outdated) && kind == DatasetKind::kShared && !write;
+  auto spare = lost ? FindSpare(fs, path, outdated ? WithItsDirectories(context.options, **sidecar) : context.options)
+                    : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");
+  if (outdated && spare.ok() && (*spare)->generation() <= (*sidecar)->generation()) spare = Status(Code::kNotFound, "");
   if (spare.status().code() == Code::kInvalidArgument) return spare.status();
   const bool stands_in = spare.ok();
   if (stands_in) {
@@ -188,6 +196,9 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
     }
   } else {
     LZY_ASSIGN_OR_RETURN(s.sidecar_path, SidecarPath(path));
+    if (const auto there = context.fs.Stat(s.sidecar_path, /*follow=*/false); there.ok()) {
+      s.fault_text = fmt::format("{}: is not a regular file, so that {} can have no sidecar", s.sidecar_path, path);
+    }
   }
   return s;
 }

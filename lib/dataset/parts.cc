@@ -158,12 +158,14 @@ std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& 
   return fs.Stat(directory).ok() ? "" : NoDirectory(directory, part, paths.size()).message();
 }
 
-Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths) {
+Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths,
+                   std::vector<std::string>* made) {
   for (std::size_t d = 0; d < paths.size(); ++d) {
     if (paths[d].empty() || IsThere(fs, paths[d])) continue;
     const std::string directory = DirectoryOf(paths[d]);
     if (!fs.Stat(directory).ok()) return NoDirectory(directory, d, paths.size());
     const SidecarContents own = OfPart(shape, d);
+    if (made != nullptr) made->push_back(paths[d]);
     LZY_ASSIGN_OR_RETURN(auto part, Sidecar::Create(fs, paths[d], own, home.file(), home.contents().superblock.spacing));
     LZY_RETURN_IF_ERROR(part->file().Truncate(part->ParityFileOffset(0) + own.superblock.parity_here()));
     LZY_RETURN_IF_ERROR(fs.SyncDirectory(directory));
@@ -267,19 +269,48 @@ bool IsLost(const Status& loading) {
   return loading.code() == Code::kNotFound || loading.code() == Code::kUnprotected || loading.code() == Code::kCorrupt;
 }
 
-Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& options) {
-  if (options.device_dirs.empty()) return false;
+Options WithItsDirectories(const Options& options, const Sidecar& home) {
+  Options all = options;
+  if (all.device_dirs.empty()) all.device_dirs = home.contents().info.parts.directories;
+  return all;
+}
+
+bool IsOutdated(FileSystem& fs, Sidecar& home, const Options& options) {
+  const SidecarContents& contents = home.contents();
+  const Uuid& uuid = contents.superblock.uuid;
+  const auto is_later = [&](const std::string& path) {
+    const auto peek = PeekSidecar(fs, path);
+    return peek.ok() && peek->committed && peek->uuid == uuid && peek->parts.id == contents.info.parts.id &&
+           peek->generation > contents.superblock.generation;
+  };
+  return std::ranges::any_of(PartPaths(fs, contents.info.parts, options.device_dirs), is_later);
+}
+
+Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& given) {
   const auto found = FindSidecar(fs, data_path);
+  if (given.device_dirs.empty()) {  // nearly always: then nothing but its superblock is looked at
+    const auto peek = found.ok() ? PeekSidecar(fs, *found) : Result<Peek>(found.status());
+    if (!peek.ok() || peek->parts.directories.empty()) return false;
+  }
   const auto there = found.ok() ? Sidecar::Load(fs, *found, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(found.status());
-  if (!IsLost(there.ok() ? CheckContents((*there)->contents()) : there.status())) return false;
+  const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
+  const bool outdated = sound.ok() && (*there)->contents().superblock.parted() && IsOutdated(fs, **there, given);
+  const Options options = outdated ? WithItsDirectories(given, **there) : given;
+  if (options.device_dirs.empty() || (!outdated && !IsLost(sound))) return false;
   const auto spare = FindSpare(fs, data_path, options);
   if (spare.status().code() == Code::kNotFound) return false;
   if (!spare.ok()) return spare.status();
+  if (outdated && (*spare)->generation() <= (*there)->generation()) return false;
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
-  // Ruins are replaced under their lock, so that nothing newer is, which somebody else has made of them meanwhile.
+  // What is there is replaced under its lock, so that nothing newer is, which somebody else has made of it meanwhile.
   std::unique_ptr<File> ruins;
-  if (there.status().code() != Code::kNotFound) {
+  std::unique_ptr<Sidecar> old;
+  if (outdated) {
+    if (*found != path) return false;  // renamed: an epoch takes it along first
+    LZY_ASSIGN_OR_RETURN(old, LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds));
+    if (old->generation() != (*there)->generation() || old->contents().superblock.uuid != (*there)->contents().superblock.uuid) return false;
+  } else if (there.status().code() != Code::kNotFound) {
     const Status locked = LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds, &ruins).status();
     if (!IsLost(locked)) return locked.ok() ? Result<bool>(false) : Result<bool>(locked);
   }
@@ -288,7 +319,7 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
   const auto build = [&]() -> Result<bool> {
     LZY_ASSIGN_OR_RETURN(const auto home, Sidecar::Create(fs, temporary, contents, data, contents.superblock.spacing));
     LZY_RETURN_IF_ERROR(home->WriteAll(contents));
-    if (!ruins) return fs.RenameIfAbsent(temporary, path);
+    if (!ruins && !old) return fs.RenameIfAbsent(temporary, path);
     LZY_RETURN_IF_ERROR(fs.Rename(temporary, path));
     return true;
   };

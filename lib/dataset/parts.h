@@ -32,8 +32,10 @@ std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& 
                          std::size_t part);
 
 /// Makes those of `paths` that do not exist, their parity all zero, for a dataset whose sidecar `home` has this shape; durable
-/// but for their metadata, which RenewParts writes. kIo names a directory that is not there.
-Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths);
+/// but for their metadata, which RenewParts writes. kIo names a directory that is not there. `made`, if given, gets those that did
+/// not exist, also where it fails.
+Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths,
+                   std::vector<std::string>* made = nullptr);
 
 /// Writes into every part what the sidecar beside the file says, `home`, durably; who is shut out of that is shut out of them.
 Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>& paths);
@@ -55,11 +57,17 @@ void RemovePartsOf(FileSystem& fs, const std::string& data_path, const std::stri
 /// Of a file whose own sidecar is lost: the newest spare in the directories that option device-dirs names, as a sidecar that stands
 /// in for it. kNotFound: none; kInvalidArgument: it is sealed, and this is not its key.
 Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& data_path, const Options& options);
-/// Makes the sidecar of `data` anew from such a spare, if it has lost its own; true: it has been. Does nothing without
-/// option device-dirs.
+/// Whether a part tells of a later commit than `home`, the sidecar beside the file: then that is an old one, put back from a backup.
+/// FindSpare, given the directories that `home` names, has the newest.
+bool IsOutdated(FileSystem& fs, Sidecar& home, const Options& options);
+/// The options with which FindSpare and RecoverSidecar look in the directories that `home` names, where none are given.
+Options WithItsDirectories(const Options& options, const Sidecar& home);
+
+/// Makes the sidecar of `data` anew from such a spare, if it has lost its own or has an outdated one; true: it has been. Does nothing
+/// without option device-dirs, but for what is outdated.
 Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& options);
 /// For whom that concerns.
-inline constexpr char kRecovered[] = "its sidecar was lost, and has been made again from the spare in a device directory";
+inline constexpr char kRecovered[] = "its sidecar was lost or older than its parity, and has been made again from the spare in a device directory";
 /// Whether this, of loading a sidecar, says that there is none, or none that can be used.
 bool IsLost(const Status& loading);
 

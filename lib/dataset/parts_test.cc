@@ -317,6 +317,31 @@ TEST_F(PartsTest, TouchedRowsAloneAreWritten) {
   for (std::uint32_t d = 0; d < 5; ++d) EXPECT_EQ(Parts(d).size(), 1u);
 }
 
+TEST_F(PartsTest, OlderSidecarBesideTheFileIsReplacedByTheNewestSpare) {
+  for (const bool named : {false, true}) {
+    UseDirectories(4, 1);
+    MakeFile(60000);
+    ASSERT_OK(ProtectIt().status);
+    const Bytes older = ReadFile(SidecarOf(path_));
+    ASSERT_OK(SmallEpoch().status);  // in place
+    WriteFile(SidecarOf(path_), older);  // from a backup
+    const Options& options = named ? options_ : other_;
+    const DatasetReport seen = VerifyIt(options);
+    EXPECT_EQ(StateOf(seen), "damaged");
+    for (const Damage& d : seen.damage) EXPECT_EQ(d.part, DamagePart::kMetadata) << Text(seen);
+    const DatasetReport repaired = VerifyIt(options, /*repair=*/true);
+    EXPECT_EQ(ExitCodeOf(repaired), 0) << Text(repaired);
+    EXPECT_NE(ReadFile(SidecarOf(path_)), older);
+    const DatasetReport found = VerifyIt(options);
+    EXPECT_EQ(StateOf(found), "intact");
+    EXPECT_TRUE(found.damage.empty()) << Text(found);
+    LoseDevice(found, 2);
+    EXPECT_EQ(ExitCodeOf(RestoreIt(options)), 0);
+    for (std::uint32_t d = 0; d < 4; ++d) fs::remove(Part(d));
+    fs::remove(SidecarOf(path_));
+  }
+}
+
 TEST_F(PartsTest, PartOfAnOlderCommitIsFoundAndMadeAgain) {
   UseDirectories(4, 1);
   MakeFile(60000);

@@ -1,5 +1,5 @@
 #pragma once
-// Sidecars whose file was renamed (docs/design.md §7: write-temporary-then-rename must keep its protection).
+// Sidecars whose file was renamed (docs/design.md "Epochs": write-temporary-then-rename must keep its protection).
 
 #include <cstdint>
 #include <string>

@@ -20,6 +20,15 @@ std::uint64_t DatasetView::data_bytes() const {
   return total;
 }
 
+const FileView* DatasetView::UnknownFile(std::uint32_t rank) const {
+  const auto at = std::ranges::find_if(extras, [&](const FileView& file) { return file.rank == rank && file.present; });
+  return at == extras.end() ? nullptr : &*at;
+}
+
+bool DatasetView::UnknownFilesAreThere() const {
+  return std::ranges::all_of(unknown_ranks, [&](std::uint32_t rank) { return UnknownFile(rank) != nullptr; });
+}
+
 namespace {
 
 // With leaves of several keys nobody could ever prove what was committed.

@@ -105,7 +105,10 @@ struct DatasetView {
   std::vector<std::string> warnings;
   /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each process.
   std::vector<std::string> nodes;
-  std::vector<std::uint32_t> unknown_ranks;  ///< members whose whole group left no trace
+  std::vector<std::uint32_t> unknown_ranks;  ///< members of whose whole group no sidecar is left
+  /// The file of such a member, which nothing is known of; null: it is gone, too.
+  const FileView* UnknownFile(std::uint32_t rank) const;
+  bool UnknownFilesAreThere() const;
   std::uint64_t data_bytes() const;
 };
 

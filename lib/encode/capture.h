@@ -1,6 +1,6 @@
 #pragma once
 // Capture: what one process takes out of its write buffers while it writes a shared file, so that the commit need not
-// read the data back (docs/design.md §4; Gropp, Ross, Miller §5 found that reading back is most of the cost of lazy
+// read the data back (docs/design.md "Capture"; Gropp, Ross, Miller §5 found that reading back is most of the cost of lazy
 // redundancy, and FIVER that data are best hashed while they are in memory anyway). Of every block that this process
 // writes whole and once in an epoch: the hash. Of every row: the sum of its captured blocks' shares of the parity.
 //

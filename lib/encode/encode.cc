@@ -272,7 +272,7 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
   return status;
 }
 
-// An untouched block must be what was committed. Order of attack (docs/design.md §5): the device may have it right where the page cache
+// An untouched block must be what was committed. Order of attack (docs/design.md "A commit"): the device may have it right where the page cache
 // has not; else what was rebuilt of it; else it keeps its old leaf, so that the rot is not laundered into the new commit.
 Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
   const std::uint64_t i = place.index;

@@ -44,7 +44,7 @@ struct FileJob {
   /// Builds (or, with old trees, updates) data_tree and parity_tree from the leaves. kInternal if one is missing.
   Status MakeTrees(const Layout& layout, std::uint32_t f);
   /// Takes stat and clock, waiting until the clock has left the tick of the last modification, so that any later one
-  /// shows in the mtime (otherwise the stamp would be racy, docs/design.md §8). Bounded: a file from the future is left racy.
+  /// shows in the mtime (otherwise the stamp would be racy, docs/design.md "Judging a difference"). Bounded: a file from the future is left racy.
   Status Settle();
   /// kBusy when the file is not as it was at Settle.
   Status CheckUnchanged() const;

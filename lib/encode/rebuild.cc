@@ -79,6 +79,22 @@ Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
   return Status::Ok();
 }
 
+/// The rows that have rotten blocks.
+std::map<RowKey, RowId> RowsOf(const Ensemble& ensemble, const RottenBlocks& rot) {
+  const Layout& layout = *ensemble.layout;
+  std::map<RowKey, RowId> rows;
+  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+    const auto at = rot.find(ensemble.files[f].rank);
+    if (at == rot.end()) continue;
+    for (std::uint64_t index : at->second) {
+      if (index >= layout.data_blocks(f)) continue;
+      const RowId row = layout.LocateData(f, index).row;
+      rows.emplace(KeyOf(row), row);
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
@@ -168,16 +184,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
                   const RottenBlocks& rot, const std::map<std::uint32_t, Touched>& touched,
                   const std::map<std::uint32_t, FileJob*>& jobs) {
   const Layout& layout = *ensemble.layout;
-  std::map<RowKey, RowId> rows;
-  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-    const auto at = rot.find(ensemble.files[f].rank);
-    if (at == rot.end()) continue;
-    for (std::uint64_t index : at->second) {
-      if (index >= layout.data_blocks(f)) continue;
-      const RowId row = layout.LocateData(f, index).row;
-      rows.emplace(KeyOf(row), row);
-    }
-  }
+  const std::map<RowKey, RowId> rows = RowsOf(ensemble, rot);
   const RowStreams streams = StreamsOf(ensemble);
   std::mutex mutex;
   std::uint64_t kept = 0;

@@ -67,6 +67,10 @@ struct Judgement {
   std::size_t worst_row = 0;
   bool anything = false;
   bool missing = false;  ///< a file or a sidecar is gone
+  bool unjudged = false;  ///< of a file that is there, nothing tells what it should be
+  bool data_damaged() const {
+    return std::ranges::any_of(blocks, [](const auto& one) { return one.first.second == DamagePart::kData && !one.second.empty(); });
+  }
 };
 
 class Model {
@@ -141,8 +145,14 @@ class Model {
                      [](const ModelFile& file) { return Exists(file.sidecar); })) {
       // Nothing says any more what the group was like (only possible with more losses than parity): it is named as a
       // whole.
-      for (const ModelFile& file : group.files) out.missing_empty.insert(file.path);
-      out.worst_row = SIZE_MAX;
+      for (const ModelFile& file : group.files) {
+        if (Exists(file.path)) {
+          out.unjudged = true;
+          continue;
+        }
+        out.missing_empty.insert(file.path);
+        out.worst_row = SIZE_MAX;
+      }
       out.anything = out.missing = true;
       return;
     }
@@ -306,6 +316,7 @@ class Campaign {
     ASSERT_OK(found.status);
     ExpectNamed(found, truth, *model_);
     EXPECT_EQ(std::string(Name(found.state)), Name(beyond           ? DatasetState::kUnrepairable
+                                                   : truth.unjudged && !truth.data_damaged() ? DatasetState::kUnprotected
                                                    : truth.anything ? DatasetState::kDamaged
                                                                     : DatasetState::kIntact));
     EXPECT_EQ(found.root, model_->root());
@@ -313,6 +324,8 @@ class Campaign {
     if (::testing::Test::HasFailure()) return;
     if (beyond) {
       ExpectRefusal(before);
+    } else if (truth.unjudged) {
+      ExpectAsMuchAsIsKnown();
     } else {
       ExpectMended(truth);
     }
@@ -412,6 +425,25 @@ class Campaign {
       ASSERT_OK(refused.status);
       EXPECT_EQ(ExitCodeOf(refused), 2);
       EXPECT_EQ(Differences(before, ImageOf(model_->directory())), "") << "beyond repair: nothing may be written";
+    }
+    PutBack(model_->directory(), model_->image());
+    ExpectIntact();
+  }
+
+  /// Where the sidecars of a whole group are gone, what others tell of is mended, and the rest is not touched.
+  void ExpectAsMuchAsIsKnown() {
+    const Image damaged = ImageOf(model_->directory());
+    for (const bool restore : {false, true}) {
+      const DatasetReport report = Try(restore, false);
+      ASSERT_OK(report.status);
+      EXPECT_NE(ExitCodeOf(report), 0);
+      EXPECT_NE(ExitCodeOf(report), 2);
+      for (const auto& [path, now] : ImageOf(model_->directory())) {
+        const auto was = damaged.find(path);
+        const bool touched = was == damaged.end() || was->second.bytes != now.bytes;
+        const bool right = model_->image().contains(path) && model_->image().at(path).bytes == now.bytes;
+        EXPECT_TRUE(!touched || right || path.find(".LZY.") != std::string::npos) << path;
+      }
     }
     PutBack(model_->directory(), model_->image());
     ExpectIntact();
@@ -617,7 +649,7 @@ class Campaign {
     ModelFile& file = group.files[Below(rng_, group.files.size())];
     const std::uint64_t size = file.data.bytes.size();
     std::uint64_t most = size;
-    // docs/format.md §6: a burst of so many bytes costs no row more than m blocks.
+    // docs/format.md "Geometry": a burst of so many bytes costs no row more than m blocks.
     if (model_->sample().kind == DatasetKind::kShared)
       most = model_->parity() * group.layout.unit() - group.layout.block_size() + 1;
     if (size == 0 || most == 0 || model_->parity() == 0) return;

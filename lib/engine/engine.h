@@ -33,6 +33,14 @@ struct RestoreRequest {
 };
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
 
+struct UnprotectRequest {
+  bool force = false;    ///< even what mends missing data, or what a program may be writing with
+  bool dry_run = false;
+};
+/// Removes the sidecars of a dataset, and their parts in device directories; never data. report.removed: which files (dry_run: they
+/// would be); report.planned, unless it was refused, which report.state and report.damage say why. kBusy: somebody commits.
+DatasetReport Unprotect(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request);
+
 /// Metadata only: geometry, state as far as stamps and intents tell, map of groups. Changes nothing.
 DatasetReport Info(const Context& context, const DatasetRef& dataset);
 

@@ -576,12 +576,12 @@ const Scenario PowerLossStates::all[] = {
 };
 
 TEST_P(PowerLossStates, HoldTheInvariants) {
-  Run(RoundsOf(GetParam().in_directories ? 2 : 4), [&] { AtEveryPrefix(GetParam().check, 5); });
+  Run(RoundsOf(kSanitized ? 1 : GetParam().in_directories ? 2 : 4), [&] { AtEveryPrefix(GetParam().check, 5); });
 }
 
 // Every subset of so many writes and names that were not synced, what else there is being left to chance.
 TEST_P(PowerLossStates, HoldThemInEverySubset) {
-  Run(1, [&] { AtEveryPossibility(GetParam().check, NumberFromEnvironment("LZY_TEST_BITS", 3)); });
+  Run(1, [&] { AtEveryPossibility(GetParam().check, NumberFromEnvironment("LZY_TEST_BITS", kSanitized ? 2 : 3)); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::all),

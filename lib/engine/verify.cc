@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "dataset/rehome.h"
@@ -19,6 +20,7 @@ struct Job {
   bool dry_run = false;
   Placing placing = Placing::kApart;
   MendRequest request;
+  std::string parts_left;  ///< why parts that are missing are not made again; empty: they are
 
   bool IsPlainRestore() const {
     return request.create_missing && !request.force && !request.salvage && request.devices.empty();
@@ -45,7 +47,7 @@ bool RepairBrokeOff(const DatasetView& view) {
 
 // The state after mending, from what was not mended.
 DatasetState StateAfter(const DatasetReport& report) {
-  bool damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
+  bool data_damaged = false, damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
   for (const Damage& d : report.damage) {
     if (d.transient) continue;
     if (d.repaired) {
@@ -56,10 +58,13 @@ DatasetState StateAfter(const DatasetReport& report) {
       at_risk = true;
     } else {
       damaged = true;
+      data_damaged = data_damaged || d.part == DamagePart::kData;
       beyond = beyond || d.beyond_repair;
     }
   }
   if (beyond) return DatasetState::kUnrepairable;
+  if (data_damaged) return DatasetState::kDamaged;
+  if (report.unjudged) return at_risk ? DatasetState::kAtRisk : stale ? DatasetState::kStale : DatasetState::kUnprotected;
   if (damaged) return DatasetState::kDamaged;
   if (at_risk) return DatasetState::kAtRisk;
   if (stale) return DatasetState::kStale;
@@ -108,7 +113,7 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
   Status mended = Mend(context, view, findings, request, report);
   if (mended.code() == Code::kBeyondRepair) {
     // Said by the report itself: which ranges, and that nothing was written.
-    if (report.state != DatasetState::kUnrepairable) report.state = DatasetState::kUnrepairable;
+    if (!report.unjudged) report.state = DatasetState::kUnrepairable;
     return Status::Ok();
   }
   LZY_RETURN_IF_ERROR(mended);
@@ -148,10 +153,26 @@ void TellPlaces(const DatasetView& view, DatasetReport& report) {
   }
 }
 
+/// Parts of a shared file's parity that are nowhere. The same on every rank.
+bool IsMissing(const FileView& file, std::size_t part) {
+  return file.parts == nullptr || file.parts->part(part) == nullptr;
+}
+
+void LeaveMissingParts(const std::string& why, DatasetView& view) {
+  for (Ensemble& ensemble : view.ensembles) {
+    for (FileView& file : ensemble.files) {
+      for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
+        if (IsMissing(file, d) && file.part_obstacles[d].empty()) file.part_obstacles[d] = why;
+      }
+    }
+  }
+}
+
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing}));
+  if (!job.parts_left.empty()) LeaveMissingParts(job.parts_left, view);
   if (job.request.create_missing) TellPlaces(view, report);
   if (view.committed && write && job.IsPlainRestore() && dataset.kind == DatasetKind::kSet) {
     LZY_ASSIGN_OR_RETURN(const bool restored, RestoreLostMembers(context, dataset, view, job, report));
@@ -191,6 +212,20 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
   report.kind = dataset.kind;
   const auto start = std::chrono::steady_clock::now();
   report.status = NoThrow([&] { return Run(context, dataset, job, report); });
+  // A replacement directory that is full, for example, must not keep the data from being mended.
+  const Code code = report.status.code();
+  const bool parts_missing = std::ranges::any_of(report.damage, [](const Damage& damage) {
+    return damage.part == DamagePart::kMetadata && damage.cause == DamageCause::kMissing;
+  });
+  if (job.mend && !job.dry_run && (code == Code::kIo || code == Code::kWriteFailed) && dataset.kind == DatasetKind::kShared && parts_missing) {
+    Job again = job;
+    again.parts_left = fmt::format("{}; what is missing of the parity was not made again", report.status.message());
+    DatasetReport second;
+    second.path = dataset.path;
+    second.kind = dataset.kind;
+    second.status = NoThrow([&] { return Run(context, dataset, again, second); });
+    if (second.status.ok()) report = std::move(second);
+  }
   report.phases.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Dealing devices to groups across failure domains (docs/design.md "Groups and failure domains").
+// Dealing devices to groups across failure domains (docs/format.md "Geometry").
 
 #include <cstdint>
 #include <string>

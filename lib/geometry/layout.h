@@ -42,7 +42,7 @@ inline constexpr std::uint32_t kMaxBlockSize = 16u << 20;
 inline constexpr std::uint64_t kMaxUnit = 1ull << 30;
 inline constexpr std::uint32_t kMaxGroup = 255;
 
-/// The rule of docs/format.md §6: the largest power-of-two multiple of the block size that is at most `stripe` and has
+/// The rule of docs/format.md "Geometry": the largest power-of-two multiple of the block size that is at most `stripe` and has
 /// 4 * n * u <= size (shared; n the largest group) or 4 * u <= size (set; size of the largest member); at least a block,
 /// at most kMaxUnit. Precondition: block_size is a power of two.
 std::uint64_t ChooseUnit(DatasetKind kind, std::uint32_t block_size, std::uint64_t stripe, std::uint32_t n,

@@ -10,7 +10,7 @@
 namespace lzy {
 namespace {
 
-// The rule as docs/format.md §6 words it, dealt out row by row: parity on (t, t+1, …, t+m-1) mod n, and every other device
+// The rule as docs/format.md words it, dealt out row by row: parity on (t, t+1, …, t+m-1) mod n, and every other device
 // contributes its next unused unit.
 struct DealtRow {
   std::vector<bool> is_parity;        // by device

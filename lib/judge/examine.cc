@@ -22,6 +22,7 @@ void PutBad(ByteWriter& out, const std::vector<BadBlocks>& list) {
     out.Put(bad.count);
     out.Put(static_cast<std::uint8_t>(bad.fault));
     out.Put<std::uint8_t>(bad.transient);
+    out.Put<std::uint8_t>(bad.unproven);
   }
 }
 
@@ -32,6 +33,7 @@ void GetBad(ByteReader& in, std::vector<BadBlocks>& list) {
     bad.count = in.Get<std::uint64_t>();
     bad.fault = static_cast<BlockFault>(in.Get<std::uint8_t>());
     bad.transient = in.Get<std::uint8_t>() != 0;
+    bad.unproven = in.Get<std::uint8_t>() != 0;
     list.push_back(bad);
   }
 }
@@ -123,15 +125,19 @@ bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tre
                      [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
 }
 
-// Tells parity that was never there from parity that is damaged.
-void MarkForsaken(const Tree* tree, std::vector<BadBlocks>& list) {
+// Lets `change` alter what is said of each block of `list`.
+template <class Change>
+void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   std::vector<BadBlocks> out;
   for (const BadBlocks& bad : list) {
     for (std::uint64_t i = bad.first; i < bad.first + bad.count; ++i) {
-      BadBlocks one{i, 1, bad.fault, bad.transient};
-      if (tree != nullptr && i < tree->leaf_count() && tree->leaf(i) == kNoParityLeaf) one.fault = BlockFault::kForsaken;
-      if (!out.empty() && out.back().fault == one.fault && out.back().transient == one.transient &&
-          out.back().first + out.back().count == i) {
+      BadBlocks one = bad;
+      one.first = i;
+      one.count = 1;
+      change(one);
+      const bool same = !out.empty() && out.back().fault == one.fault && out.back().transient == one.transient &&
+                        out.back().unproven == one.unproven && out.back().first + out.back().count == i;
+      if (same) {
         ++out.back().count;
       } else {
         out.push_back(one);
@@ -198,7 +204,12 @@ class Examiner {
           if (file.data != nullptr) {
             LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
           }
-          MarkForsaken(file.parity_tree(), own.parity);
+          // Parity that was never there is not damaged.
+          const Tree* parity = file.parity_tree();
+          ForEachBlock(own.parity, [&](BadBlocks& bad) {
+            const bool none = parity != nullptr && bad.first < parity->leaf_count() && parity->leaf(bad.first) == kNoParityLeaf;
+            if (none) bad.fault = BlockFault::kForsaken;
+          });
           PutFindings(out, e, f, own, file.stat, now);
         }
       }
@@ -232,6 +243,10 @@ class Examiner {
       }
     }
     bad = std::move(result.bad);
+    ForEachBlock(bad, [&](BadBlocks& one) {
+      const bool known = !std::ranges::binary_search(unknown, one.first) || (proven && !proven->leaf(one.first).IsZero());
+      one.unproven = !known;
+    });
     return Status::Ok();
   }
 
@@ -316,6 +331,7 @@ class Examiner {
       }
     }
     if (data.count > 0) {
+      // The file as a whole is damaged, that much is certain; which of its blocks are right, nobody knows.
       own.data.push_back({0, data.count, file.data == nullptr ? BlockFault::kMissing : BlockFault::kHash, false});
     }
     own.whole_device = true;

@@ -1,5 +1,5 @@
 #pragma once
-// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (docs/design.md §8).
+// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (docs/design.md "Judging a difference").
 
 #include <span>
 #include <tuple>
@@ -48,6 +48,8 @@ struct LostBlock {
   std::uint32_t device = 0;
   bool parity = false;
   DamageCause cause = DamageCause::kHash;
+  bool unproven = false;  ///< its hash is lost in all copies
+  bool unknown = false;   ///< nothing else is wrong with it: it may be right
   bool forsaken = false;  ///< parity of a row that has none (docs/format.md §3): only a commit makes it again
   friend auto operator<=>(const LostBlock& a, const LostBlock& b) {
     return std::tie(a.unit_row, a.group, a.slice, a.device) <=> std::tie(b.unit_row, b.group, b.slice, b.device);
@@ -55,6 +57,10 @@ struct LostBlock {
 };
 /// All lost blocks of an ensemble (transient ones left out), by row.
 std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings);
+
+/// Whether all hashes of a shared file that no copy of its sidecar has are of parity that can be computed from data whose hashes
+/// are known; false, too, where none are lost.
+bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost);
 
 /// Calls fn(begin, end) for each row's stretch of `lost`.
 template <class Fn>

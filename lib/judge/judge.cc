@@ -1,11 +1,13 @@
-// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md §8); and the report on them.
+// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md "Judging a difference"); and the report on them.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "judge/examine.h"
+#include "request/touched.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -67,7 +69,7 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
         for (std::uint64_t i = bad.first; i < bad.first + bad.count; ++i) {
           const Layout::DeviceRow at = parity ? layout.LocateParity(f, i) : layout.LocateData(f, i);
           if (parity && (at.row.unit_row >= layout.unit_rows(at.row.group) || layout.RowLength(at.row) == 0)) continue;
-          LostBlock block{at.row.group, at.row.unit_row, at.row.slice, at.device, parity, DamageCause::kHash, false};
+          LostBlock block{at.row.group, at.row.unit_row, at.row.slice, at.device, parity, DamageCause::kHash};
           block.forsaken = bad.fault == BlockFault::kForsaken;
           if (!parity) {
             block.cause = CauseOf(file, bad.fault, {i * layout.block_size(), layout.block_size()});
@@ -78,6 +80,8 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
           } else {
             block.cause = DamageCause::kHash;
           }
+          block.unproven = bad.unproven;
+          block.unknown = bad.unproven && bad.fault == BlockFault::kHash && block.cause == DamageCause::kHash;
           lost.push_back(block);
         }
       }
@@ -104,6 +108,24 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
     }
   });
   return lost;
+}
+
+bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
+  const std::vector<std::string>& obstacles = ensemble.files[0].part_obstacles;
+  bool any = false, all = true;
+  ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
+    bool here = false, able = end - begin <= ensemble.layout->parity();
+    for (std::size_t i = begin; i < end; ++i) {
+      const LostBlock& block = lost[i];
+      here = here || block.unproven;
+      const bool edited = block.cause == DamageCause::kStale || block.cause == DamageCause::kAtRisk;
+      const bool left = block.parity && block.device < obstacles.size() && !obstacles[block.device].empty();
+      able = able && !edited && !left && !block.forsaken && (block.parity || !block.unproven);
+    }
+    any = any || here;
+    all = all && (!here || able);
+  });
+  return any && all;
 }
 
 void MergeDamage(std::vector<Damage>& damage) {
@@ -175,10 +197,16 @@ class Describer {
 
   void Add(const Ensemble& ensemble, const std::vector<FileFindings>& files) {
     const std::vector<LostBlock> lost = LostBlocks(ensemble, files);
+    const bool unproven = std::ranges::any_of(lost, [](const LostBlock& block) { return block.unproven; });
+    if (unproven && !CanRehash(ensemble, lost)) unjudged_ = true;
     ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
       const bool too_many = end - begin > ensemble.layout->parity();
       if (!too_many && lost[begin].forsaken) ++without_parity_;
-      for (std::size_t i = begin; i < end; ++i) AddLost(ensemble, lost[i], too_many);
+      // Parity is beyond repair with data alone.
+      const bool data_lost = std::any_of(lost.begin() + begin, lost.begin() + end, [](const LostBlock& block) {
+        return !block.parity && !block.unknown;
+      });
+      for (std::size_t i = begin; i < end; ++i) AddLost(ensemble, lost[i], too_many && data_lost);
     });
     for (std::uint32_t f = 0; f < files.size(); ++f) {
       const Layout& layout = *ensemble.layout;
@@ -189,22 +217,36 @@ class Describer {
     }
   }
 
-  // Members whose whole group left no trace.
+  // Members of whose group no sidecar is left.
   void AddUnknown(std::uint32_t rank) {
+    if (const FileView* file = view_.UnknownFile(rank); file != nullptr) {
+      unjudged_ = true;
+      unchecked_[file->path].push_back({0, file->stat.size});
+      return;
+    }
     beyond_ = true;
     Put(ExpandPattern(view_.ref.path, rank), rank, DamagePart::kData, {0, 0}, DamageCause::kMissing).beyond_repair = true;
   }
 
   void Conclude() {
     MergeDamage(report_.damage);
+    report_.unjudged = unjudged_;
+    Touched merged{false, {}};
+    for (auto& [path, ranges] : unchecked_) {
+      merged.ranges = std::move(ranges);
+      Normalise(merged);
+      for (const ByteRange& range : merged.ranges) report_.unchecked.push_back({path, range.offset, range.length});
+    }
     if (without_parity_ == 0) return;
     report_.warnings.push_back(
         fmt::format("{}: {} rows of blocks are whole but have no parity; lzy-protect makes it", view_.ref.path, without_parity_));
   }
 
   DatasetState State() const {
-    return beyond_    ? DatasetState::kUnrepairable
-           : damaged_ ? DatasetState::kDamaged
+    return beyond_          ? DatasetState::kUnrepairable
+           : data_damaged_  ? DatasetState::kDamaged
+           : unjudged_      ? (at_risk_ ? DatasetState::kAtRisk : stale_ ? DatasetState::kStale : DatasetState::kUnprotected)
+           : other_damaged_ ? DatasetState::kDamaged
            : at_risk_ ? DatasetState::kAtRisk
            : stale_   ? DatasetState::kStale
                       : DatasetState::kIntact;
@@ -225,23 +267,29 @@ class Describer {
     return d;
   }
 
-  void Count(DamageCause cause) {
-    (cause == DamageCause::kStale ? stale_ : cause == DamageCause::kAtRisk ? at_risk_ : damaged_) = true;
+  void Count(DamageCause cause, DamagePart part) {
+    bool& damaged = part == DamagePart::kData ? data_damaged_ : other_damaged_;
+    (cause == DamageCause::kStale ? stale_ : cause == DamageCause::kAtRisk ? at_risk_ : damaged) = true;
   }
 
-  void AddLost(const Ensemble& ensemble, const LostBlock& block, bool too_many) {
+  /// `beyond`: so is its row.
+  void AddLost(const Ensemble& ensemble, const LostBlock& block, bool beyond) {
     const Layout& layout = *ensemble.layout;
     const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
     const std::uint32_t device = set() ? ensemble.files[block.device].rank : block.device;
     const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
                                           : layout.DataBlock(block.device, block.unit_row, block.slice);
+    if (block.unknown) {
+      if (!block.parity) unchecked_[file.path].push_back({place.offset, place.length});
+      return;
+    }
     const PlaceInFile where = block.parity ? ParityPlace(file, layout.unit(), place.offset) : PlaceInFile{file.path, place.offset};
     Damage& d = Put(where.path, device, block.parity ? DamagePart::kParity : DamagePart::kData, {where.offset, place.length},
                     block.cause);
     // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken back.
-    d.beyond_repair = too_many && block.cause != DamageCause::kStale && block.cause != DamageCause::kAtRisk;
+    d.beyond_repair = beyond && block.cause != DamageCause::kStale && block.cause != DamageCause::kAtRisk;
     beyond_ = beyond_ || d.beyond_repair;
-    Count(block.cause);
+    Count(block.cause, d.part);
   }
 
   void AddTransient(const Layout& layout, const FileView& file, const std::vector<BadBlocks>& list, DamagePart part,
@@ -260,26 +308,32 @@ class Describer {
   void AddOfFile(const FileView& file, bool empty, const FileFindings& found) {
     if (!file.present && empty) {  // it has no blocks to miss, but it is missing
       Put(file.path, DeviceOf(file), DamagePart::kData, {0, 0}, DamageCause::kMissing);
-      damaged_ = true;
+      data_damaged_ = true;
+    }
+    if (beyond_ && file.present && !empty && found.whole_device && set()) {
+      report_.warnings.push_back(fmt::format(
+          "{}: its hashes are lost, and as a whole it is not what was committed; which of its bytes are right is not known", file.path));
     }
     if (found.extra_bytes != 0) {
       const DamageCause cause = CauseOf(file, BlockFault::kHash, {file.stamp.size, found.extra_bytes});
       Put(file.path, DeviceOf(file), DamagePart::kData, {file.stamp.size, found.extra_bytes}, cause);
-      Count(cause);
+      Count(cause, DamagePart::kData);
     }
     for (const MetadataDamage& m : found.metadata) {
       const DamageCause cause = m.what == "sidecar" || m.what == "part" ? DamageCause::kMissing : DamageCause::kHash;
       const bool in_part = m.part > 0 && m.part <= file.part_paths.size();
       Put(in_part ? file.part_paths[m.part - 1] : file.sidecar_path, in_part ? m.part - 1 : DeviceOf(file), DamagePart::kMetadata,
           {m.offset, m.length}, cause);
-      damaged_ = true;
+      other_damaged_ = true;
     }
   }
 
   const DatasetView& view_;
   DatasetReport& report_;
   std::uint64_t without_parity_ = 0;
-  bool damaged_ = false, beyond_ = false, stale_ = false, at_risk_ = false;
+  std::map<std::string, std::vector<ByteRange>> unchecked_;  // by path
+  bool data_damaged_ = false, other_damaged_ = false, unjudged_ = false;
+  bool beyond_ = false, stale_ = false, at_risk_ = false;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace {
 using Verdict = HealedBlock::Verdict;
 
 // Whoever commits or writes while we look makes what was seen void; so often it is tried again.
-constexpr int kAttempts = 3;
+constexpr int kAttempts = 8;
 // A repair under way is soon done. Until then the file has a wrong mtime, and nothing tells a rotten block from an edit.
 constexpr std::chrono::milliseconds kRepairPause{20};
 constexpr int kRepairPauses = 250;
@@ -49,18 +49,21 @@ class Healer {
 
   Result<HealReport> Run() {
     LZY_ASSIGN_OR_RETURN(const DatasetRef dataset, Resolved());
-    for (int attempt = 0, pauses = 0; attempt < kAttempts;) {
+    for (int attempt = 0, pauses = 0, locked_out = 0; attempt < kAttempts;) {
       Start();
-      repair_under_way_ = false;
+      repair_under_way_ = locked_ = false;
       LZY_ASSIGN_OR_RETURN(const bool settled, Try(dataset));
-      if (settled && !repair_under_way_) return std::move(report_);
-      if (repair_under_way_ && request_.patient && pauses++ < kRepairPauses) {
+      // Whoever has the locks may be mending these very blocks, or may fail to.
+      const bool left = locked_ && std::ranges::any_of(blocks_, [](const HealedBlock& b) { return b.damaged && !b.mended; });
+      const bool once_more = left && locked_out++ == 0;
+      if (settled && !repair_under_way_ && !once_more) return std::move(report_);
+      if ((repair_under_way_ || once_more) && request_.patient && pauses++ < kRepairPauses) {
         std::this_thread::sleep_for(kRepairPause);
         continue;
       }
       report_.gave_up_waiting |= repair_under_way_;
       if (settled) return std::move(report_);
-      ++attempt;
+      if (++attempt < kAttempts && request_.patient) std::this_thread::sleep_for(kRepairPause);
     }
     Start();
     return std::move(report_);
@@ -265,11 +268,11 @@ class Healer {
     LZY_RETURN_IF_ERROR(JudgeAll(look));
     if (look.bad.empty()) return mended;  // nobody's locks are taken for nothing
     look = Look();
-    if (!Open(dataset, /*write=*/true, look).ok() || !IsTheCommit(look) || HasIntent(look)) return mended;
+    const Status opened = Open(dataset, /*write=*/true, look);
+    locked_ = opened.code() == Code::kBusy;
+    if (!opened.ok() || !IsTheCommit(look) || HasIntent(look)) return mended;
     LZY_RETURN_IF_ERROR(JudgeAll(look));
-    // The file's times may be of before the lock was had, when another repair was just going on.
-    repair_under_way_ |= look.bad.empty();
-    if (look.bad.empty()) return mended;
+    if (look.bad.empty()) return mended;  // whoever had the locks has mended it
     Order(look.findings);
     DatasetReport report;
     Describe(look.view, look.findings, report);
@@ -322,6 +325,7 @@ class Healer {
   HealReport report_;
   std::vector<HealedBlock>& blocks_ = report_.blocks;
   bool repair_under_way_ = false;
+  bool locked_ = false;  // out, by somebody who writes
 };
 
 }  // namespace

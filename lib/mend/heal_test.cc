@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "dataset/contents.h"
 #include "dataset/lock.h"
@@ -269,6 +270,22 @@ TEST_F(HealOne, WhoeverHasTheLockIsNotWaitedForLong) {
   EXPECT_EQ(block.bytes, Committed(3));
   EXPECT_TRUE(block.damaged);
   EXPECT_FALSE(block.mended);
+}
+
+TEST_F(HealOne, SeveralAtOnceLeaveNothingDamaged) {
+  const std::uint64_t rounds = RoundsOf(40);
+  Rng rng(7);
+  for (std::uint64_t round = 0; round < rounds && !HasFailure(); ++round) {
+    const std::uint64_t block = Below(rng, 10);
+    RotBlock(block);
+    std::vector<std::thread> healers;
+    for (int i = 0; i < 4; ++i) {
+      healers.emplace_back([&] { EXPECT_EQ(HealBlock(block).verdict, Verdict::kAsCommitted); });
+    }
+    for (std::thread& healer : healers) healer.join();
+    EXPECT_EQ(ReadFile(path_), committed_) << "round " << round;
+    EXPECT_EQ(MtimeOf(path_), 1'600'000'000'000'000'000) << "round " << round;
+  }
 }
 
 TEST_F(HealOne, BlocksOfAFileThatWasCut) {

@@ -1,5 +1,5 @@
 #pragma once
-// Mending what Examine found: blocks in place, lost files by building them aside and renaming (docs/design.md §9).
+// Mending what Examine found: blocks in place, lost files by building them aside and renaming (docs/design.md "Mending").
 
 #include <set>
 

@@ -41,6 +41,11 @@ class MendGuests {
     BlockStream data, parity;
     MendOutputs outputs;
   };
+  /// A file that another rank has open, in `mode`; none where it has none.
+  static Status OpenTold(ByteReader& in, FileSystem& fs, Guest& guest, OpenMode mode, File*& file);
+  /// What another rank told of one of its members; `told` is set for it.
+  Status TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& told, ByteReader& in);
+
   std::vector<Guest> guests_;  // by file
 };
 

@@ -16,7 +16,7 @@ class Planner {
 
   Result<MendPlan> Run() {
     MendPlan plan;
-    plan.beyond = !view_.unknown_ranks.empty();
+    plan.beyond = !view_.UnknownFilesAreThere();
     for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
       LZY_ASSIGN_OR_RETURN(EnsemblePlan one, PlanEnsemble(view_.ensembles[e], findings_.files[e], plan.beyond));
       plan.ensembles.push_back(std::move(one));
@@ -34,6 +34,11 @@ class Planner {
       plan.files.push_back(PlanFile(ensemble.files[f], found[f]));
     }
     const std::vector<LostBlock> lost = LostBlocks(ensemble, found);
+    if (shared() && std::ranges::any_of(lost, [](const LostBlock& block) { return block.unproven; })) {
+      // Hashes that nobody knows cannot be written; without them a sidecar would contradict itself.
+      plan.files[0].rehash_parity = CanRehash(ensemble, lost);
+      plan.files[0].heal_metadata = plan.files[0].heal_metadata && plan.files[0].rehash_parity;
+    }
     PlanCache plans(*ensemble.layout);
     Status status;
     ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
@@ -87,6 +92,7 @@ class Planner {
     const FileView& file = ensemble.files[f];
     // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
     if (block.forsaken) return false;
+    if (shared() && block.unproven && !plan.files[0].rehash_parity) return false;  // what would be made of it could not be checked
     if (block.parity && !file.part_paths.empty() && plan.files[f].parts_left.contains(file.part_paths[block.device])) return false;
     if (block.parity) {
       return plan.files[f].rebuild_sidecar || (file.sidecar_usable() && (request_.force || !IsEdit(block.cause)));
@@ -104,7 +110,7 @@ class Planner {
     bool damaged = false;
     for (const LostBlock& block : row) {
       bad.push_back(block.device);
-      damaged = damaged || !IsEdit(block.cause);
+      damaged = damaged || (!IsEdit(block.cause) && !(shared() && block.unknown));
       if (Wanted(ensemble, plan, block)) {
         wanted.push_back(block.device);
       } else if (!block.parity && IsEdit(block.cause)) {
@@ -116,7 +122,7 @@ class Planner {
     if (bad.size() > layout.parity()) {
       // Edited data with nothing but parity lost: that is for the next commit to make, and nothing is beyond repair.
       const bool only_parity = std::all_of(row.begin(), row.end(), [&](const LostBlock& block) {
-        return block.parity || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
+        return block.parity || (shared() && block.unknown) || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
       });
       beyond = beyond || !only_parity;
       NoteUnmended(ensemble, row, plan);

@@ -19,6 +19,7 @@ struct FilePlan {
   bool data_in_place = false;    ///< some blocks
   bool parity_in_place = false;
   bool heal_metadata = false;
+  bool rehash_parity = false;        ///< some of its hashes are lost: they are computed again, and held to the root
   bool cut_tail = false;             ///< bytes behind the committed end
   bool edits_left = false;           ///< stale or at-risk data stay as they are: the file must not look as committed
   bool finish_repair = false;        ///< an earlier repair broke off: its note and the mtime are still to be put right

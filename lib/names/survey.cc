@@ -180,12 +180,30 @@ std::optional<std::string> Survey::PatternOfSiblings(const std::string& path) {
   return std::nullopt;
 }
 
+bool Survey::IsOfRenamedSet(Directory& directory, const std::string& sidecar) {
+  const auto& peek = directory.PeekAt(sidecar);
+  if (!peek.ok() || peek->kind != DatasetKind::kSet) return false;
+  bool any = false, at_home = false;
+  for (const std::string& sibling : directory.Sidecars()) {
+    const auto& other = directory.PeekAt(sibling);
+    if (!other.ok() || other->uuid != peek->uuid) continue;
+    const auto user = directory.UserOf(sibling);
+    if (!user) continue;
+    // The member was made again, with a sidecar of its own; or this is of a copy of it, and the others tell that it is missing.
+    if (other->rank == peek->rank && peek->members > 1) return true;
+    at_home = at_home || *user == DataPathOf(sibling);
+    any = true;
+  }
+  return any && !at_home;
+}
+
 Status Survey::AddDirectory(const std::string& path) {
   const bool protectable = what_ == Resolve::kProtectable;
   LZY_RETURN_IF_ERROR(Walk(path, /*hidden=*/!protectable, [&](Directory& directory) {
     if (!protectable) {
       for (const std::string& sidecar : directory.Sidecars()) {
         auto file = directory.UserOf(sidecar);
+        if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // its set is found by the others
         if (!file) file = DataPathOf(sidecar);
         // What neither has a file nor misses one was replaced by another sidecar.
         if (file && directory.SidecarOf(*file) == sidecar) AddFile(directory.PathOf(*file));

@@ -79,6 +79,9 @@ class Survey {
   void AddMember(const std::string& path, const Peek& peek);
   /// `path` is gone, but the file that it was is there under another name: that is meant. False if it is not so.
   bool AddRenamed(const std::string& path);
+  /// Whether `sidecar` is of a set whose members, as far as they are in the directory, all have other names now, or of a member
+  /// that has another one.
+  bool IsOfRenamedSet(Directory& directory, const std::string& sidecar);
   DatasetRef& AddSet(const std::string& pattern);
 
   /// The pattern of a set whose members were renamed, from what they are called now.

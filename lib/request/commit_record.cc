@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/file.h"
+
 namespace lzy {
 
 std::string CommitRecord(const DatasetReport& report) {
@@ -33,6 +35,23 @@ std::string CommitRecord(const DatasetReport& report) {
   };
   // Paths are bytes; those that are not UTF-8 must not throw.
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+Status CheckReportFile(const std::string& file) {
+  const auto refuse = [&](const std::string& what, int error) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("--report: '{}' is not accepted: {}: {}", file, what, std::generic_category().message(error)));
+  };
+  const int fd = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0) {
+    close(fd);
+    return Status::Ok();
+  }
+  if (errno == ENXIO) return Status::Ok();  // a pipe that nobody reads yet
+  if (errno != ENOENT) return refuse("open", errno);
+  const std::string directory = DirectoryOf(file);
+  if (faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return Status::Ok();
+  return refuse(directory, errno);
 }
 
 Status AppendCommitRecord(const std::string& file, const DatasetReport& report) {

@@ -19,7 +19,7 @@ struct Context {
   const Options& options;
   /// Called now and then by one thread of each rank with bytes done and to do of the current phase; may be empty.
   std::function<void(const char* phase, std::uint64_t done, std::uint64_t total)> progress = {};
-  /// Polled between batches; when it returns true the operation stops cleanly with kIo "interrupted". May be empty.
+  /// Polled between batches; when it returns true the operation stops cleanly with kInterrupted. May be empty.
   std::function<bool()> stop = {};
   /// Whether ranks of one node may read each other's files, which spares them messages. False makes all go by messages.
   bool share_page_cache = true;

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "geometry/layout.h"
 #include "sidecar/names.h"
 
@@ -147,7 +148,7 @@ const Row kTable[] = {
     {{"exclude", "GLOBS", "do not protect files that match one of these, ':'-separated", "globs separated by ':'"},
      [](Options& o, const std::string& v) { return ParseList(v, o.exclude); },
      [](const Options& o) { return ListText(o.exclude); }},
-    {{"device-dirs", "DIRS", "directories, one a device, for a shared file's parity, ':'-separated",
+    {{"device-dirs", "DIRS", "directories for the parity of shared files, one per device, ':'-separated",
       "directories separated by ':'"},
      [](Options& o, const std::string& v) { return ParseList(v, o.device_dirs); },
      [](const Options& o) { return ListText(o.device_dirs); }},
@@ -158,7 +159,7 @@ const Row kTable[] = {
        return true;
      },
      [](const Options& o) { return std::string(o.fail_on_error ? "fail" : "warn"); }},
-    {{"memory", "BYTES", "most memory of one process for lzy's work (default 256M)",
+    {{"memory", "BYTES", "memory that lzy may use in each process (default 256M)",
       "a size of at least 64K (K, M, G, T)"},
      [](Options& o, const std::string& v) {
        const auto size = ParseSize(v);
@@ -167,20 +168,20 @@ const Row kTable[] = {
        return true;
      },
      [](const Options& o) { return SizeText(o.memory); }},
-    {{"threads", "N", "most threads of one process for lzy's work (default 0: the cores it may use)",
+    {{"threads", "N", "threads that lzy may use in each process (default 0: the cores it may use)",
       "a number from 0 to 65535"},
      [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMostThreads, o.threads); },
      [](const Options& o) { return NumberText(o.threads); }},
-    {{"capture", "on|off", "take hashes and parity from write buffers, not by reading back (default on)", "on or off"},
+    {{"capture", "on|off", "compute hashes and parity from write buffers instead of reading data back (default on)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.capture); },
      [](const Options& o) { return SwitchText(o.capture); }},
-    {{"verify-reads", "on|off", "check what MPI-IO reads return; heal from parity (default off)", "on or off"},
+    {{"verify-reads", "on|off", "check what MPI-IO reads return, and repair it from parity (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_reads); },
      [](const Options& o) { return SwitchText(o.verify_reads); }},
-    {{"verify-writes", "on|off", "re-read from the device after each commit and compare (default off)", "on or off"},
+    {{"verify-writes", "on|off", "after each commit, read from the device and compare (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_writes); },
      [](const Options& o) { return SwitchText(o.verify_writes); }},
-    {{"domain", "NAME", "what fails together with this process, e.g. its rack (default: its node's name)",
+    {{"domain", "NAME", "failure domain of this process, such as its rack (default: the name of the node)",
       "a name of at most 255 bytes"},
      [](Options& o, const std::string& v) {
        if (v.size() > kMostDomain) return false;
@@ -188,7 +189,7 @@ const Row kTable[] = {
        return true;
      },
      [](const Options& o) { return o.domain; }},
-    {{"topology", "SHAPE", "how what one process tells all others travels (default auto: what costs least)",
+    {{"topology", "SHAPE", "how data is broadcast between processes (default auto: the cheapest way)",
       "auto, bcast, pipelined, daisy, hierarchical or hypercube; or auto:LATENCY:GAP:BANDWIDTH with what messages cost "
       "(microseconds, microseconds, MB/s)"},
      [](Options& o, const std::string& v) {
@@ -197,7 +198,7 @@ const Row kTable[] = {
        return choice.has_value();
      },
      [](const Options& o) { return TopologyText(o.topology); }},
-    {{"set-sync", "on|off", "MPI_File_sync of a set's members commits too (default off)", "on or off"},
+    {{"set-sync", "on|off", "MPI_File_sync of the members of a set commits, too (default off)", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); },
      [](const Options& o) { return SwitchText(o.set_sync); }},
     {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them (default 60)",
@@ -206,13 +207,13 @@ const Row kTable[] = {
        return ParseNumber(v, 1, std::numeric_limits<std::int32_t>::max(), o.timeout_seconds);
      },
      [](const Options& o) { return NumberText(o.timeout_seconds); }},
-    {{"report", "FILE", "append one JSON object a line for every commit to FILE", "the name of a file"},
+    {{"report", "FILE", "append one line of JSON per commit to FILE", "the name of a file"},
      [](Options& o, const std::string& v) {
        o.report = v;
        return true;
      },
      [](const Options& o) { return o.report; }},
-    {{"key", "FILE", "seal datasets with the secret in FILE, and believe only what is sealed with it",
+    {{"key", "FILE", "seal datasets with the secret in FILE, and trust only datasets sealed with it",
       "a file of 16 bytes to 64K that you may read, and others may not (chmod o-rwx)"},
      [](Options& o, const std::string& v) {
        if (!ReadKey(v, o.key)) return false;  // an empty name, too: of a script whose variable is not set
@@ -220,13 +221,13 @@ const Row kTable[] = {
        return true;
      },
      [](const Options& o) { return o.key_file; }},
-    {{"heal", "", "when the program starts, rebuild what is missing of the file sets it declares", "on or off"},
+    {{"heal", "", "when the program starts, rebuild missing members of the declared file sets", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.heal); },
      [](const Options& o) { return SwitchText(o.heal); }},
-    {{"summary", "", "tell of each dataset, at MPI_Finalize, what was made of it and what that cost", "on or off"},
+    {{"summary", "", "at MPI_Finalize, print one line per dataset: what was protected, and what it cost", "on or off"},
      [](Options& o, const std::string& v) { return ParseSwitch(v, o.summary); },
      [](const Options& o) { return SwitchText(o.summary); }},
-    {{"log", "LEVEL", "what is told on stderr (default warn)", "error, warn, info or debug"},
+    {{"log", "LEVEL", "verbosity of messages on stderr (default warn)", "error, warn, info or debug"},
      [](Options& o, const std::string& v) {
        const auto at = std::find(kLogLevels.begin(), kLogLevels.end(), v);
        if (at == kLogLevels.end()) return false;
@@ -248,10 +249,21 @@ std::string Spelling(const std::string& name, std::string_view prefix, int (*con
   return out;
 }
 
-std::string AllNames(std::string (*spelling)(const std::string&)) {
-  std::string out;
-  for (const Row& row : kTable) out += (out.empty() ? "" : ", ") + spelling(row.spec.name);
-  return out;
+/// "; did you mean block-size? There are parity, group, ..." for `name`, which is spelled like these.
+std::string WhatThereIs(const std::string& name, std::string (*spelling)(const std::string&)) {
+  std::vector<std::string> names, all;
+  for (const Row& row : kTable) {
+    names.push_back(row.spec.name);
+    all.push_back(spelling(row.spec.name));
+  }
+  // Compared without what all of a spelling begin with.
+  std::string plain;
+  for (const unsigned char c : name.starts_with(kEnvironmentPrefix) ? name.substr(kEnvironmentPrefix.size()) : name) {
+    plain += c == '_' ? '-' : static_cast<char>(std::tolower(c));
+  }
+  const std::string nearest = Nearest(plain, names);
+  const std::string meant = nearest.empty() ? "" : "; did you mean " + spelling(nearest) + "?";
+  return fmt::format("{} {}", meant.empty() ? "; there are" : meant + " There are", fmt::join(all, ", "));
 }
 
 Status CheckSetPatterns(const std::vector<std::string>& patterns) {
@@ -287,8 +299,8 @@ Status SetOption(Options& options, const std::string& name, const std::string& v
   const std::string shown = spelled.empty() ? "--" + name : spelled;
   const Row* row = Find(name);
   if (row == nullptr) {
-    return {Code::kInvalidArgument, fmt::format("{}: there is no such option; there are {}", shown,
-                                                AllNames([](const std::string& n) { return n; }))};
+    return {Code::kInvalidArgument, fmt::format("{}: there is no such option{}", shown,
+                                                WhatThereIs(name, [](const std::string& n) { return n; }))};
   }
   if (!row->set(options, value)) {
     return {Code::kInvalidArgument, fmt::format("{}: '{}' is not accepted: {}", shown, value, row->spec.accepts)};
@@ -338,8 +350,8 @@ Status ApplyEnvironment(Options& options, const std::function<const char*(const 
       const bool known = std::any_of(std::begin(kTable), std::end(kTable),
                                      [&](const Row& row) { return name == EnvironmentName(row.spec.name); });
       if (!own && !known) {
-        return {Code::kInvalidArgument, fmt::format("{}: lzy knows no such environment variable; it knows {}", name,
-                                                    AllNames(&EnvironmentName))};
+        return {Code::kInvalidArgument,
+                fmt::format("{}: lzy knows no such environment variable{}", name, WhatThereIs(name, &EnvironmentName))};
       }
     }
   }
@@ -386,8 +398,9 @@ std::string FormatSize(std::uint64_t bytes) {
   while (power + 1 < kNames.size() && bytes >> (10 * (power + 1)) != 0) ++power;
   if (power == 0) return bytes == 1 ? "1 byte" : fmt::format("{} bytes", bytes);
   const std::uint64_t unit = std::uint64_t{1} << (10 * power);
-  if (bytes % unit == 0) return fmt::format("{} {}", bytes / unit, kNames[power]);
-  return fmt::format("{:.1f} {}", static_cast<double>(bytes) / static_cast<double>(unit), kNames[power]);
+  std::string number = fmt::format("{:.1f}", static_cast<double>(bytes) / static_cast<double>(unit));
+  if (number.ends_with(".0")) number.resize(number.size() - 2);
+  return fmt::format("{} {}", number, kNames[power]);
 }
 
 }  // namespace lzy

@@ -1,5 +1,5 @@
 #pragma once
-// Options of docs/reference/options.md: one table serves command lines, LZY_* variables and
+// The options of docs/reference/options.md: one table serves command lines, LZY_* variables and
 // lzy_* info hints.
 
 #include <cstdint>
@@ -82,7 +82,7 @@ bool IsSelected(const Options& options, const std::string& path);
 
 /// "64K" -> 65536; K M G T are powers of 1024. nullopt when it is not a size.
 std::optional<std::uint64_t> ParseSize(const std::string& text);
-/// 65536 -> "64 KiB"; exact multiples only, else bytes or one decimal: for people.
+/// 65536 -> "64 KiB", 65540 -> "64 KiB", 1536 -> "1.5 KiB": for people.
 std::string FormatSize(std::uint64_t bytes);
 
 }  // namespace lzy

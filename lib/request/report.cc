@@ -18,9 +18,10 @@ constexpr int kInternal = 7;
 constexpr int kNoMemory = 8;
 constexpr int kStale = 9;
 
-/// From nothing wrong to the gravest: what a dataset is like, then what kept the tool from its work.
-constexpr std::array kByGravity = {kIntact, kNoSidecar,   kStale,       kDamaged,  kBeyondRepair,
-                                   kUsage,  kInputOutput, kWriteFailed, kNoMemory, kInternal};
+/// From nothing wrong to the gravest: what a dataset is like, then what kept the tool from its work. A wrong path must
+/// not hide that data are lost.
+constexpr std::array kByGravity = {kIntact,       kNoSidecar,   kStale,       kDamaged,  kUsage,
+                                   kBeyondRepair, kInputOutput, kWriteFailed, kNoMemory, kInternal};
 
 }  // namespace
 
@@ -88,6 +89,7 @@ int ExitCodeOf(const Status& status) {
       return kWriteFailed;
     case Code::kNotFound:
     case Code::kIo:
+    case Code::kInterrupted:
     case Code::kUnreadable:
     case Code::kBusy:
       return kInputOutput;
@@ -103,6 +105,7 @@ int ExitCodeOf(const Status& status) {
 
 int ExitCodeOf(const DatasetReport& report) {
   if (!report.status.ok()) return ExitCodeOf(report.status);
+  if (report.planned) return kIntact;
   switch (report.state) {
     case DatasetState::kIntact:
     case DatasetState::kRestored:
@@ -130,6 +133,22 @@ int CombineExitCodes(int a, int b) {
     return at == kByGravity.end() ? kByGravity.size() - 1 : static_cast<std::size_t>(at - kByGravity.begin());
   };
   return kByGravity[std::max(gravity(a), gravity(b))];
+}
+
+void CodeOfMany::AddDataset(const std::string& path, int code) {
+  const bool refused = code == kUsage;
+  if (refused || code == kNoSidecar) {
+    unjudged_.push_back(path);
+  } else {
+    any_judged_ = true;
+  }
+  any_refused_ = any_refused_ || refused;
+  if (!refused) Add(code);
+}
+
+int CodeOfMany::code() const {
+  if (!any_refused_) return code_;
+  return CombineExitCodes(code_, any_judged_ ? kNoSidecar : kUsage);
 }
 
 }  // namespace lzy

@@ -77,6 +77,15 @@ struct DatasetReport {
   std::int64_t commit_time_ns = 0;
   Hash root;
   std::vector<Damage> damage;
+  /// Hashes are lost in all copies of a sidecar, and what they were of can neither be checked nor made again: data (`unchecked`), or
+  /// parity alone. No reason to believe that it is damaged.
+  bool unjudged = false;
+  struct Unchecked {
+    std::string path;
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+  };
+  std::vector<Unchecked> unchecked;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
@@ -88,6 +97,9 @@ struct DatasetReport {
   /// Protect with captures on all ranks: nobody else was met who writes the file, so what they captured is what it should have.
   bool captures_count = false;
   bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
+  /// What was asked for was done, or, by a dry run, would be: the state is that of before, or what it was made to be on purpose.
+  bool planned = false;
+  std::vector<std::string> removed;   ///< Unprotect: files
   /// Protect with own_intents: those of other writers, which are still set; by rank of the member (0: shared file).
   std::map<std::uint32_t, Intent> kept_intents;
   Phases phases;
@@ -99,10 +111,29 @@ const char* Name(DatasetState state);   ///< "intact", "at-risk", ...
 const char* Name(DamagePart part);
 const char* Name(DamageCause cause);
 
-/// The exit code of docs/reference/tools.md for one dataset, and for several: the highest of 2, 1, 9, 4 in that order of gravity; 3 and
-/// 5-8 win over all.
+/// The exit code (docs/reference/tools.md "Exit codes") of one dataset, and of one failure.
 int ExitCodeOf(const DatasetReport& report);
 int ExitCodeOf(const Status& status);
+/// The graver of two: of 2, 3, 1, 9, 4 in this order; 5-8 win over all of these.
 int CombineExitCodes(int a, int b);
+
+/// The exit code of one run over several datasets. If one was refused (3: its key is missing, for example), it counts as one
+/// that cannot be judged (4) as soon as another was judged.
+class CodeOfMany {
+ public:
+  /// Of a path, a rank, or anything that is no dataset.
+  void Add(int code) { code_ = CombineExitCodes(code_, code); }
+  void AddDataset(const std::string& path, int code);
+  int code() const;
+  /// Those that could not be judged, as they were added.
+  const std::vector<std::string>& unjudged() const { return unjudged_; }
+  bool any_judged() const { return any_judged_; }
+
+ private:
+  int code_ = 0;
+  std::vector<std::string> unjudged_;
+  bool any_judged_ = false;
+  bool any_refused_ = false;
+};
 
 }  // namespace lzy

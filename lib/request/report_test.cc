@@ -55,18 +55,45 @@ TEST(ExitCode, FollowsTheStatus) {
   EXPECT_EQ(of(Code::kNoMemory), 8);
 }
 
-TEST(CombineExitCodes, HighestOf2194AndOthersWin) {
+TEST(CombineExitCodes, HighestOf23194AndOthersWin) {
   const int states[] = {0, 4, 9, 1, 2};  // by gravity
   for (int i = 0; i < 5; ++i) {
     for (int j = 0; j < 5; ++j) EXPECT_EQ(CombineExitCodes(states[i], states[j]), states[i > j ? i : j]);
   }
-  for (int failure : {3, 5, 6, 7, 8}) {
-    for (int state : states) {
+  EXPECT_EQ(CombineExitCodes(3, 1), 3);
+  EXPECT_EQ(CombineExitCodes(2, 3), 2);
+  for (int failure : {5, 6, 7, 8}) {
+    for (int state : {0, 4, 9, 1, 3, 2}) {
       EXPECT_EQ(CombineExitCodes(failure, state), failure);
       EXPECT_EQ(CombineExitCodes(state, failure), failure);
     }
-    for (int other : {3, 5, 6, 7, 8}) EXPECT_EQ(CombineExitCodes(failure, other), CombineExitCodes(other, failure));
+    for (int other : {5, 6, 7, 8}) EXPECT_EQ(CombineExitCodes(failure, other), CombineExitCodes(other, failure));
   }
+}
+
+TEST(CodeOfMany, WhatWasRefusedCountsAsUnjudgedBesideOthers) {
+  CodeOfMany alone;
+  alone.AddDataset("sealed", 3);
+  EXPECT_EQ(alone.code(), 3);
+  alone.AddDataset("free", 4);  // not judged either
+  EXPECT_EQ(alone.code(), 3);
+
+  for (const int verdict : {0, 9, 1, 2}) {
+    CodeOfMany codes;
+    codes.AddDataset("sealed", 3);
+    codes.AddDataset("other", verdict);
+    EXPECT_EQ(codes.code(), verdict == 0 ? 4 : verdict);
+    EXPECT_EQ(codes.unjudged(), std::vector<std::string>{"sealed"});
+  }
+}
+
+TEST(CodeOfMany, AWrongPathStaysOne) {
+  CodeOfMany codes;
+  codes.AddDataset("damaged", 1);
+  codes.Add(3);
+  EXPECT_EQ(codes.code(), 3);
+  codes.AddDataset("lost", 2);
+  EXPECT_EQ(codes.code(), 2);
 }
 
 TEST(Names, AreThoseOfTheInterface) {

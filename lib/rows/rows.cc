@@ -39,7 +39,7 @@ class Pipeline {
       const std::vector<RowRun> pieces = CutForThreads(setup_, runs);
       ParallelFor(pieces.size(), setup_.threads, [&](std::size_t i) {
         if (failed_) return;
-        if (setup_.stop && setup_.stop()) return Remember({Code::kIo, "interrupted"});
+        if (setup_.stop && setup_.stop()) return Remember({Code::kInterrupted, "interrupted"});
         const std::uint64_t length = TargetBytes(layout_, pieces[i]);
         AlignedBuffer buffer = TakeBuffer();
         buffer.Reserve(std::max(kLeastRoom, length * pieces[i].plan->targets.size()));

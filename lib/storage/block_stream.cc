@@ -45,7 +45,7 @@ class Checker {
   // Checks [begin, end): a piece small enough for one buffer.
   void Piece(std::uint64_t begin, std::uint64_t end) {
     if (failed_) return;
-    if (options_.stop && options_.stop()) return Fail({Code::kIo, "interrupted"});
+    if (options_.stop && options_.stop()) return Fail({Code::kInterrupted, "interrupted"});
     thread_local AlignedBuffer buffer;
     std::vector<BadBlocks> bad;
     std::uint64_t read = 0;

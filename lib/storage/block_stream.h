@@ -28,6 +28,7 @@ struct BadBlocks {
   std::uint64_t count = 0;
   BlockFault fault = BlockFault::kHash;
   bool transient = false;  ///< the first reading was wrong, one from the device right: nothing to mend
+  bool unproven = false;   ///< no copy of the sidecar has their hashes: with kHash, they may be right (CheckBlocks never says so)
 };
 
 /// One stream of blocks: a data file, or the parity region of a sidecar. Not the owner of anything.
@@ -55,8 +56,8 @@ struct CheckResult {
   std::uint64_t bytes_read = 0;
 };
 
-/// Reads blocks [first, first + count) of `stream` and compares them with their leaves (all of them, when `expected` is
-/// null or a leaf is listed in `unknown`, are only hashed). A block that does not match is read again from the device
+/// Reads blocks [first, first + count) of `stream` and compares them with their leaves (when `expected` is null, they are only
+/// hashed). A block that does not match is read again from the device
 /// before it is called bad. Fails only for errors that are not the blocks' (kIo other than EIO, stop).
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options);

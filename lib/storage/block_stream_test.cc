@@ -166,7 +166,7 @@ TEST_F(BlockStreamTest, TroubleThatIsNotTheBlocksIsAFailure) {
   EXPECT_CODE(Check(), Code::kIo);
   fs_.fault = nullptr;
   settings_.stop = [] { return true; };
-  EXPECT_CODE(Check(), Code::kIo);
+  EXPECT_CODE(Check(), Code::kInterrupted);
 }
 
 TEST_F(BlockStreamTest, AnyStretchMayBeChecked) {

@@ -31,7 +31,7 @@ class Link {
  public:
   /// Collective over `comm`, an intracommunicator: makes two communicators of its ranks. `sizes` the same on all ranks.
   static Result<std::shared_ptr<Link>> Make(MPI_Comm comm, const Sizes& sizes = {});
-  /// For collective calls only (validated_records.h), over a communicator that is the caller's and has the tags below to itself.
+  /// For collective calls only (validated/records.h), over a communicator that is the caller's and has the tags below to itself.
   static std::unique_ptr<Link> Over(MPI_Comm comm, int rank, int size);
   /// Frees what Make made, which is collective too, unless MPI is finalized by then.
   ~Link();

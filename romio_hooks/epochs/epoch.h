@@ -1,5 +1,5 @@
 #pragma once
-// The epochs of one file, as one rank sees them: beginning and ending them, and what it brings to a commit (docs/design.md §4).
+// The epochs of one file, as one rank sees them: beginning and ending them, and what it brings to a commit (docs/design.md "Epochs").
 // How commits are made together is in commit.h, and for file sets in sets.h.
 
 #include <cstdint>

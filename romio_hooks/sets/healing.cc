@@ -58,7 +58,7 @@ std::string ReasonToLeave(const DatasetReport& seen) {
 void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
   const Context context{.fs = PosixFileSystem(), .comm = world, .options = options};
   const DatasetReport seen = Info(context, set);
-  if (!seen.status.ok() || seen.state != DatasetState::kDamaged) return;
+  if (!seen.status.ok() || (seen.state != DatasetState::kDamaged && seen.state != DatasetState::kUnrepairable)) return;
   std::string why;
   if (!AgreeOn(world, [&] { why = ReasonToLeave(seen); }).ok()) return;
   DatasetReport healed;

@@ -40,7 +40,7 @@ class WriteCapture {
   std::unique_ptr<UserBuffer> source_;  // null: its bytes cannot be told
 };
 
-/// A write is captured by a thread of its own while MPI writes (docs/design.md §4; Arslan and Alhussen: FIVER hashes while it
+/// A write is captured by a thread of its own while MPI writes (docs/design.md "Capture"; Arslan and Alhussen: FIVER hashes while it
 /// transfers). Where that thread has a core to itself the program does not wait for it.
 class CaptureBeside {
  public:

@@ -234,9 +234,15 @@ Losses Truth::Find() const {
       FindIn(group, losses);
       continue;
     }
-    // Nothing says any more what the group was like: it is named as a whole.
-    for (const std::size_t f : group.files) losses.empty.insert(world_.paths[f]);
-    losses.worst_row = std::numeric_limits<std::size_t>::max();
+    // Nothing says any more what the group was like: what is missing of it is named as a whole.
+    for (const std::size_t f : group.files) {
+      if (world_.HasData(f)) {
+        losses.unjudged = true;
+        continue;
+      }
+      losses.empty.insert(world_.paths[f]);
+      losses.worst_row = std::numeric_limits<std::size_t>::max();
+    }
     losses.unknown_group = true;
   }
   for (auto& [place, intervals] : losses.blocks) SortAndJoin(intervals);

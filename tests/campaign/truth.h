@@ -27,8 +27,9 @@ struct Losses {
   std::set<std::string> sidecars;  ///< that are missing, or of another generation
   // Not of a report:
   std::size_t worst_row = 0;   ///< how many blocks of the worst row are lost
+  bool unjudged = false;      ///< of a file that is there, nothing says any more what it should be
   bool unknown_group = false;  ///< nothing says any more what some group was like
-  bool anything() const { return !blocks.empty() || !empty.empty() || !sidecars.empty(); }
+  bool anything() const { return unjudged || !blocks.empty() || !empty.empty() || !sidecars.empty(); }
 };
 Losses NamedIn(const DatasetReport& report);
 /// What is in one and not in the other, for messages; empty: nothing.

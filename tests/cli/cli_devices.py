@@ -2,9 +2,10 @@
 
 import os
 import shutil
+import subprocess
 import unittest
 
-from harness import CliTest, pattern_bytes
+from harness import BIN, CliTest, pattern_bytes
 
 SMALL = ("--block-size", "4K", "--stripe", "16K")
 SIZE = 700001
@@ -36,6 +37,27 @@ class Devices(CliTest):
                 file.write(bytes(min(unit, SIZE - at)))
         os.utime(self.path(name), ns=(stat.st_atime_ns, stat.st_mtime_ns))
         shutil.rmtree(self.path(self.DEVICES[number]))
+
+
+class Full(Devices):
+    def test_a_full_directory_keeps_nobody_from_mending_data(self):
+        self.protect()
+        self.lose(1)
+        os.mkdir(self.path("d1"))
+        # A file system of its own, with no room for the part.
+        commands = (f"mount -t tmpfs -o size=16k none {self.path('d1')} && {BIN}/lzy-restore f; echo rc $?; ls -A d1; "
+                    f"{BIN}/lzy-verify f; echo rc $?")
+        done = subprocess.run(["unshare", "-rm", "sh", "-c", commands], cwd=self.scratch, capture_output=True, text=True,
+                              timeout=60, check=False)
+        if "rc" not in done.stdout:
+            self.skipTest("no mount namespaces here")
+        self.assertEqual(self.read("f"), pattern_bytes(SIZE), done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("rc 1"), 2, done.stdout + done.stderr)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertNotIn(".LZY", done.stdout.split("rc 1")[1].splitlines()[1], "no half of a part is left")
+        os.makedirs(self.path("d1"), exist_ok=True)
+        self.check(0, "lzy-restore", "f")
+        self.check(0, "lzy-verify", "f")
 
 
 class Lost(Devices):

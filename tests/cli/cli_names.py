@@ -36,6 +36,19 @@ class NamesTest(CliTest):
 
 
 class Renamed(NamesTest):
+    def test_directory_with_a_renamed_set_that_lost_a_member_has_no_phantom(self):
+        for rank in range(4):
+            self.write(f"q/old.{rank}", pattern_bytes(50000, seed=rank))
+        self.check(0, "lzy-protect", "q/old.%r")
+        for rank in range(4):
+            os.rename(self.path(f"q/old.{rank}"), self.path(f"q/new.{rank}"))
+        os.remove(self.path("q/new.2"))
+        document = self.report(1, "lzy-verify", "q")
+        self.assertEqual([dataset["path"] for dataset in document["datasets"]], ["q/new.%r"])
+        self.check(0, "lzy-restore", "q")
+        self.assertEqual(self.read("q/new.2"), pattern_bytes(50000, seed=2))
+        self.assertEqual(len(self.report(0, "lzy-verify", "q")["datasets"]), 1)
+
     def test_rotated_checkpoint_is_verified_under_both_names(self):
         for name in ("d/ck", "d/ck.new"):
             self.protect(name, pattern_bytes(50000, seed=len(name)))
@@ -77,7 +90,7 @@ class Renamed(NamesTest):
         self.assertEqual({d["path"]: d["state"] for d in self.report(9, "lzy-verify", ".")["datasets"]}, states)
         self.check(0, "lzy-verify", "a")
         told = self.check(9, "lzy-verify", "b").stdout
-        self.assertIn("if the change is meant: lzy-protect b; to go back: lzy-verify --repair --force b", told)
+        self.assertIn("to commit the change: lzy-protect b; to undo it: lzy-verify --repair --force b", told)
         self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", ".").stdout)
         self.check(0, "lzy-verify", "--repair", "--force", "b")
         self.assertEqual(self.read("b"), pattern_bytes(50000, seed=ord("a")))
@@ -345,7 +358,7 @@ class Advice(NamesTest):
         self.write("l/1/.LZY.s", b"rubbish" * 10000)
         done = self.check(4, "lzy-verify", "l/1/s")
         self.assertNotIn("protect it with", done.stdout)
-        self.assertIn("if it is a file of a set, name the set: lzy-restore 'NAME.%r'", done.stdout)
+        self.assertIn("if it is a member of a set, give the set's pattern", done.stdout)
         self.check(0, "lzy-restore", "l/%r/s")
         self.check(0, "lzy-verify", "l/1/s")
 
@@ -376,7 +389,7 @@ class Advice(NamesTest):
         self.assertEqual(found, {("s.2", 2, "data", 50000, "missing"), (".LZY.s.3", 3, "metadata", 0, "missing")})
         text = self.check(1, "lzy-info", "s.%r").stdout
         self.assertIn("s.2: data, offset 0, length 50000, device 2: missing\n", text)
-        self.assertIn("check with: lzy-verify s.%r", text)
+        self.assertIn("to check the data: lzy-verify s.%r", text)
 
     def test_after_salvage_nobody_is_told_to_salvage(self):
         self.make_set("s.%r", 4)
@@ -385,7 +398,7 @@ class Advice(NamesTest):
             os.remove(self.path(f".LZY.s.{rank}"))
         self.assertIn("lzy-restore --salvage", self.check(2, "lzy-restore", "s.%r").stdout)
         text = self.run_tool("lzy-restore", "--salvage", "s.%r").stdout
-        self.assertIn("what could be had is written", text)
+        self.assertIn("what could be recovered is written", text)
         self.assertNotIn("--salvage", text)
 
     def test_unknown_option_is_named_before_a_missing_path(self):

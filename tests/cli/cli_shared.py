@@ -235,7 +235,7 @@ class Output(CliTest):
             self.assertEqual((done.stdout, done.stderr), ("", ""), tool)
         self.flip("a", 10)
         done = self.check(1, "lzy-verify", "--quiet", "a")
-        self.assertEqual((done.stdout, done.stderr), ("", "lzy-verify: a: damaged\n"))
+        self.assertEqual((done.stdout, done.stderr), ("", "lzy-verify: a: damaged, repairable\n"))
 
     def test_json_is_all_there_is_on_stdout(self):
         for tool in ("lzy-protect", "lzy-verify", "lzy-restore", "lzy-info"):
@@ -252,7 +252,7 @@ class Output(CliTest):
         self.assertIn("standard output", done.stderr)
 
     def test_log_info_tells_the_phases(self):
-        self.assertIn('"read"', self.check(0, "lzy-verify", "--log", "info", "a").stderr)
+        self.assertRegex(self.check(0, "lzy-verify", "--log", "info", "a").stderr, r"^lzy-verify: a: \d+\.\d{3} s")
 
     def test_interrupt_ends_cleanly(self):
         with open(self.path("large"), "wb") as file:
@@ -267,7 +267,7 @@ class Output(CliTest):
                 break
         tool.send_signal(signal.SIGINT)
         _, errors = tool.communicate(timeout=60)
-        self.assertEqual(tool.returncode, 6, errors)
+        self.assertEqual(tool.returncode, 130, errors)
         self.assertEqual(errors.count("interrupted"), 1, errors)
 
 

@@ -18,7 +18,7 @@ CLUSTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../script
 LAYER = f"{BUILD}/lib/liblzy_mpiio.so"
 # MPICH's MPI_Finalize may wait for ever over TCP (finalize_progress.c).
 PROGRESS = f"{BUILD}/tests/libfinalize_progress.so"
-HEAT3D = f"{BUILD}/clients/heat3d"
+HEAT3D = f"{BUILD}/examples/heat3d"
 # Bounds what a test can hang for; nothing waits for it to pass.
 PATIENCE = 60
 EXIT_NOT_PERMITTED = 4

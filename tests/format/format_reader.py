@@ -205,7 +205,7 @@ def gather(data, offsets, u):
 
 
 def unit_by_rule(sb, stripe, size):
-    """§6, "The unit". `size`: of the shared file, or of the largest member."""
+    """docs/format.md "Geometry". `size`: of the shared file, or of the largest member."""
     least = 4 * (sb.n if sb.kind == SHARED else 1)
     u = sb.b
     while 2 * u <= min(stripe, 1 << 30) and least * 2 * u <= size:

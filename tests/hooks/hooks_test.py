@@ -1090,7 +1090,7 @@ class Determinism(Layer):
         return report["root"], report["parity_sha256"], roots
 
     def heat3d(self, *arguments, ranks, **options):
-        done = self.run_program([f"{BUILD}/clients/heat3d", "--size", "48", "--steps", "4", "--every", "2", *arguments], ranks=ranks,
+        done = self.run_program([f"{BUILD}/examples/heat3d", "--size", "48", "--steps", "4", "--every", "2", *arguments], ranks=ranks,
                                 **self.OPTIONS, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 

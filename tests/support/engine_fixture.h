@@ -26,6 +26,13 @@ inline bool OneIn(Rng& rng, std::uint64_t n) {
 std::uint64_t NumberFromEnvironment(const char* name, std::uint64_t fallback);
 /// LZY_TEST_SEED, or `fallback`; printed, so that a failure can be had again.
 std::uint64_t SeedOf(std::uint64_t fallback);
+/// Sanitized code takes five to ten times as long: the largest tests go through fewer of their cases, all of which run without
+/// sanitizers.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
 /// LZY_TEST_ROUNDS, or `fallback`.
 std::uint64_t RoundsOf(std::uint64_t fallback);
 

@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/nearest.h"
 #include "base/printable.h"
 
 namespace lzy {
 namespace {
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 intact, or made so; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
+    "Exit codes: 0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
     "path;\n"
     "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
-    "memory; 9 stale or at risk: changed since its last commit.";
+    "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
 
 /// CLI11 takes "[a,b]" for a list of two; a file or glob of that name gets this in front while CLI11 has it.
 constexpr char kGuard = '\x01';
@@ -41,7 +42,7 @@ Arguments::Arguments(const std::string& tool, const std::string& summary, const 
   app_.set_version_flag("--version", tool + " " LZY_VERSION, "print the version and exit");
   app_.set_help_flag("-h,--help", "print this and exit");
   app_.add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
-  app_.add_flag("-q,--quiet", quiet, "print nothing but errors");
+  app_.add_flag("-q,--quiet", quiet, "print errors only");
   app_.add_flag("--no-progress", no_progress, "show no progress on a terminal");
   app_.footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") +
               kExitCodes);
@@ -101,8 +102,35 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
       app_.exit(error, output, ignored);
       return {0, output.str(), ""};
     }
-    return {kExitUsage, "", fmt::format("{} (see {} --help)", error.what(), tool_)};
+    return {kExitUsage, "", ErrorText(error)};
   }
+}
+
+std::string Arguments::UnknownOption(const std::string& word) const {
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app_.get_options()) {
+    for (const std::string& each : option->get_lnames()) known.push_back(each);
+  }
+  const std::string nearest = Nearest(name.substr(std::min<std::size_t>(2, name.size())), known);
+  return fmt::format("{}: there is no such option{} (see {} --help)", name,
+                     nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest), tool_);
+}
+
+std::string Arguments::ErrorText(const CLI::ParseError& error) const {
+  const std::string text = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {  // "The following argument was not expected: --partiy"
+    const std::string first = text.substr(text.rfind(": ") + 2);
+    return UnknownOption(first.substr(0, first.find(' ')));
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch) && text.starts_with("--")) {
+    const std::string name = text.substr(2, text.find(':') - 2);
+    for (const OptionSpec& spec : OptionSpecs()) {
+      if (name == spec.name) return fmt::format("--{}: no value is given: {}", name, spec.accepts);
+    }
+    return fmt::format("--{}: no value is given (see {} --help)", name, tool_);
+  }
+  return fmt::format("{} (see {} --help)", text, tool_);
 }
 
 std::vector<Arguments::Given> Arguments::given() const {

@@ -34,6 +34,8 @@ class Arguments {
     std::string error;
   };
   Outcome Parse(int argc, const char* const* argv);
+  /// What to say about an option that there is not: "--partiy: there is no such option; did you mean --parity? (see ...)".
+  std::string UnknownOption(const std::string& word) const;
 
   /// The engine's options: command line before environment before default, checked. With Spelled() below, what was
   /// given on the command line.
@@ -56,6 +58,8 @@ class Arguments {
     std::vector<std::string> values;
   };
   void AddTableOption(const OptionSpec& spec);
+  /// The texts of CLI11's errors, in the words of lzy's.
+  std::string ErrorText(const CLI::ParseError& error) const;
 
   const std::string tool_;
   bool takes_paths_ = false;

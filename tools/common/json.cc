@@ -23,6 +23,8 @@ const char* Name(Code code) {
       return "unprotected";
     case Code::kBusy:
       return "busy";
+    case Code::kInterrupted:
+      return "interrupted";
     case Code::kTimeout:
       return "timeout";
     case Code::kBeyondRepair:
@@ -93,6 +95,11 @@ Json ToJson(const DatasetReport& report) {
   for (const Damage& damage : report.damage) out["damage"].push_back(ToJson(damage));
   if (!report.key.empty()) out["key"] = report.key;
   if (report.unsealed) out["unsealed"] = true;
+  for (const DatasetReport::Unchecked& range : report.unchecked) {
+    out["unchecked"].push_back({{"path", range.path}, {"offset", range.offset}, {"length", range.length}});
+  }
+  if (report.planned) out["planned"] = true;
+  if (!report.removed.empty()) out["removed"] = report.removed;
   if (!report.map.empty()) {
     out["map"] = Json::array();
     for (const GroupMap& group : report.map) out["map"].push_back(ToJson(group));

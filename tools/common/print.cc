@@ -32,32 +32,10 @@ std::string SizeText(std::uint64_t bytes) {
 
 std::string GeometryText(const DatasetReport& report) {
   return fmt::format(
-      "{} in {}, {} of each may be lost; block {}, unit {}", Plural(report.devices, "device", "devices"),
+      "{} in {}, {}; block {}, unit {}", Plural(report.devices, "device", "devices"),
       report.groups == 1 ? "one group" : fmt::format("{} groups of up to {}", report.groups, report.group_size),
-      report.parity, FormatSize(report.block_size), FormatSize(report.unit));
-}
-
-std::string StateText(const DatasetReport& report, Action action) {
-  switch (report.state) {
-    case DatasetState::kIntact:
-      if (action == Action::kProtect) return report.committed ? "protected" : "protected already, up to date";
-      return "intact";
-    case DatasetState::kDamaged:
-      if (action == Action::kInfo) return "damaged";
-      if (ExitCodeOf(report) == 0) return "was damaged, repaired";
-      return action == Action::kProtect ? "damaged: the damage was not committed" : "damaged, repairable";
-    case DatasetState::kUnrepairable:
-      return "damaged beyond repair";
-    case DatasetState::kStale:
-      return "stale: changed since its last commit";
-    case DatasetState::kAtRisk:
-      return "at risk: was being written, and not committed since";
-    case DatasetState::kUnprotected:
-      return "not protected";
-    case DatasetState::kRestored:
-      return "restored";
-  }
-  return "unknown";
+      report.parity == 0 ? "hashes only, nothing can be repaired" : fmt::format("{} of each may be lost", report.parity),
+      FormatSize(report.block_size), FormatSize(report.unit));
 }
 
 std::string CauseText(const Damage& damage) {
@@ -76,13 +54,16 @@ std::string CauseText(const Damage& damage) {
   return "unknown";
 }
 
-std::string RemedyText(const Damage& damage) {
+std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
   if (damage.repaired) return "repaired";
   if (damage.transient) return "a second reading was right";
+  const bool would = action == Action::kRepairDryRun && damage.cause != DamageCause::kMissing;
   if (damage.beyond_repair) return "beyond repair";
-  if (damage.cause == DamageCause::kStale) return "a legitimate change, or not: see below";
-  if (damage.cause == DamageCause::kAtRisk) return "neither old nor new for certain: see below";
-  return "repairable";
+  // Neither hashes that nobody has, nor parity of data that cannot be checked.
+  if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it anew";
+  if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
+  if (damage.cause == DamageCause::kAtRisk) return "may be old or new: see below";
+  return would ? "would be repaired" : "repairable";
 }
 
 /// Entries of one file that differ in nothing but place and device, and lie side by side.
@@ -150,13 +131,13 @@ std::string PlaceText(const DamageRun& run) {
                      FormatSize(run.length));
 }
 
-std::string DamageText(const DamageRun& run, Action action) {
+std::string DamageText(const DamageRun& run, Action action, bool unjudged) {
   const Damage& damage = run.first;
   std::string line =
       fmt::format("  {}: {}, {}, {}: {}", damage.path, Name(damage.part), PlaceText(run),
                   run.one_device ? fmt::format("device {}", damage.device) : "several devices", CauseText(damage));
   // Metadata alone do not tell what can be done about it.
-  if (action != Action::kInfo) line += "; " + RemedyText(damage);
+  if (action != Action::kInfo) line += "; " + RemedyText(damage, action, unjudged);
   if (run.places > 1) line += "; --json lists them";
   if (!damage.objects.empty()) line += fmt::format(" [{}]", fmt::join(damage.objects, ", "));
   return line + "\n";
@@ -204,9 +185,19 @@ std::string Operands(const DatasetReport& report, const std::string& repeated) {
 /// What to type next.
 std::string NextText(const DatasetReport& report, Action action, const std::string& repeated) {
   const std::string path = Operands(report, repeated);
+  if (report.planned) return "";
+  if (action == Action::kRemove || action == Action::kRemoveDryRun) {
+    if (report.state == DatasetState::kUnrepairable) {
+      return fmt::format("  not removed, although it cannot repair everything that is missing; to remove it anyway: lzy-protect --remove --force {}\n", path);
+    }
+    return report.state == DatasetState::kAtRisk
+               ? fmt::format("  not removed: a program may be writing the file; to remove it anyway: lzy-protect --remove --force {}\n", path)
+               : fmt::format("  not removed: it can repair what is missing: lzy-restore {0}; to remove it anyway: lzy-protect --remove --force {0}\n",
+                             path);
+  }
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
   if (action == Action::kInfo && !fine) {
-    return fmt::format("  that is what metadata and times tell; check with: lzy-verify {}\n", path);
+    return fmt::format("  this is from metadata and times alone; to check the data: lzy-verify {}\n", path);
   }
   switch (report.state) {
     case DatasetState::kIntact:
@@ -214,19 +205,22 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
       return "";
     case DatasetState::kDamaged:
       if (ExitCodeOf(report) == 0) return "";
+      if (action == Action::kRestore || action == Action::kSalvage) {
+        return "  the rest could not be repaired: a warning says why\n";
+      }
       if (action == Action::kRestoreDryRun) return fmt::format("  restore with: lzy-restore {}\n", path);
       if (action == Action::kSpreadDryRun) return fmt::format("  restore with: lzy-restore --spread {}\n", path);
-      return (AnyMissing(report) || action == Action::kRestore || action == Action::kSalvage
+      return (AnyMissing(report)
                   ? fmt::format("  restore with: lzy-restore {}\n", path)
                   : fmt::format("  repair with: lzy-verify --repair {}\n", path)) +
-             (action == Action::kProtect ? fmt::format("  if it is meant to be so: lzy-protect --force {}\n", path)
+             (action == Action::kProtect && !DataMissing(report) ? fmt::format("  to accept it as it is: lzy-protect --force {}\n", path)
                                          : "");
     case DatasetState::kUnrepairable: {
       std::string out =
           action == Action::kSalvage
-              ? fmt::format("  what could be had is written; with the rest from elsewhere, commit it: lzy-protect {}\n",
+              ? fmt::format("  what could be recovered is written; add the rest from elsewhere, then commit it: lzy-protect {}\n",
                             path)
-              : fmt::format("  what can be had is written with: lzy-restore --salvage {}\n", path);
+              : fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path);
       if (report.kind == DatasetKind::kShared && DataMissing(report)) {
         const std::size_t slash = report.path.rfind('/');
         const std::string directory =
@@ -237,13 +231,16 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
     }
     case DatasetState::kStale:
       return fmt::format(
-          "  changed since its last commit; if the change is meant: lzy-protect {0}; to go back: "
+          "  to commit the change: lzy-protect {0}; to undo it: "
           "lzy-verify --repair --force {0}\n",
           path);
     case DatasetState::kAtRisk:
-      return fmt::format("  to commit it as it is: lzy-protect {0}; to go back: lzy-verify --repair --force {0}\n",
+      return fmt::format("  to commit it as it is: lzy-protect {0}; to reset it to the last commit: lzy-verify --repair --force {0}\n",
                          path);
     case DatasetState::kUnprotected:
+      if (report.unjudged && !report.unchecked.empty()) {
+        return fmt::format("  it may well be right; to commit it as it is: lzy-protect {}\n", path);
+      }
       return fmt::format("  protect it with: lzy-protect {}\n", path);
   }
   return "";
@@ -296,9 +293,11 @@ std::string InfoText(const DatasetReport& report) {
   if (report.devices == 0) return "";
   std::string out = fmt::format("  kind:      {}\n  size:      {}\n", KindText(report), SizeText(report.bytes));
   out += fmt::format("  geometry:  {}\n  sidecars:  {}", GeometryText(report), SizeText(report.sidecar_bytes));
-  if (report.bytes > 0) {
+  if (report.sidecar_bytes <= report.bytes && report.bytes > 0) {
     out += fmt::format(", {:.1f} %",
                        100.0 * static_cast<double>(report.sidecar_bytes) / static_cast<double>(report.bytes));
+  } else if (report.bytes > 0) {
+    out += ", more than the data: sidecars have a least size";
   }
   out += fmt::format("\n  root:      {}\n", report.root.Hex());
   if (!report.key.empty()) out += fmt::format("  key:       {}\n", report.key);
@@ -312,6 +311,54 @@ std::string InfoText(const DatasetReport& report) {
 
 }  // namespace
 
+std::string StateText(const DatasetReport& report, Action action) {
+  if (action == Action::kRemove && report.planned) return "protection is removed";
+  if (action == Action::kRemoveDryRun && report.planned) return "protection would be removed";
+  if (action == Action::kProtectDryRun && report.planned) {
+    return report.state == DatasetState::kUnprotected ? "would be protected" : "would be committed anew, since it was changed";
+  }
+  switch (report.state) {
+    case DatasetState::kIntact:
+      if (action == Action::kProtect && report.parity == 0 && report.devices > 0) {
+        return report.committed ? "hashes only, nothing can be repaired" : "hashes only, up to date; nothing can be repaired";
+      }
+      if (action == Action::kProtectDryRun) return "protected already; not read";
+      if (action == Action::kProtect) return report.committed ? "protected" : "protected already, up to date";
+      return "intact";
+    case DatasetState::kDamaged:
+      if (action == Action::kInfo) return "damaged";
+      if (ExitCodeOf(report) == 0) return "was damaged, repaired";
+      return action == Action::kProtect ? "damaged: the damage was not committed" : "damaged, repairable";
+    case DatasetState::kUnrepairable:
+      return "damaged beyond repair";
+    case DatasetState::kStale:
+      return "stale: changed since its last commit";
+    case DatasetState::kAtRisk:
+      return "at risk: was being written, and not committed since";
+    case DatasetState::kUnprotected:
+      if (!report.unjudged) return "not protected";
+      return report.unchecked.empty() ? "data intact, but hashes of its parity are lost"
+                                      : "cannot be checked: hashes are lost in all copies of its sidecar";
+    case DatasetState::kRestored:
+      return "restored";
+  }
+  return "unknown";
+}
+
+std::string PhasesText(const Phases& phases) {
+  const std::pair<const char*, double> all[] = {{"reading", phases.read},         {"hashing", phases.hash},
+                                                {"encoding", phases.encode},      {"exchanging", phases.exchange},
+                                                {"writing", phases.write},        {"syncing", phases.sync}};
+  std::string text = fmt::format("{:.3f} s", phases.total);
+  const char* separator = ": ";
+  for (const auto& [name, seconds] : all) {
+    if (seconds < 0.0005) continue;  // less than is shown
+    text += fmt::format("{}{} {:.3f} s", separator, name, seconds);
+    separator = ", ";
+  }
+  return text;
+}
+
 std::string AgeText(std::int64_t ns) {
   constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
   const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
@@ -321,22 +368,30 @@ std::string AgeText(std::int64_t ns) {
   return Plural(seconds / kDay, "day", "days");
 }
 
-std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated) {
+std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated,
+                          bool protected_but_missing) {
   const std::string path = Operands(report, repeated);
   if (report.status.code() == Code::kNewerFormat) {
     if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
-    return fmt::format("  use the lzy that wrote it; or give up what its sidecar knows: rm {}; lzy-protect {}\n",
+    return fmt::format("  use the lzy that wrote it; or give up its sidecar: rm {}; lzy-protect {}\n",
                        ShellQuote(ruined_sidecar), path);
+  }
+  if (report.status.code() == Code::kNotFound && protected_but_missing) {
+    return fmt::format("  it is missing, and has a sidecar: lzy-verify {}\n", path);
   }
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared;
   if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
-  if (report.unsealed) return fmt::format("  if what is in it is right, seal it with: lzy-protect --force {}\n", path);
+  if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
+  if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
+    return fmt::format("  if its sidecar was lost, and its parity is in device directories, name them: --device-dirs; if it never had one, "
+                       "protect it with: lzy-protect {}\n", path);
+  }
   if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
   if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
   return fmt::format(
-      "  its sidecar is destroyed; if it is a file of a set, name the set: lzy-restore 'NAME.%r'; if "
-      "not, protect it as it is now: lzy-protect {}\n",
+      "  its sidecar is destroyed; if it is a member of a set, give the set's pattern, so that the others repair it; if not, "
+      "protect it as it is now: lzy-protect {}\n",
       path);
 }
 
@@ -350,10 +405,17 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
     out += "\n";
   }
   if (action == Action::kInfo) out += InfoText(report);
+  for (const std::string& path : report.removed) {
+    out += fmt::format("  {} {}\n", action == Action::kRemove ? "removed:" : "would be removed:", Printable(path));
+  }
   const std::vector<DamageRun> runs = ByDevice(DamageRuns(report.damage));
-  for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i], action);
+  for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i], action, report.unjudged);
   if (runs.size() > kMostDamageLines) {
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
+  }
+  for (const DatasetReport::Unchecked& range : report.unchecked) {
+    out += fmt::format("  {}: data, offset {}, length {}: cannot be checked, its hashes are lost\n", Printable(range.path), range.offset,
+                       range.length);
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
   const bool dry = action == Action::kRestoreDryRun || action == Action::kSpreadDryRun;

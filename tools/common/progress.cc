@@ -11,7 +11,7 @@ namespace lzy {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kSilence = 1s;  // docs/design.md "Add a tool": from one second of work on
+constexpr auto kSilence = 1s;  // docs/reference/tools.md: from one second of work on
 constexpr auto kInterval = 200ms;
 
 std::string Duration(double seconds) {

@@ -18,6 +18,8 @@
 #include "base/printable.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
+#include "request/commit_record.h"
+#include "sidecar/names.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
@@ -29,8 +31,9 @@ constexpr int kExitNoMemory = 8;
 
 volatile sig_atomic_t stop_wanted = 0;
 
-extern "C" void WantStop(int) {
-  stop_wanted = 1;
+/// The number of the signal that wants the tool to end; 0: none does.
+extern "C" void WantStop(int signal) {
+  stop_wanted = signal;
 }
 
 void CatchSignals() {
@@ -66,20 +69,6 @@ int EndEarly(const std::string& tool, bool speaks, bool json, const Status& stat
   return exit_code;
 }
 
-/// A sidecar of the dataset that is there, but cannot be read; empty if there is none.
-std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
-  std::vector<std::string> files{dataset.path};
-  if (dataset.kind == DatasetKind::kSet) {
-    files.clear();
-    for (const auto& [rank, path] : dataset.members) files.push_back(path);
-  }
-  for (const std::string& file : files) {
-    const auto sidecar = FindSidecar(fs, file);
-    if (sidecar.ok() && !PeekSidecar(fs, *sidecar).ok()) return *sidecar;
-  }
-  return "";
-}
-
 /// Bytes of the dataset's files that this process sees: about what there is to read.
 std::uint64_t BytesHere(FileSystem& fs, const DatasetRef& dataset) {
   const auto size_of = [&](const std::string& path) {
@@ -92,10 +81,54 @@ std::uint64_t BytesHere(FileSystem& fs, const DatasetRef& dataset) {
   return bytes;
 }
 
-/// Where nothing can be written beside the dataset's files.
-std::string PlaceAdvice(const DatasetReport& report, const DatasetRef& dataset) {
+std::vector<std::string> FilesOf(const DatasetRef& dataset) {
+  std::vector<std::string> files;
+  if (dataset.kind == DatasetKind::kShared) files.push_back(dataset.path);
+  for (const auto& [rank, path] : dataset.members) files.push_back(path);
+  return files;
+}
+
+/// A sidecar of the dataset that is there, but cannot be read; empty if there is none.
+std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
+  for (const std::string& file : FilesOf(dataset)) {
+    const auto sidecar = FindSidecar(fs, file);
+    if (sidecar.ok() && !PeekSidecar(fs, *sidecar).ok()) return *sidecar;
+  }
+  return "";
+}
+
+bool HasSidecar(FileSystem& fs, const DatasetRef& dataset) {
+  return std::ranges::any_of(FilesOf(dataset), [&](const std::string& file) { return FindSidecar(fs, file).ok(); });
+}
+
+bool MayAccess(const std::string& path, int mode) {
+  return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0 || errno != EACCES;
+}
+
+/// What has the name of a sidecar and can be none: nothing else helps as long as it is there.
+std::string Obstacle(FileSystem& fs, const DatasetRef& dataset) {
+  for (const std::string& file : FilesOf(dataset)) {
+    const auto sidecar = SidecarPath(file);
+    const auto stat = sidecar.ok() ? fs.Stat(*sidecar, /*follow=*/false) : Result<FileStat>(sidecar.status());
+    if (!stat.ok() || stat->type == FileStat::Type::kRegular) continue;
+    return fmt::format("  {} has the name that the sidecar must have: rename it\n", Printable(*sidecar));
+  }
+  return "";
+}
+
+/// Where something cannot be read, or nothing can be written beside the dataset's files.
+std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action) {
   if (report.status.code() != Code::kIo && report.status.code() != Code::kWriteFailed) return "";
-  const std::string& some = dataset.members.empty() ? dataset.path : dataset.members.begin()->second;
+  for (const std::string& file : FilesOf(dataset)) {
+    const auto sidecar = FindSidecar(fs, file);
+    for (const std::string& path : {file, sidecar.ok() ? *sidecar : file}) {
+      if (MayAccess(path, R_OK)) continue;
+      return fmt::format("  you may not read {}: have its owner run this, or let you read it\n", Printable(path));
+    }
+  }
+  if (action == Action::kVerify || action == Action::kInfo) return "";  // they write nothing
+  const std::vector<std::string> files = FilesOf(dataset);
+  const std::string some = files.empty() ? dataset.path : files[0];
   const std::string directory = DirectoryOf(some);
   struct statvfs system {};
   if (statvfs(directory.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0) {
@@ -104,7 +137,7 @@ std::string PlaceAdvice(const DatasetReport& report, const DatasetRef& dataset) 
         "anything else mount it for writing, or copy data and sidecars elsewhere\n",
         Printable(some));
   }
-  if (faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0 || errno != EACCES) return "";
+  if (MayAccess(directory, W_OK)) return "";
   return fmt::format(
       "  you may not write to {}, where sidecars are made beside their files: lzy-verify and lzy-info work there; for anything "
       "else have its owner run this, or let you write there\n",
@@ -154,7 +187,12 @@ void ToolRun::Say(const std::string& text) {
 }
 
 void ToolRun::Fail(const Status& status) {
-  exit_code_ = CombineExitCodes(exit_code_, ExitCodeOf(status));
+  codes_.Add(ExitCodeOf(status));
+  Complain(status);
+}
+
+void ToolRun::Complain(const Status& status) {
+  if (!told_.insert(status.message()).second) return;
   errors_.push_back(ToJson(status));
   if (!speaks_) return;
   progress_->Clear();
@@ -176,10 +214,38 @@ bool ToolRun::Interrupted() {
     Fail(anywhere.status());
     return true;
   }
-  if (*anywhere == 0) return false;
-  interrupted_ = true;
-  Fail(Status(Code::kIo, "interrupted"));
-  return true;
+  interrupted_ = *anywhere != 0;
+  return interrupted_;
+}
+
+int ToolRun::TellInterrupted() {
+  // A rank that was not told itself ended because another was.
+  const auto anywhere = comm_.AllReduceMax(static_cast<std::uint64_t>(stop_wanted));
+  const int signal = anywhere.ok() && *anywhere != 0 ? static_cast<int>(*anywhere) : SIGTERM;
+  std::string text = fmt::format("interrupted by {}: ", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  text += finished_ == 0 ? "no dataset was finished"
+                         : fmt::format("{} finished, the last is {}", finished_ == 1 ? "1 dataset" : fmt::format("{} datasets", finished_),
+                                       last_finished_);
+  if (!unfinished_.empty()) text += fmt::format("; {} was not", unfinished_);
+  text += "; nothing is half-written: run the same command again to do the rest";
+  errors_.push_back(ToJson(Status(Code::kInterrupted, text)));
+  if (speaks_) {
+    progress_->Clear();
+    std::fflush(stdout);
+    fmt::print(stderr, "{}: {}\n", tool_, Printable(text));
+  }
+  constexpr int kSignalled = 128;  // as shells have it
+  return kSignalled + signal;
+}
+
+void ToolRun::TellUnjudged() {
+  const std::vector<std::string>& unjudged = codes_.unjudged();
+  if (unjudged.empty()) return;
+  extra_["unjudged"] = unjudged;
+  if (!speaks_ || !codes_.any_judged()) return;
+  fmt::print(stderr, "{}: {} could not be judged: {}\n", tool_,
+             unjudged.size() == 1 ? "1 dataset" : fmt::format("{} datasets", unjudged.size()),
+             Printable(fmt::format("{}", fmt::join(unjudged, ", "))));
 }
 
 bool ToolRun::SeenBefore(const DatasetRef& dataset) {
@@ -191,7 +257,7 @@ bool ToolRun::SeenBefore(const DatasetRef& dataset) {
 void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   if (tool.before_path && tool.before_path(*this, path)) return;
   std::vector<Status> troubles;
-  auto datasets = ResolvePath(*fs_, comm_, path, tool.resolve, &troubles);
+  auto datasets = ResolvePath(*fs_, comm_, path, tool.resolve(), &troubles);
   for (const Status& trouble : troubles) Fail(trouble);
   if (!datasets.ok()) {
     Fail(datasets.status());
@@ -221,25 +287,36 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   if (!report.damage.empty()) {
     report.warnings.insert(report.warnings.begin(), dataset.hints.begin(), dataset.hints.end());
   }
-  exit_code_ = CombineExitCodes(exit_code_, ExitCodeOf(report));
-  interrupted_ = report.status.code() == Code::kIo && report.status.message().ends_with("interrupted");
+  if (report.status.code() == Code::kInterrupted) {
+    interrupted_ = true;
+    unfinished_ = report.path;
+    return;
+  }
+  ++finished_;
+  last_finished_ = report.path;
+  codes_.AddDataset(report.path, ExitCodeOf(report));
   if (!speaks_) return;
   progress_->Clear();
   for (const std::string& warning : report.warnings) Warn(fmt::format("{}: {}", report.path, warning));
   if (!report.status.ok()) {
     // The engine's messages name the file they are about, which need not be the dataset's path.
     const bool named = report.status.message().find(report.path) != std::string::npos;
-    Fail(named ? report.status : report.status.WithContext(report.path));
+    Complain(named ? report.status : report.status.WithContext(report.path));
   }
   // For cron: silent while all is well, one line where it is not.
   if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
-    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Name(report.state));
+    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), StateText(report, tool.action()));
   }
   const std::string repeated = RepeatedOptions(options_);
   Say(ReportText(report, tool.action(), repeated));
-  if (!report.status.ok()) Say(FailureAdvice(report, RuinedSidecar(*fs_, dataset), repeated) + PlaceAdvice(report, dataset));
+  if (!report.status.ok()) {
+    const std::string obstacle = Obstacle(*fs_, dataset);
+    Say(!obstacle.empty() ? obstacle
+                          : FailureAdvice(report, RuinedSidecar(*fs_, dataset), repeated, HasSidecar(*fs_, dataset)) +
+                                PlaceAdvice(*fs_, report, dataset, tool.action()));
+  }
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
-    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), Dump(ToJson(report.phases), true));
+    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), PhasesText(report.phases));
   }
   datasets_.push_back(ToJson(report));
   if (tool.after_dataset) tool.after_dataset(*this, report);
@@ -247,20 +324,24 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
 
 int ToolRun::Finish(double seconds) {
   // Reports are the same on all ranks; should they ever differ, the exit code still must not.
-  const std::uint8_t mine[] = {static_cast<std::uint8_t>(exit_code_)};
+  int exit_code = codes_.code();
+  const std::uint8_t mine[] = {static_cast<std::uint8_t>(exit_code)};
   if (auto all = comm_.AllGather(mine); all.ok()) {
-    for (const auto& code : *all) exit_code_ = CombineExitCodes(exit_code_, code.empty() ? kExitInternal : code[0]);
+    for (const auto& code : *all) exit_code = CombineExitCodes(exit_code, code.empty() ? kExitInternal : code[0]);
   } else {
     Fail(all.status());
+    exit_code = CombineExitCodes(exit_code, codes_.code());
   }
-  if (!speaks_) return exit_code_;
+  TellUnjudged();
+  if (interrupted_) exit_code = TellInterrupted();
+  if (!speaks_) return exit_code;
   if (arguments_.json) {
-    Json document = document_ ? std::move(*document_) : Document(tool_, exit_code_, seconds, std::move(datasets_));
+    Json document = document_ ? std::move(*document_) : Document(tool_, exit_code, seconds, std::move(datasets_));
     if (!errors_.empty()) document["errors"] = std::move(errors_);
     document.update(extra_);
     fmt::print("{}", Dump(document, false));
   }
-  return exit_code_;
+  return exit_code;
 }
 
 namespace {
@@ -285,6 +366,9 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
   Result<Options> options = usable.ok() ? arguments.MakeOptions() : Result<Options>(usable);
   usable = options.status();
   if (usable.ok() && tool.check_options) usable = tool.check_options();
+  // The first rank writes the report: better told now than when the work is done.
+  const bool reports = std::ranges::find(tool.table_options, "report") != tool.table_options.end();
+  if (usable.ok() && speaks && reports && !options->report.empty()) usable = CheckReportFile(options->report);
   // The environment need not be the same on all ranks.
   usable = Agree(comm, usable);
   if (!usable.ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), usable);

@@ -39,7 +39,7 @@ class ToolRun {
   /// What --json prints instead of a report.
   void SetDocument(Json document) { document_ = std::move(document); }
 
-  /// Whether the user wants the tool to end (SIGINT, SIGTERM). Collective; tells him so, once.
+  /// Whether the user wants the tool to end (SIGINT, SIGTERM). Collective.
   bool Interrupted();
 
  private:
@@ -48,6 +48,12 @@ class ToolRun {
   void HandleDataset(const struct Tool& tool, const DatasetRef& dataset);
   /// True on all ranks when all of them have seen the dataset before.
   bool SeenBefore(const DatasetRef& dataset);
+  /// A failure on stderr and in the JSON document, whose exit code is counted elsewhere.
+  void Complain(const Status& status);
+  /// Names the datasets that could not be judged, beside others that were.
+  void TellUnjudged();
+  /// Says what was finished before the interrupt; the exit code. Collective.
+  int TellInterrupted();
   int Finish(double seconds);
 
   const std::string tool_;
@@ -58,12 +64,16 @@ class ToolRun {
   const bool speaks_;
   std::unique_ptr<Progress> progress_;
   std::set<std::string> seen_;
+  std::set<std::string> told_;  ///< failures
   Json datasets_ = Json::array();
   Json errors_ = Json::array();
   Json extra_ = Json::object();
   std::optional<Json> document_;
-  int exit_code_ = 0;
+  CodeOfMany codes_;
   bool interrupted_ = false;
+  std::size_t finished_ = 0;     ///< datasets
+  std::string last_finished_;
+  std::string unfinished_;       ///< the dataset that an interrupt was the end of
 };
 
 /// A tool: what is different about it.
@@ -72,7 +82,7 @@ struct Tool {
   std::string summary;
   std::string changes;                     ///< what it modifies, for --help
   std::vector<std::string> table_options;  ///< beside memory, threads and log
-  Resolve resolve = Resolve::kProtected;
+  std::function<Resolve()> resolve = [] { return Resolve::kProtected; };
   std::function<void(CLI::App&)> add_options = {};
   /// Options that do not go together; the Status goes to the user as a usage error.
   std::function<Status()> check_options = {};

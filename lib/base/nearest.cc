@@ -1,0 +1,44 @@
+#include "base/nearest.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace lzy {
+namespace {
+
+/// Optimal string alignment distance: Levenshtein's, where swapping two neighbours is one change.
+std::size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string Nearest(const std::string& word, std::span<const std::string> known) {
+  constexpr std::size_t kMostChanges = 2;
+  constexpr std::size_t kLongest = 64;  // of any name there is; what is longer is no slip
+  if (word.size() > kLongest) return "";
+  const std::string* best = nullptr;
+  std::size_t least = std::min(kMostChanges + 1, (word.size() + 1) / 2);
+  for (const std::string& candidate : known) {
+    const std::size_t distance = Distance(word, candidate);
+    if (distance < least) {
+      least = distance;
+      best = &candidate;
+    }
+  }
+  return best == nullptr ? "" : *best;
+}
+
+}  // namespace lzy

@@ -1,0 +1,141 @@
+#pragma once
+// The commit of a file set being made, for protect_set.cc and protect_set_commit.cc only: first what the set is (members, groups,
+// layouts, shapes of the sidecars), then its encoding, group by group, and the two phases.
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commit/protector.h"
+#include "encode/encode.h"
+#include "geometry/grouping.h"
+
+namespace lzy {
+
+// What every rank knows of a member.
+struct MemberFacts {
+  FileStat before;
+  std::string domain;
+  int owner = 0;
+  std::uint64_t old_size = 0;  // as committed before
+  const FileView* file = nullptr;
+  bool other_writer = false;  // beside this program
+};
+
+// One group: its members, its layout, its communicator.
+struct Group {
+  std::vector<std::uint32_t> ranks;
+  std::optional<Layout> layout;
+  std::optional<PlanCache> plans;
+  std::unique_ptr<Communicator> comm;  // null: all ranks of the dataset take part (or this one does not)
+  std::vector<int> owner;              // by device: rank in the communicator
+  bool mine = false;                   // this rank owns one of its members
+};
+
+// A member that this rank owns.
+struct OwnMember {
+  FileView* file = nullptr;
+  FileJob job;
+  SidecarContents contents;
+  std::unique_ptr<Sidecar> fresh;
+};
+
+class FileSet : public Protector {
+ public:
+  using Protector::Protector;
+
+ protected:
+  Status Protect() override;
+
+ private:
+  // Is this the set whose sidecars are there, or a new one that replaces it?
+  Status ChooseSet();
+
+  Status FindMembers();
+
+  // What would come out wrong if ranks did not agree on it: each may have options of its own.
+  std::array<std::pair<const char*, std::uint64_t>, 4> Geometry() const;
+
+  Status GatherFacts();
+
+  // As they are, or dealt across failure domains.
+  Status ChooseGroups();
+
+  void Warn(const Grouping& dealt, std::size_t domains);
+
+  // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the new domains
+  // are recorded.
+  void WarnOfMoves();
+
+  // One layout a group, all with the unit that the largest member gives.
+  Status MakeLayouts();
+
+  // Contents of the new sidecars as far as known before encoding; trees have their size already.
+  Status MakeShapes();
+
+  static void SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank);
+
+  // Only the touched rows, in place, if the sidecars that are there can serve as the rest; otherwise everything, in new
+  // ones.
+  Status ChooseWay();
+
+  Status OpenOutputs();
+
+  // Each group gets a communicator of its owners, all of them before any is used, so that groups without a common rank
+  // then work side by side.
+  Status SplitGroups();
+
+  Status Encode();
+
+  // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before all are
+  // done, and a failure is agreed on by everybody.
+  Status EncodeGroups(const std::map<std::uint32_t, Touched>& touched, bool all);
+
+  Status EncodeGroup(Group& group, const std::map<std::uint32_t, Touched>& touched, bool all);
+
+  // Encodes rows with rotten blocks again, with their right contents where the parity of before still gives them.
+  Status HandleRot();
+
+  // Roots of all members, the tree over them, and the two phases.
+  Status Commit();
+
+  Status FillContents();
+
+  void RemoveTemporaries();
+
+  // fn(group, index of the member in it, rank, member) for each member that this rank owns, until one fails.
+  template <class Fn>
+  Status ForEachOwn(const Fn& fn) {
+    for (const Group& group : groups_) {
+      for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+        const auto at = own_.find(group.ranks[f]);
+        if (at != own_.end()) LZY_RETURN_IF_ERROR(fn(group, f, group.ranks[f], at->second));
+      }
+    }
+    return Status::Ok();
+  }
+
+  Options options_;
+  bool same_set_ = false;
+  bool grown_ = false;
+  std::vector<FileView*> added_;  // members that the committed set did not have
+  bool regroup_ = true;
+  bool incremental_ = false;
+  bool publishing_ = false;
+  std::uint32_t parity_ = 0;
+  std::uint32_t largest_group_ = 0;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t generation_ = 1;
+  std::map<std::uint32_t, MemberFacts> facts_;
+  std::map<std::uint32_t, OwnMember> own_;
+  Rot rot_;
+  std::vector<Group> groups_;
+  Uuid uuid_{};
+  SidecarContents any_contents_;
+};
+
+}  // namespace lzy

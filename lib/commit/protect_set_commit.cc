@@ -1,0 +1,236 @@
+// A set encoded, and committed in two phases (docs/design.md "Sets").
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "commit/file_set.h"
+#include "encode/one_node.h"
+#include "geometry/grouping.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+
+Status FileSet::OpenOutputs() {
+  return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
+    FileJob& job = member.job;
+    Sidecar* out = member.file->sidecar.get();
+    if (incremental_) {
+      job.old_parity = &out->contents().parity_tree;
+    } else {
+      LZY_ASSIGN_OR_RETURN(const std::string path, FreshPath(member.file->path));
+      LZY_ASSIGN_OR_RETURN(member.fresh, Sidecar::Create(context_.fs, path, member.contents, *member.file->data));
+      out = member.fresh.get();
+      job.parity_is_fresh = true;
+      const std::uint64_t size = group.layout->parity_size(f);
+      if (size > 0) LZY_RETURN_IF_ERROR(out->file().Truncate(out->ParityFileOffset(0) + size));
+    }
+    job.parity_out = &out->file();
+    job.parity_base = out->ParityFileOffset(0);
+    return Status::Ok();
+  });
+}
+
+Status FileSet::SplitGroups() {
+  std::vector<std::set<int>> parts;
+  std::vector<Group*> split;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+    for (Group& group : groups_) {
+      std::set<int> owners;
+      for (std::uint32_t rank : group.ranks) owners.insert(facts_.at(rank).owner);
+      const bool all = owners.size() == static_cast<std::size_t>(comm_.size());
+      for (std::uint32_t rank : group.ranks) {
+        const int owner = facts_.at(rank).owner;
+        group.owner.push_back(all ? owner : static_cast<int>(std::distance(owners.begin(), owners.find(owner))));
+      }
+      if (all) continue;
+      split.push_back(&group);
+      parts.push_back(std::move(owners));
+    }
+  }));
+  LZY_ASSIGN_OR_RETURN(auto comms, SplitIntoParts(comm_, parts));
+  for (std::size_t i = 0; i < split.size(); ++i) split[i]->comm = std::move(comms[i]);
+  return Status::Ok();
+}
+
+Status FileSet::Encode() {
+  LZY_RETURN_IF_ERROR(EncodeGroups(touched_, !incremental_));
+  LZY_RETURN_IF_ERROR(HandleRot());
+  return AgreeOn(comm_, [&]() -> Status {
+    Stopwatch watch;
+    for (auto& [rank, member] : own_) LZY_RETURN_IF_ERROR(member.job.data->Sync());
+    LZY_RETURN_IF_ERROR(ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
+      LZY_RETURN_IF_ERROR(member.job.MakeTrees(*group.layout, f));
+      return member.job.CheckUnchanged();
+    }));
+    watch.AddTo(report_.phases.sync);
+    return Status::Ok();
+  });
+}
+
+Status FileSet::EncodeGroups(const std::map<std::uint32_t, Touched>& touched, bool all) {
+  Status status;
+  for (Group& group : groups_) {
+    if (!group.mine) continue;
+    const Status encoded = EncodeGroup(group, touched, all);
+    if (status.ok()) status = encoded;
+  }
+  return Agree(comm_, status);
+}
+
+Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Touched>& touched, bool all) {
+  Communicator& comm = group.comm ? *group.comm : comm_;
+  std::vector<FileJob*> jobs;
+  std::vector<GroupMember> members;
+  std::vector<RowRun> runs;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm, [&]() -> Status {
+    std::vector<const Touched*> by_file;
+    for (std::uint32_t rank : group.ranks) {
+      const auto edits = touched.find(rank);
+      by_file.push_back(edits == touched.end() ? nullptr : &edits->second);
+      const auto own = own_.find(rank);
+      jobs.push_back(own == own_.end() ? nullptr : &own->second.job);
+      members.push_back({group.owner[members.size()], jobs.back()});
+    }
+    LZY_ASSIGN_OR_RETURN(runs, RowsToEncode(*group.layout, *group.plans, by_file, all));
+    return Status::Ok();
+  }));
+  LZY_ASSIGN_OR_RETURN(const bool done, EncodeOnOneNode(context_, pass_, *group.layout, comm, members, runs));
+  return done ? Status::Ok() : pass_.Run(*group.layout, comm, group.owner, jobs, runs);
+}
+
+Status FileSet::HandleRot() {
+  std::map<std::uint32_t, FileJob*> jobs;
+  for (auto& [rank, member] : own_) jobs[rank] = &member.job;
+  LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+  LZY_RETURN_IF_ERROR(CheckReadings(rot_));
+  if (rot_.all.empty()) return Status::Ok();
+  if (!incremental_) {
+    Status status;
+    for (const Ensemble& ensemble : view_.ensembles) {
+      const bool mine = std::any_of(ensemble.files.begin(), ensemble.files.end(),
+                                    [&](const FileView& file) { return file.owner == comm_.rank(); });
+      if (!mine && ensemble.group_comm == nullptr && view_.ensembles.size() > 1) continue;
+      Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
+      const Status one = RebuildRot(context_, ensemble, comm, OwnersIn(ensemble, comm), rot_.all, touched_, jobs);
+      if (status.ok()) status = one;
+    }
+    LZY_RETURN_IF_ERROR(Agree(comm_, status));
+    for (auto& [rank, job] : jobs) job->parity_is_fresh = false;  // it has been written once
+    std::map<std::uint32_t, Touched> blocks;
+    for (const auto& [rank, indices] : rot_.all) blocks[rank] = TouchedBlocks(indices, options_.block_size);
+    LZY_RETURN_IF_ERROR(EncodeGroups(blocks, false));
+    LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
+  }
+  for (Group& group : groups_) {
+    RottenBlocks lost;
+    std::vector<FileJob*> own;
+    for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+      if (auto at = rot_.lost.find(group.ranks[f]); at != rot_.lost.end()) lost[f] = at->second;
+      const auto mine = jobs.find(group.ranks[f]);
+      own.push_back(mine == jobs.end() ? nullptr : mine->second);
+    }
+    ForsakeParity(*group.layout, lost, own);
+  }
+  return Status::Ok();
+}
+
+Status FileSet::Commit() {
+  Stopwatch watch;
+  LZY_RETURN_IF_ERROR(FillContents());
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+    std::set<std::string> directories;
+    for (auto& [rank, member] : own_) {
+      if (incremental_) {
+        LZY_RETURN_IF_ERROR(member.file->sidecar->Prepare(member.contents));
+      } else {
+        LZY_RETURN_IF_ERROR(member.fresh->WriteAll(member.contents));
+        LZY_RETURN_IF_ERROR(KeepOtherIntent(*member.file, *member.fresh));
+        directories.insert(DirectoryOf(member.fresh->path()));
+      }
+    }
+    // Another member's directory may be durable first: then this member is completed from what is prepared here.
+    for (const std::string& directory : directories) LZY_RETURN_IF_ERROR(context_.fs.SyncDirectory(directory));
+    return Status::Ok();
+  }));
+  // From the first of these on the new generation counts, and whoever finds it completes it; so nothing is removed
+  // any more.
+  publishing_ = true;
+  std::uint64_t sidecar_bytes = 0;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+    Status status;
+    for (auto& [rank, member] : own_) {
+      Sidecar& sidecar = incremental_ ? *member.file->sidecar : *member.fresh;
+      const Status one = incremental_ ? sidecar.FinishPrepared() : Publish(member.file->path);
+      if (status.ok()) status = one;
+      sidecar_bytes += sidecar.file_size();
+    }
+    return status;
+  }));
+  LZY_ASSIGN_OR_RETURN(report_.sidecar_bytes, comm_.AllReduceSum(sidecar_bytes));
+  watch.AddTo(report_.phases.write);
+  FillReport(any_contents_, static_cast<std::uint32_t>(groups_.size()), total_bytes_);
+  for (const Group& group : groups_) {
+    for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+      ReportRot(*facts_.at(group.ranks[f]).file, *group.layout, f, rot_);
+    }
+  }
+  return Status::Ok();
+}
+
+Status FileSet::FillContents() {
+  ByteWriter out;
+  for (const auto& [rank, member] : own_) {
+    out.Put(rank);
+    out.PutBytes(member.job.data_tree.Root().bytes);
+    out.PutBytes(member.job.parity_tree.Root().bytes);
+  }
+  LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
+  std::vector<Hash> data_roots(facts_.size()), parity_roots(facts_.size());
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    while (in.remaining() > 0) {
+      const auto rank = in.Get<std::uint32_t>();
+      for (auto* roots : {&data_roots, &parity_roots}) {
+        const ByteSpan raw = in.GetBytes(16);
+        if (!in.ok() || rank >= roots->size()) return {Code::kInternal, "roots of a rank's members are malformed"};
+        std::copy(raw.begin(), raw.end(), (*roots)[rank].bytes.begin());
+      }
+    }
+  }
+  const Tree members = Tree::Build(TreeKind::kDataset, data_roots, total_bytes_);
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t wall, comm_.AllReduceMax(static_cast<std::uint64_t>(WallClockNs())));
+  Superblock& any = any_contents_.superblock;
+  any.kind = DatasetKind::kSet;
+  any.block_size = groups_[0].layout->block_size();
+  any.unit = groups_[0].layout->unit();
+  any.parity = parity_;
+  any.members = static_cast<std::uint32_t>(facts_.size());
+  any.largest_group = largest_group_;
+  any.generation = generation_;
+  any.wall_time_ns = static_cast<std::int64_t>(wall);
+  any.dataset_root = DatasetRootOf(any, members.Root());
+  for (auto& [rank, member] : own_) {
+    member.contents.superblock.wall_time_ns = any.wall_time_ns;
+    member.contents.superblock.dataset_root = any.dataset_root;
+    for (MemberRecord& record : member.contents.info.members) {
+      record.data_root = data_roots[record.rank];
+      record.parity_root = parity_roots[record.rank];
+    }
+    SetPath(member.contents.info, members, rank);
+    member.contents.data_tree = std::move(member.job.data_tree);
+    member.contents.parity_tree = std::move(member.job.parity_tree);
+  }
+  return Status::Ok();
+}
+
+void FileSet::RemoveTemporaries() {
+  if (publishing_) return;
+  for (auto& [rank, member] : own_) {
+    if (member.fresh) (void)context_.fs.Remove(member.fresh->path());
+  }
+}
+
+}  // namespace lzy

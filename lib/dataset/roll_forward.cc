@@ -1,0 +1,211 @@
+#include "dataset/roll_forward.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "dataset/contents.h"
+#include "dataset/lock.h"
+#include "names/lookup.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// Of the members with the generation of `newest`, one that holds the dataset root that most of them hold.
+const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, const Summary& newest) {
+  std::map<std::array<std::uint8_t, 16>, std::vector<const Summary*>> by_root;
+  for (const auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone || s.superblock.uuid != newest.superblock.uuid || s.superblock.rank != rank ||
+        s.superblock.generation != newest.superblock.generation ||
+        s.superblock.state != SidecarState::kCommitted) {
+      continue;
+    }
+    by_root[s.superblock.dataset_root.bytes].push_back(&s);
+  }
+  const Summary* out = &newest;
+  std::size_t most = 0;
+  for (const auto& [root, holders] : by_root) {
+    if (holders.size() > most) out = holders.front();
+    most = std::max(most, holders.size());
+  }
+  return out;
+}
+
+}  // namespace
+
+
+void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
+                      std::set<std::uint32_t>& roll_forward) {
+  const Summary* newest = nullptr;
+  for (const auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone || s.superblock.kind != DatasetKind::kSet) continue;
+    if (s.superblock.state != SidecarState::kCommitted) continue;
+    // Within a set generations decide: clocks may be set back between two commits.
+    const bool newer = newest == nullptr || (s.superblock.uuid == newest->superblock.uuid
+                                                 ? s.superblock.generation > newest->superblock.generation
+                                                 : s.superblock.wall_time_ns > newest->superblock.wall_time_ns);
+    if (newer) newest = &s;
+  }
+  if (newest == nullptr) return;
+  newest = SpokesmanOf(members, *newest);
+  view.committed = true;
+  view.superblock = newest->superblock;
+  const Uuid uuid = newest->superblock.uuid;
+  const std::uint64_t generation = newest->superblock.generation;
+  const Hash root = newest->superblock.dataset_root;
+  for (auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone) continue;
+    if (s.superblock.state == SidecarState::kNeverCommitted || s.superblock.kind != DatasetKind::kSet) {
+      s.fault = SidecarFault::kMissing;  // it says nothing (yet) of any set
+    } else if (s.superblock.uuid != uuid || s.superblock.rank != rank) {
+      s.fault = SidecarFault::kForeign;
+      s.fault_text =
+          fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
+    } else if (s.superblock.generation != generation || s.superblock.state != SidecarState::kCommitted) {
+      if (s.prepared == generation) {
+        roll_forward.insert(rank);
+      } else {
+        s.fault = SidecarFault::kOutdated;
+        const Superblock& sb = s.superblock;
+        const bool racy = sb.stamp.mtime_ns >= sb.commit_clock_ns;
+        if (sb.generation < generation && !racy) s.past = sb.stamp;
+        s.fault_text = fmt::format("is of generation {}, the set of {}", s.superblock.generation, generation);
+      }
+    } else if (s.superblock.dataset_root != root) {
+      s.fault = SidecarFault::kOutdated;
+      s.fault_text = "has another root of the dataset than most members have";
+    }
+  }
+}
+
+namespace {
+
+// What a sidecar says about its group, in a form to compare.
+Hash GroupAccount(const InfoRecord& info) {
+  InfoRecord account;
+  for (const MemberRecord& record : info.members) {
+    MemberRecord& same = account.members.emplace_back();
+    same.rank = record.rank;
+    same.size = record.size;
+    same.data_root = record.data_root;
+    same.parity_size = record.parity_size;
+    same.parity_root = record.parity_root;
+  }
+  return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
+}
+
+}  // namespace
+
+Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
+  std::map<std::vector<std::uint32_t>, std::map<std::array<std::uint8_t, 16>, std::vector<Summary*>>> accounts;
+  for (auto& [rank, s] : members) {
+    if (s.fault != SidecarFault::kNone) continue;
+    LZY_ASSIGN_OR_RETURN(const InfoRecord info, DecodeInfo(s.info));
+    if (info.groups.size() == 1) accounts[info.groups[0]][GroupAccount(info).bytes].push_back(&s);
+  }
+  for (auto& [group, by_account] : accounts) {
+    const auto most = std::max_element(by_account.begin(), by_account.end(), [](const auto& a, const auto& b) {
+      return a.second.size() < b.second.size();
+    });
+    for (auto& [account, tellers] : by_account) {
+      if (account == most->first) continue;
+      for (Summary* s : tellers) {
+        s->fault = SidecarFault::kOutdated;
+        s->fault_text = "says something else about its group than most of it";
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+namespace {
+
+// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
+bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const std::shared_ptr<const LeafKey>& key) {
+  const Superblock& sb = sidecar.contents().superblock;
+  return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
+         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns &&
+         sidecar.Unseal(key).ok();
+}
+
+// The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
+// file.held when it is of no use.
+Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, const std::string& path, bool write) {
+  if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
+  if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
+  if (!file.held) return {Code::kNotFound, path};
+  return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
+}
+
+// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of it:
+// it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
+Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
+  if (!intent || to.intent()) return Status::Ok();
+  return to.SetIntent(*intent);
+}
+
+}  // namespace
+
+Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
+                         const Superblock& newest, bool write) {
+  FileSystem& fs = context.fs;
+  const std::optional<Intent> before = s.intent;
+  std::string path = s.sidecar_path;
+  auto sidecar = LoadPrepared(fs, file, path, write);
+  if (sidecar.ok() && IsOf(**sidecar, newest, s.rank, context.options.key)) {
+    if (write) {
+      LZY_RETURN_IF_ERROR(CarryIntent(before, **sidecar));
+      LZY_RETURN_IF_ERROR((*sidecar)->CompletePrepared());
+    }
+  } else {
+    if (write && sidecar.ok()) file.held = Sidecar::ReleaseFile(std::move(sidecar).value());
+    const std::string fresh = NewSidecarPath(data_path);
+    sidecar = Sidecar::Load(fs, fresh, write ? OpenMode::kReadWrite : OpenMode::kRead);
+    if (!sidecar.ok() || !IsOf(**sidecar, newest, s.rank, context.options.key)) return false;
+    path = fresh;
+    if (write) {
+      LZY_ASSIGN_OR_RETURN(path, SidecarPath(data_path));
+      LZY_RETURN_IF_ERROR(CarryIntent(before, **sidecar));
+      LZY_RETURN_IF_ERROR(fs.Rename(fresh, path));
+      LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
+      sidecar = LockSidecar(fs, path, file.data.get(), nullptr, context.options.timeout_seconds);
+      if (!sidecar.ok()) return sidecar.status();
+      LZY_RETURN_IF_ERROR((*sidecar)->Unseal(context.options.key));
+      file.held.reset();
+    }
+  }
+  file.sidecar = std::move(sidecar).value();
+  s.fault = SidecarFault::kNone;
+  s.fault_text.clear();
+  s.sidecar_path = path;
+  s.superblock = file.sidecar->contents().superblock;
+  s.superblock.state = SidecarState::kCommitted;
+  s.info = EncodeInfo(file.sidecar->contents().info);
+  s.intent = file.sidecar->intent();
+  if (!s.intent) s.intent = before;
+  s.prepared = 0;
+  LZY_ASSIGN_OR_RETURN(const FileStat made, file.sidecar->file().Stat());
+  s.sidecar_bytes = file.sidecar->file_size();
+  s.sidecar_uid = made.uid;
+  s.sidecar_gid = made.gid;
+  s.parity_base = file.sidecar->ParityFileOffset(0);
+  return true;
+}
+
+std::vector<std::uint32_t> UnknownRanks(const std::set<std::uint32_t>& known, std::uint32_t members) {
+  constexpr std::size_t kMost = 65536;
+  std::vector<std::uint32_t> out;
+  auto next = known.begin();
+  for (std::uint32_t rank = 0; rank < members && out.size() < kMost; ++rank) {
+    if (next != known.end() && *next == rank) {
+      ++next;
+    } else {
+      out.push_back(rank);
+    }
+  }
+  return out;
+}
+
+}  // namespace lzy

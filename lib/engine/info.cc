@@ -1,0 +1,137 @@
+// What metadata and times tell of a dataset; no data are read.
+
+#include <map>
+
+#include "dataset/view.h"
+#include "engine/engine.h"
+#include "judge/examine.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+/// What is known of one dataset's files, from which the state follows.
+struct Signs {
+  bool stale = false;
+  bool at_risk = false;
+  bool beyond_repair = false;
+};
+
+Damage Missing(const std::string& path, std::uint32_t device, DamagePart part, std::uint64_t length) {
+  Damage damage;
+  damage.path = path;
+  damage.device = device;
+  damage.part = part;
+  damage.length = length;
+  damage.cause = DamageCause::kMissing;
+  return damage;
+}
+
+/// Of a file that is there: whether it was edited since its commit, or cut or grown behind everybody's back.
+void JudgeSizeAndTime(const FileView& file, Signs& signs, DatasetReport& report) {
+  signs.stale = signs.stale || file.stat.mtime_ns != file.stamp.mtime_ns;
+  if (file.stat.size == file.stamp.size) return;
+  const bool cut = file.stat.size < file.stamp.size;
+  Damage damage = Missing(file.path, file.rank, DamagePart::kData, 0);
+  damage.offset = cut ? file.stat.size : file.stamp.size;
+  damage.length = cut ? file.stamp.size - file.stat.size : file.stat.size - file.stamp.size;
+  // No edit has another size and the mtime of before.
+  damage.cause = CauseOf(file, cut ? BlockFault::kMissing : BlockFault::kHash, {damage.offset, damage.length});
+  if (damage.cause == DamageCause::kStale || damage.cause == DamageCause::kAtRisk) {
+    signs.stale = true;
+  } else {
+    report.damage.push_back(std::move(damage));
+  }
+}
+
+void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
+  if (!file.present) report.damage.push_back(Missing(file.path, file.rank, DamagePart::kData, file.stamp.size));
+  if (!file.sidecar_usable()) {
+    Damage& damage = report.damage.emplace_back(Missing(file.sidecar_path, file.rank, DamagePart::kMetadata, 0));
+    if (file.fault != SidecarFault::kMissing) damage.cause = DamageCause::kHash;
+  }
+  for (std::size_t d = 0; file.parts && d < file.part_paths.size(); ++d) {
+    if (file.parts->part(d) != nullptr) continue;
+    report.damage.push_back(Missing(file.part_paths[d], static_cast<std::uint32_t>(d), DamagePart::kMetadata, 0));
+  }
+  signs.at_risk = signs.at_risk || (file.intent && !IsOfRepair(*file.intent));
+  if (file.present) JudgeSizeAndTime(file, signs, report);
+}
+
+/// More whole files gone from a group than its parity stands in for. All devices of a shared file are in one file.
+void JudgeLosses(DatasetKind kind, const Ensemble& ensemble, Signs& signs, DatasetReport& report) {
+  for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
+    std::size_t gone = 0;
+    for (const std::uint32_t device : ensemble.layout->group(g)) {
+      const FileView& file = ensemble.files[kind == DatasetKind::kSet ? device : 0];
+      gone += !file.present && file.stamp.size > 0;
+    }
+    if (gone <= ensemble.layout->parity()) continue;
+    signs.beyond_repair = true;
+    for (Damage& damage : report.damage) {
+      for (const std::uint32_t device : ensemble.layout->group(g)) {
+        const FileView& file = ensemble.files[kind == DatasetKind::kSet ? device : 0];
+        damage.beyond_repair = damage.beyond_repair || (!file.present && file.path == damage.path);
+      }
+    }
+  }
+}
+
+void MapGroups(DatasetKind kind, const Ensemble& ensemble, DatasetReport& report) {
+  for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
+    GroupMap& map = report.map.emplace_back();
+    for (const std::uint32_t device : ensemble.layout->group(g)) {
+      if (kind == DatasetKind::kSet) {
+        map.devices.push_back({ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
+      } else {
+        const auto& parts = ensemble.files[0].part_paths;
+        map.devices.push_back({device, parts.empty() ? "" : DirectoryOf(parts[device]), ""});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+DatasetReport Info(const Context& context, const DatasetRef& dataset) {
+  DatasetReport report;
+  report.path = dataset.path;
+  report.kind = dataset.kind;
+  auto view = OpenDataset(context, dataset, {});
+  if (!view.ok()) {
+    report.status = view.status();
+    return report;
+  }
+  DescribeMetadata(*view, report);
+  if (!view->committed) {
+    report.status = view->unusable;
+    return report;
+  }
+  Signs signs;
+  for (const Ensemble& ensemble : view->ensembles) {
+    for (const FileView& file : ensemble.files) JudgeFile(file, signs, report);
+    JudgeLosses(dataset.kind, ensemble, signs, report);
+    MapGroups(dataset.kind, ensemble, report);
+  }
+  for (const std::uint32_t rank : view->unknown_ranks) {
+    if (const FileView* file = view->UnknownFile(rank); file != nullptr) {
+      report.unjudged = true;
+      report.unchecked.push_back({file->path, 0, file->stat.size});
+      continue;
+    }
+    signs.beyond_repair = true;
+    Damage& damage =
+        report.damage.emplace_back(Missing(ExpandPattern(dataset.path, rank), rank, DamagePart::kData, 0));
+    damage.beyond_repair = true;
+  }
+  report.in_epoch = signs.at_risk;
+  report.state = signs.beyond_repair      ? DatasetState::kUnrepairable
+                 : report.unjudged        ? DatasetState::kUnprotected
+                 : !report.damage.empty() ? DatasetState::kDamaged
+                 : signs.at_risk          ? DatasetState::kAtRisk
+                 : signs.stale            ? DatasetState::kStale
+                                          : DatasetState::kIntact;
+  return report;
+}
+
+}  // namespace lzy

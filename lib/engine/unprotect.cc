@@ -1,0 +1,107 @@
+// Taking protection away: sidecars and parts are removed, data never.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataset/lock.h"
+#include "dataset/parts.h"
+#include "dataset/view.h"
+#include "engine/engine.h"
+
+namespace lzy {
+namespace {
+
+/// Whether what is to be removed can mend data that are missing, or is in use.
+bool IsNeeded(const DatasetReport& report) {
+  return report.in_epoch || std::ranges::any_of(report.damage, [](const Damage& damage) {
+           return damage.part == DamagePart::kData;
+         });
+}
+
+/// The files of the dataset that this process sees to. What matches the pattern of a committed set, and is no member, is not of it.
+std::vector<FileView*> OwnFileViews(const Context& context, DatasetView& view) {
+  std::vector<FileView*> own;
+  const auto add = [&](std::vector<FileView>& files) {
+    for (FileView& file : files) {
+      if (file.owner == context.comm.rank()) own.push_back(&file);
+    }
+  };
+  for (Ensemble& ensemble : view.ensembles) add(ensemble.files);
+  if (!view.committed) add(view.extras);
+  return own;
+}
+
+/// Whether the parts are this file's: those of a copy of a file and its sidecar are the original's.
+bool OwnsItsParts(const Context& context, const FileView& file) {
+  if (!file.sidecar || !file.parts) return false;
+  const auto real = context.fs.RealPath(file.path);
+  return !real.ok() || OwnsParts(context.fs, *real, file.sidecar->contents());
+}
+
+/// What there is of lzy's for `file`.
+std::vector<std::string> FilesToRemove(const Context& context, const FileView& file) {
+  std::vector<std::string> paths;
+  for (std::size_t d = 0; OwnsItsParts(context, file) && d < file.part_paths.size(); ++d) {
+    if (file.parts->part(d) != nullptr) paths.push_back(file.part_paths[d]);
+  }
+  if (context.fs.Stat(file.sidecar_path, /*follow=*/false).ok()) paths.push_back(file.sidecar_path);
+  return paths;
+}
+
+/// The sidecar goes last: while it is there, the rest can be found again.
+Status RemoveFor(const Context& context, FileView& file) {
+  if (OwnsItsParts(context, file)) RemoveOurs(context.fs, *file.sidecar, file.part_paths);
+  const Status removed = context.fs.Remove(file.sidecar_path);
+  if (removed.code() == Code::kNotFound) return Status::Ok();
+  LZY_RETURN_IF_ERROR(removed);
+  return context.fs.SyncDirectory(DirectoryOf(file.sidecar_path));
+}
+
+/// What all ranks list, without doubles, sorted.
+Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vector<std::string>& mine) {
+  ByteWriter out;
+  for (const std::string& path : mine) out.PutString(path);
+  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  std::vector<std::string> paths;
+  for (const auto& bytes : all) {
+    ByteReader in(bytes);
+    while (in.remaining() > 0 && in.ok()) paths.push_back(in.GetString(bytes.size()));
+  }
+  std::ranges::sort(paths);
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  return paths;
+}
+
+Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
+  if (!request.force && IsNeeded(report)) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));
+  const std::vector<FileView*> own = OwnFileViews(context, view);
+  std::vector<std::string> mine;
+  for (const FileView* file : own) std::ranges::move(FilesToRemove(context, *file), std::back_inserter(mine));
+  LZY_ASSIGN_OR_RETURN(report.removed, GatherPaths(context.comm, mine));
+  report.planned = true;
+  if (request.dry_run) return Status::Ok();
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
+    for (FileView* file : own) LZY_RETURN_IF_ERROR(RemoveFor(context, *file));
+    return Status::Ok();
+  }));
+  report.state = DatasetState::kUnprotected;
+  report.damage.clear();
+  return Status::Ok();
+}
+
+}  // namespace
+
+DatasetReport Unprotect(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request) {
+  DatasetReport report = Info(context, dataset);
+  // Ruins tell nothing, and can go; what is sealed with another key, or newer than this lzy, is somebody's.
+  const Code code = report.status.code();
+  if (code == Code::kUnprotected || code == Code::kCorrupt) report.status = Status::Ok();
+  if (report.status.ok()) {
+    report.status = NoThrow([&] { return Run(context, dataset, request, report); });
+  }
+  return report;
+}
+
+}  // namespace lzy

@@ -1,0 +1,259 @@
+// What a repair has built is checked as a whole, and gets its access, its times and its name.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dataset/parts.h"
+#include "mend/mender.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+constexpr std::uint64_t kPiece = 64u << 10;
+constexpr std::uint64_t kSector = 512;
+
+}  // namespace
+
+Status Mender::FinishEnsemble(std::size_t e, bool only_in_place) {
+  Ensemble& ensemble = view_.ensembles[e];
+  return ForEachFile(ensemble, [&](std::uint32_t f) {
+    const FilePlan& plan = *mends_[e][f].plan;
+    const bool skip = !plan.any() || (only_in_place && (plan.rebuild_data || plan.rebuild_sidecar));
+    return Writer(ensemble.files[f]) && !skip ? Finish(ensemble, e, f) : Status::Ok();
+  });
+}
+
+bool Mender::InEpoch(const FileView& file) const {
+  return file.intent && !IsOfRepair(*file.intent) && !request_.force;
+}
+
+Status Mender::CheckUnchanged(const FileView& file, const FileMend& mend) const {
+  const auto now = context_.fs.Stat(mend.target);
+  const bool same = now.ok() ? file.present && now->inode == file.stat.inode && now->size == file.stat.size &&
+                                   now->mtime_ns == file.stat.mtime_ns
+                             : !file.present && now.status().code() == Code::kNotFound;
+  if (same) return Status::Ok();
+  return {Code::kBusy, fmt::format("{}: something else writes the file; it was not repaired", file.path)};
+}
+
+SidecarContents Mender::Moved(const FileView& file, SidecarContents contents) {
+  for (std::size_t d = 0; d < file.part_paths.size(); ++d) contents.info.parts.directories[d] = DirectoryOf(file.part_paths[d]);
+  return contents;
+}
+
+void Mender::NoteHome(const FileView& file, const FileMend& mend, SidecarContents& contents) const {
+  if (file.part_paths.empty() || contents.info.parts.home == mend.target) return;
+  SidecarContents noted = contents;
+  noted.info.parts.home = OwnsParts(context_.fs, mend.target, file.sidecar->contents()) ? mend.target : "";
+  if (file.sidecar->HasRoom(Moved(file, noted))) contents.info.parts.home = noted.info.parts.home;
+}
+
+SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f) const {
+  const Layout& layout = *ensemble.layout;
+  SidecarContents contents;
+  contents.key = context_.options.key;
+  contents.superblock = view_.superblock;
+  contents.superblock.extents.clear();
+  contents.superblock.rank = ensemble.files[f].rank;
+  contents.superblock.parity_size = layout.parity_size(f);
+  contents.superblock.stamp.size = layout.file_size(f);
+  // The superblock at hand is another member's; by its clock this member's mtime might look racy.
+  contents.superblock.commit_clock_ns = std::max(contents.superblock.commit_clock_ns, CoarseNowNs());
+  contents.info = view_.info;
+  contents.info.groups.assign(1, {});
+  for (const FileView& member : ensemble.files) contents.info.groups[0].push_back(member.rank);
+  contents.info.members = ensemble.records;
+  std::vector<Hash> roots(view_.superblock.members);
+  std::uint64_t bytes = 0;
+  for (const Ensemble& other : view_.ensembles) {
+    for (const MemberRecord& record : other.records) {
+      if (record.rank < roots.size()) roots[record.rank] = record.data_root;
+      bytes += record.size;
+    }
+  }
+  contents.info.path = Tree::Build(TreeKind::kDataset, roots, bytes).Prove(ensemble.files[f].rank);
+  if (roots.size() == 1) contents.info.path.pages.clear();
+  contents.data_tree = Tree::Build(TreeKind::kData, std::vector<Hash>(layout.data_blocks(f)), layout.file_size(f));
+  contents.parity_tree =
+      Tree::Build(TreeKind::kParity, std::vector<Hash>(layout.parity_blocks(f)), layout.parity_size(f));
+  return contents;
+}
+
+Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
+  FileView& file = ensemble.files[f];
+  FileMend& mend = mends_[e][f];
+  SidecarContents contents = CommittedContents(ensemble, e, f);
+  if (!shared() && !plan_.beyond) {
+    // Data without a sidecar of its own, where parity waits for the next commit, are as good as committed without it.
+    const bool has_parity = mend.plan->rebuild_sidecar || file.sidecar != nullptr;
+    if (contents.data_tree.Root() != ensemble.records[f].data_root ||
+        (has_parity && contents.parity_tree.Root() != ensemble.records[f].parity_root)) {
+      return {Code::kWriteFailed,
+              fmt::format("{}: rebuilt, but not what was committed; it was not put in place", file.path)};
+    }
+  }
+  if (mend.plan->rehash_parity && contents.parity_tree.Root() != file.sidecar->contents().superblock.parity_root) {
+    return {Code::kWriteFailed, fmt::format("{}: the hashes of its parity, computed again, are not those that were committed", file.path)};
+  }
+  const MemberRecord record = !shared()                        ? ensemble.records[f]
+                              : contents.info.members.empty() ? MemberRecord()
+                                                              : contents.info.members[0];
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
+  contents.superblock.stamp.mtime_ns = mend.plan->rebuild_data ? stat.mtime_ns : file.stamp.mtime_ns;
+  NoteHome(file, mend, contents);
+  SetIdentity(contents.superblock.stamp, stat);
+  LZY_RETURN_IF_ERROR(PutInPlace(file, mend, contents));
+  LZY_RETURN_IF_ERROR(EndRepairIntent(file, *mend.plan));
+  return context_.fs.SyncDirectory(DirectoryOf(mend.target));
+}
+
+SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f) {
+  const FileView& file = ensemble.files[f];
+  const Layout& layout = *ensemble.layout;
+  FileMend& mend = mends_[e][f];
+  SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
+                             : file.sidecar             ? file.sidecar->contents()
+                                                        : SidecarContents();
+  contents.data_tree = mend.out->data_expected != nullptr
+                           ? *mend.out->data_expected
+                           : Tree::Build(TreeKind::kData, std::move(mend.out->data_leaves), layout.file_size(f));
+  contents.parity_tree = mend.out->parity_expected != nullptr
+                             ? *mend.out->parity_expected
+                             : Tree::Build(TreeKind::kParity, std::move(mend.out->parity_leaves), layout.parity_size(f));
+  return contents;
+}
+
+Status Mender::KeepWhatCannotBeHad(File& was, FileMend& mend) {
+  std::vector<std::uint8_t> piece(kPiece);
+  for (const ByteRange& range : mend.plan->unmended) {
+    const std::uint64_t end = range.offset + range.length;
+    for (std::uint64_t at = range.offset; at < end;) {
+      std::uint64_t length = std::min(kPiece, end - at);
+      auto count = was.ReadAt(at, MutableByteSpan(piece).first(length));
+      if (!count.ok() && length > kSector) {  // a bad sector must not hide its neighbours
+        length = std::min(kSector - at % kSector, end - at);
+        count = was.ReadAt(at, MutableByteSpan(piece).first(length));
+      }
+      if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(mend.new_data->WriteAt(at, ByteSpan(piece).first(*count)));
+      at += length;
+    }
+  }
+  return Status::Ok();
+}
+
+Result<MemberRecord> Mender::Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh) {
+  const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
+  if (owners.empty()) return record;
+  record.mode &= ~06000u;
+  const bool of_group = std::ranges::all_of(ensemble.files, [&](const FileView& file) {
+    return !file.sidecar_usable() || file.sidecar_uid == 0 || file.sidecar_gid == record.gid;
+  });
+  if (!of_group) {
+    record.gid = fresh.gid;
+    record.mode &= ~070u;
+  }
+  if (owners.size() == 1) {
+    record.uid = *owners.begin();
+  } else if (fresh.uid == 0) {
+    return {Code::kIo,
+            fmt::format("{}: the sidecars of its group are of several users, so nobody knows that it is of user {}; "
+                        "restore it as that user, or make the sidecars his",
+                        path, record.uid)};
+  } else {
+    record.uid = fresh.uid;
+  }
+  return record;
+}
+
+std::set<std::uint32_t> Mender::OwnersOfSidecars(const Ensemble& ensemble) {
+  std::set<std::uint32_t> owners;
+  for (const FileView& file : ensemble.files) {
+    if (file.sidecar_usable()) owners.insert(file.sidecar_uid);
+  }
+  owners.erase(0);
+  return owners;
+}
+
+void Mender::WarnOfOwners() {
+  if (shared()) return;
+  for (std::size_t e = 0; e < mends_.size(); ++e) {
+    const Ensemble& ensemble = view_.ensembles[e];
+    const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
+    for (std::uint32_t f = 0; f < mends_[e].size(); ++f) {
+      const std::uint32_t uid = ensemble.records[f].uid;
+      if (!mends_[e][f].plan->rebuild_data || owners.size() != 1 || owners.contains(uid)) continue;
+      report_.warnings.push_back(
+          fmt::format("{}: was of user {} by sidecars that are of user {}; it is not given to him",
+                      ensemble.files[f].path, uid, *owners.begin()));
+    }
+  }
+}
+
+Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record) {
+  FileView& file = ensemble.files[f];
+  const std::uint64_t size = ensemble.layout->file_size(f);
+  const FilePlan& plan = *mend.plan;
+  if (plan.rebuild_data) {
+    if (file.data) LZY_RETURN_IF_ERROR(KeepWhatCannotBeHad(*file.data, mend));
+    LZY_ASSIGN_OR_RETURN(const FileStat fresh, mend.new_data->Stat());
+    LZY_ASSIGN_OR_RETURN(const MemberRecord access, Vouched(ensemble, file.path, record, fresh));
+    LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(access.mode & 07777, access.uid, access.gid));
+    LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
+    LZY_RETURN_IF_ERROR(mend.new_data->Sync());
+    return mend.new_data->Stat();
+  }
+  if (!plan.data_in_place && !plan.cut_tail && !plan.finish_repair) return file.stat;
+  if (plan.cut_tail) LZY_RETURN_IF_ERROR(file.data->Truncate(size));
+  if (!InEpoch(file)) {
+    const std::int64_t mtime_ns = plan.edits_left ? file.stat.mtime_ns : file.stamp.mtime_ns;
+    LZY_RETURN_IF_ERROR(file.data->SetTimes(file.stat.atime_ns, mtime_ns));
+  }
+  LZY_RETURN_IF_ERROR(file.data->Sync());
+  return file.data->Stat();
+}
+
+Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents& contents) {
+  const FilePlan& plan = *mend.plan;
+  if (plan.rebuild_sidecar) {
+    if (mend.new_data) LZY_RETURN_IF_ERROR(mend.new_sidecar->file().CopyAccess(*mend.new_data));
+    LZY_RETURN_IF_ERROR(mend.new_sidecar->WriteAll(contents));
+  }
+  if (plan.rebuild_data) {
+    LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
+    LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
+  }
+  if (plan.rebuild_sidecar) {
+    LZY_ASSIGN_OR_RETURN(const std::string own, SidecarPath(mend.target));
+    return context_.fs.Rename(NewSidecarPath(mend.target), own);
+  }
+  if (!file.sidecar) return Status::Ok();
+  // What was mended in place may be a file that got its sidecar by its name: from now on it is known by itself.
+  const Stamp& stamp = contents.superblock.stamp;
+  const bool known = file.stamp.inode == stamp.inode && file.stamp.birth_ns == stamp.birth_ns;
+  const bool rewrite = plan.heal_metadata || plan.rebuild_data || (!known && file.sidecar->knows_all_leaves());
+  if (!rewrite) return Status::Ok();
+  if (file.part_paths.empty()) return file.sidecar->WriteAll(contents);
+  LZY_RETURN_IF_ERROR(file.sidecar->WriteAll(Moved(file, contents)));
+  return RenewParts(context_.fs, *file.sidecar, PartsToMend(file));
+}
+
+Status Mender::EndRepairIntent(FileView& file, const FilePlan& plan) const {
+  if (!file.sidecar || plan.rebuild_sidecar) return Status::Ok();
+  const std::optional<Intent>& intent = file.sidecar->intent();
+  if (!intent && !plan.heal_metadata && !plan.data_in_place && !plan.cut_tail) return Status::Ok();
+  return InEpoch(file) ? Status::Ok() : file.sidecar->ClearIntent();
+}
+
+void Mender::RemoveTemporaries() {
+  for (std::size_t e = 0; e < mends_.size(); ++e) {
+    for (std::uint32_t f = 0; f < mends_[e].size(); ++f) {
+      if (!Writer(view_.ensembles[e].files[f])) continue;
+      if (mends_[e][f].new_data) (void)context_.fs.Remove(mends_[e][f].new_data->path());
+      if (mends_[e][f].new_sidecar) (void)context_.fs.Remove(mends_[e][f].new_sidecar->path());
+    }
+  }
+}
+
+}  // namespace lzy

@@ -1,0 +1,171 @@
+#pragma once
+// A repair being carried out, for mend.cc and mend_finish.cc only. Two passes over each ensemble: what is lost is rebuilt, in place or
+// aside (mend.cc), and then what was built is checked as a whole and gets its times and its name (mend_finish.cc). Nothing gets its
+// name before all of it is right.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mend/mend.h"
+#include "mend/mend_guests.h"
+#include "mend/mend_plan.h"
+#include "storage/parallel.h"
+
+namespace lzy {
+
+/// What one rank has open of a file that is mended.
+struct FileMend {
+  const FilePlan* plan = nullptr;
+  std::string target;  // where the file is to be, symbolic links resolved
+  std::unique_ptr<File> new_data;
+  std::unique_ptr<Sidecar> new_sidecar;
+  std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity
+  MendOutputs own;  // where this rank has the file open itself
+  MendOutputs* out = &own;
+  std::vector<std::vector<RowBlock>> written;  // by this rank, to be read again: blocks that lie back to back
+};
+
+/// Collective: all of it, in the order of Run().
+class Mender {
+ public:
+  Mender(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
+         DatasetReport& report)
+      : context_(context), comm_(context.comm), view_(view), findings_(findings), request_(request), report_(report) {}
+
+  Status Run();
+
+ private:
+  Status Plan();
+  bool shared() const { return view_.ref.kind == DatasetKind::kShared; }
+  bool Mine(const FileView& file) const { return shared() || file.owner == comm_.rank(); }
+  bool Writer(const FileView& file) const { return shared() ? comm_.rank() == 0 : file.owner == comm_.rank(); }
+
+  // Those that this rank has a part in; every one, whatever became of the others: their ranks are waiting for this one.
+  template <class Work>
+  Status InEachEnsemble(const Work& work) {
+    Status status;
+    for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
+      const Ensemble& ensemble = view_.ensembles[e];
+      const bool part = shared() || std::any_of(ensemble.files.begin(), ensemble.files.end(),
+                                                [&](const FileView& file) { return Mine(file); });
+      if (!part && view_.ensembles.size() > 1) continue;
+      const Status one = work(e);
+      if (status.ok()) status = one;
+    }
+    return Agree(comm_, status);
+  }
+
+  Communicator& CommOf(const Ensemble& ensemble) { return ensemble.group_comm ? *ensemble.group_comm : comm_; }
+
+  template <class Work>
+  Status ForEachFile(const Ensemble& ensemble, const Work& work) {
+    return AgreeOn(CommOf(ensemble), [&] {
+      for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) LZY_RETURN_IF_ERROR(work(f));
+      return Status::Ok();
+    });
+  }
+
+  Status RebuildEnsemble(std::size_t e);
+
+  Status FinishEnsemble(std::size_t e, bool only_in_place);
+
+  // An epoch that broke off, or goes on just now.
+  bool InEpoch(const FileView& file) const;
+
+  // What was planned holds for the file as it was looked at.
+  Status CheckUnchanged(const FileView& file, const FileMend& mend) const;
+
+  // Opens what will be written, and notes that a repair is going on where blocks change in place.
+  Status OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f);
+  /// The directory of a file that is to be made again; kIo where something else has its name.
+  Status MakeWayFor(const FileView& file);
+  Status OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size);
+  Status OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend);
+
+  // Of the hashes that are to be computed again, those that some copy of the sidecar has are there already.
+  static void KeepKnownLeaves(const Tree& parity, FileMend& mend);
+
+  static bool WritesParts(const FileView& file, const FilePlan& plan);
+
+  // The others are no obstacle to what else is to be mended.
+  static std::vector<std::string> PartsToMend(const FileView& file);
+
+  // Some may have been made again elsewhere.
+  static SidecarContents Moved(const FileView& file, SidecarContents contents);
+
+  // Whose the parts are, by the name that the file has now. A copy of another one must not be taken for that later, by what it is.
+  void NoteHome(const FileView& file, const FileMend& mend, SidecarContents& contents) const;
+
+  void WarnOfParts();
+
+  Status OpenItsParts(const FileView& file, FileMend& mend);
+
+  // A shared file's blocks are mended by all ranks; rank 0 has made what had to be made.
+  Status OpenSharedOutputs(Ensemble& ensemble, std::size_t e);
+
+  Status ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests);
+
+  // What ranks computed of files that they do not own.
+  Status GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm);
+
+  Hash LeafOfBlock(const RowBlock& block, ByteSpan bytes) const;
+
+  Status WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes);
+
+  // What was written is read back from the device and compared before it counts.
+  Status VerifyWritten(FileMend& mend, const FileView& file);
+
+  Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const;
+
+  // Contents of a sidecar that is made again, from what the rest of the dataset records; hashes are filled in by
+  // Finish.
+  SidecarContents FreshContents(const Ensemble& ensemble, std::uint32_t f) const;
+
+  // Puts what was made in place: checked as a whole, with its times, under its name.
+  Status Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f);
+
+  SidecarContents CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f);
+
+  // Salvage replaces a file of which nothing is proven; but what was there is better than nothing.
+  static Status KeepWhatCannotBeHad(File& was, FileMend& mend);
+
+  // Owner and group that sidecars name are those of whoever could write them, or root's word: or else root would give
+  // files to anybody, and set-id bits with them, for whoever forges a sidecar. `fresh` is the file that gets them, as
+  // it was made.
+  static Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh);
+
+  // Whose the sidecars are that say how a file was; root's are left out, since nobody else can forge those.
+  static std::set<std::uint32_t> OwnersOfSidecars(const Ensemble& ensemble);
+
+  void WarnOfOwners();
+
+  // Size, access and times as committed; what the data file is then.
+  Result<FileStat> FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record);
+
+  // A sidecar is whole before its file gets its name; without one (salvage beside groups of which nothing is left) the file
+  // gets it all the same.
+  Status PutInPlace(FileView& file, FileMend& mend, const SidecarContents& contents);
+
+  // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.
+  Status EndRepairIntent(FileView& file, const FilePlan& plan) const;
+
+  void RemoveTemporaries();
+
+  const Context& context_;
+  Communicator& comm_;
+  DatasetView& view_;
+  const Findings& findings_;
+  const MendRequest& request_;
+  DatasetReport& report_;
+  MendPlan plan_;
+  std::vector<std::string> made_parts_;  // by this rank
+  std::vector<std::vector<FileMend>> mends_;
+  RowStats stats_;
+  std::mutex mutex_;
+};
+
+}  // namespace lzy
