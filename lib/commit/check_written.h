@@ -1,5 +1,5 @@
 #pragma once
-// What a program wrote, held to what the device has: for option verify-writes (docs/design.md "Writes that are checked").
+// What a program wrote, held to what the device has: for option verify-writes (docs/design.md "Verified writes").
 
 #include <cstdint>
 #include <map>

@@ -1,5 +1,5 @@
 // Protecting a set: each member is read by its owner, parity is made by Reduce_scatter within each group, and all
-// sidecars are committed in two phases (docs/design.md "Commit").
+// sidecars are committed in two phases (docs/design.md "Sets").
 
 #include <fmt/format.h>
 

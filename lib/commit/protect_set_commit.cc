@@ -1,4 +1,4 @@
-// A set encoded, and committed in two phases (docs/design.md "Sets: two phases, and rolling forward").
+// A set encoded, and committed in two phases (docs/design.md "Sets").
 
 #include <fmt/format.h>
 

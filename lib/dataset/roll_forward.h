@@ -1,6 +1,6 @@
 #pragma once
 // Which generation of a set counts, by what its sidecars say together, and commits that broke off half-way brought to an end
-// (docs/design.md "Sets: two phases, and rolling forward"). Second step of OpenSet.
+// (docs/design.md "Sets"). Second step of OpenSet.
 
 #include <cstdint>
 #include <map>

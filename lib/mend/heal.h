@@ -1,5 +1,5 @@
 #pragma once
-// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design.md "Reads that are checked").
+// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design.md "Verified reads").
 
 #include <cstdint>
 #include <string>

@@ -107,7 +107,7 @@ class Directory {
 };
 
 /// The sidecar of `data_path`: the one in its directory whose stamp (inode, size, mtime) says that it was committed for
-/// this file, under whatever name (docs/design.md "Epochs"); of a file that was changed since, the one of its inode; otherwise
+/// this file, under whatever name (docs/design.md "Owners of sidecars"); of a file that was changed since, the one of its inode; otherwise
 /// ".LZY.<name>", if that was not committed for a file that has another name by now. kNotFound if none; kUnprotected if
 /// the name is too long to have one.
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);

@@ -1,5 +1,5 @@
 #pragma once
-// Option verify-writes: after a commit the device is held to what the program has written (docs/design.md "Writes that are checked"), while that is still
+// Option verify-writes: after a commit the device is held to what the program has written (docs/design.md "Verified writes"), while that is still
 // known.
 
 #include <functional>

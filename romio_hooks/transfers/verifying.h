@@ -1,6 +1,6 @@
 #pragma once
 // Option verify-reads: what a program has read is held to what was committed, and put right where it is damaged, before the
-// call that completes the read returns (docs/design.md "Reads that are checked"). Checking belongs to MPI's buffers and not to the file: so whatever
+// call that completes the read returns (docs/design.md "Verified reads"). Checking belongs to MPI's buffers and not to the file: so whatever
 // moved the data, be it another rank that read for this one, is checked along with it.
 
 #include <memory>
