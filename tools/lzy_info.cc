@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/printable.h"
+#include "comm/records.h"
 #include "common/tool.h"
 #include "names/orphans.h"
 #include "tuning/tuning.h"
@@ -16,25 +17,12 @@ using lzy::Status;
 
 /// Every rank's orphans, without doubles, in order; the same everywhere.
 lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm, const std::vector<Orphan>& mine) {
-  lzy::ByteWriter out;
-  for (const Orphan& orphan : mine) {
-    out.PutString(orphan.path);
-    out.PutString(orphan.reason);
-    out.Put<std::uint8_t>(orphan.in_use);
-  }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto all, lzy::UniteRecords(comm, mine));
   std::map<std::string, Orphan> orphans;
-  for (const auto& bytes : all) {
-    lzy::ByteReader in(bytes);
-    while (in.remaining() > 0 && in.ok()) {
-      Orphan orphan;
-      orphan.path = in.GetString(bytes.size());
-      orphan.reason = in.GetString(bytes.size());
-      orphan.in_use = in.Get<std::uint8_t>() != 0;
-      // What one rank may not touch, none does: another looked at it at the same moment, as a rule.
-      auto [at, fresh] = orphans.emplace(orphan.path, orphan);
-      if (!fresh) at->second.in_use = at->second.in_use && orphan.in_use;
-    }
+  for (const Orphan& orphan : all) {
+    // What one rank may not touch, none does: another looked at it at the same moment, as a rule.
+    auto [at, fresh] = orphans.emplace(orphan.path, orphan);
+    if (!fresh) at->second.in_use = at->second.in_use && orphan.in_use;
   }
   return orphans;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "comm/records.h"
 #include "common/tool.h"
 #include "request/commit_record.h"
 
@@ -45,13 +46,9 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
   for (DatasetRef& dataset : datasets) {
     if (dataset.kind != lzy::DatasetKind::kShared) continue;
     const auto at = sets.find(lzy::DatasetKey(run.fs(), dataset));
-    lzy::ByteWriter mine;
-    if (at != sets.end()) mine.PutString(at->second.path);
-    LZY_ASSIGN_OR_RETURN(const auto all, run.comm().AllGather(mine.bytes()));
-    for (const auto& bytes : all) {
-      if (bytes.empty()) continue;
-      lzy::ByteReader in(bytes);
-      const std::string pattern = in.GetString(bytes.size());
+    LZY_ASSIGN_OR_RETURN(const auto all, lzy::AllGatherRecords(run.comm(), at != sets.end() ? at->second.path : std::string()));
+    for (const std::string& pattern : all) {
+      if (pattern.empty()) continue;
       DatasetRef set{lzy::DatasetKind::kSet, pattern, {}};
       for (const auto& [key, known] : sets) {
         if (known.path == pattern) set = known;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/record.h"
 #include "base/status.h"
 
 namespace lzy {
@@ -29,6 +30,7 @@ struct FileStat {
   std::uint32_t gid = 0;
   std::uint32_t links = 1;
   enum class Type { kRegular, kDirectory, kOther } type = Type::kRegular;
+  LZY_FIELDS(size, device, inode, mtime_ns, atime_ns, ctime_ns, birth_ns, mode, uid, gid, links, type)
 };
 
 enum class OpenMode {

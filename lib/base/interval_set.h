@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/record.h"
+
 namespace lzy {
 
 /// Bytes [begin, end).
@@ -14,6 +16,7 @@ struct Interval {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   friend bool operator==(const Interval&, const Interval&) = default;
+  LZY_FIELDS(begin, end)
 };
 
 /// The end of an interval that reaches as far as any file can.
@@ -48,6 +51,7 @@ class IntervalSet {
   void Coarsen(std::size_t limit);
   /// Drops what lies at or beyond `end`.
   void Clip(std::uint64_t end);
+  LZY_FIELDS(whole_, intervals_)
 
  private:
   void Insert(Interval interval);

@@ -4,6 +4,7 @@
 
 #include <new>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -46,6 +47,10 @@ class [[nodiscard]] Status {
   Status WithContext(const std::string& context) const {
     return ok() ? *this : Status(code_, context + ": " + message_);
   }
+
+  /// As LZY_FIELDS (base/record.h).
+  auto Fields() { return std::tie(code_, message_); }
+  auto Fields() const { return std::tie(code_, message_); }
 
  private:
   Code code_ = Code::kOk;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "comm/records.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -109,23 +110,11 @@ Status Agree(Communicator& comm, const Status& mine) {
   if (worst == 0) return Status::Ok();
 
   const std::uint64_t speaker = kLowHalf - (worst & kLowHalf);
-  Communicator::Bytes encoded;
-  if (rank == speaker) {
-    ByteWriter writer;
-    writer.Put(static_cast<std::uint32_t>(mine.code()));
-    writer.PutBytes({reinterpret_cast<const std::uint8_t*>(mine.message().data()), mine.message().size()});
-    encoded = std::move(writer.bytes());
-  }
-  LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, static_cast<int>(speaker)));
-  ByteReader reader(encoded);
-  const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
-  ByteSpan text = reader.GetBytes(reader.remaining());
-  std::string message(text.begin(), text.end());
-
-  const bool differs = mine.code() != code || mine.message() != message;
+  Status said = mine;
+  LZY_RETURN_IF_ERROR(BroadcastRecord(comm, said, static_cast<int>(speaker)));
+  const bool differs = mine.code() != said.code() || mine.message() != said.message();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t differing, comm.AllReduceSum(differs ? 1 : 0));
-  if (differing != 0) message = fmt::format("rank {}: {}", speaker, message);
-  return Status(code, std::move(message));
+  return differing == 0 ? said : said.WithContext(fmt::format("rank {}", speaker));
 }
 
 }  // namespace lzy

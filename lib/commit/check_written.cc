@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "comm/records.h"
 #include "commit/epoch.h"
 #include "encode/coverage.h"
 #include "judge/examine.h"
@@ -79,30 +80,21 @@ class Checker {
 
  private:
   Result<std::vector<Interval>> WrittenByOthers() {
-    ByteWriter out;
-    Status mine = NoThrow([&] {
-      TellWritten(out);
-      return Status::Ok();
-    });
-    LZY_RETURN_IF_ERROR(Agree(context_.comm, mine));
-    LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
+    std::vector<Interval> told;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { told = WrittenHere(); }));
+    const auto all = AllGatherRecords(context_.comm, told);
     IntervalSet others(kAll);
-    mine = NoThrow([&] {
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, !all.ok() ? all.status() : NoThrow([&] {
       for (int rank = 0; rank < context_.comm.size(); ++rank) {
-        ByteReader in(all[static_cast<std::size_t>(rank)]);
-        while (rank != context_.comm.rank() && in.remaining() > 0 && in.ok()) {
-          const auto begin = in.Get<std::uint64_t>();
-          others.Add({begin, in.Get<std::uint64_t>()});
-        }
+        if (rank == context_.comm.rank()) continue;
+        for (const Interval& one : (*all)[static_cast<std::size_t>(rank)]) others.Add(one);
       }
-      return Status::Ok();
-    });
-    LZY_RETURN_IF_ERROR(Agree(context_.comm, mine));
+    })));
     return others.intervals();
   }
 
   // Bytes that this rank wrote, or may have: each rank so many intervals, since all know of all.
-  void TellWritten(ByteWriter& out) const {
+  std::vector<Interval> WrittenHere() const {
     const std::size_t limit = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
     IntervalSet mine(kAll);
     const std::uint64_t block = capture_->block_size();
@@ -113,10 +105,8 @@ class Checker {
     }
     capture_->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) { mine.Add({offset, offset + bytes.size()}); });
     mine.Coarsen(limit);
-    for (const Interval& one : mine.whole() ? std::vector<Interval>{{0, kEverythingBehind}} : mine.intervals()) {
-      out.Put(one.begin);
-      out.Put(one.end);
-    }
+    if (mine.whole()) return {{0, kEverythingBehind}};
+    return mine.intervals();
   }
 
   // Blocks of the data that were touched.

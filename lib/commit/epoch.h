@@ -20,6 +20,7 @@ struct MadeWith {
   std::uint64_t stripe = 0;
   std::uint64_t size = 0;  ///< 0: there is none yet
   std::uint32_t directories = 0;  ///< device directories; 0: parity is in one sidecar
+  LZY_FIELDS(parity, group, block_size, stripe, size, directories)
 };
 
 /// What is known when a file is opened for writing; local to the calling process (not collective).

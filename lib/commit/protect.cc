@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "commit/protector.h"
+#include "comm/records.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
@@ -300,28 +301,26 @@ Status Protector::GatherStats() {
   phases.encode += stats.encode;
   phases.exchange += stats.exchange;
   phases.write += stats.write;
-  double* fields[] = {&phases.read,  &phases.hash, &phases.encode, &phases.exchange,
-                      &phases.write, &phases.sync, &phases.total};
-  ByteWriter out;
-  for (const double* seconds : fields) out.Put(static_cast<std::uint64_t>(*seconds * 1e9));
-  out.Put(stats.bytes_read);
-  out.Put(stats.bytes_captured);
-  out.Put(pass_.bytes_encoded());
-  out.Put(stats.rows_again);
-  LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
-  std::uint64_t slowest[std::size(fields)] = {};
+  struct Numbers {
+    std::vector<double> seconds;  // the slowest rank's count
+    std::uint64_t read = 0, captured = 0, encoded = 0, again = 0;
+    LZY_FIELDS(seconds, read, captured, encoded, again)
+  };
+  double* const fields[] = {&phases.read,  &phases.hash, &phases.encode, &phases.exchange,
+                            &phases.write, &phases.sync, &phases.total};
+  Numbers mine{{}, stats.bytes_read, stats.bytes_captured, pass_.bytes_encoded(), stats.rows_again};
+  for (const double* seconds : fields) mine.seconds.push_back(*seconds);
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   report_.bytes_captured = report_.bytes_encoded = 0;
   std::uint64_t again = 0;
-  for (const auto& bytes : all) {
-    ByteReader in(bytes);
-    for (std::uint64_t& value : slowest) value = std::max(value, in.Get<std::uint64_t>());
-    report_.bytes_read += in.Get<std::uint64_t>();
-    report_.bytes_captured += in.Get<std::uint64_t>();
-    report_.bytes_encoded += in.Get<std::uint64_t>();
-    again = std::max(again, in.Get<std::uint64_t>());
+  for (const Numbers& one : all) {
+    for (std::size_t i = 0; i < std::size(fields); ++i) *fields[i] = std::max(*fields[i], one.seconds[i]);
+    report_.bytes_read += one.read;
+    report_.bytes_captured += one.captured;
+    report_.bytes_encoded += one.encoded;
+    again = std::max(again, one.again);
   }
   if (again > 0) report_.warnings.push_back(AgainText(again));
-  for (std::size_t i = 0; i < std::size(fields); ++i) *fields[i] = static_cast<double>(slowest[i]) * 1e-9;
   return Status::Ok();
 }
 

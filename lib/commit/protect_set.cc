@@ -8,6 +8,7 @@
 #include <set>
 
 #include "commit/file_set.h"
+#include "comm/records.h"
 #include "encode/one_node.h"
 #include "geometry/grouping.h"
 #include "sidecar/names.h"
@@ -114,42 +115,36 @@ std::array<std::pair<const char*, std::uint64_t>, 4> FileSet::Geometry() const {
 }
 
 Status FileSet::GatherFacts() {
-  ByteWriter out;
+  struct Fact {
+    std::uint32_t rank = 0;
+    FileStat stat;
+    std::uint64_t generation = 0;  // 0: never committed
+    std::string domain;
+    LZY_FIELDS(rank, stat, generation, domain)
+  };
   const auto geometry = Geometry();
-  for (const auto& [name, value] : geometry) out.Put(value);
+  std::pair<std::vector<std::uint64_t>, std::vector<Fact>> mine;
+  for (const auto& [name, value] : geometry) mine.first.push_back(value);
   for (const auto& [rank, member] : own_) {
-    const FileStat& stat = member.job.before;
-    out.Put(rank);
-    out.Put(stat.size);
-    out.Put(stat.mtime_ns);
-    out.Put(stat.mode);
-    out.Put(stat.uid);
-    out.Put(stat.gid);
-    out.Put(member.file->sidecar ? member.file->sidecar->generation() : std::uint64_t{0});
-    out.PutString(context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain);
+    mine.second.push_back({rank, member.job.before, member.file->sidecar ? member.file->sidecar->generation() : 0,
+                           context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain});
   }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   for (std::size_t p = 0; p < all.size(); ++p) {
-    ByteReader in(all[p]);
-    ByteReader first(all[0]);
-    for (const auto& [name, value] : geometry) {
-      const auto theirs = in.Get<std::uint64_t>(), wanted = first.Get<std::uint64_t>();
-      if (theirs == wanted) continue;
+    const auto& [theirs, facts] = all[p];
+    for (std::size_t i = 0; i < geometry.size(); ++i) {
+      const std::uint64_t wanted = all[0].first[i];
+      if (theirs[i] == wanted) continue;
       return {Code::kInvalidArgument,
-              fmt::format("{}: {} is {} on rank 0 and {} on rank {}: the ranks must agree on it", ref_.path, name, wanted,
-                          theirs, p)};
+              fmt::format("{}: {} is {} on rank 0 and {} on rank {}: the ranks must agree on it", ref_.path, geometry[i].first,
+                          wanted, theirs[i], p)};
     }
-    while (in.remaining() > 0) {
-      MemberFacts& f = facts_[in.Get<std::uint32_t>()];
-      f.before.size = in.Get<std::uint64_t>();
-      f.before.mtime_ns = in.Get<std::int64_t>();
-      f.before.mode = in.Get<std::uint32_t>();
-      f.before.uid = in.Get<std::uint32_t>();
-      f.before.gid = in.Get<std::uint32_t>();
-      generation_ = std::max(generation_, in.Get<std::uint64_t>() + 1);
-      f.domain = in.GetString(kMaxNameBytes);
+    for (const Fact& fact : facts) {
+      MemberFacts& f = facts_[fact.rank];
+      f.before = fact.stat;
+      f.domain = fact.domain;
       f.owner = static_cast<int>(p);
-      if (!in.ok()) return {Code::kInternal, "facts of a rank's members are malformed"};
+      generation_ = std::max(generation_, fact.generation + 1);
     }
   }
   return Status::Ok();

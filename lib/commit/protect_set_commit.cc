@@ -7,6 +7,7 @@
 #include <set>
 
 #include "commit/file_set.h"
+#include "comm/records.h"
 #include "encode/one_node.h"
 #include "geometry/grouping.h"
 #include "sidecar/names.h"
@@ -181,24 +182,14 @@ Status FileSet::Commit() {
 }
 
 Status FileSet::FillContents() {
-  ByteWriter out;
-  for (const auto& [rank, member] : own_) {
-    out.Put(rank);
-    out.PutBytes(member.job.data_tree.Root().bytes);
-    out.PutBytes(member.job.parity_tree.Root().bytes);
-  }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm_.AllGather(out.bytes()));
+  using Roots = std::tuple<std::uint32_t, Hash, Hash>;  // of a member: rank, data, parity
+  std::vector<Roots> mine;
+  for (const auto& [rank, member] : own_) mine.emplace_back(rank, member.job.data_tree.Root(), member.job.parity_tree.Root());
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm_, mine));
   std::vector<Hash> data_roots(facts_.size()), parity_roots(facts_.size());
-  for (const auto& bytes : all) {
-    ByteReader in(bytes);
-    while (in.remaining() > 0) {
-      const auto rank = in.Get<std::uint32_t>();
-      for (auto* roots : {&data_roots, &parity_roots}) {
-        const ByteSpan raw = in.GetBytes(16);
-        if (!in.ok() || rank >= roots->size()) return {Code::kInternal, "roots of a rank's members are malformed"};
-        std::copy(raw.begin(), raw.end(), (*roots)[rank].bytes.begin());
-      }
-    }
+  for (const auto& [rank, data, parity] : all) {
+    data_roots.at(rank) = data;
+    parity_roots.at(rank) = parity;
   }
   const Tree members = Tree::Build(TreeKind::kDataset, data_roots, total_bytes_);
   LZY_ASSIGN_OR_RETURN(const std::uint64_t wall, comm_.AllReduceMax(static_cast<std::uint64_t>(WallClockNs())));

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "comm/records.h"
 #include "commit/protector.h"
 #include "dataset/parts.h"
 #include "encode/encode_captured.h"
@@ -61,53 +62,19 @@ class SharedFile : public Protector {
   // Option device-dirs as rank 0 has it: those that an existing dataset has, unless others are given.
   Status ShareDirectories() {
     const bool recorded = options_.device_dirs == view_.info.parts.directories;
-    Communicator::Bytes bytes;
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
-      if (comm_.rank() != 0) return Status::Ok();
-      ByteWriter out;
-      if (!recorded && parted()) {
-        LZY_ASSIGN_OR_RETURN(options_.device_dirs, ResolveDirectories(context_.fs, options_, options_.parity));
-      }
-      for (const std::string& directory : options_.device_dirs) out.PutString(directory);
-      bytes = std::move(out.bytes());
+      if (comm_.rank() != 0 || recorded || !parted()) return Status::Ok();
+      LZY_ASSIGN_OR_RETURN(options_.device_dirs, ResolveDirectories(context_.fs, options_, options_.parity));
       return Status::Ok();
     }));
-    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
-    options_.device_dirs.clear();
-    for (ByteReader in(bytes); in.remaining() > 0 && in.ok();) options_.device_dirs.push_back(in.GetString(kMaxNameBytes));
-    return Status::Ok();
+    return BroadcastRecord(comm_, options_.device_dirs);
   }
   bool parted() const { return !options_.device_dirs.empty(); }
 
   // The file as rank 0 saw it when reading began.
   Status ShareStat() {
-    FileStat& stat = job_.before;
-    Communicator::Bytes bytes;
-    if (comm_.rank() == 0) {
-      ByteWriter out;
-      out.Put(stat.size);
-      out.Put(stat.mtime_ns);
-      out.Put(stat.birth_ns);
-      out.Put(stat.inode);
-      out.Put(stat.device);
-      out.Put(stat.mode);
-      out.Put(stat.uid);
-      out.Put(stat.gid);
-      out.Put(job_.clock_ns);
-      bytes = std::move(out.bytes());
-    }
-    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
-    ByteReader in(bytes);
-    stat.size = in.Get<std::uint64_t>();
-    stat.mtime_ns = in.Get<std::int64_t>();
-    stat.birth_ns = in.Get<std::int64_t>();
-    stat.inode = in.Get<std::uint64_t>();
-    stat.device = in.Get<std::uint64_t>();
-    stat.mode = in.Get<std::uint32_t>();
-    stat.uid = in.Get<std::uint32_t>();
-    stat.gid = in.Get<std::uint32_t>();
-    job_.clock_ns = in.Get<std::int64_t>();
-    return Status::Ok();
+    auto seen = std::tie(job_.before, job_.clock_ns);
+    return BroadcastRecord(comm_, seen);
   }
 
   Status MakeLayout() {
@@ -228,20 +195,12 @@ class SharedFile : public Protector {
   }
 
   Status OpenFreshParts() {
-    Communicator::Bytes bytes;
-    if (comm_.rank() == 0) {
-      ByteWriter out;
-      out.Put(fresh_->ParityFileOffset(0));
-      for (const std::string& path : part_paths_) out.PutString(path);
-      bytes = std::move(out.bytes());
-    }
-    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
+    std::pair<std::uint64_t, std::vector<std::string>> made;  // where parity begins in a part, and the parts
+    if (comm_.rank() == 0) made = {fresh_->ParityFileOffset(0), part_paths_};
+    LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, made));
     return AgreeOn(comm_, [&]() -> Status {
-      ByteReader in(bytes);
-      const auto base = in.Get<std::uint64_t>();
       std::vector<std::unique_ptr<File>> files;
-      while (in.remaining() > 0 && in.ok()) {
-        const std::string path = in.GetString(2 * kMaxNameBytes);
+      for (const std::string& path : made.second) {
         auto file = context_.fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
         if (file.status().code() == Code::kNotFound) {
           return {Code::kIo, fmt::format("{}: rank 0 has just made it, and rank {} does not see it: all ranks must see all device "
@@ -250,7 +209,7 @@ class SharedFile : public Protector {
         LZY_RETURN_IF_ERROR(file.status());
         files.push_back(std::move(file).value());
       }
-      parity_file_ = std::make_unique<PartedFile>(out_path_, std::move(files), base, layout_->unit());
+      parity_file_ = std::make_unique<PartedFile>(out_path_, std::move(files), made.first, layout_->unit());
       job_.parity_out = parity_file_.get();
       return Status::Ok();
     });
@@ -384,17 +343,9 @@ class SharedFile : public Protector {
 
   // Rank 0 committed; what it knows goes into everybody's report.
   Status ShareResult() {
-    ByteWriter out;
-    out.PutBytes(contents_.superblock.dataset_root.bytes);
-    out.Put(contents_.superblock.wall_time_ns);
-    out.Put(report_.sidecar_bytes);
-    Communicator::Bytes bytes = std::move(out.bytes());
-    LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
-    ByteReader in(bytes);
-    const ByteSpan root = in.GetBytes(contents_.superblock.dataset_root.bytes.size());
-    std::copy(root.begin(), root.end(), contents_.superblock.dataset_root.bytes.begin());
-    contents_.superblock.wall_time_ns = in.Get<std::int64_t>();
-    report_.sidecar_bytes = in.Get<std::uint64_t>();
+    Superblock& sb = contents_.superblock;
+    auto known = std::tie(sb.dataset_root, sb.wall_time_ns, report_.sidecar_bytes);
+    LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, known));
     FillReport(contents_, layout_->group_count(), layout_->file_size(0));
     if (!rot_.all.empty()) ReportRot(view_.ensembles[0].files[0], *layout_, 0, rot_);
     return Status::Ok();

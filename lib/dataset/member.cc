@@ -28,89 +28,6 @@ Status OpenItsParts(const Context& context, const std::string& path, bool write,
 
 }  // namespace
 
-void PutSummary(ByteWriter& out, const Summary& s) {
-  out.Put(s.rank);
-  out.Put<std::uint8_t>(s.present);
-  out.Put(s.stat.size);
-  out.Put(s.stat.device);
-  out.Put(s.stat.inode);
-  out.Put(s.stat.mtime_ns);
-  out.Put(s.stat.birth_ns);
-  out.Put(s.stat.atime_ns);
-  out.Put(s.stat.mode);
-  out.Put(s.stat.uid);
-  out.Put(s.stat.gid);
-  out.Put(static_cast<std::uint8_t>(s.fault));
-  out.PutString(s.fault_text);
-  out.Put<std::uint8_t>(s.other_key);
-  out.PutString(s.sidecar_path);
-  out.Put(s.sidecar_bytes);
-  out.Put(s.sidecar_uid);
-  out.Put(s.sidecar_gid);
-  out.Put(s.parity_base);
-  out.Put(static_cast<std::uint32_t>(s.part_paths.size()));
-  for (std::size_t d = 0; d < s.part_paths.size(); ++d) {
-    out.PutString(s.part_paths[d]);
-    out.Put<std::uint8_t>(s.parts_there[d]);
-    out.PutString(s.part_obstacles[d]);
-  }
-  out.Put(s.part_base);
-  out.Put<std::uint8_t>(s.intent.has_value());
-  if (s.intent) out.PutBytes(EncodeIntent(*s.intent, 0));
-  out.Put(s.prepared);
-  out.Put<std::uint8_t>(s.recovered);
-  if (s.fault == SidecarFault::kNone) {
-    Superblock plain = s.superblock;
-    plain.copy = 0;
-    plain.extents.clear();
-    out.PutBytes(EncodeSuperblock(plain));
-    out.Put(static_cast<std::uint32_t>(s.info.size()));
-    out.PutBytes(s.info);
-  }
-}
-
-Result<Summary> GetSummary(ByteReader& in) {
-  Summary s;
-  s.rank = in.Get<std::uint32_t>();
-  s.present = in.Get<std::uint8_t>() != 0;
-  s.stat.size = in.Get<std::uint64_t>();
-  s.stat.device = in.Get<std::uint64_t>();
-  s.stat.inode = in.Get<std::uint64_t>();
-  s.stat.mtime_ns = in.Get<std::int64_t>();
-  s.stat.birth_ns = in.Get<std::int64_t>();
-  s.stat.atime_ns = in.Get<std::int64_t>();
-  s.stat.mode = in.Get<std::uint32_t>();
-  s.stat.uid = in.Get<std::uint32_t>();
-  s.stat.gid = in.Get<std::uint32_t>();
-  s.fault = static_cast<SidecarFault>(in.Get<std::uint8_t>());
-  s.fault_text = in.GetString(1 << 16);
-  s.other_key = in.Get<std::uint8_t>() != 0;
-  s.sidecar_path = in.GetString(1 << 16);
-  s.sidecar_bytes = in.Get<std::uint64_t>();
-  s.sidecar_uid = in.Get<std::uint32_t>();
-  s.sidecar_gid = in.Get<std::uint32_t>();
-  s.parity_base = in.Get<std::uint64_t>();
-  for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-    s.part_paths.push_back(in.GetString(1 << 16));
-    s.parts_there.push_back(in.Get<std::uint8_t>() != 0);
-    s.part_obstacles.push_back(in.GetString(1 << 16));
-  }
-  s.part_base = in.Get<std::uint64_t>();
-  if (in.Get<std::uint8_t>() != 0) {
-    auto intent = DecodeIntent(in.GetBytes(kIntentPageSize), 0);
-    if (intent.ok()) s.intent = *intent;
-  }
-  s.prepared = in.Get<std::uint64_t>();
-  s.recovered = in.Get<std::uint8_t>() != 0;
-  if (s.fault == SidecarFault::kNone) {
-    LZY_ASSIGN_OR_RETURN(s.superblock, DecodeSuperblock(in.GetBytes(kSuperblockSize), 0));
-    ByteSpan info = in.GetBytes(in.Get<std::uint32_t>());
-    s.info.assign(info.begin(), info.end());
-  }
-  if (!in.ok()) return {Code::kInternal, "a rank's summary of its members is malformed"};
-  return s;
-}
-
 Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const std::string& path, bool write) {
   const bool follow = kind == DatasetKind::kShared;
   auto file = fs.Open(path, write ? OpenMode::kReadWrite : OpenMode::kRead, follow);
@@ -173,6 +90,8 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
       view.sidecar = std::move(sidecar).value();
       s.fault = SidecarFault::kNone;
       s.superblock = view.sidecar->contents().superblock;
+      s.superblock.copy = 0;
+      s.superblock.extents.clear();
       s.info = EncodeInfo(view.sidecar->contents().info);
       s.intent = view.sidecar->intent();
       s.prepared = view.sidecar->prepared_generation();

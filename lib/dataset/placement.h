@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/record.h"
 #include "base/status.h"
 
 namespace lzy {
@@ -30,6 +31,7 @@ struct Site {
   bool reachable = false;         ///< it is there
   std::uint64_t file_system = 0;  ///< alike for sites of one node that share room
   std::uint64_t room = 0;         ///< free bytes of it
+  LZY_FIELDS(reachable, file_system, room)
 };
 
 struct Places {

@@ -4,21 +4,16 @@
 #include <array>
 #include <set>
 
+#include "comm/records.h"
 #include "names/lookup.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 
 Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, const DatasetRef& ref) {
-  ByteWriter out;
-  for (const auto& [rank, path] : ref.members) out.Put(rank);
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
-  std::vector<std::vector<std::uint32_t>> seen(all.size());
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    ByteReader in(all[p]);
-    while (in.remaining() >= 4) seen[p].push_back(in.Get<std::uint32_t>());
-  }
-  return seen;
+  std::vector<std::uint32_t> mine;
+  for (const auto& [rank, path] : ref.members) mine.push_back(rank);
+  return AllGatherRecords(comm, mine);
 }
 
 namespace {
@@ -29,6 +24,7 @@ struct SeenState {
   Uuid uuid{};
   std::uint64_t generation = 0;
   std::int64_t wall_time_ns = 0;
+  LZY_FIELDS(committed, uuid, generation, wall_time_ns)
 
   bool IsOlderThan(const SeenState& other) const {
     if (!committed || !other.committed) return !committed && other.committed;
@@ -46,34 +42,20 @@ Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<
   }
   std::erase_if(seers, [](const auto& entry) { return entry.second < 2; });
   if (seers.empty()) return Status::Ok();
-  ByteWriter out;
+  std::map<std::uint32_t, SeenState> mine;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
     for (const auto& [rank, path] : ref.members) {
       if (!seers.contains(rank)) continue;
+      SeenState& state = mine[rank];
       const auto sidecar = FindSidecar(context.fs, path);
       const auto peek = sidecar.ok() ? PeekSidecar(context.fs, *sidecar) : Result<Peek>(sidecar.status());
-      out.Put(rank);
-      out.Put<std::uint8_t>(peek.ok() && peek->committed);
-      out.PutBytes(peek.ok() ? peek->uuid : Uuid{});
-      out.Put<std::uint64_t>(peek.ok() ? peek->generation : 0);
-      out.Put<std::int64_t>(peek.ok() ? peek->wall_time_ns : 0);
+      if (peek.ok()) state = {peek->committed, peek->uuid, peek->generation, peek->wall_time_ns};
     }
-    return Status::Ok();
   }));
-  LZY_ASSIGN_OR_RETURN(const auto all, context.comm.AllGather(out.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto states, AllGatherRecords(context.comm, mine));
   std::map<std::uint32_t, SeenState> newest;
-  std::vector<std::map<std::uint32_t, SeenState>> states(all.size());
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    ByteReader in(all[p]);
-    while (in.remaining() > 0 && in.ok()) {
-      const auto rank = in.Get<std::uint32_t>();
-      SeenState& state = states[p][rank];
-      state.committed = in.Get<std::uint8_t>() != 0;
-      if (const ByteSpan raw = in.GetBytes(state.uuid.size()); raw.size() == state.uuid.size()) {
-        std::copy(raw.begin(), raw.end(), state.uuid.begin());
-      }
-      state.generation = in.Get<std::uint64_t>();
-      state.wall_time_ns = in.Get<std::int64_t>();
+  for (const auto& theirs : states) {
+    for (const auto& [rank, state] : theirs) {
       const auto [at, fresh] = newest.emplace(rank, state);
       if (!fresh && at->second.IsOlderThan(state)) at->second = state;
     }
@@ -110,37 +92,27 @@ std::map<std::uint32_t, int> AssignOwners(const std::vector<std::vector<std::uin
 }
 
 Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, const std::vector<Summary>& mine) {
-  ByteWriter out;
-  for (const Summary& s : mine) PutSummary(out, s);
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  LZY_ASSIGN_OR_RETURN(auto all, UniteRecords(comm, mine));
   std::map<std::uint32_t, Summary> merged;
-  for (const auto& bytes : all) {
-    ByteReader in(bytes);
-    while (in.remaining() > 0) {
-      LZY_ASSIGN_OR_RETURN(Summary s, GetSummary(in));
-      merged.emplace(s.rank, std::move(s));
-    }
-  }
+  for (Summary& one : all) merged.emplace(one.rank, std::move(one));
   return merged;
 }
 
 namespace {
 
 // Where members that nobody sees could be made, as this process knows it.
-Result<std::vector<std::uint8_t>> LookAtSites(FileSystem& fs, const DatasetRef& ref, const std::vector<LostMember>& missing) {
-  ByteWriter out;
+Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, const std::vector<LostMember>& missing) {
+  std::vector<Site> sites;
   for (const LostMember& member : missing) {
     const std::string path = ExpandPattern(ref.path, member.rank);
     // What must not be looked at is not missing.
     if (const auto data = fs.Stat(path); !data.ok() && data.status().code() == Code::kIo) return data.status();
     const auto stat = fs.Stat(DirectoryOf(path));
     const bool reachable = stat.ok() && stat->type == FileStat::Type::kDirectory;
-    out.Put<std::uint8_t>(reachable);
-    out.Put<std::uint64_t>(reachable ? stat->device : 0);
     const auto room = fs.FreeBytes(DirectoryOf(path));
-    out.Put<std::uint64_t>(reachable && room.ok() ? *room : 0);
+    sites.push_back({reachable, reachable ? stat->device : 0, reachable && room.ok() ? *room : 0});
   }
-  return std::move(out.bytes());
+  return sites;
 }
 
 // Which groups' members only one of `places` (by process) sees, by place. Nothing where all are one place.
@@ -165,33 +137,25 @@ std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vecto
 Result<Places> GatherPlaces(const Context& context, const DatasetRef& ref, const std::vector<LostMember>& missing,
                             const std::vector<std::vector<std::uint32_t>>& seen,
                             const std::map<std::uint32_t, std::uint32_t>& group_of) {
-  std::vector<std::uint8_t> mine;
-  ByteWriter where;
+  struct Place {
+    std::string node, domain;
+    std::vector<Site> sites;
+    LZY_FIELDS(node, domain, sites)
+  } mine;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
-    where.PutString(context.comm.ProcessorName());
-    where.PutString(context.options.domain);
-    LZY_ASSIGN_OR_RETURN(mine, LookAtSites(context.fs, ref, missing));
+    mine.node = context.comm.ProcessorName();
+    mine.domain = context.options.domain;
+    LZY_ASSIGN_OR_RETURN(mine.sites, LookAtSites(context.fs, ref, missing));
     return Status::Ok();
   }));
-  LZY_ASSIGN_OR_RETURN(const auto nodes, context.comm.AllGather(where.bytes()));
-  LZY_ASSIGN_OR_RETURN(const auto sites, context.comm.AllGather(mine));
+  LZY_ASSIGN_OR_RETURN(auto all, AllGatherRecords(context.comm, mine));
   Places places;
   bool by_domain = false;
-  for (const auto& bytes : nodes) {
-    ByteReader in(bytes);
-    places.nodes.push_back(in.GetString(kMaxNameBytes));
-    const std::string domain = in.GetString(kMaxNameBytes);
-    by_domain = by_domain || !domain.empty();
-    places.domains.push_back(domain.empty() ? places.nodes.back() : domain);
-  }
-  for (const auto& bytes : sites) {
-    ByteReader in(bytes);
-    auto& own = places.sites.emplace_back(missing.size());
-    for (Site& site : own) {
-      site.reachable = in.Get<std::uint8_t>() != 0;
-      site.file_system = in.Get<std::uint64_t>();
-      site.room = in.Get<std::uint64_t>();
-    }
+  for (Place& place : all) {
+    by_domain = by_domain || !place.domain.empty();
+    places.domains.push_back(place.domain.empty() ? place.node : place.domain);
+    places.nodes.push_back(std::move(place.node));
+    places.sites.push_back(std::move(place.sites));
   }
   places.residents = ResidentsOf(places.nodes, seen, group_of);
   if (by_domain) {

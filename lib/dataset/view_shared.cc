@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/records.h"
 #include "dataset/contents.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
@@ -30,15 +31,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
       file.data = std::move(writable).value();
     return Status::Ok();
   }));
-  Communicator::Bytes bytes;
-  if (first) {
-    ByteWriter out;
-    PutSummary(out, summary);
-    bytes = std::move(out.bytes());
-  }
-  LZY_RETURN_IF_ERROR(context.comm.Broadcast(bytes, 0));
-  ByteReader in(bytes);
-  LZY_ASSIGN_OR_RETURN(summary, GetSummary(in));
+  LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, summary));
   Fill(file, summary);
   file.path = ref.path;
   if (summary.recovered) view.warnings.push_back(kRecovered);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/records.h"
 #include "encode/rebuild.h"
 
 namespace lzy {
@@ -13,22 +14,12 @@ constexpr std::size_t kMostIntervals = 1u << 18;
 // Blocks sent and added up that are no dearer than one read, hashed and multiplied.
 constexpr std::uint64_t kWorthSending = 4;
 
-void Put(ByteWriter& out, const std::vector<Interval>& intervals) {
-  out.Put(static_cast<std::uint64_t>(intervals.size()));
-  for (const Interval& one : intervals) {
-    out.Put(one.begin);
-    out.Put(one.end);
-  }
-}
-
-std::vector<Interval> Get(ByteReader& in) {
-  std::vector<Interval> intervals;
-  for (auto count = in.Get<std::uint64_t>(); count > 0 && in.ok(); --count) {
-    const auto begin = in.Get<std::uint64_t>();
-    intervals.push_back({begin, in.Get<std::uint64_t>()});
-  }
-  return intervals;
-}
+// What a rank captured and wrote, and whether that is all that it captured.
+struct Share {
+  bool complete = false;
+  std::vector<Interval> captured, written;
+  LZY_FIELDS(complete, captured, written)
+};
 
 // Where more than one rank has written. `written`: of each rank disjoint.
 std::vector<Interval> Disputed(std::vector<Interval> written) {
@@ -102,14 +93,13 @@ int Captors::Of(std::uint64_t block) {
 
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   const auto limit = std::max<std::size_t>(64, kMostIntervals / static_cast<std::size_t>(comm.size()));
-  ByteWriter out;
+  Share own;
   const Status local = NoThrow([&] {
-    const std::vector<Interval> captured = mine.Captured(limit);
-    out.Put<std::uint8_t>(captured.size() < limit);
-    Put(out, captured);
-    Put(out, mine.Written(limit));
+    own.captured = mine.Captured(limit);
+    own.complete = own.captured.size() < limit;
+    own.written = mine.Written(limit);
   });
-  const auto all = comm.AllGather(local.ok() ? ByteSpan(out.bytes()) : ByteSpan());
+  const auto all = AllGatherRecords(comm, own);
   Coverage coverage;
   const Status united = NoThrow([&]() -> Status {
     LZY_RETURN_IF_ERROR(local);
@@ -117,11 +107,10 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
     std::vector<Coverage::Piece> captured;
     std::vector<Interval> written;
     for (std::size_t rank = 0; rank < all->size(); ++rank) {
-      ByteReader in((*all)[rank]);
-      coverage.complete = in.Get<std::uint8_t>() != 0 && coverage.complete;
-      for (const Interval& one : Get(in)) captured.push_back({one, static_cast<int>(rank)});
-      for (const Interval& one : Get(in)) written.push_back(one);
-      if (!in.ok()) return {Code::kInternal, "what a rank captured is malformed"};
+      const Share& theirs = (*all)[rank];
+      coverage.complete = theirs.complete && coverage.complete;
+      for (const Interval& one : theirs.captured) captured.push_back({one, static_cast<int>(rank)});
+      written.insert(written.end(), theirs.written.begin(), theirs.written.end());
     }
     const std::vector<Interval> disputed = Disputed(std::move(written));
     for (const Coverage::Piece& piece : captured) Add(piece, disputed, coverage);

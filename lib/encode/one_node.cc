@@ -10,6 +10,15 @@
 namespace lzy {
 namespace {
 
+// What an owner tells of a member.
+struct Told {
+  std::uint32_t file = 0;
+  std::uint64_t parity_base = 0;
+  bool parity_is_fresh = false;
+  OpenedFile data, out;
+  LZY_FIELDS(file, parity_base, parity_is_fresh, data, out)
+};
+
 // A member as this rank sees it.
 struct Seen {
   std::unique_ptr<File> data, out;  // of other owners' members
@@ -31,8 +40,8 @@ class OneNode {
 
   /// Whether it can be done, on all ranks.
   Result<bool> Open() {
-    LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode(comm_, [&](ByteWriter& out) { return TellOwn(out); },
-                                                        [&](ByteReader& in) { return OpenOther(in); }));
+    LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode<Told>(comm_, [&](std::vector<Told>& own) { return TellOwn(own); },
+                                                              [&](const Told& told) { return OpenOther(told); }));
     return shared && std::all_of(seen_.begin(), seen_.end(), [](const Seen& one) { return one.job != nullptr; });
   }
 
@@ -67,38 +76,31 @@ class OneNode {
     return dealt;
   }
 
-  Status TellOwn(ByteWriter& out) {
+  Status TellOwn(std::vector<Told>& own) {
     for (std::uint32_t f = 0; f < members_.size(); ++f) {
       FileJob* job = members_[f].job;
       if (job == nullptr) continue;
       seen_[f].job = job;
       if (HasBlocksToHold(*job, layout_.file_size(f))) return {Code::kInternal, "has leaves that its owner alone knows"};
-      out.Put(f);
-      out.Put(job->parity_base);
-      out.Put<std::uint8_t>(job->parity_is_fresh);
-      LZY_RETURN_IF_ERROR(PutOpenFile(out, *job->data));
-      LZY_RETURN_IF_ERROR(PutOpenFile(out, *job->parity_out));
+      LZY_ASSIGN_OR_RETURN(const OpenedFile data, TellFile(*job->data));
+      LZY_ASSIGN_OR_RETURN(const OpenedFile out, TellFile(*job->parity_out));
+      own.push_back({f, job->parity_base, job->parity_is_fresh, data, out});
     }
     return Status::Ok();
   }
 
-  Status OpenOther(ByteReader& in) {
-    const auto f = in.Get<std::uint32_t>();
-    const auto base = in.Get<std::uint64_t>();
-    const bool fresh = in.Get<std::uint8_t>() != 0;
-    if (!in.ok() || f >= seen_.size() || seen_[f].job != nullptr) {
-      return {Code::kInternal, "what a rank tells is malformed"};
-    }
-    Seen& one = seen_[f];
-    LZY_ASSIGN_OR_RETURN(one.data, OpenTheSame(in, context_.fs, OpenMode::kRead));
-    LZY_ASSIGN_OR_RETURN(one.out, OpenTheSame(in, context_.fs, OpenMode::kReadWrite));
+  Status OpenOther(const Told& told) {
+    if (told.file >= seen_.size() || seen_[told.file].job != nullptr) return {Code::kInternal, "a member that is known already"};
+    Seen& one = seen_[told.file];
+    LZY_ASSIGN_OR_RETURN(one.data, OpenTheSame(told.data, context_.fs, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(one.out, OpenTheSame(told.out, context_.fs, OpenMode::kReadWrite));
     one.job = &one.guest;
     one.guest.data = one.data.get();
     one.guest.key = context_.options.key.get();
     one.guest.parity_out = one.out.get();
-    one.guest.parity_base = base;
-    one.guest.parity_is_fresh = fresh;
-    one.guest.InitLeaves(layout_, f);
+    one.guest.parity_base = told.parity_base;
+    one.guest.parity_is_fresh = told.parity_is_fresh;
+    one.guest.InitLeaves(layout_, told.file);
     return Status::Ok();
   }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/interval_set.h"
+#include "comm/records.h"
 #include "request/touched.h"
 
 namespace lzy {
@@ -57,24 +58,9 @@ std::size_t Count(const UnfitSources& unfit) {
 
 // All ranks' together.
 Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
-  ByteWriter out;
-  for (const auto& [row, devices] : unfit) {
-    for (std::uint32_t device : devices) {
-      out.Put(std::get<0>(row));
-      out.Put(std::get<1>(row));
-      out.Put(std::get<2>(row));
-      out.Put(device);
-    }
-  }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
-  for (const auto& bytes : all) {
-    ByteReader in(bytes);
-    while (in.remaining() > 0 && in.ok()) {
-      const auto group = in.Get<std::uint32_t>();
-      const auto unit_row = in.Get<std::uint64_t>();
-      const auto slice = in.Get<std::uint32_t>();
-      unfit[{group, unit_row, slice}].insert(in.Get<std::uint32_t>());
-    }
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, unfit));
+  for (const UnfitSources& theirs : all) {
+    for (const auto& [row, devices] : theirs) unfit[row].insert(devices.begin(), devices.end());
   }
   return Status::Ok();
 }
@@ -157,25 +143,15 @@ std::vector<int> OwnersIn(const Ensemble& ensemble, const Communicator& comm) {
 }
 
 Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*>& jobs) {
-  ByteWriter out;
+  std::vector<std::tuple<std::uint32_t, std::uint64_t, bool>> mine;  // member, block, whether it was rebuilt
   for (const auto& [rank, job] : jobs) {
-    for (std::uint64_t index : job->rotten) {
-      out.Put(rank);
-      out.Put(index);
-      out.Put<std::uint8_t>(job->rebuilt.contains(index));
-    }
+    for (std::uint64_t index : job->rotten) mine.emplace_back(rank, index, job->rebuilt.contains(index));
   }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(comm, mine));
   Rot rot;
-  for (const auto& bytes : all) {
-    ByteReader in(bytes);
-    while (in.remaining() > 0 && in.ok()) {
-      const auto rank = in.Get<std::uint32_t>();
-      const auto index = in.Get<std::uint64_t>();
-      rot.all[rank].insert(index);
-      if (in.Get<std::uint8_t>() == 0) rot.lost[rank].insert(index);
-    }
-    if (!in.ok()) return {Code::kInternal, "rotten blocks of a rank are malformed"};
+  for (const auto& [rank, index, rebuilt] : all) {
+    rot.all[rank].insert(index);
+    if (!rebuilt) rot.lost[rank].insert(index);
   }
   return rot;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dataset/lock.h"
+#include "comm/records.h"
 #include "dataset/parts.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
@@ -60,14 +61,7 @@ Status RemoveFor(const Context& context, FileView& file) {
 
 /// What all ranks list, without doubles, sorted.
 Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vector<std::string>& mine) {
-  ByteWriter out;
-  for (const std::string& path : mine) out.PutString(path);
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
-  std::vector<std::string> paths;
-  for (const auto& bytes : all) {
-    ByteReader in(bytes);
-    while (in.remaining() > 0 && in.ok()) paths.push_back(in.GetString(bytes.size()));
-  }
+  LZY_ASSIGN_OR_RETURN(std::vector<std::string> paths, UniteRecords(comm, mine));
   std::ranges::sort(paths);
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   return paths;

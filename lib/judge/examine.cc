@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/file.h"
+#include "comm/records.h"
 #include "dataset/parts.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
@@ -15,86 +16,39 @@
 namespace lzy {
 namespace {
 
-void PutBad(ByteWriter& out, const std::vector<BadBlocks>& list) {
-  out.Put(static_cast<std::uint64_t>(list.size()));
-  for (const BadBlocks& bad : list) {
-    out.Put(bad.first);
-    out.Put(bad.count);
-    out.Put(static_cast<std::uint8_t>(bad.fault));
-    out.Put<std::uint8_t>(bad.transient);
-    out.Put<std::uint8_t>(bad.unproven);
-  }
+// What a rank found in one file.
+struct FoundIn {
+  std::uint32_t ensemble = 0, file = 0;
+  bool changed = false;  // while it was read; it is of this size and time now
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  FileFindings found;
+  LZY_FIELDS(ensemble, file, changed, size, mtime_ns, found)
+};
+
+template <class T>
+void Append(const std::vector<T>& from, std::vector<T>& to) {
+  to.insert(to.end(), from.begin(), from.end());
 }
 
-void GetBad(ByteReader& in, std::vector<BadBlocks>& list) {
-  for (auto count = in.Get<std::uint64_t>(); count > 0 && in.ok(); --count) {
-    BadBlocks bad;
-    bad.first = in.Get<std::uint64_t>();
-    bad.count = in.Get<std::uint64_t>();
-    bad.fault = static_cast<BlockFault>(in.Get<std::uint8_t>());
-    bad.transient = in.Get<std::uint8_t>() != 0;
-    bad.unproven = in.Get<std::uint8_t>() != 0;
-    list.push_back(bad);
+void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
+  FileFindings& to = findings.files.at(one.ensemble).at(one.file);
+  FileView& file = view.ensembles[one.ensemble].files[one.file];
+  // One rank that saw a change is enough; those that looked before it say nothing against it.
+  if (one.changed) {
+    file.stat.size = one.size;
+    file.stat.mtime_ns = one.mtime_ns;
   }
-}
-
-void PutFindings(ByteWriter& out, std::uint32_t ensemble, std::uint32_t file, const FileFindings& f, const FileStat& before,
-                 const FileStat& now) {
-  out.Put(ensemble);
-  out.Put(file);
-  out.Put<std::uint8_t>(now.size != before.size || now.mtime_ns != before.mtime_ns);
-  out.Put(now.size);
-  out.Put(now.mtime_ns);
-  PutBad(out, f.data);
-  PutBad(out, f.parity);
-  out.Put(static_cast<std::uint32_t>(f.metadata.size()));
-  for (const MetadataDamage& m : f.metadata) {
-    out.Put(m.offset);
-    out.Put(m.length);
-    out.PutString(m.what);
-    out.Put(m.part);
+  Append(one.found.data, to.data);
+  Append(one.found.parity, to.parity);
+  Append(one.found.metadata, to.metadata);
+  to.extra_bytes = std::max(to.extra_bytes, one.found.extra_bytes);
+  to.whole_device = to.whole_device || one.found.whole_device;
+  to.hashes_lost = to.hashes_lost || one.found.hashes_lost;
+  if (to.hashes_lost) {
+    file.fault = SidecarFault::kDestroyed;
+    file.fault_text = "the sidecar has lost hashes in all of its copies";
   }
-  out.Put(f.extra_bytes);
-  out.Put<std::uint8_t>(f.whole_device);
-  out.Put<std::uint8_t>(f.hashes_lost);
-}
-
-Status MergeFindings(ByteSpan bytes, DatasetView& view, Findings& findings) {
-  ByteReader in(bytes);
-  while (in.remaining() > 0 && in.ok()) {
-    const auto e = in.Get<std::uint32_t>();
-    const auto f = in.Get<std::uint32_t>();
-    if (e >= findings.files.size() || f >= findings.files[e].size())
-      return {Code::kInternal, "findings of an unknown file"};
-    FileFindings& to = findings.files[e][f];
-    FileStat& stat = view.ensembles[e].files[f].stat;
-    // One rank that saw a change is enough; those that looked before it say nothing against it.
-    const bool changed = in.Get<std::uint8_t>() != 0;
-    const auto size = in.Get<std::uint64_t>();
-    const auto mtime_ns = in.Get<std::int64_t>();
-    if (changed) {
-      stat.size = size;
-      stat.mtime_ns = mtime_ns;
-    }
-    GetBad(in, to.data);
-    GetBad(in, to.parity);
-    for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-      MetadataDamage m;
-      m.offset = in.Get<std::uint64_t>();
-      m.length = in.Get<std::uint64_t>();
-      m.what = in.GetString(1024);
-      m.part = in.Get<std::uint32_t>();
-      to.metadata.push_back(std::move(m));
-    }
-    to.extra_bytes = std::max(to.extra_bytes, in.Get<std::uint64_t>());
-    to.whole_device = in.Get<std::uint8_t>() != 0 || to.whole_device;
-    to.hashes_lost = in.Get<std::uint8_t>() != 0 || to.hashes_lost;
-    if (to.hashes_lost) {
-      view.ensembles[e].files[f].fault = SidecarFault::kDestroyed;
-      view.ensembles[e].files[f].fault_text = "the sidecar has lost hashes in all of its copies";
-    }
-  }
-  return in.ok() ? Status::Ok() : Status(Code::kInternal, "findings of a rank are malformed");
 }
 
 // Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees.
@@ -171,7 +125,7 @@ class Examiner {
   Result<Findings> Run() {
     const auto start = std::chrono::steady_clock::now();
     Findings findings;
-    ByteWriter out;
+    std::vector<FoundIn> mine;
     const bool shared = view_.ref.kind == DatasetKind::kShared;
     for (const Ensemble& ensemble : view_.ensembles) {
       findings.files.emplace_back(ensemble.files.size());
@@ -210,13 +164,14 @@ class Examiner {
             const bool none = parity != nullptr && bad.first < parity->leaf_count() && parity->leaf(bad.first) == kNoParityLeaf;
             if (none) bad.fault = BlockFault::kForsaken;
           });
-          PutFindings(out, e, f, own, file.stat, now);
+          const bool changed = now.size != file.stat.size || now.mtime_ns != file.stat.mtime_ns;
+          mine.push_back({e, f, changed, now.size, now.mtime_ns, std::move(own)});
         }
       }
       return Status::Ok();
     }));
-    LZY_ASSIGN_OR_RETURN(const auto all, context_.comm.AllGather(out.bytes()));
-    for (const auto& bytes : all) LZY_RETURN_IF_ERROR(MergeFindings(bytes, view_, findings));
+    LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
+    for (const FoundIn& one : all) Merge(one, view_, findings);
     for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
       for (std::uint32_t f = 0; f < view_.ensembles[e].files.size(); ++f) {
         const FileView& file = view_.ensembles[e].files[f];

@@ -16,6 +16,7 @@ struct FileFindings {
   std::uint64_t extra_bytes = 0;  ///< the data file is longer than committed
   bool hashes_lost = false;       ///< set: no copy of the sidecar has all hashes, nor can they be proven: it counts as lost
   bool whole_device = false;      ///< set: data and parity of this member are all lost or unprovable
+  LZY_FIELDS(data, parity, metadata, extra_bytes, hashes_lost, whole_device)
 };
 
 /// What was found and how it is judged. Agreed: the same on every rank.

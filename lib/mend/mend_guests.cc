@@ -2,37 +2,24 @@
 
 #include <utility>
 
-#include "encode/node_files.h"
-
 namespace lzy {
 namespace {
 
 // A file that may not be there.
-Status PutMaybe(ByteWriter& out, File* file) {
-  out.Put<std::uint8_t>(file != nullptr);
-  return file != nullptr ? PutOpenFile(out, *file) : Status::Ok();
-}
-
-void PutTree(ByteWriter& out, const Tree* tree) {
-  out.Put<std::uint8_t>(tree != nullptr);
-  if (tree == nullptr) return;
-  out.Put(tree->bytes());
-  out.Put(tree->leaf_count());
-  for (std::uint64_t i = 0; i < tree->leaf_count(); ++i) out.PutBytes(tree->leaf(i).bytes);
-}
-
-Status TakeTree(ByteReader& in, TreeKind kind, std::optional<Tree>& tree) {
-  if (in.Get<std::uint8_t>() == 0) return Status::Ok();
-  const auto bytes = in.Get<std::uint64_t>();
-  const auto count = in.Get<std::uint64_t>();
-  if (!in.ok() || count > in.remaining() / sizeof(Hash::bytes)) return {Code::kInternal, "leaves of a rank are malformed"};
-  std::vector<Hash> leaves(count);
-  for (Hash& leaf : leaves) {
-    const ByteSpan raw = in.GetBytes(leaf.bytes.size());
-    std::copy(raw.begin(), raw.end(), leaf.bytes.begin());
-  }
-  tree = Tree::Build(kind, std::move(leaves), bytes);
+Status TellMaybe(File* file, std::optional<OpenedFile>& told) {
+  if (file == nullptr) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(told, TellFile(*file));
   return Status::Ok();
+}
+
+std::optional<ToldTree> TellTree(const Tree* tree) {
+  if (tree == nullptr) return std::nullopt;
+  return ToldTree{tree->bytes(), tree->leaf_count() == 0 ? std::vector<Hash>() : tree->levels()[0]};
+}
+
+std::optional<Tree> TakeTree(TreeKind kind, const std::optional<ToldTree>& told) {
+  if (!told) return std::nullopt;
+  return Tree::Build(kind, told->leaves, told->bytes);
 }
 
 std::uint64_t LeavesOf(const BlockStream& stream) {
@@ -41,7 +28,7 @@ std::uint64_t LeavesOf(const BlockStream& stream) {
 
 // What a rank has open of its own members, for the others.
 Status TellOwn(const Context& context, const Layout& layout, int ranks, const std::vector<bool>& own, const RowStreams& streams,
-               const std::vector<MendOutputs*>& outputs, ByteWriter& out) {
+               const std::vector<MendOutputs*>& outputs, std::vector<ToldMember>& told) {
   std::uint64_t leaves = 0;
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
     if (!own[f]) continue;
@@ -49,17 +36,18 @@ Status TellOwn(const Context& context, const Layout& layout, int ranks, const st
     if (leaves * sizeof(Hash) * static_cast<std::uint64_t>(ranks) > context.options.memory / 4) {
       return {Code::kNoMemory, "too many leaves for all ranks to have them"};
     }
-    out.Put(f);
-    LZY_RETURN_IF_ERROR(PutMaybe(out, streams.data[f].file));
-    LZY_RETURN_IF_ERROR(PutMaybe(out, streams.parity[f].file));
-    out.Put(streams.parity[f].base);
-    PutTree(out, streams.data[f].expected);
-    PutTree(out, streams.parity[f].expected);
-    LZY_RETURN_IF_ERROR(PutMaybe(out, outputs[f]->data));
-    LZY_RETURN_IF_ERROR(PutMaybe(out, outputs[f]->parity));
-    out.Put(outputs[f]->parity_base);
-    out.Put<std::uint8_t>(outputs[f]->data_expected != nullptr);
-    out.Put<std::uint8_t>(outputs[f]->parity_expected != nullptr);
+    ToldMember& one = told.emplace_back();
+    one.file = f;
+    LZY_RETURN_IF_ERROR(TellMaybe(streams.data[f].file, one.data));
+    LZY_RETURN_IF_ERROR(TellMaybe(streams.parity[f].file, one.parity));
+    one.base = streams.parity[f].base;
+    one.data_tree = TellTree(streams.data[f].expected);
+    one.parity_tree = TellTree(streams.parity[f].expected);
+    LZY_RETURN_IF_ERROR(TellMaybe(outputs[f]->data, one.data_out));
+    LZY_RETURN_IF_ERROR(TellMaybe(outputs[f]->parity, one.parity_out));
+    one.out_base = outputs[f]->parity_base;
+    one.data_expected = outputs[f]->data_expected != nullptr;
+    one.parity_expected = outputs[f]->parity_expected != nullptr;
   }
   return Status::Ok();
 }
@@ -77,38 +65,37 @@ void MendOutputs::MakeRoom(const Layout& layout, std::uint32_t file) {
   }
 }
 
-Status MendGuests::OpenTold(ByteReader& in, FileSystem& fs, Guest& guest, OpenMode mode, File*& file) {
-  if (in.Get<std::uint8_t>() == 0) return Status::Ok();
-  LZY_ASSIGN_OR_RETURN(auto opened, OpenTheSame(in, fs, mode));
+Status MendGuests::OpenTold(const std::optional<OpenedFile>& told, FileSystem& fs, Guest& guest, OpenMode mode, File*& file) {
+  if (!told) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(auto opened, OpenTheSame(*told, fs, mode));
   file = opened.get();
   guest.files.push_back(std::move(opened));
   return Status::Ok();
 }
 
-Status MendGuests::TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& told,
-                             ByteReader& in) {
-  const auto f = in.Get<std::uint32_t>();
-  if (!in.ok() || f >= layout.files() || own[f] || told[f]) return {Code::kInternal, "what a rank tells is malformed"};
-  told[f] = true;
+Status MendGuests::TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& known,
+                             const ToldMember& told) {
+  const std::uint32_t f = told.file;
+  if (f >= layout.files() || own[f] || known[f]) return {Code::kInternal, "a member that is known already"};
+  known[f] = true;
   Guest& guest = guests_[f];
   MendOutputs& to = guest.outputs;
   File* data = nullptr;
   File* parity = nullptr;
-  LZY_RETURN_IF_ERROR(OpenTold(in, context.fs, guest, OpenMode::kRead, data));
-  LZY_RETURN_IF_ERROR(OpenTold(in, context.fs, guest, OpenMode::kRead, parity));
-  const auto base = in.Get<std::uint64_t>();
-  LZY_RETURN_IF_ERROR(TakeTree(in, TreeKind::kData, guest.data_tree));
-  LZY_RETURN_IF_ERROR(TakeTree(in, TreeKind::kParity, guest.parity_tree));
-  LZY_RETURN_IF_ERROR(OpenTold(in, context.fs, guest, OpenMode::kReadWrite, to.data));
-  LZY_RETURN_IF_ERROR(OpenTold(in, context.fs, guest, OpenMode::kReadWrite, to.parity));
-  to.parity_base = in.Get<std::uint64_t>();
-  if (in.Get<std::uint8_t>() != 0 && guest.data_tree) to.data_expected = &*guest.data_tree;
-  if (in.Get<std::uint8_t>() != 0 && guest.parity_tree) to.parity_expected = &*guest.parity_tree;
-  if (!in.ok()) return {Code::kInternal, "what a rank tells is malformed"};
+  LZY_RETURN_IF_ERROR(OpenTold(told.data, context.fs, guest, OpenMode::kRead, data));
+  LZY_RETURN_IF_ERROR(OpenTold(told.parity, context.fs, guest, OpenMode::kRead, parity));
+  LZY_RETURN_IF_ERROR(OpenTold(told.data_out, context.fs, guest, OpenMode::kReadWrite, to.data));
+  LZY_RETURN_IF_ERROR(OpenTold(told.parity_out, context.fs, guest, OpenMode::kReadWrite, to.parity));
+  guest.data_tree = TakeTree(TreeKind::kData, told.data_tree);
+  guest.parity_tree = TakeTree(TreeKind::kParity, told.parity_tree);
+  const Tree* data_tree = guest.data_tree ? &*guest.data_tree : nullptr;
+  const Tree* parity_tree = guest.parity_tree ? &*guest.parity_tree : nullptr;
+  to.parity_base = told.out_base;
+  if (told.data_expected) to.data_expected = data_tree;
+  if (told.parity_expected) to.parity_expected = parity_tree;
   to.MakeRoom(layout, f);
-  guest.data = DataStream(layout, f, data, guest.data_tree ? &*guest.data_tree : nullptr, context.options.key.get());
-  guest.parity =
-      ParityStream(layout, f, parity, base, guest.parity_tree ? &*guest.parity_tree : nullptr, context.options.key.get());
+  guest.data = DataStream(layout, f, data, data_tree, context.options.key.get());
+  guest.parity = ParityStream(layout, f, parity, told.base, parity_tree, context.options.key.get());
   return Status::Ok();
 }
 
@@ -117,9 +104,9 @@ Result<bool> MendGuests::Open(const Context& context, const Layout& layout, Comm
   if (comm.size() == 1 || !context.share_page_cache) return false;
   guests_.resize(layout.files());
   std::vector<bool> told(layout.files());
-  const auto tell = [&](ByteWriter& out) { return TellOwn(context, layout, comm.size(), own, streams, outputs, out); };
-  const auto take = [&](ByteReader& in) { return TakeGuest(context, layout, own, told, in); };
-  LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode(comm, tell, take));
+  const auto tell = [&](std::vector<ToldMember>& out) { return TellOwn(context, layout, comm.size(), own, streams, outputs, out); };
+  const auto take = [&](const ToldMember& one) { return TakeGuest(context, layout, own, told, one); };
+  LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode<ToldMember>(comm, tell, take));
   if (!shared) {
     guests_.clear();  // descriptors may be what is short
     return false;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "encode/node_files.h"
 #include "encode/rebuild.h"
 
 namespace lzy {
@@ -25,6 +26,23 @@ struct MendOutputs {
   ComputedLeaves parity_computed() { return {parity_leaves, parity_known}; }
 };
 
+/// What a rank tells the others of one of its members: what it has open, and what it expects.
+struct ToldTree {
+  std::uint64_t bytes = 0;
+  std::vector<Hash> leaves;
+  LZY_FIELDS(bytes, leaves)
+};
+struct ToldMember {
+  std::uint32_t file = 0;  ///< of the layout
+  std::optional<OpenedFile> data, parity;
+  std::uint64_t base = 0;  ///< where its parity begins
+  std::optional<ToldTree> data_tree, parity_tree;
+  std::optional<OpenedFile> data_out, parity_out;  ///< of MendOutputs, as the rest
+  std::uint64_t out_base = 0;
+  bool data_expected = false, parity_expected = false;
+  LZY_FIELDS(file, data, parity, base, data_tree, parity_tree, data_out, parity_out, out_base, data_expected, parity_expected)
+};
+
 /// What a rank has open of an ensemble that others own.
 class MendGuests {
  public:
@@ -42,9 +60,10 @@ class MendGuests {
     MendOutputs outputs;
   };
   /// A file that another rank has open, in `mode`; none where it has none.
-  static Status OpenTold(ByteReader& in, FileSystem& fs, Guest& guest, OpenMode mode, File*& file);
-  /// What another rank told of one of its members; `told` is set for it.
-  Status TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& told, ByteReader& in);
+  static Status OpenTold(const std::optional<OpenedFile>& told, FileSystem& fs, Guest& guest, OpenMode mode, File*& file);
+  /// What another rank told of one of its members; `known` is set for it.
+  Status TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& known,
+                   const ToldMember& told);
 
   std::vector<Guest> guests_;  // by file
 };

@@ -12,12 +12,14 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/record.h"
 
 namespace lzy {
 
 struct Hash {
   std::array<std::uint8_t, 16> bytes{};
   friend bool operator==(const Hash&, const Hash&) = default;
+  LZY_FIELDS(bytes)
   bool IsZero() const { return *this == Hash{}; }
   std::string Hex() const;  ///< the stored bytes in order, 32 lower-case digits
 };

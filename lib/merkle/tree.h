@@ -52,6 +52,7 @@ class Tree {
     std::uint64_t leaf_count = 0;
     std::uint64_t bytes = 0;
     std::vector<std::vector<Hash>> pages;  ///< bottom first; pages[0] contains the leaf
+    LZY_FIELDS(index, leaf_count, bytes, pages)
   };
   Proof Prove(std::uint64_t index) const;  ///< precondition: index < leaf_count()
   /// True when `leaf` is leaf `proof.index` of the tree with this root. Never reads out of bounds, whatever is in

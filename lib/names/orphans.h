@@ -13,6 +13,7 @@ struct Orphan {
   std::string path;
   std::string reason;   ///< why it is not needed, in a few words
   bool in_use = false;  ///< a tool or program may be at it just now: not to be removed
+  LZY_FIELDS(path, reason, in_use)
 };
 
 /// Below `directory`, sorted by path:

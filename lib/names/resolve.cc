@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/bytes.h"
+#include "comm/records.h"
 #include "names/set_names.h"
 #include "names/survey.h"
 #include "sidecar/names.h"
@@ -14,46 +14,27 @@
 namespace lzy {
 namespace {
 
-using Bytes = Communicator::Bytes;
-
-Bytes EncodeFound(const Survey& survey) {
-  ByteWriter out;
-  out.Put(static_cast<std::uint32_t>(survey.troubles().size()));
-  for (const Status& trouble : survey.troubles()) {
-    out.Put(static_cast<std::uint32_t>(trouble.code()));
-    out.PutString(trouble.message());
-  }
-  out.Put(static_cast<std::uint32_t>(survey.found().size()));
-  for (const auto& [path, dataset] : survey.found()) {
-    out.Put(static_cast<std::uint32_t>(dataset.kind));
-    out.PutString(path);
-  }
-  return std::move(out.bytes());
-}
-
-constexpr std::size_t kMostText = 64u << 20;
-
-/// What all ranks found, in a fixed order.
-struct Union {
+/// What this rank found: datasets by path, and what stood in the way.
+struct Found {
   std::map<std::string, DatasetKind> datasets;
   std::vector<Status> troubles;
+  LZY_FIELDS(datasets, troubles)
 };
-Union DecodeFound(const std::vector<Bytes>& all) {
-  Union out;
+
+/// What all ranks found, in a fixed order; each trouble once.
+Result<Found> UniteFound(Communicator& comm, const Survey& survey) {
+  Found mine{{}, survey.troubles()};
+  for (const auto& [path, dataset] : survey.found()) mine.datasets.emplace(path, dataset.kind);
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, mine));
+  Found out;
   std::set<std::string> told;
-  for (const Bytes& bytes : all) {
-    ByteReader in(bytes);
-    for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-      const auto code = static_cast<Code>(in.Get<std::uint32_t>());
-      std::string message = in.GetString(kMostText);
-      if (told.insert(message).second) out.troubles.emplace_back(code, std::move(message));
+  for (const Found& theirs : all) {
+    for (const Status& trouble : theirs.troubles) {
+      if (told.insert(trouble.message()).second) out.troubles.push_back(trouble);
     }
-    for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-      const auto kind = static_cast<DatasetKind>(in.Get<std::uint32_t>());
-      std::string path = in.GetString(kMostText);
+    for (const auto& [path, kind] : theirs.datasets) {
       // A file one rank knows to be a set's pattern is one for all.
-      auto [at, fresh] = out.datasets.emplace(std::move(path), kind);
-      if (!fresh && kind == DatasetKind::kSet) at->second = kind;
+      if (auto [at, fresh] = out.datasets.emplace(path, kind); !fresh && kind == DatasetKind::kSet) at->second = kind;
     }
   }
   return out;
@@ -62,26 +43,11 @@ Union DecodeFound(const std::vector<Bytes>& all) {
 /// The newest version of each of `patterns` that any rank sees.
 Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& comm,
                                                 const std::vector<std::string>& patterns) {
-  ByteWriter mine;
-  for (const std::string& pattern : patterns) {
-    const SetVersion version = survey.NewestOf(pattern);
-    mine.Put(version.wall_time_ns);
-    mine.PutBytes(version.uuid);
-    mine.Put(version.members);
-  }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine.bytes()));
-  std::vector<SetVersion> newest(patterns.size());
-  for (const Bytes& bytes : all) {
-    ByteReader in(bytes);
-    for (SetVersion& version : newest) {
-      SetVersion seen;
-      seen.wall_time_ns = in.Get<std::int64_t>();
-      if (const ByteSpan raw = in.GetBytes(seen.uuid.size()); raw.size() == seen.uuid.size()) {
-        std::copy(raw.begin(), raw.end(), seen.uuid.begin());
-      }
-      seen.members = in.Get<std::uint32_t>();
-      version = std::max(version, seen);
-    }
+  std::vector<SetVersion> newest;
+  for (const std::string& pattern : patterns) newest.push_back(survey.NewestOf(pattern));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, newest));
+  for (const auto& theirs : all) {
+    for (std::size_t i = 0; i < newest.size(); ++i) newest[i] = std::max(newest[i], theirs.at(i));
   }
   return newest;
 }
@@ -105,43 +71,20 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
       leftover.path, what, leftover.sidecar);
 }
 
-/// One rank's part of what AgreeOnMembers() puts together.
-void PutRemarks(ByteWriter& out, bool meant, const std::vector<Leftover>& leftovers, const DatasetRef& dataset) {
-  out.Put<std::uint8_t>(meant);
-  out.Put(static_cast<std::uint32_t>(leftovers.size()));
-  for (const Leftover& leftover : leftovers) {
-    out.PutString(leftover.path);
-    out.PutString(leftover.sidecar);
-    out.Put(leftover.members);
-    out.Put<std::uint8_t>(leftover.present);
-  }
-  for (const auto* texts : {&dataset.notes, &dataset.hints}) {
-    out.Put(static_cast<std::uint32_t>(texts->size()));
-    for (const std::string& text : *texts) out.PutString(text);
-  }
-}
-
-/// What all ranks have to say about a dataset.
+/// What a rank, and then all together, have to say about a dataset.
 struct Remarks {
   bool meant = false;
-  std::map<std::string, Leftover> leftovers;
+  std::map<std::string, Leftover> leftovers;  // by path
   std::vector<std::string> notes;
   std::vector<std::string> hints;
+  LZY_FIELDS(meant, leftovers, notes, hints)
 
-  void Merge(ByteReader& in) {
-    meant = in.Get<std::uint8_t>() != 0 || meant;
-    for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-      Leftover leftover;
-      leftover.path = in.GetString(kMostText);
-      leftover.sidecar = in.GetString(kMostText);
-      leftover.members = in.Get<std::uint32_t>();
-      leftover.present = in.Get<std::uint8_t>() != 0;
-      leftovers.emplace(leftover.path, leftover);
-    }
-    for (auto* texts : {&notes, &hints}) {
-      for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
-        std::string text = in.GetString(kMostText);
-        if (std::find(texts->begin(), texts->end(), text) == texts->end()) texts->push_back(std::move(text));
+  void Merge(const Remarks& other) {
+    meant = meant || other.meant;
+    leftovers.insert(other.leftovers.begin(), other.leftovers.end());
+    for (auto [own, theirs] : {std::pair(&notes, &other.notes), std::pair(&hints, &other.hints)}) {
+      for (const std::string& text : *theirs) {
+        if (std::find(own->begin(), own->end(), text) == own->end()) own->push_back(text);
       }
     }
   }
@@ -156,24 +99,24 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
     if (dataset.kind == DatasetKind::kSet) patterns.push_back(dataset.path);
   }
   LZY_ASSIGN_OR_RETURN(const std::vector<SetVersion> versions, AgreeOnVersions(survey, comm, patterns));
-  ByteWriter mine;
+  std::vector<Remarks> mine;
   auto version = versions.begin();
   for (DatasetRef& dataset : datasets) {
     const auto found = survey.found().find(dataset.path);
     if (found != survey.found().end()) dataset.notes = found->second.notes;
-    bool meant = true;
-    std::vector<Leftover> leftovers;
+    Remarks& own = mine.emplace_back();
+    own.meant = true;
     if (dataset.kind == DatasetKind::kSet) {
-      meant = survey.IsMeant(dataset.path, *version);
-      leftovers = survey.FillMembers(dataset, *version++);
+      own.meant = survey.IsMeant(dataset.path, *version);
+      for (Leftover& leftover : survey.FillMembers(dataset, *version++)) own.leftovers.emplace(leftover.path, std::move(leftover));
     }
-    PutRemarks(mine, meant, leftovers, dataset);
+    own.notes = dataset.notes;
+    own.hints = dataset.hints;
   }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, mine));
   std::vector<Remarks> remarks(datasets.size());
-  for (const Bytes& bytes : all) {
-    ByteReader in(bytes);
-    for (Remarks& remark : remarks) remark.Merge(in);
+  for (const auto& theirs : all) {
+    for (std::size_t i = 0; i < remarks.size(); ++i) remarks[i].Merge(theirs.at(i));
   }
   version = versions.begin();
   std::vector<DatasetRef> meant;
@@ -199,18 +142,15 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
 /// Datasets that are named in more than one way (through a link, say) are kept once. The same on all ranks, since only
 /// what all of them find to be one is dropped.
 Status DropDoubles(FileSystem& fs, Communicator& comm, std::vector<DatasetRef>& datasets) {
-  ByteWriter mine;
+  std::vector<std::uint32_t> mine;
   std::map<std::string, std::uint32_t> first;
   for (std::uint32_t i = 0; i < datasets.size(); ++i) {
-    mine.Put(first.emplace(DatasetKey(fs, datasets[i]), i).first->second);
+    mine.push_back(first.emplace(DatasetKey(fs, datasets[i]), i).first->second);
   }
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, mine));
   std::vector<bool> distinct(datasets.size(), false);
-  for (const Bytes& bytes : all) {
-    ByteReader in(bytes);
-    for (std::uint32_t i = 0; i < datasets.size(); ++i) {
-      if (in.Get<std::uint32_t>() == i) distinct[i] = true;
-    }
+  for (const auto& theirs : all) {
+    for (std::uint32_t i = 0; i < datasets.size(); ++i) distinct[i] = distinct[i] || theirs.at(i) == i;
   }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -230,8 +170,7 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   const Status mine = survey.Add(path);
   const bool absent = mine.code() == Code::kInvalidArgument || mine.code() == Code::kUnprotected;
   LZY_RETURN_IF_ERROR(Agree(comm, absent ? Status::Ok() : mine));
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(EncodeFound(survey)));
-  Union found = DecodeFound(all);
+  LZY_ASSIGN_OR_RETURN(Found found, UniteFound(comm, survey));
   // A file may be on one rank's disk and not on another's: only what no rank has is not there.
   if (found.datasets.empty() && found.troubles.empty()) {
     LZY_RETURN_IF_ERROR(Agree(comm, mine));

@@ -18,6 +18,7 @@ struct SetVersion {
   std::int64_t wall_time_ns = 0;
   Uuid uuid{};
   std::uint32_t members = 0;
+  LZY_FIELDS(wall_time_ns, uuid, members)
   friend auto operator<=>(const SetVersion&, const SetVersion&) = default;
 };
 
@@ -27,6 +28,7 @@ struct Leftover {
   std::string sidecar;
   std::uint32_t members = 0;  ///< of the older set; 0: it was never committed
   bool present = false;       ///< the data, not only the sidecar
+  LZY_FIELDS(path, sidecar, members, present)
 };
 
 class Survey {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "comm/records.h"
+
 namespace lzy {
 
 void Normalise(Touched& touched) {
@@ -39,35 +41,17 @@ void AddResize(Touched& touched, std::uint64_t old_size, std::uint64_t new_size,
   Normalise(touched);
 }
 
-void PutTouched(ByteWriter& out, std::uint32_t rank, const Touched& touched) {
-  out.Put(rank);
-  out.Put<std::uint8_t>(touched.whole);
-  out.Put(static_cast<std::uint64_t>(touched.ranges.size()));
-  for (const ByteRange& r : touched.ranges) {
-    out.Put(r.offset);
-    out.Put(r.length);
-  }
-}
-
 Result<std::map<std::uint32_t, Touched>> GatherTouched(Communicator& comm,
                                                        const std::map<std::uint32_t, Touched>& mine) {
-  ByteWriter out;
-  for (const auto& [rank, touched] : mine) PutTouched(out, rank, touched);
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(out.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, mine));
   std::map<std::uint32_t, Touched> united;
-  for (const auto& bytes : all) {
-    ByteReader in(bytes);
-    while (in.remaining() > 0 && in.ok()) {
-      auto [at, added] = united.try_emplace(in.Get<std::uint32_t>());
-      Touched& touched = at->second;
-      if (added) touched.whole = false;
-      touched.whole = in.Get<std::uint8_t>() != 0 || touched.whole;
-      for (auto count = in.Get<std::uint64_t>(); count > 0 && in.ok(); --count) {
-        const auto offset = in.Get<std::uint64_t>();
-        touched.ranges.push_back({offset, in.Get<std::uint64_t>()});
-      }
+  for (const auto& theirs : all) {
+    for (const auto& [rank, one] : theirs) {
+      const auto [at, added] = united.try_emplace(rank, one);
+      if (added) continue;
+      at->second.whole = at->second.whole || one.whole;
+      at->second.ranges.insert(at->second.ranges.end(), one.ranges.begin(), one.ranges.end());
     }
-    if (!in.ok()) return {Code::kInternal, "a rank's list of touched ranges is malformed"};
   }
   for (auto& [rank, touched] : united) Normalise(touched);
   return united;

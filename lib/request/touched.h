@@ -16,6 +16,7 @@ namespace lzy {
 struct Touched {
   bool whole = true;
   std::vector<ByteRange> ranges;  ///< sorted, disjoint
+  LZY_FIELDS(whole, ranges)
 };
 
 /// Sorts and unites the ranges; none are left when `whole`.
@@ -25,7 +26,6 @@ bool IsTouched(const Touched& touched, std::uint64_t offset, std::uint64_t lengt
 /// Adds what a change of size changes: the old last block, and everything between the old end and the new.
 void AddResize(Touched& touched, std::uint64_t old_size, std::uint64_t new_size, std::uint64_t block_size);
 
-void PutTouched(ByteWriter& out, std::uint32_t rank, const Touched& touched);
 /// Everything that the ranks of `comm` touched, by rank of the member; normalised, the same everywhere.
 Result<std::map<std::uint32_t, Touched>> GatherTouched(Communicator& comm,
                                                        const std::map<std::uint32_t, Touched>& mine);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/bytes.h"
+#include "comm/records.h"
 
 namespace lzy {
 
@@ -10,37 +10,20 @@ Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowR
   LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm.AllReduceMax(failed ? UINT64_MAX : mine.size()));
   std::vector<RowRun> again;
   if (most == 0 || most == UINT64_MAX) return again;
-  ByteWriter out;
-  Status local = NoThrow([&] {
-    for (const auto& [run, slice] : mine) {
-      out.Put(run);
-      out.Put(slice);
+  const auto all = AllGatherRecords(comm, mine);
+  const Status local = !all.ok() ? all.status() : NoThrow([&]() -> Status {
+    WrongRows wrong;
+    for (const WrongRows& theirs : *all) wrong.insert(theirs.begin(), theirs.end());
+    for (const auto& [run, slice] : wrong) {
+      const bool there = run < runs.size() && slice >= runs[run].first_slice && slice - runs[run].first_slice < runs[run].slices;
+      if (!there) return {Code::kInternal, "a rank's list of rows is malformed"};
+      RowRun one = runs[run];
+      one.first_slice = slice;
+      one.slices = 1;
+      AppendRun(again, std::move(one));
     }
+    return Status::Ok();
   });
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(local.ok() ? ByteSpan(out.bytes()) : ByteSpan()));
-  if (local.ok()) {
-    local = NoThrow([&] {
-      WrongRows wrong;
-      for (const auto& bytes : all) {
-        ByteReader in(bytes);
-        while (in.remaining() > 0 && in.ok()) {
-          const auto run = in.Get<std::uint64_t>();
-          const auto slice = in.Get<std::uint32_t>();
-          const bool there = in.ok() && run < runs.size() && slice >= runs[run].first_slice &&
-                             slice - runs[run].first_slice < runs[run].slices;
-          if (!there) return Status(Code::kInternal, "a rank's list of rows is malformed");
-          wrong.emplace(run, slice);
-        }
-      }
-      for (const auto& [run, slice] : wrong) {
-        RowRun one = runs[run];
-        one.first_slice = slice;
-        one.slices = 1;
-        AppendRun(again, std::move(one));
-      }
-      return Status::Ok();
-    });
-  }
   LZY_RETURN_IF_ERROR(Agree(comm, local));
   return again;
 }

@@ -35,6 +35,7 @@ struct MetadataDamage {
   std::uint64_t length = 0;
   std::string what;
   std::uint32_t part = 0;  ///< 0: of the sidecar itself; d + 1: of the part in device directory d
+  LZY_FIELDS(offset, length, what, part)
 };
 
 class Sidecar {

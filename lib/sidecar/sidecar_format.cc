@@ -15,38 +15,18 @@ constexpr std::uint64_t kSealedFeature = 1, kPartedFeature = 2;  // of the incom
 constexpr std::size_t kSealAt = 3864;       // in a superblock: after as many extents as there can be
 constexpr std::size_t kHashedPart = 4080;  // superblocks and intent pages end with the hash of what is before it
 
-void PutHash(ByteWriter& out, const Hash& hash) {
-  out.PutBytes(hash.bytes);
-}
-
-template <class Array>
-Array GetArray(ByteReader& in) {
-  Array array{};
-  const ByteSpan raw = in.GetBytes(array.size());
-  if (raw.size() == array.size()) std::copy(raw.begin(), raw.end(), array.begin());
-  return array;
-}
-
-Hash GetHash(ByteReader& in) {
-  return {GetArray<decltype(Hash::bytes)>(in)};
-}
-
 void EndWithHash(ByteWriter& out, HashTag tag, std::uint64_t index) {
   out.PadTo(kHashedPart);
-  PutHash(out, HashBytes(tag, index, out.bytes()));
+  PutRecord(out, HashBytes(tag, index, out.bytes()));
 }
 
 bool HasItsHash(ByteSpan page, HashTag tag, std::uint64_t index) {
-  ByteReader tail(page.subspan(kHashedPart));
-  return GetHash(tail) == HashBytes(tag, index, page.first(kHashedPart));
+  const auto recorded = DecodeRecord<Hash>(page.subspan(kHashedPart, sizeof(Hash)));
+  return recorded.ok() && *recorded == HashBytes(tag, index, page.first(kHashedPart));
 }
 
-void PutParts(ByteWriter& out, const Parts& parts) {
-  out.Put(parts.id);
-  out.PutString(parts.name);
-  out.PutString(parts.home);
-  out.Put(static_cast<std::uint32_t>(parts.directories.size()));
-  for (const std::string& directory : parts.directories) out.PutString(directory);
+bool IsName(const std::string& text) {
+  return text.size() <= kMaxNameBytes;
 }
 
 bool IsAbsolute(const std::string& path) {
@@ -55,12 +35,9 @@ bool IsAbsolute(const std::string& path) {
 
 /// False where what is there is malformed, or names what no part may be: parts are written to.
 bool GetParts(ByteReader& in, Parts& parts) {
-  parts.id = in.Get<std::uint64_t>();
-  parts.name = in.GetString(kMaxNameBytes);
-  parts.home = in.GetString(kMaxNameBytes);
-  const auto count = in.Get<std::uint32_t>();
-  if (count == 0 || count > kMaxParts || count > in.remaining() / 4) return false;
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) parts.directories.push_back(in.GetString(kMaxNameBytes));
+  GetRecord(in, parts);
+  if (parts.directories.empty() || parts.directories.size() > kMaxParts) return false;
+  if (!IsName(parts.name) || !IsName(parts.home) || !std::ranges::all_of(parts.directories, IsName)) return false;
   const bool named = parts.name.starts_with(kPartPrefix) && parts.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
   return in.ok() && named && std::ranges::all_of(parts.directories, IsAbsolute);
 }
@@ -208,33 +185,7 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   out.Put<std::uint64_t>(0);  // compatible features
   out.Put(sb.read_only_features);
   out.Put<std::uint64_t>((sb.sealed() ? kSealedFeature : 0) | (sb.parted() ? kPartedFeature : 0));  // incompatible
-  out.PutBytes(sb.uuid);
-  out.Put(sb.generation);
-  out.Put(sb.copy);
-  out.Put(sb.copies);
-  out.Put(sb.spacing);
-  out.Put(static_cast<std::uint32_t>(sb.state));
-  out.Put(static_cast<std::uint32_t>(sb.kind));
-  out.Put(static_cast<std::uint32_t>(sb.placement));
-  out.Put(sb.block_size);
-  out.Put(sb.unit);
-  out.Put(sb.parity);
-  out.Put(sb.members);
-  out.Put(sb.largest_group);
-  out.Put(sb.rank);
-  out.Put(sb.commit_clock_ns);
-  out.Put(sb.wall_time_ns);
-  out.Put(sb.stamp.size);
-  out.Put(sb.stamp.mtime_ns);
-  out.Put(sb.stamp.inode);
-  out.Put(sb.stamp.device);
-  out.Put(sb.parity_size);
-  out.Put(sb.parity_stride);
-  out.Put(sb.first_row);
-  PutHash(out, sb.data_root);
-  PutHash(out, sb.parity_root);
-  PutHash(out, sb.dataset_root);
-  PutHash(out, sb.info_hash);
+  PutRecord(out, sb);
   out.Put(static_cast<std::uint32_t>(sb.extents.size()));
   out.Put<std::uint32_t>(0);
   for (const Extent& e : sb.extents) {
@@ -301,33 +252,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   }
   Superblock sb;
   sb.read_only_features = read_only_features;
-  sb.uuid = GetArray<Uuid>(in);
-  sb.generation = in.Get<std::uint64_t>();
-  sb.copy = in.Get<std::uint32_t>();
-  sb.copies = in.Get<std::uint32_t>();
-  sb.spacing = in.Get<std::uint64_t>();
-  sb.state = static_cast<SidecarState>(in.Get<std::uint32_t>());
-  sb.kind = static_cast<DatasetKind>(in.Get<std::uint32_t>());
-  sb.placement = static_cast<ParityPlacement>(in.Get<std::uint32_t>());
-  sb.block_size = in.Get<std::uint32_t>();
-  sb.unit = in.Get<std::uint64_t>();
-  sb.parity = in.Get<std::uint32_t>();
-  sb.members = in.Get<std::uint32_t>();
-  sb.largest_group = in.Get<std::uint32_t>();
-  sb.rank = in.Get<std::uint32_t>();
-  sb.commit_clock_ns = in.Get<std::int64_t>();
-  sb.wall_time_ns = in.Get<std::int64_t>();
-  sb.stamp.size = in.Get<std::uint64_t>();
-  sb.stamp.mtime_ns = in.Get<std::int64_t>();
-  sb.stamp.inode = in.Get<std::uint64_t>();
-  sb.stamp.device = in.Get<std::uint64_t>();
-  sb.parity_size = in.Get<std::uint64_t>();
-  sb.parity_stride = in.Get<std::uint64_t>();
-  sb.first_row = in.Get<std::uint64_t>();
-  sb.data_root = GetHash(in);
-  sb.parity_root = GetHash(in);
-  sb.dataset_root = GetHash(in);
-  sb.info_hash = GetHash(in);
+  GetRecord(in, sb);
   const auto extents = in.Get<std::uint32_t>();
   in.Skip(4);
   if (sb.copy != copy) return Impossible("copy number", sb.copy);
@@ -348,9 +273,9 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   }
   if (!in.ok()) return {Code::kCorrupt, "superblock ends early"};
   ByteReader at_the_end(page.subspan(kSealAt));
-  sb.key_id = GetArray<KeyId>(at_the_end);
-  sb.seal = GetArray<Seal>(at_the_end);
-  sb.stamp.birth_ns = at_the_end.Get<std::int64_t>();
+  GetRecord(at_the_end, sb.key_id);
+  GetRecord(at_the_end, sb.seal);
+  GetRecord(at_the_end, sb.stamp.birth_ns);
   if (sb.sealed() != ((incompatible & kSealedFeature) != 0) || sb.parted() != ((incompatible & kPartedFeature) != 0)) {
     return Impossible("feature set", incompatible);
   }
@@ -360,36 +285,8 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
 
 std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info) {
   ByteWriter out;
-  out.PutString(info.name);
-  out.Put(info.stripe_option);
-  out.Put(info.group_option);
-  out.Put(static_cast<std::uint32_t>(info.groups.size()));
-  for (const auto& group : info.groups) {
-    out.Put(static_cast<std::uint32_t>(group.size()));
-    for (std::uint32_t device : group) out.Put(device);
-  }
-  out.Put(static_cast<std::uint32_t>(info.members.size()));
-  for (const MemberRecord& member : info.members) {
-    out.Put(member.rank);
-    out.Put(member.mode);
-    out.Put(member.uid);
-    out.Put(member.gid);
-    out.Put(member.mtime_ns);
-    out.Put(member.size);
-    PutHash(out, member.data_root);
-    out.Put(member.parity_size);
-    PutHash(out, member.parity_root);
-    out.PutString(member.domain);
-  }
-  out.Put(info.path.index);
-  out.Put(info.path.leaf_count);
-  out.Put(info.path.bytes);
-  out.Put(static_cast<std::uint32_t>(info.path.pages.size()));
-  for (const auto& page : info.path.pages) {
-    out.Put(static_cast<std::uint32_t>(page.size()));
-    for (const Hash& hash : page) PutHash(out, hash);
-  }
-  if (!info.parts.directories.empty()) PutParts(out, info.parts);
+  PutRecord(out, info);
+  if (!info.parts.directories.empty()) PutRecord(out, info.parts);
   return std::move(out.bytes());
 }
 
@@ -397,46 +294,12 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes) {
   const Status corrupt(Code::kCorrupt, "info record is malformed");
   ByteReader in(bytes);
   InfoRecord info;
-  info.name = in.GetString(kMaxNameBytes);
-  info.stripe_option = in.Get<std::uint64_t>();
-  info.group_option = in.Get<std::uint32_t>();
-  const auto groups = in.Get<std::uint32_t>();
-  // Counts are checked against what is left before anything is reserved: each item has a least size.
-  if (groups > in.remaining() / 4) return corrupt;
-  for (std::uint32_t g = 0; g < groups && in.ok(); ++g) {
-    const auto n = in.Get<std::uint32_t>();
-    if (n == 0 || n > kMaxGroup || n > in.remaining() / 4) return corrupt;
-    auto& group = info.groups.emplace_back();
-    for (std::uint32_t i = 0; i < n; ++i) group.push_back(in.Get<std::uint32_t>());
-  }
-  const auto members = in.Get<std::uint32_t>();
-  if (members > kMaxGroup) return corrupt;
-  for (std::uint32_t i = 0; i < members && in.ok(); ++i) {
-    MemberRecord member;
-    member.rank = in.Get<std::uint32_t>();
-    member.mode = in.Get<std::uint32_t>();
-    member.uid = in.Get<std::uint32_t>();
-    member.gid = in.Get<std::uint32_t>();
-    member.mtime_ns = in.Get<std::int64_t>();
-    member.size = in.Get<std::uint64_t>();
-    member.data_root = GetHash(in);
-    member.parity_size = in.Get<std::uint64_t>();
-    member.parity_root = GetHash(in);
-    member.domain = in.GetString(kMaxNameBytes);
-    if (member.size > kMaxFileSize || member.parity_size > kMaxFileSize) return corrupt;
-    info.members.push_back(std::move(member));
-  }
-  info.path.index = in.Get<std::uint64_t>();
-  info.path.leaf_count = in.Get<std::uint64_t>();
-  info.path.bytes = in.Get<std::uint64_t>();
-  const auto pages = in.Get<std::uint32_t>();
-  if (pages > 64) return corrupt;
-  for (std::uint32_t i = 0; i < pages && in.ok(); ++i) {
-    const auto count = in.Get<std::uint32_t>();
-    if (count > 2) return corrupt;
-    auto& page = info.path.pages.emplace_back();
-    for (std::uint32_t c = 0; c < count; ++c) page.push_back(GetHash(in));
-  }
+  GetRecord(in, info);
+  const auto wrong = [](const MemberRecord& one) { return !IsName(one.domain) || one.size > kMaxFileSize || one.parity_size > kMaxFileSize; };
+  if (!IsName(info.name) || info.members.size() > kMaxGroup || std::ranges::any_of(info.members, wrong)) return corrupt;
+  if (std::ranges::any_of(info.groups, [](const auto& group) { return group.empty() || group.size() > kMaxGroup; })) return corrupt;
+  const auto& pages = info.path.pages;
+  if (pages.size() > 64 || std::ranges::any_of(pages, [](const auto& page) { return page.size() > 2; })) return corrupt;
   if (in.ok() && in.remaining() > 0 && !GetParts(in, info.parts)) return corrupt;
   if (!in.ok()) return corrupt;
   // A name is only ever joined to a directory the user named; it must not lead out of it.
@@ -460,10 +323,7 @@ std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page)
   out.Put(intent.pid);
   out.PutString(std::string_view(intent.host).substr(0, 64));
   out.PadTo(120);
-  for (const ByteRange& range : intent.ranges) {
-    out.Put(range.offset);
-    out.Put(range.length);
-  }
+  for (const ByteRange& range : intent.ranges) PutRecord(out, range);
   EndWithHash(out, HashTag::kIntent, page);
   return std::move(out.bytes());
 }
@@ -477,7 +337,7 @@ Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number) {
   ByteReader in(page);
   in.Skip(8);
   Intent intent;
-  intent.uuid = GetArray<Uuid>(in);
+  GetRecord(in, intent.uuid);
   intent.generation = in.Get<std::uint64_t>();
   intent.flags = in.Get<std::uint32_t>();
   const auto ranges = in.Get<std::uint32_t>();
@@ -486,12 +346,8 @@ Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number) {
   intent.host = in.GetString(64);
   if (!in.ok() || ranges > kMaxIntentRanges) return corrupt;
   ByteReader list(page.subspan(120));
-  for (std::uint32_t i = 0; i < ranges; ++i) {
-    ByteRange range;
-    range.offset = list.Get<std::uint64_t>();
-    range.length = list.Get<std::uint64_t>();
-    intent.ranges.push_back(range);
-  }
+  intent.ranges.resize(ranges);
+  for (ByteRange& range : intent.ranges) GetRecord(list, range);
   return intent;
 }
 

@@ -98,6 +98,10 @@ struct Superblock {
   std::uint64_t read_only_features = 0;  ///< those of a newer lzy: whoever does not know them may read, but not write
   std::vector<Extent> extents;
 
+  /// What docs/format.md §4 has in a row; the rest is elsewhere in the page.
+  LZY_FIELDS(uuid, generation, copy, copies, spacing, state, kind, placement, block_size, unit, parity, members, largest_group, rank,
+             commit_clock_ns, wall_time_ns, stamp.size, stamp.mtime_ns, stamp.inode, stamp.device, parity_size, parity_stride,
+             first_row, data_root, parity_root, dataset_root, info_hash)
   bool sealed() const { return key_id != KeyId{}; }
   /// Whether the parity is in parts, one a device directory.
   bool parted() const { return placement == ParityPlacement::kDirectories; }
@@ -134,6 +138,7 @@ struct MemberRecord {
   std::uint64_t parity_size = 0;
   Hash parity_root;
   std::string domain;
+  LZY_FIELDS(rank, mode, uid, gid, mtime_ns, size, data_root, parity_size, parity_root, domain)
 };
 
 /// Where the parity of a shared file is that has device directories (docs/format.md §13).
@@ -142,6 +147,7 @@ struct Parts {
   std::string name;                      ///< base name of every part
   std::string home;                      ///< the data file, absolute, as it was called at the commit
   std::vector<std::string> directories;  ///< by device, absolute; none: there are no parts
+  LZY_FIELDS(id, name, home, directories)
   bool SameFiles(const Parts& other) const { return id == other.id && name == other.name && directories == other.directories; }
 };
 
@@ -154,6 +160,7 @@ struct InfoRecord {
   std::vector<MemberRecord> members;
   Tree::Proof path;
   Parts parts;
+  LZY_FIELDS(name, stripe_option, group_option, groups, members, path)  ///< and then the parts, if there are any
 };
 
 std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info);
@@ -167,6 +174,7 @@ struct ByteRange {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
+  LZY_FIELDS(offset, length)
 };
 
 /// docs/format.md §8.
@@ -178,6 +186,7 @@ struct Intent {
   std::uint32_t pid = 0;
   std::string host;
   std::vector<ByteRange> ranges;
+  LZY_FIELDS(uuid, generation, flags, wall_time_ns, pid, host, ranges)
 };
 
 /// Are both from the same call of NewIntent? (Commits may have moved them to another generation since.)

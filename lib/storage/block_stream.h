@@ -29,6 +29,7 @@ struct BadBlocks {
   BlockFault fault = BlockFault::kHash;
   bool transient = false;  ///< the first reading was wrong, one from the device right: nothing to mend
   bool unproven = false;   ///< no copy of the sidecar has their hashes: with kHash, they may be right (CheckBlocks never says so)
+  LZY_FIELDS(first, count, fault, transient, unproven)
 };
 
 /// One stream of blocks: a data file, or the parity region of a sidecar. Not the owner of anything.

@@ -22,6 +22,7 @@
 
 #include "base/bytes.h"
 #include "base/node.h"
+#include "comm/records.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -60,23 +61,7 @@ struct Offer {
   std::string Name() const { return fmt::format("lzy-exchange-{:016x}", token); }
   std::string Path() const { return fmt::format("/proc/{}/fd/{}", process, descriptor); }
 
-  Communicator::Bytes Encoded() const {
-    ByteWriter writer;
-    writer.Put(token);
-    writer.Put(static_cast<std::uint64_t>(process));
-    writer.Put(static_cast<std::uint64_t>(descriptor));
-    writer.PutString(node);
-    return std::move(writer.bytes());
-  }
-  static Offer Decoded(ByteSpan bytes) {
-    ByteReader reader(bytes);
-    Offer offer;
-    offer.token = reader.Get<std::uint64_t>();
-    offer.process = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
-    offer.descriptor = static_cast<std::int64_t>(reader.Get<std::uint64_t>());
-    offer.node = reader.GetString(kPage);
-    return offer;
-  }
+  LZY_FIELDS(token, process, descriptor, node)
 };
 
 /// The descriptor is -1 where there is no memory to be had.
@@ -164,9 +149,7 @@ Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm,
   const Descriptor created(comm.rank() == 0 ? CreateMemory(made->PartBytes() * made->size_, offer) : -1);
   offer.descriptor = created.get();
   offer.node = ThisNode();
-  Communicator::Bytes encoded = offer.Encoded();
-  LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, 0));
-  offer = Offer::Decoded(encoded);
+  LZY_RETURN_IF_ERROR(BroadcastRecord(comm, offer));
   bool mapped = false;
   if (offer.descriptor >= 0 && offer.node == ThisNode()) {
     const Descriptor opened(OpenMemory(offer));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/printable.h"
+#include "comm/records.h"
 #include "hooks/disk/selection.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/registry.h"
@@ -21,7 +22,6 @@
 namespace lzy::hooks {
 namespace {
 
-constexpr std::size_t kMostText = 65536;
 
 FileSystem& Disk() {
   return PosixFileSystem();
@@ -173,8 +173,21 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
   }
 }
 
+/// What rank 0 says of the file to the ranks that open it, too.
+struct Opening {
+  std::string path;
+  OptionTexts texts;
+  bool must_cover_all = false;
+  bool epoch_open = false;
+  std::uint64_t size = 0;  // as the epoch found it
+  std::int64_t mtime_ns = 0;
+  MadeWith expected;
+  Status failed;
+  LZY_FIELDS(path, texts, must_cover_all, epoch_open, size, mtime_ns, expected, failed)
+};
+
 /// By rank 0, whose answer the others wait for: begins the epoch, and says what they must know of it.
-Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word handle) {
+Opening LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word handle) {
   file.path = candidate.path;
   file.options = candidate.options;
   file.comm->SetTopology(file.options.topology);
@@ -187,44 +200,24 @@ Communicator::Bytes LeadOpening(OpenFile& file, const Candidate& candidate, int 
     file.failed = BeginFirstEpoch(file);
     if (!file.failed.ok()) RefuseForNow(file);
   }
-  ByteWriter writer;
-  writer.PutString(file.path);
-  candidate.texts.Put(writer);
-  writer.Put<std::uint8_t>(file.must_cover_all);
-  writer.Put<std::uint8_t>(file.disk->epoch_open.load());
-  writer.Put<std::uint64_t>(file.epoch.size);
-  writer.Put<std::int64_t>(file.epoch.mtime_ns);
-  for (const std::uint32_t number : {file.expected.parity, file.expected.group, file.expected.block_size, file.expected.directories})
-    writer.Put<std::uint32_t>(number);
-  for (const std::uint64_t number : {file.expected.stripe, file.expected.size}) writer.Put<std::uint64_t>(number);
-  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(file.failed.code()));
-  writer.PutString(file.failed.message());
-  return std::move(writer.bytes());
+  return {file.path,       candidate.texts,     file.must_cover_all, file.disk->epoch_open.load(),
+          file.epoch.size, file.epoch.mtime_ns, file.expected,       file.failed};
 }
 
 /// By the other ranks. Fails where what rank 0 says cannot be used here: then there is no entry.
-Status FollowOpening(OpenFile& file, const Communicator::Bytes& bytes, int mode, Word handle) {
-  ByteReader reader(bytes);
-  file.path = reader.GetString(kMostText);
-  const auto options = Parse(OptionTexts::Get(reader));
-  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
-  if (!options.ok()) return options.status();
-  file.options = *options;
+Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word handle) {
+  LZY_ASSIGN_OR_RETURN(file.options, Parse(opening.texts));
+  file.path = opening.path;
   file.comm->SetTopology(file.options.topology);
-  file.must_cover_all = reader.Get<std::uint8_t>() != 0;
-  const bool epoch_open = reader.Get<std::uint8_t>() != 0;
-  file.epoch.size = reader.Get<std::uint64_t>();
-  file.epoch.mtime_ns = reader.Get<std::int64_t>();
-  for (std::uint32_t* number : {&file.expected.parity, &file.expected.group, &file.expected.block_size, &file.expected.directories})
-    *number = reader.Get<std::uint32_t>();
-  for (std::uint64_t* number : {&file.expected.stripe, &file.expected.size}) *number = reader.Get<std::uint64_t>();
-  const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
-  file.failed = {code, reader.GetString(kMostText)};
-  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the file is malformed"};
+  file.must_cover_all = opening.must_cover_all;
+  file.epoch.size = opening.size;
+  file.epoch.mtime_ns = opening.mtime_ns;
+  file.expected = opening.expected;
+  file.failed = opening.failed;
   const auto stat = Disk().Stat(file.path);
   CheckReads(file, mode, stat.ok() ? stat->inode : 0);
   Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
-  if (epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
+  if (opening.epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
   return Status::Ok();
 }
 
@@ -242,11 +235,11 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
     if (!local.ok()) Say("MPI_File_open: not protected", local.message().c_str());
     return;
   }
-  Communicator::Bytes bytes;
-  if (file->Leads()) local = NoThrow([&] { bytes = LeadOpening(*file, candidate, mode, handle); });
-  const Status sent = file->comm->Broadcast(bytes, 0);
+  Opening opening;
+  if (file->Leads()) local = NoThrow([&] { opening = LeadOpening(*file, candidate, mode, handle); });
+  const Status sent = BroadcastRecord(*file->comm, opening);
   if (local.ok()) local = sent;
-  if (local.ok() && !file->Leads()) local = NoThrow([&] { return FollowOpening(*file, bytes, mode, handle); });
+  if (local.ok() && !file->Leads()) local = NoThrow([&] { return FollowOpening(*file, opening, mode, handle); });
   // A rank without an entry would not come to the commits.
   const Status agreed = Agree(*file->comm, local);
   const bool failed = !agreed.ok();

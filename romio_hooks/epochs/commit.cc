@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/records.h"
 #include "hooks/epochs/check_commit.h"
 #include "hooks/files/pointers.h"
 #include "hooks/files/registry.h"
@@ -86,12 +87,7 @@ struct Union {
   bool captures_count = false;
 };
 
-Union Unite(OpenFile& file, const std::vector<Communicator::Bytes>& all) {
-  std::vector<Part> parts;
-  for (const Communicator::Bytes& bytes : all) {
-    ByteReader reader(bytes);
-    parts.push_back(Part::Get(reader));
-  }
+Union Unite(OpenFile& file, std::vector<Part> parts) {
   MeetFamily(file, parts);
   Union sum;
   sum.own = OwnIntents(parts);
@@ -111,20 +107,13 @@ Union Unite(OpenFile& file, const std::vector<Communicator::Bytes>& all) {
 }
 
 Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
-  Communicator::Bytes mine;
-  std::shared_ptr<Capture> capture;
-  Status local = NoThrow([&] {
-    const Part part = TakePart(file, moment, data_safe, file.Leads(), IntervalsEach(file.comm->size()));
-    capture = part.capture;
-    ByteWriter writer;
-    part.Put(writer);
-    mine = std::move(writer.bytes());
-  });
-  const auto all = file.comm->AllGather(mine);
+  Part mine;
+  Status local = NoThrow([&] { mine = TakePart(file, moment, data_safe, file.Leads(), IntervalsEach(file.comm->size())); });
+  auto all = AllGatherRecords(*file.comm, mine);
   Union sum;
-  if (local.ok()) local = all.ok() ? NoThrow([&] { sum = Unite(file, *all); }) : all.status();
+  if (local.ok()) local = all.ok() ? NoThrow([&] { sum = Unite(file, std::move(*all)); }) : all.status();
   LZY_RETURN_IF_ERROR(Agree(*file.comm, local));
-  sum.capture = std::move(capture);
+  sum.capture = std::move(mine.capture);
   return sum;
 }
 

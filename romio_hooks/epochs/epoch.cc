@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "comm/records.h"
 #include "hooks/files/registry.h"
 #include "hooks/reports/messages.h"
 #include "hooks/transfers/capturing.h"
@@ -263,73 +264,9 @@ void TakeIntentBack(OpenFile& file) {
 
 // --------------------------------------------------------------------------------------------------------------- Parts
 
-namespace {
-
-void PutMark(ByteWriter& to, const std::optional<Intent>& intent) {
-  to.Put<std::uint8_t>(intent.has_value());
-  if (!intent) return;
-  to.Put<std::uint32_t>(intent->pid);
-  to.Put<std::int64_t>(intent->wall_time_ns);
-  to.PutString(intent->host);
-}
-
-std::optional<Intent> GetMark(ByteReader& from) {
-  if (from.Get<std::uint8_t>() == 0) return std::nullopt;
-  Intent intent;
-  intent.pid = from.Get<std::uint32_t>();
-  intent.wall_time_ns = from.Get<std::int64_t>();
-  intent.host = from.GetString(kMostHost);
+Intent MarkOf(Intent intent) {
+  intent.ranges.clear();
   return intent;
-}
-
-}  // namespace
-
-void Part::Put(ByteWriter& to) const {
-  to.Put<std::uint8_t>(data_safe);
-  to.Put<std::uint8_t>(open_elsewhere);
-  to.Put<std::uint8_t>(cover_all);
-  to.Put<std::uint8_t>(met_commit);
-  to.Put<std::uint8_t>(capture_counts);
-  to.Put<std::uint8_t>(static_cast<std::uint8_t>(presence));
-  to.PutString(path);
-  to.Put<std::uint64_t>(size);
-  to.Put<std::uint64_t>(resized.begin);
-  to.Put<std::uint64_t>(resized.end);
-  PutMark(to, intent);
-  PutMark(to, before);
-  PutMark(to, process);
-  to.Put<std::uint8_t>(touched.whole());
-  to.Put<std::uint32_t>(touched.whole() ? 0 : static_cast<std::uint32_t>(touched.intervals().size()));
-  if (touched.whole()) return;
-  for (const Interval& interval : touched.intervals()) {
-    to.Put<std::uint64_t>(interval.begin);
-    to.Put<std::uint64_t>(interval.end);
-  }
-}
-
-Part Part::Get(ByteReader& from) {
-  Part part;
-  part.data_safe = from.Get<std::uint8_t>() != 0;
-  part.open_elsewhere = from.Get<std::uint8_t>() != 0;
-  part.cover_all = from.Get<std::uint8_t>() != 0;
-  part.met_commit = from.Get<std::uint8_t>() != 0;
-  part.capture_counts = from.Get<std::uint8_t>() != 0;
-  part.presence = static_cast<Presence>(from.Get<std::uint8_t>());
-  part.path = from.GetString(kMostPath);
-  part.size = from.Get<std::uint64_t>();
-  part.resized.begin = from.Get<std::uint64_t>();
-  part.resized.end = from.Get<std::uint64_t>();
-  part.intent = GetMark(from);
-  part.before = GetMark(from);
-  part.process = GetMark(from).value_or(Intent());
-  if (from.Get<std::uint8_t>() != 0) part.touched.AddWhole();
-  const auto count = from.Get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && from.ok(); ++i) {
-    const auto begin = from.Get<std::uint64_t>();
-    part.touched.Add({begin, from.Get<std::uint64_t>()});
-  }
-  if (!from.ok()) part.touched.AddWhole();
-  return part;
 }
 
 std::size_t IntervalsEach(int ranks) {
@@ -353,8 +290,8 @@ Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::siz
   {
     const std::lock_guard lock(file.disk->mutex);
     if (file.disk->start) {
-      part.intent = file.disk->start->intent;
-      part.before = file.disk->start->before;
+      part.intent = MarkOf(file.disk->start->intent);
+      if (file.disk->start->before) part.before = MarkOf(*file.disk->start->before);
     }
   }
   part.capture_counts = part.capture != nullptr && !part.open_elsewhere;
@@ -381,15 +318,9 @@ void MeetFamily(OpenFile& file, const std::vector<Part>& parts) {
 }
 
 Status MeetProcesses(OpenFile& file) {
-  ByteWriter mine;
-  PutMark(mine, IntentOfThisProcess());
-  LZY_ASSIGN_OR_RETURN(const auto all, file.comm->AllGather(mine.bytes()));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(*file.comm, IntentOfThisProcess()));
   const std::lock_guard lock(file.epoch_mutex);
-  for (const Communicator::Bytes& bytes : all) {
-    ByteReader reader(bytes);
-    const auto mark = GetMark(reader);
-    if (mark && reader.ok()) file.family.processes.emplace(mark->host, mark->pid);
-  }
+  for (const Intent& mark : all) file.family.processes.emplace(mark.host, mark.pid);
   return Status::Ok();
 }
 

@@ -44,15 +44,18 @@ struct Part {
   std::uint64_t size = 0;  ///< the larger of its sizes at the beginning of the epoch and now
   Interval resized;        ///< what lies between these sizes: changed if anything was
   IntervalSet touched;
-  /// As in EpochStart, of the epoch that this process began last. (Only what SameWriter compares reaches other ranks.)
+  /// As in EpochStart, of the epoch that this process began last; both as by MarkOf.
   std::optional<Intent> intent, before;
   Intent process;  ///< says of this process what its intents do
   std::shared_ptr<Capture> capture;  ///< not for other ranks
 
   bool Touched() const { return !touched.empty(); }
-  void Put(ByteWriter& to) const;
-  static Part Get(ByteReader& from);
+  LZY_FIELDS(data_safe, open_elsewhere, cover_all, met_commit, capture_counts, presence, path, size, resized, touched, intent, before,
+             process)
 };
+
+/// What of an intent other ranks are told: all that SameWriter compares. Its ranges are many.
+Intent MarkOf(Intent intent);
 
 /// Takes what this rank touched (nothing is touched then) and, where `look` is set, what became of the file on disk. At
 /// most `intervals` of the former.

@@ -12,10 +12,8 @@ namespace lzy::hooks {
 namespace {
 
 constexpr std::string_view kHintPrefix = "lzy_";
-constexpr std::size_t kMostOptions = 4096;
 /// What files are meant, and what to do where one cannot be protected.
 constexpr std::array<std::string_view, 4> kOfTrouble = {"include", "exclude", "on-error", "log"};
-constexpr std::size_t kMostText = std::size_t{1} << 20;
 
 Settings ReadEnvironment() {
   Settings settings;
@@ -68,24 +66,6 @@ std::vector<OptionTexts::One> HintsIn(MPI_Info info) {
 }
 
 }  // namespace
-
-void OptionTexts::Put(ByteWriter& to) const {
-  to.Put<std::uint32_t>(static_cast<std::uint32_t>(list.size()));
-  for (const One& one : list) {
-    to.PutString(one.name);
-    to.PutString(one.value);
-  }
-}
-
-OptionTexts OptionTexts::Get(ByteReader& from) {
-  OptionTexts texts;
-  const auto count = from.Get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && i < kMostOptions && from.ok(); ++i) {
-    std::string name = from.GetString(kMostText);
-    texts.list.push_back({std::move(name), from.GetString(kMostText)});
-  }
-  return texts;
-}
 
 const Settings& EnvironmentSettings() {
   static const auto& settings = *new Settings(ReadEnvironment());  // never destroyed: files may close at exit

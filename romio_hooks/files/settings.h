@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/bytes.h"
+#include "base/record.h"
 #include "base/status.h"
 #include "request/options.h"
 
@@ -18,11 +18,10 @@ struct OptionTexts {
   struct One {
     std::string name;
     std::string value;
+    LZY_FIELDS(name, value)
   };
   std::vector<One> list;
-
-  void Put(ByteWriter& to) const;
-  static OptionTexts Get(ByteReader& from);
+  LZY_FIELDS(list)
 };
 
 /// The environment's options, read once. An error is that of the first unusable variable.

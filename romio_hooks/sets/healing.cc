@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/printable.h"
+#include "comm/records.h"
 #include "engine/engine.h"
 #include "hooks/files/settings.h"
 #include "hooks/reports/messages.h"
@@ -14,23 +15,6 @@
 
 namespace lzy::hooks {
 namespace {
-
-constexpr std::size_t kMostText = 65536;
-
-Result<std::vector<std::string>> ThoseOfRank0(Communicator& world, const std::vector<std::string>& patterns) {
-  Communicator::Bytes bytes;
-  LZY_RETURN_IF_ERROR(AgreeOn(world, [&] {
-    ByteWriter writer;
-    for (const std::string& pattern : patterns) writer.PutString(pattern);
-    bytes = std::move(writer.bytes());
-  }));
-  LZY_RETURN_IF_ERROR(world.Broadcast(bytes, 0));
-  ByteReader reader(bytes);
-  std::vector<std::string> out;
-  while (reader.remaining() > 0 && reader.ok()) out.push_back(reader.GetString(kMostText));
-  if (!reader.ok()) return {Code::kMpi, "what rank 0 said of the sets is malformed"};
-  return out;
-}
 
 std::string Names(const DatasetReport& report) {
   std::set<std::string> names;
@@ -86,11 +70,11 @@ void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
 
 }  // namespace
 
-void HealSets(Communicator& world, const std::vector<std::string>& patterns) {
+void HealSets(Communicator& world, std::vector<std::string> patterns) {
   const Options& options = EnvironmentSettings().options;
-  const auto all = ThoseOfRank0(world, patterns);
-  if (!all.ok()) return Say(options, Options::Log::kWarn, "nothing healed: " + all.status().message());
-  for (const std::string& pattern : *all) {
+  const Status known = Agree(world, BroadcastRecord(world, patterns));
+  if (!known.ok()) return Say(options, Options::Log::kWarn, "nothing healed: " + known.message());
+  for (const std::string& pattern : patterns) {
     std::vector<Status> troubles;  // the tools tell of them, and at the first run there is nothing yet
     const auto sets = ResolvePath(PosixFileSystem(), world, pattern, Resolve::kProtected, &troubles);
     if (!sets.ok()) continue;

@@ -12,6 +12,6 @@ namespace lzy::hooks {
 /// without a sidecar, or shorter with the mtime as committed. What is stale, or in an epoch, or of another commit, is left to the
 /// program. Says, by rank 0, what was done, or why something could not be. Collective over all ranks of the program; `patterns`
 /// are absolute, and rank 0's count.
-void HealSets(Communicator& world, const std::vector<std::string>& patterns);
+void HealSets(Communicator& world, std::vector<std::string> patterns);
 
 }  // namespace lzy::hooks

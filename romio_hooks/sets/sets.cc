@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "comm/records.h"
 #include "hooks/epochs/check_commit.h"
 #include "hooks/files/settings.h"
 #include "hooks/reports/commit_report.h"
@@ -22,7 +23,6 @@ namespace {
 
 /// The meeting at MPI_Finalize; no set can have this name.
 const std::string kFinalMeeting;
-constexpr std::size_t kMostText = 65536;
 
 FileSystem& Disk() {
   return PosixFileSystem();
@@ -33,15 +33,14 @@ std::unique_ptr<Sets>& Instance() {
   return instance;
 }
 
-enum class Decision : std::uint8_t { kNothingWritten, kCommit };
+using Named = std::map<std::string, std::string>;  // patterns by the id of the set
+using Verdict = std::pair<bool, std::string>;  // what rank 0 decides: whether there is anything to commit, and the pattern
 
 // Not negative; the same for the same patterns, and hardly ever for others.
 int FingerprintOf(std::vector<std::string> patterns) {
   std::sort(patterns.begin(), patterns.end());
-  ByteWriter bytes;
-  for (const std::string& pattern : patterns) bytes.PutString(pattern);
   std::uint32_t start = 0;
-  const Hash hash = HashBytes(HashTag::kInfo, 0, bytes.bytes());
+  const Hash hash = HashBytes(HashTag::kInfo, 0, EncodeRecord(patterns));
   std::memcpy(&start, hash.bytes.data(), sizeof(start));
   return static_cast<int>(start & std::numeric_limits<int>::max());
 }
@@ -55,24 +54,18 @@ struct Sets::Arrival {
 
   // Not brought to the meeting.
   bool open_elsewhere = false;
-  Rendezvous::Bytes part;   ///< for the commit, encoded while nobody waits for it yet
+  Part part;                ///< for the commit
   Rendezvous::Bytes bytes;  ///< what is brought
 
-  void Put(ByteWriter& to) const {
-    to.Put<std::uint8_t>(static_cast<std::uint8_t>(state));
-    to.PutString(text);
-  }
-  static Arrival Get(ByteSpan bytes) {
-    ByteReader from(bytes);
-    Arrival arrival;
-    arrival.state = static_cast<State>(from.Get<std::uint8_t>());
-    arrival.text = from.GetString(kMostText);
+  LZY_FIELDS(state, text)
+  static Arrival Of(ByteSpan bytes) {
+    auto arrival = DecodeRecord<Arrival>(bytes);
+    if (arrival.ok()) return std::move(*arrival);
     // A rank that had no memory to say what it wanted to.
-    if (!from.ok()) {
-      arrival.state = State::kFailed;
-      arrival.text = "out of memory";
-    }
-    return arrival;
+    Arrival failed;
+    failed.state = State::kFailed;
+    failed.text = "out of memory";
+    return failed;
   }
 };
 
@@ -154,7 +147,7 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
   std::set<int> gone;
   bool touched = false;
   for (std::size_t rank = 0; rank < brought.size(); ++rank) {
-    const Arrival arrival = Arrival::Get(brought[rank]);
+    const Arrival arrival = Arrival::Of(brought[rank]);
     if (arrival.state == Arrival::State::kFailed) {
       return {Code::kIo, fmt::format("rank {}: {}", rank, arrival.text)};
     }
@@ -164,15 +157,13 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
   if (!gone.empty() && gone.size() < brought.size()) {
     return {Code::kNotFound, fmt::format("the files of {} were removed or renamed while they were open", RankList(gone))};
   }
-  ByteWriter writer;
-  writer.Put<std::uint8_t>(static_cast<std::uint8_t>(touched ? Decision::kCommit : Decision::kNothingWritten));
-  writer.PutString(pattern);
-  return std::move(writer.bytes());
+  return EncodeRecord(Verdict(touched, pattern));
 }
 
 // This rank's own part, before anybody waits for it.
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
-  const Part part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
+  Part& part = mine.part;
+  part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
   mine.open_elsewhere = part.open_elsewhere;
   if (part.Touched()) mine.state = Arrival::State::kTouched;
   Status local = file.failed;
@@ -195,12 +186,7 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
     mine.state = Arrival::State::kFailed;
     mine.text = local.message();
   }
-  ByteWriter for_commit;
-  part.Put(for_commit);
-  mine.part = std::move(for_commit.bytes());
-  ByteWriter writer;
-  mine.Put(writer);
-  mine.bytes = std::move(writer.bytes());
+  mine.bytes = EncodeRecord(mine);
 }
 
 Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
@@ -214,14 +200,15 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
   Status status = met.status;
   if (status.ok()) {
-    if (!met.decision.empty() && met.decision.front() == static_cast<std::uint8_t>(Decision::kNothingWritten)) {
+    const auto verdict = DecodeRecord<Verdict>(met.decision);
+    if (verdict.ok() && !verdict->first) {
       if (moment == Moment::kClose && !mine.open_elsewhere && mine.state == Arrival::State::kUntouched) {
         TakeIntentBack(file);
       }
       return Status::Ok();
     }
     Written written;
-    status = CommitTogether(file, mine, met.decision, written);
+    status = CommitTogether(file, mine, verdict.ok() ? verdict->second : std::string(), written);
     if (status.ok()) {
       pending_.erase(file.set->id);
       return CheckTogether(file, written);
@@ -236,7 +223,7 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     const std::lock_guard disk_lock(file.disk->mutex);
     const auto& start = file.disk->start;
     pending_[file.set->id] = {file.set->pattern, file.path, file.options,
-                              start ? std::optional(start->intent) : std::nullopt};
+                              start ? std::optional(MarkOf(start->intent)) : std::nullopt};
   }
   return status;
 }
@@ -263,23 +250,16 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
 }
 
 // All ranks are here, and nobody leaves: from now on the calls are collective over world_.
-Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision, Written& written) {
-  const auto all = world_->AllGather(mine.part);
+Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::string& pattern, Written& written) {
+  auto all = AllGatherRecords(*world_, mine.part);
   Attempt attempt;
   bool met_others = false;
   const Status prepared = NoThrow([&] {
     if (!all.ok()) return all.status();
-    ByteReader reader(decision);
-    (void)reader.Get<std::uint8_t>();
     attempt.options = file.options;
-    attempt.dataset = {
-        .kind = DatasetKind::kSet, .path = reader.GetString(kMostText), .members = {{rank(), file.path}}};
+    attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), file.path}}};
     attempt.request.touched.emplace();
-    std::vector<Part> parts;
-    for (const auto& bytes : *all) {
-      ByteReader from(bytes);
-      parts.push_back(Part::Get(from));
-    }
+    std::vector<Part>& parts = *all;
     attempt.request.own_intents = OwnIntents(parts);
     for (std::size_t r = 0; r < parts.size(); ++r) {
       Part& theirs = parts[r];
@@ -335,40 +315,27 @@ void Sets::CommitPending() {
     return;
   }
   // All ranks are here: the calls are collective over world_ again.
-  std::vector<std::pair<std::string, std::string>> sets;
-  const Status read = NoThrow([&] {
-    ByteReader reader(met.decision);
-    const auto count = reader.Get<std::uint32_t>();
-    for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-      std::string id = reader.GetString(kMostText);
-      sets.emplace_back(std::move(id), reader.GetString(kMostText));
-    }
-  });
+  Named sets;
+  const Status read = NoThrow([&] { return DecodeRecord(met.decision, sets); });
   if (!Agree(*world_, read).ok()) return;
   for (const auto& [id, pattern] : sets) CommitPendingSet(id, pattern);
 }
 
 Rendezvous::Bytes Sets::ListPending() const {
-  ByteWriter writer;
-  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(pending_.size()));
-  for (const auto& [id, member] : pending_) {
-    writer.PutString(id);
-    writer.PutString(member.pattern);
-  }
-  return std::move(writer.bytes());
+  Named named;
+  for (const auto& [id, member] : pending_) named.emplace(id, member.pattern);
+  return EncodeRecord(named);
 }
 
 // The sets that every rank has a member of to commit, by id: the list is in the same order everywhere.
 Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Bytes>& brought) {
   std::map<std::string, std::pair<std::string, std::set<int>>> sets;
   for (std::size_t rank = 0; rank < brought.size(); ++rank) {
-    ByteReader reader(brought[rank]);
-    const auto count = reader.Get<std::uint32_t>();
-    for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-      const std::string id = reader.GetString(kMostText);
+    const auto named = DecodeRecord<Named>(brought[rank]);
+    if (!named.ok()) continue;  // it brought nothing
+    for (const auto& [id, theirs] : *named) {
       auto& [pattern, ranks] = sets[id];
-      std::string theirs = reader.GetString(kMostText);
-      if (pattern.empty()) pattern = std::move(theirs);
+      if (pattern.empty()) pattern = theirs;
       ranks.insert(static_cast<int>(rank));
     }
   }
@@ -387,26 +354,18 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
                     RankList(missing)));
     at = sets.erase(at);
   }
-  ByteWriter writer;
-  writer.Put<std::uint32_t>(static_cast<std::uint32_t>(sets.size()));
-  for (const auto& [id, set] : sets) {
-    writer.PutString(id);
-    writer.PutString(set.first);
-  }
-  return std::move(writer.bytes());
+  Named named;
+  for (const auto& [id, set] : sets) named.emplace(id, set.first);
+  return EncodeRecord(named);
 }
 
 void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   const auto at = pending_.find(id);
-  Rendezvous::Bytes part;
+  Part mine;
   Status local = NoThrow([&] {
-    Part mine;
     if (at != pending_.end()) mine.intent = at->second.intent;
-    ByteWriter writer;
-    mine.Put(writer);
-    part = std::move(writer.bytes());
   });
-  const auto all = world_->AllGather(part);
+  const auto all = AllGatherRecords(*world_, mine);
   Attempt attempt;
   if (local.ok()) {
     local = NoThrow([&] {
@@ -416,12 +375,7 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
       attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), at->second.path}}};
       attempt.request.touched.emplace();
       for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r] = Touched{};
-      std::vector<Part> parts;
-      for (const auto& bytes : *all) {
-        ByteReader from(bytes);
-        parts.push_back(Part::Get(from));
-      }
-      attempt.request.own_intents = OwnIntents(parts);
+      attempt.request.own_intents = OwnIntents(*all);
       return Status::Ok();
     });
   }

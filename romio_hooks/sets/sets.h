@@ -68,7 +68,7 @@ class Sets {
   void Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine);
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                                 const std::string& pattern);
-  Status CommitTogether(OpenFile& file, const Arrival& mine, const Rendezvous::Bytes& decision, Written& written);
+  Status CommitTogether(OpenFile& file, const Arrival& mine, const std::string& pattern, Written& written);
   Status CheckTogether(const OpenFile& file, const Written& written);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport Protect(Attempt& attempt, const Status& prepared);

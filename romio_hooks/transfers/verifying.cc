@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "comm/records.h"
 #include "hooks/disk/read_check.h"
 #include "hooks/files/pointers.h"
 #include "hooks/layer/guarded.h"
@@ -51,21 +52,10 @@ class CheckedRead : public UnfinishedRead {
 /// all ranks have come to the call, and so have done with whatever moved it before.
 std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read) {
   Communicator& comm = *read.file->comm;
-  ByteWriter mine;
-  mine.Put<std::int64_t>(read.Etypes());
-  const auto all = comm.AllGather(mine.bytes());
-  Communicator::Bytes shared;
-  if (comm.rank() == 0) {
-    ByteWriter position;
-    position.Put<std::int64_t>(PositionOf(As<MPI_File>(read.handle), read.place));
-    shared = std::move(position.bytes());
-  }
-  if (!comm.Broadcast(shared, 0).ok() || !all.ok()) return std::nullopt;
-  MPI_Offset at = ByteReader(shared).Get<std::int64_t>();
-  if (at < 0) return std::nullopt;
-  for (int rank = 0; rank < comm.rank(); ++rank) {
-    at += ByteReader((*all)[static_cast<std::size_t>(rank)]).Get<std::int64_t>();
-  }
+  const auto all = AllGatherRecords(comm, std::int64_t{read.Etypes()});
+  std::int64_t at = comm.rank() == 0 ? PositionOf(As<MPI_File>(read.handle), read.place) : 0;
+  if (!BroadcastRecord(comm, at).ok() || !all.ok() || at < 0) return std::nullopt;
+  for (int rank = 0; rank < comm.rank(); ++rank) at += (*all)[static_cast<std::size_t>(rank)];
   return at;
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "comm/records.h"
 #include "mpi/mpi_communicator.h"
 #include "status_matchers.h"
 #include "xor_exchange_cases.h"
@@ -72,6 +73,29 @@ TEST_P(MpiTest, AllGatherGivesAllToAll) {
   auto nothing = comm_->AllGather({});
   ASSERT_OK(nothing);
   EXPECT_EQ(*nothing, std::vector<Bytes>(static_cast<std::size_t>(size_)));
+}
+
+TEST_P(MpiTest, RecordsOfAllReachAll) {
+  using Pairs = std::vector<std::pair<std::uint32_t, std::string>>;
+  const Pairs mine(static_cast<std::size_t>(rank_), {7, std::string(static_cast<std::size_t>(rank_), 'x')});
+  const auto all = AllGatherRecords(*comm_, mine);
+  ASSERT_OK(all);
+  ASSERT_EQ(all->size(), static_cast<std::size_t>(size_));
+  const auto united = UniteRecords(*comm_, mine);
+  ASSERT_OK(united);
+  Pairs expected;
+  for (int r = 0; r < size_; ++r) {
+    const Pairs theirs(static_cast<std::size_t>(r), {7, std::string(static_cast<std::size_t>(r), 'x')});
+    EXPECT_EQ((*all)[static_cast<std::size_t>(r)], theirs) << r;
+    expected.insert(expected.end(), theirs.begin(), theirs.end());
+  }
+  EXPECT_EQ(*united, expected);
+  std::string name = "of rank " + std::to_string(rank_);
+  std::uint64_t number = static_cast<std::uint64_t>(rank_) + 5;
+  auto both = std::tie(name, number);
+  ASSERT_OK(BroadcastRecord(*comm_, both, size_ - 1));
+  EXPECT_EQ(name, "of rank " + std::to_string(size_ - 1));
+  EXPECT_EQ(number, static_cast<std::uint64_t>(size_) + 4);
 }
 
 TEST_P(MpiTest, GatherGivesAllToTheRoot) {

@@ -44,10 +44,12 @@ void CheckIntent(ByteSpan bytes) {
 void CheckSummary(ByteSpan bytes) {
   ByteReader reader(bytes);
   while (reader.ok() && reader.remaining() > 0) {
-    const auto summary = GetSummary(reader);
-    if (!summary.ok()) return;
-    ByteWriter writer;
-    PutSummary(writer, *summary);
+    Summary summary;
+    GetRecord(reader, summary);
+    if (!reader.ok()) return;
+    const Input encoded = EncodeRecord(summary);
+    const auto again = DecodeRecord<Summary>(encoded);
+    Require(again.ok() && EncodeRecord(*again) == encoded, "a summary that was read can be written and read again");
   }
 }
 
@@ -97,9 +99,7 @@ std::vector<Input> Seeds() {
   summary.intent = intent;
   summary.superblock = superblock;
   summary.info = EncodeInfo(info);
-  ByteWriter told;
-  PutSummary(told, summary);
-  std::vector<Input> seeds = {EncodeSuperblock(superblock), EncodeInfo(info), EncodeIntent(intent, 0), told.bytes()};
+  std::vector<Input> seeds = {EncodeSuperblock(superblock), EncodeInfo(info), EncodeIntent(intent, 0), EncodeRecord(summary)};
   for (std::uint8_t kind = 0; kind < kKinds; ++kind) seeds[kind].insert(seeds[kind].begin(), kind);
   return seeds;
 }
