@@ -1,6 +1,6 @@
 #pragma once
-// Which bytes of a file were touched: disjoint intervals, bounded in number. Never forgets a byte: when there are more
-// intervals than the bound, the nearest are joined, gap included.
+// Which bytes of a file were touched: disjoint intervals, if need be bounded in number. Never forgets a byte:
+// when there are more intervals than the bound, the nearest are joined, gap included.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +27,13 @@ void SortAndJoin(std::vector<Interval>& intervals);
 
 class IntervalSet {
  public:
-  static constexpr std::size_t kDefaultLimit = 4096;
-  /// Precondition: limit >= 1.
-  explicit IntervalSet(std::size_t limit = kDefaultLimit) : limit_(limit) {}
+  /// Precondition: limit >= 1. Without one, as many as it takes.
+  explicit IntervalSet(std::size_t limit = std::numeric_limits<std::size_t>::max()) : limit_(limit) {}
+  static IntervalSet Whole() {
+    IntervalSet whole;
+    whole.AddWhole();
+    return whole;
+  }
 
   /// Adds [begin, end); nothing when empty. Touching and overlapping intervals become one. Should memory run out, the
   /// set becomes whole.

@@ -83,7 +83,7 @@ class Checker {
     std::vector<Interval> told;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { told = WrittenHere(); }));
     const auto all = AllGatherRecords(context_.comm, told);
-    IntervalSet others(kAll);
+    IntervalSet others;
     LZY_RETURN_IF_ERROR(Agree(context_.comm, !all.ok() ? all.status() : NoThrow([&] {
       for (int rank = 0; rank < context_.comm.size(); ++rank) {
         if (rank == context_.comm.rank()) continue;
@@ -96,7 +96,7 @@ class Checker {
   // Bytes that this rank wrote, or may have: each rank so many intervals, since all know of all.
   std::vector<Interval> WrittenHere() const {
     const std::size_t limit = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
-    IntervalSet mine(kAll);
+    IntervalSet mine;
     const std::uint64_t block = capture_->block_size();
     for (const auto& list : {capture_->Unknown(limit), capture_->Captured(kAll)}) {
       for (const Interval& one : list) {
@@ -114,13 +114,10 @@ class Checker {
     const std::uint64_t blocks = layout.data_blocks(f);
     const auto found = touched_.find(rank);
     if (found == touched_.end() || blocks == 0) return {};
-    if (found->second.whole) return {{0, blocks}};
-    IntervalSet set(kAll);
-    for (const ByteRange& range : found->second.ranges) {
-      if (range.length == 0) continue;
-      const std::uint64_t begin = range.offset / layout.block_size();
-      const std::uint64_t end = std::min(blocks, (range.offset + range.length - 1) / layout.block_size() + 1);
-      if (begin < end) set.Add({begin, end});
+    if (found->second.whole()) return {{0, blocks}};
+    IntervalSet set;
+    for (const Interval& range : found->second.intervals()) {
+      set.Add({range.begin / layout.block_size(), std::min(blocks, (range.end - 1) / layout.block_size() + 1)});
     }
     return set.intervals();
   }
@@ -141,16 +138,8 @@ class Checker {
         }
       }
     }
-    std::sort(found.begin(), found.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-    std::vector<Interval> joined;
-    for (const Interval& one : found) {
-      if (!joined.empty() && joined.back().end >= one.begin) {
-        joined.back().end = std::max(joined.back().end, one.end);
-      } else {
-        joined.push_back(one);
-      }
-    }
-    return joined;
+    SortAndJoin(found);
+    return found;
   }
 
   Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
@@ -158,7 +147,7 @@ class Checker {
     const FileView& file = ensemble.files[f];
     if (!file.data || !file.sidecar) return Status::Ok();
     std::vector<Interval> mine, rest = TouchedBlocks(layout, f, file.rank);
-    IntervalSet captured(kAll);
+    IntervalSet captured;
     for (const Coverage::Piece& piece : coverage.pieces) {
       captured.Add(piece.blocks);
       if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
@@ -244,7 +233,7 @@ class Checker {
 
   const Context& context_;
   const Written& written_;
-  const std::map<std::uint32_t, Touched>& touched_;
+  const std::map<std::uint32_t, IntervalSet>& touched_;
   const Capture* const capture_;
   WrittenCheck result_;
   std::uint64_t faults_ = 0;

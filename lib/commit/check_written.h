@@ -26,7 +26,7 @@ struct WrittenCheck {
 /// What was written, and committed.
 struct Written {
   DatasetRef dataset;
-  std::map<std::uint32_t, Touched> touched;  ///< ProtectRequest::touched
+  std::map<std::uint32_t, IntervalSet> touched;  ///< ProtectRequest::touched
   std::uint64_t generation = 0;              ///< of the commit
   const Capture* capture = nullptr;          ///< ProtectRequest::capture; null on any rank where it does not count
 };

@@ -65,7 +65,7 @@ class EpochTest : public ::testing::Test {
   DatasetReport Commit(std::uint64_t block, const std::vector<Intent>& own) {
     ProtectRequest request;
     request.touched.emplace();
-    (*request.touched)[0] = {false, {{block * kBlock, kBlock}}};
+    (*request.touched)[0].Add({block * kBlock, (block + 1) * kBlock});
     request.own_intents = own;
     DatasetReport report = Protect(Here(), ref_, request);
     EXPECT_OK(report.status);

@@ -93,9 +93,9 @@ class FileSet : public Protector {
 
   // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before all are
   // done, and a failure is agreed on by everybody.
-  Status EncodeGroups(const std::map<std::uint32_t, Touched>& touched, bool all);
+  Status EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
-  Status EncodeGroup(Group& group, const std::map<std::uint32_t, Touched>& touched, bool all);
+  Status EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   // Encodes rows with rotten blocks again, with their right contents where the parity of before still gives them.
   Status HandleRot();

@@ -111,7 +111,7 @@ Options Protector::EffectiveOptions() const {
   if (!view_.committed) return out;
   // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
   const bool keep = request_.touched && std::any_of(touched_.begin(), touched_.end(),
-                                                    [](const auto& file) { return !file.second.whole; });
+                                                    [](const auto& file) { return !file.second.whole(); });
   auto given = [&](const char* name) { return !keep && out.given.count(name) != 0; };
   if (!given("parity")) out.parity = view_.superblock.parity;
   if (!given("group")) out.group = view_.info.group_option;
@@ -161,13 +161,13 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
 void Protector::HoldUndamaged() {
   holds_ = true;
   for (const Ensemble& ensemble : view_.ensembles) {
-    for (const FileView& file : ensemble.files) touched_[file.rank].whole = false;
+    for (const FileView& file : ensemble.files) touched_.try_emplace(file.rank);
   }
   for (const Damage& d : report_.damage) {
     if (d.part != DamagePart::kData || d.transient) continue;
-    touched_[shared() ? 0 : d.device].ranges.push_back({d.offset, d.length});
+    const auto at = touched_.find(shared() ? 0 : d.device);
+    if (at != touched_.end()) at->second.Add({d.offset, d.offset + d.length});
   }
-  for (auto& [rank, touched] : touched_) Normalise(touched);
 }
 
 Status Protector::TakeRequestedRanges() {
@@ -178,7 +178,7 @@ Status Protector::TakeRequestedRanges() {
 
 void Protector::CheckJudged(const FileView& file, const FileStat& now) {
   if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
-  touched_[file.rank] = Touched{};
+  touched_[file.rank].AddWhole();
 }
 
 Status Protector::CheckReadings(const Rot& rot) const {

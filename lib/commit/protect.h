@@ -20,7 +20,7 @@ struct ProtectRequest {
   bool force = false;  ///< commit even blocks that are damaged (differ from their hash while the file's mtime is as committed)
   /// Hooks: what was written since the last commit, by rank of a set's member (0 for a shared file); members without an
   /// entry were not touched. Empty optional (lzy-protect): unknown, so the stamp and the hashes decide.
-  std::optional<std::map<std::uint32_t, Touched>> touched;
+  std::optional<std::map<std::uint32_t, IntervalSet>> touched;
   /// Hooks: the intents that this program's processes set (EpochStart::intent), the same on every rank. One that is none
   /// of these is another writer's, who writes now or never came to commit: all of that file is committed then, and the
   /// intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends all intents.

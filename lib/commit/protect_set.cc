@@ -21,7 +21,7 @@ Status FileSet::Protect() {
     // Of members without an entry nothing changed but, perhaps, the size.
     for (const Ensemble& ensemble : view_.ensembles) {
       for (const FileView& file : ensemble.files) {
-        if (auto [at, added] = touched_.try_emplace(file.rank); added) at->second.whole = false;
+        touched_.try_emplace(file.rank);
       }
     }
   }
@@ -292,8 +292,8 @@ void FileSet::SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank)
 
 Status FileSet::ChooseWay() {
   for (const auto& [rank, f] : facts_) {
-    const auto at = touched_.try_emplace(rank).first;
-    if (f.other_writer) at->second = Touched{};
+    const auto [at, added] = touched_.try_emplace(rank);
+    if (added || f.other_writer) at->second.AddWhole();
     if (!holds_) continue;
     CheckJudged(*f.file, f.before);
     AddResize(at->second, f.old_size, f.before.size, options_.block_size);
@@ -304,7 +304,7 @@ Status FileSet::ChooseWay() {
     // Also where the set is another one now: what a member's own sidecar says of its blocks holds all the same.
     const bool trusted = holds_ && sidecar != nullptr && sidecar->committed() &&
                          sidecar->contents().superblock.kind == DatasetKind::kSet &&
-                         sidecar->contents().superblock.rank == rank && !touched_.at(rank).whole;
+                         sidecar->contents().superblock.rank == rank && !touched_.at(rank).whole();
     if (trusted && sidecar->contents().superblock.block_size == options_.block_size) {
       member.job.old_data = &sidecar->contents().data_tree;
       member.job.touched = &touched_.at(rank);

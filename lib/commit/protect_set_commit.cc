@@ -71,7 +71,7 @@ Status FileSet::Encode() {
   });
 }
 
-Status FileSet::EncodeGroups(const std::map<std::uint32_t, Touched>& touched, bool all) {
+Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   Status status;
   for (Group& group : groups_) {
     if (!group.mine) continue;
@@ -81,13 +81,13 @@ Status FileSet::EncodeGroups(const std::map<std::uint32_t, Touched>& touched, bo
   return Agree(comm_, status);
 }
 
-Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Touched>& touched, bool all) {
+Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   Communicator& comm = group.comm ? *group.comm : comm_;
   std::vector<FileJob*> jobs;
   std::vector<GroupMember> members;
   std::vector<RowRun> runs;
   LZY_RETURN_IF_ERROR(AgreeOn(comm, [&]() -> Status {
-    std::vector<const Touched*> by_file;
+    std::vector<const IntervalSet*> by_file;
     for (std::uint32_t rank : group.ranks) {
       const auto edits = touched.find(rank);
       by_file.push_back(edits == touched.end() ? nullptr : &edits->second);
@@ -120,7 +120,7 @@ Status FileSet::HandleRot() {
     }
     LZY_RETURN_IF_ERROR(Agree(comm_, status));
     for (auto& [rank, job] : jobs) job->parity_is_fresh = false;  // it has been written once
-    std::map<std::uint32_t, Touched> blocks;
+    std::map<std::uint32_t, IntervalSet> blocks;
     for (const auto& [rank, indices] : rot_.all) blocks[rank] = TouchedBlocks(indices, options_.block_size);
     LZY_RETURN_IF_ERROR(EncodeGroups(blocks, false));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));

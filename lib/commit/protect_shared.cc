@@ -23,8 +23,8 @@ class SharedFile : public Protector {
     FileView& file = view_.ensembles[0].files[0];
     if (request_.touched) {
       LZY_RETURN_IF_ERROR(TakeRequestedRanges());
-      if (!touched_.contains(0)) touched_[0].whole = false;  // nothing but, perhaps, its size
-      if (HasOtherWriter(file)) touched_[0] = Touched{};
+      touched_.try_emplace(0);  // nothing but, perhaps, its size
+      if (HasOtherWriter(file)) touched_[0].AddWhole();
     }
     options_ = EffectiveOptions();
     LZY_RETURN_IF_ERROR(ShareDirectories());
@@ -120,8 +120,9 @@ class SharedFile : public Protector {
 
   // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
   Status ChooseWay(const FileView& file) {
-    Touched& touched = touched_[0];
-    const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole;
+    if (!holds_) touched_[0].AddWhole();
+    IntervalSet& touched = touched_[0];
+    const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole();
     const bool in_place = trusted && request_.touched && file.sidecar->knows_all_leaves() && file.sidecar->Fits(contents_) &&
                           OpenInPlace(file);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
@@ -300,7 +301,7 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(RebuildRot(context_, before, *self, std::vector<int>(before.layout->devices(), 0), rot.all, touched_,
                                    {{0, &job_}}));
     job_.parity_is_fresh = false;  // it has been written once
-    const Touched blocks = TouchedBlocks(rot.all.at(0), layout_->block_size());
+    const IntervalSet blocks = TouchedBlocks(rot.all.at(0), layout_->block_size());
     LZY_ASSIGN_OR_RETURN(const auto runs, RowsToEncode(*layout_, *plans_, {&blocks}, false));
     LZY_RETURN_IF_ERROR(EncodeAlone(runs));
     return job_.parity_out->Sync();

@@ -63,7 +63,7 @@ class Protector {
   EncodePass pass_;
   /// Blocks outside touched_ (by rank of the member; 0: the shared file) must be what was committed; false: nothing is known.
   bool holds_ = false;
-  std::map<std::uint32_t, Touched> touched_;
+  std::map<std::uint32_t, IntervalSet> touched_;
 
  private:
   Status Open();

@@ -76,8 +76,7 @@ class PartsTest : public ::testing::Test {
   /// A few bytes written, and committed as the hooks do.
   DatasetReport SmallEpoch() {
     WriteAt(path_, 100, Bytes(50, 7));
-    Touched touched;
-    touched.whole = false;
+    IntervalSet touched;
     AddTouched(touched, 100, 50);
     ProtectRequest request;
     request.touched = Edits{{0, touched}};
@@ -296,8 +295,7 @@ TEST_F(PartsTest, TouchedRowsAloneAreWritten) {
   ASSERT_OK(ProtectIt().status);
   const std::string part = Part(0);
   for (int epoch = 0; epoch < 10; ++epoch) {
-    Touched touched;
-    touched.whole = false;
+    IntervalSet touched;
     EditFile(rng_, path_, options_.block_size, touched);
     ProtectRequest request;
     request.touched = Edits{{0, touched}};
@@ -350,8 +348,7 @@ TEST_F(PartsTest, PartOfAnOlderCommitIsFoundAndMadeAgain) {
   const Bytes older = ReadFile(part);
   WriteAt(path_, 0, RandomBytes(rng_, 60000));
   SetMtime(path_, 1'600'000'001'000'000'000);
-  Touched touched;
-  touched.whole = false;
+  IntervalSet touched;
   AddTouched(touched, 0, 60000);
   ProtectRequest request;
   request.touched = Edits{{0, touched}};

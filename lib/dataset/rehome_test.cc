@@ -123,7 +123,7 @@ TEST_F(RehomeTest, ThreeRanksProtectASetWhoseMembersWereSwapped) {
     // As the hooks do it: what lies under the names counts, in whatever order.
     ProtectRequest request;
     request.touched.emplace();
-    for (const auto& [rank, path] : ref_.members) (*request.touched)[rank] = Touched();
+    for (const auto& [rank, path] : ref_.members) (*request.touched)[rank].AddWhole();
     RunRanks(3, [&](Communicator& comm) {
       const DatasetReport report = Protect({fs_, comm, options_}, ref_, request);
       EXPECT_OK(report.status);

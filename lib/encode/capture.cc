@@ -378,7 +378,7 @@ std::vector<Interval> Capture::Captured(std::size_t limit) const {
 }
 
 std::vector<Interval> Capture::Written(std::size_t limit) const {
-  IntervalSet all(std::numeric_limits<std::size_t>::max());
+  IntervalSet all;
   all.Add(missed_.intervals());
   all.Add(Captured(std::numeric_limits<std::size_t>::max()));
   if (missed_.whole() || all.whole()) return {{0, kEverythingBehind}};
@@ -388,7 +388,7 @@ std::vector<Interval> Capture::Written(std::size_t limit) const {
 
 std::vector<Interval> Capture::Unknown(std::size_t limit) const {
   if (missed_.whole()) return {{0, kEverythingBehind}};
-  IntervalSet unknown(std::numeric_limits<std::size_t>::max());
+  IntervalSet unknown;
   for (const Interval& missed : missed_.intervals()) {
     std::uint64_t from = missed.begin;
     for (auto part = parts_.lower_bound(missed.begin); part != parts_.end() && part->first < missed.end; ++part) {

@@ -142,7 +142,7 @@ class Capture {
   const std::shared_ptr<const LeafKey> key_;
   std::map<std::uint64_t, std::vector<std::uint8_t>> held_;  // by block
   std::map<std::uint64_t, Stitch> parts_;                    // by block: when all is written, what is left of stitches_
-  IntervalSet missed_;  // block numbers
+  IntervalSet missed_{4096};  // block numbers
   AlignedBuffer scratch_;
 };
 

@@ -90,7 +90,7 @@ class CapturedFile {
       auto made = lzy::Capture::Create(SharedGeometry(sample_.options, expected), sample_.options.memory, 0, sample_.options.key);
       ASSERT_OK(made);
       captures.push_back(std::move(*made));
-      edits[static_cast<std::size_t>(r)][0].whole = false;
+      edits[static_cast<std::size_t>(r)].try_emplace(0);
     }
     const auto start = BeginEpoch(PosixFileSystem(), sample_.options, sample_.path, "");
     ASSERT_OK(start);
@@ -147,7 +147,7 @@ class CapturedFile {
       const auto r = static_cast<std::size_t>(comm.rank());
       ProtectRequest request;
       request.touched = edits[r];
-      if (fresh) (*request.touched)[0] = Touched{};
+      if (fresh) (*request.touched)[0].AddWhole();
       request.capture = captures[r].get();
       request.departs_from = departs_from_.uuid;
       request.departs_from_generation = departs_from_.generation + (met_another ? 1 : 0);
@@ -229,8 +229,7 @@ TEST(CaptureGaps, AreReadAloneAndRotInThemStaysDamage) {
       ASSERT_OK(layout);
       ProtectRequest request;
       request.touched.emplace();
-      Touched& touched = (*request.touched)[0];
-      touched.whole = false;
+      IntervalSet& touched = (*request.touched)[0];
       const RowId row = layout->LocateData(0, gap).row;
       for (const std::uint32_t device : layout->group(row.group)) {
         if (layout->IsParity(device, row.unit_row)) continue;

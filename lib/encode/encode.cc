@@ -44,10 +44,10 @@ Status MakeTree(TreeKind kind, std::vector<Hash>& leaves, const std::vector<std:
 using RowKey = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // unit row, group, slice
 
 // The rows that a touched range of a file belongs to, now or before the file was cut.
-void AddRows(const Layout& layout, std::uint32_t file, const ByteRange& range, std::set<RowKey>& rows) {
+void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, std::set<RowKey>& rows) {
   const std::uint64_t block = layout.block_size();
-  const std::uint64_t end = (range.offset + range.length + block - 1) / block;
-  for (std::uint64_t i = range.offset / block; i < end; ++i) {
+  const std::uint64_t end = (range.end + block - 1) / block;
+  for (std::uint64_t i = range.begin / block; i < end; ++i) {
     const RowId row = layout.LocateData(file, i).row;
     // Beyond the last row of a file that got shorter there is nothing to encode; a row that lost its block but has
     // others is.
@@ -176,12 +176,12 @@ Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, co
 }
 
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
-                                         const std::vector<const Touched*>& touched, bool all) {
+                                         const std::vector<const IntervalSet*>& touched, bool all) {
   if (all) return AllRows(layout, plans);
   std::set<RowKey> rows;
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
     if (touched[f] == nullptr) continue;
-    for (const ByteRange& range : touched[f]->ranges) AddRows(layout, f, range, rows);
+    for (const Interval& range : touched[f]->intervals()) AddRows(layout, f, range, rows);
   }
   std::vector<RowRun> runs;
   for (const auto& [t, g, slice] : rows) {
@@ -280,7 +280,7 @@ Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByte
   job.data_known[i] = 1;
   job.data_leaves[i] = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
-                    !job.unknown.contains(i) && !IsTouched(*job.touched, place.offset, bytes.size());
+                    !job.unknown.contains(i) && !job.touched->Overlaps({place.offset, place.offset + bytes.size()});
   if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
 
   job.data_leaves[i] = job.old_data->leaf(i);

@@ -27,7 +27,7 @@ struct FileJob {
       nullptr;  ///< committed leaves that untouched blocks must still have; null: nothing to hold them to
   std::set<std::uint64_t> unknown;  ///< leaves of old_data that no copy of the sidecar had
   const Tree* old_parity = nullptr;  ///< leaves of rows that are not encoded again; null: all rows are
-  const Touched* touched = nullptr;  ///< null: the whole file
+  const IntervalSet* touched = nullptr;  ///< null: the whole file
   File* parity_out = nullptr;
   std::uint64_t parity_base = 0;
   bool parity_is_fresh = false;  ///< the parity region reads as zeros where nothing was written
@@ -66,7 +66,7 @@ Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, co
 /// The rows to be encoded: all of them, or (`all` false) those that blocks touched in any file belong to.
 /// `touched`: by file of the layout; null entries are untouched.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
-                                         const std::vector<const Touched*>& touched, bool all);
+                                         const std::vector<const IntervalSet*>& touched, bool all);
 
 /// For RowPipelineSetup::progress: tells `context` how much of the sources of `runs`, shared by `ranks`, has been read so
 /// far. Null where nobody wants to know.

@@ -28,9 +28,9 @@ struct Seen {
 
 // Whether some block that may be encoded must be what was committed before.
 bool HasBlocksToHold(const FileJob& job, std::uint64_t size) {
-  if (job.old_data == nullptr || job.touched == nullptr || job.touched->whole || size == 0) return false;
-  const auto& ranges = job.touched->ranges;
-  return ranges.empty() || ranges[0].offset > 0 || ranges[0].length < size;
+  if (job.old_data == nullptr || job.touched == nullptr || job.touched->whole() || size == 0) return false;
+  const auto& ranges = job.touched->intervals();
+  return ranges.empty() || ranges[0].begin > 0 || ranges[0].end < size;
 }
 
 class OneNode {

@@ -23,7 +23,7 @@ using UnfitSources = std::map<RowKey, std::set<std::uint32_t>>;
 // The devices of a row whose block is not as it was committed. What cannot be told beforehand (rotten parity) is in `unfit` once
 // it was read.
 std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& row, const RottenBlocks& rot,
-                                       const std::map<std::uint32_t, Touched>& touched, const UnfitSources& unfit) {
+                                       const std::map<std::uint32_t, IntervalSet>& touched, const UnfitSources& unfit) {
   const Layout& layout = *ensemble.layout;
   std::vector<std::uint32_t> lost;
   const auto known = unfit.find(KeyOf(row));
@@ -43,7 +43,7 @@ std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& ro
     const auto edits = touched.find(file.rank);
     if (!file.present || file.stat.size < place.offset + place.length ||
         (rotten != rot.end() && rotten->second.contains(place.index)) ||
-        (edits != touched.end() && IsTouched(edits->second, place.offset, place.length))) {
+        (edits != touched.end() && edits->second.Overlaps({place.offset, place.offset + place.length}))) {
       lost.push_back(device);
     }
   }
@@ -157,7 +157,7 @@ Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*
 }
 
 Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
-                  const RottenBlocks& rot, const std::map<std::uint32_t, Touched>& touched,
+                  const RottenBlocks& rot, const std::map<std::uint32_t, IntervalSet>& touched,
                   const std::map<std::uint32_t, FileJob*>& jobs) {
   const Layout& layout = *ensemble.layout;
   const std::map<RowKey, RowId> rows = RowsOf(ensemble, rot);
@@ -215,11 +215,9 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
   return Status::Ok();
 }
 
-Touched TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size) {
-  Touched touched;
-  touched.whole = false;
-  for (std::uint64_t index : blocks) touched.ranges.push_back({index * block_size, block_size});
-  Normalise(touched);
+IntervalSet TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size) {
+  IntervalSet touched;
+  for (std::uint64_t index : blocks) touched.Add({index * block_size, (index + 1) * block_size});
   return touched;
 }
 

@@ -48,11 +48,11 @@ Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*
 /// into FileJob::rebuilt, from where encoding takes them. What was touched since that commit (`touched`, by rank of the member)
 /// counts as lost. A block that cannot be had stays out. Collective over `comm`, the files' owners.
 Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
-                  const RottenBlocks& rot, const std::map<std::uint32_t, Touched>& touched,
+                  const RottenBlocks& rot, const std::map<std::uint32_t, IntervalSet>& touched,
                   const std::map<std::uint32_t, FileJob*>& jobs);
 
 /// The blocks as something that was touched: to encode the rows that they are in.
-Touched TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size);
+IntervalSet TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size);
 
 /// Records in `jobs` (by file of the layout; null: of other ranks) that the rows of `lost` blocks have no parity: it was made
 /// from contents that are not what their leaves say, so it can never give the right ones back (docs/format.md "Rows without

@@ -39,26 +39,26 @@ class Epochs {
   }
 
   /// What each rank would tell of edits that are known by file: a shared file's are dealt to any ranks.
-  std::vector<Edits> Deal(const std::map<std::uint32_t, Touched>& by_file) {
+  std::vector<Edits> Deal(const std::map<std::uint32_t, IntervalSet>& by_file) {
     std::vector<Edits> out(static_cast<std::size_t>(ranks_));
     for (const auto& [file, touched] : by_file) {
       if (sample_.kind == DatasetKind::kSet) {
         out[file % out.size()][file] = touched;
         continue;
       }
-      for (auto& one : out) one[0].whole = false;
-      for (const ByteRange& r : touched.ranges) {
+      for (auto& one : out) one.try_emplace(0);
+      for (const Interval& r : touched.intervals()) {
         // Neighbouring ranks' writes may overlap.
-        const std::uint64_t cut = Below(rng_, r.length + 1);
-        AddTouched(out[Below(rng_, out.size())][0], r.offset, std::min(r.length, cut + Below(rng_, 100)));
-        AddTouched(out[Below(rng_, out.size())][0], r.offset + cut, r.length - cut);
+        const std::uint64_t cut = Below(rng_, r.end - r.begin + 1);
+        AddTouched(out[Below(rng_, out.size())][0], r.begin, std::min(r.end - r.begin, cut + Below(rng_, 100)));
+        AddTouched(out[Below(rng_, out.size())][0], r.begin + cut, r.end - r.begin - cut);
       }
     }
     return out;
   }
 
   void Round() {
-    std::map<std::uint32_t, Touched> edits;
+    std::map<std::uint32_t, IntervalSet> edits;
     for (std::uint32_t f = 0; f < sample_.files.size(); ++f) {
       ASSERT_OK(BeginEpoch(PosixFileSystem(), sample_.options, sample_.files[f],
                            sample_.kind == DatasetKind::kSet ? sample_.path : ""));
@@ -201,7 +201,7 @@ class RottenEpoch {
   std::uint32_t victim = 0;
   std::uint64_t rotten = 0;
   std::uint64_t block = 0;
-  std::map<std::uint32_t, Touched> edits;
+  std::map<std::uint32_t, IntervalSet> edits;
   Bytes before, after;  ///< of the file that rots: as committed, and after it rotted
 
  private:

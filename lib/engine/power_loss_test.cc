@@ -124,7 +124,7 @@ class PowerLossTest : public ::testing::Test {
       whole_ |= !start->had_sidecar || start->changed_behind;
     }
     Edits touched;
-    for (std::uint32_t f = 0; f < paths_.size(); ++f) touched[f].whole = whole_;
+    for (std::uint32_t f = 0; f < paths_.size(); ++f) touched[f] = whole_ ? IntervalSet::Whole() : IntervalSet();
     for (const Write& write : writes) {
       auto file = fs_.Open(paths_[write.file], OpenMode::kReadWrite);
       ASSERT_OK(file);
@@ -330,8 +330,8 @@ class PowerLossTest : public ::testing::Test {
       return Row(row.group, row.unit_row, row.slice);
     };
     for (std::uint32_t f = 0; f < paths_.size(); ++f) {
-      for (const ByteRange& range : touched_[f].ranges) {
-        for (const std::uint64_t block : BlocksOf(range)) touched_rows.insert(row_of(f, block));
+      for (const Interval& range : touched_[f].intervals()) {
+        for (const std::uint64_t block : BlocksOf({range.begin, range.end - range.begin})) touched_rows.insert(row_of(f, block));
       }
     }
     std::map<std::string, std::vector<ByteRange>> lost;

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "judge/examine.h"
-#include "request/touched.h"
+#include "base/interval_set.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -221,7 +221,7 @@ class Describer {
   void AddUnknown(std::uint32_t rank) {
     if (const FileView* file = view_.UnknownFile(rank); file != nullptr) {
       unjudged_ = true;
-      unchecked_[file->path].push_back({0, file->stat.size});
+      unchecked_[file->path].Add({0, file->stat.size});
       return;
     }
     beyond_ = true;
@@ -231,11 +231,8 @@ class Describer {
   void Conclude() {
     MergeDamage(report_.damage);
     report_.unjudged = unjudged_;
-    Touched merged{false, {}};
-    for (auto& [path, ranges] : unchecked_) {
-      merged.ranges = std::move(ranges);
-      Normalise(merged);
-      for (const ByteRange& range : merged.ranges) report_.unchecked.push_back({path, range.offset, range.length});
+    for (const auto& [path, ranges] : unchecked_) {
+      for (const Interval& range : ranges.intervals()) report_.unchecked.push_back({path, range.begin, range.end - range.begin});
     }
     if (without_parity_ == 0) return;
     report_.warnings.push_back(
@@ -280,7 +277,7 @@ class Describer {
     const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
                                           : layout.DataBlock(block.device, block.unit_row, block.slice);
     if (block.unknown) {
-      if (!block.parity) unchecked_[file.path].push_back({place.offset, place.length});
+      if (!block.parity) unchecked_[file.path].Add({place.offset, place.offset + place.length});
       return;
     }
     const PlaceInFile where = block.parity ? ParityPlace(file, layout.unit(), place.offset) : PlaceInFile{file.path, place.offset};
@@ -331,7 +328,7 @@ class Describer {
   const DatasetView& view_;
   DatasetReport& report_;
   std::uint64_t without_parity_ = 0;
-  std::map<std::string, std::vector<ByteRange>> unchecked_;  // by path
+  std::map<std::string, IntervalSet> unchecked_;  // by path
   bool data_damaged_ = false, other_damaged_ = false, unjudged_ = false;
   bool beyond_ = false, stale_ = false, at_risk_ = false;
 };

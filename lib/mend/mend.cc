@@ -8,7 +8,6 @@
 #include "encode/rebuild.h"
 #include "mend/mender.h"
 #include "names/lookup.h"
-#include "request/touched.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
 #include "storage/parallel.h"
@@ -17,10 +16,12 @@ namespace lzy {
 namespace {
 
 // Neighbouring ranges as one, in order.
-std::vector<ByteRange> Merged(std::vector<ByteRange> ranges) {
-  Touched all{false, std::move(ranges)};
-  Normalise(all);
-  return std::move(all.ranges);
+std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
+  IntervalSet all;
+  for (const ByteRange& range : ranges) all.Add({range.offset, range.offset + range.length});
+  std::vector<ByteRange> merged;
+  for (const Interval& one : all.intervals()) merged.push_back({one.begin, one.end - one.begin});
+  return merged;
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ void TouchUnseen(OpenFile& file, const std::optional<std::vector<Interval>>& ran
 }
 
 /// More than are kept: which of them are joined is better told by the gaps between them all.
-constexpr std::size_t kMostRanges = 4 * IntervalSet::kDefaultLimit;
+constexpr std::size_t kMostRanges = 4 * kMostTouched;
 
 /// What a write knows before the real call and needs after it.
 struct Before {

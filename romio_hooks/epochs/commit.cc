@@ -28,7 +28,7 @@ FileSystem& Disk() {
 /// Whoever changed the files while they were read is not known here, so what was touched does not say it all any more.
 void CoverAll(Attempt& attempt, int ranks) {
   const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
-  for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)] = Touched{};
+  for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)].AddWhole();
   attempt.request.capture = nullptr;
 }
 
@@ -82,7 +82,7 @@ struct Union {
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
   // As it was committed.
-  std::map<std::uint32_t, Touched> committed;
+  std::map<std::uint32_t, IntervalSet> committed;
   std::uint64_t generation = 0;
   bool captures_count = false;
 };
@@ -131,7 +131,9 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
     attempt.options = file.options;
     attempt.dataset = {.kind = DatasetKind::kShared, .path = file.path, .members = {}};
     attempt.request.touched.emplace();
-    (*attempt.request.touched)[0] = sum.cover_all ? Touched{} : ToTouched(sum.touched, sum.lead.size);
+    IntervalSet& touched = (*attempt.request.touched)[0] = sum.touched;
+    if (sum.cover_all) touched.AddWhole();
+    touched.Clip(sum.lead.size);
     attempt.request.own_intents = std::move(sum.own);
     if (sum.capture_counts && !sum.met_others && !sum.any_elsewhere) attempt.request.capture = sum.capture.get();
     if (file.Leads() && file.epoch.version) {

@@ -270,7 +270,7 @@ Intent MarkOf(Intent intent) {
 }
 
 std::size_t IntervalsEach(int ranks) {
-  return std::clamp<std::size_t>(kMostIntervals / static_cast<std::size_t>(ranks), 16, IntervalSet::kDefaultLimit);
+  return std::clamp<std::size_t>(kMostIntervals / static_cast<std::size_t>(ranks), 16, kMostTouched);
 }
 
 Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::size_t intervals) {
@@ -326,18 +326,6 @@ Status MeetProcesses(OpenFile& file) {
 
 bool MetOthers(const Part& part, const std::vector<Intent>& own) {
   return part.met_commit || (part.before && !IsAmong(*part.before, own));
-}
-
-Touched ToTouched(const IntervalSet& set, std::uint64_t size) {
-  Touched touched;
-  touched.whole = set.whole();
-  if (touched.whole) return touched;
-  IntervalSet clipped = set;
-  clipped.Clip(size);
-  for (const Interval& interval : clipped.intervals()) {
-    touched.ranges.push_back({interval.begin, interval.end - interval.begin});
-  }
-  return touched;
 }
 
 Status SyncData(const std::string& path) {

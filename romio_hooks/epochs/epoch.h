@@ -84,9 +84,6 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
 /// alone.
 void TakeIntentBack(OpenFile& file);
 
-/// What the engine wants to know of the ranges.
-Touched ToTouched(const IntervalSet& set, std::uint64_t size);
-
 /// Makes written data durable by a descriptor of our own: PMPI_File_sync could call the program's error handler.
 Status SyncData(const std::string& path);
 

@@ -27,6 +27,9 @@
 
 namespace lzy::hooks {
 
+/// Intervals that are remembered of what one process touched in a file.
+inline constexpr std::size_t kMostTouched = 4096;
+
 /// A file on disk, of which this process may have several handles (Registry). An epoch belongs to the file, not to the
 /// handle.
 struct DiskFile {
@@ -97,7 +100,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// where several threads may move it.
   std::optional<MPI_Offset> own_pointer;
   bool own_pointer_wanders = false;  ///< something under way may move it until the next commit
-  IntervalSet touched;
+  IntervalSet touched{kMostTouched};
   /// A commit of this epoch, if there is anything to commit, covers all of the file, whatever was touched.
   bool must_cover_all = false;
   bool size_compared = false;       ///< in this epoch, before the first write by this rank

@@ -267,8 +267,9 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
       if (r == rank()) met_others = MetOthers(theirs, *attempt.request.own_intents);
       if (!theirs.Touched() && !theirs.cover_all) continue;
       theirs.touched.Add(theirs.resized);
-      (*attempt.request.touched)[static_cast<std::uint32_t>(r)] =
-          theirs.cover_all ? Touched{} : ToTouched(theirs.touched, theirs.size);
+      theirs.touched.Clip(theirs.size);
+      if (theirs.cover_all) theirs.touched.AddWhole();
+      (*attempt.request.touched)[static_cast<std::uint32_t>(r)] = std::move(theirs.touched);
     }
     return Status::Ok();
   });
@@ -374,7 +375,7 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
       attempt.options = at->second.options;
       attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), at->second.path}}};
       attempt.request.touched.emplace();
-      for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r] = Touched{};
+      for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r].AddWhole();
       attempt.request.own_intents = OwnIntents(*all);
       return Status::Ok();
     });

@@ -179,7 +179,7 @@ bool MendedSince(const CheckedRead& read) {
 /// It was read somewhere between two positions: all there is looked at. What was read may be of before another process mended it.
 ReadVerdict CheckSomewhere(CheckedRead& read) {
   const auto ranges = read.view.Ranges(read.low, static_cast<std::uint64_t>(read.high - read.low) * read.etype(),
-                                       IntervalSet::kDefaultLimit);
+                                       kMostTouched);
   std::vector<ReadPiece> pieces;
   if (ranges) {
     for (const Interval& range : *ranges) pieces.push_back({range.begin, range.end - range.begin, nullptr});

@@ -221,7 +221,7 @@ TEST_F(EngineMpiTest, CommitsOfWhatWasTouchedEqualCommitsOfEverything) {
         if (turn == mine) {
           const std::string& file = sample.files[set ? mine : 0];
           EXPECT_OK(BeginEpoch(PosixFileSystem(), sample.options, file, set ? sample.path : ""));
-          edits[set ? mine : 0].whole = false;
+          edits.try_emplace(set ? mine : 0);
           EditFile(own, file, sample.options.block_size, edits[set ? mine : 0]);
         }
         EXPECT_OK(comm_->Barrier());

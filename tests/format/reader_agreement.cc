@@ -55,7 +55,7 @@ bool Live(Rng& rng, const Sample& sample, DatasetReport& report) {
       return ExitCodeOf(restored) == 0;
     }
     default: {  // an edit, refreshed by lzy-protect
-      Touched ignored;
+      IntervalSet ignored;
       EditFile(rng, sample.files[Below(rng, sample.files.size())], sample.options.block_size, ignored);
       report = Protect(context, RefOf(*self, sample.path), {});
       return report.status.ok();

@@ -26,7 +26,7 @@ class CommitTest : public ::testing::Test {
     Attempt attempt;
     attempt.options.threads = 1;
     attempt.dataset = {.kind = DatasetKind::kShared, .path = Path(), .members = {}};
-    attempt.request.touched.emplace()[0] = Touched{};
+    attempt.request.touched.emplace()[0].AddWhole();
     attempt.request.own_intents.emplace();
     return attempt;
   }

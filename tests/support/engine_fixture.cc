@@ -297,24 +297,11 @@ DatasetRef RefOf(Communicator& comm, const std::string& path, Resolve what) {
   return found->front();
 }
 
-void AddTouched(Touched& touched, std::uint64_t offset, std::uint64_t length) {
-  touched.whole = false;
-  if (length > 0) touched.ranges.push_back({offset, length});
-  std::sort(touched.ranges.begin(), touched.ranges.end(),
-            [](const auto& a, const auto& b) { return a.offset < b.offset; });
-  std::vector<ByteRange> merged;
-  for (const ByteRange& r : touched.ranges) {
-    if (!merged.empty() && r.offset <= merged.back().offset + merged.back().length) {
-      merged.back().length = std::max(merged.back().length, r.offset + r.length - merged.back().offset);
-    } else {
-      merged.push_back(r);
-    }
-  }
-  touched.ranges = merged;
+void AddTouched(IntervalSet& touched, std::uint64_t offset, std::uint64_t length) {
+  touched.Add({offset, offset + length});
 }
 
-void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& touched) {
-  touched.whole = false;
+void EditFile(Rng& rng, const std::string& path, std::uint32_t block, IntervalSet& touched) {
   for (std::uint64_t count = Below(rng, 4); count > 0; --count) {
     const std::uint64_t size = ReadFile(path).size();
     switch (Below(rng, 6)) {

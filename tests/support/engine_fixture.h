@@ -105,12 +105,12 @@ void FillFile(Rng& rng, const std::string& path, std::uint64_t size, std::uint32
 DatasetRef RefOf(Communicator& comm, const std::string& path, Resolve what = Resolve::kProtected);
 
 /// What the hooks know after an epoch, by rank of the member.
-using Edits = std::map<std::uint32_t, Touched>;
+using Edits = std::map<std::uint32_t, IntervalSet>;
 /// Adds a range, keeping them sorted and disjoint.
-void AddTouched(Touched& touched, std::uint64_t offset, std::uint64_t length);
+void AddTouched(IntervalSet& touched, std::uint64_t offset, std::uint64_t length);
 /// Some writes, appends and truncations, noted as the hooks note them: what was written or cut off, not where the
 /// file grew.
-void EditFile(Rng& rng, const std::string& path, std::uint32_t block, Touched& touched);
+void EditFile(Rng& rng, const std::string& path, std::uint32_t block, IntervalSet& touched);
 
 /// What a report says, in one line, for messages.
 std::string Text(const DatasetReport& report);

@@ -85,8 +85,7 @@ class MisfortuneTest : public ::testing::Test {
       ProtectRequest request;
       if (what == "commit") {
         request.touched.emplace();
-        (*request.touched)[ref_.members.empty() ? 0 : static_cast<std::uint32_t>(comm.rank())] =
-            Touched{false, {{3 * kBlock, 100}}};
+        (*request.touched)[ref_.members.empty() ? 0 : static_cast<std::uint32_t>(comm.rank())].Add({3 * kBlock, 3 * kBlock + 100});
       }
       report = what == "verify"    ? Verify(context, ref, {})
                : what == "restore" ? Restore(context, ref, {})
@@ -148,15 +147,14 @@ class MisfortuneTest : public ::testing::Test {
     for (const std::string& path : paths_) {
       if (!BeginEpoch(fs_, options_, path, ref_.kind == DatasetKind::kSet ? ref_.path : "").ok()) return false;
     }
-    std::vector<std::map<std::uint32_t, Touched>> touched(static_cast<std::size_t>(ranks));
+    std::vector<std::map<std::uint32_t, IntervalSet>> touched(static_cast<std::size_t>(ranks));
     program_writes_ = true;
     for (std::uint32_t f = 0; f < paths_.size(); ++f) {
       auto file = fs_.Open(paths_[f], OpenMode::kReadWrite);
-      Touched& mine = touched[f % touched.size()][f];
-      mine.whole = false;
-      mine.ranges = {{3 * kBlock + 10, kBlock}, {20 * kBlock, 9 * kBlock}};
-      for (const ByteRange& r : mine.ranges) {
-        if (!(*file)->WriteAt(r.offset, Bytes(r.length, static_cast<std::uint8_t>(0xa0 + f))).ok()) return false;
+      IntervalSet& mine = touched[f % touched.size()][f];
+      mine.Add({{3 * kBlock + 10, 4 * kBlock + 10}, {20 * kBlock, 29 * kBlock}});
+      for (const Interval& r : mine.intervals()) {
+        if (!(*file)->WriteAt(r.begin, Bytes(r.end - r.begin, static_cast<std::uint8_t>(0xa0 + f))).ok()) return false;
       }
       if (f % 2 == 1 && !(*file)->Truncate(15 * kBlock + 3).ok()) return false;
       if (!(*file)->Sync().ok()) return false;
@@ -183,7 +181,7 @@ class MisfortuneTest : public ::testing::Test {
   std::map<std::string, MemoryFileSystem::Node> committed_;
   Hash root_;
   bool program_writes_ = false;  ///< in Epoch(): not lzy
-  std::map<std::uint32_t, Touched> touched_;  ///< by the program, in the last Epoch()
+  std::map<std::uint32_t, IntervalSet> touched_;  ///< by the program, in the last Epoch()
 };
 
 }  // namespace lzy::testing
