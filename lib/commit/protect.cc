@@ -48,10 +48,8 @@ Status Protector::RefuseUnsealed() {
     report_.unsealed = true;
     return Status(Code::kUnprotected, file.fault_text);
   };
-  for (const Ensemble& ensemble : view_.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      if (file.fault == SidecarFault::kUnsealed) return refuse(file);
-    }
+  for (const FileView& file : view_.files()) {
+    if (file.fault == SidecarFault::kUnsealed) return refuse(file);
   }
   for (const FileView& file : view_.extras) {
     if (file.fault == SidecarFault::kUnsealed) return refuse(file);
@@ -130,9 +128,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
     if (d.transient || d.part != DamagePart::kData) continue;
     (d.cause == DamageCause::kStale ? stale : d.cause == DamageCause::kAtRisk ? at_risk : damaged) += d.length;
   }
-  for (const Ensemble& ensemble : view_.ensembles) {
-    for (const FileView& file : ensemble.files) missing = missing || !file.present;
-  }
+  for (const FileView& file : view_.files()) missing = missing || !file.present;
   // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
@@ -160,9 +156,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
 // What was found different just now is what the new commit may find different.
 void Protector::HoldUndamaged() {
   holds_ = true;
-  for (const Ensemble& ensemble : view_.ensembles) {
-    for (const FileView& file : ensemble.files) touched_.try_emplace(file.rank);
-  }
+  for (const FileView& file : view_.files()) touched_.try_emplace(file.rank);
   for (const Damage& d : report_.damage) {
     if (d.part != DamagePart::kData || d.transient) continue;
     const auto at = touched_.find(shared() ? 0 : d.device);
@@ -183,15 +177,13 @@ void Protector::CheckJudged(const FileView& file, const FileStat& now) {
 
 Status Protector::CheckReadings(const Rot& rot) const {
   if (request_.touched) return Status::Ok();
-  for (const Ensemble& ensemble : view_.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
-      return {
-          Code::kBusy,
-          fmt::format("{}: reads differently than a moment ago, so nothing was committed; its protection is as it was "
-                      "before. Try again; if that happens again, its storage or cache is faulty: try on another node",
-                      file.path)};
-    }
+  for (const FileView& file : view_.files()) {
+    if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
+    return {
+        Code::kBusy,
+        fmt::format("{}: reads differently than a moment ago, so nothing was committed; its protection is as it was "
+                    "before. Try again; if that happens again, its storage or cache is faulty: try on another node",
+                    file.path)};
   }
   return Status::Ok();
 }
@@ -216,13 +208,11 @@ void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint3
 }
 
 bool Protector::StampsFresh() const {
-  for (const Ensemble& ensemble : view_.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      if (file.intent || !file.present || !file.sidecar_usable()) return false;
-      if (file.stat.mtime_ns != file.stamp.mtime_ns || file.stat.size != file.stamp.size ||
-          file.stat.inode != file.stamp.inode || file.stat.birth_ns != file.stamp.birth_ns)
-        return false;
-    }
+  for (const FileView& file : view_.files()) {
+    if (file.intent || !file.present || !file.sidecar_usable()) return false;
+    if (file.stat.mtime_ns != file.stamp.mtime_ns || file.stat.size != file.stamp.size ||
+        file.stat.inode != file.stamp.inode || file.stat.birth_ns != file.stamp.birth_ns)
+      return false;
   }
   return true;
 }

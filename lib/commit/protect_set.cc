@@ -19,10 +19,8 @@ Status FileSet::Protect() {
   if (request_.touched) {
     LZY_RETURN_IF_ERROR(TakeRequestedRanges());
     // Of members without an entry nothing changed but, perhaps, the size.
-    for (const Ensemble& ensemble : view_.ensembles) {
-      for (const FileView& file : ensemble.files) {
-        touched_.try_emplace(file.rank);
-      }
+    for (const FileView& file : view_.files()) {
+      touched_.try_emplace(file.rank);
     }
   }
   LZY_RETURN_IF_ERROR(ChooseSet());
@@ -52,9 +50,7 @@ Status FileSet::Protect() {
 
 Status FileSet::ChooseSet() {
   std::uint64_t present = 0;
-  for (const Ensemble& ensemble : view_.ensembles) {
-    for (const FileView& file : ensemble.files) present += file.present ? 1 : 0;
-  }
+  for (const FileView& file : view_.files()) present += file.present ? 1 : 0;
   same_set_ = view_.committed;
   // New files that match the pattern make it another set; what is left of an older, larger one does not.
   for (FileView& file : view_.extras) {
@@ -80,10 +76,8 @@ Status FileSet::ChooseSet() {
 
 Status FileSet::FindMembers() {
   std::map<std::uint32_t, FileView*> present;
-  for (Ensemble& ensemble : view_.ensembles) {
-    for (FileView& file : ensemble.files) {
-      if (file.present) present[file.rank] = &file;
-    }
+  for (FileView& file : view_.files()) {
+    if (file.present) present[file.rank] = &file;
   }
   for (FileView* file : added_) present[file->rank] = file;
   if (present.empty()) return {Code::kNotFound, fmt::format("{}: no member of the set exists", ref_.path)};

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,9 @@ struct DatasetView {
   Superblock superblock;  ///< of any usable sidecar (geometry, uuid, generation, dataset root)
   InfoRecord info;        ///< of the same
   std::vector<Ensemble> ensembles;
+  /// The files of all ensembles, in their order.
+  auto files() { return ensembles | std::views::transform(&Ensemble::files) | std::views::join; }
+  auto files() const { return ensembles | std::views::transform(&Ensemble::files) | std::views::join; }
   std::vector<FileView> extras;  ///< files that match the set's pattern but are not members of what is committed
   std::vector<std::string> warnings;
   /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each process.

@@ -37,10 +37,8 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
 
 // A repair that broke off may have left nothing to mend but its note and the file's mtime.
 bool RepairBrokeOff(const DatasetView& view) {
-  for (const Ensemble& ensemble : view.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      if (file.intent && IsOfRepair(*file.intent)) return true;
-    }
+  for (const FileView& file : view.files()) {
+    if (file.intent && IsOfRepair(*file.intent)) return true;
   }
   return false;
 }
@@ -146,10 +144,8 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
 // Where a job that starts again has to look for them: nobody sees other nodes' disks.
 void TellPlaces(const DatasetView& view, DatasetReport& report) {
   if (view.nodes.empty()) return;
-  for (const Ensemble& ensemble : view.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      if (!file.seen) report.placed.push_back({file.rank, file.path, view.nodes[static_cast<std::size_t>(file.owner)]});
-    }
+  for (const FileView& file : view.files()) {
+    if (!file.seen) report.placed.push_back({file.rank, file.path, view.nodes[static_cast<std::size_t>(file.owner)]});
   }
 }
 
@@ -159,11 +155,9 @@ bool IsMissing(const FileView& file, std::size_t part) {
 }
 
 void LeaveMissingParts(const std::string& why, DatasetView& view) {
-  for (Ensemble& ensemble : view.ensembles) {
-    for (FileView& file : ensemble.files) {
-      for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
-        if (IsMissing(file, d) && file.part_obstacles[d].empty()) file.part_obstacles[d] = why;
-      }
+  for (FileView& file : view.files()) {
+    for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
+      if (IsMissing(file, d) && file.part_obstacles[d].empty()) file.part_obstacles[d] = why;
     }
   }
 }

@@ -6,8 +6,8 @@
 #include <map>
 #include <tuple>
 
-#include "judge/examine.h"
 #include "base/interval_set.h"
+#include "judge/examine.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -39,21 +39,19 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
 }
 
 bool CommittedSince(const Context& context, const DatasetView& view) {
-  for (const Ensemble& ensemble : view.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      const bool here =
-          view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
-      if (!here || !file.sidecar) continue;
-      // Parts follow their sidecar, while whoever commits holds its lock.
-      auto held = file.part_paths.empty() ? Result<std::unique_ptr<File>>(Code::kNotFound, "")
-                                          : context.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false);
-      if (held.ok() && (*held)->Lock().code() == Code::kBusy) return true;
-      auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
-      if (!now.ok()) continue;
-      // An older one is that of a commit which broke off half-way and was completed in this view only.
-      const std::uint64_t then = file.sidecar->generation(), since = (*now)->generation();
-      if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) return true;
-    }
+  for (const FileView& file : view.files()) {
+    const bool here =
+        view.ref.kind == DatasetKind::kShared ? context.comm.rank() == 0 : file.owner == context.comm.rank();
+    if (!here || !file.sidecar) continue;
+    // Parts follow their sidecar, while whoever commits holds its lock.
+    auto held = file.part_paths.empty() ? Result<std::unique_ptr<File>>(Code::kNotFound, "")
+                                        : context.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false);
+    if (held.ok() && (*held)->Lock().code() == Code::kBusy) return true;
+    auto now = Sidecar::Load(context.fs, file.sidecar_path, OpenMode::kRead);
+    if (!now.ok()) continue;
+    // An older one is that of a commit which broke off half-way and was completed in this view only.
+    const std::uint64_t then = file.sidecar->generation(), since = (*now)->generation();
+    if (since > then || (since == then && (*now)->intent().has_value() != file.intent.has_value())) return true;
   }
   return false;
 }
@@ -160,18 +158,14 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   report.kind = view.ref.kind;
   report.warnings.insert(report.warnings.end(), view.warnings.begin(), view.warnings.end());
   report.bytes = view.data_bytes();
-  for (const Ensemble& ensemble : view.ensembles) {
-    for (const FileView& file : ensemble.files) {
-      report.sidecar_bytes += file.sidecar_bytes;
-      report.unsealed = report.unsealed || file.fault == SidecarFault::kUnsealed;
-    }
+  for (const FileView& file : view.files()) {
+    report.sidecar_bytes += file.sidecar_bytes;
+    report.unsealed = report.unsealed || file.fault == SidecarFault::kUnsealed;
   }
   if (!view.committed) {
     report.state = DatasetState::kUnprotected;
-    for (const Ensemble& ensemble : view.ensembles) {
-      for (const FileView& file : ensemble.files) {
-        if (file.intent) report.state = DatasetState::kAtRisk;
-      }
+    for (const FileView& file : view.files()) {
+      if (file.intent) report.state = DatasetState::kAtRisk;
     }
     return;
   }
