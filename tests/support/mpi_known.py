@@ -1,8 +1,8 @@
-"""What MPI libraries get wrong by themselves, without lzy: the one list of what tests leave out, and why.
+"""Faults of MPI libraries themselves, without lzy: the one list of what tests leave out, and why.
 
-A test first runs its program without the layer. Where that fails and the list knows it, the case is left out, and its
-reason is in the results of scripts/test-mpi; where that fails and the list does not know it, the test fails; where it
-passes, everything is tested, whatever the list says.
+A test first runs its program without the layer. If that passes, the test tests everything, whatever the list says. If it fails and
+the list has the case, the test leaves the case out, and scripts/test-mpi shows the reason. If it fails and the list does not have
+the case, the test fails.
 """
 
 import functools
@@ -22,17 +22,17 @@ class Known(typing.NamedTuple):
 
 KNOWN = [
     Known(r"ABI of MPI-5", "MPI_File_close(MPI_FILE_NULL)",
-          "MPICH 5.0 and Intel MPI 2021.18 end in a segmentation fault there instead of refusing it, in libmpi_abi.so only"),
+          "libmpi_abi.so of MPICH 5.0 and of Intel MPI 2021.18 crashes instead of refusing this (segmentation fault)"),
     *(Known(r"Open MPI .*ROMIO", f"MPI_File_{call}{view}",
-            "ROMIO in Open MPI 4.1 and 5.0 ends in a segmentation fault there (compare open-mpi/ompi pull 4520)")
+            "this call crashes in the ROMIO of Open MPI 4.1 and 5.0 (segmentation fault; see open-mpi/ompi pull 4520)")
       for call in ["iwrite_all", "iwrite_at_all"] for view in ["", " through a view"]),
-    *(Known(r"Open MPI .*ROMIO", case, "ROMIO in Open MPI 4.1 and 5.0 ends in a segmentation fault in MPI_File_iwrite_all")
+    *(Known(r"Open MPI .*ROMIO", case, "MPI_File_iwrite_all crashes in the ROMIO of Open MPI 4.1 and 5.0 (segmentation fault)")
       for case in ["Mpi4py iwrite_all", "Mpi4pyPublished iwrite_all", "Mpi4pyOwnTests", "Mpi4pyPublishedOwnTests"]),
     *(Known(r"MPICH Version: 4\.0", f"Mpi4pyPublished {mode}",
-            "ROMIO of MPICH 4.0 cannot read types made with large counts: it asks for their envelope by the call with "
-            "small ones, and goes on with what that has not set")
+            "the ROMIO of MPICH 4.0 cannot read types made with large counts: it asks for their envelope with the small-count "
+            "call, and then uses what that call did not set")
       for mode in ["view", "split", "iwrite_all"]),
-    *(Known(r"Open MPI", f"MPI_File_{call} that fails", "Open MPI ends in a segmentation fault in MPI_Wait then")
+    *(Known(r"Open MPI", f"MPI_File_{call} that fails", "Open MPI then crashes in MPI_Wait (segmentation fault)")
       for call in ["iwrite_at", "iwrite_at_all"]),
 ]
 # Not in the list, since tests can do without: Open MPI 4.1 cannot open a file whose whole name is one letter, "f" but not
