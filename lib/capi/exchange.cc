@@ -92,9 +92,8 @@ int Said(const Status& status, int code) {
   return status.ok() ? LZY_EXCHANGE_OK : Fail(code, status.message());
 }
 
-/// Nothing is thrown at C: `work` returns a code.
-template <class Work>
 // Runs `work`, which returns a code. An exception must not reach C code, which cannot unwind.
+template <class Work>
 int Guarded(const Work& work) noexcept {
   try {
     return work();

@@ -58,7 +58,6 @@ struct lzy_report {
 namespace {
 
 // ---- from C to the engine
-// --------------------------------------------------------------------------------------------
 
 // The size of lzy_options in the first version that had it, whose last field was device_count. A smaller one cannot
 // have been initialised.
@@ -182,7 +181,6 @@ Status MakeCall(const char* path, const lzy_options* options, Call& call) {
 }
 
 // ---- from the engine to C
-// --------------------------------------------------------------------------------------------
 
 lzy_kind ToC(lzy::DatasetKind kind) {
   return kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
@@ -206,9 +204,8 @@ lzy_cause ToC(lzy::DamageCause cause) {
   return static_cast<lzy_cause>(cause);
 }
 
-// Of one of these enumerations, whose last value is `last`.
-template <class Enum>
 // The name of a value of one of these enumerations, whose last value is `last`.
+template <class Enum>
 const char* NameOf(int value, Enum last) {
   return value < 0 || value > static_cast<int>(last) ? "unknown" : lzy::Name(static_cast<Enum>(value));
 }
@@ -284,7 +281,6 @@ void Fail(lzy_report& report, const Status& status) {
 }
 
 // ---- operations
-// ------------------------------------------------------------------------------------------------------
 
 // What the five operations differ in: which datasets a path stands for, and the engine call.
 struct Operation {

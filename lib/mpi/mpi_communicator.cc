@@ -181,8 +181,8 @@ Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   return result;
 }
 
-template <class Allocate>
 // A std::vector throws length_error for a size that no memory could hold.
+template <class Allocate>
 Status Mpi::AllocateTogether(std::uint64_t bytes, Allocate allocate) {
   std::uint64_t failures = 0;
   try {

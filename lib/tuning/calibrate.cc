@@ -140,10 +140,9 @@ class Calibration {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  // Blocks from one span to another: the same one again and again, or far, each its own.
-  template <class Copy>
   // Copies blocks from one span to another. Near: the same block again and again, so that it is in the cache. Far:
   // each block once.
+  template <class Copy>
   void Copies(bool far, const Copy& copy) {
     for (std::size_t at = 0; at < kSpan; at += kBlock) {
       const std::size_t place = far ? at : 0;
