@@ -1,13 +1,14 @@
-// checked_client CASE FILE MIB: reads or writes FILE of MIB mebibytes with MPI-IO, in one process, and prints the seconds that
-// took, from open to close. Knows nothing about lzy; the script checked runs it with and without.
+// checked_client CASE FILE MIB: reads or writes FILE of MIB mebibytes with MPI-IO, in one process. Prints the seconds
+// from open to close. Knows nothing about lzy; the script `checked` runs it with the layer and without.
 //
-// CASE: read-PIECE or write-PIECE, by calls of PIECE bytes, one after the other; scattered-PIECE reads in an order that no
-// block is read twice in a row in.
+// CASE: read-PIECE or write-PIECE, by calls of PIECE bytes, one after the other. scattered-PIECE reads in an order in
+// which no block is read twice in a row.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+// Ends the program with MPI's own text if a call has failed.
 static void check(int code, const char* call) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
@@ -31,9 +32,11 @@ int main(int argc, char** argv) {
                       &file),
         "MPI_File_open");
   for (long i = 0; i < pieces; ++i) {
-    // A step that shares no factor with the number of pieces, a power of two mostly.
+    // The step shares no factor with the number of pieces, which is mostly a power of two. So every piece is read
+    // once.
     const MPI_Offset at = (MPI_Offset)(scattered ? i * 40503 % pieces : i) * piece;
     if (writing) {
+      // No two pieces are the same.
       memcpy(buffer, &i, sizeof i);
       check(MPI_File_write_at(file, at, buffer, (int)piece, MPI_BYTE, MPI_STATUS_IGNORE), "MPI_File_write_at");
     } else {

@@ -1,9 +1,9 @@
 // What protection costs a program that writes checkpoints through MPI-IO.
 //
-// Alternately, --repeat times each: `bare` writes a shared file (or, with --set, files of its own on every rank) and
-// closes it; `protected` does the same and then calls lzy_protect, with no sidecars there before. Both begin without
-// files and end when the last rank is done. Medians are printed. Not to be run with the interposition layer preloaded:
-// nothing would be bare then.
+// Two kinds of runs take turns, --repeat times each. `bare` writes a shared file (with --set, files of its own on
+// every rank) and closes it. `protected` does the same and then calls lzy_protect, without any sidecars there before.
+// Both begin without files and end when the last rank is done. Medians are printed. Do not preload the layer: then
+// nothing would be bare.
 
 #include <fmt/format.h>
 #include <lzy/lzy.h>
@@ -29,6 +29,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The command line.
 struct Settings {
   std::string directory = "/dev/shm";
   bool set = false;
@@ -58,13 +59,17 @@ double Timed(const std::function<void()>& work) {
   return slowest;
 }
 
+// The files of one benchmark, in a directory of its own that is removed at the end. Construction, destruction and all
+// public functions with files are collective.
 class Checkpoint {
  public:
   explicit Checkpoint(const Settings& settings) : settings_(settings) {
+    // The directory of rank 0's process, the same on all ranks, so that two benchmarks do not meet.
     int pid = static_cast<int>(getpid());
     MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
     directory_ = fmt::format("{}/lzy-bench-{}", settings.directory, pid);
     std::filesystem::create_directories(directory_);
+    // Each rank writes other data; zeros or equal data could be stored more cheaply.
     std::mt19937_64 random(static_cast<std::uint64_t>(Rank()) + 1);
     buffer_.resize(settings.transfer / sizeof(std::uint64_t));
     for (std::uint64_t& word : buffer_) word = random();
@@ -81,6 +86,7 @@ class Checkpoint {
   std::string path() const { return directory_ + (settings_.set ? "/state.%r" : "/state"); }
   std::uint64_t bytes() const { return settings_.size * static_cast<std::uint64_t>(Ranks()); }
 
+  // Removes all files, sidecars included. The barriers keep a fast rank from writing files that are removed then.
   void Remove() {
     MPI_Barrier(MPI_COMM_WORLD);
     if (Rank() == 0) {
@@ -89,6 +95,7 @@ class Checkpoint {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
+  // Writes one checkpoint, as a program would.
   void Write() {
     if (!settings_.set) {
       WriteFile(MPI_COMM_WORLD, directory_ + "/state", settings_.size * static_cast<std::uint64_t>(Rank()),
@@ -120,13 +127,15 @@ class Checkpoint {
   std::vector<std::uint64_t> buffer_;
 };
 
-// Seconds by what they are of, a value a repetition.
+// Seconds by what they are of, one value for each repetition.
 using Times = std::map<std::string, std::vector<double>>;
 
 const char* const kPhases[] = {"read", "hash", "encode", "exchange", "write", "sync"};
 
 using Operation = int(MPI_Comm, const char*, const lzy_options*, lzy_report**);
 
+// Runs one operation on one dataset; throws if it finds anything wrong. The result's strings are freed with the
+// report: only its numbers may be used.
 lzy_dataset Call(Operation* operation, const std::string& path, const lzy_options& options) {
   lzy_report* report = nullptr;
   const int code = operation(MPI_COMM_WORLD, path.c_str(), &options, &report);
@@ -139,9 +148,11 @@ lzy_dataset Call(Operation* operation, const std::string& path, const lzy_option
   return dataset;  // its strings are gone
 }
 
+// The runs. The last dataset describes all of them.
 lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, Times& times) {
   lzy_dataset dataset{};
-  for (int i = -1; i < settings.repeat; ++i) {  // the first round is not counted: it warms up memory and allocators
+  // Run -1 is not counted: it warms up memory and allocators.
+  for (int i = -1; i < settings.repeat; ++i) {
     checkpoint.Remove();
     const double bare = Timed([&] { checkpoint.Write(); });
     checkpoint.Remove();
@@ -152,6 +163,7 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, Times& tim
       dataset = Call(lzy_protect, checkpoint.path(), settings.options);
       protect = MPI_Wtime() - start;
     });
+    // Verified from the page cache, since the files were just written.
     const double verify = Timed([&] { (void)Call(lzy_verify, checkpoint.path(), settings.options); });
     if (i < 0) continue;
     times["bare"].push_back(bare);
@@ -165,6 +177,7 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, Times& tim
   return dataset;
 }
 
+// What was measured, for the JSON document.
 Json Describe(const Settings& settings, const lzy_dataset& dataset) {
   return {{"ranks", Ranks()},
           {"kind", settings.set ? "set" : "shared"},
@@ -184,6 +197,7 @@ Json Describe(const Settings& settings, const lzy_dataset& dataset) {
           {"lzy", lzy_version()}};
 }
 
+// JSON, or a table with medians and least times.
 void Print(const Settings& settings, const lzy_dataset& dataset, const Times& times) {
   const auto gigabytes = static_cast<double>(dataset.bytes) / 1e9;
   const auto seconds = [&](const char* name) { return Median(times.at(name)); };

@@ -1,6 +1,7 @@
-// Ways of Communicator::ReduceScatterXor, timed in turn on the same data, under mpiexec. Each round makes every way do
-// the same, in the same order; the first round is not counted, and says whether all of them came to the same result.
-// `MPI` (MPI_Reduce_scatter) is here only: it won nowhere (docs/performance/exchange.md).
+// Ways to do Communicator::ReduceScatterXor, timed in turn on the same data, under mpiexec. In each round every way
+// does the same, in the same order, so disturbances meet all of them alike. The first round is not counted: it
+// compares the results of all ways. `MPI` (MPI_Reduce_scatter) is only here, not in the library: it was the fastest
+// nowhere (docs/performance/exchange.md).
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -30,6 +31,7 @@ namespace {
 using lzy::Status;
 using Words = std::vector<std::uint64_t>;
 
+// The command line.
 struct Settings {
   std::vector<std::uint64_t> sizes = {1u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
   std::uint64_t owners = 0;
@@ -43,6 +45,7 @@ void Check(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
+// Processor time of this process. A way that spins while it waits takes it from other ranks.
 double ProcessorSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -52,20 +55,22 @@ double ProcessorSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+// One way, by the name that the table shows. `counts` as in ReduceScatterXor.
 struct Way {
   std::string name;
   std::function<void(const Words&, Words&, const Words& counts)> run;
 };
 
-/// What encode/encode_captured.cc does with shares of parity: copied into the send buffer block by block, reduced, and
-/// taken out of the receive buffer. Proven: each block's CRC is taken when it was just copied, the check words are
-/// exchanged, and what is taken out is proven.
+/// What a commit does with shares of parity (encode/encode_captured.cc): copies them into the send buffer block by
+/// block, reduces, and takes the result out of the receive buffer. With `proven`, the CRC of each block is taken when
+/// it was just copied, check words are exchanged, and each block is proven when it is taken out.
 Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, const Words& counts, bool proven) {
   constexpr std::uint64_t kBlock = 64u << 10;
   constexpr std::uint64_t kBatch = 8u << 20;
   static lzy::XorChecks checks;
   static std::uint64_t turn = 0;
   static Words send, receive;
+  // Sizes in 64-bit words. Batches are as large as the engine's, in whole blocks.
   const std::uint64_t part = counts[0];
   const std::uint64_t owners = shares.size() / part;
   const std::uint64_t block = std::min(kBlock / sizeof(std::uint64_t), part);
@@ -77,6 +82,7 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
   receive.resize(std::max<std::size_t>(receive.size(), step));
   checks.Reserve(step * owners / block, static_cast<std::uint32_t>(block_bytes), counts.size());
   Words now(counts.size());
+  // One batch: fill the send buffer, exchange, take out.
   for (std::uint64_t done = 0; done < part; done += step) {
     const std::uint64_t words = std::min(step, part - done) / block * block;
     std::uint64_t at = 0;
@@ -90,6 +96,7 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
     }
     LZY_RETURN_IF_ERROR(comm.ReduceScatterXor(send.data(), receive.data(), now));
     if (proven) LZY_RETURN_IF_ERROR(checks.Exchange(comm, now, turn++));
+    // This rank owns nothing, but has taken part.
     if (now[static_cast<std::size_t>(comm.rank())] == 0) continue;
     for (std::uint64_t w = 0; w < words; w += block) {
       if (proven && !checks.Proves(w / block, bytes_of(receive) + w * sizeof(std::uint64_t))) {
@@ -102,7 +109,7 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
   return Status::Ok();
 }
 
-/// The same of what lies in a send buffer already, all at once: no more than the exchange and the proof.
+/// The same for data that lie in a send buffer already, all at once: only the exchange and the proof.
 Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receive, const Words& counts) {
   constexpr std::uint64_t kBlock = 64u << 10;
   static lzy::XorChecks checks;
@@ -121,6 +128,7 @@ Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receiv
   return Status::Ok();
 }
 
+// A way by messages. Its memory is kept from call to call, as the engine keeps it.
 template <class Exchange>
 Way ByMessages(const char* name) {
   return {name, [](const Words& send, Words& receive, const Words& counts) {
@@ -131,6 +139,7 @@ Way ByMessages(const char* name) {
           }};
 }
 
+// All ways that are possible here; `shared` is null if ranks do not share memory.
 std::vector<Way> Ways(lzy::SharedExchange* shared, lzy::Communicator* comm) {
   std::vector<Way> ways;
   ways.push_back({"MPI", [](const Words& send, Words& receive, const Words& counts) {
@@ -162,13 +171,15 @@ std::vector<Way> Ways(lzy::SharedExchange* shared, lzy::Communicator* comm) {
   return ways;
 }
 
+// Seconds of one call.
 struct Timing {
   double median = 0;
   double least = 0;
-  double processor = 0;  // of all ranks together, a call
+  // Of all ranks together.
+  double processor = 0;
 };
 
-/// Elapsed seconds of the slowest rank.
+/// Elapsed seconds of the slowest rank; the same on all ranks. Adds this rank's processor time to `*processor`.
 double Timed(const std::function<void()>& work, double* processor = nullptr) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double used = ProcessorSeconds();
@@ -181,6 +192,8 @@ double Timed(const std::function<void()>& work, double* processor = nullptr) {
   return slowest;
 }
 
+// Times all ways for `bytes` that each rank brings. All ranks do the same number of rounds, because `spent` is the
+// same on all.
 std::vector<Timing> Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t bytes) {
   const auto ranks = static_cast<std::uint64_t>(Ranks());
   const std::uint64_t owners = settings.owners == 0 ? ranks : std::min(settings.owners, ranks);
@@ -194,11 +207,13 @@ std::vector<Timing> Measure(const Settings& settings, const std::vector<Way>& wa
   std::vector<std::vector<double>> seconds(ways.size());
   std::vector<double> processor(ways.size());
   double spent = 0;
+  // Round -1 is not counted. At least five rounds are.
   for (int i = -1; i < settings.most && (i < 5 || spent < settings.seconds * static_cast<double>(ways.size())); ++i) {
     for (std::size_t w = 0; w < ways.size(); ++w) {
       Words receive(part, 1);
       double used = 0;
       const double one = Timed([&] { ways[w].run(send, receive, counts); }, &used);
+      // Every way must give the result of the first one.
       if (i < 0) {
         if (w == 0) expected = receive;
         if (receive != expected) throw std::runtime_error(ways[w].name + ": another result");
@@ -236,6 +251,7 @@ int Run(int argc, char** argv) {
   auto comm = lzy::MpiCommunicator(MPI_COMM_WORLD);
   Check(comm.status());
   lzy::Result<std::unique_ptr<lzy::SharedExchange>> shared(nullptr);
+  // Making shared memory is done once per communicator, so it is told apart.
   const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });
   Check(shared.status());
   std::vector<Way> ways = Ways(shared->get(), comm->get());

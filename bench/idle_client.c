@@ -1,10 +1,10 @@
-// idle_client CASE FILE CALLS: small independent reads or writes, as fast as a loop can make them; prints nanoseconds a
-// call, seconds until MPI_Init had returned, and the process's largest resident size in KiB. Knows nothing about lzy;
-// the script idle runs it with and without.
+// idle_client CASE FILE CALLS: small independent reads or writes, as fast as a loop can make them. Prints nanoseconds
+// per call, seconds until MPI_Init has returned, and the largest resident size of the process in KiB. Knows nothing
+// about lzy; the script `idle` runs it with the layer and without.
 //
-// CASE: read (FILE is opened for reading), read-pointer (the same by the individual pointer, mostly at its end), wait (for
-// requests that are null, while FILE is open), write, write-beside (FILE.beside is open for writing, too), empty (writes of
-// nothing: the MPI library does little, so what is added shows best).
+// CASE: read (FILE is opened for reading); read-pointer (the same by the individual pointer, mostly at its end); wait
+// (for null requests, while FILE is open); write; write-beside (FILE.beside is open for writing, too); empty (writes
+// of nothing: the MPI library does little, so what the layer adds shows best).
 #define _DEFAULT_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+// Bytes of a call, of the part of FILE that is used, of a name.
 enum { SIZE = 8, SPAN = 1 << 20, NAME = 4096 };
 
 static void check(int code, const char* call) {
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
     snprintf(name, sizeof name, "%s.beside", argv[2]);
     check(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &beside), "MPI_File_open");
   }
+  // Return codes are not checked in the loop, because it is timed.
   const double start = MPI_Wtime();
   for (long i = 0; i < calls; ++i) {
     const MPI_Offset at = i * SIZE % SPAN;

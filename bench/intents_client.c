@@ -1,6 +1,7 @@
-// intents_client DIRECTORY FILES: what the first write to a file costs, in one process: for each of FILES files in DIRECTORY, once
-// made anew, once opened again, and once more after a sync; and what small durable writes cost there. Prints medians in microseconds,
-// a line each. Knows nothing about lzy; the script intents runs it with and without.
+// intents_client DIRECTORY FILES: what the first write to a file costs, in one process. For each of FILES files in
+// DIRECTORY: once made anew, once opened again, and once more after a sync. Also what small durable writes cost
+// there. Prints medians in microseconds, one per line. Knows nothing about lzy; the script `intents` runs it with the
+// layer and without.
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -19,13 +20,16 @@ static int by_size(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
+// Prints the median; sorts `seconds`.
 static void tell(const char* what, double* seconds, int count) {
   qsort(seconds, (size_t)count, sizeof *seconds, by_size);
   printf("%s %.1f\n", what, seconds[count / 2] * 1e6);
 }
 
+// As many bytes as an intent has on disk.
 static char block[8192];
 
+// Opens and writes. With the layer, an intent is durable before the write.
 static MPI_File open_and_write(const char* path, int mode) {
   MPI_File file;
   check(MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file), "MPI_File_open");
@@ -33,7 +37,7 @@ static MPI_File open_and_write(const char* path, int mode) {
   return file;
 }
 
-// Two pages, as an intent is; with `directory` as a new file's is.
+// Writes two pages and syncs them, as an intent is; with `directory` also the directory, as for a new file.
 static void durable_write(const char* path, const char* directory) {
   const int fd = open(path, O_RDWR | O_CREAT, 0600);
   int ok = fd >= 0 && pwrite(fd, block, sizeof block, 0) == (ssize_t)sizeof block && fsync(fd) == 0 && close(fd) == 0;
@@ -52,6 +56,7 @@ int main(int argc, char** argv) {
   double* opened = malloc(sizeof *opened * (size_t)files);
   double* again = malloc(sizeof *again * (size_t)files);
   char path[4096];
+  // New files.
   for (int i = 0; i < files; ++i) {
     snprintf(path, sizeof path, "%s/f%d", argv[1], i);
     const double start = MPI_Wtime();
@@ -59,6 +64,7 @@ int main(int argc, char** argv) {
     created[i] = MPI_Wtime() - start;
     check(MPI_File_close(&file), "MPI_File_close");
   }
+  // The same files opened again; then a second epoch in each.
   for (int i = 0; i < files; ++i) {
     snprintf(path, sizeof path, "%s/f%d", argv[1], i);
     double start = MPI_Wtime();
@@ -73,6 +79,7 @@ int main(int argc, char** argv) {
   tell("create", created, files);
   tell("open", opened, files);
   tell("after-sync", again, files);
+  // What the file system itself takes for such writes.
   for (int i = 0; i < files; ++i) {
     snprintf(path, sizeof path, "%s/durable%d", argv[1], i);
     double start = MPI_Wtime();

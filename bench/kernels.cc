@@ -1,6 +1,6 @@
-// Throughput of what touches every byte, on one core: hashing, copying, encoding, decoding; and the cost of the tree.
-// Encode and decode count the k blocks that are read. Working sets of small blocks fit the cache and show the kernels'
-// own speed, those of large ones show memory's.
+// Throughput, on one core, of all code that touches every byte: hashing, copying, encoding, decoding. And the cost of
+// the tree. Encode and decode count the k blocks that are read. Small blocks fit the cache and show the speed of the
+// kernels; large ones show that of memory.
 
 #include <benchmark/benchmark.h>
 
@@ -18,6 +18,7 @@
 namespace lzy {
 namespace {
 
+// Bytes. The span is far larger than any cache.
 constexpr std::int64_t kSmallestBlock = 4 << 10;
 constexpr std::int64_t kLargestBlock = 1 << 20;
 constexpr std::int64_t kLargestSpan = 256 << 20;
@@ -45,6 +46,7 @@ void SetBytes(benchmark::State& state, std::int64_t per_iteration) {
   state.SetBytesProcessed(state.iterations() * per_iteration);
 }
 
+// The leaf hash of one block, again and again: the block stays in the cache if it fits.
 void HashBlock(benchmark::State& state) {
   const auto size = static_cast<std::size_t>(state.range(0));
   const Blocks block(1, size);
@@ -56,14 +58,15 @@ void HashBlock(benchmark::State& state) {
 }
 BENCHMARK(HashBlock)->ArgName("block")->RangeMultiplier(2)->Range(kSmallestBlock, kLargestBlock);
 
-// Copying a span block by block with a checksum of each block. piece 0 is what fusing is compared with: the whole span
-// is copied, then its blocks are hashed; otherwise see CopyMethod. Bytes are those copied.
+// Copies a span block by block, with a checksum of each block. Piece 0 is what fusing is compared with: the whole
+// span is copied, then its blocks are hashed. Otherwise see CopyMethod. Bytes are those copied.
 template <class Fused, class Checksum>
 void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& checksum) {
   const auto block = static_cast<std::size_t>(state.range(0));
   const auto span = static_cast<std::size_t>(state.range(1));
   const CopyMethod method{static_cast<std::uint32_t>(state.range(2)), state.range(3) != 0};
-  static const Blocks from(1, kLargestSpan);  // filling them takes longer than a run
+  // Static, since filling them takes longer than a run.
+  static const Blocks from(1, kLargestSpan);
   static const Blocks to(1, kLargestSpan);
   const std::uint8_t* source = from.pointers()[0];
   std::uint8_t* copy = to.pointers()[0];
@@ -95,7 +98,7 @@ void CopyCrc32c(benchmark::State& state) {
       [](ByteSpan bytes) { return Crc32c(0, bytes); });
 }
 
-// In the cache, and far beyond it. What is to be compared should alternate, where others use the machine:
+// Spans within the cache and far beyond it. If others use the machine, let the candidates alternate:
 // --benchmark_enable_random_interleaving=true --benchmark_repetitions=7.
 void Copies(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"block", "span", "piece", "past_cache"});
@@ -110,6 +113,7 @@ void Copies(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(CopyHash)->Apply(Copies);
 BENCHMARK(CopyCrc32c)->Apply(Copies);
 
+// Applies a plan to rows of blocks of `block` bytes.
 void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   const Blocks sources(plan.sources(), block);
   const Blocks targets(plan.targets(), block);
@@ -122,14 +126,15 @@ void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   SetBytes(state, static_cast<std::int64_t>(plan.sources() * block));
 }
 
-// m = 1 is XOR, more is Reed-Solomon.
+// With m = 1, XOR; with more, Reed-Solomon.
 void Encode(benchmark::State& state) {
   const auto n = static_cast<std::uint32_t>(state.range(0));
   const auto m = static_cast<std::uint32_t>(state.range(1));
   RunPlan(state, Codec::Create(n, m).value().EncodePlan(), static_cast<std::size_t>(state.range(2)));
 }
 
-// The worst case: m data blocks are lost, so every parity block is a source.
+// The worst case: m data blocks are lost, so every parity block is a source. The time to make the plan is not in it
+// (DecodePlan).
 void Decode(benchmark::State& state) {
   const auto n = static_cast<std::uint32_t>(state.range(0));
   const auto m = static_cast<std::uint32_t>(state.range(1));
@@ -142,6 +147,7 @@ void Decode(benchmark::State& state) {
   RunPlan(state, *plan, static_cast<std::size_t>(state.range(2)));
 }
 
+// Group sizes from small to large, at block sizes from within the cache to beyond it.
 void Codes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"n", "m", "block"});
   for (const std::int64_t n : {8, 16, 64}) {
@@ -154,6 +160,7 @@ void Codes(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(Encode)->Apply(Codes);
 BENCHMARK(Decode)->Apply(Codes);
 
+// Inverting the matrix for one set of losses. The engine does that once for each set (PlanCache).
 void DecodePlan(benchmark::State& state) {
   const auto n = static_cast<std::uint32_t>(state.range(0));
   const auto m = static_cast<std::uint32_t>(state.range(1));
@@ -172,7 +179,7 @@ std::vector<Hash> Leaves(std::size_t count) {
   return leaves;
 }
 
-// Bytes are those of the leaf hashes: with 64 KiB blocks, 4096 times as much of the file.
+// Bytes are those of the leaf hashes. With blocks of 64 KiB, that is 4096 times as much of the file.
 void TreeBuild(benchmark::State& state) {
   const std::vector<Hash> leaves = Leaves(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) benchmark::DoNotOptimize(Tree::Build(TreeKind::kData, leaves, 0));
@@ -180,8 +187,8 @@ void TreeBuild(benchmark::State& state) {
 }
 BENCHMARK(TreeBuild)->ArgName("leaves")->RangeMultiplier(16)->Range(1 << 12, 1 << 20);
 
-// Changed leaves lie evenly spread, the worst case: as many pages as leaves. Bytes are those of their pages of leaf
-// hashes.
+// Changed leaves are spread evenly, which is the worst case: as many pages as leaves. Bytes are those of their pages
+// of leaf hashes.
 void TreeUpdate(benchmark::State& state) {
   const std::int64_t count = state.range(0);
   const std::vector<Hash> leaves = Leaves(static_cast<std::size_t>(count));

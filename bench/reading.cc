@@ -1,6 +1,7 @@
-// bench_reading FILE: reads a file past the page cache (O_DIRECT, 1 MiB at a time) with several requests under way, by
-// threads that each wait for one, and by one thread with io_uring. Prints GB/s, medians of five, for each number of requests.
-// What lzy-verify --from-disk does is the former (storage/block_stream): docs/performance/reading.md.
+// bench_reading FILE: reads a file past the page cache (O_DIRECT, 1 MiB at a time) with several requests under way:
+// by threads that each wait for one request, and by one thread with io_uring. Prints GB/s, medians of five, for each
+// number of requests. The former is what lzy-verify --from-disk does (storage/block_stream). Results:
+// docs/performance/reading.md.
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::size_t kPiece = 1u << 20;
 
+// A buffer of one piece for each request, aligned as O_DIRECT demands.
 struct Buffers {
   explicit Buffers(unsigned count) : bytes(static_cast<char*>(std::aligned_alloc(4096, count * kPiece))) {}
   ~Buffers() { std::free(bytes); }
@@ -28,6 +30,7 @@ struct Buffers {
   char* bytes;
 };
 
+// Each thread takes the next piece when it has read one. False if a read fails.
 bool ByThreads(int file, std::size_t pieces, unsigned requests) {
   Buffers buffers(requests);
   std::atomic<std::size_t> next{0};
@@ -44,8 +47,10 @@ bool ByThreads(int file, std::size_t pieces, unsigned requests) {
   return good;
 }
 
+// As much of io_uring as reading needs, by system calls alone, so that the benchmark needs no library.
 class Ring {
  public:
+  // Maps the two rings and the submission entries. False if the kernel has no io_uring, or an old one.
   bool Open(unsigned entries) {
     io_uring_params about{};
     ring_ = static_cast<int>(syscall(__NR_io_uring_setup, entries, &about));
@@ -69,6 +74,7 @@ class Ring {
   ~Ring() {
     if (ring_ >= 0) close(ring_);
   }
+  // Puts one read into the submission ring. Wait submits it.
   void Read(int file, std::size_t piece, char* to, unsigned slot) {
     const unsigned tail = *tail_;
     io_uring_sqe& entry = entries_[tail & mask_];
@@ -80,10 +86,11 @@ class Ring {
     entry.off = piece * kPiece;
     entry.user_data = slot;
     array_[tail & mask_] = tail & mask_;
+    // The kernel may read the entry once it sees the new tail.
     std::atomic_ref(*tail_).store(tail + 1, std::memory_order_release);
     ++unsubmitted_;
   }
-  /// Submits what there is, and waits for one. The slot that is done; -1 when it failed.
+  /// Submits what there is, and waits for one read. Returns its slot, or -1 if it failed.
   int Wait() {
     while (*done_head_ == std::atomic_ref(*done_tail_).load(std::memory_order_acquire)) {
       if (syscall(__NR_io_uring_enter, ring_, unsubmitted_, 1, IORING_ENTER_GETEVENTS, nullptr, 0) < 0) return -1;
@@ -103,6 +110,7 @@ class Ring {
   io_uring_cqe* done_ = nullptr;
 };
 
+// Keeps `requests` reads under way: each that ends makes room for the next.
 bool ByRing(int file, std::size_t pieces, unsigned requests) {
   Buffers buffers(requests);
   Ring ring;
@@ -133,6 +141,7 @@ int main(int argc, char** argv) {
   for (const unsigned requests : {1u, 2u, 4u, 8u, 16u}) {
     std::vector<double> speeds[2];
     for (int round = 0; round < 5; ++round) {
+      // The two ways take turns, so that disturbances meet both.
       for (const int way : {0, 1}) {
         const auto start = std::chrono::steady_clock::now();
         if (!(way == 0 ? ByThreads : ByRing)(file, pieces, requests)) {

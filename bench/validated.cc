@@ -1,6 +1,7 @@
-// Messages that are proven beside plain ones, and beside hashing, sending, hashing and comparing one after the other,
-// all of the message or leaf by leaf; two ranks, under mpiexec. All do the same in turn, there and back; times are of
-// one way: half of that. The script validated runs it.
+// Validated messages beside plain ones, and beside two simple ways to prove a message: hash, send, hash and compare,
+// one after the other, for the whole message (Sequential) or leaf by leaf (LeafByLeaf). Two ranks, under mpiexec. All
+// ways take turns, there and back; times are half of that. The script `validated` runs it
+// (docs/performance/validated.md).
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -41,18 +42,20 @@ void Check(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
+// The command line.
 struct Settings {
   std::vector<std::uint64_t> sizes = {64,         1u << 10, 4u << 10, 16u << 10, 64u << 10,
                                       256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
   Sizes cut;
-  std::uint64_t bad = 0;  // every so many leaves one is struck on the way
+  // Every so many leaves, one is damaged on its way. 0: none.
+  std::uint64_t bad = 0;
   double seconds = 1;
   bool leaf_by_leaf = false;
   int most = 2000;
 };
 
-/// Strikes the leaves whose turn it is in `bytes`, which begin at a leaf. A chunk's place is not told, so turns are
-/// counted from its beginning; in one go or in chunks there are as many.
+/// Damages the leaves in `bytes` whose turn it is; `bytes` begin at a leaf. The hook does not tell where a chunk
+/// belongs, so leaves are counted from the beginning of each chunk. In one go or in chunks, there are as many.
 void Strike(std::uint64_t leaf, std::uint64_t bad, MutableByteSpan bytes) {
   static std::uint64_t turn = 0;
   for (std::uint64_t at = 0; at < bytes.size(); at += leaf) {
@@ -60,6 +63,7 @@ void Strike(std::uint64_t leaf, std::uint64_t bad, MutableByteSpan bytes) {
   }
 }
 
+// For the fault hook, which is a plain function.
 const Settings* striking = nullptr;
 
 void StrikeChunks(const Arrival& arrival, MutableByteSpan content) {
@@ -70,6 +74,7 @@ int Other() {
   return 1 - Rank();
 }
 
+// What MPI alone takes.
 void Plain(Bytes& bytes, bool sends) {
   const int count = static_cast<int>(bytes.size());
   if (sends) {
@@ -79,8 +84,10 @@ void Plain(Bytes& bytes, bool sends) {
   }
 }
 
+// Asked for instead of a leaf: all leaves are right.
 constexpr int kDone = -1;
 
+// The sender's side of Sequential after the message: sends each leaf that is asked for.
 void AnswerLeaves(Bytes& bytes, const TransferTree& tree) {
   for (int leaf = 0;;) {
     Check(MPI_Recv(&leaf, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
@@ -91,6 +98,7 @@ void AnswerLeaves(Bytes& bytes, const TransferTree& tree) {
   }
 }
 
+// The receiver's side: one round trip for each bad leaf, until it is right.
 void AskLeaves(Bytes& bytes, TransferTree& tree, const std::vector<Hash>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     while (tree.node(0, i) != expected[i]) {
@@ -106,7 +114,7 @@ void AskLeaves(Bytes& bytes, TransferTree& tree, const std::vector<Hash>& expect
   Check(MPI_Send(&kDone, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD), "MPI_Send");
 }
 
-/// Hash, send, hash, compare: each after the other, and a round trip for each bad leaf.
+/// Hash, send, hash, compare: one after the other, and a round trip for each bad leaf.
 void Sequential(const Settings& settings, Bytes& bytes, bool sends) {
   TransferTree tree(bytes.size(), settings.cut.leaf);
   std::vector<Hash> leaves(tree.levels() == 0 ? 0 : tree.Count(0));
@@ -126,11 +134,13 @@ void Sequential(const Settings& settings, Bytes& bytes, bool sends) {
   AskLeaves(bytes, tree, leaves);
 }
 
-constexpr int kRight = 0, kWrong = 1;  // lengths of answers, as signals of validated messages are
+// Lengths of answers, as the signals of validated messages are.
+constexpr int kRight = 0, kWrong = 1;
 
-/// Each leaf is hashed, sent with its hash, hashed, compared and answered, and sent again when the answer is no, before
-/// the next one is hashed: a round trip for each leaf. Hash and leaf travel in one message, which is a copy on both
-/// sides; two messages are slower over TCP with leaves of 4 KiB, elsewhere it is undecided (docs/performance).
+/// Each leaf is hashed, sent with its hash, hashed, compared and answered, before the next one. It is sent again if
+/// the answer is no. So there is a round trip for each leaf. Hash and leaf travel in one message, which is a copy on
+/// both sides. Two messages are slower over TCP with leaves of 4 KiB; elsewhere there is no clear difference
+/// (docs/performance/validated.md).
 class LeafByLeaf {
  public:
   LeafByLeaf(const Settings& settings, std::uint64_t bytes)
@@ -178,6 +188,7 @@ class LeafByLeaf {
   Bytes message_;
 };
 
+// The library, as lzy_send and lzy_recv use it.
 void Validated(const std::shared_ptr<Link>& link, Bytes& bytes, bool sends) {
   const Payload payload = Payload::Of(MutableByteSpan(bytes));
   lzy::validated::Envelope envelope;
@@ -197,7 +208,7 @@ double Timed(const Way& way, Bytes& bytes) {
   return (MPI_Wtime() - start) / 2;
 }
 
-/// Median and least of each way.
+/// Median and least time of each way. Two rounds are not counted.
 std::vector<std::pair<double, double>> Measure(const Settings& settings, const std::vector<Way>& ways,
                                                std::uint64_t size) {
   std::mt19937_64 random(1);
@@ -209,8 +220,10 @@ std::vector<std::pair<double, double>> Measure(const Settings& settings, const s
     for (std::size_t w = 0; w < ways.size(); ++w) {
       Bytes bytes = good;
       double seconds = Timed(ways[w], bytes);
+      // Whatever was damaged must be repaired.
       if (bytes != good) throw std::runtime_error("what was delivered is not what was sent");
-      MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);  // so that both end after as many
+      // So that both ranks end after the same round.
+      MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
       spent += 2 * seconds;
       if (i >= 0) times[w].push_back(seconds);
     }

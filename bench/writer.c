@@ -1,20 +1,22 @@
-// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES] [--also BYTES]: writes through MPI-IO as programs do, and
-// prints one JSON object: `seconds` from the open until the close, `commit` those of the sync and close alone (both of
-// the slowest rank), `resident`, each rank's largest resident size in KiB. Knows nothing about lzy; the script run starts it bare
-// and with the layer. All that a rank writes lies in its memory before, as a simulation's state does.
+// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES] [--also BYTES]: writes through MPI-IO as programs do.
+// Prints one JSON object: `seconds` from the open until the close, and `commit`, those of the sync and the close
+// alone, both of the slowest rank; `resident`, the largest resident size of each rank in KiB. Knows nothing about
+// lzy; the script `run` starts it with the layer and without. All that a rank writes lies in its memory before, as
+// the state of a simulation does.
 //
-// PATTERN; BYTES are of each rank:
-//   contiguous            one file; a rank's bytes follow each other
+// PATTERN is one of these; BYTES are those of each rank, unless it says otherwise:
+//
+//   contiguous            one file; the bytes of a rank follow each other
 //   strided-collective    one file; pieces of 1 MiB go round, written through a view of a vector type
 //   strided-independent   the same by independent calls
-//   strided-odd           the same, pieces of 1,000,000 bytes, which end within blocks
-//   set                   a file a rank, FILE.RANK
-//   hdf5                  one dataset in a parallel HDF5 file, collectively (where built with HDF5)
+//   strided-odd           the same with pieces of 1,000,000 bytes, which end within blocks
+//   set                   one file per rank, FILE.RANK
+//   hdf5                  one dataset in a parallel HDF5 file, written collectively (if built with HDF5)
 //   touch-contiguous      changes 1 % of the existing FILE of BYTES in all, in one place
 //   touch-scattered       changes as much of it in blocks of 64 KiB, all over the file
-//   survivors             reads the files of a set but the last, and writes that one: the least a restore can do
-//   rewrite               reads the file of a set and writes --also BYTES to FILE.also.RANK: the least that protecting a
-//                         set can do
+//   survivors             reads the files of a set but the last, and writes that one: the least that a restore can do
+//   rewrite               reads the file of a set and writes --also BYTES to FILE.also.RANK: the least that protecting
+//                         a set can do
 //
 // --calls: bytes of one call (default 16 MiB). --sync: MPI_File_sync before the close.
 #define _DEFAULT_SOURCE
@@ -29,15 +31,19 @@
 #include <hdf5.h>
 #endif
 
+// Bytes of a piece of the strided patterns, of a scattered write, of a name.
 enum { PIECE = 1 << 20, BLOCK = 64 << 10, NAME = 4096 };
 
+// The command line, and what MPI tells.
 static const char* pattern;
 static const char* path;
 static char* memory;
 static int64_t bytes, also, calls = 16 << 20;
 static int rank, ranks, sync_it;
+// Seconds of sync and close on this rank.
 static double commit;
 
+// Ends the program unless `good`.
 static void check(int good, const char* what) {
   if (good) return;
   fprintf(stderr, "bench_writer: rank %d: %s %s: %s failed\n", rank, pattern, path, what);
@@ -54,7 +60,7 @@ static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-// Nothing that could be taken for zeros, repeated or compressed.
+// Data that cannot be taken for zeros, repeated or compressed: xorshift, seeded by rank and process.
 static void fill(char* to, int64_t size) {
   uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(rank + 1) + (uint64_t)getpid();
   for (int64_t i = 0; i + 8 <= size; i += 8) {
@@ -71,8 +77,9 @@ static MPI_File open_file(MPI_Comm comm, const char* name, int mode) {
   return file;
 }
 
+// Sync and close, timed by themselves. The barrier keeps one rank's writing from counting as another's commit.
 static void finish(MPI_File* file) {
-  MPI_Barrier(MPI_COMM_WORLD);  // so that nobody's writing counts as somebody's commit
+  MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
   if (sync_it) MPI(MPI_File_sync(*file));
   MPI(MPI_File_close(file));
@@ -99,6 +106,7 @@ static void set(void) {
   finish(&file);
 }
 
+// Reads all of this rank's member of a set.
 static MPI_File read_own(void) {
   char name[NAME];
   snprintf(name, sizeof name, "%s.%d", path, rank);
@@ -108,9 +116,11 @@ static MPI_File read_own(void) {
   return file;
 }
 
+// Pieces of all ranks go round the file, through a view.
 static void strided(int collective, int piece) {
   MPI_Datatype pieces;
-  MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR);  // RDWR: ROMIO may sieve
+  // RDWR, because ROMIO may read what lies between the pieces (data sieving).
+  MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR);
   MPI(MPI_Type_vector((int)((bytes + piece - 1) / piece), piece, ranks * piece, MPI_BYTE, &pieces));
   MPI(MPI_Type_commit(&pieces));
   MPI(MPI_File_set_view(file, (MPI_Offset)rank * piece, MPI_BYTE, pieces, "native", MPI_INFO_NULL));
@@ -126,7 +136,7 @@ static void strided(int collective, int piece) {
   finish(&file);
 }
 
-// Every rank does its share.
+// Changes 1 % of an existing file; every rank does its share.
 static void touch(int scattered) {
   MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_RDWR);
   if (scattered) {
@@ -139,6 +149,7 @@ static void touch(int scattered) {
   finish(&file);
 }
 
+// The least that a restore of one member can do: the other ranks read, the last one writes.
 static void survivors(void) {
   if (rank == ranks - 1) {
     set();
@@ -148,6 +159,7 @@ static void survivors(void) {
   finish(&file);
 }
 
+// The least that protecting a set can do: every rank reads its member and writes as much as its sidecar has.
 static void rewrite(void) {
   char name[NAME];
   snprintf(name, sizeof name, "%s.also.%d", path, rank);
@@ -158,6 +170,7 @@ static void rewrite(void) {
   finish(&to);
 }
 
+// One dataset, written collectively. The time of the commit begins when all have written, as in finish().
 static void hdf5(void) {
 #ifdef BENCH_HAVE_HDF5
   const hsize_t all = (hsize_t)(bytes / 8) * (hsize_t)ranks, mine = (hsize_t)(bytes / 8), at = mine * (hsize_t)rank;
@@ -209,6 +222,7 @@ static void work(void) {
     check(0, "the pattern is not one of these at the top of writer.c;");
 }
 
+// One line of JSON by rank 0: times of the slowest rank, memory of every rank.
 static void report(double seconds) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -244,6 +258,7 @@ int main(int argc, char** argv) {
   check(bytes > 0 && bytes % PIECE == 0, "BYTES, a multiple of 1 MiB,");
   check(calls > 0 && calls % PIECE == 0 && calls <= 1 << 30, "--calls, a multiple of 1 MiB, at most 1 GiB,");
   check(also >= 0 && also <= bytes, "--also, at most BYTES,");
+  // The touch patterns write little, so they hold little in memory.
   const int64_t held = strncmp(pattern, "touch", 5) == 0 ? bytes / 64 : bytes;
   memory = malloc((size_t)held);
   check(memory != NULL, "malloc");

@@ -1,5 +1,5 @@
-// lzy-info: geometry, state, root, sizes and age of datasets; removes orphaned files of lzy's, and measures what is
-// fast on this machine, when asked to.
+// lzy-info: geometry, state, root, sizes and age of datasets, from metadata alone. With --prune, removes files of lzy
+// that nothing needs. With --tuning, measures what is fastest on this machine. The rest is RunTool (common/tool.h).
 #include <fmt/format.h>
 
 #include <map>
@@ -15,24 +15,28 @@ namespace {
 using lzy::Orphan;
 using lzy::Status;
 
-/// Every rank's orphans, without doubles, in order; the same everywhere.
+/// The orphans that any rank found, without duplicates, by path; the same on all ranks. Collective. On a file system
+/// that all nodes share, every rank finds the same files; on local disks, each finds its own.
 lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm, const std::vector<Orphan>& mine) {
   LZY_ASSIGN_OR_RETURN(const auto all, lzy::UniteRecords(comm, mine));
   std::map<std::string, Orphan> orphans;
   for (const Orphan& orphan : all) {
-    // What one rank may not touch, none does: another looked at it at the same moment, as a rule.
+    // A file that only some ranks could lock is no longer called in use: the others met the lock of a rank of this run that looked
+    // at the same moment.
     auto [at, fresh] = orphans.emplace(orphan.path, orphan);
     if (!fresh) at->second.in_use = at->second.in_use && orphan.in_use;
   }
   return orphans;
 }
 
-/// Lists what nothing needs below `path`, and removes it if `prune` and not `dry_run`. Collective.
+/// Lists what nothing needs below `path`. Removes it if `prune` is set and `dry_run` is not. Collective.
 Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, bool dry_run) {
   auto mine = lzy::FindOrphans(run.fs(), path);
-  const bool absent = !mine.ok() && mine.status().code() == lzy::Code::kNotFound;  // on another node it may be there
+  // A directory that is not on this node may be on another one. Every other failure counts on all ranks.
+  const bool absent = !mine.ok() && mine.status().code() == lzy::Code::kNotFound;
   LZY_RETURN_IF_ERROR(lzy::Agree(run.comm(), absent ? Status::Ok() : mine.status()));
   LZY_ASSIGN_OR_RETURN(const auto all, GatherOrphans(run.comm(), mine.ok() ? *mine : std::vector<Orphan>{}));
+  // Rank 0 speaks for all; the list is the same everywhere.
   bool removable = false;
   for (const auto& [name, orphan] : all) {
     const bool remove = prune && !dry_run && !orphan.in_use;
@@ -42,15 +46,18 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
                         : remove      ? "; removing it"
                         : dry_run     ? "; would be removed"
                                       : ""));
+    // --json lists them, too.
     run.extra()["orphans"].push_back({{"path", name}, {"reason", orphan.reason}, {"removed", remove}});
   }
+  // Only listed: say how to remove them, unless all of them are in use.
   if (!prune) {
     if (removable) run.Say(fmt::format("  remove orphans with: lzy-info --prune {}\n", lzy::ShellQuote(path)));
     return Status::Ok();
   }
   if (all.empty()) run.Say(fmt::format("{}: no orphaned sidecars\n", lzy::Printable(path)));
   if (dry_run) return Status::Ok();
-  // Each rank removes what it sees; what lies on a shared file system is removed by whoever comes first.
+  // Each rank removes what it sees. On a shared file system, the first one does it. One failure does not keep the
+  // others from being removed.
   Status first_failure;
   for (const Orphan& orphan : mine.ok() ? *mine : std::vector<Orphan>{}) {
     if (all.at(orphan.path).in_use) continue;
@@ -60,7 +67,7 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
   return lzy::Agree(run.comm(), first_failure);
 }
 
-/// True on all ranks when one of them sees a directory at `path`.
+/// True on all ranks if one of them sees a directory at `path`. Collective.
 bool IsDirectory(lzy::ToolRun& run, const std::string& path) {
   const auto stat = run.fs().Stat(path);
   const bool here = stat.ok() && stat->type == lzy::FileStat::Type::kDirectory;
@@ -68,13 +75,14 @@ bool IsDirectory(lzy::ToolRun& run, const std::string& path) {
   return anywhere.ok() && *anywhere != 0;
 }
 
-/// What --json prints; "cache" is where results are kept, null if they are not.
+/// What --json prints. "cache" is where the results are kept, or null.
 lzy::Json TuningDocument(const lzy::Tuning& tuning, const std::string& cache) {
   lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
   document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
   return document;
 }
 
+// What people get to see: all candidates with their speeds, the picked ones marked.
 std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
   std::string text;
   for (std::size_t c = 0; c < lzy::kTunedCount; ++c) {
@@ -90,15 +98,17 @@ std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
   return text + (cache.empty() ? "* picked; not kept\n" : fmt::format("* picked; kept in {}\n", lzy::Printable(cache)));
 }
 
-/// Measures anew on the first rank's machine, keeps the results there and shows them. Asked for by name, it may take
+/// Measures on the machine of rank 0, keeps the results there, and shows them. The user asked for it, so it may take
 /// ten times as long as what tools do by themselves.
 void ShowTuning(lzy::ToolRun& run) {
   if (run.comm().rank() != 0) return;
+  // Milliseconds.
   constexpr unsigned kBudgetMs = 100;
   const lzy::Tuning tuning = lzy::Calibrate(kBudgetMs);
   std::string cache = lzy::TuningCachePath();
+  // With sudo, the cache may lie in another user's home.
   const auto fs =
-      lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});  // with sudo, it may be somebody's
+      lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});
   if (const Status stored = lzy::StoreTuning(*fs, cache, tuning); !stored.ok()) {
     run.Warn(fmt::format("the results are not kept: {}", stored.message()));
     cache.clear();
@@ -141,7 +151,9 @@ int main(int argc, char** argv) {
     return Status::Ok();
   };
   tool.action = [] { return lzy::Action::kInfo; };
+  // A directory is searched for orphans, whatever else is asked for. With --prune, that is all that is done with it.
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {
+    // Collective, so all ranks take the same way below.
     const bool directory = IsDirectory(run, path);
     if (directory) {
       if (Status handled = HandleOrphans(run, path, prune, dry_run); !handled.ok()) run.Fail(handled);
@@ -152,6 +164,7 @@ int main(int argc, char** argv) {
     }
     return prune;
   };
+  // The map is made in any case; without --map it is not shown.
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
     lzy::DatasetReport report = lzy::Info(context, dataset);
     if (!map) report.map.clear();

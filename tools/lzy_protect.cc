@@ -1,4 +1,5 @@
-// lzy-protect: makes or refreshes the sidecars of existing files, and removes them when asked to.
+// lzy-protect: makes or refreshes the sidecars of existing files; with --remove, removes them. The rest is RunTool
+// (common/tool.h).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,19 +19,22 @@ namespace {
 using lzy::DatasetRef;
 using lzy::Status;
 
-/// Of what was found below a directory, only what include and exclude let through; what a PATH names itself is meant.
+/// Drops datasets that options include and exclude do not let through. Only for what was found below a directory: a
+/// file that the user names is meant.
 void ApplyGlobs(const lzy::Options& options, std::vector<DatasetRef>& datasets) {
   std::erase_if(datasets, [&](const DatasetRef& dataset) {
     return !lzy::IsSelected(options, std::filesystem::absolute(dataset.path).lexically_normal());
   });
 }
 
-/// Files that the option `set` says are members become one dataset. Collective.
+/// Replaces files that are members of a set by their set, as option `set` declares it. Collective.
 Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
-  std::map<std::string, DatasetRef> sets;  // by the key of a member as a file of its own
+  // The set of each member, by the key that the member has as a file of its own.
+  std::map<std::string, DatasetRef> sets;
   for (const std::string& pattern : run.options().set) {
     auto found = lzy::ResolvePath(run.fs(), run.comm(), pattern, lzy::Resolve::kProtectable);
-    if (!found.ok() && found.status().code() == lzy::Code::kInvalidArgument) continue;  // nothing of it is here
+    // Nothing of this set is here.
+    if (!found.ok() && found.status().code() == lzy::Code::kInvalidArgument) continue;
     if (!found.ok()) return found.status();
     for (const DatasetRef& set : *found) {
       for (const auto& [rank, path] : set.members) {
@@ -38,11 +42,11 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
       }
     }
   }
-  // Whether there are any is asked of all: a rank that sees no member must not leave the others waiting.
+  // All ranks are asked: one that sees no member must still take part in the calls below.
   LZY_ASSIGN_OR_RETURN(const std::uint64_t most, run.comm().AllReduceMax(sets.size()));
   if (most == 0) return Status::Ok();
-  // Replaced one by one; the set itself comes several times then, and is handled once. A rank that does not see a
-  // member has it replaced all the same, so that the list stays the same everywhere.
+  // Members are replaced one by one. Then the set is in the list several times, and RunTool handles it once. A rank
+  // that does not see a member replaces it, too, so that the list stays the same on all ranks.
   for (DatasetRef& dataset : datasets) {
     if (dataset.kind != lzy::DatasetKind::kShared) continue;
     const auto at = sets.find(lzy::DatasetKey(run.fs(), dataset));
@@ -60,24 +64,28 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
   return Status::Ok();
 }
 
-/// What the command line asks for.
+/// What the command line asks for, and what came of the question.
 struct Wish {
   bool force = false;
   bool dry_run = false;
   bool remove = false;
   bool yes = false;
-  bool refused = false;  ///< said at the question
+  // The user said no, or could not be asked. Of the last dataset.
+  bool refused = false;
+  // There is no terminal.
   bool nobody_to_ask = false;
 
+  // What the report is about: a removal that was refused is shown like a dry run.
   lzy::Action action() const {
     if (remove) return dry_run || refused ? lzy::Action::kRemoveDryRun : lzy::Action::kRemove;
     return dry_run ? lzy::Action::kProtectDryRun : lzy::Action::kProtect;
   }
 };
 
-/// What lzy-protect would do, as far as metadata and times tell.
+/// For --dry-run: what lzy-protect would do, as far as metadata and times tell. Reads no data.
 lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& dataset) {
   lzy::DatasetReport report = lzy::Info(context, dataset);
+  // Nothing was ever committed, so nothing that Info reports says anything about the file.
   const bool fresh = report.status.code() == lzy::Code::kUnprotected || (report.status.ok() && report.generation == 0);
   if (fresh) {
     report = lzy::DatasetReport();
@@ -85,12 +93,14 @@ lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& da
     report.kind = dataset.kind;
   }
   report.map.clear();
+  // Something would be committed.
   report.planned = report.status.ok() && (fresh || report.state == lzy::DatasetState::kStale ||
                                           report.state == lzy::DatasetState::kAtRisk);
   return report;
 }
 
-/// Lists what would go and asks for it on the first rank's terminal; the same answer everywhere. Collective.
+/// Lists the files that would be removed, and asks on the terminal of rank 0. All ranks get the same answer.
+/// Collective. `always`: the answer holds for all further datasets.
 bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bool& always) {
   std::uint64_t yes = 0;
   if (context.comm.rank() == 0) {
@@ -108,13 +118,16 @@ bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bo
   return agreed.ok() && *agreed != 0;
 }
 
+// Removes the sidecars of one dataset. Collective. The engine is called twice: first as a dry run, which lists what
+// would go, then in earnest if the user agrees. With --yes or --dry-run, once.
 lzy::DatasetReport Remove(const lzy::Context& context, const DatasetRef& dataset, Wish& wish) {
   wish.refused = false;
   lzy::UnprotectRequest request{.force = wish.force, .dry_run = wish.dry_run || !wish.yes};
   lzy::DatasetReport report = lzy::Unprotect(context, dataset, request);
   if (wish.dry_run || wish.yes || !report.status.ok() || !report.planned) return report;
-  // Whether there is somebody to ask is the first rank's to say.
+  // Rank 0 decides whether there is anybody to ask: only it has the user's standard input.
   const auto terminal = context.comm.AllReduceMax(context.comm.rank() == 0 && isatty(STDIN_FILENO) ? 1 : 0);
+  // The same on all ranks, as everything that decides about the calls below.
   const bool can_ask = terminal.ok() && *terminal != 0;
   if (!can_ask || !IsConfirmed(context, report, wish.yes)) {
     wish.refused = true;
@@ -136,6 +149,7 @@ int main(int argc, char** argv) {
                         "include", "exclude", "device-dirs", "report"};
   Wish wish;
   bool told = false;
+  // Only something protected can lose its protection.
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--force", wish.force,
@@ -150,6 +164,7 @@ int main(int argc, char** argv) {
     return Status(lzy::Code::kInvalidArgument, "--yes: is accepted only together with --remove");
   };
   tool.action = [&] { return wish.action(); };
+  // Globs and sets are for making sidecars. What has to be removed is known from the sidecars themselves.
   tool.select = [&](lzy::ToolRun& run, const std::string& path, std::vector<DatasetRef>& datasets) {
     if (wish.remove) return Status::Ok();
     std::error_code ignored;
@@ -166,9 +181,11 @@ int main(int argc, char** argv) {
     return lzy::Protect(context, dataset, request);
   };
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
+    // One message is enough, however many datasets there are.
     if (std::exchange(wish.nobody_to_ask, false) && !std::exchange(told, true)) {
       run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing is removed, since there is no terminal to ask on: say --yes"));
     }
+    // One line for each commit.
     if (run.options().report.empty() || !report.committed) return;
     if (Status appended = lzy::AppendCommitRecord(run.options().report, report); !appended.ok()) run.Fail(appended);
   };

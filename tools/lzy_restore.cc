@@ -1,4 +1,4 @@
-// lzy-restore: rebuilds lost devices and mends damaged blocks.
+// lzy-restore: rebuilds lost files and sidecars, and repairs damaged blocks. The rest is RunTool (common/tool.h).
 #include <fmt/format.h>
 
 #include <charconv>
@@ -9,6 +9,8 @@ namespace {
 
 using lzy::Status;
 
+// Numbers of devices, as decimal text without anything around. Whether a dataset has such a device is for the engine
+// to say.
 Status ParseDevices(const std::vector<std::string>& texts, std::vector<std::uint32_t>& devices) {
   for (const std::string& text : texts) {
     std::uint32_t device = 0;
@@ -33,6 +35,7 @@ int main(int argc, char** argv) {
   tool.changes = "lost files, damaged blocks and sidecars; with --dry-run, nothing";
   tool.table_options = {"device-dirs"};
   tool.add_options = [&](CLI::App& app) {
+    // One value for each --device, so that PATHs behind it are not taken for devices.
     app.add_option("--device", devices, "treat device D as lost, besides those that are missing; repeatable")
         ->type_name("D")
         ->expected(1)
@@ -46,6 +49,7 @@ int main(int argc, char** argv) {
     app.add_flag("--force", request.force, "also reset stale and at-risk blocks to their committed content");
   };
   tool.check_options = [&] { return ParseDevices(devices, request.devices); };
+  // It decides how the report is worded, and which command it suggests next.
   tool.action = [&] {
     const bool spread = request.placing == lzy::Placing::kRoom;
     if (request.dry_run) return spread ? lzy::Action::kSpreadDryRun : lzy::Action::kRestoreDryRun;

@@ -1,5 +1,6 @@
-// lzy-run: runs a command with the interposition library preloaded and lzy's options in the environment. Not an MPI
-// program.
+// lzy-run: runs a command with the interposition library preloaded and the options of lzy in the environment. Not an
+// MPI program itself: it sets variables and becomes the command by exec. So signals and exit codes are the command's
+// own.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,15 +24,18 @@ using lzy::Code;
 using lzy::Result;
 using lzy::Status;
 
+// Exit codes of lzy-run itself: docs/reference/tools.md. 126 and 127 are those of shells.
 constexpr int kExitInternal = 7;
-constexpr int kExitCannotExecute = 126;  // as shells have it
+constexpr int kExitCannotExecute = 126;
 constexpr int kExitNoCommand = 127;
 
+// The preloaded half (docs/design.md §10, "Two halves").
 constexpr const char* kLibrary = "liblzy_mpiio.so";
-/// How the names of programs begin that may be Open MPI's launcher.
+/// Programs whose names begin like this may be Open MPI's launcher.
 constexpr std::string_view kOpenMpiLaunchers[] = {"mpirun", "mpiexec", "orterun", "prterun"};
 
-/// The library that belongs to this program: where a build or an installation has it.
+/// The library that belongs to this program. In a build and in an installation it lies in lib or lib64 beside bin, so
+/// no path is compiled in.
 Result<std::string> FindLibrary() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -40,7 +44,7 @@ Result<std::string> FindLibrary() {
   for (const char* place : {"lib", "lib64"}) {
     const std::string path = above / place / kLibrary;
     if (access(path.c_str(), R_OK) != 0) continue;
-    // The dynamic linker splits LD_PRELOAD at both and knows no way to quote them.
+    // The dynamic linker splits LD_PRELOAD at spaces and colons, and there is no way to quote them.
     if (path.find_first_of(": ") == std::string::npos) return path;
     return Status(Code::kInternal,
                   fmt::format("'{}' cannot be preloaded: there is a space or a colon in its path", path));
@@ -53,14 +57,15 @@ void SetVariable(const std::string& name, const std::string& value) {
   setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
 }
 
+// Adds `value` to the end of a variable that is a list.
 void Append(const char* name, const std::string& value, char separator) {
   const char* old = std::getenv(name);
   SetVariable(name, old == nullptr || *old == '\0' ? value : old + (separator + value));
 }
 
-/// Whether Open MPI's launcher is to be told what to pass on to other nodes: it passes nothing else, and others do not
-/// mind. Not when COMMAND itself does that (-x): Open MPI 4 refuses to be told in both ways. Nor when it is no
-/// launcher, but a script, say, that may call one so.
+/// True if Open MPI's launcher must be told which variables to pass to other nodes. It passes no others; other
+/// launchers ignore the list. Not if COMMAND passes variables by itself (-x): Open MPI 4 refuses to take both. Not if
+/// COMMAND is a script that may start a launcher, since that may use -x.
 bool TakesList(const std::vector<std::string>& command) {
   const std::string launcher = std::filesystem::path(command.front()).filename();
   const bool known = std::any_of(std::begin(kOpenMpiLaunchers), std::end(kOpenMpiLaunchers),
@@ -69,6 +74,7 @@ bool TakesList(const std::vector<std::string>& command) {
                                [](const std::string& word) { return word == "-x" || word == "--x"; });
 }
 
+// The list has the names of LD_PRELOAD and of all variables of lzy, whoever set them.
 void TellOpenMpi() {
   std::string names = "LD_PRELOAD";
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -77,18 +83,22 @@ void TellOpenMpi() {
   Append("OMPI_MCA_mca_base_env_list", names, ';');
 }
 
+// Says why on stderr. Returns the exit code.
 int Fail(int exit_code, const std::string& message) {
   fmt::print(stderr, "lzy-run: {}\n", lzy::Printable(message));
   return exit_code;
 }
 
+// In this order: parse, check everything that can be wrong before ranks start, set the environment, exec. Returns
+// only if COMMAND could not be started.
 int Run(int argc, char** argv) {
   lzy::Arguments arguments("lzy-run",
                            "lzy-run [options] -- COMMAND [arguments]\n\n"
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
                            "--quiet is --log=error",
                            "nothing itself");
-  // Accepted, as by all tools; but what is printed is COMMAND's.
+  // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
+  // not show them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.app().get_option(idle)->group("");
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
@@ -99,6 +109,7 @@ int Run(int argc, char** argv) {
     return 0;
   }
   if (outcome.exit_code) return Fail(*outcome.exit_code, outcome.error);
+  // Without "--", the first word that is no option begins the command. A misspelled option would begin it, too.
   std::vector<std::string> command = arguments.app().remaining();
   const bool separated = !command.empty() && command.front() == "--";
   if (separated) command.erase(command.begin());
@@ -113,7 +124,8 @@ int Run(int argc, char** argv) {
   if (options->heal && options->set.empty()) {
     return Fail(lzy::kExitUsage, "--heal: no file set is declared that could be healed (--set PATTERNS or LZY_SET)");
   }
-  // A report that the environment names may be for the ranks' nodes alone; they say so where it is not.
+  // A report on the command line is checked here, where the user sees the error. One from the environment may be a
+  // path on the nodes of the ranks; the ranks report it if they cannot write it.
   for (const auto& option : arguments.given()) {
     if (option.name != "report") continue;
     if (const Status writable = lzy::CheckReportFile(option.value); !writable.ok()) return Fail(lzy::kExitUsage, writable.message());
@@ -121,17 +133,19 @@ int Run(int argc, char** argv) {
   const auto library = FindLibrary();
   if (!library.ok()) return Fail(kExitInternal, library.status().message());
 
+  // Only options of the command line are set. The environment has the others already.
   if (arguments.quiet) SetVariable(lzy::EnvironmentName("log"), "error");
   for (const auto& option : arguments.given()) {
-    // The launcher may start ranks in other directories.
+    // The launcher may start ranks in other directories, so the path of the key is made absolute.
     const std::string value = option.name == "key" ? std::filesystem::absolute(option.value).string() : option.value;
     SetVariable(lzy::EnvironmentName(option.name), value);
   }
-  // Behind what is there: tools that count or trace MPI calls stand in front of MPI_X and then call PMPI_X, where the
-  // layer stands. The other way round they would not see the calls that it wraps.
+  // Behind what is there. Tools that count or trace MPI calls wrap MPI_X and then call PMPI_X, which is what the
+  // layer wraps for them. The other way round, they would not see the calls that the layer wraps.
   Append("LD_PRELOAD", *library, ':');
   if (TakesList(command)) TellOpenMpi();
 
+  // The exec.
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());
   words.push_back(nullptr);

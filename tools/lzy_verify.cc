@@ -1,4 +1,5 @@
-// lzy-verify: checks data, parity and metadata; with --repair also mends what is damaged.
+// lzy-verify: checks data, parity and metadata; with --repair, also repairs damage. The shortest example of a tool
+// (docs/design.md §15).
 #include <fmt/format.h>
 
 #include "common/tool.h"
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
     return request.repair ? lzy::Action::kRepair : lzy::Action::kVerify;
   };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
+    // A dry run of a repair is a plain check. Only the wording of its report differs (Action::kRepairDryRun).
     lzy::VerifyRequest now = request;
     now.repair = request.repair && !dry_run;
     return lzy::Verify(context, dataset, now);

@@ -1,3 +1,9 @@
+// The C interface of validated messages (lzy/exchange.h). It checks arguments, turns buffer, count and datatype into
+// a Payload, and runs the tasks of lib/validated in the Pump of the process.
+//
+// Nothing is thrown at C, and nothing is printed. A call returns a code; the text is kept for its thread. The
+// communicators of lzy are an attribute of the program's communicator, so they live exactly as long as that.
+
 #include "lzy/exchange.h"
 
 #include <fmt/format.h>
@@ -29,15 +35,18 @@ using lzy::validated::Payload;
 using lzy::validated::Pump;
 using lzy::validated::Task;
 
+// Programs compare the codes of this library with MPI_SUCCESS.
 static_assert(MPI_SUCCESS == 0, "LZY_EXCHANGE_OK is MPI_SUCCESS");
 
 // ---- errors
 
+// What lzy_exchange_error_text returns: one text for each thread, as errno.
 std::string& LastText() {
   thread_local std::string text;
   return text;
 }
 
+// Returns `code`, and keeps `text` for the thread. If there is no memory for the text, it is empty.
 int Fail(int code, const std::string& text) noexcept {
   try {
     LastText() = text;
@@ -47,7 +56,7 @@ int Fail(int code, const std::string& text) noexcept {
   return code;
 }
 
-/// Of what was wrong before anything was sent.
+/// The code of a failure before anything was sent.
 int ArgumentCode(const Status& status) {
   switch (status.code()) {
     case Code::kOk:
@@ -63,7 +72,8 @@ int ArgumentCode(const Status& status) {
   }
 }
 
-/// Of what came of an exchange.
+/// The code of a failure of the exchange itself. kInvalidArgument means something else here than above: the two sides
+/// do not fit.
 int CodeOf(const Status& status) {
   switch (status.code()) {
     case Code::kInvalidArgument:
@@ -77,11 +87,12 @@ int CodeOf(const Status& status) {
   }
 }
 
+// Passes `code` on, with the message of `status`, unless it is ok.
 int Said(const Status& status, int code) {
   return status.ok() ? LZY_EXCHANGE_OK : Fail(code, status.message());
 }
 
-/// Nothing is thrown at C: `work` returns a code.
+// Runs `work`, which returns a code. An exception must not reach C code, which cannot unwind.
 template <class Work>
 int Guarded(const Work& work) noexcept {
   try {
@@ -95,14 +106,18 @@ int Guarded(const Work& work) noexcept {
 
 // ---- the attribute
 
+// What the attribute of a communicator points to. Messages under way hold the Link, too.
 using Attached = std::shared_ptr<Link>;
 
-// What is under way holds the link, too; it must be done by now.
+// MPI calls this when the program frees the communicator or detaches it. Nothing may be under way by then
+// (lzy/exchange.h), so this frees the Link, which is collective as freeing the communicator is.
 int Delete(MPI_Comm, int, void* value, void*) {
   delete static_cast<Attached*>(value);
   return MPI_SUCCESS;
 }
 
+// The key of the attribute, made with the first use. Not copied by MPI_Comm_dup: a copy must be attached by itself.
+// The lock is for programs with several threads.
 Result<int> Keyval() {
   static std::mutex mutex;
   static int keyval = MPI_KEYVAL_INVALID;
@@ -114,6 +129,7 @@ Result<int> Keyval() {
   return keyval;
 }
 
+// A program may call this library before MPI_Init or after MPI_Finalize. It gets an error instead of an abort by MPI.
 Status CheckComm(MPI_Comm comm) {
   int initialized = 0, finalized = 0, inter = 0;
   if (PMPI_Initialized(&initialized) != MPI_SUCCESS || PMPI_Finalized(&finalized) != MPI_SUCCESS || initialized == 0 ||
@@ -126,7 +142,7 @@ Status CheckComm(MPI_Comm comm) {
   return Status::Ok();
 }
 
-/// Null when there is none.
+/// The Link of `comm`; null if there is none.
 Result<Attached> FindLink(MPI_Comm comm) {
   LZY_RETURN_IF_ERROR(CheckComm(comm));
   LZY_ASSIGN_OR_RETURN(const int keyval, Keyval());
@@ -136,7 +152,7 @@ Result<Attached> FindLink(MPI_Comm comm) {
   return found != 0 ? *static_cast<Attached*>(value) : Attached();
 }
 
-/// Makes it if need be: collective.
+/// The Link of `comm`, made if there is none: then collective, and all ranks must call it.
 Result<Attached> EnsureLink(MPI_Comm comm) {
   LZY_ASSIGN_OR_RETURN(Attached link, FindLink(comm));
   if (link != nullptr) return link;
@@ -144,10 +160,12 @@ Result<Attached> EnsureLink(MPI_Comm comm) {
   auto value = std::make_unique<Attached>(link);
   LZY_ASSIGN_OR_RETURN(const int keyval, Keyval());
   LZY_RETURN_IF_ERROR(lzy::CheckMpi(PMPI_Comm_set_attr(comm, keyval, value.get()), "MPI_Comm_set_attr"));
+  // From here on the attribute owns it.
   (void)value.release();
   return link;
 }
 
+// The Link of `comm`, or kNotFound. A message from one rank to another cannot make it, because that is collective.
 Result<Attached> NeedLink(MPI_Comm comm) {
   LZY_ASSIGN_OR_RETURN(Attached link, FindLink(comm));
   if (link == nullptr) return {Code::kNotFound, "comm: lzy_exchange_attach has not been called on it"};
@@ -156,6 +174,7 @@ Result<Attached> NeedLink(MPI_Comm comm) {
 
 // ---- messages from one rank to another
 
+// The arguments of a send or a receive, in MPI's order, and which one it is.
 struct Message {
   const void* buffer;
   MPI_Count count;
@@ -167,6 +186,7 @@ struct Message {
   bool in_place;
 };
 
+// Wildcards are for receives only. Tags end at a quarter of MPI's, because each uses four on the inner communicator.
 Status CheckPeer(const Message& message, const Link& link) {
   const bool any_peer = message.receive && message.peer == MPI_ANY_SOURCE;
   const bool any_tag = message.receive && message.tag == MPI_ANY_TAG;
@@ -181,19 +201,25 @@ Status CheckPeer(const Message& message, const Link& link) {
 
 }  // namespace
 
+// What an lzy_request points to. It owns the task. The envelope is written by the task, so this must not move.
 struct lzy_request_state {
   explicit lzy_request_state(bool receives) : receive(receives) {}
   const bool receive;
-  Envelope envelope{MPI_ANY_SOURCE, MPI_ANY_TAG, 0};  // as of an empty status
-  std::optional<Task> task;                           // none: MPI_PROC_NULL, nothing to be done
+  // As MPI defines an empty status, until an announcement has arrived.
+  Envelope envelope{MPI_ANY_SOURCE, MPI_ANY_TAG, 0};
+  // None for MPI_PROC_NULL: there is nothing to be done.
+  std::optional<Task> task;
 };
 
 namespace {
 
 using Request = std::unique_ptr<lzy_request_state>;
 
+// Checks the arguments, makes the task, and runs it up to where it first has to wait. By then its announcement or its
+// receive has been given to MPI, so the order of the program's calls is the order in which MPI matches.
 Result<Request> Begin(const Message& message) {
   auto request = std::make_unique<lzy_request_state>(message.receive);
+  // Accepted even on a communicator that is not attached: nothing is sent.
   if (message.peer == MPI_PROC_NULL) {
     LZY_RETURN_IF_ERROR(CheckComm(message.comm));
     if (message.receive) request->envelope.source = MPI_PROC_NULL;
@@ -207,15 +233,18 @@ Result<Request> Begin(const Message& message) {
   } else {
     request->task = Send(std::move(link), std::move(payload), message.peer, message.tag, message.in_place);
   }
+  // Another thread may be running the pump.
   const std::lock_guard lock(Pump::OfProcess().mutex());
   request->task->Start();
   return request;
 }
 
+// A null request is done, as for MPI_Wait.
 bool IsDone(const lzy_request_state* request) {
   return request == nullptr || !request->task || request->task->done();
 }
 
+// Fills in the program's status. The number of bytes is set so that MPI_Get_count works with any datatype.
 void SetStatus(const lzy_request_state* request, int code, MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   const Envelope envelope = request != nullptr ? request->envelope : Envelope{MPI_ANY_SOURCE, MPI_ANY_TAG, 0};
@@ -227,14 +256,17 @@ void SetStatus(const lzy_request_state* request, int code, MPI_Status* status) {
   PMPI_Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(envelope.bytes));
 }
 
-/// Of one that is done: its code, and its end.
+/// Ends a request that is done, and frees it. Returns its code.
 int End(Request request, MPI_Status* status) {
+  // The task is done, so nobody else changes its status any more.
   const Status came = request != nullptr && request->task ? request->task->status() : Status::Ok();
   const int code = CodeOf(came);
   SetStatus(request.get(), code, status);
   return Said(came, code);
 }
 
+// A blocking call: begins, pumps until it is done, ends. While it waits, it moves all other messages of the process
+// as well.
 int Transfer(const Message& message, MPI_Status* status) {
   return Guarded([&] {
     auto request = Begin(message);
@@ -245,8 +277,10 @@ int Transfer(const Message& message, MPI_Status* status) {
   });
 }
 
+// A nonblocking call. `to` is LZY_REQUEST_NULL unless it succeeds.
 int Start(const Message& message, lzy_request* to) {
   if (to == nullptr) return Fail(LZY_EXCHANGE_ARGUMENT, "request: NULL is not accepted");
+  // So a program that waits for a failed call does not wait.
   *to = LZY_REQUEST_NULL;
   return Guarded([&] {
     auto request = Begin(message);
@@ -258,6 +292,8 @@ int Start(const Message& message, lzy_request* to) {
 
 // ---- collective calls
 
+// Collective. Arguments are checked on this rank alone: a rank that fails here leaves the others waiting, as with
+// MPI.
 int Broadcast(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm, bool in_place) {
   return Guarded([&] {
     auto link = EnsureLink(comm);
@@ -272,6 +308,7 @@ int Broadcast(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Co
   });
 }
 
+// The arguments of an all-gather, in MPI's order.
 struct Gather {
   const void* from;
   MPI_Count from_count;
@@ -281,6 +318,8 @@ struct Gather {
   MPI_Datatype to_type;
 };
 
+// Where the block of each rank goes. Blocks are `to_count` extents apart, as in MPI_Allgather. The map of the
+// datatype is made once and shared by all blocks.
 Result<std::vector<Payload>> BlocksOf(const Gather& gather, int ranks) {
   LZY_ASSIGN_OR_RETURN(const Payload first, Payload::Of(gather.to, gather.to_count, gather.to_type));
   MPI_Count lower = 0, extent = 0;
@@ -290,12 +329,15 @@ Result<std::vector<Payload>> BlocksOf(const Gather& gather, int ranks) {
   return blocks;
 }
 
+// Collective. With MPI_IN_PLACE, this rank's block is where it belongs already. Sizes are compared here, because the
+// blocks of one rank must be as long as those of all.
 int AllGather(const Gather& gather, MPI_Comm comm, bool in_place) {
   return Guarded([&] {
     auto link = EnsureLink(comm);
     if (!link.ok()) return Said(link.status(), ArgumentCode(link.status()));
     auto blocks = BlocksOf(gather, (*link)->size());
     if (!blocks.ok()) return Said(blocks.status(), ArgumentCode(blocks.status()));
+    // The payload of this rank is one of the blocks, or lies apart and is copied by the task.
     auto mine = gather.from == MPI_IN_PLACE ? (*blocks)[static_cast<std::size_t>((*link)->rank())]
                                             : Payload::Of(gather.from, gather.from_count, gather.from_type);
     if (!mine.ok()) return Said(mine.status(), ArgumentCode(mine.status()));
@@ -316,6 +358,7 @@ const char* lzy_exchange_error_text(void) {
   return LastText().c_str();
 }
 
+// Collective the first time, because it makes communicators; afterwards only a look at the attribute.
 int lzy_exchange_attach(MPI_Comm comm) {
   return Guarded([&] {
     const Status status = EnsureLink(comm).status();
@@ -323,6 +366,8 @@ int lzy_exchange_attach(MPI_Comm comm) {
   });
 }
 
+// MPI calls Delete above when the attribute is removed. This function holds the Link until it returns, so the
+// communicators are freed at its end.
 int lzy_exchange_detach(MPI_Comm comm) {
   return Guarded([&] {
     const auto link = NeedLink(comm);
@@ -359,6 +404,7 @@ int lzy_irecv(void* buf, MPI_Count count, MPI_Datatype type, int source, int tag
   return Start({buf, count, type, source, tag, comm, true, false}, request);
 }
 
+// The request is set to null before its error is returned, as MPI_Wait does.
 int lzy_wait(lzy_request* request, MPI_Status* status) {
   if (request == nullptr) return Fail(LZY_EXCHANGE_ARGUMENT, "request: NULL is not accepted");
   return Guarded([&] {
@@ -367,6 +413,7 @@ int lzy_wait(lzy_request* request, MPI_Status* status) {
   });
 }
 
+// One step of the pump, so a loop of tests makes progress.
 int lzy_test(lzy_request* request, int* flag, MPI_Status* status) {
   if (request == nullptr || flag == nullptr) return Fail(LZY_EXCHANGE_ARGUMENT, "request, flag: NULL is not accepted");
   return Guarded([&] {
@@ -379,6 +426,8 @@ int lzy_test(lzy_request* request, int* flag, MPI_Status* status) {
   });
 }
 
+// Waits for all, whatever fails. The first error counts; its text is kept, because later failures replace the text of
+// the thread.
 int lzy_waitall(int count, lzy_request requests[], MPI_Status statuses[]) {
   if (count < 0 || (count > 0 && requests == nullptr)) return Fail(LZY_EXCHANGE_ARGUMENT, "count, requests: not accepted");
   int worst = LZY_EXCHANGE_OK;

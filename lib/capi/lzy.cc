@@ -1,3 +1,9 @@
+// The C interface of the engine (lzy/lzy.h): options from C, one engine call for each dataset, reports to C.
+//
+// All five operations go through Run. It makes a Communicator, checks that all ranks were called with the same
+// arguments, resolves the path, calls the engine, and agrees on the code. Nothing is thrown at C, printed, or kept
+// between calls. A report owns all memory that its structs point to.
+
 #include "lzy/lzy.h"
 
 #include <fmt/format.h>
@@ -25,38 +31,44 @@ using lzy::Communicator;
 using lzy::DatasetReport;
 using lzy::Status;
 
-// One dataset: what the engine said, and the same in C. The C side points into the other.
+// One dataset of a report: what the engine said, and the same in C. `view` and `damage` point into the other fields,
+// so an entry must not move once Present has filled it.
 struct Entry {
   explicit Entry(DatasetReport engine_report) : report(std::move(engine_report)) {}
 
   DatasetReport report;
   std::string root;
   std::string message;
-  std::vector<std::vector<const char*>> objects;  // by damage
+  // By damage: the names of what lies there.
+  std::vector<std::vector<const char*>> objects;
   std::vector<lzy_damage> damage;
   lzy_dataset view{};
 };
 
 }  // namespace
 
+// What a caller gets and frees.
 struct lzy_report {
   int code = LZY_OK;
   std::string message;
-  std::deque<Entry> entries;  // a deque: entries stay where they are
+  // A deque: entries stay where they are when others are added.
+  std::deque<Entry> entries;
 };
 
 namespace {
 
 // ---- from C to the engine
-// --------------------------------------------------------------------------------------------
 
-// The size of lzy_options in the first version that had it: its last field was device_count.
+// The size of lzy_options in the first version that had it, whose last field was device_count. A smaller one cannot
+// have been initialised.
 constexpr std::size_t kFirstOptionsSize = offsetof(lzy_options, device_count) + sizeof(std::size_t);
 constexpr std::int32_t kParityNotGiven = -1;
 
-// Fields at the end that the caller does not know keep their defaults. Fields that this version does not know are for
-// later ones, whose default is zero too.
+// Copies the options of a program that was compiled with an older or a newer lzy.h. Fields that the program does not
+// know keep their defaults. Fields that this version does not know must be zero, which is the default of every later
+// field: then ignoring them changes nothing.
 Status CopyOptions(const lzy_options* from, lzy_options& to) {
+  // The defaults first: what the caller's structure does not reach keeps them.
   (void)lzy_options_init(&to, sizeof to);
   if (from == nullptr) return Status::Ok();
   if (from->size < kFirstOptionsSize) {
@@ -75,11 +87,12 @@ Status CopyOptions(const lzy_options* from, lzy_options& to) {
   return Status::Ok();
 }
 
-// The engine's options, checked in the engine's words: a field that is set, else the environment if wanted, else the
-// default.
+// The engine's options: a field that is set, else the environment if the caller wants that, else the default. Values
+// are turned into texts, so that the engine checks them with its own messages.
 lzy::Result<lzy::Options> MakeOptions(const lzy_options& from) {
   lzy::Options options;
   if (from.use_environment != 0) LZY_RETURN_IF_ERROR(lzy::ApplyEnvironment(options));
+  // `not_given` is the value of the field's default, which leaves the option alone.
   const auto set = [&](const char* name, const char* field, auto value, auto not_given) {
     return value == not_given ? Status::Ok() : lzy::SetOption(options, name, std::to_string(value), field);
   };
@@ -94,6 +107,8 @@ lzy::Result<lzy::Options> MakeOptions(const lzy_options& from) {
   return options;
 }
 
+// MPI may be called only between its beginning and its end, except for the two questions here. The errors come before
+// the first collective call, so they are this rank's alone.
 lzy::Result<std::unique_ptr<Communicator>> MakeCommunicator(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return lzy::SelfCommunicator();
   int initialized = 0;
@@ -114,14 +129,15 @@ lzy::Result<std::unique_ptr<Communicator>> MakeCommunicator(MPI_Comm comm) {
   return lzy::MpiCommunicator(comm);
 }
 
-// What an operation is asked to do.
+// The arguments of an operation, as C gave them and as the engine takes them.
 struct Call {
   std::string path;
   lzy_options given{};
   lzy::Options options;
 };
 
-// What must be the same on all ranks, for they could wait for each other otherwise.
+// What must be the same on all ranks: everything that decides which collective calls come. Not memory, threads and
+// timeout, which may differ.
 Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   lzy::ByteWriter out;
   out.PutString(operation);
@@ -130,6 +146,7 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   out.Put(call.options.group);
   out.Put(call.options.block_size);
   out.Put(call.options.stripe);
+  // Whether a value was given matters, too: an existing dataset keeps its geometry unless one is given.
   for (const std::string& name : call.options.given) {
     if (name == "parity" || name == "group" || name == "block-size" || name == "stripe") out.PutString(name);
   }
@@ -140,9 +157,12 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   return std::move(out.bytes());
 }
 
+// If ranks were called with different arguments, they would make different collective calls and wait for each other
+// forever. So rank 0's fingerprint is sent to all, and all fail if one differs.
 Status CheckSame(Communicator& comm, const char* operation, const Call& call) {
   const Communicator::Bytes mine = Fingerprint(operation, call);
   Communicator::Bytes first = mine;
+  // A rank whose arguments differ still takes part here, so that all ranks come to the Agree below.
   LZY_RETURN_IF_ERROR(comm.Broadcast(first, 0));
   const Status same =
       first == mine ? Status::Ok()
@@ -151,6 +171,7 @@ Status CheckSame(Communicator& comm, const char* operation, const Call& call) {
   return lzy::Agree(comm, same);
 }
 
+// Checks the arguments of this rank. Does not communicate.
 Status MakeCall(const char* path, const lzy_options* options, Call& call) {
   if (path == nullptr) return {Code::kInvalidArgument, "path: NULL is not accepted: a file, a pattern or a directory"};
   call.path = path;
@@ -160,13 +181,12 @@ Status MakeCall(const char* path, const lzy_options* options, Call& call) {
 }
 
 // ---- from the engine to C
-// --------------------------------------------------------------------------------------------
 
 lzy_kind ToC(lzy::DatasetKind kind) {
   return kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
 }
 
-// The C interface has the engine's enumerations, in their order.
+// The C enumerations have the engine's values in the engine's order; these tests notice a new one in the middle.
 static_assert(LZY_STATE_INTACT == static_cast<int>(lzy::DatasetState::kIntact));
 static_assert(LZY_STATE_RESTORED == static_cast<int>(lzy::DatasetState::kRestored));
 static_assert(LZY_PART_DATA == static_cast<int>(lzy::DamagePart::kData));
@@ -184,12 +204,13 @@ lzy_cause ToC(lzy::DamageCause cause) {
   return static_cast<lzy_cause>(cause);
 }
 
-// Of one of these enumerations, whose last value is `last`.
+// The name of a value of one of these enumerations, whose last value is `last`.
 template <class Enum>
 const char* NameOf(int value, Enum last) {
   return value < 0 || value > static_cast<int>(last) ? "unknown" : lzy::Name(static_cast<Enum>(value));
 }
 
+// Points into `from` and `objects`.
 lzy_damage ToC(const lzy::Damage& from, const std::vector<const char*>& objects) {
   lzy_damage to{};
   to.path = from.path.c_str();
@@ -206,12 +227,13 @@ lzy_damage ToC(const lzy::Damage& from, const std::vector<const char*>& objects)
   return to;
 }
 
-// Fills in the C side; the entry has its final place.
+// Fills in the C side of an entry that has its final place.
 void Present(Entry& entry) {
   const DatasetReport& from = entry.report;
   lzy_dataset& to = entry.view;
   entry.root = from.root.IsZero() ? "" : from.root.Hex();
-  // The engine's messages name the file they are about, which need not be the dataset's path.
+  // A message of the engine names the file that it is about, which need not be the path of the dataset. Here the
+  // reader must learn both.
   const bool named = from.status.message().find(from.path) != std::string::npos;
   entry.message = named ? from.status.message() : from.status.WithContext(from.path).message();
   entry.objects.reserve(from.damage.size());
@@ -223,6 +245,7 @@ void Present(Entry& entry) {
   to.path = from.path.c_str();
   to.kind = ToC(from.kind);
   to.state = ToC(from.state);
+  // The same code that the tools would exit with for this dataset alone.
   to.code = static_cast<lzy_code>(lzy::ExitCodeOf(from));
   to.message = entry.message.c_str();
   to.root = entry.root.c_str();
@@ -250,6 +273,7 @@ void Present(Entry& entry) {
   to.seconds_total = from.phases.total;
 }
 
+// Adds a failure to a report. The gravest code and the first message count.
 void Fail(lzy_report& report, const Status& status) {
   if (status.ok()) return;
   report.code = lzy::CombineExitCodes(report.code, lzy::ExitCodeOf(status));
@@ -257,18 +281,22 @@ void Fail(lzy_report& report, const Status& status) {
 }
 
 // ---- operations
-// ------------------------------------------------------------------------------------------------------
 
+// What the five operations differ in: which datasets a path stands for, and the engine call.
 struct Operation {
   const char* name;
   lzy::Resolve resolve;
   DatasetReport (*engine)(const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given);
 };
 
+// All datasets of a path, one after the other. Trouble with one is in its own entry and does not stop the others.
 Status Work(const Operation& operation, Communicator& comm, const Call& call, lzy_report& report) {
+  // Not the guarded file system of the tools: the library acts for its program, and follows links as the program
+  // does.
   lzy::FileSystem& fs = lzy::PosixFileSystem();
   std::vector<Status> troubles;
   LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
+  // Directories that could not be read, for example. What was found is worked on nevertheless.
   for (const Status& trouble : troubles) Fail(report, trouble);
   const lzy::Context context{fs, comm, call.options};
   lzy::CodeOfMany codes;
@@ -281,7 +309,8 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
   return Status::Ok();
 }
 
-// Reports are the same on all ranks; should they ever differ, the code still must not.
+// Reports are the same on all ranks. If they ever differ, the code is still the same, so a program decides alike on
+// all ranks.
 Status AgreeOnCode(Communicator& comm, lzy_report& report) {
   const std::uint8_t mine[] = {static_cast<std::uint8_t>(report.code)};
   LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine));
@@ -291,23 +320,28 @@ Status AgreeOnCode(Communicator& comm, lzy_report& report) {
   return Status::Ok();
 }
 
+// The order matters: ranks agree on whether their arguments are usable before they compare them, and compare them
+// before anything else that is collective.
 Status RunOn(const Operation& operation, MPI_Comm mpi_comm, const char* path, const lzy_options* options,
              lzy_report& report) {
   LZY_ASSIGN_OR_RETURN(const auto comm, MakeCommunicator(mpi_comm));
   Call call;
   LZY_RETURN_IF_ERROR(lzy::Agree(*comm, MakeCall(path, options, call)));
+  // Local, so it need not be the same on all ranks: the root of a broadcast tells the others.
   comm->SetTopology(call.options.topology);
   LZY_RETURN_IF_ERROR(CheckSame(*comm, operation.name, call));
   Fail(report, Work(operation, *comm, call, report));
   return AgreeOnCode(*comm, report);
 }
 
+// The edge to C. A report comes first, so that there is a place for what goes wrong after.
 int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_options* options,
         lzy_report** to) noexcept {
   if (to != nullptr) *to = nullptr;
+  // Only this can leave a caller without a report.
   std::unique_ptr<lzy_report> report(new (std::nothrow) lzy_report);
   if (!report) return LZY_NO_MEMORY;
-  // Texts short enough to need no memory.
+  // Texts that are short enough for std::string's own room: there is no memory left.
   const auto give_up = [&](int code, const char* text) {
     report->code = lzy::CombineExitCodes(report->code, code);
     if (report->message.empty()) report->message = text;
@@ -324,6 +358,7 @@ int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_o
   return code;
 }
 
+// Null for a bad index, and for a null report.
 const Entry* EntryOf(const lzy_report* report, std::size_t index) {
   return report != nullptr && index < report->entries.size() ? &report->entries[index] : nullptr;
 }
@@ -363,6 +398,7 @@ const char* lzy_version(void) {
   return LZY_VERSION;
 }
 
+// Zero is the default of all fields but parity, where 0 means hashes only. `size` may be that of an older version.
 int lzy_options_init(lzy_options* options, size_t size) {
   if (options == nullptr || size < kFirstOptionsSize) return LZY_USAGE;
   std::memset(static_cast<void*>(options), 0, size);
@@ -371,6 +407,7 @@ int lzy_options_init(lzy_options* options, size_t size) {
   return LZY_OK;
 }
 
+// The switches of lzy_options that concern an operation go into its request. All others have no effect on it.
 int lzy_protect(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
   const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
     lzy::ProtectRequest request;

@@ -1,3 +1,5 @@
+// SelfCommunicator, SplitIntoParts and Agree. Nothing here includes MPI.
+
 #include "comm/communicator.h"
 
 #include <unistd.h>
@@ -13,6 +15,7 @@ namespace lzy {
 
 namespace {
 
+// One rank. Arguments are checked as by MpiCommunicator, so that a bug shows without mpiexec, too.
 class Self final : public Communicator {
  public:
   int rank() const override { return 0; }
@@ -53,8 +56,9 @@ class Self final : public Communicator {
   }
 };
 
-/// From no trouble to the worst. First what says something of a dataset's state, then what the caller can mend, then
-/// damage, then failures to do what was asked, last those after which nothing more can be relied on.
+/// From no trouble to the gravest. First what says something about the state of a dataset, then what the caller can
+/// put right, then damage, then failures to do what was asked. Last come those after which nothing can be relied on.
+/// A code that is not in the list (kInterrupted) counts as graver than all of these.
 constexpr Code kByGravity[] = {
     Code::kOk,           Code::kUnprotected, Code::kNotFound,
     Code::kBusy,         Code::kTimeout,     Code::kInvalidArgument,
@@ -78,6 +82,8 @@ Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& 
                                                                  std::span<const std::set<int>> parts) {
   std::vector<std::unique_ptr<Communicator>> out;
   std::vector<std::size_t> rounds;  // of each Split, the part that this rank is in; parts.size() if there is none
+  // Greedy: each part goes into the first round in which none of its ranks is busy. All ranks compute the same rounds
+  // from the same parts, without communication.
   LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
     out.resize(parts.size());
     std::vector<std::set<int>> busy;  // in each round
@@ -94,6 +100,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& 
       if (parts[i].contains(comm.rank())) rounds[round] = i;
     }
   }));
+  // One Split per round. Ranks without a part in it take part with a negative color.
   for (const std::size_t part : rounds) {
     LZY_ASSIGN_OR_RETURN(auto made, comm.Split(part == parts.size() ? -1 : static_cast<int>(part)));
     if (made) out[part] = std::move(made);
@@ -101,18 +108,39 @@ Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& 
   return out;
 }
 
+// In the usual case, the first reduction finds that all is well, and nothing else is sent.
 Status Agree(Communicator& comm, const Status& mine) {
-  // One reduction finds both: gravity above, and below it a number that is greatest for the lowest rank.
+  // One reduction finds both the gravest code and its lowest rank. The code is in the upper half of the key. The
+  // lower half is larger for a lower rank.
   constexpr std::uint64_t kLowHalf = 0xffffffff;
   const auto rank = static_cast<std::uint64_t>(comm.rank());
   const std::uint64_t key = mine.ok() ? 0 : GravityOf(mine.code()) << 32 | (kLowHalf - rank);
   LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm.AllReduceMax(key));
   if (worst == 0) return Status::Ok();
 
+  // The rank that was found sends code and message to all.
   const std::uint64_t speaker = kLowHalf - (worst & kLowHalf);
+<<<<<<< HEAD
   Status said = mine;
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm, said, static_cast<int>(speaker)));
   const bool differs = mine.code() != said.code() || mine.message() != said.message();
+=======
+  Communicator::Bytes encoded;
+  if (rank == speaker) {
+    ByteWriter writer;
+    writer.Put(static_cast<std::uint32_t>(mine.code()));
+    writer.PutBytes({reinterpret_cast<const std::uint8_t*>(mine.message().data()), mine.message().size()});
+    encoded = std::move(writer.bytes());
+  }
+  LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, static_cast<int>(speaker)));
+  ByteReader reader(encoded);
+  const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
+  ByteSpan text = reader.GetBytes(reader.remaining());
+  std::string message(text.begin(), text.end());
+
+  // All ranks may have met the same trouble, such as a missing file. Then naming a single rank would mislead.
+  const bool differs = mine.code() != code || mine.message() != message;
+>>>>>>> e1c9a217c5e77505d25ee286cfb6b356b156c9e1
   LZY_ASSIGN_OR_RETURN(const std::uint64_t differing, comm.AllReduceSum(differs ? 1 : 0));
   return differing == 0 ? said : said.WithContext(fmt::format("rank {}", speaker));
 }

@@ -1,9 +1,12 @@
 #pragma once
-// Collective communication as the engine uses it: one interface, over an MPI communicator or over nothing (one
-// process, no MPI_Init). This room has no MPI: what includes mpi.h is in the rooms transport, validated and mpi.
+// Collective communication as the engine uses it. One interface, two implementations: MpiCommunicator (lib/mpi) over
+// an MPI communicator, and SelfCommunicator for one process without MPI. This room has no MPI: what includes mpi.h is
+// in the rooms transport, validated and mpi. So the engine runs the same under mpiexec, without MPI and in tests.
 //
-// All calls are collective over the communicator and return the same kind of Status on every rank; payloads may exceed
-// 2^31 elements. Errors are Code::kMpi with MPI's own text.
+// Rules: all calls are collective over the communicator, unless said otherwise, and made in the same order on all
+// ranks, by one thread at a time. They return the same kind of Status on every rank. Payloads may exceed 2^31
+// elements. Errors are Code::kMpi with MPI's own text, or kNoMemory. After an error of MPI, other ranks may wait
+// forever.
 
 #include <cstdint>
 #include <memory>
@@ -18,50 +21,60 @@
 
 namespace lzy {
 
+/// The ranks that work on one dataset, or on one group of a set. Destruction is collective for an MPI communicator:
+/// destroy in the same order on all ranks.
 class Communicator {
  public:
   using Bytes = std::vector<std::uint8_t>;
   virtual ~Communicator() = default;
+  /// This process, from 0 to size() - 1. Local, as size() and ProcessorName() are.
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// What fails together with this process: the processor name.
+  /// The processor name. Processes with the same name fail together: placement and failure domains use it.
   virtual std::string ProcessorName() const = 0;
 
+  /// Returns when all ranks have called it.
   virtual Status Barrier() = 0;
-  /// `bytes` of rank `root` replaces `bytes` everywhere, whatever its length.
+  /// `bytes` of rank `root` replaces `bytes` everywhere. Its length on other ranks does not matter. `root` is the
+  /// same on all ranks.
   virtual Status Broadcast(Bytes& bytes, int root) = 0;
-  /// How broadcasts of which this rank is the root travel from now on, here and in what is split off; groups are the
-  /// ranks of a processor. Not collective: the root tells the others. Only MpiCommunicator has anything to choose from.
+  /// How broadcasts with this rank as the root travel from now on, here and in communicators that are split off
+  /// later. Local: the root tells the others with each broadcast. Only MpiCommunicator has anything to choose from.
   virtual void SetTopology(const TopologyChoice&) {}
-  /// Every rank's bytes, by rank, on every rank.
+  /// The bytes of every rank, by rank, on every rank. Ranks may bring different amounts.
   virtual Result<std::vector<Bytes>> AllGather(ByteSpan mine) = 0;
-  /// Every rank's bytes, by rank, on `root`; empty elsewhere.
+  /// The bytes of every rank, by rank, on `root`; on other ranks, an empty vector.
   virtual Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) = 0;
+  /// The largest value of all ranks, or the sum, on every rank.
   virtual Result<std::uint64_t> AllReduceMax(std::uint64_t value) = 0;
   virtual Result<std::uint64_t> AllReduceSum(std::uint64_t value) = 0;
-  /// `send` is the concatenation over ranks of counts[rank] 64-bit words; `receive` (counts[rank()] words) becomes the XOR
-  /// over all ranks of the part meant for this one. `counts` is the same on all ranks.
+  /// The XOR of parts. `send` has counts[r] 64-bit words for each rank r, one part after the other. `receive`
+  /// (counts[rank()] words) becomes the XOR over all ranks of the parts that are for this one. `counts` is the same
+  /// on all ranks. The result is not proven here: see rows/xor_checks.h.
   virtual Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) = 0;
-  /// Ranks with the same color form a communicator, ordered by rank; color < 0 takes part and gets nullptr.
+  /// Makes a communicator of the ranks with the same color, in the order of their ranks. A rank with color < 0 takes
+  /// part in the call and gets nullptr.
   virtual Result<std::unique_ptr<Communicator>> Split(int color) = 0;
 };
 
-/// A communicator of this process alone; needs no MPI.
+/// A communicator of this process alone. Needs no MPI, and its calls copy at most.
 std::unique_ptr<Communicator> SelfCommunicator();
 
-/// A communicator for each of `parts`, sets of ranks that are the same everywhere and may overlap; nullptr where this
-/// rank is none of it. Parts without a common rank are made by one Split together, so that it takes few however many
-/// there are. To be destroyed in their order, if they overlap.
+/// Makes one communicator for each of `parts`: sets of ranks, the same on all ranks, that may overlap. nullptr where
+/// this rank is not in the part. Parts without a common rank are made by one Split, so this takes few calls however
+/// many parts there are. Collective. If parts overlap, destroy the communicators in their order.
 Result<std::vector<std::unique_ptr<Communicator>>> SplitIntoParts(Communicator& comm,
                                                                  std::span<const std::set<int>> parts);
 
-/// The gravest Status of all ranks (that of the lowest rank among equally grave ones), the same everywhere. With
-/// it a failure on one rank stops all of them at the same place instead of leaving the others in a collective.
-/// Unless all ranks say the same, the message begins with "rank R: ". Costs one reduction while all is well.
+/// The gravest Status of all ranks, the same on every rank; of equally grave ones, that of the lowest rank.
+/// Collective. With it, a failure on one rank stops all ranks at the same place; without it, the others would wait in
+/// the next collective call. Unless all ranks say the same, the message begins with "rank R: ". Costs one reduction
+/// while all is well.
 Status Agree(Communicator& comm, const Status& mine);
 
-/// Does `work`, which must not communicate, and agrees on how it went. Whatever a rank does between two collective calls that can
-/// run out of memory belongs into one of these: an exception that left only this rank would leave the others waiting.
+/// Runs `work`, which must not communicate, and agrees on how it went. Whatever a rank does between two collective
+/// calls, and may run out of memory in, belongs into an AgreeOn: an exception that only this rank throws would leave
+/// the others waiting.
 template <class Work>
 Status AgreeOn(Communicator& comm, const Work& work) {
   return Agree(comm, NoThrow(work));

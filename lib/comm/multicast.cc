@@ -8,6 +8,7 @@
 namespace lzy {
 namespace {
 
+// For values of 1 and more.
 int FloorLog2(int value) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(value))) - 1;
 }
@@ -15,8 +16,8 @@ int CeilLog2(int value) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(value - 1)));
 }
 
-/// To which of m leaders leader i sends, in this order, once it has the message. Leader 0 has it from the start. This is all
-/// that the shapes differ in.
+/// The leaders, of m, to which leader i sends once it has the message, in this order. Leader 0 has it from the start.
+/// The shapes differ in nothing else. Every leader sends only to leaders with higher numbers.
 std::vector<int> NextLeaders(Topology shape, int i, int m) {
   std::vector<int> next;
   const auto add = [&](std::int64_t leader) {
@@ -26,14 +27,17 @@ std::vector<int> NextLeaders(Topology shape, int i, int m) {
     case Topology::kPipelined:
       add(std::int64_t{i} + 1);
       break;
+    // The leaders are a group whose leader is the root: it alone sends to all of them.
     case Topology::kDaisy:
       for (int leader = 1; i == 0 && leader < m; ++leader) add(leader);
       break;
+    // A binary tree in an array.
     case Topology::kHierarchical:
       add(2 * std::int64_t{i} + 1);
       add(2 * std::int64_t{i} + 2);
       break;
-    case Topology::kHypercube:  // along the dimensions above its own highest: along that it got the message itself
+    // Leader i sends along the dimensions above its own highest one: along that one, it received the message.
+    case Topology::kHypercube:
       for (std::int64_t bit = i == 0 ? 1 : std::int64_t{2} << FloorLog2(i); bit < m; bit *= 2) add(i + bit);
       break;
     case Topology::kAuto:
@@ -43,7 +47,7 @@ std::vector<int> NextLeaders(Topology shape, int i, int m) {
   return next;
 }
 
-/// The root's group first, and the root first in it.
+/// Moves the group of the root to the front, and the root to the front of it. So the shapes need not know the root.
 RankGroups FromRoot(RankGroups groups, int root) {
   for (auto& group : groups) {
     const auto at = std::find(group.begin(), group.end(), root);
@@ -78,8 +82,10 @@ std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& gro
   const RankGroups ordered = FromRoot(groups, root);
   const auto m = static_cast<int>(ordered.size());
   std::vector<MulticastMessage> schedule;
-  std::vector<int> got(ordered.size(), 0);  // the step in which a leader gets the message
-  for (int i = 0; i < m; ++i) {             // a leader gets it from one before it, so that `got` is known by now
+  // The step in which each leader receives the message. A leader receives it from one with a lower number, so in this
+  // order it is known when it is needed.
+  std::vector<int> got(ordered.size(), 0);
+  for (int i = 0; i < m; ++i) {
     const std::vector<int>& group = ordered[static_cast<std::size_t>(i)];
     int step = got[static_cast<std::size_t>(i)];
     for (const int leader : NextLeaders(shape, i, m)) {
@@ -88,10 +94,12 @@ std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& gro
     }
     for (std::size_t member = 1; member < group.size(); ++member) schedule.push_back({++step, group[0], group[member]});
   }
+  // By steps: whoever runs the schedule then meets a rank's receive before its sends.
   std::stable_sort(schedule.begin(), schedule.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
   return schedule;
 }
 
+// The formulas are the paper's bounds. Tests compare schedules of many sizes with them.
 int MostSteps(Topology shape, int m, int k) {
   if (m <= 1) return k;
   switch (shape) {
@@ -110,11 +118,15 @@ int MostSteps(Topology shape, int m, int k) {
   return 0;
 }
 
+// LogP with a time per byte: a sender is busy for gap + bytes*byte_time, and the message arrives `latency` later.
+// Receiving costs nothing. The schedule is in the order of steps, so ready[from] is final when a message of `from` is
+// met.
 double CriticalPath(std::span<const MulticastMessage> schedule, std::uint64_t bytes, const CostModel& model) {
   if (schedule.empty()) return 0;
   int most = 0;
   for (const MulticastMessage& message : schedule) most = std::max({most, message.from, message.to});
-  std::vector<double> ready(static_cast<std::size_t>(most) + 1, 0.0);  // has the message, and may send
+  // When each rank has the message and is free to send.
+  std::vector<double> ready(static_cast<std::size_t>(most) + 1, 0.0);
   const double busy = model.gap + static_cast<double>(bytes) * model.byte_time;
   double last = 0;
   for (const MulticastMessage& message : schedule) {
@@ -127,8 +139,10 @@ double CriticalPath(std::span<const MulticastMessage> schedule, std::uint64_t by
 }
 
 double BcastTime(int ranks, std::uint64_t bytes, const CostModel& model) {
-  // A cube of groups of one is a binomial tree.
+  // A hypercube of groups of one is a binomial tree.
   const double tree = CriticalPath(MakeSchedule(Topology::kHypercube, EvenGroups(ranks, 1), 0), bytes, model);
+  // Scatter by a binomial tree, then a ring: each rank sends and receives nearly the whole message twice, in small
+  // parts.
   const double ring = (CeilLog2(ranks) + ranks - 1) * (model.latency + model.gap) +
                       2 * static_cast<double>(bytes) * model.byte_time * (ranks - 1) / ranks;
   return std::min(tree, ring);
@@ -141,6 +155,7 @@ Topology ChooseTopology(const RankGroups& groups, int root, std::uint64_t bytes,
   double least = BcastTime(static_cast<int>(ranks), bytes, model);
   for (const Topology shape : kShapes) {
     const double time = CriticalPath(MakeSchedule(shape, groups, root), bytes, model);
+    // Without a gain MPI_Bcast stays, which knows the network better than the model does.
     if (time >= least) continue;
     least = time;
     best = shape;

@@ -1,3 +1,11 @@
+// MpiCommunicator. AllGather, Gather and Broadcast follow one pattern (docs/exchange.md, "What lzy itself sends"). A
+// Records tells all ranks the amounts. Memory is allocated on all ranks or on none. Long payloads are moved by the
+// call that suits, short ones came with the records. Then the Records proves everything, and ends the call on all
+// ranks alike.
+//
+// Only PMPI_ names are called, so tools of the program do not count lzy's calls. Waiting is by AwaitMpi, which lets
+// other processes run.
+
 #include "mpi/mpi_communicator.h"
 
 #include <algorithm>
@@ -19,16 +27,19 @@ namespace lzy {
 
 namespace {
 
-/// Allocations above this are agreed on, so that a rank out of memory does not leave the others in a collective.
+/// Bytes. For larger allocations, ranks agree whether all of them got their memory. For smaller ones a further
+/// reduction is not worth it; a rank that cannot get even that much fails alone.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
 
-/// How the root of a broadcast wants it to travel, told to the others beside it.
+/// Bit of the note that the root of a broadcast sends with its record: the root was told the costs. The low bits are
+/// the topology.
 constexpr std::uint16_t kCostsGiven = 0x100;
 
 std::uint16_t NoteOf(const TopologyChoice& choice) {
   return static_cast<std::uint16_t>(static_cast<std::uint16_t>(choice.topology) | (choice.costs ? kCostsGiven : 0));
 }
 
+// For one thread at a time, as the interface says. A communicator of one rank makes no MPI calls for payloads.
 class Mpi final : public Communicator {
  public:
   /// Owns `comm`, which has MPI_ERRORS_RETURN set.
@@ -48,7 +59,7 @@ class Mpi final : public Communicator {
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
 
-  /// Takes over a communicator just made; MPI_COMM_NULL gives nullptr.
+  /// Takes over a communicator that was just made, and frees it if something fails. nullptr for MPI_COMM_NULL.
   static Result<std::unique_ptr<Communicator>> Adopt(MPI_Comm comm, std::uint64_t max_transfer, const std::string& node,
                                                      const TopologyChoice& topology);
 
@@ -69,31 +80,41 @@ class Mpi final : public Communicator {
   Result<std::unique_ptr<Communicator>> Split(int color) override;
 
  private:
-  /// How many bytes of each rank have to be moved, and of all. The same on all ranks.
+  /// Bytes that have to be moved for each rank, apart from its record, and of all ranks together. The same on all
+  /// ranks.
   struct Sizes {
     std::vector<std::uint64_t> of;
     std::uint64_t total = 0;
-    std::uint64_t room = 0;  ///< with what comes with the records
+    // What the results take, records included.
+    std::uint64_t room = 0;
   };
 
   Status CheckRoot(int root) const;
   Result<std::uint64_t> AllReduce(std::uint64_t value, MPI_Op operation);
+  // What does not come with the records, by rank.
   Sizes LongOnes(const validated::Records& records) const;
+  // A vector for each rank, as long as what it brings.
   std::vector<Bytes> RoomFor(const validated::Records& records) const;
+  // Takes short payloads from their records, and proves the long ones.
   void TakeAll(validated::Records& records, std::vector<Bytes>& all) const;
+  // Brings long payloads to all ranks.
   Status ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all);
-  /// Runs `allocate` on every rank; kNoMemory on all of them when it throws on one. `bytes` is what the rank with the
-  /// most to allocate needs, and the same everywhere.
+  /// Runs `allocate` on every rank; kNoMemory on all of them if it throws on one. `bytes` is the same on all ranks:
+  /// what the rank with the most to allocate needs. Collective if `bytes` is more than kSmall.
   template <class Allocate>
   Status AllocateTogether(std::uint64_t bytes, Allocate allocate);
-  /// Calls transfer(offset, int count) for consecutive pieces of `size` bytes.
+  /// Calls transfer(offset, int count) for consecutive pieces of `size` bytes, until one fails.
   template <class Transfer>
   Status InPieces(std::uint64_t size, Transfer transfer) const;
   Status BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root);
+  // Moves a broadcast by the topology that `note` asks for.
   Status Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16_t note);
+  // What kAuto comes to for a broadcast of `size` bytes.
   Result<Topology> Cheapest(std::uint64_t size, int root, bool given);
+  // Makes groups_: the ranks by processor. Collective the first time.
   Status FindGroups();
   Status GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all);
+  // Tries to make shared_. Collective the first time.
   Status FindShared();
   template <class Way>
   Status Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive);
@@ -104,12 +125,19 @@ class Mpi final : public Communicator {
   const std::uint64_t max_transfer_;
   const std::string node_;
   const std::unique_ptr<validated::Link> link_;
-  const std::unique_ptr<Communicator> self_;  // does the work when this is the only rank
+  // Does the work if this is the only rank.
+  const std::unique_ptr<Communicator> self_;
+  // shared_ was tried: a failure is not tried again.
   bool sought_shared_ = false;
-  std::unique_ptr<SharedExchange> shared_;  // nullptr unless all ranks share memory
-  TopologyChoice topology_;        // of broadcasts that begin here
-  RankGroups groups_;              // by processor; empty until they are needed
-  std::optional<CostModel> costs_;  // measured when they are needed
+  // nullptr unless all ranks share memory.
+  std::unique_ptr<SharedExchange> shared_;
+  // Of broadcasts that begin here.
+  TopologyChoice topology_;
+  // Ranks by processor; empty until they are needed.
+  RankGroups groups_;
+  // Measured when they are first needed.
+  std::optional<CostModel> costs_;
+  // Memory of exchanges by messages, kept for the next one.
   std::unique_ptr<std::uint64_t[]> staging_;
   std::uint64_t staging_words_ = 0;
 };
@@ -129,6 +157,7 @@ Result<std::unique_ptr<Communicator>> Mpi::Adopt(MPI_Comm comm, std::uint64_t ma
   return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size, max_transfer, node, topology));
 }
 
+// If MPI does not tell, the host name does.
 std::string Mpi::ProcessorName() const {
   if (!node_.empty()) return node_;
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> name{};
@@ -142,6 +171,7 @@ Status Mpi::CheckRoot(int root) const {
   return Status(Code::kInternal, fmt::format("root {} in a communicator of {} ranks", root, size_));
 }
 
+// Not proven: 8 bytes, for agreement between ranks (docs/exchange.md, "What lzy itself sends").
 Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   std::uint64_t result = value;
   if (size_ == 1) return result;
@@ -151,6 +181,7 @@ Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   return result;
 }
 
+// A std::vector throws length_error for a size that no memory could hold.
 template <class Allocate>
 Status Mpi::AllocateTogether(std::uint64_t bytes, Allocate allocate) {
   std::uint64_t failures = 0;
@@ -184,10 +215,11 @@ Status Mpi::BroadcastPieces(std::uint8_t* data, std::uint64_t size, int root) {
   });
 }
 
+// The record of the root says how many bytes there are and how they travel. So ranks that were told different
+// topologies make the same calls.
 Status Mpi::Broadcast(Bytes& bytes, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return Status::Ok();
-  // Ranks may have been told different topologies: the root's counts.
   const auto from = static_cast<std::size_t>(root);
   validated::Records records(*link_, rank_ == root ? ByteSpan(bytes) : ByteSpan(), NoteOf(topology_));
   LZY_RETURN_IF_ERROR(records.Broadcast(root));
@@ -202,7 +234,7 @@ Status Mpi::Broadcast(Bytes& bytes, int root) {
   return records.Finish();
 }
 
-// All ranks go by the same note, groups and costs, so that they come to the same schedule.
+// All ranks go by the note of the root, and by the same groups and costs. So they compute the same schedule.
 Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16_t note) {
   auto topology = static_cast<Topology>(note & ~kCostsGiven);
   if (topology == Topology::kAuto) {
@@ -213,7 +245,9 @@ Status Mpi::Spread(std::uint8_t* data, std::uint64_t size, int root, std::uint16
   return RunSchedule(comm_, rank_, MakeSchedule(topology, groups_, root), data, size, max_transfer_);
 }
 
-// `given`: the root was told costs, and chooses.
+// `given`: the root was told costs. Then only the root can choose, and it broadcasts the choice. Otherwise the costs
+// are measured, once, if the message is long enough to be worth it. That size is the same on all ranks, so they
+// decide alike.
 Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, bool given) {
   if (!given && size < kMeasuringBytes) return Topology::kBcast;
   LZY_RETURN_IF_ERROR(FindGroups());
@@ -226,7 +260,9 @@ Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, bool given) {
   }
   if (!costs_) {
     LZY_ASSIGN_OR_RETURN(const CostModel measured, MeasureCosts(comm_, rank_, size_));
-    const auto* raw = reinterpret_cast<const std::uint8_t*>(&measured);  // all ranks run the same program
+    // Rank 0's numbers count, and travel in a proven call: with different costs, ranks would compute different
+    // schedules and wait forever. All ranks run the same program, so the bytes mean the same.
+    const auto* raw = reinterpret_cast<const std::uint8_t*>(&measured);
     Bytes told(raw, raw + sizeof measured);
     LZY_RETURN_IF_ERROR(Broadcast(told, 0));
     costs_.emplace();
@@ -246,7 +282,7 @@ Status Mpi::FindGroups() {
   return Status::Ok();
 }
 
-/// Where each rank's bytes go in one buffer; for totals that fit an int.
+/// Where the bytes of each rank go in one buffer. For totals that fit an int.
 struct Placement {
   explicit Placement(std::span<const std::uint64_t> sizes) {
     int at = 0;
@@ -260,7 +296,7 @@ struct Placement {
   std::vector<int> offsets;
 };
 
-/// Cuts a buffer filled by MPI_(All)gatherv into one vector a rank.
+/// Cuts a buffer that MPI_(All)gatherv has filled into one vector for each rank.
 void Deal(const Placement& placement, const std::vector<std::uint8_t>& flat,
           std::vector<std::vector<std::uint8_t>>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -268,7 +304,7 @@ void Deal(const Placement& placement, const std::vector<std::uint8_t>& flat,
   }
 }
 
-/// What does not come with the records, by rank.
+/// All numbers come from the records, which are the same on all ranks.
 Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
   Sizes sizes;
   for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) {
@@ -279,6 +315,7 @@ Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
   return sizes;
 }
 
+// The steps are those at the beginning of this file.
 Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
   if (size_ == 1) return self_->AllGather(mine);
   validated::Records records(*link_, mine);
@@ -292,6 +329,8 @@ Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
   return all;
 }
 
+// Beyond what one call may move, each rank broadcasts its own bytes in pieces. Otherwise one MPI_Iallgatherv is
+// enough; it needs a second buffer, because results are one vector for each rank.
 Status Mpi::ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all) {
   if (sizes.total > max_transfer_) {
     Bytes& own = all[static_cast<std::size_t>(rank_)];
@@ -330,16 +369,17 @@ void Mpi::TakeAll(validated::Records& records, std::vector<Bytes>& all) const {
   }
 }
 
+// All ranks learn the amounts, although only the root needs the bytes: all must choose the same of the two ways.
 Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
   LZY_RETURN_IF_ERROR(CheckRoot(root));
   if (size_ == 1) return self_->Gather(mine, root);
-  // All ranks learn the sizes, since all must take the same of the two ways.
   validated::Records records(*link_, mine);
   LZY_RETURN_IF_ERROR(records.Gather());
   const Sizes sizes = LongOnes(records);
   const bool at_once = sizes.total <= max_transfer_;
   std::vector<Bytes> all;
   Bytes flat;
+  // Only the root allocates, but all ranks take part in agreeing on it.
   LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] {
     if (rank_ != root) return;
     all = RoomFor(records);
@@ -361,6 +401,8 @@ Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
   return all;
 }
 
+// For totals that are too large for one MPI_Igatherv, whose displacements are ints. The root receives from one rank
+// after the other.
 Status Mpi::GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all) {
   constexpr int kTag = 0;
   if (rank_ != root) {
@@ -385,7 +427,9 @@ Status Mpi::GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vecto
   return Status::Ok();
 }
 
-// What comes out is proven by whoever calls this (rows/xor_checks.h).
+// Three ways, from the cheapest: memory that all ranks share; a ring, if ranks are on several nodes and the parts are
+// unequal; pairs. All ranks choose the same one, since they all know `counts`, the groups, and whether memory is
+// shared. The caller proves the result (rows/xor_checks.h).
 Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, std::span<const std::uint64_t> counts) {
   if (counts.size() != static_cast<std::size_t>(size_)) {
     return Status(Code::kInternal, fmt::format("ReduceScatterXor: {} counts for {} ranks", counts.size(), size_));
@@ -407,6 +451,7 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
     status = Exchange(PairwiseExchange(comm_, rank_, counts, max_transfer_), send, receive);
   }
   const std::uint64_t got = counts[static_cast<std::size_t>(rank_)] * sizeof(std::uint64_t);
+  // So tests can damage sums as if a message had been damaged.
   link_->Arrived(validated::Part::kSum, rank_, {reinterpret_cast<std::uint8_t*>(receive), got});
   return status;
 }
@@ -414,7 +459,9 @@ Status Mpi::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive, 
 template <class Way>
 Status Mpi::Exchange(const Way& exchange, const std::uint64_t* send, std::uint64_t* receive) {
   if (const std::uint64_t words = exchange.StagingWords(); words > staging_words_) {
-    const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));  // so that it is agreed on
+    // More than kSmall, so that the ranks agree on it. They all come here or none, since they need the same number of
+    // words.
+    const std::uint64_t bytes = std::max(kSmall + 1, words * sizeof(std::uint64_t));
     LZY_RETURN_IF_ERROR(AllocateTogether(bytes, [&] { staging_.reset(new std::uint64_t[words]); }));
     staging_words_ = words;
   }
@@ -424,6 +471,8 @@ Status Mpi::Exchange(const Way& exchange, const std::uint64_t* send, std::uint64
 // Not before it is needed: many communicators only ever agree on something.
 Status Mpi::FindShared() {
   if (sought_shared_) return Status::Ok();
+  // Some MPI calls of a peer need this process to call MPI before they return. A probe does that and receives
+  // nothing.
   const auto make_progress = [this] {
     int found = 0;
     PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &found, MPI_STATUS_IGNORE);
@@ -433,6 +482,7 @@ Status Mpi::FindShared() {
   return Status::Ok();
 }
 
+// Inherits the size of pieces, the node and the topology. Groups and costs are found anew if they are needed.
 Result<std::unique_ptr<Communicator>> Mpi::Split(int color) {
   MPI_Comm part = MPI_COMM_NULL;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, rank_, &part), "MPI_Comm_split"));
@@ -448,13 +498,15 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
     return Status(Code::kInvalidArgument,
                   fmt::format("MpiCommunicator: max_transfer {} is not in 1..{}", max_transfer, kMost));
   }
-  // Not MPI_Comm_dup, which would copy the attributes, and so call back whoever set them.
+  // MPI_Comm_dup would copy the attributes, and call back whoever set them. So a new communicator is made of the same
+  // group.
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm own = MPI_COMM_NULL;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
   const Status made = CheckMpi(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
   PMPI_Group_free(&group);
   LZY_RETURN_IF_ERROR(made);
+  // MPI_Bcast, until SetTopology says something else.
   return Mpi::Adopt(own, max_transfer, node, {Topology::kBcast, {}});
 }
 

@@ -1,4 +1,8 @@
 #pragma once
+// The Communicator over MPI: the only one that connects several processes. Made by tools, the C interface and the
+// hooks; given to the engine as a Communicator. It uses transport (exchanges, multicast) to move bytes, and validated
+// (Records) to prove them.
+
 #include <mpi.h>
 
 #include <cstdint>
@@ -9,13 +13,15 @@
 
 namespace lzy {
 
-/// A Communicator over a private communicator of the ranks of `comm`, an intracommunicator (collective), with
-/// MPI_ERRORS_RETURN set on it. Freed on destruction (collective too: destroy in the same order on all ranks) unless
-/// MPI is finalized by then.
+/// A Communicator over a private copy of `comm`, an intracommunicator. Collective over `comm`. The copy has
+/// MPI_ERRORS_RETURN; messages of the program are not disturbed. Destruction frees it, unless MPI is finalized by
+/// then. That is collective, too: destroy in the same order on all ranks.
 ///
-/// Larger payloads travel in pieces, of at most `max_transfer` bytes an MPI call, since MPI-3.1 counts are ints. It
-/// must be the same on all ranks; tests make it small. `node`: what this rank's node is taken for (tests have several so on
-/// one); empty: MPI's processor name.
+/// `max_transfer`: the most bytes of one MPI call, from 1 to 2^31 - 1; larger payloads travel in pieces, because
+/// counts of MPI-3.1 are ints. The same on all ranks; tests make it small. `node`: the name of this rank's node.
+/// Empty: MPI's processor name. Tests give several names on one machine.
+///
+/// kInvalidArgument for MPI_COMM_NULL or a bad `max_transfer`; kMpi.
 Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64_t max_transfer = std::uint64_t{1} << 30,
                                                       const std::string& node = "");
 

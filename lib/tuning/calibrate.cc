@@ -1,4 +1,6 @@
-// Calibrate() of tuning.h: what is measured, and how.
+// Calibrate() of tuning.h. It measures the candidates on the operations that they are for: copies within and beyond
+// the cache, the encoding of rows, and the reading of a file in the page cache. One thread, about 2 MiB of memory and
+// 1 MiB of file.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,15 +23,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kBlock = 64u << 10;     // the default block size
-constexpr std::size_t kSpan = 256u << 10;     // bytes copied in one measurement
+// The default block size, of which the copies consist.
+constexpr std::size_t kBlock = 64u << 10;
+// Bytes that are copied in one measurement.
+constexpr std::size_t kSpan = 256u << 10;
 constexpr std::size_t kFileBytes = 1u << 20;  // read in one measurement
-constexpr std::uint32_t kSources = 7;         // of a group of 8 with one parity: the defaults
+// A group of 8 with one parity, the defaults.
+constexpr std::uint32_t kSources = 7;
+// A budget that is over before the third round is exceeded: one run alone may have been disturbed.
 constexpr std::size_t kFewestRounds = 3;
 constexpr std::size_t kMostRounds = 99;
 
-// Out of all caches, so that small buffers show what large ones would. Elsewhere than on x86-64 far is measured as
-// near.
+// Takes bytes out of all caches, so that small buffers show what large ones cost. Only on x86-64; elsewhere, far is
+// measured as near.
 void Evict([[maybe_unused]] const std::uint8_t* bytes, [[maybe_unused]] std::size_t count) {
 #if defined(__x86_64__)
   for (std::size_t at = 0; at < count; at += 64) _mm_clflush(bytes + at);
@@ -37,7 +43,8 @@ void Evict([[maybe_unused]] const std::uint8_t* bytes, [[maybe_unused]] std::siz
 #endif
 }
 
-// A file in the page cache; fd -1 where it cannot be had.
+// A file in the page cache, in memory only. Not usable if the system does not give one; then choices that read a file
+// keep their defaults.
 class CachedFile {
  public:
   CachedFile() : fd_(memfd_create("lzy-calibration", MFD_CLOEXEC)) {
@@ -63,6 +70,7 @@ class CachedFile {
   mutable bool failed_ = false;
 };
 
+// The memory, the file and the best times of one calibration. Its constructor allocates, and may throw.
 class Calibration {
  public:
   Calibration() {
@@ -74,7 +82,8 @@ class Calibration {
     if (auto codec = Codec::Create(kSources + 1, 1); codec.ok()) plan_ = codec->EncodePlan();
   }
 
-  // Every candidate once, so that what others do on the machine meanwhile meets them alike.
+  // Measures every candidate once. Going round, instead of measuring one candidate many times, lets disturbances by
+  // other processes meet all of them alike.
   void Round() {
     for (std::size_t c = 0; c < kTunedCount; ++c) {
       for (std::size_t i = 0; i < seconds_[c].size(); ++i) {
@@ -83,14 +92,14 @@ class Calibration {
     }
   }
 
+  // What the least times come to. A choice without usable times keeps its default.
   Tuning Result() {
     Tuning tuning;
     for (std::size_t c = 0; c < kTunedCount; ++c) {
       const auto what = static_cast<Tuned>(c);
       if (ReadsFile(what) && (!file_.usable() || file_.failed())) continue;
       std::vector<double> speeds;
-      // The least time counts: what others do on the machine can only add to it, and a few rounds have no steady
-      // median.
+      // The least time counts: other processes can only add to it, and a few rounds have no steady median.
       for (const double least : seconds_[c]) speeds.push_back(least > 0 ? BytesOf(what) / least / 1e9 : 0);
       (void)tuning.Pick(what, speeds);  // refuses only what no clock can have measured
     }
@@ -99,11 +108,13 @@ class Calibration {
 
  private:
   static bool ReadsFile(Tuned what) { return what == Tuned::kEncode || what == Tuned::kCheck; }
+  // Bytes of one measurement, for the speed.
   static double BytesOf(Tuned what) {
     if (what == Tuned::kEncode) return kSources * kSpan;
     return what == Tuned::kCheck ? kFileBytes : kSpan;
   }
 
+  // Seconds of one run. Eviction is not counted.
   double Measure(Tuned what, const TuningCandidate& candidate) {
     const bool far = what == Tuned::kHashCopyFar || what == Tuned::kCrcCopyFar;
     const CopyMethod method{candidate.bytes, candidate.past_cache};
@@ -129,7 +140,8 @@ class Calibration {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  // Blocks from one span to another: the same one again and again, or far, each its own.
+  // Copies blocks from one span to another. Near: the same block again and again, so that it is in the cache. Far:
+  // each block once.
   template <class Copy>
   void Copies(bool far, const Copy& copy) {
     for (std::size_t at = 0; at < kSpan; at += kBlock) {
@@ -138,7 +150,8 @@ class Calibration {
     }
   }
 
-  // As the row pipeline does it: a piece of each source, read and hashed by blocks, then all of them multiplied.
+  // As the row pipeline does it: a piece of each source is read and hashed block by block, then all pieces are
+  // multiplied.
   void Encode(std::size_t piece) {
     std::array<const std::uint8_t*, kSources> inputs;
     std::uint8_t* output = memory_.data() + kSources * piece;
@@ -153,6 +166,7 @@ class Calibration {
     }
   }
 
+  // As verification does it: a buffer is read, then hashed.
   void Check(std::size_t buffer) {
     for (std::size_t at = 0; at < kFileBytes; at += buffer) {
       file_.Read(at, memory_.data(), buffer);
@@ -165,17 +179,20 @@ class Calibration {
     for (std::size_t at = 0; at < count; at += block) (void)HashBytes(HashTag::kDataLeaf, 0, {bytes + at, block});
   }
 
-  AlignedBuffer memory_{(kSources + 1) * kSpan};  // the largest piece of each source, and one of parity
+  // Room for the largest piece of each source, and one of parity.
+  AlignedBuffer memory_{(kSources + 1) * kSpan};
   CachedFile file_;
   Plan plan_;
   std::array<std::uint32_t, kSources> which_;
-  std::array<std::vector<double>, kTunedCount> seconds_;  // least, by choice and candidate
+  // The least time of each candidate, by choice.
+  std::array<std::vector<double>, kTunedCount> seconds_;
 };
 
 }  // namespace
 
 Tuning Calibrate(unsigned budget_ms) {
   Tuning tuning;
+  // Without memory, the result is the defaults.
   (void)NoThrow([&] {
     const auto end = Clock::now() + std::chrono::milliseconds(budget_ms);
     Calibration calibration;

@@ -1,3 +1,5 @@
+// Choices, their file, and the tuning of the process. calibrate.cc does the measuring.
+
 #include "tuning/tuning.h"
 
 #include <fmt/format.h>
@@ -19,17 +21,20 @@ namespace lzy {
 namespace {
 
 constexpr const char* kSchema = "lzy-tuning/1";
+// Bounds for a file that may be anything: its size, and the brackets in what EncodeTuning writes.
 constexpr std::size_t kMostCacheFileBytes = 64u << 10;
-constexpr std::ptrdiff_t kMostBrackets = 4 + kTunedCount * (2 + Tuning::kMostCandidates);  // of what EncodeTuning writes
+constexpr std::ptrdiff_t kMostBrackets = 4 + kTunedCount * (2 + Tuning::kMostCandidates);
+// No memory is that fast: a larger number is no measurement.
 constexpr double kMostGbPerS = 1e4;
+// Another candidate must be faster than the default by this factor. Runs differ by nearly as much.
 constexpr double kWorthChanging = 1.1;
-// Reading that much takes a hundred times as long as measuring.
+// Reading this much takes a hundred times as long as measuring.
 constexpr std::uint64_t kLargeWork = 256u << 20;
 constexpr unsigned kToolBudgetMs = 10;
 
 constexpr std::uint32_t kKiB = 1u << 10;
-// Not 2 KiB: at 64 KiB it may be the fastest, but is the slowest by far (Zen 4, glibc 2.36: half) from some megabytes
-// on.
+// The default is the first of each list. 2 KiB is not among them: in a buffer of 64 KiB it may be the fastest, but
+// from some megabytes on it is the slowest by far (half the speed on Zen 4 with glibc 2.36).
 constexpr TuningCandidate kNear[] = {{16 * kKiB}, {4 * kKiB}, {64 * kKiB}};
 constexpr TuningCandidate kFar[] = {
     {2 * kKiB, true}, {4 * kKiB, true}, {16 * kKiB, true}, {4 * kKiB, false}, {64 * kKiB, false}};
@@ -45,6 +50,7 @@ constexpr std::array<TuningChoice, kTunedCount> kChoices = {{
     {"check", "reading and hashing to verify, a buffer of", kCheckBuffers},
 }};
 
+// Tuning has room for this many speeds.
 constexpr bool AllFit() {
   return std::all_of(kChoices.begin(), kChoices.end(),
                      [](const TuningChoice& c) { return c.candidates.size() <= Tuning::kMostCandidates; });
@@ -55,7 +61,7 @@ CopyMethod MethodOf(const TuningCandidate& candidate) {
   return {candidate.bytes, candidate.past_cache};
 }
 
-// The beginning of a file that the kernel makes up; empty where there is none.
+// The beginning of a file in /proc or /sys, whose size is not known before; empty if there is none.
 std::string KernelText(const std::string& path) {
   std::string text(4096, '\0');
   auto file = PosixFileSystem().Open(path, OpenMode::kRead);
@@ -65,8 +71,8 @@ std::string KernelText(const std::string& path) {
   return text;
 }
 
-// Sizes of the first processor's caches, nearest first. Not sysconf's: in a virtual machine glibc 2.36 makes ten times
-// of an AMD's last one.
+// Sizes of the caches of the first processor, nearest first. sysconf would be simpler, but in a virtual machine glibc
+// 2.36 reports ten times the last cache of an AMD processor.
 std::vector<std::uint64_t> CacheSizes() {
   std::vector<std::uint64_t> sizes;
   for (int index = 0; index < 8; ++index) {
@@ -79,8 +85,8 @@ std::vector<std::uint64_t> CacheSizes() {
   return sizes;
 }
 
-// Lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM; not its clock, nor flags that
-// come and go with microcode and kernels.
+// The lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM. Not the clock, and not the
+// flags, which change with microcode and kernels.
 std::string ProcessorModel() {
   constexpr std::string_view kKeys[] = {"vendor_id",       "cpu family",       "model",       "model name", "stepping",
                                         "CPU implementer", "CPU architecture", "CPU variant", "CPU part"};
@@ -96,7 +102,8 @@ std::string ProcessorModel() {
   return model;
 }
 
-// Names all that results depend on: processor, what of it may be used, caches, libraries.
+// Names all that the results depend on: processor, the instructions that may be used, caches, libraries. A home
+// directory may be shared by machines of different kinds; each has a file of its own.
 std::string MachineKey() {
   std::string text = ProcessorModel();
 #if defined(__x86_64__)
@@ -110,6 +117,7 @@ std::string MachineKey() {
   return HashBytes(HashTag::kInfo, 0, bytes).Hex().substr(0, 16);
 }
 
+// Null: the defaults. Otherwise a static object, so readers need no lock.
 std::atomic<const Tuning*> current{nullptr};
 
 }  // namespace
@@ -122,6 +130,7 @@ std::span<const TuningChoice, kTunedCount> TuningChoices() {
   return kChoices;
 }
 
+// The largest cache is the last one. Asked for once.
 std::uint64_t FarFromBytes() {
   static const std::uint64_t bytes = [] {
     std::uint64_t cache = 0;
@@ -145,8 +154,10 @@ bool Tuning::measured() const {
   return *this != Tuning();
 }
 
+// Speed 0 of the default means that it could not be measured: then nothing can be said to be faster.
 bool Tuning::Pick(Tuned what, std::span<const double> gb_per_s) {
-  const auto fits = [](double rate) { return rate >= 0 && rate <= kMostGbPerS; };  // false for NaN
+  // False for NaN, too.
+  const auto fits = [](double rate) { return rate >= 0 && rate <= kMostGbPerS; };
   if (gb_per_s.size() != Choice(what).candidates.size() || !std::all_of(gb_per_s.begin(), gb_per_s.end(), fits)) {
     return false;
   }
@@ -182,7 +193,8 @@ std::string EncodeTuning(const Tuning& tuning) {
 
 namespace {
 
-/// The speeds of one choice, if `stored` is about the same candidates.
+/// The speeds of one choice, if `stored` has exactly the candidates of this version. Every field is looked at before
+/// it is used: value() with a default does not throw for a missing one.
 std::optional<std::vector<double>> SpeedsIn(const nlohmann::json& stored, const TuningChoice& choice) {
   if (!stored.is_object() || stored.value("name", nlohmann::json()) != choice.name) return std::nullopt;
   const nlohmann::json candidates = stored.value("candidates", nlohmann::json());
@@ -204,7 +216,7 @@ std::optional<std::vector<double>> SpeedsIn(const nlohmann::json& stored, const 
 }  // namespace
 
 std::optional<Tuning> DecodeTuning(std::string_view text) {
-  // The parser takes time quadratic in the depth of what it gives up.
+  // The JSON parser takes time quadratic in the depth of a document that it gives up. Brackets bound the depth.
   if (std::count_if(text.begin(), text.end(), [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return std::nullopt;
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() || document.value("schema", nlohmann::json()) != kSchema ||
@@ -221,9 +233,10 @@ std::optional<Tuning> DecodeTuning(std::string_view text) {
   return tuning;
 }
 
+// secure_getenv: a program with more rights than its user must not take a path from the user.
 std::string TuningCachePath(const std::function<const char*(const char*)>& getenv_like) {
-  // A program with more rights than its user takes no paths from him.
   const auto get = [&](const char* name) { return getenv_like ? getenv_like(name) : secure_getenv(name); };
+  // The XDG specification says to ignore paths that are not absolute.
   const auto absolute = [](const char* path) { return path != nullptr && *path == '/'; };
   std::string directory;
   if (const char* cache = get("XDG_CACHE_HOME"); absolute(cache)) {
@@ -236,6 +249,7 @@ std::string TuningCachePath(const std::function<const char*(const char*)>& geten
   return JoinPath(JoinPath(directory, "lzy"), fmt::format("tuning-{}.json", MachineKey()));
 }
 
+// Reads at most kMostCacheFileBytes. A longer file is cut, and then is no JSON.
 std::optional<Tuning> LoadTuning(FileSystem& fs, const std::string& path) {
   if (path.empty()) return std::nullopt;
   auto file = fs.Open(path, OpenMode::kRead);
@@ -246,6 +260,8 @@ std::optional<Tuning> LoadTuning(FileSystem& fs, const std::string& path) {
   return DecodeTuning(std::string_view(text).substr(0, *got));
 }
 
+// The name aside has process and time in it, so two tools that measure at once do not write to one file. Nothing is
+// synced: a file that a crash has damaged is not accepted, and is measured again.
 Status StoreTuning(FileSystem& fs, const std::string& path, const Tuning& tuning) {
   if (path.empty()) return {Code::kNotFound, "neither XDG_CACHE_HOME nor HOME is an absolute path"};
   LZY_RETURN_IF_ERROR(fs.MakeDirectories(DirectoryOf(path)));
@@ -266,6 +282,8 @@ const Tuning& CurrentTuning() noexcept {
   return known != nullptr ? *known : defaults;
 }
 
+// The static makes other threads wait for the first one. With sudo, the cache may lie in another user's home, so it
+// is reached through the guarded file system (docs/design.md §10).
 void TuneForWork(std::uint64_t bytes) noexcept {
   if (bytes < kLargeWork) return;
   static const Tuning tuned = [] {

@@ -1,11 +1,15 @@
 #pragma once
-// Sizes and kernels that are best on the machine at hand: measured in some ten milliseconds, kept in a file, chosen
-// among candidates that are all right everywhere. They change how fast lzy is, never what it writes; and since ranks
-// may have chosen differently, nothing that ranks must agree on may depend on them.
+// Sizes and kernels that are fastest on this machine (docs/design.md §3, "Copies and tuning"). They are measured in
+// some ten milliseconds, kept in a file, and chosen among candidates that are all correct everywhere. They change how
+// fast lzy is, never what it writes. Ranks may have chosen differently, so nothing that ranks must agree on may
+// depend on them.
 //
-// Nobody pays for measuring who has not asked for it: programs under the interposition layer go by the defaults, and are
-// spared the look at a file in everybody's home. Tools with much to do take what the file has, and measure if there is
-// none (TuneForWork); `lzy-info --tuning` always measures.
+// Nobody pays for measuring without asking for it. Programs under the layer keep the defaults, and need not read a
+// file in the user's home. Tools with much to read take what the file has, or measure if there is none (TuneForWork).
+// `lzy-info --tuning` always measures.
+//
+// Users: the row pipeline (rows), verification (judge) and captures (encode) ask CurrentTuning(); tools call
+// TuneForWork.
 
 #include <array>
 #include <cstddef>
@@ -21,56 +25,62 @@
 
 namespace lzy {
 
-/// What is chosen for; the order of TuningChoices().
+/// What is chosen for. The numbers are indices into TuningChoices().
 enum class Tuned : std::uint8_t {
   kHashCopyNear,  ///< CopyAndHash within what fits the cache
   kHashCopyFar,   ///< CopyAndHash in buffers far larger than it
-  kCrcCopyNear,   ///< the same for CopyAndCrc32c
-  kCrcCopyFar,
-  kEncode,  ///< reading, hashing and encoding rows
-  kCheck,   ///< reading and hashing to verify
+  kCrcCopyNear,   ///< CopyAndCrc32c within what fits the cache
+  kCrcCopyFar,    ///< CopyAndCrc32c in buffers far larger than it
+  kEncode,        ///< reading, hashing and encoding rows
+  kCheck,         ///< reading and hashing to verify
 };
 inline constexpr std::size_t kTunedCount = 6;
 
+/// One way of doing something. All candidates of a choice give the same results.
 struct TuningCandidate {
-  std::uint32_t bytes = 0;   ///< at a time: see the accessors of Tuning
-  bool past_cache = false;   ///< CopyMethod::non_temporal
-  std::string Name() const;  ///< "4 KiB", "4 KiB past cache"; unique within a choice
+  /// Bytes that are handled at a time: see the accessors of Tuning.
+  std::uint32_t bytes = 0;
+  /// Stores bypass the cache (CopyMethod::non_temporal).
+  bool past_cache = false;
+  /// For people: "4 KiB", "4 KiB past cache". Unique within a choice.
+  std::string Name() const;
 };
 
+/// The candidates for one Tuned. Static data.
 struct TuningChoice {
   const char* name;                             ///< as in JSON: "copy-xxh3-near"
   const char* what;                             ///< one line for people
   std::span<const TuningCandidate> candidates;  ///< the default first
 };
-/// Everything that there is to choose, by Tuned.
+/// All that there is to choose, by Tuned.
 std::span<const TuningChoice, kTunedCount> TuningChoices();
 
-/// A candidate for each choice, and how fast each was. As constructed: the defaults, nothing measured. Small, holds no
-/// memory.
+/// The picked candidate of each choice, and how fast each candidate was. As constructed: the defaults, nothing
+/// measured. A small value type without memory of its own; copies may be read by several threads.
 class Tuning {
  public:
   static constexpr std::size_t kMostCandidates = 5;
 
-  /// How to copy and hash when `footprint` bytes are moved before anybody looks at them again (a whole exchange buffer,
-  /// not the block that one call copies). For packing, stitching and exchange buffers.
+  /// How to copy and hash, or copy and checksum, when `footprint` bytes are moved before anybody looks at them again.
+  /// That is the size of a whole exchange buffer, not of the block that one call copies.
   CopyMethod HashCopy(std::uint64_t footprint) const;
   CopyMethod CrcCopy(std::uint64_t footprint) const;
-  /// Bytes of each source of a row that are read, hashed and multiplied before the next ones: for the row pipeline
-  /// (rows.cc), which rounds them to whole blocks, one at least.
+  /// Bytes of each source of a row that are read, hashed and multiplied before the next ones. The row pipeline
+  /// (rows.cc) rounds them to whole blocks, at least one.
   std::uint32_t encode_piece_bytes() const { return picked(Tuned::kEncode).bytes; }
-  /// Most bytes that verification reads at a time through the page cache: CheckSettings::buffer_bytes (examine.cc).
+  /// Most bytes that verification reads at a time through the page cache (CheckSettings::buffer_bytes).
   std::uint32_t check_buffer_bytes() const { return picked(Tuned::kCheck).bytes; }
 
   const TuningCandidate& picked(Tuned what) const { return Choice(what).candidates[picked_index(what)]; }
   std::size_t picked_index(Tuned what) const { return picked_[static_cast<std::size_t>(what)]; }
-  /// 10^9 bytes a second; 0 where not measured.
+  /// Speed of a candidate in 10^9 bytes per second; 0 if it was not measured.
   double gb_per_s(Tuned what, std::size_t candidate) const { return rates_[static_cast<std::size_t>(what)][candidate]; }
+  /// True if anything differs from the defaults.
   bool measured() const;
 
-  /// Takes the speeds of a choice's candidates, in their order, and picks: the fastest, but the default where none is
-  /// faster by more than measuring errs (10 %). False, and nothing taken, unless there are as many as candidates, each
-  /// from 0 to 10^4.
+  /// Takes the speeds of a choice's candidates, in their order, and picks the fastest. The default stays unless
+  /// another one is more than 10 % faster, because measurements vary by that much. Returns false, and takes nothing,
+  /// unless there is one speed for each candidate, each from 0 to 10^4.
   bool Pick(Tuned what, std::span<const double> gb_per_s);
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
@@ -82,34 +92,38 @@ class Tuning {
   std::array<std::array<double, kMostCandidates>, kTunedCount> rates_{};
 };
 
-/// Copies of that many bytes and more are far: a quarter of the last cache before memory (of 32 MiB, if the system does
-/// not tell its size), since source and copy both want room there, and so do other cores.
+/// From this many bytes on, a copy counts as far. A quarter of the last cache (of 32 MiB if the system does not tell
+/// its size): source and copy both need room there, and so do other cores.
 std::uint64_t FarFromBytes();
 
-/// Measures every candidate, always in the same order, for about `budget_ms`, three times at least (some ten
-/// milliseconds); the fastest of its runs counts. What cannot be measured for want of memory keeps its default.
+/// Measures every candidate for about `budget_ms` milliseconds, but at least three times, which takes some ten. The
+/// fastest run of each counts. A choice that cannot be measured, for want of memory, keeps its default. Uses one core
+/// and nothing on disk. Never fails.
 Tuning Calibrate(unsigned budget_ms);
 
-/// Schema "lzy-tuning/1": choices with candidates, speeds, what is picked; the machine it was measured on;
+/// JSON with the schema "lzy-tuning/1": choices with candidates, speeds, and what is picked; the machine;
 /// FarFromBytes().
 std::string EncodeTuning(const Tuning& tuning);
-/// None unless `text` is what this version writes on this machine. Nothing in it is believed but the speeds: a forged
-/// file can make no worse choice than a wrong candidate.
+/// Nothing unless `text` is what this version writes on this machine. Only the speeds are used. So a forged file can
+/// do no more than pick a slow candidate.
 std::optional<Tuning> DecodeTuning(std::string_view text);
 
-/// Where results are kept: $XDG_CACHE_HOME/lzy or ~/.cache/lzy, a file for each kind of processor and version of the
-/// libraries. Empty where there is no such place (and then nothing is kept). The default asks the process's
-/// environment.
+/// Where results are kept: a file in $XDG_CACHE_HOME/lzy or ~/.cache/lzy, one for each kind of processor and version
+/// of the libraries. Empty if neither variable has an absolute path; then nothing is kept. By default, asks the
+/// environment of the process.
 std::string TuningCachePath(const std::function<const char*(const char*)>& getenv_like = nullptr);
+/// Reads the file; nothing if it is not there or does not fit.
 std::optional<Tuning> LoadTuning(FileSystem& fs, const std::string& path);
-/// Puts a whole file in place, by renaming, for this user only.
+/// Writes a new file, with access for this user only, and renames it into place. So a reader never sees half a file.
+/// Makes directories as needed.
 Status StoreTuning(FileSystem& fs, const std::string& path, const Tuning& tuning);
 
-/// What this process goes by: the defaults, until TuneForWork. Neither reads nor measures. Thread-safe; the reference
-/// is good for ever.
+/// The tuning of this process: the defaults, until TuneForWork. Neither reads nor measures. Thread-safe; the
+/// reference stays valid.
 const Tuning& CurrentTuning() noexcept;
-/// For tools, before `bytes` are read: if that is much work, takes the results that were kept, or measures and keeps
-/// them. Trouble with the file is no trouble, and no message. Thread-safe.
+/// For tools, before about `bytes` are read by this process. If that is 256 MiB or more, takes the results that were
+/// kept, or measures and keeps them. Failures with the file are ignored without a message. Thread-safe; works once
+/// per process.
 void TuneForWork(std::uint64_t bytes) noexcept;
 
 }  // namespace lzy

@@ -1,5 +1,9 @@
 #pragma once
-// A chunk of a transfer while it is under way (validated/transfer.cc). For use within lib/validated.
+// A chunk of a message while it is under way, and how it is hashed meanwhile. Used by both sides of
+// validated/transfer.cc; for use within lib/validated only.
+//
+// A chunk lies in the user's buffer if the payload is contiguous there. Otherwise it lies in a scratch buffer, and is
+// copied from or to its places. Both sides cut a payload into the same chunks (Chunks in wire.h).
 
 #include <algorithm>
 #include <cstdint>
@@ -13,27 +17,35 @@
 
 namespace lzy::validated {
 
+/// Memory that nobody has set; a vector would fill it with zeros first.
 using Buffer = std::unique_ptr<std::uint8_t[]>;
 
 inline Buffer MakeBuffer(std::size_t size) {
   return std::make_unique_for_overwrite<std::uint8_t[]>(size);
 }
 
-/// A chunk under way, with room for it where the payload has gaps.
+/// One place in the window of chunks under way. It is used again for a later chunk when its message is done. The
+/// scratch buffer is allocated with the first chunk that needs it and kept.
 struct Slot {
+  /// A chunk takes longer than a signal, so whoever waits for it keeps the processor for longer (Pump::RunUntil).
   Slot() { message.SetLong(); }
 
   Message message;
   Buffer scratch;
-  Interval unhashed;  // of a chunk that was sent: hashed when it has left
+  /// The bytes of a chunk that was sent but not hashed yet. They are hashed when the chunk has left. Empty: there are
+  /// none.
+  Interval unhashed;
 
+  /// Where the chunk goes if `payload` has gaps; null if it is contiguous. `size` counts in the first call only, so
+  /// it must be that of the longest chunk that this slot will hold.
   std::uint8_t* Scratch(const Payload& payload, std::uint64_t size) {
     if (payload.contiguous() == nullptr && scratch == nullptr) scratch = MakeBuffer(size);
     return scratch.get();
   }
 };
 
-/// Hashes whole leaves, and looks after a message now and then: MPI moves it in calls only.
+/// Hashes whole leaves at byte `offset` of the payload. Between pieces of 128 KiB it tests `moving`, because MPI
+/// moves a message only during calls: without this, the next chunk would stand still while this one is hashed.
 inline void HashBeside(TransferTree& tree, std::uint64_t offset, ByteSpan bytes, Message& moving) {
   const std::uint64_t piece = std::max<std::uint64_t>(tree.leaf_bytes(), 128u << 10);
   for (std::uint64_t at = 0; at < bytes.size(); at += piece) {

@@ -1,3 +1,7 @@
+// Broadcaster and Gatherer: one rank's side of a validated collective call. Each `Run` is the whole protocol. Between
+// the first message and the barrier of Together::Finish, no rank may leave: a rank with an error goes on making the
+// MPI calls that the others wait for. Only an error of MPI ends a call early.
+
 #include "validated/collectives.h"
 
 #include <fmt/format.h>
@@ -24,16 +28,19 @@ Buffer MakeBuffer(std::size_t size) {
   return std::make_unique_for_overwrite<std::uint8_t[]>(size);
 }
 
-/// What travels with the announcement of a collective call, which is then as long everywhere.
+/// Bytes of payload that fit into the announcement of a collective call. All announcements of a broadcast have room
+/// for them, since MPI_Ibcast needs a length that all ranks know before.
 constexpr std::size_t kMostWithin = 512;
 
+// One chunk under way.
 struct Slot {
   Slot() { message.SetLong(); }
 
   Message message;
   Buffer scratch;
 
-  /// Where `size` bytes at `begin` are, or where they go before they are copied to their places.
+  /// Where the bytes from `begin` on lie in `payload`. If that has gaps: a scratch buffer of `most` bytes, from or to
+  /// which the caller copies.
   std::uint8_t* Place(const Payload& payload, std::uint64_t begin, std::uint64_t most) {
     if (payload.contiguous() != nullptr) return payload.contiguous() + begin;
     if (scratch == nullptr) scratch = MakeBuffer(most);
@@ -45,7 +52,7 @@ Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
   return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_block, {}};
 }
 
-/// Hashes all of `payload`, and copies it to `copy` on the way unless that is null.
+/// Hashes all of `payload`. Unless `copy` is null, copies it there on the way, so that it is read only once.
 void HashAll(const Payload& payload, const Announce& announce, TransferTree& tree, const Payload* copy) {
   Slot slot;
   for (Chunks chunk(announce); !chunk.done(); chunk.Next()) {
@@ -57,19 +64,21 @@ void HashAll(const Payload& payload, const Announce& announce, TransferTree& tre
   tree.Build();
 }
 
+// `why` as an error that names the owner and the bytes. Errors of MPI stay what they are.
 Status Unproven(const Status& why, int owner, const std::vector<Interval>& unproven, std::uint64_t bytes) {
   if (why.ok() || why.code() == Code::kMpi) return why;
   return {Code::kCorrupt,
           fmt::format("{} of {} bytes from rank {} could not be proven: {}", RangesText(unproven), bytes, owner, why.message())};
 }
 
-/// Where rank `rank` asks first: its parent in a binomial tree that begins with the root, so that no rank answers more than
-/// log2(ranks) others, however far a fault was passed on.
+/// The rank that rank `rank` asks first: its parent in a binomial tree from the root. So no rank answers more than
+/// log2(ranks) others. If a fault was passed on to half of the ranks, the root alone need not repair them all.
 int ParentOf(int rank, int root, int size) {
   const auto place = static_cast<unsigned>((rank - root + size) % size);
   return (static_cast<int>(place & (place - 1)) + root) % size;
 }
 
+// One rank's side of a broadcast: announcement, chunks, root, then requests along the tree of ParentOf.
 class Broadcaster {
  public:
   Broadcaster(std::shared_ptr<Link> link, Payload payload, int root, bool in_place)
@@ -86,9 +95,12 @@ class Broadcaster {
   bool is_root() const { return link_->rank() == root_; }
   void SetAnnounce(const Announce& announce);
   void Prepare();
+  // Steps of Run: announcement, content, root. Each ends with the same knowledge on all ranks, or with an error on
+  // this one.
   Task ShareAnnounce();
   Task ShareContent();
   Task ShareRoot();
+  // Broadcasts a message whose length all ranks know.
   Task ShareFixed(Part part, Bytes& message);
   bool AcceptAnnounce(ByteSpan message);
   bool AcceptRoot(ByteSpan message);
@@ -98,14 +110,18 @@ class Broadcaster {
   Task Prove();
   Task MendFrom(int rank);
 
+  // Broadcasts of chunks under way at a time.
   static constexpr std::size_t kWindow = 3;
 
   const std::shared_ptr<Link> link_;
   Payload payload_;
   const int root_;
   const bool in_place_;
-  Announce announce_;  // root: its own; others: as it came
-  bool fits_ = true;   // as many bytes as the root has
+  // On the root its own, elsewhere as it arrived.
+  Announce announce_;
+  // This rank has brought as many bytes as the root. If not, it takes part with a buffer of its own and fails in the
+  // end.
+  bool fits_ = true;
   Hash expected_;
   TransferTree tree_;
   std::vector<Interval> unproven_;
@@ -114,7 +130,8 @@ class Broadcaster {
   std::optional<Chunks> to_begin_;
   std::array<Slot, kWindow> slots_;
   std::size_t begun_ = 0;
-  Buffer elsewhere_;  // for bytes that have no place here
+  // For the chunks of a payload that does not fit.
+  Buffer elsewhere_;
   Pump& pump_ = Pump::OfProcess();
 };
 
@@ -125,7 +142,8 @@ void Broadcaster::SetAnnounce(const Announce& announce) {
   answers_.SetAnnounce(announce_);
 }
 
-// On the root: what fits into the announcement is hashed before, all else while it travels.
+// What fits into the announcement is hashed before it is sent, with the root in it. Everything else is hashed while
+// it travels. In place nothing travels, so all is hashed here.
 void Broadcaster::Prepare() {
   const std::uint64_t bytes = payload_.bytes();
   const Kind kind = in_place_ ? Kind::kInPlace : bytes <= kMostWithin ? Kind::kInline : Kind::kMessage;
@@ -139,6 +157,7 @@ void Broadcaster::Prepare() {
   answers_.SetAnnouncement(std::move(message));
 }
 
+// The root's own copy is not shown to the fault hook: it did not travel.
 Task Broadcaster::ShareFixed(Part part, Bytes& message) {
   Message shared;
   shared.Begin("MPI_Ibcast", [&](MPI_Request* r) {
@@ -149,6 +168,7 @@ Task Broadcaster::ShareFixed(Part part, Bytes& message) {
   co_return status;
 }
 
+// Takes what arrived only if all of it is right, with the payload if that is in it.
 bool Broadcaster::AcceptAnnounce(ByteSpan message) {
   if (message.size() != kAnnounceBytes + kMostWithin) return false;
   const auto announce = DecodeAnnounce(message.first(kAnnounceBytes));
@@ -162,10 +182,12 @@ bool Broadcaster::AcceptAnnounce(ByteSpan message) {
   tree_.HashLeaves(0, content);
   tree_.Build();
   if (tree_.Root() != expected_) return false;
+  // The user's buffer is not touched before the root is right.
   if (fits_) payload_.CopyIn(0, content);
   return true;
 }
 
+// The root serves from here on: others may need the announcement again before they can receive chunks.
 Task Broadcaster::ShareAnnounce() {
   Bytes message(kAnnounceBytes + kMostWithin);
   if (is_root()) {
@@ -180,6 +202,7 @@ Task Broadcaster::ShareAnnounce() {
   co_return status;
 }
 
+// The root hashes a chunk when its broadcast has begun, while it travels.
 void Broadcaster::BeginChunk() {
   const std::uint64_t begin = to_begin_->begin(), size = to_begin_->size();
   to_begin_->Next();
@@ -192,6 +215,7 @@ void Broadcaster::BeginChunk() {
   if (is_root()) tree_.HashLeaves(begin, {place, size});
 }
 
+// All others hash a chunk when it has just arrived.
 void Broadcaster::TakeChunk(std::uint64_t begin, std::uint64_t size, Slot& slot) {
   if (is_root() || !fits_) return;
   std::uint8_t* place = slot.Place(payload_, begin, announce_.most_chunk);
@@ -204,7 +228,7 @@ Task Broadcaster::ShareChunks() {
   if (!fits_) elsewhere_ = MakeBuffer(announce_.most_chunk);
   to_begin_.emplace(announce_);
   Chunks chunk(announce_);
-  // What has no place goes to one buffer, so one at a time.
+  // Chunks that do not fit all go to one buffer, so one at a time.
   const std::size_t window = fits_ ? kWindow : 1;
   for (std::size_t i = 0; !chunk.done(); ++i, chunk.Next()) {
     while (!to_begin_->done() && begun_ < i + window) BeginChunk();
@@ -223,6 +247,7 @@ bool Broadcaster::AcceptRoot(ByteSpan message) {
   return true;
 }
 
+// The tree of the root is complete after the last chunk, so its hash comes last.
 Task Broadcaster::ShareRoot() {
   Bytes message(kAnnounceBytes);
   if (is_root()) {
@@ -235,6 +260,7 @@ Task Broadcaster::ShareRoot() {
   co_return status;
 }
 
+// The kind says what follows. It is the same on all ranks, so they make the same MPI calls.
 Task Broadcaster::ShareContent() {
   if (announce_.kind == Kind::kInline) co_return Status::Ok();
   if (announce_.kind == Kind::kInPlace) {
@@ -251,6 +277,7 @@ Task Broadcaster::MendFrom(int rank) {
   co_return status;
 }
 
+// The parent answers when it has proven its own bytes. If it gave up, it refuses, and the root is asked.
 Task Broadcaster::Prove() {
   if (is_root() || tree_.Root() == expected_) co_return Status::Ok();
   const int parent = ParentOf(link_->rank(), root_, link_->size());
@@ -260,12 +287,14 @@ Task Broadcaster::Prove() {
   co_return status;
 }
 
+// Every path but that of an MPI error leads to Finish, where the others wait.
 Task Broadcaster::Run() {
   if (link_->size() == 1) co_return Status::Ok();
   Status status = co_await ShareAnnounce();
   const bool known = status.ok();
   unproven_ = {{0, std::max<std::uint64_t>(payload_.bytes(), 1)}};
-  // Without an announcement there is no telling what the root does next: as what this rank was called with, most likely.
+  // Without the announcement, this rank cannot know what the root does next. Most likely it is what the arguments of
+  // this rank's own call say, so it makes the MPI calls for that.
   if (!known && status.code() == Code::kCorrupt) {
     const Kind kind = in_place_ ? Kind::kInPlace : payload_.bytes() <= kMostWithin ? Kind::kInline : Kind::kMessage;
     SetAnnounce(AnnounceOf(kind, payload_.bytes(), SizesFor(payload_.bytes(), link_->sizes())));
@@ -281,7 +310,10 @@ Task Broadcaster::Run() {
     status = Status(Code::kInvalidArgument,
                     fmt::format("the root, rank {}, has {} bytes and this rank {}", root_, announce_.bytes, payload_.bytes()));
   }
+  // Only now does this rank have something proven to answer from; requests have waited until here. With an error it
+  // refuses.
   if (!is_root()) together_.Serve(status.ok() ? &answers_ : nullptr);
+  // The root must fail too. It has to learn of that before the barrier ends.
   if (status.code() == Code::kCorrupt) {
     const Status told = co_await together_.GiveUp(root_);
     if (!told.ok()) co_return told;
@@ -290,6 +322,7 @@ Task Broadcaster::Run() {
   co_return status.ok() ? finished : status;
 }
 
+// One rank's side of an all-gather: announcements with roots, then the blocks in a ring, then requests to the owners.
 class Gatherer {
  public:
   Gatherer(std::shared_ptr<Link> link, Payload mine, std::vector<Payload> blocks, bool in_place)
@@ -313,14 +346,18 @@ class Gatherer {
   Task Run();
 
  private:
+  // Chunks under way at a time, in each direction.
   static constexpr std::size_t kWindow = 4;
 
   Task ShareRecords();
   void TakeRecord(std::size_t rank, MutableByteSpan record);
+  // Moves blocks of more than kMostWithin bytes round the ring.
   Task ShareBlocks();
+  // Start the receive or send of message `number` of the ring.
   std::uint8_t* BeginReceive(std::uint64_t number);
   void BeginSend(std::uint64_t number);
   void TakeChunk(std::uint64_t number, std::uint8_t* content);
+  // The rank that is so many steps behind this one in the ring.
   std::size_t Behind(std::uint64_t steps) const { return (me_ + ranks_ - static_cast<std::size_t>(steps) % ranks_) % ranks_; }
   Task Prove(std::size_t rank);
 
@@ -332,17 +369,21 @@ class Gatherer {
   const std::size_t me_;
   const std::uint64_t bytes_;
   Announce announce_;
-  std::vector<TransferTree> trees_;  // by rank
+  // By rank: the tree of its block as it is here.
+  std::vector<TransferTree> trees_;
+  // By rank: the root, if it is known.
   std::vector<Hash> expected_;
-  std::vector<bool> known_;  // whether expected_ is
+  std::vector<bool> known_;
   Answers answers_;
   Together together_;
+  // The chunks of one block; the same for all blocks.
   std::vector<Interval> chunks_;
   std::array<Slot, kWindow> receives_, sends_;
   Pump& pump_ = Pump::OfProcess();
 };
 
-// Everybody's announcement with its root, and the block itself where it fits.
+// Announcements of all ranks, with roots, and the blocks themselves if they are short. Amounts agree, as in MPI, so
+// all messages have the same length.
 Task Gatherer::ShareRecords() {
   const std::size_t size = kAnnounceBytes + (announce_.kind == Kind::kInline ? bytes_ : 0);
   Bytes record(size), all(size * ranks_);
@@ -365,9 +406,11 @@ Task Gatherer::ShareRecords() {
   co_return Status::Ok();
 }
 
+// A short block is copied to its place before it is proven, like one that came by the ring; Prove repairs both.
 void Gatherer::TakeRecord(std::size_t rank, MutableByteSpan record) {
   link_->Arrived(announce_.kind == Kind::kInline ? Part::kInline : Part::kAnnounce, static_cast<int>(rank), record);
   const auto announce = DecodeAnnounce(record.first(kAnnounceBytes));
+  // An announcement that does not fit this rank's own counts as damaged. Its owner is then asked for the root.
   if (announce && announce->kind == announce_.kind && announce->bytes == bytes_ && announce->leaf == announce_.leaf) {
     expected_[rank] = announce->root;
     known_[rank] = true;
@@ -379,8 +422,9 @@ void Gatherer::TakeRecord(std::size_t rank, MutableByteSpan record) {
   trees_[rank].Build();
 }
 
-// Blocks go round: in step s each rank passes on what it had from the one before it in step s - 1, its own at first. A message
-// is a chunk, number s * chunks + c; it is passed on as it came, and proven against its owner's root in the end.
+// Blocks go round. In step s, each rank passes on the block that it got from the rank behind it in step s - 1; in
+// step 0, its own. A message is one chunk of it: number s * chunks + c. A damaged chunk is passed on as it arrived.
+// In the end each rank compares with the root of the owner.
 std::uint8_t* Gatherer::BeginReceive(std::uint64_t number) {
   Slot& slot = receives_[number % kWindow];
   const Interval chunk = chunks_[number % chunks_.size()];
@@ -392,6 +436,7 @@ std::uint8_t* Gatherer::BeginReceive(std::uint64_t number) {
   return place;
 }
 
+// Message `number` carries what message `number` - chunks brought, which TakeChunk has put in its place by now.
 void Gatherer::BeginSend(std::uint64_t number) {
   Slot& slot = sends_[number % kWindow];
   const Interval chunk = chunks_[number % chunks_.size()];
@@ -421,6 +466,7 @@ Task Gatherer::ShareBlocks() {
   std::array<std::uint8_t*, kWindow> places{};
   std::uint64_t begun = 0;
   for (std::uint64_t number = 0; number < messages; ++number) {
+    // Receives are posted ahead, so that no chunk waits for this rank.
     for (; begun < std::min(messages, number + kWindow); ++begun) places[begun % kWindow] = BeginReceive(begun);
     Status status = co_await pump_.Done(sends_[number % kWindow].message);
     if (!status.ok()) co_return status;
@@ -439,6 +485,7 @@ Task Gatherer::ShareBlocks() {
   co_return Status::Ok();
 }
 
+// A rank that gives up says so to the owner, which then fails too.
 Task Gatherer::Prove(std::size_t rank) {
   const Peer peer = together_.Ask(static_cast<int>(rank));
   Status status;
@@ -450,6 +497,7 @@ Task Gatherer::Prove(std::size_t rank) {
   co_return told.ok() ? Unproven(status, static_cast<int>(rank), unproven, bytes_) : told;
 }
 
+// `apart`: this rank's block has to be copied to its place in the result.
 Task Gatherer::Run() {
   const bool apart = mine_.contiguous() == nullptr || mine_.contiguous() != blocks_[me_].contiguous();
   HashAll(mine_, announce_, trees_[me_], apart ? &blocks_[me_] : nullptr);
@@ -457,6 +505,8 @@ Task Gatherer::Run() {
   Status status = co_await ShareRecords();
   if (status.ok() && announce_.kind == Kind::kMessage) status = co_await ShareBlocks();
   if (!status.ok()) co_return status;
+  // Each rank begins with another owner, so no owner has to answer all at once. One failure does not keep the other
+  // blocks from being proven.
   Status worst;
   for (std::size_t step = 1; step < ranks_ && worst.code() != Code::kMpi; ++step) {
     const std::size_t rank = Behind(step);

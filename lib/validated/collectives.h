@@ -1,6 +1,13 @@
 #pragma once
-// Validated collective calls (docs/exchange.md): MPI moves the bytes, each rank proves what it has against the hashes of
-// whose bytes they are, and asks for what is wrong.
+// Validated broadcasts and gathers of the program (docs/exchange.md, "Collective calls"). lib/capi/exchange.cc runs
+// them. MPI or a ring moves the bytes. Then each rank compares what it has with the roots, and asks for what differs
+// (mend.h, together.h).
+//
+// All are collective over the link, one at a time, in the same order on all ranks. A task is done when every rank has
+// proven all it has, or has given up. kCorrupt on a rank that could not prove its bytes, and on the rank that owns
+// these bytes; the message names ranks and bytes. Other ranks succeed. kMpi: MPI failed, and other ranks may wait
+// forever. Payloads must not change meanwhile. `in_place`: all ranks have the bytes already; they are only compared,
+// and repaired where they differ.
 
 #include <memory>
 #include <vector>
@@ -12,14 +19,13 @@
 
 namespace lzy::validated {
 
-/// All are collective over the link, one at a time, and done when every rank has proven all it has or given up. kCorrupt on a
-/// rank that could not prove its bytes, and on those whose bytes these are: names ranks and bytes.
-/// `in_place`: everybody has the bytes already.
-
-/// kInvalidArgument on a rank with another number of bytes than the root; the others are not held up by it.
+/// Makes `payload` on every rank that of `root`. kInvalidArgument on a rank that brings another number of bytes than
+/// the root; the others are served nevertheless.
 Task Broadcast(std::shared_ptr<Link> link, Payload payload, int root, bool in_place);
 
-/// `blocks`: where the bytes of each rank go, equally many of each; `mine`: this rank's, which may be blocks[rank].
+/// Brings the bytes of every rank to every rank. `mine` is what this rank brings; blocks[r] is where those of rank r
+/// go. All have the same number of bytes, on all ranks. `mine` may be blocks[rank()] itself. If it is not, it is
+/// copied there.
 Task AllGather(std::shared_ptr<Link> link, Payload mine, std::vector<Payload> blocks, bool in_place);
 
 }  // namespace lzy::validated

@@ -10,10 +10,12 @@ namespace {
 
 std::atomic<FaultHook> fault_hook{nullptr};
 
-// Not MPI_Comm_dup, which would copy the attributes, and so call back whoever set them.
+// MPI_Comm_dup would copy the attributes, and call back whoever set them. So a new communicator is made of the same
+// group. The program's error handler is not inherited either: errors come back as a Status.
 Status CopyOf(MPI_Comm comm, MPI_Comm& copy) {
   MPI_Group group = MPI_GROUP_NULL;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
+  // The group is freed even if the call failed.
   const Status made = CheckMpi(PMPI_Comm_create(comm, group, &copy), "MPI_Comm_create");
   PMPI_Group_free(&group);
   LZY_RETURN_IF_ERROR(made);
@@ -22,6 +24,7 @@ Status CopyOf(MPI_Comm comm, MPI_Comm& copy) {
 
 }  // namespace
 
+// Only tests set it. Without a hook, an arrival costs one relaxed load.
 void SetFaultHook(FaultHook hook) {
   fault_hook = hook;
 }
@@ -40,6 +43,7 @@ Result<std::shared_ptr<Link>> Link::Make(MPI_Comm comm, const Sizes& sizes) {
   return link;
 }
 
+// No outer communicator and no tags of a program: only collective calls go over it.
 std::unique_ptr<Link> Link::Over(MPI_Comm comm, int rank, int size) {
   std::unique_ptr<Link> link(new Link(MPI_COMM_NULL, SizesFor(0, {})));
   link->inner_ = comm;
@@ -55,10 +59,12 @@ Status Link::Prepare() {
   int* most = nullptr;
   int found = 0;
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_get_attr(outer_, MPI_TAG_UB, &most, &found), "MPI_Comm_get_attr"));
+  // The last tag on the inner communicator, 4t + 3, must not exceed MPI's largest. The standard guarantees 32767.
   most_tag_ = ((found != 0 ? *most : 32767) - 3) / 4;
   return Status::Ok();
 }
 
+// After MPI_Finalize, no communicator may be freed.
 Link::~Link() {
   if (outer_ == MPI_COMM_NULL) return;
   int finalized = 0;
@@ -67,6 +73,7 @@ Link::~Link() {
   PMPI_Comm_free(&outer_);
 }
 
+// Tickets ascend over all lanes. A queue lives as long as somebody is in it.
 Link::Turn::Turn(Link& link, const Lane& lane) : link_(link), lane_(lane), ticket_(link.tickets_++) {
   link_.lanes_[lane_].push_back(ticket_);
 }
@@ -75,6 +82,7 @@ bool Link::Turn::come() const {
   return link_.lanes_.find(lane_)->second.front() == ticket_;
 }
 
+// The ticket need not be the first: a task may be destroyed while it waits for its turn.
 Link::Turn::~Turn() {
   const auto queue = link_.lanes_.find(lane_);
   std::erase(queue->second, ticket_);
@@ -88,6 +96,7 @@ Link::Expected::~Expected() {
   link_.expected_.erase(place_);
 }
 
+// Walks through the receives that were posted before this one and have not found their announcement yet.
 bool Link::Expected::FirstFor(int source, int tag) const {
   return std::none_of(link_.expected_.begin(), place_, [&](const auto& earlier) {
     return (earlier.first == source || earlier.first == MPI_ANY_SOURCE) && (earlier.second == tag || earlier.second == MPI_ANY_TAG);

@@ -1,5 +1,9 @@
 #pragma once
-// What validated exchanges among the ranks of a communicator share: private communicators, tags, and whose turn it is.
+// What all validated exchanges among the ranks of a communicator share: private communicators, tags, and the order of
+// messages with the same tag (docs/exchange.md, "Communicators and tags").
+//
+// The C interface keeps one Link for each communicator of the program (lib/capi/exchange.cc). MpiCommunicator has one
+// over its own. Rule for threads: Turn and Expected are made, asked and destroyed under the mutex of the Pump.
 
 #include <mpi.h>
 
@@ -17,23 +21,31 @@
 
 namespace lzy::validated {
 
-/// A message that has come, before anybody looked at it.
+/// A message that has arrived, before its content is looked at.
 struct Arrival {
   Part part{};
-  int from = 0;  ///< rank in the communicator; of a broadcast, the root
-  int at = 0;    ///< this rank
+  /// The rank that sent it, in the communicator; in a broadcast, the root.
+  int from = 0;
+  /// This rank.
+  int at = 0;
 };
-/// For tests: may change what has come as a fault on the way would. Null: nothing does.
+/// For tests. The hook may change the content of each arrival, as a fault on the way would. Null: no hook. It is
+/// called by the thread that received the message. Set it while nothing is under way.
 using FaultHook = void (*)(const Arrival& arrival, MutableByteSpan content);
 void SetFaultHook(FaultHook hook);
 
+/// The communicators and tags of validated exchanges. Whatever is under way keeps the Link alive by a shared_ptr, or
+/// its owner does.
 class Link {
  public:
-  /// Collective over `comm`, an intracommunicator: makes two communicators of its ranks. `sizes` the same on all ranks.
+  /// Collective over `comm`, an intracommunicator. Makes two communicators of its ranks, with MPI_ERRORS_RETURN.
+  /// `sizes` is brought within the limits of SizesFor and must be the same on all ranks: a receiver makes room for
+  /// inline messages by it.
   static Result<std::shared_ptr<Link>> Make(MPI_Comm comm, const Sizes& sizes = {});
-  /// For collective calls only (validated/records.h), over a communicator that is the caller's and has the tags below to itself.
+  /// For collective calls only (records.h). Uses `comm`, which stays the caller's and must outlive this. No other
+  /// messages on `comm` may have the tags below. Local.
   static std::unique_ptr<Link> Over(MPI_Comm comm, int rank, int size);
-  /// Frees what Make made, which is collective too, unless MPI is finalized by then.
+  /// Collective, as MPI_Comm_free is: frees the communicators that Make made. Does nothing once MPI is finalized.
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -41,41 +53,49 @@ class Link {
   int rank() const { return rank_; }
   int size() const { return size_; }
   const Sizes& sizes() const { return sizes_; }
-  /// Announcements only, with the program's tags, so that MPI matches them by the program's wildcards and in its order.
+  /// Carries announcements only, with the tags of the program. So MPI matches them in its own order, wildcards
+  /// included.
   MPI_Comm outer() const { return outer_; }
-  /// Everything else.
+  /// Carries everything else.
   MPI_Comm inner() const { return inner_; }
 
-  /// The largest tag that a program may use: four of the inner communicator's belong to each.
+  /// The largest tag that the program may use. Each tag of the program has four on the inner communicator.
   int most_tag() const { return most_tag_; }
+  /// Tags on the inner communicator for a tag of the program.
   static int ChunkTag(int tag) { return 4 * tag; }
   static int RequestTag(int tag) { return 4 * tag + 1; }
   static int ReplyTag(int tag) { return 4 * tag + 2; }
-  // Of collective calls. One ends on all ranks before the next but one that is not within it begins on any; and within one there
-  // are two at most.
+  // Tags of collective call number `call`, in turn from call to call. Calls need different tags as long as one of
+  // them may still be answering requests. A rank begins call c + 1 when it has passed the barrier of call c, and call
+  // c + 2 when all ranks have entered that of c + 1; so c has ended everywhere by then. Two more calls may run within
+  // a call (a broadcast gathers groups and costs). So four tags are enough.
   static int TogetherRequestTag(std::uint64_t call) { return 4 * static_cast<int>(call % 4) + 3; }
   static int TogetherReplyTag(std::uint64_t call) { return 4 * static_cast<int>(call % 4) + 19; }
+  /// Blocks that go round in a gather.
   static constexpr int kRingTag = 35;
+  /// The number of the next collective call; the same on all ranks, because they make the same calls.
   std::uint64_t NextCall() { return calls_++; }
 
-  /// Tells the hook.
+  /// Shows `content`, which came from rank `from`, to the fault hook, if a test has set one. Called for every arrival
+  /// before its content is used.
   void Arrived(Part part, int from, MutableByteSpan content) const;
 
-  /// Messages of one direction between two ranks with one tag have their tags on the inner communicator in common, so one
-  /// goes after the other.
+  /// Messages in one direction between two ranks with one tag share their tags on the inner communicator. So they go
+  /// one after the other, in the order of their announcements.
   struct Lane {
     int peer = 0;
     int tag = 0;
     bool sending = false;
     friend auto operator<=>(const Lane&, const Lane&) = default;
   };
-  /// A place in the queue of a lane, from its making to its end.
+  /// A place in the queue of a lane. It is taken when this is made and given up when this is destroyed.
   class Turn {
    public:
     Turn(Link& link, const Lane& lane);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
+    /// True if all messages before it in the lane have ended.
     bool come() const;
 
    private:
@@ -84,26 +104,30 @@ class Link {
     const std::uint64_t ticket_;
   };
 
-  /// A receive that waits for its announcement, from its making to its end; in the order in which MPI matches them.
+  /// A receive that waits for its announcement. The order of their making must be the order in which the receives
+  /// were posted. Several announcements may have arrived when the pump looks, and it may see a later one first.
+  /// FirstFor finds that out.
   class Expected {
    public:
     Expected(Link& link, int source, int tag);
     ~Expected();
     Expected(const Expected&) = delete;
     Expected& operator=(const Expected&) = delete;
-    /// Whether no earlier one can have matched an earlier announcement from there.
+    /// True if no earlier receive is still waiting that could have matched an announcement from `source` with `tag`.
     bool FirstFor(int source, int tag) const;
 
    private:
     Link& link_;
-    std::list<std::pair<int, int>>::iterator place_;  // source and tag, or MPI's wildcards
+    /// Source and tag of the receive, or MPI's wildcards.
+    std::list<std::pair<int, int>>::iterator place_;
   };
 
  private:
   Link(MPI_Comm outer, const Sizes& sizes) : outer_(outer), sizes_(sizes) {}
   Status Prepare();
 
-  MPI_Comm outer_;  // null: inner_ is somebody else's
+  /// MPI_COMM_NULL: inner_ belongs to somebody else.
+  MPI_Comm outer_;
   MPI_Comm inner_ = MPI_COMM_NULL;
   const Sizes sizes_;
   int rank_ = 0;

@@ -9,13 +9,14 @@
 namespace lzy::validated {
 namespace {
 
+// How many leaves a full node of `level` has below it.
 std::uint64_t PowerOfFanout(std::size_t level) {
   std::uint64_t leaves = 1;
   for (std::size_t i = 0; i < level; ++i) leaves *= TransferTree::kFanout;
   return leaves;
 }
 
-/// The bytes under a node.
+/// The bytes below a node. The last node of a level may have fewer leaves.
 Interval RangeUnder(const TransferTree& tree, std::size_t level, std::uint64_t index) {
   const std::uint64_t leaves = PowerOfFanout(level);
   const std::uint64_t first = index * leaves;
@@ -44,6 +45,7 @@ Bytes Answers::To(ByteSpan message) {
   return request->kind == Kind::kGetNodes ? Nodes(*request) : Leaves(*request);
 }
 
+// The request has a right digest, but its indices need not fit this tree. They ascend, so the last one decides.
 Bytes Answers::Nodes(const Request& request) {
   if (request.level == 0 || request.level >= tree_.levels() || request.indices.back() >= tree_.Count(request.level)) {
     return SignalOf(kGarbled);
@@ -58,6 +60,8 @@ Bytes Answers::Nodes(const Request& request) {
   return EncodeNodes(request.level, hashes);
 }
 
+// The size of the reply is computed before it is allocated. A damaged or wrong request cannot make this side allocate
+// more than kMostReply, or one leaf.
 Bytes Answers::Leaves(const Request& request) {
   if (tree_.levels() == 0 || request.indices.back() >= tree_.Count(0)) return SignalOf(kGarbled);
   std::uint64_t size = 0;
@@ -77,6 +81,8 @@ Bytes Answers::Leaves(const Request& request) {
   return reply;
 }
 
+// The receive is posted before the request is sent. So the reply always finds its receive, and a rank that answers
+// never waits for the one that asked.
 Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::function<bool(ByteSpan)>& accept) {
   Pump& pump = Pump::OfProcess();
   Bytes reply(std::max<std::size_t>(most, kMostSignal));
@@ -95,6 +101,7 @@ Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::funct
     if (!status.ok()) co_return status;
     const auto length = static_cast<std::size_t>(answered.length());
     if (length == kRefused) co_return Status(Code::kUnprotected, fmt::format("rank {} has nothing proven to answer from", peer.rank));
+    // kGarbled: the request arrived damaged. That counts as an attempt.
     if (length <= kMostSignal) continue;
     peer.link->Arrived(part, peer.rank, {reply.data(), length});
     if (accept({reply.data(), length})) co_return Status::Ok();
@@ -102,6 +109,7 @@ Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::funct
   co_return Status(Code::kCorrupt, fmt::format("no reply of rank {} came undamaged in {} attempts", peer.rank, kAttempts));
 }
 
+// The content is zeros that nobody reads; the length is the message.
 Task Tell(Peer peer, Signal signal) {
   Message told;
   const std::uint8_t nothing[kMostSignal] = {};
@@ -113,6 +121,7 @@ Task Tell(Peer peer, Signal signal) {
   co_return status;
 }
 
+// A root under a right digest, but for another number of bytes, is not the root of this message.
 Task AskRoot(Peer peer, std::uint64_t bytes, Hash* root) {
   const std::function<bool(ByteSpan)> accept = [&](ByteSpan reply) {
     const auto announce = DecodeAnnounce(reply);
@@ -126,7 +135,8 @@ Task AskRoot(Peer peer, std::uint64_t bytes, Hash* root) {
 
 namespace {
 
-/// From the root down to the leaves that differ.
+/// From the root down to the leaves that differ, one level after the other. A level with many differing nodes takes
+/// several requests.
 Task FindLeaves(Peer peer, Descent& descent) {
   while (!descent.done()) {
     const std::size_t level = descent.level();
@@ -147,7 +157,7 @@ Task FindLeaves(Peer peer, Descent& descent) {
   co_return Status::Ok();
 }
 
-/// Takes what has its hash out of a reply with leaves `wanted`, and gives back what has not.
+/// Takes the leaves that have their hashes out of a reply to a request for `wanted`. Returns those that do not.
 std::vector<Descent::Node> TakeLeaves(TransferTree& tree, const Payload& to, std::span<const Descent::Node> wanted, ByteSpan reply) {
   std::vector<Descent::Node> bad;
   std::size_t at = kLeavesHeader;
@@ -165,7 +175,7 @@ std::vector<Descent::Node> TakeLeaves(TransferTree& tree, const Payload& to, std
   return bad;
 }
 
-/// One round: all of `leaves` are sent again; those that arrive damaged stay in it.
+/// One round: all of `leaves` are sent again. Those that arrive damaged stay in `leaves`.
 Task FetchLeaves(Peer peer, TransferTree& tree, const Payload& to, std::vector<Descent::Node>& leaves) {
   const std::size_t batch = std::clamp<std::size_t>(kMostReply / tree.leaf_bytes(), 1, kMostIndices);
   std::vector<Descent::Node> bad;
@@ -178,6 +188,8 @@ Task FetchLeaves(Peer peer, TransferTree& tree, const Payload& to, std::vector<D
       const Interval range = tree.LeafRange(leaf.index);
       size += range.end - range.begin;
     }
+    // A reply of the right length is accepted even if leaves in it are bad. The good ones are kept, and the next
+    // round asks for the others only.
     const std::function<bool(ByteSpan)> accept = [&](ByteSpan reply) {
       if (reply.size() != size) return false;
       const std::vector<Descent::Node> still = TakeLeaves(tree, to, wanted, reply);
@@ -191,6 +203,7 @@ Task FetchLeaves(Peer peer, TransferTree& tree, const Payload& to, std::vector<D
   co_return Status::Ok();
 }
 
+// Replaces `unproven` by the bytes below these nodes.
 void NoteUnproven(const TransferTree& tree, std::size_t level, const std::vector<Descent::Node>& nodes,
                   std::vector<Interval>& unproven) {
   unproven.clear();
@@ -199,6 +212,7 @@ void NoteUnproven(const TransferTree& tree, std::size_t level, const std::vector
 
 }  // namespace
 
+// Descend, then fetch in rounds. `unproven` is brought up to date after each step, so it is right wherever this ends.
 Task Mend(Peer peer, TransferTree& tree, const Payload& to, Hash root, std::vector<Interval>& unproven) {
   unproven.clear();
   if (tree.Root() == root) co_return Status::Ok();
@@ -215,6 +229,7 @@ Task Mend(Peer peer, TransferTree& tree, const Payload& to, Hash root, std::vect
   if (!leaves.empty()) {
     co_return Status(Code::kCorrupt, fmt::format("{} leaves from rank {} arrived damaged {} times over", leaves.size(), peer.rank, kRounds));
   }
+  // The leaves were compared one by one. The root is computed once more over all of them: it is what was promised.
   tree.Build();
   if (tree.Root() == root) co_return Status::Ok();
   unproven = {{0, tree.bytes()}};

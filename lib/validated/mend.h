@@ -1,6 +1,12 @@
 #pragma once
-// The conversation of a validated exchange once the bytes are there: who has them asks for what it lacks to prove them,
-// and who sent them answers. One request at a time, one reply to each; who asks decides how often.
+// The conversation at the end of a validated exchange. The side that received asks for what it lacks to prove its
+// bytes; the side that sent answers (docs/exchange.md, "Messages from one rank to another").
+//
+// There is one request at a time, and one reply to each request. So neither side waits for something that will not
+// come. The asking side decides how often to ask, and ends the conversation by a signal. transfer.cc, collectives.cc
+// and records.cc all use this.
+//
+// The tasks run in the Pump, under its mutex.
 
 #include <cstdint>
 #include <functional>
@@ -17,33 +23,40 @@
 
 namespace lzy::validated {
 
-inline constexpr int kAttempts = 8;  ///< of one message that arrives damaged
-inline constexpr int kRounds = 8;    ///< of sending leaves that arrive damaged
-inline constexpr std::uint64_t kMostReply = std::uint64_t{4} << 20;  ///< bytes of leaves in one reply; at least one leaf
+/// How often one message is asked for that arrives damaged.
+inline constexpr int kAttempts = 8;
+/// How often leaves are sent again. Each round asks only for those that are still bad.
+inline constexpr int kRounds = 8;
+/// Most bytes of leaves in one reply, which bounds the memory of both sides. A single leaf is never refused.
+inline constexpr std::uint64_t kMostReply = std::uint64_t{4} << 20;
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// A signal, as requests and replies are given to be sent.
+/// A message whose length is the signal; its content is not read.
 inline Bytes SignalOf(Signal signal) {
   return Bytes(static_cast<std::size_t>(signal));
 }
 
-/// Answers from what is proven: the payload and its tree, whose bytes stay as they are while somebody may ask.
+/// Answers requests from a payload and its tree. The owner must make sure that the payload is proven (or its own),
+/// and does not change as long as somebody may ask.
 class Answers {
  public:
-  /// Both must outlive this; the tree is built before anything but kAgain is asked for.
+  /// Both must outlive this. kAgain may be answered before the tree is built; everything else only after.
   Answers(const TransferTree& tree, const Payload& payload) : tree_(tree), payload_(payload) {}
 
+  /// The reply to kAgain.
   void SetAnnouncement(Bytes announcement) { announcement_ = std::move(announcement); }
-  /// For kGetWord.
+  /// The word whose bytes kGetWord asks for.
   void SetWord(std::uint64_t word) { word_ = word; }
-  /// Made of the announcement, once the tree is built.
+  /// The root message for an announcement, from the tree as it is now.
   Bytes RootOf(Announce announce) const;
   void SetAnnounce(const Announce& announce) { announce_ = announce; }
 
-  /// To whatever came that is not an end: kGarbled to what cannot be answered.
+  /// The reply to a message that is not an end. What cannot be read, or asks for something that does not exist, gets
+  /// kGarbled. Never fails otherwise; may throw std::bad_alloc.
   Bytes To(ByteSpan message);
-  /// Where the last request that could be read was about: what could not be proven when the other side gives up.
+  /// The bytes of the last readable request for nodes or leaves. If the other side gives up, these are what it could
+  /// not prove.
   const std::vector<Interval>& in_doubt() const { return in_doubt_; }
   void ForgetDoubts() { in_doubt_.clear(); }
 
@@ -59,26 +72,31 @@ class Answers {
   std::vector<Interval> in_doubt_;
 };
 
-/// Whom to ask, and how.
+/// A rank to ask, and the tags to ask it with.
 struct Peer {
   Link* link = nullptr;
   int rank = 0;
   int request_tag = 0;
   int reply_tag = 0;
-  bool synchronous = false;  ///< requests are done only when they have arrived
+  /// Requests are sent by MPI_Issend: they are done when the other side has received them. Collective calls need
+  /// that, since a barrier follows (together.h).
+  bool synchronous = false;
 };
 
-/// Sends `request` until a reply arrives, of at most `most` bytes, of which accept(reply) is true; at most kAttempts times, then
-/// kCorrupt. kUnprotected when the peer has nothing to answer from. `accept` must outlive the task.
+/// Sends `request` and waits for a reply of at most `most` bytes. Asks again until accept(reply) returns true.
+/// kCorrupt after kAttempts; kUnprotected if the peer refuses because it has nothing proven; kMpi. `part` is for the
+/// fault hook. `accept` must outlive the task.
 Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::function<bool(ByteSpan)>& accept);
-/// Sends one signal.
+/// Sends one signal; there is no reply.
 Task Tell(Peer peer, Signal signal);
-/// The root of what the peer announced, which had so many bytes.
+/// Asks for the root of what the peer announced. A reply for another number of bytes is not accepted. `root` must
+/// outlive the task.
 Task AskRoot(Peer peer, std::uint64_t bytes, Hash* root);
 
-/// Makes `to` what has this root, by the peer: finds the leaves that differ and has all of them sent again, round by round. `tree`
-/// is that of `to`, and in the end the peer's. When that cannot be reached, kCorrupt, and what is left is in `unproven`.
-/// All but `peer` must outlive the task.
+/// Makes `to` the bytes that have this root, with the help of the peer: finds the leaves that differ and asks for all
+/// of them, round by round. `tree` is the built tree of `to`, and has the given root at the end. A leaf is written to
+/// `to` only if it has its hash. On failure (kCorrupt, or what Ask returns), `unproven` has the bytes that are left.
+/// All arguments but `peer` and `root` must outlive the task.
 Task Mend(Peer peer, TransferTree& tree, const Payload& to, Hash root, std::vector<Interval>& unproven);
 
 }  // namespace lzy::validated

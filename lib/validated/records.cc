@@ -14,6 +14,7 @@
 namespace lzy::validated {
 namespace {
 
+// The leaves follow from the length alone, so both sides build the same tree without agreeing on it.
 TransferTree TreeOf(ByteSpan bytes) {
   TransferTree tree(bytes.size(), SizesFor(bytes.size(), {}).leaf);
   tree.HashLeaves(0, bytes);
@@ -26,11 +27,12 @@ TransferTree TreeOf(ByteSpan bytes) {
 Records::Records(Link& link, ByteSpan mine, std::uint16_t note)
     : link_(link),
       mine_(mine),
-      // Never written to: nobody proves its own.
+      // Never written to: no rank proves its own bytes.
       payload_(Payload::Of(MutableByteSpan(const_cast<std::uint8_t*>(mine.data()), mine.size()))),
       tree_(TreeOf(mine)),
       answers_(tree_, payload_),
       all_(static_cast<std::size_t>(link.size())) {
+  // This rank's own record. Asked again for its announcement, it sends the same message as a reply.
   Other& self = all_[static_cast<std::size_t>(link.rank())];
   self.record = {mine.size(), note, tree_.Root()};
   self.known = true;
@@ -43,6 +45,7 @@ Records::Records(Link& link, ByteSpan mine, std::uint16_t note)
   together_.emplace(link);
 }
 
+// The answering task is in the lists of the pump, which another thread may be running.
 Records::~Records() {
   const std::lock_guard lock(Pump::OfProcess().mutex());
   together_.reset();
@@ -53,6 +56,8 @@ void Records::Serve(Answers* answers) {
   together_->Serve(answers);
 }
 
+// Requests are answered before the records travel: a rank whose records have arrived may ask at once, while this one
+// still waits in the collective call.
 Status Records::Gather() {
   const Bytes mine = answers_.To(SignalOf(kAgain));
   Bytes all(kRecordBytes * all_.size());
@@ -75,16 +80,21 @@ Status Records::Broadcast(int root) {
   return Receive(static_cast<std::size_t>(root), message);
 }
 
+// A record with a right digest may still carry a damaged payload. It is compared here, so one request brings both
+// again.
 bool Records::Accept(std::size_t rank, ByteSpan message) {
   if (message.size() != kRecordBytes) return false;
   const auto record = DecodeRecord(message);
   if (!record) return false;
   const ByteSpan within = message.subspan(kRecordHeader);
+  // The bound comes first: `within` has no more bytes than kMostInRecord.
   if (record->bytes <= kMostInRecord && TreeOf(within.first(record->bytes)).Root() != record->root) return false;
   all_[rank] = {*record, true, Bytes(within.begin(), within.end())};
   return true;
 }
 
+// First the record is asked for again. If it cannot be had undamaged, the failure is noted, and the word alone is
+// asked for. Zeros stand for the payload, so that Take has something to copy; Finish fails anyway.
 Status Records::Receive(std::size_t rank, MutableByteSpan message) {
   const int from = static_cast<int>(rank);
   if (from == link_.rank()) return Status::Ok();
@@ -99,8 +109,9 @@ Status Records::Receive(std::size_t rank, MutableByteSpan message) {
   return AskWord(rank);
 }
 
-// How much a rank brings must be known to all whatever is wrong with messages: it decides on which calls come next. So in
-// the end it is told by lengths, in which nothing can be wrong.
+// All ranks must know how much a rank brings, whatever is wrong with messages: the amount decides which MPI calls
+// come next. So in the end it is asked for byte by byte. The length of each reply is the byte, and lengths cannot be
+// wrong.
 Status Records::AskWord(std::size_t rank) {
   std::uint64_t word = 0;
   for (int byte = 0; byte < 8; ++byte) {
@@ -125,10 +136,12 @@ void Records::Note(const Status& status) {
   if (trouble_.ok()) trouble_ = status;
 }
 
+// Compares and repairs the payload of one rank.
 Status Records::Mended(std::size_t rank, MutableByteSpan came) {
   const int from = static_cast<int>(rank);
   link_.Arrived(Part::kChunk, from, came);
-  if (!all_[rank].known) return Status::Ok();  // noted when it was asked for
+  // Without its root nothing can be proven. The failure was noted when the record was asked for.
+  if (!all_[rank].known) return Status::Ok();
   TransferTree tree = TreeOf(came);
   if (tree.Root() == all_[rank].record.root) return Status::Ok();
   std::vector<Interval> unproven;
@@ -140,11 +153,15 @@ Status Records::Mended(std::size_t rank, MutableByteSpan came) {
                                       mended.message())};
 }
 
+// NoThrow: a rank that runs out of memory here must still come to the barrier in Finish.
 void Records::Prove(std::size_t rank, MutableByteSpan came) {
   if (static_cast<int>(rank) == link_.rank()) return;
   Note(NoThrow([&] { return Mended(rank, came); }));
 }
 
+// A rank that failed says so to all others before it enters the barrier. GiveUp is synchronous, so it has arrived
+// when the barrier is passed. So every rank knows of every failure when Finish returns. After an error of MPI there
+// is no point in a barrier.
 Status Records::Finish() {
   Pump& pump = Pump::OfProcess();
   const Status mine = std::exchange(trouble_, {});
@@ -154,6 +171,7 @@ Status Records::Finish() {
   }
   const Status finished = pump.Run(together_->Finish());
   if (finished.code() == Code::kMpi) return finished;
+  // kCorrupt would tell the engine that a file is damaged. It is not: only messages were.
   if (!mine.ok()) return {mine.code() == Code::kNoMemory ? Code::kNoMemory : Code::kMpi, mine.message()};
   if (together_->gave_up().empty()) return finished;
   return {Code::kMpi, fmt::format("rank {} could not prove what came to it", together_->gave_up().front())};

@@ -1,6 +1,7 @@
 #pragma once
-// Collective calls of lzy's own, in which ranks bring different amounts: what moves the bytes is MPI's or lzy's
-// collectives, and this proves what came (docs/exchange.md, "What lzy itself sends").
+// Collective calls of lzy itself, in which ranks bring different amounts that nobody knows in advance
+// (docs/exchange.md, "What lzy itself sends"). MpiCommunicator moves the bytes, by MPI or by a multicast; a Records
+// beside it proves what arrived.
 
 #include <cstdint>
 #include <optional>
@@ -16,56 +17,80 @@
 
 namespace lzy::validated {
 
-/// One rank's side of one call: records first, which say what each rank brings and have it in them where it is short;
-/// then whoever uses this moves the rest; then every rank proves what came, and asks for what is wrong, until all are
-/// done. Requests are answered from the making to Finish, whenever this process waits in AwaitMpi or the pump.
+/// One rank's side of one collective call. All ranks do the same, in this order:
 ///
-/// Short bytes cost one collective call beside the one that brings them, a barrier.
+///   1. make it, with what this rank brings;
+///   2. Gather or Broadcast the records: amounts, roots, short payloads;
+///   3. move the payloads that are not within() their records, by any means;
+///   4. Take or Prove the payload of each rank;
+///   5. Finish.
+///
+/// From step 2 on, this rank answers the requests of others whenever it waits in AwaitMpi or the pump. A failure of
+/// one rank does not stop the others before Finish, which then fails on all of them. A rank must not leave earlier,
+/// unless all do: the others would wait forever. The exception is kMpi, after which MPI cannot go on anyway.
+///
+/// For one thread at a time. A call with short payloads takes two collective calls of MPI: the records and a barrier.
 class Records {
  public:
-  /// The next call over `link`, on all ranks; `mine`, which must outlive this, is what this rank brings. `note` goes
-  /// with it.
+  /// The next collective call over `link`; all ranks must make their calls in the same order. `mine` is what this
+  /// rank brings. It and `link` must outlive this, and `mine` must not change: requests are answered from it. `note`
+  /// goes with it to the other ranks.
   Records(Link& link, ByteSpan mine, std::uint16_t note = 0);
   ~Records();
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
 
-  /// Makes all ranks' known here (collective), or that of `root` alone. Fails on this rank only with kMpi; afterwards
-  /// all ranks agree on what each brings, though contents may still be wrong.
+  /// Brings the records of all ranks here (Gather), or that of `root` (Broadcast). Collective. Afterwards all ranks
+  /// agree on bytes() and note(), whatever happened to messages. A content that could not be proven is remembered for
+  /// Finish. Fails only with kMpi.
   Status Gather();
   Status Broadcast(int root);
+  /// What a rank brings: its amount in bytes and its note. After Gather; after Broadcast, of the root.
   std::uint64_t bytes(std::size_t rank) const { return all_[rank].record.bytes; }
   std::uint16_t note(std::size_t rank) const { return all_[rank].record.note; }
-  /// Whether its bytes came with the record: then Take copies them, else they have to be moved, to be given to Prove.
+  /// True if the payload came with its record: then Take gives it. If false, move it and give it to Prove. The same
+  /// on all ranks.
   bool within(std::size_t rank) const { return bytes(rank) <= kMostInRecord; }
+  /// Copies the payload of `rank` from its record. `to` has bytes(rank), and within(rank) is true.
   void Take(std::size_t rank, MutableByteSpan to) const;
 
-  /// Makes `came`, bytes(rank) of them, what rank `rank` brought. A failure is remembered, and told to all in Finish.
+  /// Compares `came`, bytes(rank) of them, with the root of `rank`, and asks that rank for what differs. Afterwards
+  /// `came` is what `rank` brought, or the failure is remembered for Finish. Does nothing for this rank's own bytes.
   void Prove(std::size_t rank, MutableByteSpan came);
-  /// The end, collective. kMpi, on all ranks alike, if one of them could not prove what it got.
+  /// The end of the call, collective. If any rank could not prove something, fails on all ranks: with kMpi, or with
+  /// kNoMemory on a rank whose memory ran out. Then nothing of what came may be used.
   Status Finish();
 
  private:
+  /// What is known of one rank.
   struct Other {
     Record record;
-    bool known = false;  // the root, not only the amount
+    /// The root is known. Without it, only the word is.
+    bool known = false;
+    /// What follows the header in the record: the payload, if it is short.
     Bytes within;
   };
 
+  /// Begins to answer requests of other ranks; without `answers`, by refusals.
   void Serve(Answers* answers);
+  /// Takes the record of `rank` from `message`, or asks for it.
   Status Receive(std::size_t rank, MutableByteSpan message);
+  /// True if `message` is the record of `rank`, and the payload in it has its root.
   bool Accept(std::size_t rank, ByteSpan message);
+  /// Asks for the word of `rank` by lengths only.
   Status AskWord(std::size_t rank);
   Status Mended(std::size_t rank, MutableByteSpan came);
   void Note(const Status& status);
 
   Link& link_;
   const ByteSpan mine_;
+  /// The same bytes as mine_, as Answers wants them.
   const Payload payload_;
   TransferTree tree_;
   Answers answers_;
   std::optional<Together> together_;
   std::vector<Other> all_;  // by rank
+  /// The first failure of this rank that the others must learn of.
   Status trouble_;
 };
 

@@ -9,6 +9,8 @@
 
 namespace lzy::validated {
 
+// A matched probe takes the request out of MPI's queue, so no other receive can get it. The test for `found` comes
+// before that for the end: requests that have arrived are answered.
 bool Together::Found() {
   int found = 0;
   const int error = PMPI_Improbe(MPI_ANY_SOURCE, request_tag_, link_.inner(), &found, &request_, &envelope_);
@@ -22,9 +24,12 @@ void Together::Serve(Answers* answers) {
   answering_.Start();
 }
 
+// The loop that answers, one request after the other. It may wait for its own reply to be sent: the other side has
+// posted the receive before it asked (Ask in mend.cc).
 Task Together::Answer() {
   Pump& pump = Pump::OfProcess();
   Bytes content(kMostRequest);
+  // What each rank asked for last: if it gives up, that is what it could not prove.
   std::map<int, std::vector<Interval>> doubts;
   for (;;) {
     request_ = MPI_MESSAGE_NULL;
@@ -38,6 +43,7 @@ Task Together::Answer() {
     if (!status.ok()) co_return status;
     const int from = came.source();
     const MutableByteSpan request(content.data(), static_cast<std::size_t>(came.length()));
+    // An end without a reply.
     if (request.size() == kGivenUp) {
       gave_up_.push_back(from);
       given_up_ += fmt::format("{}rank {} could not prove {} of this rank's", given_up_.empty() ? "" : "; ", from,
@@ -46,8 +52,9 @@ Task Together::Answer() {
     }
     if (request.size() > kMostSignal) link_.Arrived(Part::kRequest, from, request);
     if (answers_ != nullptr) answers_->ForgetDoubts();
+    // Refused is the answer if there is nothing to answer from, or no memory for a reply. Whoever asks must get a
+    // reply in any case.
     Bytes reply = SignalOf(kRefused);
-    // Who asks must not wait for a rank without memory.
     if (answers_ != nullptr) (void)NoThrow([&] { reply = answers_->To(request); });
     if (answers_ != nullptr && !answers_->in_doubt().empty()) doubts[from] = answers_->in_doubt();
     answer.Begin("MPI_Isend", [&](MPI_Request* r) {
@@ -63,6 +70,7 @@ Task Together::GiveUp(int rank) {
   co_return status;
 }
 
+// `ended_` makes the answering task return. It is awaited before this returns, because it refers to this object.
 Task Together::Finish() {
   Pump& pump = Pump::OfProcess();
   Message barrier;

@@ -1,3 +1,5 @@
+// Tree and descent of validated messages (docs/exchange.md, "Streams, leaves, trees").
+
 #include "validated/tree.h"
 
 #include <fmt/format.h>
@@ -16,6 +18,7 @@ TransferTree::TransferTree(std::uint64_t bytes, std::uint64_t leaf_bytes) : byte
   }
 }
 
+// The last node of a level may have fewer children than kFanout.
 std::span<const Hash> TransferTree::Children(std::size_t level, std::size_t parent) const {
   const std::vector<Hash>& below = levels_[level - 1];
   const std::size_t begin = parent * kFanout;
@@ -27,6 +30,7 @@ Interval TransferTree::LeafRange(std::size_t leaf) const {
   return {begin, begin + std::min(leaf_bytes_, bytes_ - begin)};
 }
 
+// The place of a leaf goes into its hash, so `offset` must be right even where the bytes are the same.
 void TransferTree::HashLeaves(std::uint64_t offset, ByteSpan bytes) {
   std::size_t leaf = offset / leaf_bytes_;
   for (std::size_t at = 0; at < bytes.size(); at += leaf_bytes_, ++leaf) {
@@ -40,6 +44,7 @@ void TransferTree::Build() {
   }
 }
 
+// The tag has the level in it. So a node cannot stand for a node of another level that has the same children.
 Hash TransferTree::NodeOf(std::size_t level, std::size_t index, std::span<const Hash> children) {
   const auto tag = static_cast<HashTag>(static_cast<std::size_t>(HashTag::kTransferNode) + level);
   return HashBytes(tag, index, {reinterpret_cast<const std::uint8_t*>(children.data()), children.size_bytes()});
@@ -57,6 +62,8 @@ std::size_t Descent::ChildCount(std::size_t from, std::size_t count) const {
   return children;
 }
 
+// Two passes: all hashes are proven before any of them is used. Otherwise a damaged reply could leave nodes in below_
+// that a repeated request would add again.
 bool Descent::Take(std::size_t from, std::size_t count, std::span<const Hash> children) {
   std::size_t at = 0;
   for (std::size_t i = from; i < from + count; ++i) {
@@ -67,6 +74,7 @@ bool Descent::Take(std::size_t from, std::size_t count, std::span<const Hash> ch
   at = 0;
   for (std::size_t i = from; i < from + count; ++i) {
     const std::span<const Hash> mine = mine_.Children(level_, differing_[i].index);
+    // A node differs, so at least one of its children does. The equal ones are right and need no more questions.
     for (std::size_t k = 0; k < mine.size(); ++k, ++at) {
       if (mine[k] == children[at]) continue;
       below_.push_back({static_cast<std::uint32_t>(differing_[i].index * TransferTree::kFanout + k), children[at]});
@@ -80,6 +88,7 @@ bool Descent::Take(std::size_t from, std::size_t count, std::span<const Hash> ch
   return true;
 }
 
+// Errors name bytes; a message with thousands of ranges would be no use to anybody.
 std::string RangesText(const std::vector<Interval>& ranges) {
   constexpr std::size_t kMost = 8;
   std::vector<Interval> joined = ranges;

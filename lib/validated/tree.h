@@ -1,5 +1,7 @@
 #pragma once
-// The hashes of one transfer, and the way down from a root that differs to the leaves that do. Pure: no MPI.
+// The hashes of one message, and the way down from a root that differs to the leaves that differ. Both sides build a
+// TransferTree of the same form over their bytes. The side that lacks something follows a Descent with hashes that it
+// asks for (mend.h). No MPI, no I/O; not for several threads at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +15,15 @@
 
 namespace lzy::validated {
 
-/// Over the packed bytes of a message: leaves of `leaf_bytes`, nodes of up to kFanout children, all seeded by place, so
-/// that a leaf in another's place is a wrong one. The root is the top node (a single leaf itself; zero of no bytes); what
-/// it is the root of, how many bytes in what leaves, goes with it in the announcement.
+/// A Merkle tree over the packed bytes of a message: leaves of `leaf_bytes`, nodes with up to kFanout children. The
+/// hash of a leaf is seeded with its number, that of a node with its level and number. So a right leaf in a wrong
+/// place has a wrong hash. The root is the top node; with a single leaf, that leaf; without bytes, zero. The form
+/// follows from bytes() and leaf_bytes() alone.
 ///
-/// Narrower than the pages of merkle/tree.h, since what differs is fetched and not read: a bad leaf costs 16 hashes a level.
+/// Level 0 are the leaves. A new tree has zeros everywhere; Build() and Root() make sense when all leaves are set.
+///
+/// The fanout is smaller than that of the pages in merkle/tree.h. There, hashes are read from a disk; here they are
+/// asked for over the network. One bad leaf costs 16 hashes for each level.
 class TransferTree {
  public:
   static constexpr std::size_t kFanout = 16;
@@ -27,20 +33,27 @@ class TransferTree {
 
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t leaf_bytes() const { return leaf_bytes_; }
-  std::size_t levels() const { return levels_.size(); }  ///< 0: no bytes
+  /// Number of levels with leaves and root; 0 if there are no bytes.
+  std::size_t levels() const { return levels_.size(); }
+  /// Number of nodes of `level`.
   std::size_t Count(std::size_t level) const { return levels_[level].size(); }
   const Hash& node(std::size_t level, std::size_t index) const { return levels_[level][index]; }
-  /// Of node `parent` of `level` (>= 1).
+  /// The hashes on level `level` - 1 below node `parent` of `level`, which is 1 or more. Valid as long as the tree
+  /// is.
   std::span<const Hash> Children(std::size_t level, std::size_t parent) const;
+  /// The bytes of a leaf; the last leaf may be shorter than leaf_bytes().
   Interval LeafRange(std::size_t leaf) const;
 
-  /// Hashes whole leaves (the last of all may be short) that begin at byte `offset`.
+  /// Sets the leaves of `bytes`, which lie at byte `offset` of the message. `offset` is a multiple of leaf_bytes().
+  /// `bytes` are whole leaves, or end with the message. Leaves may be set in any order.
   void HashLeaves(std::uint64_t offset, ByteSpan bytes);
+  /// Sets one leaf whose hash is known. The nodes above it are old until the next Build().
   void SetLeaf(std::size_t leaf, const Hash& hash) { levels_[0][leaf] = hash; }
-  /// Makes all nodes from the leaves.
+  /// Computes all nodes from the leaves.
   void Build();
   Hash Root() const { return levels_.empty() ? Hash{} : levels_.back()[0]; }
 
+  /// The hash of one leaf or node, without a tree.
   static Hash LeafOf(std::size_t leaf, ByteSpan bytes) { return HashBytes(HashTag::kTransferLeaf, leaf, bytes); }
   static Hash NodeOf(std::size_t level, std::size_t index, std::span<const Hash> children);
 
@@ -50,26 +63,33 @@ class TransferTree {
   std::vector<std::vector<Hash>> levels_;
 };
 
-/// Leads from a root to the leaves that differ, by the hashes that are needed for that and no others.
+/// The way from a root down to the leaves that differ. At each level it keeps the nodes that differ, with the hash
+/// that each must have. The caller asks the peer for their children, and gives them to Take. Hashes that arrive are
+/// compared with their parent, which is proven already. So only the root has to be trusted, and only hashes on the
+/// way are transferred.
 class Descent {
  public:
+  /// A node that differs, and the hash that it must have.
   struct Node {
     std::uint32_t index = 0;
     Hash expected;
   };
 
-  /// `mine`, which is built and must outlive this, against the root of a tree of the same form.
+  /// `mine` is built, has the same form as the peer's tree, and must outlive this. Done at once if the roots are
+  /// equal.
   Descent(const TransferTree& mine, const Hash& root);
 
+  /// True when differing() are the leaves that differ, or nothing differs.
   bool done() const { return level_ == 0 || differing_.empty(); }
-  /// The level of the nodes that are known to differ, by ascending index.
+  /// The level of differing(), whose nodes are in ascending order. At the end, level 0.
   std::size_t level() const { return level_; }
   const std::vector<Node>& differing() const { return differing_; }
 
-  /// How many children the nodes `from`.. `from + count` - 1 of differing() have.
+  /// How many children the nodes from differing()[from] to differing()[from + count - 1] have together.
   std::size_t ChildCount(std::size_t from, std::size_t count) const;
-  /// The children of these nodes, as many as ChildCount says. False, and nothing taken, unless all of them are what their parents are
-  /// hashes of. Nodes are taken in order; with the last of a level the next begins.
+  /// Takes the children of these nodes, ChildCount(from, count) of them. If one of them does not have the hash that
+  /// its parent demands, returns false and takes nothing; then ask again. Nodes are taken in order. With the last
+  /// node of a level, the next level begins.
   bool Take(std::size_t from, std::size_t count, std::span<const Hash> children);
 
  private:
@@ -79,7 +99,7 @@ class Descent {
   std::vector<Node> below_;
 };
 
-/// "bytes 0..4095, 8192..12287", of not too many: "... and 12 more".
+/// For messages: "bytes 0..4095, 8192..12287". Neighbours are joined; beyond 8 ranges only their number is given.
 std::string RangesText(const std::vector<Interval>& ranges);
 
 }  // namespace lzy::validated

@@ -1,3 +1,5 @@
+// Encoding and decoding of the messages of docs/exchange.md, "Messages". All numbers are little-endian.
+
 #include "validated/wire.h"
 
 #include <algorithm>
@@ -8,9 +10,12 @@ namespace lzy::validated {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x31'58'5a'4c;  // "LZX1"
+// Every message with content ends with a digest of all bytes before it. Requests and replies with nodes begin with a
+// header of 16 bytes.
 constexpr std::size_t kDigest = sizeof(Hash);
 constexpr std::size_t kHeader = 16;
 
+// Writes the digest of the first `covered` bytes behind them.
 void AppendDigest(std::uint8_t* message, std::size_t covered) {
   const Hash digest = HashBytes(HashTag::kTransferMessage, 0, {message, covered});
   std::memcpy(message + covered, digest.bytes.data(), kDigest);
@@ -23,17 +28,20 @@ bool HasItsDigest(ByteSpan bytes) {
   return std::memcmp(HashBytes(HashTag::kTransferMessage, 0, covered).bytes.data(), covered.data() + covered.size(), kDigest) == 0;
 }
 
+// Sizes are powers of two, so one byte on the wire is enough, and it can say nothing that is not a power of two.
 std::uint8_t Log2(std::uint64_t size) {
   return static_cast<std::uint8_t>(std::bit_width(size) - 1);
 }
 
+// The size that a byte of an announcement stands for, if it is within `least` and `most`. The first test keeps the
+// shift defined.
 std::optional<std::uint64_t> SizeFrom(std::uint8_t log2, std::uint64_t least, std::uint64_t most) {
   if (log2 > 62) return std::nullopt;
   const std::uint64_t size = std::uint64_t{1} << log2;
   return size < least || size > most ? std::nullopt : std::optional(size);
 }
 
-// A request's or reply's header: what it is, and how many things there are in it.
+// Header of a request or reply, and room for `content` bytes and the digest. `count` is the number of things in it.
 std::vector<std::uint8_t> Framed(Kind kind, std::uint8_t level, std::size_t count, std::size_t content) {
   std::vector<std::uint8_t> message(kFrame + content);
   StoreLe(message.data(), kMagic);
@@ -43,6 +51,7 @@ std::vector<std::uint8_t> Framed(Kind kind, std::uint8_t level, std::size_t coun
   return message;
 }
 
+// What Unframed has read. `content` points into the message.
 struct Frame {
   Kind kind{};
   std::uint8_t level = 0;
@@ -50,6 +59,7 @@ struct Frame {
   ByteSpan content;
 };
 
+// Checks digest, magic and the bytes that must be zero. The caller checks kind, level and count.
 std::optional<Frame> Unframed(ByteSpan bytes) {
   if (bytes.size() < kFrame || !HasItsDigest(bytes)) return std::nullopt;
   if (LoadLe<std::uint32_t>(bytes.data()) != kMagic || LoadLe<std::uint16_t>(bytes.data() + 6) != 0 ||
@@ -69,7 +79,9 @@ Sizes SizesFor(std::uint64_t bytes, const Sizes& wanted) {
   };
   sizes.most_inline = std::min(wanted.most_inline, kMostInline);
   sizes.leaf = within(wanted.leaf, kLeastLeaf, kMostLeaf);
+  // Longer leaves rather than more of them: the tree takes 16 bytes for each, on both sides.
   while (sizes.leaf < kMostLeaf && bytes / sizes.leaf >= kMostLeaves) sizes.leaf *= 2;
+  // Each size is at least the one before, so that chunks consist of whole leaves.
   sizes.first_chunk = within(wanted.first_chunk, sizes.leaf, kMostFirstChunk);
   sizes.most_chunk = within(wanted.most_chunk, sizes.first_chunk, kMostChunk);
   sizes.most_whole = std::min(wanted.most_whole, sizes.first_chunk);
@@ -88,6 +100,8 @@ void EncodeAnnounce(const Announce& announce, std::uint8_t* to) {
   AppendDigest(to, kAnnounceBytes - kDigest);
 }
 
+// The digest is compared before any field is looked at. Then each bound is tested by itself, because a sender with a
+// bug can put anything under a right digest.
 std::optional<Announce> DecodeAnnounce(ByteSpan bytes) {
   if (bytes.size() != kAnnounceBytes || !HasItsDigest(bytes)) return std::nullopt;
   Announce announce;
@@ -95,6 +109,7 @@ std::optional<Announce> DecodeAnnounce(ByteSpan bytes) {
   announce.bytes = LoadLe<std::uint64_t>(bytes.data() + 8);
   std::memcpy(announce.root.bytes.data(), bytes.data() + 16, sizeof(Hash));
   const auto leaf = SizeFrom(bytes[5], kLeastLeaf, kMostLeaf);
+  // A missing lower bound counts as 0 here; the combination is refused below.
   const auto first = SizeFrom(bytes[6], leaf.value_or(0), kMostFirstChunk);
   const auto most = SizeFrom(bytes[7], first.value_or(0), kMostChunk);
   const bool whole = announce.kind == Kind::kWhole;
@@ -115,6 +130,8 @@ void EncodeRecord(const Record& record, std::uint8_t* to) {
   AppendDigest(to, kRecordHeader - kDigest);
 }
 
+// There is no bound to test: any 48 bits are a possible amount. Records::Accept compares a payload within the record
+// with its root.
 std::optional<Record> DecodeRecord(ByteSpan bytes) {
   if (bytes.size() < kRecordHeader || !HasItsDigest(bytes.first(kRecordHeader))) return std::nullopt;
   Record record;
@@ -134,6 +151,7 @@ std::vector<std::uint8_t> EncodeRequest(const Request& request) {
   return message;
 }
 
+// The indices must ascend, so that a request asks for nothing twice and its reply has a bounded length.
 std::optional<Request> DecodeRequest(ByteSpan bytes) {
   const auto frame = Unframed(bytes);
   if (!frame || (frame->kind != Kind::kGetNodes && frame->kind != Kind::kGetLeaves) || frame->count == 0 ||
@@ -156,6 +174,7 @@ std::vector<std::uint8_t> EncodeNodes(std::uint8_t level, std::span<const Hash> 
   return message;
 }
 
+// The length follows from `count` and is compared first: it is part of the envelope, which is right.
 std::optional<std::vector<Hash>> DecodeNodes(ByteSpan bytes, std::uint8_t level, std::size_t count) {
   if (bytes.size() != kFrame + sizeof(Hash) * count) return std::nullopt;
   const auto frame = Unframed(bytes);

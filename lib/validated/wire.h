@@ -1,6 +1,10 @@
 #pragma once
-// What crosses in a validated exchange (docs/exchange.md, "Messages"): encoding, and decoding of bytes that are hostile
-// until their digest says otherwise. Pure: no MPI.
+// The messages of a validated exchange (docs/exchange.md, "Messages"): their fields, limits, encoding and decoding.
+// No MPI and no I/O, so fuzz tests can feed every decoder any bytes.
+//
+// Encoders write what they are given; the caller keeps to the limits below. Decoders take bytes that anything may
+// have damaged. They look at a field only after the digest of the message is right, and return nothing unless every
+// field is within its bounds. So a caller may use whatever a decoder returns as a size or an index.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,46 +17,64 @@
 
 namespace lzy::validated {
 
-/// Chosen by who sends, and told in its announcement. All sizes are powers of two, in bytes.
+/// How the sender cuts a message. It says so in the announcement, so the receiver needs no settings of its own. All
+/// sizes are in bytes. Those that are on the wire are powers of two.
 struct Sizes {
-  std::uint64_t most_inline = 4u << 10;  ///< what is longer travels in chunks; not on the wire
-  std::uint64_t leaf = 16u << 10;        ///< the least; more where there would be more than kMostLeaves
+  /// What is longer travels in chunks. Not on the wire.
+  std::uint64_t most_inline = 4u << 10;
+  /// What is hashed and sent again as one piece. SizesFor makes it longer if a message would have more than
+  /// kMostLeaves.
+  std::uint64_t leaf = 16u << 10;
+  /// The first chunk travels with the announcement, before the receiver has answered.
   std::uint64_t first_chunk = 256u << 10;
-  std::uint64_t most_chunk = 512u << 10;  ///< of a message from one rank to another
-  std::uint64_t most_whole = 32u << 10;   ///< longest that travels in one chunk after its root; not on the wire
-  std::uint64_t most_block = 4u << 20;    ///< longest chunk in collective calls
+  /// The longest chunk of a message from one rank to another.
+  std::uint64_t most_chunk = 512u << 10;
+  /// A message up to this length is hashed first and travels in one chunk. Not on the wire.
+  std::uint64_t most_whole = 32u << 10;
+  /// The longest chunk in collective calls: over TCP, shorter ones took a fifth more time.
+  std::uint64_t most_block = 4u << 20;
 
   friend bool operator==(const Sizes&, const Sizes&) = default;
 };
 
+/// Limits of what an announcement may say, in bytes. A decoder refuses anything beyond them.
 inline constexpr std::uint64_t kLeastLeaf = 16, kMostLeaf = std::uint64_t{1} << 20;
-inline constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 18;  // unless leaves would be longer than kMostLeaf
+/// Leaves of one message. A message may have more only if its leaves have kMostLeaf bytes; their numbers still fit 32
+/// bits.
+inline constexpr std::uint64_t kMostLeaves = std::uint64_t{1} << 18;
 inline constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 24;
 inline constexpr std::uint64_t kMostFirstChunk = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMostInline = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 47;
 
-/// `wanted` brought into these bounds, for a message of `bytes`: what an announcement of it can say.
+/// Brings `wanted` within the limits, for a message of `bytes`. In the result, leaf <= first_chunk <= most_chunk, and
+/// these three are powers of two. So every chunk begins at a leaf. Both sides compute the leaves of a Record by this
+/// function.
 Sizes SizesFor(std::uint64_t bytes, const Sizes& wanted);
 
-/// Messages whose content is nothing: their number is their length, which MPI vouches for as it does for the sender and
-/// the tag, so that nothing in them can be wrong. Everything else is longer than the longest of them.
+/// A message without content: its length is its meaning. MPI vouches for the length as it does for the sender and the
+/// tag, so nothing in a signal can arrive wrong. Every other message is longer than kMostSignal. "receiver" and
+/// "sender" say who sends the signal; they are the two sides of the payload.
 enum Signal : int {
-  kProven = 0,   ///< receiver: every byte has its hash. The end
-  kGivenUp = 1,  ///< receiver: that could not be reached. The end
-  kTooLong = 2,  ///< receiver: more than its buffer holds. The end
-  kGo = 3,       ///< receiver: send what is left, then the root
-  kAgain = 4,    ///< receiver: the announcement again (with the payload, where it is inline)
-  kGetRoot = 5,  ///< receiver: the root, again
-  kGarbled = 6,  ///< sender: the request was damaged
-  kRefused = 7,  ///< sender, of a collective call: it has nothing proven to answer from
-  kGetWord = 8,  ///< receiver, and the seven after it: this byte of the word of a record; the reply's length says it
+  kProven = 0,   ///< receiver: every byte has its hash; the end
+  kGivenUp = 1,  ///< receiver: some bytes could not be proven; the end
+  kTooLong = 2,  ///< receiver: the payload is longer than its buffer; the end
+  kGo = 3,       ///< receiver: send the other chunks, then the root
+  kAgain = 4,    ///< receiver: send the announcement again as a reply (inline: with the payload)
+  kGetRoot = 5,  ///< receiver: send the root again
+  kGarbled = 6,  ///< sender: the request was damaged, or asks for something that does not exist
+  kRefused = 7,  ///< sender, in a collective call: it has nothing proven to answer from
+  /// receiver: send byte i of the word of a record; the signal is kGetWord + i, with i from 0 to 7. The length of the
+  /// reply tells the byte (kWordReply).
+  kGetWord = 8,
 };
 inline constexpr int kMostSignal = 15;
 
-/// Where a message stands in the exchange; kSum: what ReduceScatterXor gave, of which no message is left.
+/// What a message is, for the fault hook of tests (Link::Arrived). kSum is the result of ReduceScatterXor: by then,
+/// no message of it is left.
 enum class Part : std::uint8_t { kAnnounce, kInline, kChunk, kRoot, kRequest, kNodes, kLeaves, kSum };
 
+/// The kind byte of a message with content. These numbers are on the wire.
 enum class Kind : std::uint8_t {
   kMessage = 1,   ///< announcement: the payload follows
   kInline = 2,    ///< announcement: the payload is in the same message
@@ -64,26 +86,30 @@ enum class Kind : std::uint8_t {
   kWhole = 8,  ///< announcement: the payload follows in one chunk, the root is known
 };
 
+/// What the sender says about a payload before it sends it. Sizes in bytes. A root message (kRoot) has the same
+/// fields again, with the root.
 struct Announce {
   Kind kind = Kind::kMessage;
   std::uint64_t bytes = 0;
   std::uint64_t leaf = 0, first_chunk = 0, most_chunk = 0;
-  Hash root;  ///< zero where it is not known yet
+  /// Zero if the sender does not know it yet.
+  Hash root;
 
-  /// Whether the first chunk is on its way with it.
+  /// True if the first chunk is on its way, whether the receiver wants it or not. It must then be received.
   bool has_chunk() const { return kind == Kind::kMessage || kind == Kind::kWhole; }
 
   friend bool operator==(const Announce&, const Announce&) = default;
 };
 
 inline constexpr std::size_t kAnnounceBytes = 48;
-/// By its length it is known what follows an announcement even where it cannot be read: nothing with it, a chunk, and more
-/// when that is asked for; zeros up to kWholeBytes, one chunk; zeros up to kInPlaceBytes, nothing; zeros up to
-/// kInlineHeader, the payload in the same message.
+/// The length of an announcement says what follows, even if its content arrives damaged. kAnnounceBytes: a chunk now,
+/// the others on request. kWholeBytes (padded with zeros): one chunk. kInPlaceBytes (padded with zeros): nothing.
+/// kInlineHeader and more: the payload is in this message, from there on.
 inline constexpr std::size_t kWholeBytes = 52;
 inline constexpr std::size_t kInPlaceBytes = 56;
 inline constexpr std::size_t kInlineHeader = 64;
-/// What an announcement of `length` bytes says, if it says anything.
+/// The kind of a message's announcement, by its length in bytes. Lengths in between do not occur; they count as the
+/// next shorter.
 inline Kind KindByLength(std::size_t length) {
   return length >= kInlineHeader   ? Kind::kInline
          : length >= kInPlaceBytes ? Kind::kInPlace
@@ -91,11 +117,13 @@ inline Kind KindByLength(std::size_t length) {
                                    : Kind::kMessage;
 }
 
-void EncodeAnnounce(const Announce& announce, std::uint8_t* to);  ///< kAnnounceBytes
-/// None unless the digest is right and every field is within its bounds.
+/// Writes kAnnounceBytes, with digest, to `to`.
+void EncodeAnnounce(const Announce& announce, std::uint8_t* to);
+/// Nothing unless `bytes` has kAnnounceBytes, the digest is right and every field is within its limits.
 std::optional<Announce> DecodeAnnounce(ByteSpan bytes);
 
-/// Asks for the children of nodes of a level (kGetNodes) or for the bytes of leaves (kGetLeaves, level 0).
+/// Asks for the children of these nodes of `level` (kGetNodes), or for the bytes of these leaves (kGetLeaves, level
+/// 0). `indices` is ascending and has 1 to kMostIndices entries.
 struct Request {
   Kind kind = Kind::kGetNodes;
   std::uint8_t level = 0;
@@ -103,50 +131,66 @@ struct Request {
 };
 
 inline constexpr std::size_t kMostIndices = 4096;
-inline constexpr std::size_t kFrame = 16 + 16;  // header and digest around what a request or a reply has in it
+/// The header and the digest around the content of a request or a reply.
+inline constexpr std::size_t kFrame = 16 + 16;
 inline constexpr std::size_t kMostRequest = kFrame + 4 * kMostIndices;
 
+/// The message for a request within the limits above.
 std::vector<std::uint8_t> EncodeRequest(const Request& request);
-/// None unless the digest is right, the kind is one of a request, and there are 1 to kMostIndices indices, ascending.
+/// Nothing unless the digest is right, the kind is that of a request, and there are 1 to kMostIndices ascending
+/// indices. The caller must still compare level and indices with its tree.
 std::optional<Request> DecodeRequest(ByteSpan bytes);
 
-/// Reply to kGetNodes: `hashes`, those of all nodes asked for.
+/// The reply to kGetNodes: the hashes of all children of the requested nodes of `level`, in their order.
 std::vector<std::uint8_t> EncodeNodes(std::uint8_t level, std::span<const Hash> hashes);
-/// None unless the digest is right and there are `count` hashes of children of `level`.
+/// Nothing unless the digest is right and the reply has exactly `count` hashes for `level`. The hashes are not proven
+/// by that: the caller compares them with their parent (Descent::Take).
 std::optional<std::vector<Hash>> DecodeNodes(ByteSpan bytes, std::uint8_t level, std::size_t count);
 
-/// Reply to kGetLeaves: this many bytes that nobody reads, then the leaves, which have their hashes.
+/// The reply to kGetLeaves begins with this many bytes that nobody reads, so that it is longer than any signal. The
+/// leaves follow. They need no digest, because the receiver has their hashes.
 inline constexpr std::size_t kLeavesHeader = 16;
 
-/// What a rank brings to a collective call of lzy's own, where amounts differ: how many bytes, a number that goes with them, and their
-/// root; the bytes themselves where they fit. Every record is as long.
+/// What a rank brings to a collective call of lzy itself (records.h), where ranks bring different amounts: the number
+/// of bytes, a number that goes with them, and their root. Short payloads are in the same message. Every record
+/// message has kRecordBytes, so that MPI can move all of them in one call before anybody knows an amount.
 struct Record {
   std::uint64_t bytes = 0;  ///< less than 2^48
+  /// A number of the caller's; in a broadcast, the topology.
   std::uint16_t note = 0;
-  Hash root;  ///< in leaves of SizesFor(bytes, {})
+  /// Of a tree with the leaves of SizesFor(bytes, {}).
+  Hash root;
 
-  /// Both numbers in one.
+  /// `bytes` in the low 48 bits, `note` in the high 16. All ranks must know the word whatever happens to messages,
+  /// because it decides which MPI calls come next. So it can also be asked for byte by byte (kGetWord).
   std::uint64_t word() const { return bytes | std::uint64_t{note} << 48; }
   void SetWord(std::uint64_t word) {
     bytes = word & ((std::uint64_t{1} << 48) - 1);
     note = static_cast<std::uint16_t>(word >> 48);
   }
 };
+/// Word, root, digest.
 inline constexpr std::size_t kRecordHeader = 8 + 16 + 16;
 inline constexpr std::size_t kRecordBytes = 256;
+/// Bytes of a payload that fit into its record.
 inline constexpr std::uint64_t kMostInRecord = kRecordBytes - kRecordHeader;
-void EncodeRecord(const Record& record, std::uint8_t* to);  ///< kRecordHeader bytes
-/// None unless the digest is right.
+/// Writes kRecordHeader bytes to `to`.
+void EncodeRecord(const Record& record, std::uint8_t* to);
+/// Reads the first kRecordHeader bytes. Nothing unless the digest is right.
 std::optional<Record> DecodeRecord(ByteSpan bytes);
-/// Length of a reply to kGetWord that says 0; that of another byte is longer by it.
+/// The length of a reply to kGetWord is this plus the byte. It is more than any signal, so a refusal cannot be taken
+/// for a byte.
 inline constexpr std::size_t kWordReply = 64;
 
-/// How a payload is cut: chunks that double from the first to the longest; the last is what is left.
+/// Walks through the chunks of a payload. Sizes double from first_chunk to most_chunk; the last chunk has what is
+/// left. Sender and receiver walk alike, so chunks need no header: MPI keeps their order.
 class Chunks {
  public:
   explicit Chunks(const Announce& announce)
       : bytes_(announce.bytes), next_(announce.first_chunk), most_(announce.most_chunk) {}
+  /// True behind the last chunk; at once if the payload has no bytes.
   bool done() const { return at_ == bytes_; }
+  /// Offset and length of the current chunk in the payload.
   std::uint64_t begin() const { return at_; }
   std::uint64_t size() const { return next_ < bytes_ - at_ ? next_ : bytes_ - at_; }
   void Next() {

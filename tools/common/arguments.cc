@@ -1,3 +1,6 @@
+// Options of a tool in terms of CLI11. What CLI11 does not do as lzy wants it (list syntax, missing PATHs, texts of
+// errors) is done here.
+
 #include "common/arguments.h"
 
 #include <fmt/format.h>
@@ -11,13 +14,15 @@
 namespace lzy {
 namespace {
 
+// For --help. docs/reference/tools.md "Exit codes" has them in full.
 constexpr const char* kExitCodes =
     "Exit codes: 0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
     "path;\n"
     "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
     "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
 
-/// CLI11 takes "[a,b]" for a list of two; a file or glob of that name gets this in front while CLI11 has it.
+/// CLI11 takes "[a,b]" for a list of two values. A file or a glob may have such a name, so it gets this character in
+/// front while CLI11 has it.
 constexpr char kGuard = '\x01';
 
 std::string Guarded(const std::string& text) {
@@ -28,6 +33,7 @@ void Unguard(std::string& text) {
   if (!text.empty() && text.front() == kGuard) text.erase(0, 1);
 }
 
+// Options whose values are lists: given several times, they add up. Of all others the last one counts.
 bool IsList(const std::string& name) {
   for (const char* list : {"set", "include", "exclude", "device-dirs"}) {
     if (name == list) return true;
@@ -37,6 +43,7 @@ bool IsList(const std::string& name) {
 
 }  // namespace
 
+// What all tools have: the options here, memory, threads, topology, log and key.
 Arguments::Arguments(const std::string& tool, const std::string& summary, const std::string& changes)
     : tool_(tool), app_(summary + "\nChanges " + changes + ".", tool) {
   app_.set_version_flag("--version", tool + " " LZY_VERSION, "print the version and exit");
@@ -57,6 +64,8 @@ void Arguments::AddTableOptions(const std::vector<std::string>& names) {
   }
 }
 
+// An option without a value is "on" if it is given. All others are kept as texts; the table turns them into values.
+// So messages are the same for the command line, the environment and hints.
 void Arguments::AddTableOption(const OptionSpec& spec) {
   TableOption& option = table_.emplace_back(TableOption{spec.name, IsList(spec.name), {}});
   if (*spec.value == '\0') {
@@ -64,7 +73,6 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
         "--" + option.name, [&option] { option.values = {"on"}; }, std::string(spec.help));
     return;
   }
-  // Texts, which the table turns into values: so its messages are the same for all spellings.
   app_.add_option("--" + option.name, option.values, std::string(spec.help))
       ->type_name(spec.value)
       ->expected(1)
@@ -72,8 +80,9 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
       ->multi_option_policy(option.list ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
 }
 
+// CLI11 is not told that a PATH is required: it would complain about that before it names an unknown option. Parse
+// checks it.
 void Arguments::AddPaths(const std::function<bool()>& without) {
-  // That it is required is for Parse() to say: CLI11 would say so before it names an option that it does not know.
   app_.add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory; at least one")->type_name("");
   takes_paths_ = true;
   without_paths_ = without;
@@ -81,10 +90,12 @@ void Arguments::AddPaths(const std::function<bool()>& without) {
 
 Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
   std::vector<std::string> words;
-  for (int i = argc - 1; i > 0; --i) words.push_back(Guarded(argv[i]));  // CLI11 wants the last one first
+  // CLI11 wants the last word first.
+  for (int i = argc - 1; i > 0; --i) words.push_back(Guarded(argv[i]));
   try {
     app_.parse(std::move(words));
     const bool without = without_paths_ && without_paths_();
+    // As if CLI11 had found it: the message then has the usual form.
     if (takes_paths_ && !without && paths.empty()) throw CLI::RequiredError("PATH");
     for (std::string& path : paths) Unguard(path);
     for (TableOption& option : table_) {
@@ -97,6 +108,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
     }
     return {};
   } catch (const CLI::ParseError& error) {
+    // Exit code 0 is --help or --version, which CLI11 reports as errors.
     std::ostringstream output, ignored;
     if (error.get_exit_code() == 0) {
       app_.exit(error, output, ignored);
@@ -106,6 +118,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
   }
 }
 
+// Suggests the option with the nearest name, if one is near enough.
 std::string Arguments::UnknownOption(const std::string& word) const {
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string> known;
@@ -119,10 +132,12 @@ std::string Arguments::UnknownOption(const std::string& word) const {
 
 std::string Arguments::ErrorText(const CLI::ParseError& error) const {
   const std::string text = error.what();
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {  // "The following argument was not expected: --partiy"
+  // CLI11 says "The following argument was not expected: --partiy". Only the first word is named.
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     const std::string first = text.substr(text.rfind(": ") + 2);
     return UnknownOption(first.substr(0, first.find(' ')));
   }
+  // An option without its value: the message says what would be accepted.
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch) && text.starts_with("--")) {
     const std::string name = text.substr(2, text.find(':') - 2);
     for (const OptionSpec& spec : OptionSpecs()) {
@@ -133,16 +148,17 @@ std::string Arguments::ErrorText(const CLI::ParseError& error) const {
   return fmt::format("{} (see {} --help)", text, tool_);
 }
 
+// A list option that was given several times is one list.
 std::vector<Arguments::Given> Arguments::given() const {
   std::vector<Given> out;
   for (const TableOption& option : table_) {
     if (option.values.empty()) continue;
-    // A list option given several times is one list.
     out.push_back({option.name, option.list ? fmt::format("{}", fmt::join(option.values, ":")) : option.values.back()});
   }
   return out;
 }
 
+// Later settings replace earlier ones. The checks of options against each other come last.
 Result<Options> Arguments::MakeOptions() const {
   Options options;
   LZY_RETURN_IF_ERROR(ApplyEnvironment(options));

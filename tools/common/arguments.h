@@ -1,5 +1,7 @@
 #pragma once
-// The command line of a tool: the options all of them take, those of the engine's table it wants, and its own.
+// The command line of a tool: options that all tools have, options of the engine's table that this one takes, and its
+// own. Used by RunTool (tool.cc) and lzy-run. CLI11 does the parsing; the texts of errors are lzy's. Local: no
+// communication, and nothing is printed.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -15,57 +17,69 @@ namespace lzy {
 
 inline constexpr int kExitUsage = 3;  ///< docs/reference/tools.md "Exit codes"
 
+/// Make it, add options and PATHs, call Parse once, then read the members and MakeOptions(). CLI11 keeps pointers
+/// into it, so it must not move.
 class Arguments {
  public:
   /// `tool` is the program's name; `summary` says what it does, `changes` what it modifies.
   Arguments(const std::string& tool, const std::string& summary, const std::string& changes);
 
-  /// For options that only this tool has.
+  /// For options that only this tool has: add them before Parse.
   CLI::App& app() { return app_; }
-  /// Options of the table (request/options.h), besides memory, threads and log, which every tool has.
+  /// Adds options of the table (request/options.h) by their names. The constructor adds those that every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
-  /// PATHs; when `without` is given and true once all is parsed, there must be none.
+  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none.
   void AddPaths(const std::function<bool()>& without = {});
 
-  /// When `exit_code` has a value the tool is done: `output` is for stdout, `error` for stderr.
+  /// If `exit_code` has a value, the tool is done: print `output` on stdout and `error` on stderr. That is --help,
+  /// --version, or an error.
   struct Outcome {
     std::optional<int> exit_code;
     std::string output;
     std::string error;
   };
+  /// Parses the command line. Values of table options are not checked here; MakeOptions does that.
   Outcome Parse(int argc, const char* const* argv);
-  /// What to say about an option that there is not: "--partiy: there is no such option; did you mean --parity? (see ...)".
+  /// The message for an option that does not exist: "--partiy: there is no such option; did you mean --parity? (see
+  /// ...)".
   std::string UnknownOption(const std::string& word) const;
 
-  /// The engine's options: command line before environment before default, checked. With Spelled() below, what was
-  /// given on the command line.
+  /// The engine's options: command line before environment before default. kInvalidArgument, with lzy's own text, for
+  /// values that are not accepted or do not go together.
   Result<Options> MakeOptions() const;
+  /// An option of the table and its text, as it was given on the command line.
   struct Given {
     std::string name;  ///< as in the table
     std::string value;
   };
+  /// The options of the table that were given on the command line. A list option that was given several times is one
+  /// entry, joined by ":".
   std::vector<Given> given() const;
 
+  /// What all tools have, as it was parsed.
   bool json = false;
   bool quiet = false;
   bool no_progress = false;
   std::vector<std::string> paths;
 
  private:
+  /// What CLI11 collects for an option of the table.
   struct TableOption {
     std::string name;
     bool list = false;
     std::vector<std::string> values;
   };
   void AddTableOption(const OptionSpec& spec);
-  /// The texts of CLI11's errors, in the words of lzy's.
+  /// The texts of CLI11's errors, in lzy's words.
   std::string ErrorText(const CLI::ParseError& error) const;
 
   const std::string tool_;
   bool takes_paths_ = false;
+  /// Null: PATHs are required.
   std::function<bool()> without_paths_;
   CLI::App app_;
-  std::list<TableOption> table_;  // a list: CLI11 keeps pointers into it
+  /// A list, because CLI11 keeps pointers into it.
+  std::list<TableOption> table_;
 };
 
 }  // namespace lzy

@@ -1,8 +1,11 @@
+// Fields and words of the schema "lzy-report/1". docs/reference/tools.md "JSON" must name what is added here.
+
 #include "common/json.h"
 
 namespace lzy {
 namespace {
 
+// Words of the schema: they never change, whatever happens to the enumeration.
 const char* Name(Code code) {
   switch (code) {
     case Code::kOk:
@@ -45,6 +48,7 @@ const char* Name(DatasetKind kind) {
   return kind == DatasetKind::kShared ? "shared" : "set";
 }
 
+// One range; offset and length in bytes of the file at "path".
 Json ToJson(const Damage& damage) {
   return {{"path", damage.path},           {"device", damage.device},     {"part", lzy::Name(damage.part)},
           {"offset", damage.offset},       {"length", damage.length},     {"cause", lzy::Name(damage.cause)},
@@ -52,6 +56,7 @@ Json ToJson(const Damage& damage) {
           {"objects", damage.objects}};
 }
 
+// The devices of one group, for --map.
 Json ToJson(const GroupMap& group) {
   Json devices = Json::array();
   for (const GroupMap::Device& device : group.devices) {
@@ -93,6 +98,7 @@ Json ToJson(const DatasetReport& report) {
               {"warnings", report.warnings},
               {"damage", Json::array()}};
   for (const Damage& damage : report.damage) out["damage"].push_back(ToJson(damage));
+  // Fields that say something only sometimes are left out otherwise.
   if (!report.key.empty()) out["key"] = report.key;
   if (report.unsealed) out["unsealed"] = true;
   for (const DatasetReport::Unchecked& range : report.unchecked) {
@@ -105,6 +111,7 @@ Json ToJson(const DatasetReport& report) {
     for (const GroupMap& group : report.map) out["map"].push_back(ToJson(group));
   }
   for (const GroupMap::Device& member : report.placed) {
+    // Members that a restore has put, or would put, on other nodes.
     out["placed"].push_back({{"device", member.device}, {"path", member.path}, {"node", member.domain}});
   }
   if (!report.status.ok()) out["error"] = ToJson(report.status);

@@ -1,5 +1,6 @@
 #pragma once
-// Reports as JSON: the schema "lzy-report/1" of docs/reference/tools.md "JSON".
+// Reports as JSON: the schema "lzy-report/1" of docs/reference/tools.md "JSON". Fields may be added, but no field is
+// ever removed or changed in meaning, because scripts read them. Used by tool.cc and the tools.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,12 +9,17 @@
 
 namespace lzy {
 
+/// Keeps the order in which fields were added, so that documents are easy to read.
 using Json = nlohmann::ordered_json;
 
+/// One entry of "datasets".
 Json ToJson(const DatasetReport& report);
+/// A failure: "code" as a word, "message" for people.
 Json ToJson(const Status& status);
+/// Seconds by phase.
 Json ToJson(const Phases& phases);
-/// Text of a document. File names need not be UTF-8, JSON must be: other bytes are replaced.
+/// The text of a document, ended by a newline; indented unless `one_line`. File names need not be UTF-8, but JSON
+/// must be: bytes that are not are replaced.
 std::string Dump(const Json& json, bool one_line);
 
 }  // namespace lzy

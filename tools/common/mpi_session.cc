@@ -10,7 +10,7 @@ namespace lzy {
 
 bool UnderMpiLauncher() {
   // SLURM_PROCID is not among them: it is also set in batch scripts, where no MPI was started. srun gives its tasks
-  // PMI's or PMIx's variables when it is to start MPI programs.
+  // the variables of PMI or PMIx if it is to start MPI programs.
   for (const char* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_PORT", "PMIX_RANK", "PMIX_NAMESPACE",
                            "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     if (std::getenv(name) != nullptr) return true;
@@ -21,6 +21,7 @@ bool UnderMpiLauncher() {
 MpiSession::MpiSession() {
   if (UnderMpiLauncher()) {
     int provided = MPI_THREAD_SINGLE;
+    // The engine has threads, but only one at a time calls MPI.
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS) {
       status_ = Status(Code::kMpi, "MPI_Init_thread failed");
     } else {
@@ -34,6 +35,7 @@ MpiSession::MpiSession() {
 }
 
 MpiSession::~MpiSession() {
+  // Its communicator must be freed before MPI_Finalize.
   comm_.reset();
   if (initialized_) MPI_Finalize();
 }

@@ -1,5 +1,6 @@
 #pragma once
-// MPI for as long as a tool runs, if it was started by an MPI launcher; otherwise this process alone.
+// MPI for as long as a tool runs, if an MPI launcher started it; otherwise this process alone. Made first and
+// destroyed last in RunTool.
 
 #include <memory>
 
@@ -7,22 +8,25 @@
 
 namespace lzy {
 
-/// True when the environment has what MPI launchers (PMI, PMIx, Open MPI, hydra) leave there.
+/// True if the environment has what MPI launchers (PMI, PMIx, Open MPI, hydra) leave there.
 bool UnderMpiLauncher();
 
+/// One for each process. Collective to make and to destroy.
 class MpiSession {
  public:
-  /// Initialises MPI under a launcher only: it costs 40-140 ms and more.
+  /// Initialises MPI only under a launcher, because that takes 40 to 140 ms and more.
   MpiSession();
-  /// Finalizes MPI; the communicator goes before.
+  /// Frees the communicator, then finalizes MPI.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// Not ok: MPI did not start; comm() is this process then.
+  /// If not ok, MPI did not start, and comm() is this process alone.
   const Status& status() const { return status_; }
+  /// Valid as long as the session.
   Communicator& comm() { return *comm_; }
-  /// For failures of this rank alone, which the others cannot learn of otherwise: ends all ranks, with this code.
+  /// Ends all ranks with this code, after a failure of this rank alone that the others cannot learn of. Does nothing
+  /// without others.
   void AbortOthers(int exit_code);
 
  private:

@@ -1,3 +1,6 @@
+// The words of reports. Each function makes one part of a report; ReportText at the end puts them together, NextText
+// and FailureAdvice add the command to type next.
+
 #include "common/print.h"
 
 #include <fmt/format.h>
@@ -14,9 +17,12 @@
 namespace lzy {
 namespace {
 
-constexpr std::size_t kMostDamageLines = 1000;  // beyond that, --json has all of it
+// Lines about damage in one report; --json has all of it.
+constexpr std::size_t kMostDamageLines = 1000;
+// From this many places of one device on, they are one line.
 constexpr std::size_t kManyPlaces = 12;
 
+// "1 file", "6 files".
 std::string Plural(std::uint64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
@@ -26,10 +32,12 @@ std::string KindText(const DatasetReport& report) {
   return "set of " + Plural(report.devices, "file", "files");
 }
 
+// Both forms: people compare sizes with what ls prints.
 std::string SizeText(std::uint64_t bytes) {
   return bytes < 1024 ? FormatSize(bytes) : fmt::format("{} ({} bytes)", FormatSize(bytes), bytes);
 }
 
+// "6 devices in one group, 2 of each may be lost; block 64 KiB, unit 1 MiB".
 std::string GeometryText(const DatasetReport& report) {
   return fmt::format(
       "{} in {}, {}; block {}, unit {}", Plural(report.devices, "device", "devices"),
@@ -38,6 +46,7 @@ std::string GeometryText(const DatasetReport& report) {
       FormatSize(report.block_size), FormatSize(report.unit));
 }
 
+// What is wrong with a range, seen from outside.
 std::string CauseText(const Damage& damage) {
   switch (damage.cause) {
     case DamageCause::kHash:
@@ -54,26 +63,32 @@ std::string CauseText(const Damage& damage) {
   return "unknown";
 }
 
+// What was done about a range, or can be.
 std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
   if (damage.repaired) return "repaired";
+  // The disk or the bus was wrong once; there is nothing to repair.
   if (damage.transient) return "a second reading was right";
+  // In a dry run of lzy-verify --repair. It makes no missing files, so it would not repair them.
   const bool would = action == Action::kRepairDryRun && damage.cause != DamageCause::kMissing;
   if (damage.beyond_repair) return "beyond repair";
-  // Neither hashes that nobody has, nor parity of data that cannot be checked.
+  // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
   if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it anew";
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
   if (damage.cause == DamageCause::kAtRisk) return "may be old or new: see below";
   return would ? "would be repaired" : "repairable";
 }
 
-/// Entries of one file that differ in nothing but place and device, and lie side by side.
+/// Entries of one file that differ in nothing but place and device. They lie side by side, or ByDevice has put them
+/// together.
 struct DamageRun {
   Damage first;
   std::uint64_t length = 0;
   bool one_device = true;
-  std::uint64_t places = 1;  ///< more: not side by side; `end` is that of the last
+  // More than one: they do not lie side by side, and `end` is the end of the last.
+  std::uint64_t places = 1;
   std::uint64_t end = 0;
 
+  // The rest of the line would be the same.
   bool IsLike(const Damage& next) const {
     return next.path == first.path && next.part == first.part && next.cause == first.cause &&
            next.transient == first.transient && next.repaired == first.repaired &&
@@ -84,6 +99,7 @@ struct DamageRun {
   }
 };
 
+// Puts neighbours together. Entries come in the order of the report.
 std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
   std::vector<DamageRun> runs;
   for (const Damage& entry : damage) {
@@ -97,16 +113,19 @@ std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
   return runs;
 }
 
-/// Much of what is wrong with one device, as when all of it is lost, is one line, where its first run stood.
+/// If much is wrong with one device, as when all of it is lost, it becomes one line, at the place of its first run.
+/// In a shared file, the units of a lost device do not lie side by side, so there would be thousands of lines.
 std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
   using Key = std::tuple<std::string, DamagePart, std::uint32_t>;
   const auto key = [](const DamageRun& run) { return Key(run.first.path, run.first.part, run.first.device); };
   std::map<Key, std::size_t> count;
   for (const DamageRun& run : runs) count[key(run)] += run.one_device;
+  // Where the line of each device is in `out`.
   std::map<Key, std::size_t> line;
   std::vector<DamageRun> out;
   for (DamageRun& run : runs) {
     run.end = run.first.offset + run.length;
+    // A run over several devices, or one of few, stays a line of its own.
     if (!run.one_device || count[key(run)] < kManyPlaces) {
       out.push_back(std::move(run));
       continue;
@@ -117,6 +136,7 @@ std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
       out.push_back(std::move(run));
       continue;
     }
+    // One more place in the line of its device.
     DamageRun& all = out[known->second];
     ++all.places;
     all.length += run.length;
@@ -125,30 +145,33 @@ std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
   return out;
 }
 
+// Where a line's damage is.
 std::string PlaceText(const DamageRun& run) {
   if (run.places == 1) return fmt::format("offset {}, length {}", run.first.offset, run.length);
   return fmt::format("{} places from offset {} to {}, together {}", run.places, run.first.offset, run.end,
                      FormatSize(run.length));
 }
 
+// One line: file, part, place, device, cause, and what can be done.
 std::string DamageText(const DamageRun& run, Action action, bool unjudged) {
   const Damage& damage = run.first;
   std::string line =
       fmt::format("  {}: {}, {}, {}: {}", damage.path, Name(damage.part), PlaceText(run),
                   run.one_device ? fmt::format("device {}", damage.device) : "several devices", CauseText(damage));
-  // Metadata alone do not tell what can be done about it.
+  // Metadata alone do not tell what can be done.
   if (action != Action::kInfo) line += "; " + RemedyText(damage, action, unjudged);
   if (run.places > 1) line += "; --json lists them";
   if (!damage.objects.empty()) line += fmt::format(" [{}]", fmt::join(damage.objects, ", "));
   return line + "\n";
 }
 
-/// The bytes that are gone for good, neighbours as one.
+/// The bytes that are lost for good, with neighbours put together: what to look for in a backup.
 std::string LostText(const DatasetReport& report) {
   std::vector<const Damage*> lost;
   for (const Damage& damage : report.damage) {
     if (damage.beyond_repair && damage.part == DamagePart::kData) lost.push_back(&damage);
   }
+  // By place in the file, so that neighbours come together.
   std::stable_sort(lost.begin(), lost.end(), [](const Damage* a, const Damage* b) {
     return a->path != b->path ? a->path < b->path : a->offset < b->offset;
   });
@@ -156,6 +179,7 @@ std::string LostText(const DatasetReport& report) {
   for (std::size_t i = 0; i < lost.size();) {
     std::uint64_t end = lost[i]->offset + lost[i]->length;
     std::size_t next = i + 1;
+    // Entries may overlap, if a file is shorter than it was.
     for (; next < lost.size() && lost[next]->path == lost[i]->path && lost[next]->offset <= end; ++next) {
       end = std::max(end, lost[next]->offset + lost[next]->length);
     }
@@ -166,26 +190,31 @@ std::string LostText(const DatasetReport& report) {
   return out;
 }
 
+// True if something of the dataset must be made anew: lzy-verify --repair does not do that, lzy-restore does.
 bool AnyMissing(const DatasetReport& report) {
   return std::any_of(report.damage.begin(), report.damage.end(),
                      [](const Damage& damage) { return damage.cause == DamageCause::kMissing && !damage.repaired; });
 }
 
+// True if data are missing. They cannot be accepted as they are.
 bool DataMissing(const DatasetReport& report) {
   return std::any_of(report.damage.begin(), report.damage.end(), [](const Damage& damage) {
     return damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing;
   });
 }
 
-/// What follows the name of a tool.
+/// What follows the name of a tool in a command.
 std::string Operands(const DatasetReport& report, const std::string& repeated) {
   return repeated + ShellQuote(report.path);
 }
 
-/// What to type next.
+/// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
+/// a shell.
 std::string NextText(const DatasetReport& report, Action action, const std::string& repeated) {
   const std::string path = Operands(report, repeated);
+  // A dry run has said what would be done. The next command is the same one without --dry-run.
   if (report.planned) return "";
+  // Not planned, so the removal was refused: the sidecar may still be needed. Says what for.
   if (action == Action::kRemove || action == Action::kRemoveDryRun) {
     if (report.state == DatasetState::kUnrepairable) {
       return fmt::format("  not removed, although it cannot repair everything that is missing; to remove it anyway: lzy-protect --remove --force {}\n", path);
@@ -195,21 +224,25 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
                : fmt::format("  not removed: it can repair what is missing: lzy-restore {0}; to remove it anyway: lzy-protect --remove --force {0}\n",
                              path);
   }
+  // lzy-info has read no data, so it cannot advise to repair.
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
   if (action == Action::kInfo && !fine) {
     return fmt::format("  this is from metadata and times alone; to check the data: lzy-verify {}\n", path);
   }
+  // One case for each state. If there is a choice, all commands are named, because only the user can decide.
   switch (report.state) {
     case DatasetState::kIntact:
     case DatasetState::kRestored:
       return "";
     case DatasetState::kDamaged:
+      // All of it has been repaired.
       if (ExitCodeOf(report) == 0) return "";
       if (action == Action::kRestore || action == Action::kSalvage) {
         return "  the rest could not be repaired: a warning says why\n";
       }
       if (action == Action::kRestoreDryRun) return fmt::format("  restore with: lzy-restore {}\n", path);
       if (action == Action::kSpreadDryRun) return fmt::format("  restore with: lzy-restore --spread {}\n", path);
+      // Damaged files can be repaired in place; missing ones must be made.
       return (AnyMissing(report)
                   ? fmt::format("  restore with: lzy-restore {}\n", path)
                   : fmt::format("  repair with: lzy-verify --repair {}\n", path)) +
@@ -221,6 +254,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
               ? fmt::format("  what could be recovered is written; add the rest from elsewhere, then commit it: lzy-protect {}\n",
                             path)
               : fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path);
+      // A sidecar without its file may simply be left over.
       if (report.kind == DatasetKind::kShared && DataMissing(report)) {
         const std::size_t slash = report.path.rfind('/');
         const std::string directory =
@@ -229,6 +263,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
       }
       return out;
     }
+    // An edit or damage: nobody but the user can know. So both commands are named.
     case DatasetState::kStale:
       return fmt::format(
           "  to commit the change: lzy-protect {0}; to undo it: "
@@ -246,7 +281,8 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
   return "";
 }
 
-/// With names that a terminal shows as they are. Commands to be typed need the names themselves: see ShellQuote().
+/// A copy whose names a terminal shows as they are. File names may have control characters in them. Commands to be
+/// typed need the names themselves: see ShellQuote().
 DatasetReport PrintableReport(DatasetReport report) {
   report.path = Printable(report.path);
   for (Damage& damage : report.damage) {
@@ -267,6 +303,7 @@ DatasetReport PrintableReport(DatasetReport report) {
 /// "shared file, 12 MiB, 1.2 GiB/s"
 std::string WorkText(const DatasetReport& report) {
   std::string out = fmt::format("{}, {}", KindText(report), FormatSize(report.bytes));
+  // Seconds; a rate of less work says nothing.
   constexpr double kWorthARate = 0.1;
   if (report.phases.total >= kWorthARate && report.bytes_read > 0) {
     const double rate = static_cast<double>(report.bytes_read) / report.phases.total;
@@ -275,6 +312,7 @@ std::string WorkText(const DatasetReport& report) {
   return out;
 }
 
+// Which devices are coded together, for --map.
 std::string MapText(const DatasetReport& report) {
   std::string out;
   for (std::size_t g = 0; g < report.map.size(); ++g) {
@@ -289,10 +327,12 @@ std::string MapText(const DatasetReport& report) {
   return out;
 }
 
+// What lzy-info prints for a dataset.
 std::string InfoText(const DatasetReport& report) {
   if (report.devices == 0) return "";
   std::string out = fmt::format("  kind:      {}\n  size:      {}\n", KindText(report), SizeText(report.bytes));
   out += fmt::format("  geometry:  {}\n  sidecars:  {}", GeometryText(report), SizeText(report.sidecar_bytes));
+  // A percentage makes sense only if it is less than 100.
   if (report.sidecar_bytes <= report.bytes && report.bytes > 0) {
     out += fmt::format(", {:.1f} %",
                        100.0 * static_cast<double>(report.sidecar_bytes) / static_cast<double>(report.bytes));
@@ -311,6 +351,7 @@ std::string InfoText(const DatasetReport& report) {
 
 }  // namespace
 
+// The same state is worded by what was asked for: lzy-protect says "protected" where lzy-verify says "intact".
 std::string StateText(const DatasetReport& report, Action action) {
   if (action == Action::kRemove && report.planned) return "protection is removed";
   if (action == Action::kRemoveDryRun && report.planned) return "protection would be removed";
@@ -359,6 +400,7 @@ std::string PhasesText(const Phases& phases) {
   return text;
 }
 
+// Two of a unit at least: "90 minutes" says more than "1 hour".
 std::string AgeText(std::int64_t ns) {
   constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
   const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
@@ -368,9 +410,11 @@ std::string AgeText(std::int64_t ns) {
   return Plural(seconds / kDay, "day", "days");
 }
 
+// From the most specific advice to the most general.
 std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated,
                           bool protected_but_missing) {
   const std::string path = Operands(report, repeated);
+  // The sidecar is whole, but of a newer version of the format.
   if (report.status.code() == Code::kNewerFormat) {
     if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
     return fmt::format("  use the lzy that wrote it; or give up its sidecar: rm {}; lzy-protect {}\n",
@@ -381,7 +425,9 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   }
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared;
+  // The name of a sidecar is longer than that of its file, and file systems have limits.
   if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
+  // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
   if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
   if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
     return fmt::format("  if its sidecar was lost, and its parity is in device directories, name them: --device-dirs; if it never had one, "
@@ -396,6 +442,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
 }
 
 std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated) {
+  // Texts are made of the printable copy, commands of the original.
   const DatasetReport report = PrintableReport(given);
   const bool failed = !report.status.ok();
   std::string out;
@@ -408,22 +455,26 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
   for (const std::string& path : report.removed) {
     out += fmt::format("  {} {}\n", action == Action::kRemove ? "removed:" : "would be removed:", Printable(path));
   }
+  // Damage, at most kMostDamageLines.
   const std::vector<DamageRun> runs = ByDevice(DamageRuns(report.damage));
   for (std::size_t i = 0; i < runs.size() && i < kMostDamageLines; ++i) out += DamageText(runs[i], action, report.unjudged);
   if (runs.size() > kMostDamageLines) {
     out += fmt::format("  and {} more; --json lists all of them\n", runs.size() - kMostDamageLines);
   }
+  // What could not be judged at all.
   for (const DatasetReport::Unchecked& range : report.unchecked) {
     out += fmt::format("  {}: data, offset {}, length {}: cannot be checked, its hashes are lost\n", Printable(range.path), range.offset,
                        range.length);
   }
   if (ExitCodeOf(report) == 2) out += LostText(report);
+  // Where members are now, or would be, after a restore to other nodes.
   const bool dry = action == Action::kRestoreDryRun || action == Action::kSpreadDryRun;
   if (report.state == DatasetState::kRestored || (dry && ExitCodeOf(report) == 1)) {
     for (const GroupMap::Device& member : report.placed) {
       out += fmt::format("  {}: {} {}\n", member.path, report.state == DatasetState::kRestored ? "is on" : "would be on", member.domain);
     }
   }
+  // For a failure, FailureAdvice says what to do next.
   if (failed && report.state != DatasetState::kUnrepairable) return out;
   return out + NextText(given, action, repeated);
 }

@@ -1,5 +1,7 @@
 #pragma once
-// Reports as text for people: what was found, where, and the exact next command to type (as SnapRAID's status ends).
+// Reports as text for people: what was found, where, and the exact command to type next (as the status of SnapRAID
+// ends). All functions are pure: tool.cc prints what they return. Texts for a terminal have file names as Printable
+// shows them; commands have them as ShellQuote quotes them.
 
 #include <string>
 
@@ -7,7 +9,7 @@
 
 namespace lzy {
 
-/// What a tool was asked to do; it decides what a report means.
+/// What a tool was asked to do. It decides what a report means, and what to suggest next.
 enum class Action {
   kProtect,
   kProtectDryRun,
@@ -23,19 +25,20 @@ enum class Action {
   kInfo
 };
 
-/// The whole report, several lines, each ended. What to do about a failed operation (report.status) is
-/// FailureAdvice()'s. `repeated`: options of this command that the next one will need, too ("--key FILE "); or empty.
+/// The whole report of a dataset: several lines, each ended. Advice for a failed operation (report.status) is not in
+/// it: see FailureAdvice(). `repeated`: options that the next command will need as this one did ("--key FILE "), or
+/// empty.
 std::string ReportText(const DatasetReport& report, Action action, const std::string& repeated);
-/// The state in a few words, as the report has it.
+/// The state in a few words, as the first line of the report has it.
 std::string StateText(const DatasetReport& report, Action action);
-/// The seconds of each phase.
+/// The total in seconds, then that of each phase that took any time.
 std::string PhasesText(const Phases& phases);
-/// What to do when `report.status` says that a dataset cannot be judged: a line, or nothing where there is no advice.
-/// `ruined_sidecar`: a sidecar that is there and that this lzy cannot read, or empty. `protected_but_missing`: the file is
-/// not there, its sidecar is.
+/// What to do if `report.status` says that a dataset cannot be judged: a line, or nothing if there is no advice.
+/// `ruined_sidecar`: a sidecar that is there but cannot be read by this lzy, or empty. `protected_but_missing`: the
+/// file is missing, and its sidecar is there.
 std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated,
                           bool protected_but_missing);
-/// "3 days", "2 hours", ...
+/// A time span in words: "3 days", "2 hours", ... Negative ones count as 0.
 std::string AgeText(std::int64_t ns);
 
 }  // namespace lzy

@@ -11,9 +11,11 @@ namespace lzy {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kSilence = 1s;  // docs/reference/tools.md: from one second of work on
+// docs/reference/tools.md: from one second of work on.
+constexpr auto kSilence = 1s;
 constexpr auto kInterval = 200ms;
 
+// "1:05", or "2:01:05" from an hour on.
 std::string Duration(double seconds) {
   const auto whole = static_cast<std::uint64_t>(seconds + 0.5);
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
@@ -23,6 +25,7 @@ std::string Duration(double seconds) {
 }  // namespace
 
 std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint64_t total, double seconds) {
+  // Never more than 100 %.
   done = total == 0 ? done : std::min(done, total);
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   std::string line = phase;
@@ -36,14 +39,17 @@ void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total
   if (!enabled_) return;
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
+  // The rate is that of this phase, so that the remaining time is, too.
   if (phase_ != phase || done < last_done_) {
     phase_ = phase;
     phase_begin_ = now;
   }
   last_done_ = done;
+  // Short work shows nothing, and a terminal is not flooded.
   if (now - begin_ < kSilence || now < next_) return;
   next_ = now + kInterval;
   const std::string line = ProgressLine(phase_, done, total, std::chrono::duration<double>(now - phase_begin_).count());
+  // Spaces over what is left of a longer line.
   const std::size_t padding = shown_ > line.size() ? shown_ - line.size() : 0;
   fmt::print(stderr, "\r{}{:{}}", line, "", padding);
   std::fflush(stderr);
@@ -56,6 +62,7 @@ void Progress::Clear() {
   fmt::print(stderr, "\r{:{}}\r", "", shown_);
   std::fflush(stderr);
   shown_ = 0;
+  // The line comes back with the next Update.
   next_ = {};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A line on a terminal that says how far the work is.
+// A line on a terminal that says how far the work is. ToolRun has one, and the engine calls Update from its threads.
 
 #include <chrono>
 #include <cstdint>
@@ -8,10 +8,12 @@
 
 namespace lzy {
 
-/// "verify  43 %  1.2 GiB/s  1:05 to go"
+/// The line: "verify  43 %  1.2 GiB/s  1:05 to go". `done` and `total` in bytes, `seconds` since the phase began. If
+/// `total` is 0, there is neither a percentage nor a remaining time.
 std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint64_t total, double seconds);
 
-/// Writes to stderr, from one second after its construction on, a few times a second. Thread-safe.
+/// Writes to stderr, from one second after its construction on, a few times a second. Thread-safe. If not enabled,
+/// does nothing.
 class Progress {
  public:
   explicit Progress(bool enabled) : enabled_(enabled), begin_(Clock::now()) {}
@@ -19,8 +21,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// The state of the work. A new phase, or a smaller `done`, starts the rate anew.
   void Update(const char* phase, std::uint64_t done, std::uint64_t total);
-  /// Takes the line off the terminal, so that something else can be printed.
+  /// Takes the line off the terminal, so that something else can be printed. The next Update shows it again.
   void Clear();
 
  private:
@@ -32,7 +35,8 @@ class Progress {
   std::uint64_t last_done_ = 0;
   Clock::time_point phase_begin_;
   Clock::time_point next_;
-  std::size_t shown_ = 0;  // length of the line on the terminal
+  /// Length of the line on the terminal; 0: there is none.
+  std::size_t shown_ = 0;
 };
 
 }  // namespace lzy

@@ -1,3 +1,7 @@
+// The frame of the tools. RunTool, at the end, is the whole of main(): RunWithin parses and checks,
+// ToolRun::HandlePath and HandleDataset do the work, ToolRun::Finish ends. Above them is the advice that a report
+// ends with if the operation failed.
+
 #include "common/tool.h"
 
 #include <fcntl.h>
@@ -25,29 +29,34 @@
 namespace lzy {
 namespace {
 
+// docs/reference/tools.md "Exit codes".
 constexpr int kExitInputOutput = 6;
 constexpr int kExitInternal = 7;
 constexpr int kExitNoMemory = 8;
 
+// The number of the signal that wants the tool to end; 0: none does.
 volatile sig_atomic_t stop_wanted = 0;
 
-/// The number of the signal that wants the tool to end; 0: none does.
+/// Only notes the signal. Engine and ToolRun look at it where they can end without leaving anything half-written.
 extern "C" void WantStop(int signal) {
   stop_wanted = signal;
 }
 
+// A second signal ends the process at once, in case the first one does not: SA_RESETHAND.
 void CatchSignals() {
   struct sigaction action {};
   action.sa_handler = WantStop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends the process at once
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
 
+// Looks at the words themselves, for errors that come before they are parsed.
 bool WantsJson(int argc, char** argv) {
   return std::any_of(argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--json") == 0; });
 }
 
+// The document with schema "lzy-report/1".
 Json Document(const std::string& tool, int exit_code, double seconds, Json datasets) {
   return {{"schema", "lzy-report/1"},
           {"tool", tool},
@@ -56,7 +65,8 @@ Json Document(const std::string& tool, int exit_code, double seconds, Json datas
           {"datasets", std::move(datasets)}};
 }
 
-/// For what fails before there is anything to report on: the message, the JSON document if one is expected, the code.
+/// The end of a tool that fails before there is anything to report on: message, JSON document if one is expected,
+/// exit code.
 int EndEarly(const std::string& tool, bool speaks, bool json, const Status& status) {
   const int exit_code = ExitCodeOf(status);
   if (!speaks) return exit_code;
@@ -69,7 +79,7 @@ int EndEarly(const std::string& tool, bool speaks, bool json, const Status& stat
   return exit_code;
 }
 
-/// Bytes of the dataset's files that this process sees: about what there is to read.
+/// Bytes of the dataset's files that this process sees: about what there is to read. For TuneForWork.
 std::uint64_t BytesHere(FileSystem& fs, const DatasetRef& dataset) {
   const auto size_of = [&](const std::string& path) {
     const auto stat = fs.Stat(path);
@@ -81,6 +91,7 @@ std::uint64_t BytesHere(FileSystem& fs, const DatasetRef& dataset) {
   return bytes;
 }
 
+// The data files of a dataset that this process knows.
 std::vector<std::string> FilesOf(const DatasetRef& dataset) {
   std::vector<std::string> files;
   if (dataset.kind == DatasetKind::kShared) files.push_back(dataset.path);
@@ -88,7 +99,7 @@ std::vector<std::string> FilesOf(const DatasetRef& dataset) {
   return files;
 }
 
-/// A sidecar of the dataset that is there, but cannot be read; empty if there is none.
+/// A sidecar of the dataset that is there but cannot be read; empty if there is none.
 std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
   for (const std::string& file : FilesOf(dataset)) {
     const auto sidecar = FindSidecar(fs, file);
@@ -97,15 +108,18 @@ std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
   return "";
 }
 
+// True if any file of the dataset has a sidecar, readable or not.
 bool HasSidecar(FileSystem& fs, const DatasetRef& dataset) {
   return std::ranges::any_of(FilesOf(dataset), [&](const std::string& file) { return FindSidecar(fs, file).ok(); });
 }
 
+// False only if permission is missing. Other failures, such as a missing file, are not about permission.
 bool MayAccess(const std::string& path, int mode) {
   return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0 || errno != EACCES;
 }
 
-/// What has the name of a sidecar and can be none: nothing else helps as long as it is there.
+/// Something that has the name of a sidecar and can be none, such as a directory. No other advice helps as long as it
+/// is there.
 std::string Obstacle(FileSystem& fs, const DatasetRef& dataset) {
   for (const std::string& file : FilesOf(dataset)) {
     const auto sidecar = SidecarPath(file);
@@ -116,20 +130,23 @@ std::string Obstacle(FileSystem& fs, const DatasetRef& dataset) {
   return "";
 }
 
-/// Where something cannot be read, or nothing can be written beside the dataset's files.
+/// After an I/O error: says which file may not be read, or that nothing can be written beside the data.
 std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action) {
   if (report.status.code() != Code::kIo && report.status.code() != Code::kWriteFailed) return "";
   for (const std::string& file : FilesOf(dataset)) {
     const auto sidecar = FindSidecar(fs, file);
+    // Data and sidecar may have different owners.
     for (const std::string& path : {file, sidecar.ok() ? *sidecar : file}) {
       if (MayAccess(path, R_OK)) continue;
       return fmt::format("  you may not read {}: have its owner run this, or let you read it\n", Printable(path));
     }
   }
-  if (action == Action::kVerify || action == Action::kInfo) return "";  // they write nothing
+  // These write nothing.
+  if (action == Action::kVerify || action == Action::kInfo) return "";
   const std::vector<std::string> files = FilesOf(dataset);
   const std::string some = files.empty() ? dataset.path : files[0];
   const std::string directory = DirectoryOf(some);
+  // A read-only mount comes before permissions: no permission helps there.
   struct statvfs system {};
   if (statvfs(directory.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0) {
     return fmt::format(
@@ -144,7 +161,7 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
       Printable(directory));
 }
 
-/// What the next command needs as this one did; what the environment says it will say again.
+/// Options that the next command needs as this one did. Those that the environment sets, it will set again.
 std::string RepeatedOptions(const Options& options) {
   std::string out;
   for (const char* name : {"key", "device-dirs"}) {
@@ -155,6 +172,8 @@ std::string RepeatedOptions(const Options& options) {
   return out;
 }
 
+// All that the user named, in which the guarded file system may follow links: PATHs and device directories, the
+// latter also as sidecars record them.
 std::vector<std::string> AllNamed(const std::vector<std::string>& paths, const Options& options) {
   std::vector<std::string> named = options.device_dirs;
   for (const std::string& directory : options.device_dirs) {  // as sidecars record them
@@ -168,6 +187,7 @@ std::vector<std::string> AllNamed(const std::vector<std::string>& paths, const O
 
 }  // namespace
 
+// Progress is for a terminal, and only on rank 0.
 ToolRun::ToolRun(const std::string& tool, const Arguments& arguments, const Options& options, Communicator& comm)
     : tool_(tool),
       arguments_(arguments),
@@ -191,12 +211,14 @@ void ToolRun::Fail(const Status& status) {
   Complain(status);
 }
 
+// The same failure may come with every dataset; it is told once.
 void ToolRun::Complain(const Status& status) {
   if (!told_.insert(status.message()).second) return;
   errors_.push_back(ToJson(status));
   if (!speaks_) return;
   progress_->Clear();
-  std::fflush(stdout);  // in the order things happened, where both go to one place
+  // If both streams go to one place, their lines are in the order in which things happened.
+  std::fflush(stdout);
   fmt::print(stderr, "{}: {}\n", tool_, Printable(status.message()));
 }
 
@@ -207,6 +229,7 @@ void ToolRun::Warn(const std::string& text) {
   fmt::print(stderr, "{}: warning: {}\n", tool_, Printable(text));
 }
 
+// The signal may have reached only some of the ranks. All must stop at the same dataset.
 bool ToolRun::Interrupted() {
   if (interrupted_) return true;
   auto anywhere = comm_.AllReduceMax(stop_wanted != 0 ? 1 : 0);
@@ -218,8 +241,9 @@ bool ToolRun::Interrupted() {
   return interrupted_;
 }
 
+// A rank without a signal of its own ended because another one had one. Launchers may send different signals; the
+// highest number is taken.
 int ToolRun::TellInterrupted() {
-  // A rank that was not told itself ended because another was.
   const auto anywhere = comm_.AllReduceMax(static_cast<std::uint64_t>(stop_wanted));
   const int signal = anywhere.ok() && *anywhere != 0 ? static_cast<int>(*anywhere) : SIGTERM;
   std::string text = fmt::format("interrupted by {}: ", signal == SIGINT ? "SIGINT" : "SIGTERM");
@@ -234,10 +258,12 @@ int ToolRun::TellInterrupted() {
     std::fflush(stdout);
     fmt::print(stderr, "{}: {}\n", tool_, Printable(text));
   }
-  constexpr int kSignalled = 128;  // as shells have it
+  // As shells report a program that a signal has ended.
+  constexpr int kSignalled = 128;
   return kSignalled + signal;
 }
 
+// If no dataset could be judged, each has had its own message already.
 void ToolRun::TellUnjudged() {
   const std::vector<std::string>& unjudged = codes_.unjudged();
   if (unjudged.empty()) return;
@@ -248,19 +274,23 @@ void ToolRun::TellUnjudged() {
              Printable(fmt::format("{}", fmt::join(unjudged, ", "))));
 }
 
+// Ranks may see different files. If one rank has not met the dataset, all handle it: skipping is collective, too.
 bool ToolRun::SeenBefore(const DatasetRef& dataset) {
   const bool fresh = seen_.insert(DatasetKey(*fs_, dataset)).second;
   auto fresh_anywhere = comm_.AllReduceMax(fresh ? 1 : 0);
   return fresh_anywhere.ok() && *fresh_anywhere == 0;
 }
 
+// The datasets are the same on all ranks: ResolvePath gathers what they see.
 void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   if (tool.before_path && tool.before_path(*this, path)) return;
+  // What could not be looked at, such as a directory without permission. The rest is handled nevertheless.
   std::vector<Status> troubles;
   auto datasets = ResolvePath(*fs_, comm_, path, tool.resolve(), &troubles);
   for (const Status& trouble : troubles) Fail(trouble);
   if (!datasets.ok()) {
     Fail(datasets.status());
+    // The path is right, but nothing there is protected.
     if (datasets.status().code() == Code::kUnprotected) {
       Say(fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(path)));
     }
@@ -270,43 +300,52 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
     if (Status selected = tool.select(*this, path, *datasets); !selected.ok()) return Fail(selected);
   }
   for (const DatasetRef& dataset : *datasets) {
+    // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
     if (Interrupted()) return;
     if (!SeenBefore(dataset)) HandleDataset(tool, dataset);
   }
 }
 
+// One engine call and its report. What comes before `speaks_` is for all ranks, what comes after for rank 0.
 void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
+  // The engine tells how far it is, and asks whether to stop, from any of its threads.
   Context context{*fs_, comm_, options_};
   context.progress = [this](const char* phase, std::uint64_t done, std::uint64_t total) {
     progress_->Update(phase, done, total);
   };
   context.stop = [] { return stop_wanted != 0; };
+  // Info reads metadata only.
   if (tool.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, dataset) / static_cast<std::uint64_t>(comm_.size()));
   DatasetReport report = tool.engine(context, dataset);
+  // Notes say how the dataset was found, such as under an old name. Hints are of use only if there is damage.
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   if (!report.damage.empty()) {
     report.warnings.insert(report.warnings.begin(), dataset.hints.begin(), dataset.hints.end());
   }
+  // Not counted as finished; TellInterrupted names it.
   if (report.status.code() == Code::kInterrupted) {
     interrupted_ = true;
     unfinished_ = report.path;
     return;
   }
+  // Counted on all ranks: TellInterrupted and Finish are collective.
   ++finished_;
   last_finished_ = report.path;
   codes_.AddDataset(report.path, ExitCodeOf(report));
   if (!speaks_) return;
   progress_->Clear();
   for (const std::string& warning : report.warnings) Warn(fmt::format("{}: {}", report.path, warning));
+  // A failure of the operation itself, apart from what was found.
   if (!report.status.ok()) {
     // The engine's messages name the file they are about, which need not be the dataset's path.
     const bool named = report.status.message().find(report.path) != std::string::npos;
     Complain(named ? report.status : report.status.WithContext(report.path));
   }
-  // For cron: silent while all is well, one line where it is not.
+  // For cron: silent while all is well, one line otherwise.
   if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), StateText(report, tool.action()));
   }
+  // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
   Say(ReportText(report, tool.action(), repeated));
   if (!report.status.ok()) {
@@ -315,17 +354,20 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
                           : FailureAdvice(report, RuinedSidecar(*fs_, dataset), repeated, HasSidecar(*fs_, dataset)) +
                                 PlaceAdvice(*fs_, report, dataset, tool.action()));
   }
+  // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), PhasesText(report.phases));
   }
+  // Kept to the end, since JSON is one document.
   datasets_.push_back(ToJson(report));
   if (tool.after_dataset) tool.after_dataset(*this, report);
 }
 
+// Reports are the same on all ranks. If they ever differ, the exit code is still the same.
 int ToolRun::Finish(double seconds) {
-  // Reports are the same on all ranks; should they ever differ, the exit code still must not.
   int exit_code = codes_.code();
   const std::uint8_t mine[] = {static_cast<std::uint8_t>(exit_code)};
+  // The gravest code of all ranks, by the same rule as for datasets.
   if (auto all = comm_.AllGather(mine); all.ok()) {
     for (const auto& code : *all) exit_code = CombineExitCodes(exit_code, code.empty() ? kExitInternal : code[0]);
   } else {
@@ -346,17 +388,21 @@ int ToolRun::Finish(double seconds) {
 
 namespace {
 
-/// Everything between MPI's beginning and end. `session` outlives what is made here.
+/// Everything between the beginning and the end of MPI. `session` outlives all that is made here.
 int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
               const std::function<int(const Arguments&, const Options&)>& run) {
   Communicator& comm = session.comm();
   const bool speaks = comm.rank() == 0;
+  // Without MPI every process is rank 0 of itself.
   if (!session.status().ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), session.status());
 
+  // All ranks have the same command line, but not the same environment: so they agree on whether the options are
+  // usable.
   Arguments arguments(tool.name, tool.summary, tool.changes);
   arguments.AddTableOptions(tool.table_options);
   if (tool.add_options) tool.add_options(arguments.app());
   arguments.AddPaths(tool.without_path);
+  // --help and --version end here, on all ranks alike.
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
     if (speaks) fmt::print("{}", outcome.output);
@@ -366,19 +412,21 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
   Result<Options> options = usable.ok() ? arguments.MakeOptions() : Result<Options>(usable);
   usable = options.status();
   if (usable.ok() && tool.check_options) usable = tool.check_options();
-  // The first rank writes the report: better told now than when the work is done.
+  // Rank 0 writes the report. It is better to fail now than after the work.
   const bool reports = std::ranges::find(tool.table_options, "report") != tool.table_options.end();
   if (usable.ok() && speaks && reports && !options->report.empty()) usable = CheckReportFile(options->report);
-  // The environment need not be the same on all ranks.
   usable = Agree(comm, usable);
   if (!usable.ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), usable);
   comm.SetTopology(options->topology);
+  // Not before: until here, a signal may simply end the process.
   CatchSignals();
   return run(arguments, *options);
 }
 
 }  // namespace
 
+// An exception that only this rank throws would leave the others in a collective call. Nothing can tell them but
+// MPI_Abort.
 int RunTool(const Tool& tool, int argc, char** argv) {
   MpiSession session;
   int exit_code = kExitInternal;
@@ -386,6 +434,7 @@ int RunTool(const Tool& tool, int argc, char** argv) {
     const auto begin = std::chrono::steady_clock::now();
     exit_code = RunWithin(session, tool, argc, argv, [&](const Arguments& arguments, const Options& options) {
       ToolRun run(tool.name, arguments, options, session.comm());
+      // Without a PATH only if the tool allows it: Parse has checked that.
       if (arguments.paths.empty()) tool.run_without_path(run);
       for (const std::string& path : arguments.paths) {
         if (run.Interrupted()) break;
@@ -401,6 +450,7 @@ int RunTool(const Tool& tool, int argc, char** argv) {
     fmt::print(stderr, "{}: internal error: {}\n", tool.name, error.what());
     session.AbortOthers(exit_code);
   }
+  // A full disk shows here at the latest: a report that is lost must not look like success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     fmt::print(stderr, "{}: standard output: {}\n", tool.name, std::strerror(errno));
     if (exit_code == 0) exit_code = kExitInputOutput;

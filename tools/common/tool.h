@@ -1,5 +1,10 @@
 #pragma once
-// What lzy-protect, -verify, -restore and -info have in common: from the command line to the exit code.
+// What lzy-protect, lzy-verify, lzy-restore and lzy-info have in common: from the command line to the exit code. A
+// tool fills in a Tool and returns RunTool. That parses, resolves each PATH into datasets, makes one engine call for
+// each, and prints the reports.
+//
+// Tools run alone or under mpiexec with any number of ranks. Everything that handles a PATH or a dataset is
+// collective, so all ranks take the same way through it. Rank 0 alone prints. All ranks exit with the same code.
 
 #include <functional>
 #include <memory>
@@ -17,43 +22,49 @@ namespace lzy {
 
 class Progress;
 
-/// One run of a tool. Only the first rank prints; all have the same exit code in the end.
+/// One run of a tool: its file system, its ranks, and what it has found so far. The functions of a Tool get it.
+/// References that it is made from must outlive it.
 class ToolRun {
  public:
   ToolRun(const std::string& tool, const Arguments& arguments, const Options& options, Communicator& comm);
   ~ToolRun();
 
+  /// The guarded file system: it follows symbolic links only in what the user named (docs/design.md §10).
   FileSystem& fs() { return *fs_; }
   Communicator& comm() { return comm_; }
   const Arguments& arguments() const { return arguments_; }
   const Options& options() const { return options_; }
 
-  /// Text for people on stdout; nothing with --json or --quiet.
+  /// Prints text for people on stdout; nothing with --json or --quiet. Rank 0 prints, the others do nothing. `text`
+  /// ends its own lines.
   void Say(const std::string& text);
-  /// A failure: on stderr, and in the exit code.
+  /// A failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Each message is
+  /// printed once.
   void Fail(const Status& status);
-  /// Something worth knowing, on stderr unless --quiet or --log=error. Complete sentences.
+  /// Something worth knowing, in complete sentences: on stderr, unless --quiet or --log=error.
   void Warn(const std::string& text);
-  /// More fields of the JSON document.
+  /// Further fields of the JSON document.
   Json& extra() { return extra_; }
-  /// What --json prints instead of a report.
+  /// What --json prints instead of the usual document.
   void SetDocument(Json document) { document_ = std::move(document); }
 
-  /// Whether the user wants the tool to end (SIGINT, SIGTERM). Collective.
+  /// True on all ranks if any of them was told to end (SIGINT, SIGTERM). Collective.
   bool Interrupted();
 
  private:
   friend int RunTool(const struct Tool& tool, int argc, char** argv);
+  /// All datasets of one PATH, and one dataset: the engine call and its report. Collective.
   void HandlePath(const struct Tool& tool, const std::string& path);
   void HandleDataset(const struct Tool& tool, const DatasetRef& dataset);
-  /// True on all ranks when all of them have seen the dataset before.
+  /// True on all ranks if all of them have met the dataset before. Collective.
   bool SeenBefore(const DatasetRef& dataset);
-  /// A failure on stderr and in the JSON document, whose exit code is counted elsewhere.
+  /// A failure on stderr and in the JSON document. Its exit code is counted elsewhere.
   void Complain(const Status& status);
-  /// Names the datasets that could not be judged, beside others that were.
+  /// Names the datasets that could not be judged, if others were.
   void TellUnjudged();
-  /// Says what was finished before the interrupt; the exit code. Collective.
+  /// Says what was finished before the interrupt. Returns the exit code. Collective.
   int TellInterrupted();
+  /// The end: agrees on the exit code, and prints the JSON document. Collective.
   int Finish(double seconds);
 
   const std::string tool_;
@@ -61,46 +72,59 @@ class ToolRun {
   const Options& options_;
   const std::unique_ptr<FileSystem> fs_;
   Communicator& comm_;
+  /// This is rank 0.
   const bool speaks_;
   std::unique_ptr<Progress> progress_;
+  /// Keys of datasets that were handled.
   std::set<std::string> seen_;
-  std::set<std::string> told_;  ///< failures
+  /// Messages of failures that were printed.
+  std::set<std::string> told_;
   Json datasets_ = Json::array();
   Json errors_ = Json::array();
   Json extra_ = Json::object();
   std::optional<Json> document_;
   CodeOfMany codes_;
   bool interrupted_ = false;
-  std::size_t finished_ = 0;     ///< datasets
+  /// Datasets that were finished; for the message after an interrupt.
+  std::size_t finished_ = 0;
   std::string last_finished_;
-  std::string unfinished_;       ///< the dataset that an interrupt was the end of
+  /// The dataset that an interrupt ended.
+  std::string unfinished_;
 };
 
-/// A tool: what is different about it.
+/// What is different about a tool. Functions that are marked as collective are called on all ranks with the same
+/// arguments, and must take the same way on all of them.
 struct Tool {
   std::string name;
   std::string summary;
   std::string changes;                     ///< what it modifies, for --help
-  std::vector<std::string> table_options;  ///< beside memory, threads and log
+  /// Options of the engine's table, besides those that all tools take.
+  std::vector<std::string> table_options;
+  /// Which datasets a PATH stands for.
   std::function<Resolve()> resolve = [] { return Resolve::kProtected; };
+  /// Adds the tool's own options.
   std::function<void(CLI::App&)> add_options = {};
-  /// Options that do not go together; the Status goes to the user as a usage error.
+  /// Called after parsing: options that do not go together. Its message is a usage error. Local; ranks agree on the
+  /// result.
   std::function<Status()> check_options = {};
+  /// What the options ask for; it words the report.
   std::function<Action()> action;
-  /// Whether the options parsed ask for something that is about no PATH, and what does it (collective). May be empty.
+  /// True if the options ask for something that is about no PATH; then run_without_path does it. Collective. May be
+  /// empty.
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
   /// The engine call. Collective.
   std::function<DatasetReport(const Context&, const DatasetRef&)> engine;
-  /// Called with each PATH first; true: there is nothing more to do about it. May be empty. Collective.
+  /// Called first with each PATH. True: there is nothing more to do about it. Collective. May be empty.
   std::function<bool(ToolRun&, const std::string& path)> before_path = {};
-  /// Called with the datasets that a PATH stands for, to drop or replace some. May be empty. Collective.
+  /// Drops or replaces some of the datasets that a PATH stands for. Must leave the same list on all ranks.
+  /// Collective. May be empty.
   std::function<Status(ToolRun&, const std::string& path, std::vector<DatasetRef>&)> select = {};
-  /// Called with each report, on the first rank. May be empty.
+  /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };
 
-/// The whole of main().
+/// The whole of main(): starts MPI under a launcher, runs the tool, ends MPI. Returns the exit code.
 int RunTool(const Tool& tool, int argc, char** argv);
 
 }  // namespace lzy
