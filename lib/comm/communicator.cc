@@ -57,14 +57,15 @@ class Self final : public Communicator {
 };
 
 /// From no trouble to the gravest. First what says something about the state of a dataset, then what the caller can
-/// put right, then damage, then failures to do what was asked. Last come those after which nothing can be relied on.
-/// A code that is not in the list (kInterrupted) counts as graver than all of these.
+/// put right, then damage, then failures to do what was asked, then those after which nothing can be relied on. An
+/// interrupt comes last: it may be the cause of whatever else went wrong.
 constexpr Code kByGravity[] = {
     Code::kOk,           Code::kUnprotected, Code::kNotFound,
     Code::kBusy,         Code::kTimeout,     Code::kInvalidArgument,
     Code::kNewerFormat,  Code::kUnreadable,  Code::kCorrupt,
     Code::kBeyondRepair, Code::kIo,          Code::kWriteFailed,
     Code::kNoMemory,     Code::kMpi,         Code::kInternal,
+    Code::kInterrupted,
 };
 
 std::uint64_t GravityOf(Code code) {
@@ -120,27 +121,10 @@ Status Agree(Communicator& comm, const Status& mine) {
 
   // The rank that was found sends code and message to all.
   const std::uint64_t speaker = kLowHalf - (worst & kLowHalf);
-<<<<<<< HEAD
   Status said = mine;
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm, said, static_cast<int>(speaker)));
-  const bool differs = mine.code() != said.code() || mine.message() != said.message();
-=======
-  Communicator::Bytes encoded;
-  if (rank == speaker) {
-    ByteWriter writer;
-    writer.Put(static_cast<std::uint32_t>(mine.code()));
-    writer.PutBytes({reinterpret_cast<const std::uint8_t*>(mine.message().data()), mine.message().size()});
-    encoded = std::move(writer.bytes());
-  }
-  LZY_RETURN_IF_ERROR(comm.Broadcast(encoded, static_cast<int>(speaker)));
-  ByteReader reader(encoded);
-  const auto code = static_cast<Code>(reader.Get<std::uint32_t>());
-  ByteSpan text = reader.GetBytes(reader.remaining());
-  std::string message(text.begin(), text.end());
-
   // All ranks may have met the same trouble, such as a missing file. Then naming a single rank would mislead.
-  const bool differs = mine.code() != code || mine.message() != message;
->>>>>>> e1c9a217c5e77505d25ee286cfb6b356b156c9e1
+  const bool differs = mine.code() != said.code() || mine.message() != said.message();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t differing, comm.AllReduceSum(differs ? 1 : 0));
   return differing == 0 ? said : said.WithContext(fmt::format("rank {}", speaker));
 }
