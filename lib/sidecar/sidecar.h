@@ -154,7 +154,7 @@ class Sidecar {
   Status WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,
                          const std::vector<Extent>& extents);
   Status SyncFile();
-  /// Completes a set's commit whose last page was torn. Call it before an intent is written: the note of the decision
+  /// Completes a commit whose last page was torn. Call it before an intent is written: the note of a set's decision
   /// lies in an intent page, and without the note that commit would no longer count.
   Status MendTorn();
   /// Makes copy 0 whole if it is not, then writes `contents` to all others, durably (a fresh file is synced by
