@@ -1,3 +1,7 @@
+// Puts together what the ranks found. In four exchanges all ranks tell all others what they found, which version of
+// each set is the newest they see, what there is to say about each dataset, and which datasets are the same. All
+// decode the same bytes in the same order, so all get the same list.
+
 #include "names/resolve.h"
 
 #include <fmt/format.h>
@@ -16,6 +20,7 @@ namespace {
 
 using Bytes = Communicator::Bytes;
 
+// One rank's findings: troubles, then kind and path of each dataset.
 Bytes EncodeFound(const Survey& survey) {
   ByteWriter out;
   out.Put(static_cast<std::uint32_t>(survey.troubles().size()));
@@ -31,6 +36,7 @@ Bytes EncodeFound(const Survey& survey) {
   return std::move(out.bytes());
 }
 
+// Bound for texts of other ranks. They are trusted, so it only guards against nonsense.
 constexpr std::size_t kMostText = 64u << 20;
 
 /// What all ranks found, in a fixed order.
@@ -51,7 +57,7 @@ Union DecodeFound(const std::vector<Bytes>& all) {
     for (auto count = in.Get<std::uint32_t>(); count > 0 && in.ok(); --count) {
       const auto kind = static_cast<DatasetKind>(in.Get<std::uint32_t>());
       std::string path = in.GetString(kMostText);
-      // A file one rank knows to be a set's pattern is one for all.
+      // One rank may see only a file where another one sees a set of this name. Then it is a set for all.
       auto [at, fresh] = out.datasets.emplace(std::move(path), kind);
       if (!fresh && kind == DatasetKind::kSet) at->second = kind;
     }
@@ -59,7 +65,7 @@ Union DecodeFound(const std::vector<Bytes>& all) {
   return out;
 }
 
-/// The newest version of each of `patterns` that any rank sees.
+/// The newest version of each of `patterns` that any rank sees. Collective; `patterns` must be the same on all ranks.
 Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& comm,
                                                 const std::vector<std::string>& patterns) {
   ByteWriter mine;
@@ -86,7 +92,8 @@ Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& co
   return newest;
 }
 
-/// What `leftover`, a file of the pattern's that is no member, means for the user.
+/// What to tell the user about `leftover`: a file of the pattern that is not a member of the newest version of
+/// `members` files.
 std::string LeftoverText(const Leftover& leftover, const std::string& pattern, std::uint32_t members) {
   if (leftover.members == 0) {
     return fmt::format("'{}' was being written and was never committed: nothing protects it", leftover.path);
@@ -105,7 +112,7 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
       leftover.path, what, leftover.sidecar);
 }
 
-/// One rank's part of what AgreeOnMembers() puts together.
+/// Encodes what one rank has to say about one dataset; Remarks::Merge reads it.
 void PutRemarks(ByteWriter& out, bool meant, const std::vector<Leftover>& leftovers, const DatasetRef& dataset) {
   out.Put<std::uint8_t>(meant);
   out.Put(static_cast<std::uint32_t>(leftovers.size()));
@@ -121,7 +128,8 @@ void PutRemarks(ByteWriter& out, bool meant, const std::vector<Leftover>& leftov
   }
 }
 
-/// What all ranks have to say about a dataset.
+/// What all ranks have to say about one dataset. It is meant if any rank's PATH leads to it by more than leftovers.
+/// Each leftover and each sentence counts once, however many ranks see it.
 struct Remarks {
   bool meant = false;
   std::map<std::string, Leftover> leftovers;
@@ -147,8 +155,8 @@ struct Remarks {
   }
 };
 
-/// Fills in members and notes. A set that PATH leads to by nothing but leftovers of an older version is not what was
-/// asked for: what was asked for has no protection, which is added to `troubles`.
+/// Fills in members, notes and hints. Collective. A set to which PATH leads only by leftovers of an older version is
+/// not what the user asked for. It is dropped, and the leftovers are added to `troubles` as unprotected.
 Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef>& datasets,
                       std::vector<Status>& troubles) {
   std::vector<std::string> patterns;
@@ -156,6 +164,7 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
     if (dataset.kind == DatasetKind::kSet) patterns.push_back(dataset.path);
   }
   LZY_ASSIGN_OR_RETURN(const std::vector<SetVersion> versions, AgreeOnVersions(survey, comm, patterns));
+  // Each rank's part. `version` advances with the sets among the datasets.
   ByteWriter mine;
   auto version = versions.begin();
   for (DatasetRef& dataset : datasets) {
@@ -175,6 +184,7 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
     ByteReader in(bytes);
     for (Remarks& remark : remarks) remark.Merge(in);
   }
+  // Everything from here on is the same on all ranks, except members.
   version = versions.begin();
   std::vector<DatasetRef> meant;
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -196,8 +206,8 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
   return Status::Ok();
 }
 
-/// Datasets that are named in more than one way (through a link, say) are kept once. The same on all ranks, since only
-/// what all of them find to be one is dropped.
+/// Keeps datasets once that are named in several ways (through a link, say). Collective. A dataset is dropped only if
+/// every rank finds it to be the same as an earlier one. So all ranks drop the same ones.
 Status DropDoubles(FileSystem& fs, Communicator& comm, std::vector<DatasetRef>& datasets) {
   ByteWriter mine;
   std::map<std::string, std::uint32_t> first;
@@ -226,13 +236,14 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
                                             std::vector<Status>* troubles) {
   if (path.empty())
     return Status(Code::kInvalidArgument, "an empty PATH: a file, a pattern or a directory is accepted");
+  // A rank that finds nothing must not fail alone: another one may see the files. Real errors are agreed on at once.
   Survey survey(fs, what);
   const Status mine = survey.Add(path);
   const bool absent = mine.code() == Code::kInvalidArgument || mine.code() == Code::kUnprotected;
   LZY_RETURN_IF_ERROR(Agree(comm, absent ? Status::Ok() : mine));
   LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(EncodeFound(survey)));
   Union found = DecodeFound(all);
-  // A file may be on one rank's disk and not on another's: only what no rank has is not there.
+  // Only if no rank has found anything, PATH stands for nothing.
   if (found.datasets.empty() && found.troubles.empty()) {
     LZY_RETURN_IF_ERROR(Agree(comm, mine));
     return Status(Code::kInternal, fmt::format("{}: nothing found and nothing wrong", path));
@@ -246,6 +257,8 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   return datasets;
 }
 
+// The directory ends before the first component that is not literal. In a pattern %% is a percent sign; in a glob
+// without a rank, '%' is an ordinary character.
 std::vector<std::string> NamedBy(const std::string& path) {
   std::vector<std::string> named{path};
   const bool pattern = HasRankPlaceholder(path);
@@ -265,6 +278,7 @@ std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
     return resolved.ok() ? *resolved : path;
   };
   if (dataset.kind == DatasetKind::kShared) return "file:" + real(dataset.path);
+  // Of a set only the directory before the pattern can be resolved: there is no file of the pattern's name.
   const std::string tail = PatternTail(dataset.path);
   const std::string base = dataset.path.substr(0, dataset.path.size() - tail.size());
   return "set:" + JoinPath(EscapePercent(real(base.empty() ? "." : ExpandPattern(base, 0))), tail);
