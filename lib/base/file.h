@@ -100,7 +100,7 @@ class FileSystem {
   /// symbolic link in the last component is refused. `create_mode`: permissions of a file that is made (umask applies).
   virtual Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow = true,
                                              std::uint32_t create_mode = 0600) = 0;
-  /// kNotFound if there is nothing of the name (with `follow`, also if a link leads nowhere).
+  /// kNotFound if there is nothing of the name.
   virtual Result<FileStat> Stat(const std::string& path, bool follow = true) = 0;
   /// Replaces what has the name `to`, in one step.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;

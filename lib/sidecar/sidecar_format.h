@@ -133,8 +133,8 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy);
 /// kCorrupt if extents overlap, or have the wrong number or length. The length of the file does not count: the file may
 /// have been cut.
 Status CheckExtents(const Superblock& superblock);
-/// Copies of the metadata that a sidecar has: m + 1 for a shared file, so that they survive as many losses as the
-/// parity.
+/// Copies of the metadata that a sidecar has. A shared file has m + 1, at least two: they survive as many losses as
+/// the parity. A member of a set has two, because the other members' sidecars replace its own.
 std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity);
 /// docs/format.md §3, from the root of the tree over members.
 Hash DatasetRootOf(const Superblock& superblock, const Hash& members_root);
