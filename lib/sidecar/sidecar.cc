@@ -3,8 +3,8 @@
 // Layout of the file (docs/format.md §4): copies of the metadata, intent pages, parity. A commit in place runs
 //   WriteOtherCopies (all but copy 0, sync) - NoteDecision (sets) - MakeCount (superblock 0, sync) - FinishCopies.
 // Before MakeCount copy 0 is whole and of the old generation; after it copy 1 is whole and of the new one. So a crash
-// at any point leaves a generation that Load finds. docs/design.md §11 has the invariants; tests/ cut the power at
-// each step.
+// at any point leaves a generation that Load finds. docs/design.md §11 has the invariants;
+// lib/engine/power_loss_test.cc cuts the power between these steps.
 #include "sidecar/sidecar.h"
 
 #include <fmt/format.h>
