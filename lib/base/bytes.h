@@ -1,5 +1,7 @@
 #pragma once
-// Explicit little-endian encoding. Formats are written and read field by field with these, never by copying structs.
+// Explicit little-endian encoding. Everything that goes to disk or to another rank is written and read field by field
+// with these, never by copying structs. So formats depend on neither byte order nor padding (docs/format.md).
+// ByteWriter and ByteReader are not thread-safe; each belongs to one function.
 
 #include <cstdint>
 #include <cstring>
@@ -13,6 +15,8 @@ namespace lzy {
 using ByteSpan = std::span<const std::uint8_t>;
 using MutableByteSpan = std::span<std::uint8_t>;
 
+/// Stores an integer (or takes one from) sizeof(T) bytes, lowest byte first. No alignment is needed. Signed integers
+/// are two's complement.
 template <class T>
 inline void StoreLe(std::uint8_t* to, T value) {
   for (std::size_t i = 0; i < sizeof(T); ++i)
@@ -28,6 +32,7 @@ inline T LoadLe(const std::uint8_t* from) {
 /// Appends little-endian fields to a growing buffer.
 class ByteWriter {
  public:
+  /// Write the type where the width is not obvious: Put<std::uint32_t>(x). The type decides how many bytes are written.
   template <class T>
   void Put(T value) {
     std::uint8_t raw[sizeof(T)];
@@ -40,14 +45,17 @@ class ByteWriter {
     Put<std::uint32_t>(static_cast<std::uint32_t>(text.size()));
     Append(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   }
+  /// Appends zeros until there are `size` bytes. If there are more already, it does nothing.
   void PadTo(std::size_t size) {
     if (bytes_.size() < size) bytes_.resize(size, 0);
   }
   std::size_t size() const { return bytes_.size(); }
+  /// What was written so far; move it out when done.
   std::vector<std::uint8_t>& bytes() { return bytes_; }
 
  private:
-  /// Not inlined: GCC 12 (PR 105329 and its like) warns of overflows in vectors that it has seen grow twice.
+  /// Not inlined: GCC 12 (PR 105329 and similar) gives false warnings of overflows in vectors that it has seen grow
+  /// twice.
   [[gnu::noinline]] void Append(const std::uint8_t* from, std::size_t count) {
     bytes_.insert(bytes_.end(), from, from + count);
   }
@@ -55,8 +63,9 @@ class ByteWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Reads fields off a buffer that is hostile until proven otherwise: reading past the end yields zeros and makes ok()
-/// false for good, so a reader can decode everything and check once.
+/// Reads fields from a buffer that may be hostile. Reading past the end yields zeros and makes ok() false for good. So
+/// a decoder can read everything and check ok() once at the end. But check counts before you loop over or allocate
+/// them. The buffer must outlive the reader and the spans that it returns.
 class ByteReader {
  public:
   explicit ByteReader(ByteSpan bytes) : bytes_(bytes) {}
@@ -67,13 +76,14 @@ class ByteReader {
     at_ += sizeof(T);
     return value;
   }
+  /// The next `count` bytes, in place; an empty span if there are fewer.
   ByteSpan GetBytes(std::size_t count) {
     if (!Need(count)) return {};
     ByteSpan out = bytes_.subspan(at_, count);
     at_ += count;
     return out;
   }
-  /// A string written by PutString, refused (ok() false) when longer than `limit`.
+  /// A string written by PutString. If it is longer than `limit` bytes, it is refused (ok() becomes false).
   std::string GetString(std::size_t limit) {
     auto length = Get<std::uint32_t>();
     if (length > limit) {
@@ -90,6 +100,7 @@ class ByteReader {
   std::size_t remaining() const { return bytes_.size() - at_; }
 
  private:
+  /// Invariant: at_ <= bytes_.size(), so the subtraction cannot wrap, whatever `count` a hostile buffer gave.
   bool Need(std::size_t count) {
     if (!ok_ || count > bytes_.size() - at_) {
       ok_ = false;

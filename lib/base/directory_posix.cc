@@ -1,4 +1,7 @@
-// Names in directories: looking up, renaming, removing, listing. What is behind a name is in file_posix.cc.
+// Names in directories: looking up, renaming, removing, listing. file_posix.cc has the operations on open files.
+//
+// Functions in lzy::posix take a Place, so they serve both file systems. At the end is PosixFiles, the plain one: its
+// Places are paths relative to the working directory.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -33,6 +36,7 @@ std::int64_t ToNs(const struct statx_timestamp& time) {
   return time.tv_sec * kNsPerSecond + time.tv_nsec;
 }
 
+// The kernel sets STATX_BTIME in the mask only if the file system knows when the file was made.
 FileStat ToFileStat(const struct statx& raw) {
   FileStat out;
   out.size = raw.stx_size;
@@ -54,6 +58,7 @@ FileStat ToFileStat(const struct statx& raw) {
 
 }  // namespace
 
+// One statx instead of stat, because only statx tells the time of birth.
 Result<FileStat> posix::StatAt(int directory, const char* name, int flags, const std::string& path) {
   struct statx raw {};
   if (statx(directory, name, flags | AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_BTIME, &raw) != 0) {
@@ -80,16 +85,19 @@ Result<bool> posix::RenameIfAbsent(const Place& from, const Place& to) {
   LZY_RETURN_IF_ERROR(CheckPath(from.path));
   LZY_RETURN_IF_ERROR(CheckPath(to.path));
   const auto failed = [&](int error) { return SystemError(from.path, fmt::format("rename to {}", to.path), error); };
+  // First choice: one system call that decides and renames.
   if (renameat2(from.at(), from.name.c_str(), to.at(), to.name.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
   if (errno != EINVAL && errno != ENOSYS) return failed(errno);
-  // NFS and older Lustre rename in no other way than always, but make links.
+  // NFS and older Lustre do not know the flag, but they make hard links, which fail if the name is taken. For a moment
+  // the file has both names. A crash then leaves the old one as debris.
   if (linkat(from.at(), from.name.c_str(), to.at(), to.name.c_str(), 0) == 0) {
     LZY_RETURN_IF_ERROR(Remove(from));
     return true;
   }
   if (errno == EEXIST) return false;
   if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP && errno != EMLINK) return failed(errno);
+  // No hard links either (FAT, some FUSE file systems): look, then rename. Two callers can race here.
   auto there = Stat(to, /*follow=*/false);
   if (there.ok()) return false;
   if (there.status().code() != Code::kNotFound) return there.status();
@@ -107,18 +115,21 @@ Status posix::SyncDirectory(const Place& place) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
   Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!fd.valid()) return SystemError(place.path, "open directory", errno);
-  // EINVAL: this file system syncs no directories.
+  // EINVAL: this file system does not sync directories. Nothing more can be done there.
   if (Retry([&] { return fsync(fd.get()); }) != 0 && errno != EINVAL) return SystemError(place.path, "fsync", errno);
   return Status::Ok();
 }
 
 Result<std::uint64_t> posix::FreeBytes(const Place& directory) {
-  const Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+  const Descriptor fd(
+      Retry([&] { return openat(directory.at(), directory.name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
   struct statvfs system {};
   if (!fd.valid() || fstatvfs(fd.get(), &system) != 0) return SystemError(directory.path, "statvfs", errno);
+  // f_bavail, not f_bfree: blocks that are reserved for root are of no use to a user.
   return static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize;
 }
 
+// fdopendir takes over the descriptor if it succeeds. If it fails, the descriptor is closed here.
 Result<std::vector<std::string>> posix::List(const Place& place) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
   const int fd = Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
@@ -130,6 +141,7 @@ Result<std::vector<std::string>> posix::List(const Place& place) {
   }
   std::vector<std::string> names;
   for (;;) {
+    // readdir returns null at the end and after an error; only errno tells which.
     errno = 0;
     const dirent* entry = readdir(directory.get());
     if (entry == nullptr) break;
@@ -143,6 +155,7 @@ Result<std::vector<std::string>> posix::List(const Place& place) {
 
 namespace {
 
+// A path as it is: relative to the working directory if it is not absolute.
 Place Here(const std::string& path) {
   return {nullptr, path, path};
 }
@@ -169,6 +182,7 @@ class PosixFiles final : public FileSystem {
   Result<std::string> Resolve(const std::string& path, int symlinks_left);
 };
 
+// Tries the last component first, so a path that exists needs no access to what is above it.
 Status PosixFiles::MakeDirectories(const std::string& path) {
   LZY_RETURN_IF_ERROR(CheckPath(path));
   const std::string parent = DirectoryOf(path);
@@ -179,7 +193,7 @@ Status PosixFiles::MakeDirectories(const std::string& path) {
       error = mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
     }
     if (error != 0) {
-      // EEXIST, or EROFS and EACCES above a directory that is there.
+      // mkdir fails with EEXIST if the directory is there, but also with EROFS or EACCES. So look whether it is there.
       struct stat raw {};
       if (stat(path.c_str(), &raw) == 0 && S_ISDIR(raw.st_mode)) return Status::Ok();
       return SystemError(path, "make directory", error);
@@ -188,6 +202,8 @@ Status PosixFiles::MakeDirectories(const std::string& path) {
   return SyncDirectory(parent);
 }
 
+// realpath() fails if the last component does not exist. Then its directory is resolved instead. If the last component
+// is a dangling link, its target is resolved in turn, at most `symlinks_left` times: links can form a loop.
 Result<std::string> PosixFiles::Resolve(const std::string& path, int symlinks_left) {
   LZY_RETURN_IF_ERROR(CheckPath(path));
   auto resolve = [](const std::string& name) {
@@ -200,7 +216,7 @@ Result<std::string> PosixFiles::Resolve(const std::string& path, int symlinks_le
   const std::string last = JoinPath(directory.get(), BaseNameOf(path));
   std::string target(PATH_MAX, '\0');
   ssize_t length = readlink(last.c_str(), target.data(), target.size());
-  if (length < 0) return last;
+  if (length < 0) return last;  // no link: nothing has this name yet
   if (symlinks_left == 0) return SystemError(path, "resolve", ELOOP);
   target.resize(static_cast<std::size_t>(length));
   return Resolve(target.starts_with('/') ? target : JoinPath(directory.get(), target), symlinks_left - 1);

@@ -1,4 +1,11 @@
-// Files in directories that somebody else may write to (docs/design.md §10, "Hostile directories").
+// Files in directories that other users may write to (docs/design.md §10, "Hostile directories").
+//
+// Root runs the tools in directories whose owners may swap any name at any time, between a check and a use. So names
+// are resolved component by component, each by the descriptor of the previous one (`Follow`). A directory is then used
+// by its descriptor (`Directory`), and every operation takes a name within one (`SpotOf`, `TrustedSpotOf`). Each check
+// is made on the object that is used afterwards, never on a path that is resolved again.
+//
+// openat2(RESOLVE_NO_SYMLINKS) would do a part of this, but old kernels do not have it.
 #include <sys/stat.h>
 
 #include <linux/limits.h>
@@ -23,14 +30,14 @@ using posix::SystemError;
 
 constexpr int kMaxSymlinks = 40;              // as the kernel
 constexpr std::size_t kMostDirectories = 64;  // held open, beside those in use
-constexpr std::uint32_t kOthersMayWrite = 0022;
+constexpr std::uint32_t kOthersMayWrite = 0022;  // permission bits of group and others
 
 bool IsRoot() {
   return geteuid() == 0;
 }
 
-/// One spelling for each path: without doubled slashes, "." and trailing slashes. ".." stays, for what is before it may
-/// be a link.
+/// One spelling for each path, so that it can be a key: without doubled slashes, "." and trailing slashes. ".." stays,
+/// because "a/.." is not "." if `a` is a link.
 std::string Normal(const std::string& path) {
   std::string out = path.starts_with('/') ? "/" : "";
   for (std::size_t at = 0; at < path.size();) {
@@ -49,7 +56,9 @@ Status LinkRefused(const std::string& path) {
                     "need not lead to the same file every time");
 }
 
-/// What has this name in a directory, be it a link. O_DIRECTORY has the kernel mount what is mounted on demand.
+/// Opens what has this name in a directory, as O_PATH: this reads nothing and does nothing to a device or FIFO. A link
+/// is opened itself, not followed. O_DIRECTORY comes first because it makes the kernel mount what is mounted on
+/// demand.
 Descriptor Look(int directory, const std::string& name) {
   constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
   Descriptor found(Retry([&] { return openat(directory, name.c_str(), kFlags | O_DIRECTORY); }));
@@ -57,18 +66,20 @@ Descriptor Look(int directory, const std::string& name) {
   return Descriptor(Retry([&] { return openat(directory, name.c_str(), kFlags); }));
 }
 
+/// Whether there is a link of this name, without following it.
 bool IsLinkAt(const Place& place) {
   struct stat raw {};
   return fstatat(place.at(), place.name.c_str(), &raw, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(raw.st_mode);
 }
 
-/// What a path leads to through links, and where that is without any.
+/// What a path leads to through links, and its path without links.
 struct Target {
-  Descriptor parent;  ///< invalid for what has no name: "/", "." and ".."
-  Descriptor self;    ///< invalid: there is nothing of the name
+  Descriptor parent;  ///< the directory it is in; invalid for what has no name of its own: "/", "." and ".."
+  Descriptor self;    ///< the object itself; invalid: nothing has this name
   std::string real;
 };
 
+/// The text of a link that is open (O_PATH | O_NOFOLLOW). An empty name makes readlinkat read the descriptor itself.
 Result<std::string> TextOf(const Descriptor& link, const std::string& path) {
   std::string text(PATH_MAX, '\0');
   const ssize_t length = readlinkat(link.get(), "", text.data(), text.size());
@@ -77,8 +88,8 @@ Result<std::string> TextOf(const Descriptor& link, const std::string& path) {
   return text;
 }
 
-/// Root goes through somebody's link to what is his own, and to nothing else: who can make a link could otherwise have
-/// root write wherever he likes.
+/// Root follows another user's link only to something that this user owns. Otherwise, whoever can make a link could
+/// make root write anywhere. If the link leads to nothing yet, the owner of the directory counts.
 Status CheckLinkOwner(const struct stat& link, const Target& target, const std::string& path) {
   if (!IsRoot() || link.st_uid == 0) return Status::Ok();
   struct stat what {};
@@ -91,8 +102,9 @@ Status CheckLinkOwner(const struct stat& link, const Target& target, const std::
                             path, link.st_uid, what.st_uid, target.real));
 }
 
-/// Goes along `path` from a directory, component by component, each by the descriptor of the one before, so that
-/// nothing that is swapped meanwhile makes a difference. Of the last component nothing need be there.
+/// Goes along `path` from the directory `from` (real path `from_real`), component by component. Each is opened by the
+/// descriptor of the previous one, so names that are swapped meanwhile make no difference. Links are followed, at most
+/// `links_left` deep, and their owners are checked. The last component need not exist. `shown` is for messages.
 Result<Target> Follow(int from, const std::string& from_real, const std::string& path, int links_left,
                       const std::string& shown) {
   const bool absolute = path.starts_with('/');
@@ -113,6 +125,7 @@ Result<Target> Follow(int from, const std::string& from_real, const std::string&
     next.real = up ? DirectoryOf(at.real) : JoinPath(at.real, name);
     struct stat raw {};
     if (next.self.valid() && fstat(next.self.get(), &raw) != 0) return SystemError(shown, "stat", errno);
+    // A link starts again from the directory that it is in. Its text may have several components and links of its own.
     if (next.self.valid() && S_ISLNK(raw.st_mode)) {
       if (links_left == 0) return SystemError(shown, "resolve", ELOOP);
       LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(next.self, shown));
@@ -134,11 +147,11 @@ Result<std::string> WorkingDirectory() {
   return std::string(path.data());
 }
 
-/// A directory as it was when it was first looked at: whatever gets its name later is not it.
+/// A directory as it was at the first look, held by its descriptor. Whatever gets its name later is another one.
 struct Directory {
   std::shared_ptr<const Descriptor> fd;
   std::string real;
-  bool within = false;  ///< is what was named, or below that
+  bool within = false;  ///< it was named, holds a file that was named, or is below such a directory
   std::uint32_t owner = 0;
   std::uint32_t mode = 0;
   std::uint64_t device = 0;
@@ -146,6 +159,7 @@ struct Directory {
 };
 using DirectoryPtr = std::shared_ptr<const Directory>;
 
+/// Takes over an open descriptor, which must be one of a directory. `path` is for messages, `real` without links.
 Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::string real, bool within) {
   struct stat raw {};
   if (fstat(fd.get(), &raw) != 0) return SystemError(path, "stat", errno);
@@ -161,6 +175,8 @@ Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::
   return DirectoryPtr(std::move(out));
 }
 
+/// The file system. Maps are keyed by normal paths (see Normal) and guarded by mutex_, which is not held during system
+/// calls: two threads may enter the same directory, and the first one to store it wins.
 class GuardedFiles final : public FileSystem {
  public:
   explicit GuardedFiles(const std::vector<std::string>& named) {
@@ -185,17 +201,19 @@ class GuardedFiles final : public FileSystem {
     DirectoryPtr directory;
     Place place;
   };
-  /// The directory `path` (normal), held from the first look on.
+  /// The directory `path` (normal), the same at each call.
   Result<DirectoryPtr> At(const std::string& path);
+  /// Opens the directory `path` (normal). `named`: links in it may be followed.
   Result<DirectoryPtr> Enter(const std::string& path, bool named);
-  /// Where `path` is. With `follow`, of what was named: where that led at the first look.
+  /// Where `path` is. With `follow`, a path that was named stands for what it led to at the first look.
   Result<Spot> SpotOf(const std::string& path, bool follow);
-  /// The same, for what is to be opened or changed.
+  /// The same, for what is to be opened or changed. kIo if root must not touch the directory.
   Result<Spot> TrustedSpotOf(const std::string& path, bool follow);
+  /// kIo if this is root, and the directory is neither within what was named nor of an owner of such directories.
   Status CheckWithin(const Directory& directory, const std::string& path);
-  /// The path without links of what was named, there or not; the same ever after. Empty: this was not named.
+  /// For a path that was named: that path without links, the same at each call. It need not exist. Empty: not named.
   Result<std::string> Pinned(const std::string& normal);
-  /// Whether a file that was named is in this directory, be it one that is lost.
+  /// Whether a file that was named is in this directory. The file may be lost.
   bool HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path);
 
   std::mutex mutex_;
@@ -204,13 +222,19 @@ class GuardedFiles final : public FileSystem {
     above_named_[DirectoryOf(path)].insert(BaseNameOf(path));
   }
 
-  std::set<std::string> named_;  ///< by the user, and what links among that lead to
-  std::map<std::string, std::set<std::string>> above_named_;  ///< the directories that these are in, and their names there
+  /// What the user named, and what links among that lead to.
+  std::set<std::string> named_;
+  /// The directories that these are in, and their names there.
+  std::map<std::string, std::set<std::string>> above_named_;
+  /// Open directories, at most about kMostDirectories; see At.
   std::map<std::string, DirectoryPtr> directories_;
   using Identity = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
-  std::map<std::string, Identity> seen_;  ///< named directories, at the first look
+  /// Named directories as they were at the first look. Never forgotten, unlike the descriptors.
+  std::map<std::string, Identity> seen_;
+  /// The answers of Pinned.
   std::map<std::string, std::string> pinned_;
-  std::set<std::uint32_t> owners_;  ///< of the directories of what was named
+  /// Owners of the directories that were named or hold what was named.
+  std::set<std::uint32_t> owners_;
 };
 
 Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
@@ -223,20 +247,23 @@ Result<DirectoryPtr> GuardedFiles::At(const std::string& path) {
   }
   LZY_ASSIGN_OR_RETURN(DirectoryPtr entered, Enter(path, named));
   std::lock_guard lock(mutex_);
+  // A walk through a large tree must not run out of descriptors. Whoever still uses a directory keeps it open.
   if (directories_.size() > kMostDirectories) directories_.clear();
   if (named) {
-    // What was named stays what it was at the first look, also when it has been closed meanwhile.
+    // A named directory is resolved through links, so after it was closed, the path could lead elsewhere. Its identity
+    // at the first look was kept for that.
     const Identity is{entered->device, entered->inode};
     const auto [first, added] = seen_.try_emplace(path, is);
     if (!added && first->second != is) return Status(Code::kIo, path + ": another directory has its name by now");
   }
-  // Under its real path it is the same one.
+  // Remember it under its real path, too: files in it are asked for by that path once they are pinned.
   if (named) entered = directories_.try_emplace(entered->real, entered).first->second;
   if (named && entered->within) owners_.insert(entered->owner);
   return directories_.try_emplace(path, std::move(entered)).first->second;
 }
 
 Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
+  // What was named, and where relative and absolute paths begin: resolved from the start, links included.
   if (named || path == "." || path == "/") {
     LZY_ASSIGN_OR_RETURN(const std::string here, path.starts_with('/') ? Result<std::string>("/") : WorkingDirectory());
     LZY_ASSIGN_OR_RETURN(Target target, Follow(AT_FDCWD, here, path, kMaxSymlinks, path));
@@ -244,6 +271,7 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
     const bool within = named && HoldsNamed(target.self, target.real, path);
     return MakeDirectory(std::move(target.self), path, std::move(target.real), within);
   }
+  // Everything else: one step from the directory above it.
   const std::string name = BaseNameOf(path);
   if (name == "..") return Status(Code::kInvalidArgument, path + ": leads out of what was named");
   LZY_ASSIGN_OR_RETURN(const DirectoryPtr above, At(DirectoryOf(path)));
@@ -253,8 +281,9 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   if (fstat(self.get(), &raw) != 0) return SystemError(path, "stat", errno);
   std::string real = JoinPath(above->real, name);
   if (S_ISLNK(raw.st_mode)) {
-    // His own links are his own wish, and root could do as he likes anyhow. To root his own may be anybody's: a directory
-    // made of links is soon handed over.
+    // A user's own link is the user's own wish, and a link of root's is trusted: root could do anything anyway. But if
+    // root runs the tool, its own links prove nothing. Root may have made them in a directory that now belongs to
+    // another user, who can move them to any place below it.
     if (IsRoot() || (raw.st_uid != geteuid() && raw.st_uid != 0)) return LinkRefused(path);
     LZY_ASSIGN_OR_RETURN(const std::string text, TextOf(self, path));
     LZY_ASSIGN_OR_RETURN(Target target, Follow(above->fd->get(), above->real, text, kMaxSymlinks, path));
@@ -265,6 +294,8 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   return MakeDirectory(std::move(self), path, std::move(real), above->within);
 }
 
+// The directory above something that was named counts as named only if this is a file, or is lost (it would have been a
+// file). A directory that was named gives no right to what is beside it.
 bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& real, const std::string& path) {
   std::vector<std::string> names;
   {
@@ -280,6 +311,8 @@ bool GuardedFiles::HoldsNamed(const Descriptor& directory, const std::string& re
   });
 }
 
+// Resolves the links of a named path once and remembers where that led. The result counts as named from then on, so
+// what is beside it (its sidecar) is within what was named.
 Result<std::string> GuardedFiles::Pinned(const std::string& normal) {
   {
     std::lock_guard lock(mutex_);
@@ -300,6 +333,7 @@ Result<GuardedFiles::Spot> GuardedFiles::SpotOf(const std::string& path, bool fo
   LZY_RETURN_IF_ERROR(CheckPath(path));
   if (path.empty()) return SystemError(path, "resolve", ENOENT);
   std::string normal = Normal(path);
+  // These have no name in a directory above them that could be used: they are entered, and the name is ".".
   const auto is_directory = [&] { return normal == "." || normal == "/" || BaseNameOf(normal) == ".."; };
   if (follow && !is_directory()) {
     LZY_ASSIGN_OR_RETURN(std::string pinned, Pinned(normal));
@@ -335,13 +369,15 @@ Result<GuardedFiles::Spot> GuardedFiles::TrustedSpotOf(const std::string& path, 
 Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMode mode, bool follow,
                                                  std::uint32_t create_mode) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, follow));
-  // Looked at first: to open a device may do something.
+  // Look before opening: opening a device can have effects, e.g. rewind a tape. posix::Open checks again what it
+  // opened.
   if (IsLinkAt(spot.place)) return LinkRefused(path);
   const auto looked = posix::Stat(spot.place, /*follow=*/false);
   if (looked.ok() && looked->type != FileStat::Type::kRegular) return posix::NotRegular(path);
   auto file = posix::Open(spot.place, mode, /*follow=*/false, create_mode);
   if (!file.ok() || mode == OpenMode::kRead || !IsRoot()) return file;
-  // Another name of the file may have been put here by whoever may write to the directory.
+  // Whoever may write to the directory could have made a hard link here to any file on the file system. Then root would
+  // write to that file. A directory that only root and the file's owner may write to is safe.
   LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->Stat());
   const Directory& directory = *spot.directory;
   const bool others = (directory.mode & kOthersMayWrite) != 0 || (directory.owner != 0 && directory.owner != stat.uid);
@@ -354,15 +390,18 @@ Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMo
           path, stat.uid, stat.links));
 }
 
+// To look at something is allowed everywhere (SpotOf, not TrustedSpotOf). With `follow`, a named path is pinned before;
+// so what is found here as a link must not be followed, unless it leads to a directory that may be entered.
 Result<FileStat> GuardedFiles::Stat(const std::string& path, bool follow) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, SpotOf(path, follow));
   LZY_ASSIGN_OR_RETURN(FileStat stat, posix::Stat(spot.place, /*follow=*/false));
   if (!follow || stat.type != FileStat::Type::kOther) return stat;
-  // A directory that is reached by a link, if that may be followed.
+  // A link, or something else that is no file. If it is a link to a directory that may be followed, answer for that.
   const std::string normal = Normal(path);
   const auto directory = At(normal);
   if (directory.ok()) return posix::Stat({(*directory)->fd, ".", path}, /*follow=*/false);
-  // Only so that it is not said to be nothing; what is there is not looked at.
+  // The link leads to a directory that must not be entered. Return the refusal, so that nobody takes it for a file that
+  // is not there. The target itself is not looked at beyond its type.
   struct stat target {};
   const bool leads = fstatat(spot.place.at(), spot.place.name.c_str(), &target, 0) == 0 && S_ISDIR(target.st_mode);
   return leads && IsLinkAt(spot.place) ? Result<FileStat>(directory.status()) : stat;
@@ -373,6 +412,7 @@ Result<std::uint64_t> GuardedFiles::FreeBytes(const std::string& directory) {
   return posix::FreeBytes({at->fd, ".", directory});
 }
 
+// Both names are checked: root must neither take a file out of a foreign directory nor put one there.
 Status GuardedFiles::Rename(const std::string& from, const std::string& to) {
   LZY_ASSIGN_OR_RETURN(const Spot was, TrustedSpotOf(from, /*follow=*/false));
   LZY_ASSIGN_OR_RETURN(const Spot is, TrustedSpotOf(to, /*follow=*/false));
@@ -407,6 +447,7 @@ Status GuardedFiles::MakeDirectories(const std::string& path) {
   const std::string normal = Normal(path);
   const auto there = At(normal);
   if (there.ok() || there.status().code() != Code::kNotFound) return there.status();
+  // Make what is above it first. Each directory is made relative to the open one above it.
   const std::string above = DirectoryOf(normal);
   if (above == normal) return there.status();
   LZY_RETURN_IF_ERROR(MakeDirectories(above));
@@ -414,10 +455,12 @@ Status GuardedFiles::MakeDirectories(const std::string& path) {
   if (mkdirat(spot.place.at(), spot.place.name.c_str(), 0777) != 0 && errno != EEXIST) {
     return SystemError(path, "make directory", errno);
   }
+  // EEXIST: another process may have made it, or a link. Entering it applies the rules for links.
   LZY_RETURN_IF_ERROR(At(normal).status());
   return posix::SyncDirectory({spot.directory->fd, ".", above});
 }
 
+// From the pinned place, so the answer agrees with what Open opens.
 Result<std::string> GuardedFiles::RealPath(const std::string& path) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, SpotOf(path, /*follow=*/true));
   if (spot.place.name == ".") return spot.directory->real;

@@ -1,3 +1,9 @@
+// One open file: reading through and past the page cache, writing, syncing, access, locks. directory_posix.cc has what
+// concerns names. Both file systems open their files here (posix::Open at the end).
+//
+// Invariants: no call raises SIGXFSZ or blocks on a FIFO, because lzy is a guest in other programs. Every call that a
+// signal can interrupt is repeated.
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -34,7 +40,7 @@ using posix::SystemError;
 
 namespace {
 
-/// What can be done about it, where a user may not know; empty for most.
+/// What a user can do about an error, if that is not obvious; empty for most.
 std::string Remedy(const std::string& path, int error) {
   switch (error) {
     case ENOSPC: {
@@ -77,21 +83,24 @@ constexpr const char* kAclName = "system.posix_acl_access";
 
 timespec FromNs(std::int64_t ns) {
   std::int64_t nanoseconds = ns % kNsPerSecond;
-  if (nanoseconds < 0) nanoseconds += kNsPerSecond;  // before 1970: tv_nsec still counts forward
+  // Before 1970, % yields a negative rest, but tv_nsec still counts forward.
+  if (nanoseconds < 0) nanoseconds += kNsPerSecond;
   timespec time{};
   time.tv_sec = (ns - nanoseconds) / kNsPerSecond;
   time.tv_nsec = nanoseconds;
   return time;
 }
 
-/// What Linux says of a range that the medium no longer yields: EIO from the page cache; under O_DIRECT the block
-/// layer's own codes (blk_errors[] in block/blk-core.c); a file system's checksum failures.
+/// The errors by which Linux reports a range that the medium no longer yields. EIO comes from the page cache. Under
+/// O_DIRECT the codes of the block layer come through (blk_errors[] in block/blk-core.c). File systems with checksums
+/// have codes of their own. All of these are erasures to be repaired, not failures of the operation.
 bool IsMediumError(int error) {
   return error == EIO || error == ENODATA || error == EREMOTEIO || error == EILSEQ || error == EBADMSG ||
          error == EUCLEAN;
 }
 
-/// Past RLIMIT_FSIZE a write raises SIGXFSZ, which would kill the program that lzy is a guest of.
+/// Whether a write up to `end` would pass RLIMIT_FSIZE. The kernel raises SIGXFSZ then, which would kill the program
+/// that lzy is a guest of. So check before each write.
 bool ExceedsFileSizeLimit(std::uint64_t end) {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
@@ -107,6 +116,8 @@ void ClearExecute(std::vector<std::uint8_t>& acl) {
   }
 }
 
+/// A regular file by its descriptor. It remembers its name, too, for O_DIRECT and for a temporary file beside it. The
+/// name's directory is a weak pointer: a GuardedFileSystem may close directories that it does not need any more.
 class PosixFile final : public File {
  public:
   PosixFile(const Place& place, Descriptor fd)
@@ -134,18 +145,18 @@ class PosixFile final : public File {
   Status Error(std::string_view operation, int error) const { return SystemError(path_, operation, error); }
   Status ReadError(std::uint64_t offset, std::size_t size, int error) const;
   Status CheckRange(std::uint64_t offset, std::uint64_t size) const;
-  /// The descriptor for O_DIRECT, opened at first use; -1 where the file system has no such thing.
+  /// The descriptor for O_DIRECT, opened at first use; -1 if the file system does not support it.
   int DirectDescriptor();
   Descriptor OpenDirect() const;
-  /// Reads with O_DIRECT from `fd`. Code::kInvalidArgument when the file system will not do it after all.
+  /// Reads with O_DIRECT from `fd`. kInvalidArgument if the file system does not support it after all.
   Result<std::size_t> ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to);
-  /// Cleans and drops the cached pages of the range, then reads.
+  /// Writes back and drops the cached pages of the range, then reads.
   Result<std::size_t> DropAndRead(std::uint64_t offset, MutableByteSpan to);
   Status ChangeMode(std::uint32_t mode);
-  /// Sets owner and group as far as allowed; returns what they are then.
+  /// Sets owner and group as far as allowed; returns the file's state afterwards.
   Result<FileStat> ChangeOwner(const FileStat& want);
 
-  /// Where it is by name, if that is still known: its directory is not held open for its sake.
+  /// Where the file is by name. Nothing if its directory has been closed meanwhile.
   std::optional<Place> Whereabouts() const {
     Place place{directory_.lock(), name_, path_};
     return relative_ && !place.directory ? std::nullopt : std::optional(std::move(place));
@@ -153,20 +164,24 @@ class PosixFile final : public File {
 
   const std::string path_;
   const std::string name_;
+  // Whether name_ is relative to directory_ (and not to the working directory).
   const bool relative_;
   const std::weak_ptr<const Descriptor> directory_;
   const Descriptor fd_;
   std::once_flag direct_once_;
   Descriptor direct_;
+  // Cleared for good by the first thread that finds that O_DIRECT does not work; the descriptor stays open.
   std::atomic<bool> direct_works_{false};
 };
 
+// Bad media are kUnreadable, with range and size, because a repair can mend them. All else is kIo.
 Status PosixFile::ReadError(std::uint64_t offset, std::size_t size, int error) const {
   if (!IsMediumError(error)) return Error(fmt::format("read at offset {}", offset), error);
   return Status(Code::kUnreadable, fmt::format("{}: read of {} bytes at offset {}: {}", path_, size, offset,
                                                std::generic_category().message(error)));
 }
 
+// Offsets may come from a hostile sidecar. Beyond off_t the casts below would turn them into other, valid offsets.
 Status PosixFile::CheckRange(std::uint64_t offset, std::uint64_t size) const {
   constexpr auto kLimit = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
   if (offset <= kLimit && size <= kLimit - offset) return Status::Ok();
@@ -174,6 +189,7 @@ Status PosixFile::CheckRange(std::uint64_t offset, std::uint64_t size) const {
                 fmt::format("{}: {} bytes at offset {} are beyond what a file can hold", path_, size, offset));
 }
 
+// Short reads are repeated until the buffer is full or the file ends: signals and network file systems cause them, too.
 Result<std::size_t> PosixFile::ReadAt(std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
   std::size_t done = 0;
@@ -190,6 +206,7 @@ Result<std::size_t> PosixFile::ReadAt(std::uint64_t offset, MutableByteSpan to) 
 Result<std::size_t> PosixFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
   if (to.empty()) return std::size_t{0};
+  // Some file systems open with O_DIRECT and refuse only the read. Fall back then, and do not try again.
   if (int direct = DirectDescriptor(); direct >= 0) {
     Result<std::size_t> got = ReadDirect(direct, offset, to);
     if (got.ok() || got.status().code() != Code::kInvalidArgument) return got;
@@ -206,9 +223,12 @@ int PosixFile::DirectDescriptor() {
   return direct_works_ ? direct_.get() : -1;
 }
 
+// A second descriptor, because O_DIRECT on the first would need aligned writes. By /proc it is surely the same file,
+// even after a rename or removal. Without /proc it is opened by name; device and inode then show whether it is the
+// same.
 Descriptor PosixFile::OpenDirect() const {
   constexpr int kFlags = O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-  std::string self = fmt::format("/proc/self/fd/{}", fd_.get());  // this very file, though it was renamed or removed
+  std::string self = fmt::format("/proc/self/fd/{}", fd_.get());
   Descriptor direct(Retry([&] { return open(self.c_str(), kFlags); }));
   if (direct.valid()) return direct;
   const auto place = Whereabouts();
@@ -222,10 +242,12 @@ Descriptor PosixFile::OpenDirect() const {
   return same ? std::move(by_name) : Descriptor();
 }
 
+// O_DIRECT needs aligned offsets, lengths and buffers. So this reads in two phases: whole sectors straight into `to` if
+// everything is aligned, then the rest by way of an aligned buffer that covers a little more than was asked for.
 Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to) {
   std::size_t done = 0;
   if (offset % kDirectAlignment == 0 && reinterpret_cast<std::uintptr_t>(to.data()) % kDirectAlignment == 0) {
-    // Whole sectors straight to where they are wanted, as far as they come whole.
+    // Phase 1: whole sectors, without a copy. It ends at the first read that stops within a sector.
     const std::size_t whole = to.size() / kDirectAlignment * kDirectAlignment;
     while (done < whole) {
       const ssize_t got = Retry([&] {
@@ -238,6 +260,7 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
     }
     if (done == to.size()) return done;
   }
+  // Phase 2: from the sector that holds the next byte on, by way of the buffer.
   const std::uint64_t end = offset + to.size();
   std::uint64_t at = (offset + done) / kDirectAlignment * kDirectAlignment;
   const std::uint64_t span = (end - at + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
@@ -259,10 +282,11 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
       done += count;
     }
     if (read_end <= from || static_cast<std::size_t>(got) % kDirectAlignment != 0) {
-      // Ended between sectors: at the end of the file, else a file system with ways of its own, or a bad sector behind.
+      // The read ended within a sector. As a rule this is the end of the file. If not, the next sector is bad, or the
+      // file system behaves in its own way. The other method then decides, for this read only.
       if (done == to.size()) break;
       LZY_ASSIGN_OR_RETURN(FileStat stat, Stat());
-      if (read_end < stat.size) return DropAndRead(offset, to);  // this once
+      if (read_end < stat.size) return DropAndRead(offset, to);
       break;
     }
     at = read_end;
@@ -271,12 +295,14 @@ Result<std::size_t> PosixFile::ReadDirect(int fd, std::uint64_t offset, MutableB
 }
 
 Result<std::size_t> PosixFile::DropAndRead(std::uint64_t offset, MutableByteSpan to) {
-  // Dirty pages cannot be dropped. A write error seen here is reported here, since Sync() would not see it again.
+  // Dirty pages cannot be dropped, so they are written back first. The kernel reports a write error to a descriptor
+  // only once. So it is returned here: a later Sync() would not see it.
   if (Retry([&] { return fdatasync(fd_.get()); }) != 0 && errno != EINVAL && errno != EROFS) {
     return Error("fdatasync", errno);
   }
   const std::uint64_t start = offset / kDirectAlignment * kDirectAlignment;
-  const std::uint64_t length = offset + to.size() - start + kDirectAlignment;  // only whole pages are dropped
+  // Only pages that lie wholly in the range are dropped, so the range is extended to whole pages.
+  const std::uint64_t length = offset + to.size() - start + kDirectAlignment;
   posix_fadvise(fd_.get(), static_cast<off_t>(start), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
   return ReadAt(offset, to);
 }
@@ -289,6 +315,7 @@ Status PosixFile::WriteAt(std::uint64_t offset, ByteSpan from) {
   while (done < from.size()) {
     std::size_t want = std::min(from.size() - done, kMaxTransfer);
     ssize_t put = Retry([&] { return pwrite(fd_.get(), from.data() + done, want, static_cast<off_t>(offset + done)); });
+    // A write that takes nothing and gives no error would loop forever.
     if (put <= 0) return Error(fmt::format("write at offset {}", offset + done), put < 0 ? errno : EIO);
     done += static_cast<std::size_t>(put);
   }
@@ -297,6 +324,7 @@ Status PosixFile::WriteAt(std::uint64_t offset, ByteSpan from) {
 
 Status PosixFile::Truncate(std::uint64_t size) {
   LZY_RETURN_IF_ERROR(CheckRange(size, 0));
+  // Only growth raises SIGXFSZ. A file that is already longer than the limit may be cut.
   if (ExceedsFileSizeLimit(size)) {
     LZY_ASSIGN_OR_RETURN(FileStat stat, Stat());
     if (size > stat.size) return Error("truncate", EFBIG);
@@ -305,6 +333,7 @@ Status PosixFile::Truncate(std::uint64_t size) {
   return Status::Ok();
 }
 
+// fsync, not fdatasync: a commit compares the mtime, so that must be as durable as the data.
 Status PosixFile::Sync() {
   if (Retry([&] { return fsync(fd_.get()); }) != 0) return Error("fsync", errno);
   return Status::Ok();
@@ -312,7 +341,8 @@ Status PosixFile::Sync() {
 
 namespace {
 
-// Local file systems, whose stamps one kernel makes.
+// Whether this is one of the local file systems, whose stamps are all made by this kernel. On a network file system the
+// server or another client makes stamps, so a test here says nothing about them.
 bool HasLocalStamps(int fd) {
   struct statfs about {};
   if (fstatfs(fd, &about) != 0) return false;
@@ -320,7 +350,8 @@ bool HasLocalStamps(int fd) {
   return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC || type == BTRFS_SUPER_MAGIC;
 }
 
-// Tries it with a file without a name. What happens across a tick of the clock tells nothing.
+// Changes a file without a name twice and compares the stamps. If the clock ticked between the two changes, the stamps
+// differ anyway; then the attempt says nothing and is repeated.
 bool TellsChangesOfOneTick(int at, const std::string& directory) {
   const Descriptor file(Retry([&] { return openat(at, directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
   if (!file.valid()) return false;
@@ -340,6 +371,8 @@ bool TellsChangesOfOneTick(int at, const std::string& directory) {
 
 }  // namespace
 
+// Measured once for each device and remembered for the life of the process. The test file is made in the directory of
+// this file, which is checked to be on the same device: a mount point or a symbolic link may lie between.
 bool PosixFile::StampsEveryChange() {
   static std::mutex mutex;
   static std::map<dev_t, bool> known;
@@ -382,8 +415,9 @@ Status PosixFile::ChangeMode(std::uint32_t mode) {
 Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
   LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
   if (have.uid == want.uid && have.gid == want.gid) return have;
-  // Refused without privilege (EPERM) or for ids unknown to a user namespace (EINVAL); a group of one's own may still
-  // be allowed. What counts is what stat says afterwards: some file systems accept and ignore.
+  // Refused without privilege (EPERM), or for ids that a user name space does not know (EINVAL). A user may still set a
+  // group of their own, hence the second attempt. What counts is what stat says afterwards: some file systems accept
+  // the call and ignore it.
   if (fchown(fd_.get(), want.uid, want.gid) != 0 && fchown(fd_.get(), static_cast<uid_t>(-1), want.gid) != 0 &&
       errno != EPERM && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS) {
     return Error("change owner", errno);
@@ -391,6 +425,8 @@ Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
   return Stat();
 }
 
+// The order of steps keeps everybody out whom `like` keeps out: first close the file to all but the owner, then change
+// owner and ACL, and open it last.
 Status PosixFile::CopyAccess(File& like) {
   constexpr std::uint32_t kReadWriteBits = 0666, kOwnerBits = 0600, kGroupBits = 0060;
   LZY_ASSIGN_OR_RETURN(const FileStat want, like.Stat());
@@ -401,7 +437,7 @@ Status PosixFile::CopyAccess(File& like) {
   std::uint32_t mode = want.mode & kReadWriteBits;
   if (have.uid == want.uid && have.gid == want.gid && have.mode == mode && have_acl == want_acl) return Status::Ok();
 
-  // Closed to all but the owner while it changes hands. An ACL may be there from the directory's default.
+  // Closed to all but the owner while it changes hands. The file may have an ACL from the directory's default ACL.
   LZY_RETURN_IF_ERROR(ChangeMode(have.mode & mode & kOwnerBits));
   if (!have_acl.empty() && fremovexattr(fd_.get(), kAclName) != 0 && errno != ENODATA) {
     return Error("remove ACL", errno);
@@ -409,11 +445,13 @@ Status PosixFile::CopyAccess(File& like) {
   LZY_ASSIGN_OR_RETURN(have, ChangeOwner(want));
 
   if (have.gid != want.gid) {
-    // The group's members are "others" here, so others get no more than they had.
+    // The group could not be set. So members of like's group are "others" of this file, and others get no more than
+    // that group had.
     mode &= kOwnerBits | ((mode & kGroupBits) >> 3);
     if (!want_acl.empty()) mode &= kOwnerBits;
   } else if (!want_acl.empty() && fsetxattr(fd_.get(), kAclName, want_acl.data(), want_acl.size(), 0) != 0) {
-    mode &= kOwnerBits;  // an ACL can also deny, so without it only the owner is certain
+    // The ACL could not be stored. An ACL can also deny, so without it only the owner's access is certain.
+    mode &= kOwnerBits;
   }
   return ChangeMode(mode);
 }
@@ -424,7 +462,8 @@ Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t
   want.gid = gid;
   LZY_RETURN_IF_ERROR(ChangeMode(mode & 0700));
   LZY_ASSIGN_OR_RETURN(const FileStat have, ChangeOwner(want));
-  // Set-id bits are for the recorded owner and group only.
+  // Set-user-ID and set-group-ID are granted only if the recorded owner and group could be set: with another owner they
+  // would give that owner's rights to everybody.
   std::uint32_t allowed = mode & 01777;
   if (have.uid == uid) allowed |= mode & 04000;
   if (have.gid == gid) allowed |= mode & 02000;
@@ -433,11 +472,14 @@ Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t
 }
 
 Status PosixFile::Lock() {
-  struct flock lock {};  // from 0 to the end, l_pid 0 as OFD locks require
+  // OFD locks belong to the open file description. POSIX locks would be lost as soon as any descriptor of the file is
+  // closed anywhere in the process. Zeros mean: from offset 0 to the end, and l_pid 0, which OFD locks require.
+  struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (Retry([&] { return fcntl(fd_.get(), F_OFD_SETLK, &lock); }) == 0) return Status::Ok();
   switch (int error = errno; error) {
+    // POSIX allows both for a lock that somebody else holds.
     case EAGAIN:
     case EACCES:
       return Status(Code::kBusy, path_ + ": locked by another process");
@@ -471,7 +513,7 @@ int OpenFlags(OpenMode mode) {
 Result<std::unique_ptr<File>> posix::Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode) {
   const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
-  // O_NONBLOCK until it is known to be no FIFO, which would wait for the other end.
+  // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be a regular one.
   const int flags = OpenFlags(mode) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW);
   Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), flags, static_cast<mode_t>(create_mode)); }));
   if (!fd.valid()) {

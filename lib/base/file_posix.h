@@ -1,6 +1,8 @@
 #pragma once
-// What the two file systems over the operating system (file_posix.cc and directory_posix.cc; file_guarded.cc) have in common: every operation
-// relative to a directory that is open. For use within lib/base.
+// What the two file systems over the operating system have in common: every operation relative to an open directory.
+// PosixFileSystem (directory_posix.cc) passes the working directory. GuardedFileSystem (file_guarded.cc) passes
+// directories that it holds open, so that a name that is swapped in the path above leads nowhere else.
+// Only for use within lib/base.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@
 
 namespace lzy::posix {
 
-/// A descriptor, closed with its owner.
+/// Owns a file descriptor and closes it. Move only; assignment swaps, so the old one closes with the other object.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -35,15 +37,16 @@ class Descriptor {
   int fd_;
 };
 
-/// Something in a directory.
+/// A name in a directory: what the *at() system calls take, and the path to show in messages.
 struct Place {
   std::shared_ptr<const Descriptor> directory;  ///< null: the working directory
   std::string name;                             ///< relative to it
   std::string path;                             ///< for messages
+  /// The first argument of openat() and its relatives.
   int at() const { return directory ? directory->get() : AT_FDCWD; }
 };
 
-/// Repeats a system call that a signal interrupted.
+/// Repeats a system call as long as a signal interrupts it. `call` returns a negative number and sets errno on failure.
 template <class Call>
 auto Retry(Call call) {
   auto result = call();
@@ -51,15 +54,21 @@ auto Retry(Call call) {
   return result;
 }
 
+/// "path: operation: strerror", with advice for errors such as a full disk. ENOENT is kNotFound, ENOMEM kNoMemory,
+/// everything else kIo.
 Status SystemError(const std::string& path, std::string_view operation, int error);
+/// kInvalidArgument: "path: not a regular file".
 Status NotRegular(const std::string& path);
-/// A name from a sidecar could hold a NUL, at which the system would cut it and open something else.
+/// kInvalidArgument if there is a NUL in the path. A name from a hostile sidecar could hold one; the system would cut
+/// the name there and open something else.
 Status CheckPath(const std::string& path);
 
-/// Of `name` in `directory`. `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH. Mounts nothing, as stat does not. `path` is for messages.
+/// statx of `name` in `directory`. `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH. It mounts nothing on demand, like stat.
+/// `path` is for messages.
 Result<FileStat> StatAt(int directory, const char* name, int flags, const std::string& path);
 
-/// As the functions of FileSystem that have their names.
+/// Each does what the function of FileSystem with the same name says, for a Place. FreeBytes and List take a Place that
+/// is the directory itself.
 Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode);
 Result<FileStat> Stat(const Place& place, bool follow);
 Result<std::uint64_t> FreeBytes(const Place& directory);

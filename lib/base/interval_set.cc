@@ -8,7 +8,7 @@ namespace lzy {
 
 namespace {
 
-/// Adds one that begins no earlier than the last of them.
+/// Adds an interval at the end. Precondition: it begins no earlier than the last one.
 void Append(std::vector<Interval>& intervals, const Interval& next) {
   if (intervals.empty() || next.begin > intervals.back().end) {
     intervals.push_back(next);
@@ -54,12 +54,14 @@ void IntervalSet::Add(const std::vector<Interval>& intervals) noexcept {
 
 bool IntervalSet::Overlaps(Interval interval) const {
   if (whole_) return true;
+  // The first interval that ends behind the beginning: all before it lie wholly before, all after it begin later.
   const auto after = std::upper_bound(intervals_.begin(), intervals_.end(), interval.begin,
                                       [](std::uint64_t at, const Interval& one) { return at < one.end; });
   return after != intervals_.end() && after->begin < interval.end;
 }
 
-// A quarter at a time, so that a file written in tiny scattered pieces does not pay for the joining at each of them.
+// Removes a quarter of the intervals at a time. Joining looks at all of them, so a program that writes tiny scattered
+// pieces would otherwise pay for it at every write.
 void IntervalSet::KeepToLimit() {
   if (intervals_.size() > limit_) Coarsen(std::max<std::size_t>(1, limit_ - limit_ / 4));
 }
@@ -70,7 +72,7 @@ std::vector<Interval>::iterator IntervalSet::FirstReaching(std::uint64_t begin) 
 }
 
 void IntervalSet::Insert(Interval interval) {
-  // [first, last) are those that overlap or touch the new one.
+  // [first, last) are the intervals that overlap or touch the new one. They become one with it.
   const auto first = FirstReaching(interval.begin);
   auto last = first;
   while (last != intervals_.end() && last->begin <= interval.end) ++last;
@@ -83,6 +85,8 @@ void IntervalSet::Insert(Interval interval) {
   intervals_.erase(first + 1, last);
 }
 
+// One merge of two sorted lists. What ends before the first new interval stays where it is. Memory is reserved before
+// the merge; the set is already incomplete then, but if that throws, the caller makes the set whole.
 void IntervalSet::Merge(const std::vector<Interval>& intervals) {
   const auto first = FirstReaching(intervals.front().begin);
   const std::vector<Interval> behind(first, intervals_.end());
@@ -106,12 +110,14 @@ void IntervalSet::Clear() noexcept {
   intervals_.clear();
 }
 
+// Finds in linear time which gaps to close; closing the narrowest ones adds the fewest untouched bytes.
 void IntervalSet::Coarsen(std::size_t limit) {
   if (whole_ || intervals_.size() <= limit) return;
   std::vector<std::uint64_t> gaps;
   gaps.reserve(intervals_.size() - 1);
   for (std::size_t i = 1; i < intervals_.size(); ++i) gaps.push_back(intervals_[i].begin - intervals_[i - 1].end);
-  // The widest limit-1 gaps stay; of equal ones, the first.
+  // The widest limit-1 gaps stay; of equally wide ones, the first. nth_element finds in linear time the widest gap that
+  // is joined; gaps of that very width are kept only as long as there is room (equal_kept).
   const std::size_t kept = limit - 1;
   std::vector<std::uint64_t> sorted = gaps;
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(kept), sorted.end(), std::greater<>());
@@ -119,6 +125,7 @@ void IntervalSet::Coarsen(std::size_t limit) {
   const auto wider = static_cast<std::size_t>(
       std::count_if(gaps.begin(), gaps.end(), [&](std::uint64_t gap) { return gap > widest_joined; }));
   std::size_t equal_kept = kept - wider;
+  // Compact in place: `at` is the last interval of the result so far.
   std::size_t at = 0;
   for (std::size_t i = 1; i < intervals_.size(); ++i) {
     bool keep = gaps[i - 1] > widest_joined;

@@ -1,6 +1,10 @@
 #pragma once
-// Which bytes of a file were touched: disjoint intervals, if need be bounded in number. Never forgets a byte:
-// when there are more intervals than the bound, the nearest are joined, gap included.
+// Which bytes of a file were touched: a set of disjoint intervals, bounded in number if need be.
+//
+// The MPI-IO layer records each write in one (files/open_file, epochs), and a commit encodes the rows of these bytes.
+// So the set may grow, but must never forget a byte: an untouched row is not encoded again. If there are more
+// intervals than the limit, the nearest ones are joined, gap included. If memory runs out, the set becomes the whole
+// file. Not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +23,15 @@ struct Interval {
   LZY_FIELDS(begin, end)
 };
 
-/// The end of an interval that reaches as far as any file can.
+/// The end of an interval that reaches to the end of any file.
 inline constexpr std::uint64_t kEverythingBehind = std::numeric_limits<std::int64_t>::max();
 
-/// Sorts, and makes one of those that touch or overlap. None of them may be empty.
+/// Sorts `intervals` and joins those that touch or overlap. Precondition: none is empty.
 void SortAndJoin(std::vector<Interval>& intervals);
 
 class IntervalSet {
  public:
-  /// Precondition: limit >= 1. Without one, as many as it takes.
+  /// Holds at most `limit` intervals, or as many as it takes. Precondition: limit >= 1.
   explicit IntervalSet(std::size_t limit = std::numeric_limits<std::size_t>::max()) : limit_(limit) {}
   static IntervalSet Whole() {
     IntervalSet whole;
@@ -35,31 +39,32 @@ class IntervalSet {
     return whole;
   }
 
-  /// Adds [begin, end); nothing when empty. Touching and overlapping intervals become one. Should memory run out, the
-  /// set becomes whole.
+  /// Adds [begin, end); an empty one adds nothing. Intervals that touch or overlap become one. Never fails: if memory
+  /// runs out, the set becomes whole.
   void Add(Interval interval) noexcept;
-  /// The same for many, which are sorted and disjoint and none of them empty, at the cost of one.
+  /// The same for many at once, at the cost of one pass. Precondition: sorted, disjoint, none empty.
   void Add(const std::vector<Interval>& intervals) noexcept;
-  /// The whole file, whatever its size.
+  /// Adds the whole file, whatever its size is or will be.
   void AddWhole() noexcept;
   void Clear() noexcept;
 
   bool whole() const { return whole_; }
   bool empty() const { return !whole_ && intervals_.empty(); }
-  /// Whether any of [begin, end) is in it. Precondition: begin < end.
+  /// Whether the set has any byte of [begin, end). Precondition: begin < end.
   bool Overlaps(Interval interval) const;
-  /// Sorted and disjoint, with gaps between them; of no meaning when whole().
+  /// Sorted and disjoint, with gaps between them. Empty and without meaning if whole().
   const std::vector<Interval>& intervals() const { return intervals_; }
 
-  /// Joins nearest neighbours until at most `limit` (>= 1) intervals are left.
+  /// Joins nearest neighbours until at most `limit` (>= 1) intervals are left. May throw std::bad_alloc.
   void Coarsen(std::size_t limit);
-  /// Drops what lies at or beyond `end`.
+  /// Drops what lies at or beyond `end`. A whole set stays whole.
   void Clip(std::uint64_t end);
   LZY_FIELDS(whole_, intervals_)
 
  private:
   void Insert(Interval interval);
   void Merge(const std::vector<Interval>& intervals);
+  /// The first interval that ends at `begin` or later: the first that may touch one that begins there.
   std::vector<Interval>::iterator FirstReaching(std::uint64_t begin);
   void KeepToLimit();
 

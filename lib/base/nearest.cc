@@ -6,7 +6,8 @@
 namespace lzy {
 namespace {
 
-/// Optimal string alignment distance: Levenshtein's, where swapping two neighbours is one change.
+/// Optimal string alignment distance: that of Levenshtein, with a swap of two neighbours as one more kind of change.
+/// d[i][j] is the distance of the first i letters of `a` from the first j of `b`.
 std::size_t Distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -27,9 +28,11 @@ std::size_t Distance(const std::string& a, const std::string& b) {
 
 std::string Nearest(const std::string& word, std::span<const std::string> known) {
   constexpr std::size_t kMostChanges = 2;
-  constexpr std::size_t kLongest = 64;  // of any name there is; what is longer is no slip
+  // No name is as long as this. The table has a cell for each pair of letters, so a long word would cost much.
+  constexpr std::size_t kLongest = 64;
   if (word.size() > kLongest) return "";
   const std::string* best = nullptr;
+  // Exclusive bound. For words of one to four letters it allows fewer changes, or every short name would be near.
   std::size_t least = std::min(kMostChanges + 1, (word.size() + 1) / 2);
   for (const std::string& candidate : known) {
     const std::size_t distance = Distance(word, candidate);

@@ -17,17 +17,18 @@
 namespace lzy {
 
 std::string ThisNode() {
-  // A random number drawn at boot (random(4)). Where there is no /proc the host's name has to do.
+  // boot_id is a random number drawn at boot (random(4)), so it is unique to this kernel. Without /proc the host name
+  // has to do.
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   if (!(file >> id)) {
     char name[65] = {};
     return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
   }
-  // Not the mount namespace: launchers of containers give each rank of a node one of its own, and which file is meant is told by
-  // device and inode. Nor that of the network, which is of no account here.
+  // The mount name space does not count: launchers of containers give each rank of a node its own, and device and inode
+  // tell which file is meant. That of the network does not matter here.
   for (const char* space : {"uts", "pid", "ipc"}) {
-    std::error_code none;  // a kernel without such namespaces has one
+    std::error_code none;  // a kernel without such name spaces has only one: an empty text is the same for all
     id.append(" ").append(std::filesystem::read_symlink(fmt::format("/proc/self/ns/{}", space), none).string());
   }
   return id;
@@ -35,22 +36,26 @@ std::string ThisNode() {
 
 namespace {
 
-// Lines of /proc/PID/fdinfo/FD: "lock:	1: OFDLCK ADVISORY  WRITE -1 00:1b:568564 0 EOF", the inode after the device.
+// Whether one file of a process is locked. A line of /proc/PID/fdinfo/FD says
+// "lock:	1: OFDLCK ADVISORY  WRITE -1 00:1b:568564 0 EOF": the inode follows the device.
+// The device is not compared: the answer is for messages only.
 bool HasLock(const std::filesystem::path& fdinfo, const std::string& inode) {
   std::ifstream lines(fdinfo);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("lock:") && line.find("OFDLCK") != std::string::npos && line.find(inode) != std::string::npos) {
+    if (line.starts_with("lock:") && line.find("OFDLCK") != std::string::npos &&
+        line.find(inode) != std::string::npos) {
       return true;
     }
   }
   return false;
 }
 
-// ", running since TIME"; empty where it cannot be told.
+// ", running since TIME"; empty if that cannot be told.
 std::string RunningSince(const std::filesystem::path& process) {
   std::string stat;
   std::getline(std::ifstream(process / "stat"), stat);
-  // proc(5): field 22, in ticks since boot; the second, which may hold anything, ends with the last ')'.
+  // proc(5): the start is field 22, in ticks since boot. The name in field 2 may hold anything, spaces and parentheses
+  // included, so count from the last ')', which ends field 2.
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream fields(stat.substr(name_end + 1));
@@ -58,6 +63,7 @@ std::string RunningSince(const std::filesystem::path& process) {
   std::string field;
   for (int i = 0; i < kSkipped; ++i) fields >> field;
   std::int64_t started = 0;
+  // The time of boot, in seconds since 1970, turns that into a time of day.
   std::ifstream machine("/proc/stat");
   std::string line;
   while (std::getline(machine, line) && !line.starts_with("btime ")) continue;
@@ -72,7 +78,8 @@ std::string RunningSince(const std::filesystem::path& process) {
 std::string LockHolderHere(std::uint64_t inode) {
   namespace fs = std::filesystem;
   const std::string wanted = fmt::format(":{} ", inode);
-  std::error_code error;  // processes come and go, and most are other people's
+  // Processes come and go, and most belong to other users. Whatever cannot be looked at is skipped.
+  std::error_code error;
   for (const auto& process : fs::directory_iterator("/proc", error)) {
     const std::string id = process.path().filename();
     if (id.find_first_not_of("0123456789") != std::string::npos) continue;

@@ -1,3 +1,5 @@
+// Paths as text, and the helpers of base/file.h that need no file system of their own.
+
 #include <time.h>
 
 #include <algorithm>
@@ -24,6 +26,7 @@ std::string_view Trimmed(std::string_view path) {
 
 }  // namespace
 
+// The slash before the name stays with Trimmed, so that the directory of "/name" is "/" and not "".
 std::string DirectoryOf(const std::string& path) {
   std::string_view rest = Trimmed(path);
   auto slash = rest.rfind('/');
@@ -53,6 +56,7 @@ Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to) {
 
 std::int64_t CoarseNowNs() {
   timespec now{};
+  // The clock that the kernel stamps files with. CLOCK_REALTIME is ahead of it by up to a tick.
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
   return ToNs(now);
 }
@@ -60,6 +64,7 @@ std::int64_t CoarseNowNs() {
 std::int64_t CoarseGranularityNs() {
   timespec resolution{};
   clock_getres(CLOCK_REALTIME_COARSE, &resolution);
+  // Callers wait for multiples of this, so it must not be zero.
   return std::max(ToNs(resolution), kNsPerMillisecond);
 }
 

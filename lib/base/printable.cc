@@ -24,6 +24,7 @@ std::string Printable(const std::string& text) {
     } else if (byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
     } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
+      // C1 control characters in UTF-8: terminals obey them, too (0xc2 0x9b is CSI).
       out += fmt::format("\\x{:02x}\\x{:02x}", byte, next);
       ++i;
     } else {
@@ -38,6 +39,7 @@ bool IsPrintable(const std::string& text) {
 }
 
 std::string ShellQuote(const std::string& text) {
+  // Characters that no shell treats specially, in any position. Everything else is quoted.
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("%+,-./:=@_^").find(static_cast<char>(c)) != std::string_view::npos;
   };
@@ -48,7 +50,7 @@ std::string ShellQuote(const std::string& text) {
     if (printable) {
       out += c == '\'' ? "'\\''" : std::string(1, c);
     } else {
-      // $'...' reads what Printable() writes, but for these two.
+      // $'...' reads the escapes that Printable() writes. Only these two characters need a backslash of their own.
       out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
     }
   }

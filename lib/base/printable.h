@@ -1,21 +1,24 @@
 #pragma once
-// File names may hold any byte but '/' and NUL; terminals obey some of them.
+// Text for terminals and shells. File names may hold any byte but '/' and NUL, and terminals obey some of these bytes.
+// So every name that is printed, and every command that a message suggests, goes through this module.
+// All functions are pure.
 
 #include <cstdint>
 #include <string>
 
 namespace lzy {
 
-/// `text` with control characters (C0, DEL, and C1 as UTF-8 has them) written as \n, \t, \r or \xNN. Everything else,
+/// `text` with control characters (C0, DEL, and C1 in UTF-8) written as \n, \t, \r or \xNN. Everything else, other
 /// UTF-8 included, stays as it is.
 std::string Printable(const std::string& text);
-/// True when Printable(text) is `text`.
+/// True if Printable(text) is `text`.
 bool IsPrintable(const std::string& text);
 
-/// `text` as one word of a shell's command line, printable: $'...' where there are control characters.
+/// `text` as one word of a shell command that can be printed and pasted. Quoted only if needed; $'...' (bash, zsh) if
+/// there are control characters.
 std::string ShellQuote(const std::string& text);
 
-/// "2024-05-01 12:00:00 UTC"
+/// "2024-05-01 12:00:00 UTC". Fractions of a second are cut off.
 std::string TimeText(std::int64_t ns_since_epoch);
 
 }  // namespace lzy

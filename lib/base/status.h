@@ -1,6 +1,9 @@
 #pragma once
-// The one result type of the project. Nothing below the tools prints or exits: everything that can go wrong comes back
-// as a Status, and no exception crosses a layer (std::bad_alloc is turned into Code::kNoMemory at the engine's edge).
+// The result types of the project: `Status` (a code and a message), and `Result<T>` (a value or a Status).
+//
+// Nothing below the tools prints or exits: everything that can go wrong comes back as a Status. No exception crosses a
+// layer. Functions may throw std::bad_alloc within lib/; at its edges NoThrow turns that into Code::kNoMemory.
+// Both types are [[nodiscard]]. Write `(void)` before a call whose failure does not matter, and say why.
 
 #include <new>
 #include <string>
@@ -11,7 +14,8 @@
 
 namespace lzy {
 
-/// What went wrong. The tools' exit codes follow from these (request/report.h).
+/// What went wrong. Callers decide by the code, people read the message. The exit codes of the tools follow from these
+/// (request/report.h). Ranks exchange the numbers, so all ranks must run the same build.
 enum class Code {
   kOk = 0,
   kInvalidArgument,  ///< bad option, value or path: the caller's mistake
@@ -31,6 +35,7 @@ enum class Code {
   kInternal,  ///< a broken invariant: a bug in lzy
 };
 
+/// The outcome of an operation: ok, or a code with a message. A value type; copies are independent.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -40,10 +45,10 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
-  /// Names the thing, the value and what is accepted; empty when ok().
+  /// Names the thing (with its path), the value, and what would be accepted. Empty if ok().
   const std::string& message() const { return message_; }
 
-  /// The same failure seen from further out: "context: message".
+  /// The same failure seen from further out: "context: message". An ok Status stays as it is.
   Status WithContext(const std::string& context) const {
     return ok() ? *this : Status(code_, context + ": " + message_);
   }
@@ -57,7 +62,8 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-/// A T, or the Status that says why there is none. `value()` may be called only when ok().
+/// A T, or the Status that says why there is none. Call `value()`, `*` and `->` only if ok(). Never construct one from
+/// an ok Status: ok() would be false while status() says ok.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -81,21 +87,24 @@ class [[nodiscard]] Result {
 
 #define LZY_CONCAT_INNER(a, b) a##b
 #define LZY_CONCAT(a, b) LZY_CONCAT_INNER(a, b)
-/// Returns early with the Status of `expr` unless it is ok. (Names are counted, so that `expr` may be a lambda in which it is used
-/// again.)
+/// Returns early with the Status of `expr` unless it is ok. The name of the temporary has a counter, so `expr` may be a
+/// lambda that uses the macro again.
 #define LZY_RETURN_IF_ERROR(expr) LZY_RETURN_IF_ERROR_INNER(LZY_CONCAT(lzy_status_, __COUNTER__), expr)
 #define LZY_RETURN_IF_ERROR_INNER(tmp, expr)                 \
   do {                                                       \
     if (::lzy::Status tmp = (expr); !tmp.ok()) return tmp;   \
   } while (false)
-/// `LZY_ASSIGN_OR_RETURN(auto x, F())`: x = F()'s value, or returns its Status.
+/// `LZY_ASSIGN_OR_RETURN(auto x, F())`: x = the value of F(), or returns its Status. Expands to several statements, so
+/// use it only within braces.
 #define LZY_ASSIGN_OR_RETURN(lhs, expr) LZY_ASSIGN_OR_RETURN_INNER(LZY_CONCAT(lzy_result_, __COUNTER__), lhs, expr)
 #define LZY_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \
   auto tmp = (expr);                               \
   if (!tmp.ok()) return tmp.status();              \
   lhs = std::move(tmp).value()
 
-/// Runs `work`, which returns a Status or nothing; whatever it throws becomes a Status. (Texts this short need no memory.)
+/// Runs `work`, which returns a Status or nothing, and turns whatever it throws into a Status. Use it around what one
+/// rank does between collective calls, so that no rank leaves the others waiting. The messages are short enough to be
+/// stored without allocating memory.
 template <class Work>
 Status NoThrow(const Work& work) noexcept {
   try {

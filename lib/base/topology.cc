@@ -12,17 +12,19 @@
 namespace lzy {
 namespace {
 
+// By number of the Topology.
 constexpr std::array<const char*, 6> kNames = {"auto", "bcast", "pipelined", "daisy", "hierarchical", "hypercube"};
 constexpr double kMicrosecond = 1e-6;
 constexpr double kMegabyte = 1e6;
 
-/// A decimal number from 0 on that `text` has from `at` to the next ':' or its end, to which `at` goes.
+/// The decimal number, not negative, between `at` and the next ':' or the end of `text`. Moves `at` there.
 std::optional<double> NumberAt(const std::string& text, std::size_t& at) {
   const std::size_t end = std::min(text.find(':', at), text.size());
   const std::string word = text.substr(at, end - at);
   at = end;
   if (word.empty() || std::isdigit(static_cast<unsigned char>(word[0])) == 0) return std::nullopt;  // no sign, no "nan"
-  double value = 0;  // not by strtod, which goes by the program's locale
+  // Not strtod: it depends on the locale, which the program may have changed.
+  double value = 0;
   const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc() || rest != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
   return value;
@@ -40,6 +42,7 @@ std::optional<TopologyChoice> ParseTopology(const std::string& text) {
   if (found == kNames.end()) return std::nullopt;
   TopologyChoice choice{static_cast<Topology>(found - kNames.begin()), {}};
   if (name == text) return choice;
+  // Only `auto` takes costs: exactly three numbers, each after a ':'.
   if (choice.topology != Topology::kAuto) return std::nullopt;
   std::array<double, 3> costs{};
   std::size_t at = name.size();
@@ -50,6 +53,7 @@ std::optional<TopologyChoice> ParseTopology(const std::string& text) {
     cost = *number;
   }
   if (at != text.size() || costs[2] <= 0) return std::nullopt;
+  // A bandwidth near zero makes the time per byte infinite, which would spoil every comparison of costs.
   choice.costs = {costs[0] * kMicrosecond, costs[1] * kMicrosecond, 1 / (costs[2] * kMegabyte)};
   if (!std::isfinite(choice.costs->byte_time)) return std::nullopt;
   return choice;

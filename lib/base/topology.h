@@ -1,5 +1,6 @@
 #pragma once
-// How what one process knows is brought to all others: what options name and communicators do (comm/multicast.h).
+// How data of one process travel to all others (docs/design.md §2, "Broadcasts"): the names and costs that option
+// `topology` takes (request/options). comm/multicast.h turns them into schedules of messages. Pure; no MPI.
 
 #include <cstdint>
 #include <optional>
@@ -7,6 +8,8 @@
 
 namespace lzy {
 
+/// Shapes of a broadcast over groups, of which each has a leader. Ranks send the numbers to each other: never reuse
+/// one.
 enum class Topology : std::uint8_t {
   kAuto = 0,          ///< the cheapest of the others, by a CostModel
   kBcast = 1,         ///< MPI_Bcast, which knows nothing of groups
@@ -19,24 +22,25 @@ enum class Topology : std::uint8_t {
 /// "auto", "bcast", "pipelined", ...
 const char* TopologyName(Topology topology);
 
-/// What a message of b bytes costs (LogP, with a time per byte): its sender is busy for gap + b·byte_time, and it has arrived
-/// `latency` later. Seconds.
+/// What a message of b bytes costs, in seconds (LogP with a time per byte). The sender is busy for gap + b·byte_time;
+/// the message has arrived `latency` after that.
 struct CostModel {
   double latency = 0;
   double gap = 0;
-  double byte_time = 0;
+  double byte_time = 0;  ///< seconds per byte
 };
 
-/// A topology as somebody asks for it.
+/// What a user asks for.
 struct TopologyChoice {
   Topology topology = Topology::kAuto;
-  std::optional<CostModel> costs;  ///< of kAuto; none: measured, where that is worth it
+  /// Only with kAuto. If not set, lzy measures the costs where that is worth it.
+  std::optional<CostModel> costs;
 };
 
-/// A name, or "auto:LATENCY:GAP:BANDWIDTH" with the costs in microseconds, microseconds and megabytes (10^6) a second, the last
-/// above 0. nullopt for anything else.
+/// Parses a name, or "auto:LATENCY:GAP:BANDWIDTH" with microseconds, microseconds and megabytes (10^6 bytes) per
+/// second. The bandwidth must be above 0. nullopt for anything else.
 std::optional<TopologyChoice> ParseTopology(const std::string& text);
-/// What ParseTopology reads so; costs in at most ten digits.
+/// The inverse: a text that ParseTopology takes. Costs are rounded to ten digits.
 std::string TopologyText(const TopologyChoice& choice);
 
 }  // namespace lzy

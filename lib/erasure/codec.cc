@@ -15,21 +15,23 @@ namespace {
 
 constexpr std::uint32_t kMaxSymbols = 255;
 constexpr std::size_t kTableBytes = 32;  // ISA-L's expanded form of one coefficient
-// Rows that ISA-L's widest kernel computes in one pass over a source.
+// The most rows that ISA-L's widest kernel computes in one pass over a source.
 constexpr std::size_t kRowsPerPass = 6;
-// Work is done strip by strip, so that outputs stay in cache while source after source is added to them, and lengths
-// fit ISA-L's int. A multiple of 64 keeps every strip as aligned as the buffers.
+// Work is done strip by strip. So outputs stay in the cache while source after source is added to them, and lengths fit
+// ISA-L's int. A multiple of 64 keeps every strip as aligned as the buffers.
 constexpr std::size_t kStripBytes = 16 * 1024;
 
 [[maybe_unused]] bool IsAligned(const std::uint8_t* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 32 == 0;
 }
 
+// The generator matrix: n rows of k coefficients; row p expresses position p by the data.
 std::vector<std::uint8_t> Generator(std::uint32_t n, std::uint32_t m) {
   const std::size_t k = n - m;
   std::vector<std::uint8_t> cauchy(n * k);
   gf_gen_cauchy1_matrix(cauchy.data(), static_cast<int>(n), static_cast<int>(k));
-  // ISA-L puts the identity first; our positions have parity first.
+  // ISA-L puts the identity first; our positions have parity first. With one parity, plain XOR also gives a code in
+  // which any one loss can be repaired, and it is faster.
   std::rotate(cauchy.begin(), cauchy.begin() + static_cast<std::ptrdiff_t>(k * k), cauchy.end());
   if (m == 1) std::fill_n(cauchy.begin(), k, std::uint8_t{1});
   return cauchy;
@@ -39,7 +41,8 @@ std::vector<std::uint8_t> Generator(std::uint32_t n, std::uint32_t m) {
 void XorStrip(void** vectors, int count, std::uint8_t* output, std::size_t length, bool accumulate) {
   if (accumulate) {
     if (count == 0) return;
-    // The output as one more source: each of ISA-L's kernels has read a byte from all sources before it writes it.
+    // The output is one more source. This is safe: each of ISA-L's kernels reads a byte from all sources before it
+    // writes that byte.
     vectors[count++] = output;
   }
   if (count == 0) {
@@ -47,6 +50,7 @@ void XorStrip(void** vectors, int count, std::uint8_t* output, std::size_t lengt
   } else if (count == 1) {
     std::memcpy(output, vectors[0], length);
   } else {
+    // xor_gen takes the destination as the last vector, and needs at least two sources.
     vectors[count++] = output;
     [[maybe_unused]] const int failed = xor_gen(count, static_cast<int>(length), vectors);
     assert(!failed);
@@ -55,6 +59,8 @@ void XorStrip(void** vectors, int count, std::uint8_t* output, std::size_t lengt
 
 }  // namespace
 
+// Sorts the targets by how they are computed: rows of zeros and ones need no multiplication. Tables are made only for
+// the other rows; an encoding with m = 1 needs none.
 Plan::Plan(std::size_t sources, std::size_t targets, std::vector<std::uint8_t> matrix)
     : sources_(sources), targets_(targets), matrix_(std::move(matrix)) {
   std::vector<std::uint8_t> product_rows;
@@ -107,8 +113,8 @@ void Plan::ApplyProducts(std::span<const std::uint32_t> which, const std::uint8_
       strips[row] = outputs[product_targets_[first + row]] + offset;
       if (!accumulate) std::memset(strips[row], 0, bytes);
     }
-    // Adding source by source serves any subset from the plan's one set of tables, and measures no slower than ISA-L's
-    // dot products over the full set.
+    // Adding source by source lets one set of tables serve any subset of the sources. It was measured to be no slower
+    // than ISA-L's dot products over the full set.
     auto* tables = const_cast<std::uint8_t*>(tables_.data()) + first * sources_ * kTableBytes;
     for (std::size_t i = 0; i < which.size(); ++i) {
       ec_encode_data_update(static_cast<int>(bytes), static_cast<int>(sources_), static_cast<int>(rows),
@@ -140,6 +146,7 @@ Result<Plan> Codec::MakePlan(std::span<const std::uint32_t> sources, std::span<c
     return {Code::kInvalidArgument,
             fmt::format("{} source positions given; n = {}, m = {} needs exactly {}", sources.size(), n_, m_, k())};
   }
+  // Check the positions first: they may follow from findings about a damaged dataset.
   std::bitset<kMaxSymbols> seen;
   for (const std::uint32_t position : sources) {
     if (position >= n_) {
@@ -156,7 +163,8 @@ Result<Plan> Codec::MakePlan(std::span<const std::uint32_t> sources, std::span<c
     }
   }
 
-  // sources = S * data and targets = T * data, so targets = T * inverse(S) * sources.
+  // sources = S * data and targets = T * data, so targets = T * inverse(S) * sources. S and T are rows of the
+  // generator. S is never singular: every square submatrix of a Cauchy matrix can be inverted.
   const std::size_t width = k();
   std::vector<std::uint8_t> source_rows;
   source_rows.reserve(width * width);
@@ -167,6 +175,7 @@ Result<Plan> Codec::MakePlan(std::span<const std::uint32_t> sources, std::span<c
   if (gf_invert_matrix(source_rows.data(), inverse.data(), static_cast<int>(width)) != 0) {
     return {Code::kInternal, fmt::format("the generator of n = {}, m = {} has a singular submatrix", n_, m_)};
   }
+  // T * inverse(S). Most factors of a data position are zero, because its generator row is a unit vector.
   std::vector<std::uint8_t> matrix(targets.size() * width);
   for (std::size_t t = 0; t < targets.size(); ++t) {
     for (std::size_t j = 0; j < width; ++j) {

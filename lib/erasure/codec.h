@@ -1,14 +1,17 @@
 #pragma once
 // Erasure codes over a row: one interface for XOR (m = 1) and Cauchy Reed-Solomon (any m), computed by ISA-L.
 //
-// A codeword has n symbols (blocks of equal length): positions [0, m) are parity, [m, n) are data. Any n - m correct
-// symbols determine all others. Encoding, decoding and everything in between is one operation: a Plan that expresses
-// wanted positions (targets) as GF(256)-linear combinations of k = n - m known ones (sources). Because it is linear,
-// each process may apply the part of the plan that concerns the sources it holds, and XOR of the partial results
-// (MPI_Reduce_scatter with MPI_BXOR) gives the targets.
+// Callers: rows/ (encoding and rebuilding of rows, plans cached in rows/plan_cache) and encode/capture. No I/O, no MPI.
 //
-// m = 1: parity = XOR of the data. m > 1: parity q = sum over data index j of c(q, j) * data j with
-// c(q, j) = inverse((n - m + q) XOR j) in GF(256) modulo x^8+x^4+x^3+x^2+1 (0x11d): ISA-L's gf_gen_cauchy1_matrix.
+// A codeword has n symbols (blocks of equal length): positions [0, m) are parity, [m, n) are data. Any n - m correct
+// symbols determine all others. Encoding, decoding and everything in between is one operation: a Plan. It expresses
+// wanted positions (targets) as GF(256)-linear combinations of k = n - m known ones (sources). Because it is linear,
+// each process may apply the part of the plan for the sources that it holds. The XOR of all partial results
+// (Communicator::ReduceScatterXor) gives the targets.
+//
+// docs/format.md §7: with m = 1, parity is the XOR of the data. With m > 1, parity q is the sum over data index j of
+// c(q, j) * data j, where c(q, j) = inverse((n - m + q) XOR j) in GF(256) modulo x^8+x^4+x^3+x^2+1 (0x11d). This is the
+// Cauchy matrix of ISA-L's gf_gen_cauchy1_matrix.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +22,8 @@
 
 namespace lzy {
 
+/// A matrix over GF(256) with what ISA-L needs to apply it. Made by a Codec; immutable, so threads may share it. The
+/// default one has no sources and no targets.
 class Plan {
  public:
   Plan() = default;
@@ -28,10 +33,11 @@ class Plan {
   /// Coefficient of source s in target t.
   std::uint8_t coefficient(std::size_t t, std::size_t s) const { return matrix_[t * sources_ + s]; }
 
-  /// outputs[t] = (accumulate ? outputs[t] : 0) XOR sum over i of coefficient(t, which[i]) * inputs[i], for all t.
-  /// `which` names the plan's sources that inputs[] holds: any subset in any order, none twice. `length` is bytes, any
-  /// value; pointers aligned to 32 bytes, outputs overlapping neither inputs nor each other (preconditions). Inputs
-  /// shorter than `length` must be zero-padded by the caller. Thread-safe; allocates nothing.
+  /// outputs[t] = (accumulate ? outputs[t] : 0) XOR sum over i of coefficient(t, which[i]) * inputs[i], for all
+  /// targets t. `which`: the plan's sources that inputs[] holds, any subset in any order, none twice. Source s is the
+  /// s-th position that was given to MakePlan. `length`: bytes of each input and output, any number. Preconditions:
+  /// pointers are aligned to 32 bytes; outputs overlap neither inputs nor each other; inputs that are shorter than
+  /// `length` were padded with zeros. Thread-safe; allocates nothing; cannot fail.
   void Apply(std::span<const std::uint32_t> which, const std::uint8_t* const* inputs, std::uint8_t* const* outputs,
              std::size_t length, bool accumulate) const;
 
@@ -51,6 +57,7 @@ class Plan {
   std::vector<std::uint8_t> tables_;          // ISA-L's tables for product_targets_, row by row
 };
 
+/// The code of one n and m: makes plans. Immutable and thread-safe.
 class Codec {
  public:
   /// 0 <= m < n <= 255, otherwise kInvalidArgument naming n and m.
@@ -62,8 +69,8 @@ class Codec {
 
   /// All parity positions 0..m-1 from all data positions m..n-1 (in that order).
   Plan EncodePlan() const;
-  /// `sources`: exactly k distinct positions; `targets`: any positions. kInvalidArgument otherwise. Costs O(k^3), tens
-  /// of milliseconds for k > 200: make one plan for all blocks with the same losses.
+  /// Makes `targets` (any positions) from `sources` (exactly k distinct positions); kInvalidArgument otherwise. Costs
+  /// O(k^3), tens of milliseconds for k > 200. So make one plan for all rows with the same losses.
   Result<Plan> MakePlan(std::span<const std::uint32_t> sources, std::span<const std::uint32_t> targets) const;
 
  private:

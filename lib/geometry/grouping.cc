@@ -7,9 +7,10 @@
 namespace lzy {
 namespace {
 
-// As many groups as keep each at or below `max_group`; more, if that keeps the members of every domain apart; but no more
-// than leave each the m + 1 members it needs.
-std::uint32_t GroupCount(std::uint64_t devices, std::uint64_t max_group, std::uint64_t parity, std::uint64_t largest_domain) {
+// As many groups as keep each at or below `max_group`. More, if that keeps the members of every domain apart. But never
+// more than leave each the m + 1 members that it needs.
+std::uint32_t GroupCount(std::uint64_t devices, std::uint64_t max_group, std::uint64_t parity,
+                         std::uint64_t largest_domain) {
   const std::uint64_t possible = std::max<std::uint64_t>(1, devices / (parity + 1));
   const std::uint64_t wished = std::min((devices + max_group - 1) / max_group, possible);
   return static_cast<std::uint32_t>(largest_domain <= possible ? std::max(wished, largest_domain) : wished);
@@ -37,8 +38,8 @@ Grouping DealGroups(const std::vector<std::string>& domains, std::uint32_t max_g
   for (const std::vector<std::uint32_t>& domain : members) largest_domain = std::max(largest_domain, domain.size());
   const std::uint32_t count = GroupCount(devices, max_group, result.parity, largest_domain);
   result.groups.resize(count);
-  // Dealing round robin in order of domains keeps sizes within one of each other, and the members of a domain, being
-  // neighbours in that order, meet only after a whole round: when they are more than the groups.
+  // Round robin keeps sizes within one of each other. The members of a domain are neighbours in this order, so two of
+  // them meet only after a whole round: only if the domain has more members than there are groups.
   std::uint32_t dealt = 0;
   for (const std::vector<std::uint32_t>& domain : members) {
     for (std::uint32_t device : domain) result.groups[dealt++ % count].push_back(device);

@@ -1,5 +1,7 @@
 #pragma once
-// Dealing devices to groups across failure domains (docs/format.md "Geometry").
+// Deals devices to groups across failure domains (docs/design.md §3, "Groups and failure domains"). Called by a
+// commit of a new dataset; an existing one keeps the groups that its sidecars record. Pure: all ranks get the same
+// groups from the same domains.
 
 #include <cstdint>
 #include <string>
@@ -7,6 +9,7 @@
 
 namespace lzy {
 
+/// What was dealt, and what a commit must warn about.
 struct Grouping {
   std::vector<std::vector<std::uint32_t>> groups;  ///< device numbers, ascending within a group
   std::uint32_t parity = 0;        ///< m as asked, or 0 when there are fewer than m + 1 devices
@@ -17,11 +20,13 @@ struct Grouping {
   bool domain_shared = false;      ///< some group has two members of one domain (unavoidable when it happens)
 };
 
-/// Deals devices 0..domains.size()-1 into ceil(p / max_group) groups, or as many more as it takes to keep the members of the
-/// largest domain apart if groups of m + 1 members allow that; sizes differ by at most one. Members
-/// of one domain (equal strings) are spread over as many groups as possible: devices are ordered by domain (domains by
-/// first appearance, then by device number) and dealt round robin. Two members of a domain meet in a group only when
-/// the domain has more members than there are groups. Precondition: max_group >= 1.
+/// Deals devices 0..domains.size()-1 to groups. `domains[d]` names what fails together with device d (a node, a rack).
+///  - Number of groups: ceil(p / max_group) for p devices. More, if that keeps the members of the largest domain apart
+///    and leaves each group at least m + 1 members. Sizes differ by at most one.
+///  - Members of one domain (equal strings) are spread over as many groups as possible. Devices are ordered by domain
+///    (by first appearance, then by number) and dealt round robin. Two members of a domain meet in a group only if the
+///    domain has more members than there are groups.
+/// Never fails; see the flags of the result. Precondition: max_group >= 1.
 Grouping DealGroups(const std::vector<std::string>& domains, std::uint32_t max_group, std::uint32_t parity);
 
 }  // namespace lzy

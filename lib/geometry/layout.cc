@@ -17,13 +17,15 @@ std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) {
   return a / b + (a % b != 0);
 }
 
-// Bytes that fall to `slice` of a unit of `unit_length` bytes.
+// Bytes of block `slice` of a unit that has `unit_length` bytes.
 std::uint32_t SliceLength(std::uint64_t unit_length, std::uint32_t slice, std::uint32_t block_size) {
   const std::uint64_t begin = std::uint64_t{slice} * block_size;
   if (unit_length <= begin) return 0;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(unit_length - begin, block_size));
 }
 
+// Sizes from a hostile sidecar can be anything up to 2^62, and parity may be 254 times the data. A sum that saturates
+// fails the bound after it; one that wraps would pass.
 std::uint64_t SaturatingAdd(std::uint64_t a, std::uint64_t b) {
   std::uint64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
@@ -34,7 +36,7 @@ std::uint64_t SaturatingMultiply(std::uint64_t a, std::uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
-// Numbers t in [begin, end) with t mod n = residue.
+// How many numbers t in [begin, end) have t mod n = residue.
 std::uint64_t CountResidue(std::uint64_t begin, std::uint64_t end, std::uint32_t n, std::uint32_t residue) {
   const auto below = [&](std::uint64_t limit) { return limit / n + (limit % n > residue); };
   return below(end) - below(begin);
@@ -51,8 +53,8 @@ Status CheckKind(const GeometryParameters& p) {
     return Invalid(fmt::format("dataset kind {}: must be 1 (shared file) or 2 (file set)", kind));
   }
   if (p.placement < ParityPlacement::kPooled || p.placement > ParityPlacement::kDirectories) {
-    return Invalid(
-        fmt::format("parity placement {}: must be 1 (pooled), 2 (per device), 3 (striped) or 4 (in directories)", placement));
+    return Invalid(fmt::format(
+        "parity placement {}: must be 1 (pooled), 2 (per device), 3 (striped) or 4 (in directories)", placement));
   }
   if (p.kind == DatasetKind::kSet && p.placement != ParityPlacement::kPerDevice) {
     return Invalid(fmt::format("parity placement {}: a file set's must be 2 (per device)", placement));
@@ -73,6 +75,7 @@ Status CheckUnits(const GeometryParameters& p) {
 }
 
 Status CheckGroups(const GeometryParameters& p) {
+  // First the sizes, which also give the number of devices; then that each device is in exactly one group.
   if (p.groups.empty()) return Invalid("groups 0: must be at least 1");
   std::uint64_t devices = 0;
   for (std::size_t g = 0; g < p.groups.size(); ++g) {
@@ -144,6 +147,7 @@ Result<Layout> Layout::Create(GeometryParameters parameters, std::vector<std::ui
   return layout;
 }
 
+// Inverts the list of groups, and says how many bytes of data each device has.
 void Layout::PlaceData() {
   std::size_t devices = 0;
   for (const auto& group : parameters_.groups) devices += group.size();
@@ -159,6 +163,7 @@ void Layout::PlaceData() {
   if (kind() == DatasetKind::kSet) {
     device_sizes_ = file_sizes_;
   } else {
+    // Units are dealt round robin. The short last unit goes to the device that would get the next one.
     const std::uint64_t full_units = file_sizes_[0] / unit();
     const std::uint64_t tail = file_sizes_[0] % unit();
     device_sizes_.resize(devices);
@@ -175,6 +180,9 @@ void Layout::PlaceData() {
   }
 }
 
+// A pooled region of a small file must not be larger than needed. So its stride is at most the file size, and leading
+// unit rows without data are left out. Rows can be empty at the start because parity rotates: with few units, the first
+// data may belong to devices that hold parity in row 0.
 Status Layout::PlaceParity() {
   const bool pooled = parameters_.placement == ParityPlacement::kPooled;
   stride_ = pooled ? std::min(unit(), file_sizes_[0]) : unit();
@@ -190,8 +198,8 @@ Status Layout::PlaceParity() {
   parity_blocks_.assign(regions(), 0);
   if (parity() == 0) return Status::Ok();
   for (std::uint32_t g = 0; g < group_count(); ++g) {
-    // The two devices of the group whose data reach furthest: the last parity a device has to hold is of rows that
-    // *another* device's data reach.
+    // Find the two devices of the group whose data reach furthest. In a row where a device holds parity it has no data,
+    // so its last parity unit depends on how far the data of *other* devices reach.
     std::uint64_t furthest = 0;
     std::uint64_t second = 0;
     std::uint32_t furthest_device = 0;
@@ -215,9 +223,10 @@ Status Layout::ExtendRegion(std::uint32_t device, std::uint64_t rows_end) {
   const std::uint32_t g = group_of(device);
   const std::uint32_t j = index_in_group(device);
   const std::uint32_t region = region_of(device);
-  // Some other device's last data unit is in row rows_end - 1. No two devices hold parity in the same m rows of a turn,
-  // so that device has data in one at least of the last m rows before rows_end in which this one holds parity: the
-  // search ends within m steps. Later units lie further on in the region, so the last one that is not empty decides.
+  // Search backwards for the last parity unit with a length; it ends the region, because later units lie further on.
+  // The search takes at most m steps: some other device has its last data unit in row rows_end - 1. No two devices hold
+  // parity in the same m rows of a turn. So of the last m rows before rows_end in which this device holds parity, that
+  // other device has data in at least one.
   for (std::uint64_t x = rotation(g).ParityUnitsBefore(j, rows_end); x-- > 0;) {
     const std::uint64_t row = rotation(g).RowOfParityUnit(j, x);
     const std::uint64_t length = UnitRowLength(g, row);
@@ -256,7 +265,7 @@ std::uint64_t Layout::DataUnitLength(std::uint32_t device, std::uint64_t unit_ro
   if (IsParity(device, unit_row)) return 0;
   const std::uint64_t size = device_size(device);
   const std::uint64_t index = rotation(group_of(device)).DataUnitsBefore(index_in_group(device), unit_row);
-  if (index > size / unit()) return 0;  // and index * unit() below cannot overflow
+  if (index > size / unit()) return 0;  // past the end; and index * unit() below cannot overflow
   return std::min(size - index * unit(), unit());
 }
 
@@ -283,6 +292,7 @@ BlockPlace Layout::DataBlock(std::uint32_t device, std::uint64_t unit_row, std::
   return place;
 }
 
+// The table "Where parity lies" of docs/format.md §6, column x.
 std::uint64_t Layout::ParityUnitIndex(std::uint32_t device, std::uint64_t unit_row) const {
   const std::uint32_t g = group_of(device);
   const std::uint32_t j = index_in_group(device);
@@ -321,6 +331,7 @@ Layout::DeviceRow Layout::LocateData(std::uint32_t file, std::uint64_t index) co
   return at;
 }
 
+// The inverse of ParityUnitIndex, placement by placement.
 Layout::DeviceRow Layout::LocateParity(std::uint32_t region, std::uint64_t index) const {
   DeviceRow at;
   std::uint64_t unit_index = index / slices();
@@ -343,6 +354,8 @@ Layout::DeviceRow Layout::LocateParity(std::uint32_t region, std::uint64_t index
   return at;
 }
 
+// A row is full if any device has a whole data unit in it. Counting row by row would take time in proportion to the
+// file size, so this counts by residues.
 std::uint64_t Layout::FullUnitRows(std::uint32_t g) const {
   const Rotation turn = rotation(g);
   struct Reach {
@@ -356,9 +369,10 @@ std::uint64_t Layout::FullUnitRows(std::uint32_t g) const {
   }
   std::sort(reach.begin(), reach.end(), [](const Reach& a, const Reach& b) { return a.end > b.end; });
 
-  // A row is full unless every device that reaches it holds parity there. Between two ends the devices that reach are
-  // the same, so it is enough to count, for each such stretch, the residues mod n in which all of them hold parity.
-  // More than m devices never do.
+  // Sort the devices by how far they reach. A row is full unless every device that reaches it holds parity there.
+  // Between two ends the devices that reach are the same. So for each such stretch, count the residues mod n in which
+  // all of them hold parity, and subtract these rows. More than m devices never hold parity in one row, so m stretches
+  // are enough.
   std::uint64_t rows = reach[0].end;
   std::vector<bool> all_parity(turn.n, true);
   for (std::uint32_t i = 0; i < turn.m; ++i) {
@@ -374,7 +388,8 @@ std::uint64_t Layout::total_parity_bytes() const {
   std::uint64_t row_bytes = 0;
   for (std::uint32_t g = 0; g < group_count(); ++g) {
     row_bytes = SaturatingAdd(row_bytes, SaturatingMultiply(FullUnitRows(g), unit()));
-    // What is left are rows whose longest unit is the short last one of some device; several may end in one row.
+    // What is left are rows whose longest unit is the short last unit of some device. Several devices may end in one
+    // row, which must count once. Rows that some other device fills were counted above.
     std::vector<std::uint64_t> tail_rows;
     for (std::uint32_t d : group(g)) {
       if (device_size(d) % unit() != 0) tail_rows.push_back(DataRowsEnd(d) - 1);

@@ -1,11 +1,14 @@
 #pragma once
-// Where every block lives: the complete geometry of one dataset (docs/format.md "Geometry").
+// Where every block lives: the complete geometry of one dataset (docs/format.md §6).
 //
-// Pure arithmetic: no I/O, no MPI, O(1) per query but for construction.
+// A Layout is made from sizes and options (dataset/, commit/) or from what a sidecar records. All other rooms ask it
+// for places: rows/ and encode/ for the blocks of a row, judge/ and mend/ for the row of a bad block. It is pure
+// arithmetic: no I/O, no MPI. A query costs O(1), or O(n) if it needs the length of a row. Two ranks with equal
+// parameters and sizes get equal layouts, so nothing of it is ever sent.
 //
-// Terms. A *file* is a user's file: file 0 of a shared dataset, file r (the member of rank r) of a set. A *device*
-// is a member of a set or a stripe position (offset / unit mod D) of a shared file. A *row* here is a block row: the
-// i-th block (0 <= i < unit / block) of every unit of unit row t of one group.
+// Terms. A *file* is a user's file: file 0 of a shared dataset, file r (the member of rank r) of a set. A *device* is a
+// member of a set, or a stripe position (offset / unit mod D) of a shared file. A *row* here is a block row: the i-th
+// block (0 <= i < unit / block) of every unit of unit row t of one group.
 //
 // Invariant: every byte of every file lies in exactly one data block; every row has at most one block on each device.
 
@@ -17,6 +20,7 @@
 
 namespace lzy {
 
+/// One file that all ranks write, or one file per rank. Persisted in the superblock, as are the numbers below.
 enum class DatasetKind : std::uint32_t { kShared = 1, kSet = 2 };
 
 /// How the parity units of a dataset are laid out in the parity regions of its sidecars.
@@ -24,10 +28,10 @@ enum class ParityPlacement : std::uint32_t {
   kPooled = 1,     ///< one region for all devices, in order of rows (a shared file's single sidecar)
   kPerDevice = 2,  ///< one region a device, in order of its rows (sets)
   kStriped = 3,    ///< one region, unit x on stripe position x mod D (file systems with real stripes)
-  kDirectories = 4,  ///< the same region, but unit x in the x mod D-th of D files (shared files with device directories)
+  kDirectories = 4,  ///< the same region, but unit x in file x mod D of D files (shared files with device directories)
 };
 
-/// Everything that determines a layout but the sizes. Persisted in the sidecar.
+/// Everything that determines a layout except the sizes. Persisted in the sidecar.
 struct GeometryParameters {
   DatasetKind kind = DatasetKind::kShared;
   ParityPlacement placement = ParityPlacement::kPooled;
@@ -37,14 +41,16 @@ struct GeometryParameters {
   std::vector<std::vector<std::uint32_t>> groups;  ///< device numbers; a partition of 0..D-1
 };
 
+// Bounds of docs/format.md §4. A group fits the symbols of a code over GF(256).
 inline constexpr std::uint32_t kMinBlockSize = 512;
 inline constexpr std::uint32_t kMaxBlockSize = 16u << 20;
 inline constexpr std::uint64_t kMaxUnit = 1ull << 30;
 inline constexpr std::uint32_t kMaxGroup = 255;
 
-/// The rule of docs/format.md "Geometry": the largest power-of-two multiple of the block size that is at most `stripe` and has
-/// 4 * n * u <= size (shared; n the largest group) or 4 * u <= size (set; size of the largest member); at least a block,
-/// at most kMaxUnit. Precondition: block_size is a power of two.
+/// The unit u for a new dataset, by the rule of docs/format.md §6. It is the largest power-of-two multiple of the
+/// block size that is at most `stripe` and has 4 * n * u <= size (shared file; n the size of the largest group) or 4 *
+/// u <= size (set; `size` that of the largest member). It is at least a block and at most kMaxUnit. All sizes are
+/// bytes. Precondition: block_size is a power of two.
 std::uint64_t ChooseUnit(DatasetKind kind, std::uint32_t block_size, std::uint64_t stripe, std::uint32_t n,
                          std::uint64_t size);
 
@@ -64,11 +70,14 @@ struct BlockPlace {
   std::uint64_t index = 0;
 };
 
+/// Immutable and thread-safe. Arguments of queries must be in range (device < devices(), index < data_blocks(file),
+/// ...); that is not checked.
 class Layout {
  public:
   /// `file_sizes`: bytes of each file: one for a shared dataset, D (the number of devices in `groups`) for a set.
-  /// kInvalidArgument names the value that is out of range: each size is at most 2^62, and no parity region (m / (n - m)
-  /// times its data) may exceed 2^63 - 1 bytes. A set takes kPerDevice only, a shared file any placement.
+  /// kInvalidArgument names the value that is out of range, so parameters from a hostile sidecar are safe. Each size is
+  /// at most 2^62. No parity region (m / (n - m) times its data) may exceed 2^63 - 1 bytes. A set takes kPerDevice
+  /// only, a shared file any placement.
   static Result<Layout> Create(GeometryParameters parameters, std::vector<std::uint64_t> file_sizes);
 
   const GeometryParameters& parameters() const { return parameters_; }
@@ -81,6 +90,7 @@ class Layout {
   std::uint32_t group_count() const { return static_cast<std::uint32_t>(parameters_.groups.size()); }
   const std::vector<std::uint32_t>& group(std::uint32_t g) const { return parameters_.groups[g]; }
   std::uint32_t group_of(std::uint32_t device) const { return group_of_[device]; }
+  /// The j of docs/format.md §6, which Rotation calls a device.
   std::uint32_t index_in_group(std::uint32_t device) const { return index_in_group_[device]; }
   Rotation rotation(std::uint32_t g) const { return {static_cast<std::uint32_t>(group(g).size()), parity()}; }
   std::uint32_t largest_group() const;
@@ -94,7 +104,7 @@ class Layout {
   /// Data blocks (= leaves) of `file`.
   std::uint64_t data_blocks(std::uint32_t file) const;
 
-  /// Parity regions: D when per device, else 1; and the one that holds `device`'s parity.
+  /// Number of parity regions: D with kPerDevice, else 1. And the region that holds the parity of `device`.
   std::uint32_t regions() const { return parameters_.placement == ParityPlacement::kPerDevice ? devices() : 1; }
   std::uint32_t region_of(std::uint32_t device) const {
     return parameters_.placement == ParityPlacement::kPerDevice ? device : 0;
@@ -102,23 +112,25 @@ class Layout {
   /// Bytes, and blocks (= leaves, zero-length ones in holes included), of a parity region.
   std::uint64_t parity_size(std::uint32_t region) const { return parity_sizes_[region]; }
   std::uint64_t parity_blocks(std::uint32_t region) const { return parity_blocks_[region]; }
-  /// Sum over all regions of the bytes that parity blocks really have (holes between them not counted). Exact, or
-  /// 2^64 - 1 when it is more than that. O(n^2) a group, whatever the sizes.
+  /// Sum over all regions of the bytes that parity blocks have; holes between them do not count. Exact, or 2^64 - 1 if
+  /// it is more than that. Costs O(n^2) for each group, whatever the sizes.
   std::uint64_t total_parity_bytes() const;
 
   /// Unit rows of a group: the least number that covers all data of all its devices.
   std::uint64_t unit_rows(std::uint32_t g) const { return unit_rows_[g]; }
 
-  /// The block of `device` in a row where it holds data (precondition), as bytes of file_of(device).
+  /// The block of `device` in a row, as bytes of file_of(device). Length 0 if the device's data end before it.
+  /// Precondition: the device holds data in this row (see IsParity).
   BlockPlace DataBlock(std::uint32_t device, std::uint64_t unit_row, std::uint32_t slice) const;
-  /// The block of `device` in a row where it holds parity (precondition), as bytes of region_of(device). Its length
-  /// is that of the longest data block of the row.
+  /// The block of `device` in a row, as bytes of region_of(device). It is as long as the longest data block of the row.
+  /// Precondition: the device holds parity in this row.
   BlockPlace ParityBlock(std::uint32_t device, std::uint64_t unit_row, std::uint32_t slice) const;
   bool IsParity(std::uint32_t device, std::uint64_t unit_row) const {
     return rotation(group_of(device)).IsParity(index_in_group(device), unit_row);
   }
-  /// Longest data block of a row: the row's length (0: nothing in it). `unit_length` is the same for the whole unit.
+  /// The length of a row: that of its longest data block, in bytes. 0 means that the row has no data.
   std::uint32_t RowLength(const RowId& row) const;
+  /// The same for a unit row: the length of its longest data unit.
   std::uint64_t UnitRowLength(std::uint32_t g, std::uint64_t unit_row) const;
 
   struct DeviceRow {
@@ -129,8 +141,8 @@ class Layout {
   DeviceRow LocateData(std::uint32_t file, std::uint64_t index) const;
   DeviceRow LocateParity(std::uint32_t region, std::uint64_t index) const;
 
-  /// First unit row kept in a pooled region, and bytes from one parity unit to the next. A sidecar laid out with
-  /// other values than the new layout's must be encoded afresh.
+  /// First unit row that a pooled region keeps (t0), and bytes from one parity unit to the next (s). Both depend on the
+  /// file size. If a sidecar records other values than a new layout has, everything must be encoded anew.
   std::uint64_t first_row() const { return first_row_; }
   std::uint64_t parity_stride() const { return stride_; }
 
@@ -138,15 +150,16 @@ class Layout {
   Layout() = default;
   void PlaceData();
   Status PlaceParity();
-  /// Makes `device`'s parity region large enough for its last parity unit that has any data of rows before `rows_end`,
-  /// the furthest that data of another device of its group reach.
+  /// Makes the parity region of `device` large enough for its last parity unit that is not empty. `rows_end`: the data
+  /// of all other devices of the group end before this unit row.
   Status ExtendRegion(std::uint32_t device, std::uint64_t rows_end);
-  /// The row after that of the device's last data unit; 0 when it has none.
+  /// The unit row after that of the device's last data unit; 0 if it has none.
   std::uint64_t DataRowsEnd(std::uint32_t device) const;
-  /// Unit rows of a group in which some data unit is whole.
+  /// Number of unit rows of a group in which some data unit is whole.
   std::uint64_t FullUnitRows(std::uint32_t g) const;
+  /// The x of docs/format.md §6: number of the device's parity unit in its region.
   std::uint64_t ParityUnitIndex(std::uint32_t device, std::uint64_t unit_row) const;
-  /// Bytes of device's data unit in unit_row (0 past the end or where it holds parity).
+  /// Bytes of the device's data unit in a unit row; 0 past the end, or if the device holds parity there.
   std::uint64_t DataUnitLength(std::uint32_t device, std::uint64_t unit_row) const;
 
   GeometryParameters parameters_;

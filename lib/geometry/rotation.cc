@@ -5,8 +5,8 @@
 namespace lzy {
 namespace {
 
-// Within one turn (rows 0..n-1) device d holds parity q in row d - q, so its parity rows are [d - m + 1, d], taken
-// mod n: one interval, or two (the head and the tail of the turn) when d < m - 1.
+// Within one turn (rows 0..n-1), device d holds parity q in row d - q. So its parity rows are [d - m + 1, d], taken
+// mod n: one interval, or two (the head and the tail of the turn) if d < m - 1. A negative result means two.
 std::int64_t FirstParityRow(std::uint32_t device, std::uint32_t m) {
   return std::int64_t{device} - std::int64_t{m} + 1;
 }
@@ -30,7 +30,8 @@ std::uint64_t Rotation::ParityUnitsBefore(std::uint32_t device, std::uint64_t ro
   const auto rest = static_cast<std::int64_t>(row % n);
   const std::int64_t begin = FirstParityRow(device, m);
   const std::int64_t end = std::int64_t{device} + 1;
-  // The second term is the part of the interval that wrapped below row 0; it is empty when none did (begin >= 0).
+  // Whole turns have m each. The second term is the part of the interval that wrapped below row 0; it is empty if none
+  // did (begin >= 0), because then it lies behind the turn.
   const std::int64_t in_rest = Overlap(begin, end, rest) + Overlap(begin + n, end + n, rest);
   return row / n * m + static_cast<std::uint64_t>(in_rest);
 }
@@ -44,9 +45,11 @@ std::uint64_t Rotation::RowOfDataUnit(std::uint32_t device, std::uint64_t unit) 
   const std::int64_t begin = FirstParityRow(device, m);
   std::int64_t row = 0;
   if (begin >= 0) {
-    row = rest < begin ? rest : rest + m;  // data before and after one interval of parity
+    // Data before and after one interval of parity.
+    row = rest < begin ? rest : rest + m;
   } else {
-    row = rest + device + 1;  // data between the two
+    // Data between two intervals of parity; the first one ends with row `device`.
+    row = rest + device + 1;
   }
   return unit / k() * n + static_cast<std::uint64_t>(row);
 }
@@ -58,7 +61,8 @@ std::uint64_t Rotation::RowOfParityUnit(std::uint32_t device, std::uint64_t unit
   if (begin >= 0) {
     row = begin + rest;
   } else {
-    row = rest <= device ? rest : rest + n - m;  // the tail starts where m - device - 1 rows of the turn are left
+    // The head has rows 0..device; the tail starts where m - device - 1 rows of the turn are left.
+    row = rest <= device ? rest : rest + n - m;
   }
   return unit / m * n + static_cast<std::uint64_t>(row);
 }

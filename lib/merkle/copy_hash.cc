@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t kLine = 64;  // bytes of a cache line
 
 #if defined(__x86_64__)
-// Whole lines at once, so that the processor need not read them first.
+// Stores whole lines at once, so the processor need not read them first. Bytes before and behind whole lines are copied
+// as usual.
 void StorePastCache(std::uint8_t* to, const std::uint8_t* from, std::size_t count) {
   const std::size_t head = std::min(count, (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine);
   std::memcpy(to, from, head);
@@ -30,7 +31,7 @@ void StorePastCache(std::uint8_t* to, const std::uint8_t* from, std::size_t coun
   }
   std::memcpy(to + at, from + at, count - at);
 }
-// Other threads must not see what is written after this before what was stored past the cache.
+// Stores past the cache are weakly ordered. Without the fence another thread could see a later write before them.
 void EndStoresPastCache() {
   _mm_sfence();
 }
@@ -41,12 +42,12 @@ void StorePastCache(std::uint8_t* to, const std::uint8_t* from, std::size_t coun
 void EndStoresPastCache() {}
 #endif
 
-// Copies `piece_bytes` at a time and calls `digest` with each piece where it is in the cache. Nothing is done with an
-// empty `from`.
+// Copies `piece_bytes` at a time and calls `digest` with each piece, at the address where it is in the cache: the
+// copy, or the original if the copy bypasses the cache. Does nothing if `from` is empty.
 template <class Digest>
 void CopyPieces(ByteSpan from, std::uint8_t* to, std::size_t piece_bytes, bool non_temporal, const Digest& digest) {
   std::size_t end = piece_bytes;
-  // Pieces end where a line of the destination's does, so that none is stored in two parts.
+  // Pieces end where a line of the destination ends, so that no line is stored in two parts.
   if (end > kLine && end < from.size()) end -= (reinterpret_cast<std::uintptr_t>(to) + end) % kLine;
   for (std::size_t at = 0; at < from.size(); at = end, end += piece_bytes) {
     const ByteSpan piece = from.subspan(at, std::min(end, from.size()) - at);
@@ -65,7 +66,7 @@ struct StateDeleter {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
 
-// One a thread, since it must be aligned and is made by the library; null without memory.
+// One state for each thread: the library must allocate it, with an alignment of its own. Null if memory ran out.
 XXH3_state_t* ThreadsState() {
   thread_local const std::unique_ptr<XXH3_state_t, StateDeleter> state(XXH3_createState());
   return state.get();
@@ -91,13 +92,13 @@ std::uint32_t Crc32c(std::uint32_t seed, ByteSpan bytes) {
   constexpr std::size_t kMost = std::size_t{1} << 30;  // ISA-L takes an int
   for (std::size_t at = 0; at < bytes.size(); at += kMost) {
     const ByteSpan part = bytes.subspan(at, std::min(kMost, bytes.size() - at));
-    // Not changed, though not const there.
+    // ISA-L does not change the bytes, but its parameter is not const.
     seed = crc32_iscsi(const_cast<std::uint8_t*>(part.data()), static_cast<int>(part.size()), seed);
   }
   return seed;
 }
 
-// ISA-L 2.30 has a copy fused instruction by instruction for the CRC of T10 alone; pieces serve here too.
+// ISA-L 2.30 fuses copy and CRC instruction by instruction only for the CRC of T10. So pieces are used here, too.
 std::uint32_t CopyAndCrc32c(std::uint32_t seed, ByteSpan from, std::uint8_t* to, const CopyMethod& method) {
   CopyPieces(from, to, method.piece_bytes, method.non_temporal, [&](ByteSpan piece) { seed = Crc32c(seed, piece); });
   return seed;

@@ -1,11 +1,10 @@
 #pragma once
-// Block and node hashes: XXH3-128 seeded by what is hashed and where it stands, so that equal blocks in different
-// places hash differently and swapped blocks are caught (Kratochvil, Merkle-tree validation of MPI transfers, seeds
-// XXH3 with the node index in the same way). XXH3 mixes the length of its input in, so a hash also binds how many bytes
-// it covers: a short last block and the same block padded with zeros differ. Not cryptographic: finds accidents, not
-// forgers.
+// Hashes of blocks and of tree nodes (docs/format.md §2): XXH3-128, seeded by what is hashed and where it stands.
 //
-// docs/format.md "Hashes". Stored form: low 64 bits little-endian, then high 64 bits little-endian.
+// So equal blocks in different places hash differently, and swapped blocks are found (Kratochvil, Merkle-tree
+// validation of MPI transfers, seeds XXH3 with the node index in the same way). XXH3 mixes in the length of its input,
+// so a hash also binds how many bytes it covers: a short last block and the same block padded with zeros differ. It
+// finds accidents, not forgers; merkle/leaf_key.h is for these.
 
 #include <array>
 #include <cstdint>
@@ -16,6 +15,8 @@
 
 namespace lzy {
 
+/// 16 bytes in stored form: the low 64 bits little-endian, then the high 64 bits little-endian. All zero stands for the
+/// leaf of a block without bytes; Hash{} is that.
 struct Hash {
   std::array<std::uint8_t, 16> bytes{};
   friend bool operator==(const Hash&, const Hash&) = default;
@@ -26,7 +27,8 @@ struct Hash {
 
 static_assert(sizeof(Hash) == 16, "hashes are hashed, stored and read where they lie");
 
-/// What a hash is for; part of its seed: seed = (tag << 56) | index, index < 2^56.
+/// What a hash is for. It is a part of the seed: seed = (tag << 56) | index, with index < 2^56. The numbers are
+/// persisted; never reuse one.
 enum class HashTag : std::uint8_t {
   kDataLeaf = 0x01,
   kParityLeaf = 0x02,
@@ -37,7 +39,7 @@ enum class HashTag : std::uint8_t {
   kSuperblock = 0x10,
   kInfo = 0x11,
   kIntent = 0x12,
-  kTransferLeaf = 0x20,  ///< this and the next two never on disk: of messages (docs/exchange.md)
+  kTransferLeaf = 0x20,  ///< this one and the next two are of messages (docs/exchange.md), and never on disk
   kTransferMessage = 0x21,
   kTransferNode = 0x28,  ///< + level (1..7)
   kDataNode = 0x40,     ///< + level (1..15)
@@ -45,7 +47,8 @@ enum class HashTag : std::uint8_t {
   kDatasetNode = 0x60,  ///< + level; no tag lies above, so that a deep binary tree may use more than 15 levels
 };
 
-/// The same on every machine; uses the widest vector instructions the processor has. Precondition: index < 2^56.
+/// The hash of `bytes`. It is the same on every machine, and uses the widest vector instructions that the processor
+/// has. `index`: see docs/format.md §2. Precondition: index < 2^56. Thread-safe.
 Hash HashBytes(HashTag tag, std::uint64_t index, ByteSpan bytes);
 
 }  // namespace lzy

@@ -15,7 +15,8 @@ namespace {
 using Block = std::array<std::uint8_t, crypto_generichash_blake2b_PERSONALBYTES>;
 static_assert(crypto_generichash_blake2b_PERSONALBYTES == 16 && crypto_generichash_blake2b_SALTBYTES == 16);
 
-// What a digest is for, so that none of one use is one of another.
+// The personalization of BLAKE2b says what a digest is for, so a digest of one use is never valid for another. The
+// names are part of the format (docs/format.md §12).
 constexpr Block Use(std::string_view name) {
   Block block{};
   std::copy(name.begin(), name.end(), block.begin());
@@ -33,16 +34,17 @@ std::string KeyText(const KeyId& id) {
 
 Result<std::shared_ptr<const LeafKey>> LeafKey::Make(ByteSpan secret) {
   if (secret.size() < kLeastSecret || secret.size() > kMostSecret) {
-    return {Code::kInvalidArgument, fmt::format("a key of {} bytes is not accepted: {} to {} bytes", secret.size(), kLeastSecret,
-                                                kMostSecret)};
+    return {Code::kInvalidArgument, fmt::format("a key of {} bytes is not accepted: {} to {} bytes", secret.size(),
+                                                kLeastSecret, kMostSecret)};
   }
   if (sodium_init() < 0) return {Code::kInternal, "libsodium cannot be used"};
   std::shared_ptr<LeafKey> made(new LeafKey);
+  // The secret is hashed to a key of fixed size. The identifier is made from the key, so it reveals neither.
   auto& key = made->key_;
-  crypto_generichash_blake2b_salt_personal(key.data(), key.size(), secret.data(), secret.size(), nullptr, 0, kNoSalt.data(),
-                                           kMakeKey.data());
-  crypto_generichash_blake2b_salt_personal(made->id_.data(), made->id_.size(), nullptr, 0, key.data(), key.size(), kNoSalt.data(),
-                                           kMakeId.data());
+  crypto_generichash_blake2b_salt_personal(key.data(), key.size(), secret.data(), secret.size(), nullptr, 0,
+                                           kNoSalt.data(), kMakeKey.data());
+  crypto_generichash_blake2b_salt_personal(made->id_.data(), made->id_.size(), nullptr, 0, key.data(), key.size(),
+                                           kNoSalt.data(), kMakeId.data());
   return std::shared_ptr<const LeafKey>(std::move(made));
 }
 
@@ -55,20 +57,23 @@ LeafKey::~LeafKey() {
 }
 
 Hash LeafKey::Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const {
+  // The salt takes the place of the seed of XXH3: it binds the leaf to its tag and index.
   Block salt{};
   StoreLe(salt.data(), SeedOf(tag, index));
   Hash hash;
-  crypto_generichash_blake2b_salt_personal(hash.bytes.data(), hash.bytes.size(), bytes.data(), bytes.size(), key_.data(),
-                                           key_.size(), salt.data(), kMakeLeaf.data());
+  crypto_generichash_blake2b_salt_personal(hash.bytes.data(), hash.bytes.size(), bytes.data(), bytes.size(),
+                                           key_.data(), key_.size(), salt.data(), kMakeLeaf.data());
   return hash;
 }
 
 Seal LeafKey::SealOf(std::span<const ByteSpan> parts) const {
   Seal seal;
   crypto_generichash_blake2b_state state;
-  crypto_generichash_blake2b_init_salt_personal(&state, key_.data(), key_.size(), seal.size(), kNoSalt.data(), kMakeSeal.data());
+  crypto_generichash_blake2b_init_salt_personal(&state, key_.data(), key_.size(), seal.size(), kNoSalt.data(),
+                                                kMakeSeal.data());
   for (const ByteSpan part : parts) crypto_generichash_blake2b_update(&state, part.data(), part.size());
   crypto_generichash_blake2b_final(&state, seal.data(), seal.size());
+  // The state holds the key.
   sodium_memzero(&state, sizeof state);
   return seal;
 }

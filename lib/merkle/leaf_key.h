@@ -1,7 +1,8 @@
 #pragma once
-// Leaves that only the holder of a secret can make: for datasets that somebody might forge, not only accidents befall.
-// BLAKE2b with a key (RFC 7693; libsodium). docs/format.md §12 says what is made of the secret and how; docs/design.md
-// §12 what that is good for, and what not.
+// Leaves that only the holder of a secret can make, for datasets that somebody might forge: BLAKE2b with a key (RFC
+// 7693; libsodium). docs/format.md §12 says what is made of the secret and how. docs/design.md §12 says what this
+// protects against, and what it does not. Option `key` (request/options) gives the secret; storage/, encode/ and
+// sidecar/ use the key.
 
 #include <array>
 #include <cstdint>
@@ -15,30 +16,32 @@
 
 namespace lzy {
 
-/// Tells one key from another, and nothing of what they are. All zero: no key.
+/// Distinguishes keys without revealing them. All zero: no key.
 using KeyId = std::array<std::uint8_t, 16>;
 /// 32 hexadecimal digits.
 std::string KeyText(const KeyId& id);
-/// What says that whoever knew the key vouched for something.
+/// Proves that somebody who knew the key vouched for what a sidecar says.
 using Seal = std::array<std::uint8_t, 32>;
 
-/// A key, made of a secret. Immutable; its memory is wiped at the end. Thread-safe.
+/// A key, made from a secret. Immutable and thread-safe. Its memory is wiped when the last owner goes.
 class LeafKey {
  public:
   static constexpr std::size_t kLeastSecret = 16, kMostSecret = 65536;
 
-  /// kInvalidArgument unless `secret` has kLeastSecret to kMostSecret bytes. Each byte counts, a line's end too.
+  /// kInvalidArgument unless `secret` has kLeastSecret to kMostSecret bytes. Every byte counts, also a newline at the
+  /// end of a file. The caller wipes the secret afterwards.
   static Result<std::shared_ptr<const LeafKey>> Make(ByteSpan secret);
-  /// Overwrites a secret that is not needed any more.
+  /// Overwrites a secret that is no longer needed, in a way that the compiler does not remove.
   static void Wipe(MutableByteSpan secret);
   ~LeafKey();
   LeafKey(const LeafKey&) = delete;
   LeafKey& operator=(const LeafKey&) = delete;
 
   const KeyId& id() const { return id_; }
-  /// What HashBytes is without a key. Precondition: index < 2^56.
+  /// The keyed counterpart of HashBytes. Precondition: index < 2^56.
   Hash Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const;
-  /// Of the parts as if they were one: where one ends and the next begins has to be told by what they hold.
+  /// The seal of the concatenated parts. The contents themselves must tell where one part ends, or two different lists
+  /// of parts would have the same seal.
   Seal SealOf(std::span<const ByteSpan> parts) const;
 
  private:
@@ -47,7 +50,7 @@ class LeafKey {
   KeyId id_{};
 };
 
-/// The leaf of a block: with a key or (null) without.
+/// The leaf of a block, with a key or (null) without one. Make every leaf by this function.
 inline Hash LeafHash(const LeafKey* key, HashTag tag, std::uint64_t index, ByteSpan bytes) {
   return key != nullptr ? key->Leaf(tag, index, bytes) : HashBytes(tag, index, bytes);
 }

@@ -9,7 +9,7 @@
 namespace lzy {
 namespace {
 
-constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // indexes share the seed with the tag
+constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // an index shares the 64-bit seed with the tag
 
 HashTag NodeTag(TreeKind kind, std::size_t level) {
   HashTag base = HashTag::kDataNode;
@@ -49,8 +49,8 @@ void SortUnique(std::vector<std::uint64_t>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-// Nodes of the next level that must be recomputed, ascending: parents of `changed` children, parents of new children,
-// and the parent whose page got shorter.
+// Nodes of the next level that must be computed again, ascending: parents of `changed` children, parents of new
+// children, and the parent whose page got shorter. The last one matters because a hash binds the number of children.
 std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, std::uint64_t old_count,
                                         std::uint64_t new_count, std::uint64_t fanout) {
   std::vector<std::uint64_t> parents;
@@ -66,7 +66,8 @@ std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, 
   return parents;
 }
 
-// One walk down two trees of the same kind.
+// One walk down two trees of the same kind, in step. If the trees differ in height, it begins at the top of the higher
+// one; levels that only one tree has are passed through without comparing.
 class Comparison {
  public:
   Comparison(const Tree& a, const Tree& b, std::size_t fanout, const std::function<void(std::uint64_t)>& visit)
@@ -159,6 +160,7 @@ void Tree::Update(std::vector<Hash> leaves, std::span<const std::uint64_t> chang
   if (counts.empty()) return;
   levels_[0] = std::move(leaves);
 
+  // Level by level from below. `stale` holds what changed in the level below, `old_count` its former size.
   std::vector<std::uint64_t> stale(changed.begin(), changed.end());
   for (std::size_t level = 1; level < counts.size(); ++level) {
     stale = StaleParents(stale, old_count, counts[level - 1], FanoutOf(kind_));
@@ -185,6 +187,7 @@ Tree::Proof Tree::Prove(std::uint64_t index) const {
   assert(index < leaf_count());
   Proof proof{index, leaf_count(), bytes_, {}};
   const std::size_t fanout = FanoutOf(kind_);
+  // The top level needs no page: its only hash follows from the page below it.
   const std::size_t page_levels = std::max<std::size_t>(levels_.size() - 1, 1);
   std::uint64_t node = index;
   for (std::size_t level = 0; level < page_levels; ++level) {
@@ -205,6 +208,8 @@ std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash
   const std::vector<std::uint64_t> counts = LevelCounts(kind, proof.leaf_count);
   if (proof.pages.size() != std::max<std::size_t>(counts.size() - 1, 1)) return std::nullopt;
 
+  // From below: each page must have the size that follows from the leaf count, and hold at the right place what is
+  // known so far. Then its hash is known.
   Hash known = leaf;
   std::uint64_t node = proof.index;
   for (std::size_t level = 0; level < proof.pages.size(); ++level) {

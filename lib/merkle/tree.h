@@ -1,14 +1,17 @@
 #pragma once
-// Merkle trees over block hashes (docs/format.md "Trees").
+// Merkle trees over block hashes (docs/format.md §3).
 //
-// Level 0 are the leaves; node i of level l+1 is the hash, tagged with its level and index, of the concatenated
-// children [i*fanout, (i+1)*fanout) of level l, as many as exist. Levels end with the first that has at most one node.
-// A page is one node's children: fanout * 16 bytes, 4 KiB for files and parity regions (fanout 256); the small tree
-// over the members of a set is binary, so that a path through it has O(log p) hashes. The root binds the number of
-// leaves and of bytes: HashBytes(root tag, 0, le64 leaves, le64 bytes, top hash or zeros), where the top hash of a
-// single leaf is that leaf.
+// encode/ builds them from leaves, sidecar/ stores and loads them, judge/ and mend/ compare blocks with their leaves. A
+// tree holds all of its levels in memory: 16 bytes for each block and a 256th more. It knows nothing of blocks or
+// files.
 //
-// A leaf of a block that has no bytes (a hole between parity units) is the all-zero hash.
+// Level 0 has the leaves. Node i of level l+1 is the hash, tagged with its level and index, of the concatenated
+// children [i*fanout, (i+1)*fanout) of level l, as many as exist. The last level is the first that has at most one
+// node. A *page* is the children of one node: fanout * 16 bytes, 4 KiB for files and parity regions (fanout 256). The
+// small tree over the members of a set is binary, so a path through it has O(log p) hashes. The root binds the numbers
+// of leaves and of bytes, and the top hash. The top hash of a single leaf is that leaf.
+//
+// The leaf of a block without bytes (a hole between parity units) is the all-zero hash.
 
 #include <cstdint>
 #include <functional>
@@ -25,13 +28,17 @@ enum class TreeKind { kData, kParity, kDataset };
 
 inline constexpr std::size_t kPageFanout = 256;
 
+/// Const methods are thread-safe. Invariant: the levels have the sizes of LevelCounts. Whether nodes are the hashes of
+/// their children is guaranteed by Build and Update, not by FromLevels.
 class Tree {
  public:
+  /// An empty tree: no leaves, no bytes.
   explicit Tree(TreeKind kind = TreeKind::kData) : kind_(kind) {}
 
-  /// A tree over `leaves`, which stand for `bytes` bytes.
+  /// A tree over `leaves`, which stand for `bytes` bytes of a file or region.
   static Tree Build(TreeKind kind, std::vector<Hash> leaves, std::uint64_t bytes);
-  /// A tree from stored levels (level 0 first), not checked: see CheckPage. kCorrupt if the counts do not fit.
+  /// A tree from stored levels (level 0 first). kCorrupt if their sizes do not fit together. Hashes are not checked;
+  /// the caller does that, page by page (CheckPage).
   static Result<Tree> FromLevels(TreeKind kind, std::vector<std::vector<Hash>> levels, std::uint64_t bytes);
 
   std::uint64_t leaf_count() const { return levels_.empty() ? 0 : levels_[0].size(); }
@@ -40,13 +47,13 @@ class Tree {
   std::span<const std::vector<Hash>> levels() const { return levels_; }
   Hash Root() const;
 
-  /// Sets leaves and grows or shrinks the tree; interior nodes above changed leaves are recomputed, and only those.
-  /// `leaves` has the new leaf count; `changed` names the leaves whose hash may differ, in any order (new ones are
-  /// implied, those past the new end ignored).
+  /// Replaces the leaves and grows or shrinks the tree. Only nodes above changed leaves are computed again. `leaves`:
+  /// all leaves of the new tree. `changed`: numbers of the leaves whose hash may differ, in any order. New leaves are
+  /// implied, numbers past the new end are ignored.
   void Update(std::vector<Hash> leaves, std::span<const std::uint64_t> changed, std::uint64_t bytes);
 
-  /// The pages from `index`'s page up to the top one: enough to prove one leaf with O(log) hashes. The only leaf of a
-  /// tree is a page of its own.
+  /// Proves one leaf: the pages from that of the leaf up to the top one. If a tree has only one leaf, that leaf is the
+  /// only page.
   struct Proof {
     std::uint64_t index = 0;
     std::uint64_t leaf_count = 0;
@@ -55,25 +62,25 @@ class Tree {
     LZY_FIELDS(index, leaf_count, bytes, pages)
   };
   Proof Prove(std::uint64_t index) const;  ///< precondition: index < leaf_count()
-  /// True when `leaf` is leaf `proof.index` of the tree with this root. Never reads out of bounds, whatever is in
-  /// proof.
+  /// True if `leaf` is leaf `proof.index` of the tree with this root. The proof may be hostile: nothing is read out of
+  /// bounds, whatever it says.
   static bool Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root);
 
-  /// The root that `leaf` and the proof lead to; none when the proof is malformed or not of this leaf. For whoever knows
-  /// the root only as a part of another hash.
+  /// The root to which `leaf` and the proof lead; nullopt if the proof is malformed or not of this leaf. For callers
+  /// that know the root only as a part of another hash (the dataset root).
   static std::optional<Hash> RootFrom(TreeKind kind, const Proof& proof, const Hash& leaf);
 
-  /// True when node `index` of `level` (>= 1) is the hash of its stored children.
+  /// True if node `index` of `level` (>= 1) is the hash of its stored children. False if there is no such node.
   bool CheckPage(std::size_t level, std::uint64_t index) const;
 
-  /// Calls `visit(leaf index)` for every leaf that differs, ascending, descending only into branches whose nodes differ
-  /// (leaves present in one tree only count as different). Returns the number of nodes compared. Precondition: the
-  /// trees are of one kind.
+  /// Calls `visit(leaf number)` for every leaf that differs, in ascending order. Leaves that only one tree has count as
+  /// different. It descends only into branches whose nodes differ. Returns the number of nodes compared. Precondition:
+  /// both trees are of one kind.
   static std::uint64_t Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit);
 
   static std::size_t FanoutOf(TreeKind kind) { return kind == TreeKind::kDataset ? 2 : kPageFanout; }
-  /// Node `index` of `level` (>= 1) from the concatenated hashes of its children; and the root from the top hash (zeros
-  /// when there are no leaves). For whoever holds a tree in pieces.
+  /// Node `index` of `level` (>= 1), from the concatenated hashes of its children. And the root, from the top hash
+  /// (zeros if there are no leaves). For callers that hold a tree in pieces (loading of sidecars).
   static Hash NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children);
   static Hash RootOf(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, const Hash& top);
   /// Node counts per level for a tree of `leaves` leaves, level 0 first; empty for no leaves, {1} for one.

@@ -1,3 +1,5 @@
+// How sidecars and files are matched. The order of checks decides which answer wins, so see docs/design.md §7 first.
+
 #include "names/lookup.h"
 
 #include <fmt/format.h>
@@ -33,14 +35,15 @@ bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
   return file.size == stamp.size && file.mtime_ns == stamp.mtime_ns;
 }
 
-/// Reads a superblock and the info record alone. Fails when anything is unusual.
+/// Reads only a superblock and the info record. Fails if anything is unusual; the caller then loads the whole sidecar.
+/// A directory may have thousands of sidecars, and their trees take a 4096th of the data.
 Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
   std::vector<std::uint8_t> page(kSuperblockSize);
   LZY_RETURN_IF_ERROR(ReadExactly(*file, 0, page));
   LZY_ASSIGN_OR_RETURN(Superblock sb, DecodeSuperblock(page, 0));
   if (sb.state == SidecarState::kPrepared) return {Code::kCorrupt, "prepared"};
-  // A commit writes copy 0 last: an interrupted one is seen in copy 1.
+  // If copy 1 is committed at a newer generation, the last write of copy 0 was lost: go by copy 1.
   if (ReadExactly(*file, sb.spacing, page).ok()) {
     auto other = DecodeSuperblock(page, 1);
     const bool newer = other.ok() && other->uuid == sb.uuid && other->generation > sb.generation;
@@ -58,7 +61,7 @@ Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
   return PeekOf(sb, info);
 }
 
-// What is known of `name`, looked up the first time.
+// What is known of `name`; calls `find` only at the first time. References stay valid, because maps do not move nodes.
 template <class Known, class Find>
 const typename Known::mapped_type& Once(Known& known, const std::string& name, Find find) {
   auto at = known.find(name);
@@ -66,7 +69,8 @@ const typename Known::mapped_type& Once(Known& known, const std::string& name, F
   return at->second;
 }
 
-// How a file that a program has just created looks. A renamed one may look so too where nobody tells when it was made: emptied.
+// Whether a file looks as if a program had just created it. If the file system does not tell when it was made, a
+// renamed file that was emptied looks the same.
 bool LooksNew(const FileStat& file) {
   const bool made_then = file.birth_ns == 0 || file.birth_ns == file.mtime_ns;
   return file.size == 0 && file.mtime_ns != 0 && file.ctime_ns == file.mtime_ns && made_then;
@@ -85,6 +89,7 @@ void SetIdentity(Stamp& stamp, const FileStat& file) {
   stamp.birth_ns = file.birth_ns;
 }
 
+// The quick way only saves time. Whatever it cannot read, Load may still put together from other copies.
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path) {
   if (auto quick = PeekQuickly(fs, path); quick.ok()) return quick;
   LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, path, OpenMode::kRead));
@@ -110,6 +115,7 @@ void Directory::List() {
   names_.insert(names->begin(), names->end());
   for (const std::string& name : names_) {
     const auto owner = DataPathOf(name);
+    // Temporary names are kept, too; they never have an owner by name.
     if (!owner && !name.starts_with(kTemporaryPrefix)) continue;
     sidecar_names_.push_back(name);
     if (!owner || !names_.contains(*owner)) without_owner_.push_back(name);
@@ -156,6 +162,7 @@ bool Directory::OfSameSet(const std::string& sidecar, const Peek& peek) {
   return other.ok() && other->kind == DatasetKind::kSet && other->uuid == peek.uuid;
 }
 
+// One stat for each file, so only when a question by inode comes up.
 const std::multimap<std::uint64_t, std::string>& Directory::FilesByInode() {
   if (!files_by_inode_) {
     files_by_inode_.emplace();
@@ -168,6 +175,7 @@ const std::multimap<std::uint64_t, std::string>& Directory::FilesByInode() {
   return *files_by_inode_;
 }
 
+// By the inode in the stamp. Sidecars that cannot be read are left out; only their names speak for them.
 const std::multimap<std::uint64_t, std::string>& Directory::SidecarsByInode() {
   if (!sidecars_by_inode_) {
     sidecars_by_inode_.emplace();
@@ -183,6 +191,13 @@ std::string Directory::SidecarOf(const std::string& name) {
   return Once(sidecar_of_, name, [&] { return FindSidecarOf(name); });
 }
 
+// In this order, cheapest and surest first:
+//  1. the file is gone: the sidecar of its name, if there is one;
+//  2. the sidecar of its name has its stamp;
+//  3. the file is new, and there is no sidecar of its name: none;
+//  4. the sidecar of its name has its inode: that one, unless another sidecar has its stamp;
+//  5. any sidecar with its stamp, else the latest one with its inode and time of birth;
+//  6. the sidecar of its name, if it is not known to be another file's.
 std::string Directory::FindSidecarOf(const std::string& name) {
   std::string own = kSidecarPrefix + name;
   const bool has_own = IsRegular(own);
@@ -190,18 +205,21 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   if (!data.ok()) return has_own ? own : "";
   const Peek* peek = has_own && PeekAt(own).ok() ? &*PeekAt(own) : nullptr;
   if (peek != nullptr && peek->committed && HasStamp(name, peek->stamp)) return own;
-  // What a program has just created is no renamed file. Spares a look into every sidecar of a directory that it fills.
+  // A file that a program has just created was not renamed. This spares looking into every sidecar of a directory that
+  // a program fills.
   const bool looks_new = LooksNew(*data);
   if (!has_own && looks_new) return "";
   if (!Names().ok()) return has_own ? own : "";
   if (peek != nullptr && MayBe(*data, peek->stamp)) {
-    // Edited, as a rule, or never committed yet; but inodes are given out again, to a file that another sidecar was committed for.
-    // Only one without a file of its own name can be that: spares a look into every sidecar.
+    // As a rule it was edited, or never committed yet. But inodes are given out again: this may be a file for which
+    // another sidecar was committed, and which was renamed to this name. That sidecar then has no file of its own
+    // name. Only such sidecars are looked at, which spares looking into all of them.
     const auto it = std::find_if(without_owner_.begin(), without_owner_.end(),
                                  [&](const std::string& sidecar) { return HomeByStamp(sidecar) == name; });
     return it != without_owner_.end() ? *it : own;
   }
   if (!looks_new || data->birth_ns == 0) {
+    // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit.
     const std::string* latest = nullptr;
     for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
       if (HomeByStamp(at->second) == name) return at->second;
@@ -210,17 +228,18 @@ std::string Directory::FindSidecarOf(const std::string& name) {
     }
     if (latest != nullptr) return *latest;
   }
-  // What was committed for another file says nothing about this one.
+  // A sidecar that was committed for another file says nothing about this one, although it has the name.
   return has_own && !HomeByStamp(own) && !HomeByInode(own) ? own : "";
 }
 
-// Whether `name` is the name of another member of the set of which `owner` is one, by its pattern; its own sidecar may be lost.
+// By the pattern alone: the other member's own sidecar may be lost.
 bool Directory::NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const {
   if (peek.kind != DatasetKind::kSet) return false;
   const auto pattern = PatternFromTail(PathOf(owner), peek.name, peek.rank);
   return pattern && MatchPattern(*pattern, PathOf(name)).has_value();
 }
 
+// A home by inode counts only if the file does not have a better sidecar.
 std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
   if (auto home = HomeByStamp(sidecar)) return home;
   auto home = HomeByInode(sidecar);
@@ -229,8 +248,10 @@ std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
 
 bool Directory::FitsOwnSidecar(const std::string& name, const FileStat& file) {
   const std::string own = kSidecarPrefix + name;
-  const bool fits = IsRegular(own) && PeekAt(own).ok() && PeekAt(own)->committed && HasSizeAndTime(file, PeekAt(own)->stamp);
-  return fits && !HomeByStamp(own);  // not if it is another file's, of which this one may be a copy
+  const bool fits =
+      IsRegular(own) && PeekAt(own).ok() && PeekAt(own)->committed && HasSizeAndTime(file, PeekAt(own)->stamp);
+  // Not if the sidecar is another file's, of which this one may be a copy.
+  return fits && !HomeByStamp(own);
 }
 
 bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
@@ -247,20 +268,23 @@ std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
   return Once(home_by_inode_, sidecar, [&] { return FindHomeByInode(sidecar); });
 }
 
-// An inode says less than a stamp: it is given out again, at once on some file systems, and is another one after each mount of
-// others. So the time of birth must be the same, and all else speak for it.
+// An inode says less than a stamp. Some file systems give it out again at once; on others it changes with each mount.
+// So the time of birth must be known and the same, and nothing may speak against it.
 std::optional<std::string> Directory::FindHomeByInode(const std::string& sidecar) {
   const auto& peek = PeekAt(sidecar);
   const auto owner = DataPathOf(sidecar);
-  // Under a temporary name, what was never committed is just being made.
+  // A sidecar that was never committed and has a temporary name is just being made.
   if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
   const auto namesake = owner ? StatOf(*owner) : std::nullopt;
+  // The file of the sidecar's own name speaks against it in three cases. It is that very file.
   if (namesake && MayBe(*namesake, peek->stamp)) return std::nullopt;
-  // A copy, restored with its times.
+  // Or it is a copy of the committed file, restored with its times.
   if (namesake && peek->committed && HasSizeAndTime(*namesake, peek->stamp)) return std::nullopt;
+  // Or it took the place of a member that was moved away.
   if (namesake && OthersAreAtHome(*owner, *peek)) return std::nullopt;
   for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
     const auto file = StatOf(at->second);
+    // A candidate must have the same birth, no fitting sidecar of its own, and no name of another member.
     const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
     if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(at->second, *file)) continue;
     if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) continue;
@@ -277,10 +301,13 @@ std::optional<std::string> Directory::FindHomeByStamp(const std::string& sidecar
   const auto& peek = PeekAt(sidecar);
   if (!peek.ok() || !peek->committed) return std::nullopt;
   const auto owner = DataPathOf(sidecar);
+  // Hard links have the same stamp; the name decides among them.
   if (owner && HasStamp(*owner, peek->stamp)) return owner;
   for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
     if (!HasStamp(at->second, peek->stamp)) continue;
-    if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) return std::nullopt;
+    // Members that were exchanged keep the sidecars of their names.
+    if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek)))
+      return std::nullopt;
     return at->second;
   }
   return std::nullopt;
@@ -293,6 +320,7 @@ std::optional<std::string> Directory::UserOf(const std::string& sidecar) {
   return file;
 }
 
+// Only for hints: members may have been exchanged, and the hashes will say so.
 std::optional<std::string> Directory::OtherMemberIn(const std::string& name) {
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
   const std::string own = SidecarOf(name);

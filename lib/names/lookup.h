@@ -1,6 +1,11 @@
 #pragma once
-// Which sidecar belongs to which file of a directory. Files are renamed, swapped and rotated after their commit, so a
-// name is only the first guess: the stamp (inode, size, mtime) decides, and inode and time of birth where a file was changed.
+// Which sidecar belongs to which file of a directory (docs/design.md §7, "Owners of sidecars").
+//
+// Files are renamed, swapped and rotated after their commit, so a name is only the first guess. The stamp (inode, size,
+// mtime) decides. If a file was changed and renamed, inode and time of birth decide. Readers ask FindSidecar; writers
+// then rename the sidecar to match (dataset/rehome). names/survey asks a Directory for many files at once.
+//
+// Everything here only reads, is local to one process, and follows no symbolic link within the directory.
 
 #include <map>
 #include <optional>
@@ -14,78 +19,88 @@
 
 namespace lzy {
 
-/// Whom a sidecar belongs to: what its superblock and info record say, without its trees, which may be large.
+/// What a sidecar says about its owner: from superblock and info record, without the trees, which may be large.
 struct Peek {
   Uuid uuid{};
   std::uint64_t generation = 0;
   DatasetKind kind = DatasetKind::kShared;
   bool committed = false;
   std::uint32_t rank = 0;
-  std::uint32_t members = 0;  ///< 0 while a set was never committed: nobody knows then
+  /// Number of members of a committed set. 0 for shared files, and for a set that was never committed.
+  std::uint32_t members = 0;
   std::int64_t wall_time_ns = 0;
   Stamp stamp;
-  std::string name;  ///< info record: base name, or the pattern's tail
+  std::string name;  ///< of the info record: base name, or the tail of the pattern
   Parts parts;       ///< where its parity is, if in device directories
 };
+/// Reads as little as possible: as a rule a page or two and the info record. If that shows anything unusual, it loads
+/// the whole sidecar. Errors are those of Sidecar::Load. Seals are not checked.
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
 
-/// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: inode and time of birth, where that
-/// is known. The device number is left out: it changes from mount to mount.
+/// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: the inode must be the
+/// same, and the time of birth, if both are known. The device number does not count, because it changes from mount to
+/// mount.
 bool MayBe(const FileStat& file, const Stamp& stamp);
-/// From now on `stamp` is of `file`; its size and time stay.
+/// Makes `stamp` one of `file`: inode, device and time of birth. Size and mtime stay.
 void SetIdentity(Stamp& stamp, const FileStat& file);
 
-/// One directory's files and sidecars, looked up as needed, once each: what changes later is not seen.
+/// The files and sidecars of one directory. Each is looked at when it is first needed, and only once. So answers agree
+/// with each other, but later changes are not seen: make a new one to see them. Not thread-safe.
 class Directory {
  public:
   Directory(FileSystem& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
 
   std::string PathOf(const std::string& name) const;
-  /// Every name there is.
+  /// All names in it. Fails if the directory cannot be listed; the other functions then go by what they can see.
   Result<const std::set<std::string>*> Names();
-  /// Names of sidecars, those that a rename which broke off left under a temporary name among them.
+  /// Names of sidecars. Temporary names are among them: a rename of sidecars that broke off may have left one there.
   const std::vector<std::string>& Sidecars();
+  /// What the sidecar of this name says, or why it cannot be read.
   const Result<Peek>& PeekAt(const std::string& sidecar);
 
-  /// The sidecar of data file `name`, be it there or not; empty: it has none. See FindSidecar.
+  /// Name of the sidecar of data file `name`, which may be missing. Empty: it has none. See FindSidecar.
   std::string SidecarOf(const std::string& name);
-  /// The file that `sidecar` was committed for, under its present name, if it is in this directory: the one with its
-  /// stamp, else one of another name with its inode and time of birth, which was changed (or never committed) before it got
-  /// that name. The
-  /// file of the sidecar's own name goes before hard links to it. Members of one set that were renamed among each other
-  /// do not take their sidecars along: their names are their ranks, and hashes tell that they have each other's content.
+  /// The file for which `sidecar` was committed, under its present name, if it is in this directory. This is the file
+  /// with the stamp; the file of the sidecar's own name goes before hard links to it. Otherwise it is a file of
+  /// another name with the same inode and time of birth, which was changed before it was renamed (or was never
+  /// committed). Members of one set that were renamed among each other do not take their sidecars along: a name is a
+  /// rank there, and the hashes show that they have each other's content.
   std::optional<std::string> HomeOf(const std::string& sidecar);
-  /// The file whose SidecarOf() `sidecar` is: its home, or one of its own name that was edited; none if that is missing
-  /// or has another sidecar.
+  /// The inverse of SidecarOf: the home of `sidecar`, or a file of its own name that was edited. None if that file is
+  /// missing or has another sidecar.
   std::optional<std::string> UserOf(const std::string& sidecar);
-  /// The member of the same set that the file `name` was at the last commit, if that is not what it is called now.
+  /// If the file `name` was another member of its set at the last commit: the name that it had then.
   std::optional<std::string> OtherMemberIn(const std::string& name);
-  /// The patterns of the sets that committed sidecars here are of, going by the sidecars' own places.
+  /// Patterns of the sets that have committed sidecars here, derived from the places of these sidecars.
   const std::vector<std::string>& SetPatterns();
 
  private:
+  /// Fills names_, sidecar_names_ and without_owner_, or list_status_.
   void List();
   bool IsRegular(const std::string& name);
   std::string FindSidecarOf(const std::string& name);
-  /// The regular file `name`; none if it is something else or not there.
+  /// The regular file `name`; none if it is missing or something else.
   std::optional<FileStat> StatOf(const std::string& name);
-  /// True when the file `name` is the one that `stamp` was taken of. The device number is left out: it changes from
-  /// mount to mount.
+  /// True if the file `name` has inode, size and mtime of `stamp`. The device number does not count; see MayBe.
   bool HasStamp(const std::string& name, const Stamp& stamp);
-  /// The file that has the sidecar's stamp.
+  /// The file that has the sidecar's stamp. This one and the next remember their answers.
   std::optional<std::string> HomeByStamp(const std::string& sidecar);
-  /// The file of another name that was changed since the sidecar's commit (or its making, if it never was committed). It may
-  /// have another sidecar all the same.
+  /// A file of another name that was changed since the commit of the sidecar (or since it was made, if it was never
+  /// committed). It may still have another sidecar that fits better.
   std::optional<std::string> HomeByInode(const std::string& sidecar);
   std::optional<std::string> FindHomeByStamp(const std::string& sidecar);
   std::optional<std::string> FindHomeByInode(const std::string& sidecar);
-  /// Whether others of the set, of which `owner` was a member, still are what they were: then the set was not renamed, but
-  /// a member of it moved away, and what has its name took its place.
+  /// Whether other members of the set of which `owner` is one still are the files that they were. Then the set was not
+  /// renamed. One member was moved away, and the file that now has its name took its place.
   bool OthersAreAtHome(const std::string& owner, const Peek& peek);
-  /// Whether the sidecar of the name `name` was committed for a file of this size and time, whatever its inode.
+  /// Whether the sidecar of the name `name` was committed for a file of this size and mtime, whatever its inode: a
+  /// copy.
   bool FitsOwnSidecar(const std::string& name, const FileStat& file);
+  /// Whether `sidecar` is of the set of `peek`.
   bool OfSameSet(const std::string& sidecar, const Peek& peek);
+  /// Whether `name` is the name of another member of the set of `owner`, by the set's pattern. Its sidecar may be lost.
   bool NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const;
+  /// Indexes, made at first use: that of sidecars has to look into all of them.
   const std::multimap<std::uint64_t, std::string>& FilesByInode();
   const std::multimap<std::uint64_t, std::string>& SidecarsByInode();
 
@@ -94,8 +109,10 @@ class Directory {
   bool listed_ = false;
   Status list_status_;
   std::set<std::string> names_;
-  std::vector<std::string> sidecar_names_;  // whatever they are
-  std::vector<std::string> without_owner_;  // of them those with no file of their own name
+  // All names that sidecars can have, whatever is behind them.
+  std::vector<std::string> sidecar_names_;
+  // Those of them that have no file of their own name beside them.
+  std::vector<std::string> without_owner_;
   std::optional<std::vector<std::string>> sidecars_;
   std::map<std::string, Result<Peek>> peeks_;
   std::map<std::string, std::string> sidecar_of_;                     // by file
@@ -106,13 +123,16 @@ class Directory {
   std::optional<std::vector<std::string>> set_patterns_;
 };
 
-/// The sidecar of `data_path`: the one in its directory whose stamp (inode, size, mtime) says that it was committed for
-/// this file, under whatever name (docs/design.md "Owners of sidecars"); of a file that was changed since, the one of its inode; otherwise
-/// ".LZY.<name>", if that was not committed for a file that has another name by now. kNotFound if none; kUnprotected if
-/// the name is too long to have one.
+/// The path of the sidecar of `data_path`, in the same directory. Symbolic links are followed first. It is, in this
+/// order:
+///  - the sidecar whose stamp says that it was committed for this file, under whatever name;
+///  - for a file that was changed since, the sidecar with its inode and time of birth;
+///  - ".LZY.<name>", unless that was committed for a file that has another name by now.
+/// kNotFound: it has none. kUnprotected: its name is too long to have one. The sidecar found may be damaged.
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);
 
-/// The path a symbolic link in the last component leads to (dangling ones too); other paths as they are.
+/// Where a symbolic link in the last component leads to, also if nothing is there. Other paths are returned as they
+/// are.
 std::string FollowLink(FileSystem& fs, const std::string& path);
 
 }  // namespace lzy

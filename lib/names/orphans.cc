@@ -13,16 +13,18 @@
 namespace lzy {
 namespace {
 
-/// What is born under a temporary name has its own within moments; nobody holds a lock on it until then.
+/// A file under a temporary name gets its final one within moments, but nobody holds a lock on it until then. So a
+/// file that is younger than this hour counts as in use.
 constexpr std::int64_t kMomentsNs = 3600ll * 1'000'000'000;
 
-/// Opens a file of lzy's and takes its lock. kBusy: somebody else has it.
+/// Opens a file of lzy's and takes its lock, which is held as long as the File lives. kBusy: somebody else has it.
 Result<std::unique_ptr<File>> Seize(FileSystem& fs, const std::string& path) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
   LZY_RETURN_IF_ERROR(file->Lock());
   return file;
 }
 
+/// One walk through a tree. `survey_` answers which sets have which members, also in other directories of the tree.
 class OrphanFinder {
  public:
   explicit OrphanFinder(FileSystem& fs) : fs_(fs), survey_(fs, Resolve::kProtected) {}
@@ -35,6 +37,7 @@ class OrphanFinder {
   }
 
  private:
+  // Sidecars that a file uses are not looked at any further. Names() is known to be ok here: Walk has listed it.
   void Visit(Directory& directory) {
     for (const std::string& sidecar : directory.Sidecars()) {
       if (directory.UserOf(sidecar)) continue;
@@ -55,6 +58,8 @@ class OrphanFinder {
     }
   }
 
+  // A sidecar under a final name that no file uses. If it cannot be read, its neighbours may still say that it is a
+  // member's.
   void VisitSidecar(Directory& directory, const std::string& sidecar) {
     const std::string owner = *DataPathOf(sidecar);
     const std::string path = directory.PathOf(sidecar);
@@ -87,18 +92,21 @@ class OrphanFinder {
     const auto& current = directory.PeekAt(sidecar);
     const auto fresh = PeekSidecar(fs_, path);
     const bool of_set = fresh.ok() && fresh->kind == DatasetKind::kSet && fresh->committed;
-    // Its file may have been renamed, and the sidecar whose lock tells whether somebody is building this one with it.
+    // No sidecar of the final name: the file may have been renamed, with its sidecar. Then nobody can say by a lock on
+    // that whether this one is being built.
     const bool alone = current.status().code() == Code::kNotFound;
     if (alone && !of_set) Add(path, "what a tool or program that broke off left", IsYoung(path) || InUse(path));
     if (!current.ok()) return;
+    // A complete new sidecar of a set may have been decided on (docs/format.md §9). It is debris only if the current
+    // one is as new.
     const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
                                                                : fresh->wall_time_ns <= current->wall_time_ns);
     if (of_set && !older) return;
     Add(path, "what a tool or program that broke off left", InUse(directory.PathOf(sidecar)) || InUse(path));
   }
 
-  /// Parity of a file elsewhere. Removed is what another encoding of that file has taken the place of; that there is no file, nobody can
-  /// tell from here: it may have moved, or not be mounted.
+  /// A part of the parity of a file in another directory. It may be removed if another encoding of that file has taken
+  /// its place. If the file cannot be found, nobody can tell from here: it may have moved, or not be mounted.
   void VisitPart(const std::string& path) {
     const auto part = PeekSidecar(fs_, path);
     if (!part.ok()) {
@@ -112,13 +120,16 @@ class OrphanFinder {
       const auto sidecar = PeekSidecar(fs_, JoinPath(directory, name));
       if (!sidecar.ok() || sidecar->uuid != part->uuid) continue;
       if (sidecar->parts.id == part->parts.id) return;
-      // What is newer may be about to count.
+      // A part of a newer generation may be about to count, unless it is old.
       superseded |= part->generation <= sidecar->generation || !IsYoung(path);
     }
     if (superseded) {
       Add(path, fmt::format("{} has other parts by now", part->parts.home), InUse(path));
     } else {
-      Add(path, fmt::format("a part of the parity of {}, which has no sidecar there that says so; rm it if that is gone", part->parts.home), true);
+      Add(path,
+          fmt::format("a part of the parity of {}, which has no sidecar there that says so; rm it if that is gone",
+                      part->parts.home),
+          true);
     }
   }
 
@@ -127,7 +138,7 @@ class OrphanFinder {
     return names.ok() ? *names : std::vector<std::string>();
   }
 
-  /// True when another sidecar of the directory has a later commit of the same file.
+  /// True if another sidecar of the directory is of a later commit of the same file.
   static bool IsSuperseded(Directory& directory, const Peek& peek) {
     const auto& all = directory.Sidecars();
     return peek.committed && std::any_of(all.begin(), all.end(), [&](const std::string& sidecar) {
@@ -137,14 +148,14 @@ class OrphanFinder {
            });
   }
 
-  /// True when a member of the set that `peek` is of may be left, for which this one's parity counts.
+  /// True if a member of the set of `peek` may be left. Then the set needs this sidecar: it has parity of the group.
   bool SetNeeds(const Peek& peek, const std::string& data) {
     const auto pattern = PatternFromTail(data, peek.name, peek.rank);
     if (!pattern) return true;
     const auto& members = survey_.MembersOf(*pattern);
     for (std::uint32_t rank = 0; rank < peek.members; ++rank) {
       const auto member = members.find(rank);
-      if (member == members.end()) return true;  // its file may be out of sight
+      if (member == members.end()) return true;  // its file may be on another node
       const bool alive = fs_.Stat(member->second.path).ok();
       if (alive && (!member->second.peek || member->second.peek->uuid == peek.uuid)) return true;
     }
@@ -155,6 +166,7 @@ class OrphanFinder {
     const auto stat = fs_.Stat(path, /*follow=*/false);
     return !stat.ok() || CoarseNowNs() - stat->mtime_ns < kMomentsNs;
   }
+  // Whoever cannot take the lock, for whatever reason, does not remove the file.
   bool InUse(const std::string& path) { return !Seize(fs_, path).ok(); }
   void Add(const std::string& path, const std::string& reason, bool in_use) {
     found_.push_back({path, reason, in_use});
@@ -171,6 +183,7 @@ Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& direc
   return OrphanFinder(fs).Find(directory);
 }
 
+// The lock is held while the file is removed, so nobody begins to use it in between.
 Status RemoveOrphan(FileSystem& fs, const Orphan& orphan) {
   const auto held = Seize(fs, orphan.path);
   if (held.status().code() == Code::kNotFound) return Status::Ok();

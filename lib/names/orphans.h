@@ -1,5 +1,6 @@
 #pragma once
-// Files of lzy's own that nothing needs any more: what `lzy-info` lists and `lzy-info --prune` removes.
+// Files of lzy's own that nothing needs any more: what `lzy-info` lists and `lzy-info --prune` removes. Local to one
+// process. If in doubt, a file is not an orphan: its parity may be the only way to get data back.
 
 #include <string>
 #include <vector>
@@ -9,24 +10,29 @@
 
 namespace lzy {
 
+/// One such file.
 struct Orphan {
   std::string path;
-  std::string reason;   ///< why it is not needed, in a few words
-  bool in_use = false;  ///< a tool or program may be at it just now: not to be removed
+  /// Why it is not needed, in a few words.
+  std::string reason;
+  /// A tool or program may be using it now, or a person has to decide. Do not remove it.
+  bool in_use = false;
   LZY_FIELDS(path, reason, in_use)
 };
 
-/// Below `directory`, sorted by path:
+/// Looks at everything below `directory`; sorted by path. Orphans are:
 ///  - sidecars whose data file exists under no name in their directory, or has another sidecar, and that are not part
-///  of
-///    a set with survivors. A set of which some members are not to be seen from here (other nodes may have them) has
-///    none, except sidecars that a newer commit of the same member, under another name, replaced;
-///  - what was being built when its process ended: data being restored (DIR/.LZY-data.*), sidecars being built
-///    (.LZY-new.*, unless their set may have committed them) and those that only began to exist (.LZY-tmp.*).
-/// A sidecar whose data are lost but can be had from the rest of its set is no orphan.
+///    of a set with survivors. If some members of a set cannot be seen from here (other nodes may have them), none of
+///    its sidecars is an orphan, except those that a newer commit of the same member, under another name, replaced;
+///  - what was being built when its process ended: data being restored (.LZY-data.*), sidecars being built (.LZY-new.*,
+///    unless their set may have committed them), and those that only began to exist (.LZY-tmp.*);
+///  - parts in device directories of which another encoding of their file has taken the place, and parts that cannot be
+///    assigned (these are marked as in use).
+/// A sidecar whose data are lost, but can be had from the rest of its set, is not an orphan. Fails if any directory
+/// cannot be listed. It takes locks for a moment to find out what is in use, but changes nothing.
 Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory);
 
-/// Removes it, unless somebody holds its lock (kBusy). Not an error if it is gone already.
+/// Removes it durably. kBusy if somebody holds its lock. Ok if it is gone already.
 Status RemoveOrphan(FileSystem& fs, const Orphan& orphan);
 
 }  // namespace lzy

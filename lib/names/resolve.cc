@@ -1,3 +1,7 @@
+// Puts together what the ranks found. In four exchanges all ranks tell all others what they found, which version of
+// each set is the newest they see, what there is to say about each dataset, and which datasets are the same. All
+// decode the same bytes in the same order, so all get the same list.
+
 #include "names/resolve.h"
 
 #include <fmt/format.h>
@@ -33,14 +37,14 @@ Result<Found> UniteFound(Communicator& comm, const Survey& survey) {
       if (told.insert(trouble.message()).second) out.troubles.push_back(trouble);
     }
     for (const auto& [path, kind] : theirs.datasets) {
-      // A file one rank knows to be a set's pattern is one for all.
+      // One rank may see only a file where another one sees a set of this name. Then it is a set for all.
       if (auto [at, fresh] = out.datasets.emplace(path, kind); !fresh && kind == DatasetKind::kSet) at->second = kind;
     }
   }
   return out;
 }
 
-/// The newest version of each of `patterns` that any rank sees.
+/// The newest version of each of `patterns` that any rank sees. Collective; `patterns` must be the same on all ranks.
 Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& comm,
                                                 const std::vector<std::string>& patterns) {
   std::vector<SetVersion> newest;
@@ -52,7 +56,8 @@ Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& co
   return newest;
 }
 
-/// What `leftover`, a file of the pattern's that is no member, means for the user.
+/// What to tell the user about `leftover`: a file of the pattern that is not a member of the newest version of
+/// `members` files.
 std::string LeftoverText(const Leftover& leftover, const std::string& pattern, std::uint32_t members) {
   if (leftover.members == 0) {
     return fmt::format("'{}' was being written and was never committed: nothing protects it", leftover.path);
@@ -71,7 +76,8 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
       leftover.path, what, leftover.sidecar);
 }
 
-/// What a rank, and then all together, have to say about a dataset.
+/// What a rank, and then all ranks together, have to say about one dataset. It is meant if any rank's PATH leads to it by
+/// more than leftovers. Each leftover and each sentence counts once, however many ranks see it.
 struct Remarks {
   bool meant = false;
   std::map<std::string, Leftover> leftovers;  // by path
@@ -90,8 +96,8 @@ struct Remarks {
   }
 };
 
-/// Fills in members and notes. A set that PATH leads to by nothing but leftovers of an older version is not what was
-/// asked for: what was asked for has no protection, which is added to `troubles`.
+/// Fills in members, notes and hints. Collective. A set to which PATH leads only by leftovers of an older version is
+/// not what the user asked for. It is dropped, and the leftovers are added to `troubles` as unprotected.
 Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef>& datasets,
                       std::vector<Status>& troubles) {
   std::vector<std::string> patterns;
@@ -99,6 +105,7 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
     if (dataset.kind == DatasetKind::kSet) patterns.push_back(dataset.path);
   }
   LZY_ASSIGN_OR_RETURN(const std::vector<SetVersion> versions, AgreeOnVersions(survey, comm, patterns));
+  // Each rank's part. `version` advances with the sets among the datasets.
   std::vector<Remarks> mine;
   auto version = versions.begin();
   for (DatasetRef& dataset : datasets) {
@@ -118,6 +125,7 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
   for (const auto& theirs : all) {
     for (std::size_t i = 0; i < remarks.size(); ++i) remarks[i].Merge(theirs.at(i));
   }
+  // Everything from here on is the same on all ranks, except members.
   version = versions.begin();
   std::vector<DatasetRef> meant;
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -139,8 +147,8 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
   return Status::Ok();
 }
 
-/// Datasets that are named in more than one way (through a link, say) are kept once. The same on all ranks, since only
-/// what all of them find to be one is dropped.
+/// Keeps datasets once that are named in several ways (through a link, say). Collective. A dataset is dropped only if
+/// every rank finds it to be the same as an earlier one. So all ranks drop the same ones.
 Status DropDoubles(FileSystem& fs, Communicator& comm, std::vector<DatasetRef>& datasets) {
   std::vector<std::uint32_t> mine;
   std::map<std::string, std::uint32_t> first;
@@ -166,12 +174,13 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
                                             std::vector<Status>* troubles) {
   if (path.empty())
     return Status(Code::kInvalidArgument, "an empty PATH: a file, a pattern or a directory is accepted");
+  // A rank that finds nothing must not fail alone: another one may see the files. Real errors are agreed on at once.
   Survey survey(fs, what);
   const Status mine = survey.Add(path);
   const bool absent = mine.code() == Code::kInvalidArgument || mine.code() == Code::kUnprotected;
   LZY_RETURN_IF_ERROR(Agree(comm, absent ? Status::Ok() : mine));
   LZY_ASSIGN_OR_RETURN(Found found, UniteFound(comm, survey));
-  // A file may be on one rank's disk and not on another's: only what no rank has is not there.
+  // A file may be on one rank's disk and not on another's. Only if no rank has found anything, PATH stands for nothing.
   if (found.datasets.empty() && found.troubles.empty()) {
     LZY_RETURN_IF_ERROR(Agree(comm, mine));
     return Status(Code::kInternal, fmt::format("{}: nothing found and nothing wrong", path));
@@ -185,6 +194,8 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   return datasets;
 }
 
+// The directory ends before the first component that is not literal. In a pattern %% is a percent sign; in a glob
+// without a rank, '%' is an ordinary character.
 std::vector<std::string> NamedBy(const std::string& path) {
   std::vector<std::string> named{path};
   const bool pattern = HasRankPlaceholder(path);
@@ -204,6 +215,7 @@ std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset) {
     return resolved.ok() ? *resolved : path;
   };
   if (dataset.kind == DatasetKind::kShared) return "file:" + real(dataset.path);
+  // Of a set only the directory before the pattern can be resolved: there is no file of the pattern's name.
   const std::string tail = PatternTail(dataset.path);
   const std::string base = dataset.path.substr(0, dataset.path.size() - tail.size());
   return "set:" + JoinPath(EscapePercent(real(base.empty() ? "." : ExpandPattern(base, 0))), tail);

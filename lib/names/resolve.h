@@ -1,5 +1,9 @@
 #pragma once
 // From a PATH of the command line to datasets (docs/reference/tools.md "Paths").
+//
+// Tools and the C API call ResolvePath for each PATH and then the engine for each DatasetRef. `heal` and verified
+// reads call it, too. Each rank looks at what it can see (names/survey), and the ranks put their views together here:
+// with node-local disks, each rank sees other files.
 
 #include <map>
 #include <string>
@@ -13,17 +17,17 @@
 
 namespace lzy {
 
-/// One dataset, not yet looked into. The same on every rank but for `members`.
+/// One dataset, not yet opened. The same on every rank except `members`.
 struct DatasetRef {
   DatasetKind kind = DatasetKind::kShared;
   /// Shared: the data file. Set: the pattern (with %r), relative to the working directory or absolute.
   std::string path;
-  /// Set: members of which this process sees the data file or the sidecar, by rank. (With node-local disks each
-  /// process sees its own.) Empty for shared files.
+  /// Set: paths by rank of the members that this process sees, as data file or as sidecar. With node-local disks each
+  /// process sees its own. Empty for shared files.
   std::map<std::uint32_t, std::string> members;
-  /// What the user should know about how this came to be what PATH stands for: complete sentences.
+  /// What the user should know about how PATH came to mean this dataset: complete sentences.
   std::vector<std::string> notes = {};
-  /// What would explain it if something differed; no news while nothing does.
+  /// Sentences that explain a difference, if the engine finds one. Do not print them otherwise.
   std::vector<std::string> hints = {};
 };
 
@@ -32,25 +36,27 @@ enum class Resolve {
   kProtectable,  ///< what can be given one (protect): a directory means every regular non-hidden file below it
 };
 
-/// The datasets PATH stands for, sorted by path; collective over `comm`, the same list everywhere. A file whose data are
-/// missing but whose sidecar is there is a dataset. A file that is a member of a protected set, named alone, stands for
-/// its whole set (its pattern is in its sidecar). '*' in a pattern or path matches within one component, each match
-/// being one dataset.
-/// To be protected already (kProtected), a file or set that is gone, but is there under another name, means that one,
-/// with a note. A file left over from an older, larger version of a set is no member: a note of the set, or, if PATH
-/// leads to nothing else of it, kUnprotected in `troubles`.
+/// The datasets that PATH stands for, sorted by path. Collective over `comm`; all ranks get the same list.
+///  - A file whose data are missing, but whose sidecar is there, is a dataset.
+///  - A file that is a member of a protected set stands for its whole set (its sidecar records the pattern).
+///  - '*' matches within one component. Each match is a dataset of its own.
+///  - With kProtected: if a file or set is gone, but is there under another name, that one is meant, with a note.
+///  - A file left over from an older, larger version of a set is not a member. It becomes a note of the set. If PATH
+///    leads to nothing else of the set, it becomes kUnprotected in `troubles`.
 ///
-/// kInvalidArgument: nothing matches, or a malformed pattern (names it and says what is accepted). kUnprotected: PATH is
-/// a directory without any sidecar below it (kProtected only). What cannot be looked into while walking a tree (no
-/// permission) is added to `troubles`, the same on all ranks, and the rest is found nevertheless; without `troubles` it
+/// kInvalidArgument: nothing matches, or the pattern is malformed (the message says what is accepted). kUnprotected:
+/// PATH is a directory without any sidecar below it (kProtected only). What cannot be looked into (no permission) is
+/// added to `troubles`, the same on all ranks, and the rest is found nevertheless. Without `troubles`, the first one
 /// is the result.
 Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, const std::string& path, Resolve what,
                                             std::vector<Status>* troubles = nullptr);
 
-/// What the user named with PATH: that, and of a pattern the directory it begins in (GuardedFileSystem).
+/// What the user named with PATH, for GuardedFileSystem: PATH itself, and for a pattern also the directory where its
+/// placeholders or stars begin.
 std::vector<std::string> NamedBy(const std::string& path);
 
-/// What two references to one dataset have in common, however they are written (links, relative paths). Local.
+/// A key that is equal for two references to one dataset, however they are written (links, relative paths). Local: it
+/// depends on what this process sees.
 std::string DatasetKey(FileSystem& fs, const DatasetRef& dataset);
 
 }  // namespace lzy

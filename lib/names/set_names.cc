@@ -12,6 +12,7 @@
 namespace lzy {
 namespace {
 
+// The number that `digits` are; nullopt if it is too large for a rank.
 std::optional<std::uint32_t> NumberIn(const std::string& digits) {
   std::uint64_t value = 0;
   for (const char c : digits) {
@@ -40,6 +41,7 @@ std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t ra
   const std::string directory = path.substr(0, path.rfind('/') + 1);
   const std::string name = path.substr(directory.size());
   std::vector<std::string> out;
+  // `end` is the end of a run of digits, from the last run to the first.
   for (std::size_t end = name.size(); end > 0; --end) {
     const auto digit = [&](std::size_t at) { return name[at] >= '0' && name[at] <= '9'; };
     if (!digit(end - 1) || (end < name.size() && digit(end))) continue;
@@ -66,13 +68,16 @@ std::vector<std::string> Components(const std::string& path) {
 
 namespace {
 
+// Backtracking with memory: a place (in pattern and name) from which nothing matches is not tried twice. Without that
+// a pattern of many stars would take exponential time. Whether a place is hopeless depends on the rank, so there is
+// one table without a rank and one for the rank that is being tried.
 class ComponentMatcher {
  public:
   ComponentMatcher(const std::string& pattern, const std::string& name) : pattern_(pattern), name_(name) {
     for (auto& hopeless : hopeless_) hopeless.resize((pattern.size() + 1) * (name.size() + 1));
   }
 
-  // What is left of the pattern from `p` on, with the name from `n` on. With another rank all begins anew.
+  // Whether the pattern from `p` on matches the name from `n` on. If so, match() has the whole match.
   bool From(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     std::vector<bool>& hopeless = hopeless_[rank ? 1 : 0];
     const std::size_t place = p * (name_.size() + 1) + n;
@@ -84,7 +89,7 @@ class ComponentMatcher {
   ComponentMatch match() && { return std::move(match_); }
 
  private:
-  // `text` stands for what was matched last.
+  // Appends `text`, which stands for what was matched last, and goes on. Takes it back if the rest does not match.
   bool Then(const std::string& text, std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     const std::size_t before = match_.resolved.size();
     match_.resolved += text;
@@ -93,6 +98,7 @@ class ComponentMatcher {
     return false;
   }
 
+  // One step: the end, a star, a placeholder, or one character.
   bool Try(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     if (p == pattern_.size()) {
       match_.rank = rank;
@@ -108,6 +114,8 @@ class ComponentMatcher {
     return Then(pattern_.substr(p, length), p + length, n + 1, rank);
   }
 
+  // A placeholder. If the rank is not known, every number that begins here and that the placeholder could have printed
+  // is tried, the longest first.
   bool Rank(std::size_t p, std::size_t n, std::optional<std::uint32_t> rank) {
     const std::size_t length = pattern_.find('r', p) + 1 - p;
     const std::string placeholder = pattern_.substr(p, length);
@@ -121,6 +129,7 @@ class ComponentMatcher {
     for (; end > n; --end) {
       const auto value = NumberIn(name_.substr(n, end - n));
       if (!value || ExpandPattern(placeholder, *value).size() != end - n) continue;
+      // With another rank, places that were hopeless may match.
       hopeless_[1].assign(hopeless_[1].size(), false);
       if (try_rank(*value)) return true;
     }

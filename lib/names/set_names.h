@@ -1,5 +1,6 @@
 #pragma once
-// Patterns of sets and globs against the names that are there.
+// Patterns of sets and globs, matched with names that are there. Pure text, used by the other modules of this room.
+// sidecar/names.h has the grammar of patterns (%r, %04r, %%) and matches them without '*'.
 
 #include <cstdint>
 #include <optional>
@@ -8,25 +9,28 @@
 
 namespace lzy {
 
-/// `text` as a pattern that means nothing but itself.
+/// A pattern that matches only `text`: every % is doubled.
 std::string EscapePercent(const std::string& text);
 
-/// The pattern of which `path` is the expansion for `rank`, if `path` ends in that of `tail`.
+/// The whole pattern of a set, from the path of member `rank` and the tail that its sidecar records. nullopt if `path`
+/// does not end in the expansion of `tail`: the file was renamed, or moved out of its directory.
 std::optional<std::string> PatternFromTail(const std::string& path, const std::string& tail, std::uint32_t rank);
 
-/// Patterns that `path` may come from as member `rank`, going by its name: each number in it that equals the rank, last
-/// one first.
+/// Patterns that `path` may come from as member `rank`, going by its base name. Each number in it that is the rank
+/// gives one with %r (if it has no leading zeros) and one with %0Nr, N its width. The last number comes first.
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank);
 
+/// The components between slashes, without empty ones.
 std::vector<std::string> Components(const std::string& path);
 
-/// A way to match one component of a pattern with a name.
+/// How a name matches one component of a pattern.
 struct ComponentMatch {
   std::string resolved;  ///< the component with every '*' replaced by what it stands for
   std::optional<std::uint32_t> rank;
 };
-/// '*' is any text, the shortest that will do, and a placeholder the rank: `rank`, if an earlier component says what that is. Takes
-/// time polynomial in the lengths, whatever the texts.
+/// Matches one component with a name. '*' stands for any text, the shortest that will do. A placeholder stands for the
+/// rank: for `rank`, if an earlier component has determined it. A hidden name matches only if the pattern begins with
+/// a dot. Takes time polynomial in the lengths, whatever the texts: names may be hostile.
 std::optional<ComponentMatch> MatchComponent(const std::string& pattern, const std::string& name,
                                              std::optional<std::uint32_t> rank);
 

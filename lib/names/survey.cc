@@ -16,8 +16,8 @@ Status Nothing(const std::string& path) {
           fmt::format("'{}' matches nothing: a file, a file-set pattern (name.%r) or a directory is accepted", path)};
 }
 
-/// A remnant of a run with more ranks, or protected alone: no part of `newest`, which has no such rank. A file without
-/// a sidecar is none: lzy-protect would make it a member.
+/// Whether the file of `rank` is left over from a run with more ranks, or was protected alone: `newest` has no such
+/// rank. A file without a sidecar is no leftover: lzy-protect would make it a member.
 bool IsLeftover(std::uint32_t rank, const std::optional<Peek>& peek, const SetVersion& newest, Resolve what) {
   if (newest.members == 0 || rank < newest.members || !peek) return false;
   return peek->committed ? peek->uuid != newest.uuid : what == Resolve::kProtected;
@@ -43,13 +43,14 @@ std::optional<Peek> Survey::PeekFor(const std::string& path) {
   return peek.ok() ? std::optional<Peek>(*peek) : std::nullopt;
 }
 
-/// A data file (of any type but directory), or a sidecar for it.
+// A link to a directory is a directory; a dangling link is a file that is gone, which may have a sidecar.
 bool Survey::IsThere(const std::string& path) {
   if (const auto stat = fs_.Stat(path); stat.ok()) return stat->type != FileStat::Type::kDirectory;
   const auto link = fs_.Stat(path, /*follow=*/false);
   return !(link.ok() && link->type == FileStat::Type::kDirectory) && !SidecarOf(path).empty();
 }
 
+// A file whose name has a '*' in it can be named, too: it is a glob only if there is no such file.
 Status Survey::Add(const std::string& path) {
   if (HasRankPlaceholder(path)) return AddPattern(path);
   if (path.find('*') != std::string::npos && !fs_.Stat(path, /*follow=*/false).ok()) return AddGlob(path);
@@ -61,6 +62,8 @@ DatasetRef& Survey::AddSet(const std::string& pattern) {
   return found_.emplace(pattern, DatasetRef{DatasetKind::kSet, pattern, {}, {}}).first->second;
 }
 
+// What is there decides: a directory, a file, or nothing. A file that is gone is still a dataset if it has a sidecar,
+// or if other members of its set say that it was one of them.
 Status Survey::AddPath(const std::string& path) {
   const std::string name = BaseNameOf(path);
   if (IsLzyName(name)) {
@@ -71,6 +74,7 @@ Status Survey::AddPath(const std::string& path) {
   const auto stat = fs_.Stat(path);
   if (!stat.ok()) {
     const auto above = fs_.Stat(DirectoryOf(path));
+    // Below a file there is nothing, whatever error the system gives for that.
     const bool absent =
         stat.status().code() == Code::kNotFound || (above.ok() && above->type != FileStat::Type::kDirectory);
     if (!absent) return stat.status();
@@ -103,17 +107,19 @@ void Survey::AddFile(const std::string& path) {
   }
 }
 
+// A sidecar records only the tail of the pattern, and files may have been renamed since. So the whole pattern is
+// looked for in several ways, the surest first.
 void Survey::AddMember(const std::string& path, const Peek& peek) {
   auto pattern = PatternByTail(path, peek.name, peek.rank);
   if (!pattern) pattern = PatternOfRenamed(path, peek);
   if (!pattern) {
-    // Each in a directory of its own, and renamed there ("node%r/state" to "node%r/old").
+    // Members that are each in a directory of their own, and were renamed there ("node%r/state" to "node%r/old").
     const std::size_t slash = peek.name.rfind('/');
     if (slash != std::string::npos && !HasRankPlaceholder(peek.name.substr(slash))) {
       pattern = PatternByTail(path, peek.name.substr(0, slash + 1) + EscapePercent(BaseNameOf(path)), peek.rank);
     }
   }
-  // When all else fails what was recorded names the set, and its members are known one by one.
+  // If all else fails, the recorded name stands for the set, and members are those that PATH leads to.
   if (!pattern) pattern = JoinPath(EscapePercent(DirectoryOf(path)), peek.name);
   AddSet(*pattern).members.emplace(peek.rank, path);
   named_members_[*pattern].emplace(peek.rank, Member{path, peek});
@@ -138,16 +144,19 @@ bool Survey::AddRenamed(const std::string& path) {
     found_.at(now).notes.push_back(fmt::format("'{}' is gone: it was renamed to '{}'", path, now));
     return true;
   }
-  // Only when the set as a whole was renamed: a set with one member under another name lacks that member.
+  // Only if the set as a whole was renamed. A set with one member under another name lacks that member.
   const auto pattern = PatternOfRenamed(now, peek);
   if (!pattern) return false;
   DatasetRef& set = AddSet(*pattern);
   meant_.insert(*pattern);
+  // One note for the set, not one for each member.
   const std::string note = fmt::format("its members were renamed: '{}' to '{}'", path, now);
   if (set.notes.empty()) set.notes.push_back(note);
   return true;
 }
 
+// A guess counts only if every member of the set in this directory has, by its sidecar, the rank that the guess gives
+// it.
 std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, const Peek& peek) {
   Directory& directory = At(DirectoryOf(path));
   if (!directory.Names().ok()) return std::nullopt;
@@ -166,6 +175,8 @@ std::optional<std::string> Survey::PatternOfRenamed(const std::string& path, con
   return std::nullopt;
 }
 
+// First the sets that PATH has led to already: their members may be in other directories. Ranks beyond the newest
+// version are not missing members.
 std::optional<std::string> Survey::PatternOfSiblings(const std::string& path) {
   const auto is_member = [&](const std::string& pattern) {
     const auto rank = MatchPattern(pattern, path);
@@ -189,7 +200,8 @@ bool Survey::IsOfRenamedSet(Directory& directory, const std::string& sidecar) {
     if (!other.ok() || other->uuid != peek->uuid) continue;
     const auto user = directory.UserOf(sibling);
     if (!user) continue;
-    // The member was made again, with a sidecar of its own; or this is of a copy of it, and the others tell that it is missing.
+    // The member was made again and has a sidecar of its own. Or this sidecar is of a copy of it; then the others tell
+    // that it is missing.
     if (other->rank == peek->rank && peek->members > 1) return true;
     at_home = at_home || *user == DataPathOf(sibling);
     any = true;
@@ -203,9 +215,9 @@ Status Survey::AddDirectory(const std::string& path) {
     if (!protectable) {
       for (const std::string& sidecar : directory.Sidecars()) {
         auto file = directory.UserOf(sidecar);
-        if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // its set is found by the others
+        if (!file && IsOfRenamedSet(directory, sidecar)) continue;  // the other sidecars lead to its set
         if (!file) file = DataPathOf(sidecar);
-        // What neither has a file nor misses one was replaced by another sidecar.
+        // A sidecar that has no file and misses none was replaced by another one.
         if (file && directory.SidecarOf(*file) == sidecar) AddFile(directory.PathOf(*file));
       }
       return;
@@ -222,6 +234,8 @@ Status Survey::AddDirectory(const std::string& path) {
   return {Code::kUnprotected, fmt::format("'{}': nothing below it is protected", path)};
 }
 
+// Names are copied before the directory is forgotten. The tree may be larger than memory, so at most one directory of
+// each level is held.
 Status Survey::Walk(const std::string& path, bool hidden, const std::function<void(Directory&)>& visit) {
   Directory& directory = At(path);
   auto names = directory.Names();
@@ -231,7 +245,7 @@ Status Survey::Walk(const std::string& path, bool hidden, const std::function<vo
   for (const std::string& name : **names) {
     if (!name.starts_with('.') || hidden) below_it.push_back(directory.PathOf(name));
   }
-  directories_.erase(path);  // a tree may be larger than memory
+  directories_.erase(path);
   for (const std::string& below : below_it) {
     const auto stat = fs_.Stat(below, /*follow=*/false);
     if (!stat.ok() || stat->type != FileStat::Type::kDirectory) continue;
@@ -243,6 +257,8 @@ Status Survey::Walk(const std::string& path, bool hidden, const std::function<vo
   return Status::Ok();
 }
 
+// Directories are listed only for components with a star or a placeholder. For the last component, names of sidecars
+// count as names of their data files, so that lost members are found.
 Status Survey::WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                            const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out) {
   const std::string& component = components[depth];
@@ -260,7 +276,7 @@ Status Survey::WalkPattern(const std::vector<std::string>& components, std::size
     return step(name, component, rank);
   }
   const auto stat = fs_.Stat(directory.empty() ? "." : directory);
-  // What cannot be looked at is not known to hold nothing.
+  // A directory that cannot be looked into may hold members. Do not take it for empty.
   if (stat.status().code() == Code::kIo) troubles_.push_back(stat.status());
   if (!stat.ok() || stat->type != FileStat::Type::kDirectory) return Status::Ok();
   Directory& here = At(directory.empty() ? "." : directory);
@@ -286,6 +302,7 @@ Result<std::vector<Survey::Match>> Survey::MatchesOf(const std::string& pattern)
   return out;
 }
 
+// With stars, one pattern can match several sets: each way to replace the stars is a set.
 Status Survey::AddPattern(const std::string& pattern) {
   LZY_RETURN_IF_ERROR(CheckPattern(pattern));
   LZY_ASSIGN_OR_RETURN(const auto matches, MatchesOf(pattern));
@@ -295,6 +312,7 @@ Status Survey::AddPattern(const std::string& pattern) {
     if (match.rank && IsThere(match.path)) by_set[starred ? match.resolved : pattern].push_back(match);
   }
   for (const auto& [set, members] : by_set) {
+    // If all members of the name are gone, the set may have been renamed as a whole.
     const bool all_gone =
         std::none_of(members.begin(), members.end(), [&](const Match& match) { return fs_.Stat(match.path).ok(); });
     if (all_gone && what_ == Resolve::kProtected && AddRenamed(members.front().path)) continue;
@@ -310,7 +328,7 @@ Status Survey::AddPattern(const std::string& pattern) {
 }
 
 Status Survey::AddGlob(const std::string& glob) {
-  // A '%' is an ordinary character where there is no rank.
+  // In a glob without a rank, '%' is an ordinary character.
   LZY_ASSIGN_OR_RETURN(const auto matches, MatchesOf(EscapePercent(glob)));
   if (matches.empty()) return Nothing(glob);
   Status first_failure;
@@ -318,12 +336,14 @@ Status Survey::AddGlob(const std::string& glob) {
     const Status added = AddPath(match.path);
     if (added.ok()) continue;
     if (first_failure.ok()) first_failure = added;
+    // Matches that are not protected, or not files, are skipped if others are found.
     const bool mere_absence = added.code() == Code::kUnprotected || added.code() == Code::kInvalidArgument;
     if (!mere_absence) troubles_.push_back(added);
   }
   return found_.empty() && troubles_.empty() ? first_failure : Status::Ok();
 }
 
+// Looked up once for each pattern. A pattern that cannot be walked is a trouble, not an empty set.
 const std::map<std::uint32_t, Survey::Member>& Survey::MembersOf(const std::string& pattern) {
   auto [at, fresh] = surveyed_.try_emplace(pattern);
   if (!fresh) return at->second;
@@ -361,6 +381,7 @@ std::vector<Leftover> Survey::FillMembers(DatasetRef& dataset, const SetVersion&
   return leftovers;
 }
 
+// Members that were exchanged are found by the hashes as damage or edits. This tells the user what really happened.
 void Survey::HintAtSwaps(DatasetRef& dataset) {
   for (const auto& [rank, path] : dataset.members) {
     const std::string real = FollowLink(fs_, path);

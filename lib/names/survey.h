@@ -1,6 +1,9 @@
 #pragma once
-// What one process sees of the datasets that a PATH stands for. No communication; names/resolve.h puts the ranks'
-// views together.
+// What one process sees of the datasets that a PATH stands for. No communication; names/resolve puts the ranks' views
+// together. names/orphans uses it to walk a tree and to find members.
+//
+// It keeps what it has looked at (one Directory for each directory), so it sees one state of the file system, from the
+// time of the first look. Not thread-safe. Nothing is written.
 
 #include <functional>
 #include <map>
@@ -13,7 +16,8 @@
 
 namespace lzy {
 
-/// A version of a set that members were seen of.
+/// One version of a set, as its members' sidecars tell. Versions compare by the time of their commit first. The
+/// default one is older than any.
 struct SetVersion {
   std::int64_t wall_time_ns = 0;
   Uuid uuid{};
@@ -22,7 +26,8 @@ struct SetVersion {
   friend auto operator<=>(const SetVersion&, const SetVersion&) = default;
 };
 
-/// A file that only an older version of its set had as a member, or one that was to become a member and never did.
+/// A file that was a member only of an older version of its set, or that was to become a member and never was
+/// committed.
 struct Leftover {
   std::string path;
   std::string sidecar;
@@ -31,69 +36,84 @@ struct Leftover {
   LZY_FIELDS(path, sidecar, members, present)
 };
 
+/// Use: Add each PATH, exchange found() with the other ranks, then ask for the members of what all ranks found.
 class Survey {
  public:
   Survey(FileSystem& fs, Resolve what) : fs_(fs), what_(what) {}
 
-  /// Looks for PATH's datasets; found() has them then. The Status is of PATH as a whole.
+  /// Looks for the datasets of PATH and adds them to found(). kInvalidArgument or kUnprotected: this process sees
+  /// nothing of it; another one may. Other errors: PATH could not be looked into. Trouble with single files is in
+  /// troubles().
   Status Add(const std::string& path);
+  /// By path or pattern.
   const std::map<std::string, DatasetRef>& found() const { return found_; }
   const std::vector<Status>& troubles() const { return troubles_; }
 
-  /// A file or member found: the pattern without its '*', the path, and the rank where the pattern has a placeholder.
+  /// A path that matches a pattern: the pattern without its '*', the path, and the rank if the pattern has a
+  /// placeholder.
   struct Match {
     std::string resolved;
     std::string path;
     std::optional<std::uint32_t> rank;
   };
+  /// A member as it is seen here.
   struct Member {
     std::string path;
     std::optional<Peek> peek;  // of its sidecar, when it has a usable one
   };
-  /// The members of `pattern` that are to be seen here, whatever set they are of.
+  /// The members of `pattern` that this process sees, by rank, of whatever version of the set they are.
   const std::map<std::uint32_t, Member>& MembersOf(const std::string& pattern);
-  /// The newest set among them.
+  /// The newest committed version among them; a default one if there is none.
   SetVersion NewestOf(const std::string& pattern);
 
-  /// Gives `dataset`, a set, the members seen here, without those that only an older set of the same name has: these
-  /// are returned.
+  /// Gives `dataset`, which is a set, the members that this process sees. Files that only an older version of the set
+  /// had as members are left out and returned. `newest`: the newest version that any rank sees.
   std::vector<Leftover> FillMembers(DatasetRef& dataset, const SetVersion& newest);
-  /// True when PATH leads to the set by more than files left over from an older version of it.
+  /// True if PATH leads to the set by more than files that are left over from an older version of it.
   bool IsMeant(const std::string& pattern, const SetVersion& newest) const;
 
-  /// Calls `visit` for each directory below `path`, itself first; symbolic links to directories are not followed.
+  /// Calls `visit` for each directory below `path`, itself first, with its Names() listed. Links to directories are not
+  /// followed. `hidden`: also visit directories whose names begin with a dot. What cannot be listed below `path` is
+  /// added to troubles(); the Status is that of `path` itself.
   Status Walk(const std::string& path, bool hidden, const std::function<void(Directory&)>& visit);
-  /// The pattern of the set whose sidecars say that `path` is one of its members; nothing of its own need be there.
+  /// The pattern of the set that has `path` as a member, as sidecars of other members say. `path` itself need not
+  /// exist.
   std::optional<std::string> PatternOfSiblings(const std::string& path);
 
  private:
+  /// The directory `path`, looked at once. A reference stays valid until Walk leaves the directory.
   Directory& At(const std::string& path);
-  /// The path of the sidecar of the data file `path` (empty: none), and what is in it if that can be read.
+  /// The path of the sidecar of the data file `path` (empty: none), and what it says, if it can be read.
   std::string SidecarOf(const std::string& path);
   std::optional<Peek> PeekFor(const std::string& path);
+  /// Whether `path` is a data file (anything but a directory) or has a sidecar.
   bool IsThere(const std::string& path);
 
+  /// The kinds of PATH: a file or directory, a set's pattern, a pattern of files with '*', a tree.
   Status AddPath(const std::string& path);
   Status AddPattern(const std::string& pattern);
   Status AddGlob(const std::string& glob);
   Status AddDirectory(const std::string& path);
+  /// Adds one file: as the shared file that it is, or as its whole set if it is a member.
   void AddFile(const std::string& path);
   void AddMember(const std::string& path, const Peek& peek);
-  /// `path` is gone, but the file that it was is there under another name: that is meant. False if it is not so.
+  /// If `path` is gone, but its file is there under another name: adds that one with a note. Otherwise returns false.
   bool AddRenamed(const std::string& path);
-  /// Whether `sidecar` is of a set whose members, as far as they are in the directory, all have other names now, or of a member
-  /// that has another one.
+  /// Whether `sidecar`, which no file uses, needs no dataset of its own: all members of its set that are in the
+  /// directory have other names now, or its member has another sidecar.
   bool IsOfRenamedSet(Directory& directory, const std::string& sidecar);
   DatasetRef& AddSet(const std::string& pattern);
 
-  /// The pattern of a set whose members were renamed, from what they are called now.
+  /// The pattern of a set whose members were renamed, guessed from the names that they have now.
   std::optional<std::string> PatternOfRenamed(const std::string& path, const Peek& peek);
-  /// The pattern of which `path` is rank `rank`'s member, by what was recorded of it (or its real path, where `path` is relative to
-  /// a directory inside the pattern).
+  /// The pattern that has `path` as member `rank`, from the tail that was recorded. If `path` is relative to a
+  /// directory inside the pattern, its real path is used.
   std::optional<std::string> PatternByTail(const std::string& path, const std::string& tail, std::uint32_t rank);
+  /// Matches components[depth] and all behind it below `directory`, and adds what matches to `out`.
   Status WalkPattern(const std::vector<std::string>& components, std::size_t depth, const std::string& directory,
                      const std::string& resolved, std::optional<std::uint32_t> rank, std::vector<Match>& out);
   Result<std::vector<Match>> MatchesOf(const std::string& pattern);
+  /// Adds hints about members that were renamed among each other.
   void HintAtSwaps(DatasetRef& dataset);
 
   FileSystem& fs_;
@@ -101,7 +121,9 @@ class Survey {
   std::map<std::string, Directory> directories_;
   std::map<std::string, DatasetRef> found_;
   std::set<std::string> set_patterns_;  // keys of the sets in found_
-  std::set<std::string> meant_;  // those of them that are named, or have a member that can be of no older version
+  // Those of them that PATH names, or that have a member which cannot be of an older version.
+  std::set<std::string> meant_;
+  // By pattern: members that PATH led to, and the answers of MembersOf.
   std::map<std::string, std::map<std::uint32_t, Member>> named_members_;
   std::map<std::string, std::map<std::uint32_t, Member>> surveyed_;
   std::vector<Status> troubles_;

@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kNameMax = 255;
 
 // Length of the placeholder at pattern[at] ("%r", "%04r") and its padding width, or length 0.
+// Widths of 100 and more are malformed; this bound also keeps the number from overflowing.
 struct Placeholder {
   std::size_t length = 0;
   std::size_t width = 0;
@@ -33,7 +34,7 @@ Placeholder PlaceholderAt(const std::string& pattern, std::size_t at) {
 
 Result<std::string> SidecarPath(const std::string& data_path) {
   const std::string name = BaseNameOf(data_path);
-  // The longest prefix, and the random number in the name of a temporary.
+  // Room for the longest prefix, and for the random number in a temporary name (ten digits and a dot).
   const std::size_t longest = kNameMax - (sizeof(kNewDataPrefix) - 1) - 11;
   if (name.empty() || name == "." || name == "..") {
     return {Code::kInvalidArgument, fmt::format("'{}' does not name a file", data_path)};
@@ -56,7 +57,7 @@ std::string NewDataPath(const std::string& data_path) {
 
 std::string TemporarySidecarPath(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path).substr(sizeof(kSidecarPrefix) - 1);
-  // By chance, not by process: processes of other nodes, or of other containers, may have the same number.
+  // A random number, not the process's: processes on other nodes or in other containers may have the same number.
   return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, std::random_device()(), name));
 }
 
@@ -77,6 +78,7 @@ bool IsLzyName(const std::string& base_name) {
          base_name.rfind(kPartPrefix, 0) == 0;
 }
 
+// No error here: callers use this to find out whether PATH is a pattern at all.
 bool HasRankPlaceholder(const std::string& pattern) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] != '%') continue;
@@ -101,6 +103,7 @@ Status CheckPattern(const std::string& pattern) {
   return Status::Ok();
 }
 
+// A malformed pattern expands to something, too; CheckPattern comes before.
 std::string ExpandPattern(const std::string& pattern, std::uint32_t rank) {
   std::string out;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -118,15 +121,16 @@ std::string ExpandPattern(const std::string& pattern, std::uint32_t rank) {
 }
 
 std::optional<std::uint32_t> MatchPattern(const std::string& pattern, const std::string& path) {
-  // The first placeholder gives the candidate rank; expansion then decides, so that widths and repeats are exact.
+  // Text up to the first placeholder must be equal. The placeholder gives candidates for the rank. Expanding the whole
+  // pattern decides, so that widths and further placeholders are exact.
   std::size_t i = 0, j = 0;
   while (i < pattern.size() && j < path.size()) {
     if (pattern[i] == '%' && PlaceholderAt(pattern, i).length > 0) {
       std::uint64_t rank = 0;
       std::size_t digits = 0;
       std::optional<std::uint32_t> found;
-      // Digits may continue in the text behind the placeholder, so every prefix of the digits is tried, longest last
-      // wins.
+      // The text behind the placeholder may begin with digits, too. So every prefix of the digits is tried; the longest
+      // one that fits wins.
       while (j + digits < path.size() && path[j + digits] >= '0' && path[j + digits] <= '9') {
         rank = rank * 10 + static_cast<std::uint64_t>(path[j + digits++] - '0');
         if (rank > 0xffffffffu) break;
@@ -142,6 +146,8 @@ std::optional<std::uint32_t> MatchPattern(const std::string& pattern, const std:
   return std::nullopt;
 }
 
+// `start` follows the last slash before the first placeholder. "%%" is skipped as a pair, or its second half could be
+// taken for the beginning of a placeholder.
 std::string PatternTail(const std::string& pattern) {
   std::size_t start = 0;
   for (std::size_t i = 0; i < pattern.size(); ++i) {

@@ -1,5 +1,7 @@
 #pragma once
-// Names of sidecars (docs/format.md §1) and path patterns of sets.
+// Names of sidecars and of lzy's other files (docs/format.md §1), and path patterns of sets (docs/format.md §10).
+// Pure text: nothing here looks at a disk. names/lookup.h finds out which sidecar a file really has.
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,35 +10,41 @@
 
 namespace lzy {
 
+// How the names of lzy's files begin. All are hidden files.
 inline constexpr char kSidecarPrefix[] = ".LZY.";
 inline constexpr char kNewSidecarPrefix[] = ".LZY-new.";
 inline constexpr char kNewDataPrefix[] = ".LZY-data.";
 inline constexpr char kTemporaryPrefix[] = ".LZY-tmp.";
 inline constexpr char kPartPrefix[] = ".LZY-part.";
 
-/// The sidecar of a data file, and the temporary names used while it or its data are being built. kInvalidArgument for
-/// names that leave no room for the prefix.
+/// The path of the sidecar of a data file, in the same directory. kInvalidArgument if the name leaves no room for lzy's
+/// longest prefix. So if this succeeds, the temporary names below fit, too.
 Result<std::string> SidecarPath(const std::string& data_path);
+/// Where a sidecar is built anew, and where a lost data file is restored, before they are renamed.
 std::string NewSidecarPath(const std::string& data_path);
 std::string NewDataPath(const std::string& data_path);
-/// A name of this process's own, for what is renamed to the sidecar's at once.
+/// A random name, different at each call, for a sidecar that is renamed at once.
 std::string TemporarySidecarPath(const std::string& sidecar_path);
-/// What the parts of encoding `id` of a data file are called in its device directories; a very long name is cut.
+/// The name of the parts of encoding `id` in the device directories. It is cut at 255 bytes, so it need not end in the
+/// name of the data file.
 std::string PartName(const std::string& data_path, std::uint64_t id);
-/// "dir/.LZY.name" -> "dir/name"; nullopt when it is not a sidecar's name.
+/// "dir/.LZY.name" -> "dir/name"; nullopt if it is not the name of a sidecar. Temporary names are not.
 std::optional<std::string> DataPathOf(const std::string& sidecar_path);
-/// Sidecars and lzy's temporaries, which are never protected themselves.
+/// True for sidecars, parts and temporary names. Such files are never protected themselves.
 bool IsLzyName(const std::string& base_name);
 
-/// True when `pattern` has a rank placeholder: %r or %0<digits>r.
+/// True if `pattern` has a placeholder for the rank: %r or %0<digits>r.
 bool HasRankPlaceholder(const std::string& pattern);
-/// kInvalidArgument unless every % begins %r, %0Nr or %%.
+/// kInvalidArgument, with the place in the pattern, unless every % begins %r, %0Nr or %%. Check patterns of users
+/// first.
 Status CheckPattern(const std::string& pattern);
 /// The path of `rank`: %r in decimal, %04r zero-padded to four digits, %% a percent sign.
 std::string ExpandPattern(const std::string& pattern, std::uint32_t rank);
 /// The rank for which `path` is the expansion of `pattern`, if any.
+/// Widths count: "a.7" is not of "a.%02r". The whole path is compared, with its directories.
 std::optional<std::uint32_t> MatchPattern(const std::string& pattern, const std::string& path);
-/// The part from the first component with a placeholder on: what a sidecar records ("/a/b.%r/c" -> "b.%r/c").
+/// The part that a sidecar records: from the first component with a placeholder on ("/a/b.%r/c" -> "b.%r/c"). The base
+/// name if there is no placeholder.
 std::string PatternTail(const std::string& pattern);
 
 }  // namespace lzy

@@ -1,4 +1,10 @@
 // Writing sidecars; sidecar_load.cc reads them.
+//
+// Layout of the file (docs/format.md §4): copies of the metadata, intent pages, parity. A commit in place runs
+//   WriteOtherCopies (all but copy 0, sync) - NoteDecision (sets) - MakeCount (superblock 0, sync) - FinishCopies.
+// Before MakeCount copy 0 is whole and of the old generation; after it copy 1 is whole and of the new one. So a crash
+// at any point leaves a generation that Load finds. docs/design.md §11 has the invariants;
+// lib/engine/power_loss_test.cc cuts the power between these steps.
 #include "sidecar/sidecar.h"
 
 #include <fmt/format.h>
@@ -21,9 +27,12 @@ ByteSpan LevelBytes(const std::vector<Hash>& level) {
   return {reinterpret_cast<const std::uint8_t*>(level.data()), level.size() * kHashBytes};
 }
 
-// docs/format.md §12. The leaves themselves, since what is above them holds off accidents only.
+// docs/format.md §12. The seal covers the leaves themselves: all hashes above them are XXH3, for which a forger can
+// find other pages with the same hash.
 Seal SealOf(const LeafKey& key, const SidecarContents& contents) {
-  const auto leaves = [](const Tree& tree) { return tree.leaf_count() == 0 ? ByteSpan() : LevelBytes(tree.levels()[0]); };
+  const auto leaves = [](const Tree& tree) {
+    return tree.leaf_count() == 0 ? ByteSpan() : LevelBytes(tree.levels()[0]);
+  };
   const std::vector<std::uint8_t> superblock = SealedPartOf(contents.superblock), info = EncodeInfo(contents.info);
   const ByteSpan parts[] = {superblock, info, leaves(contents.data_tree), leaves(contents.parity_tree)};
   return key.SealOf(parts);
@@ -35,6 +44,7 @@ std::uint64_t LevelsLength(const Tree& tree) {
   return total;
 }
 
+// "unknown" is enough if the system does not tell: the name is only a part of who set an intent.
 std::string HostName() {
   char name[65] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
@@ -45,7 +55,8 @@ std::int64_t WallNowNs() {
       .count();
 }
 
-// Where the parity region begins: behind the copies and the intent pages; on real stripes, at the first device.
+// Where the parity region begins: behind the copies and the intent pages. On real stripes it begins at a multiple of a
+// whole round of units, so that unit x of the region is on device x mod D.
 std::uint64_t ParityStart(const Superblock& sb) {
   const std::uint64_t align = sb.placement == ParityPlacement::kStriped ? sb.unit * sb.members : kSuperblockSize;
   return RoundUp(sb.spacing * sb.copies + kIntentPages * kIntentPageSize, align);
@@ -58,7 +69,7 @@ std::uint64_t ParityStart(const Superblock& sb) {
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
-  // A leftover of a crash may be there; a link somebody planted must not be followed.
+  // A leftover of a crash may be there, or a link that somebody planted. Remove the name, and insist on a new file.
   if (Status removed = fs.Remove(path); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   LZY_ASSIGN_OR_RETURN(sidecar->file_, fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600));
   LZY_RETURN_IF_ERROR(sidecar->file_->CopyAccess(like));
@@ -68,6 +79,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::stri
   return sidecar;
 }
 
+// extents_ and contents_ are set as in Create, but nothing is removed, so the parity stays.
 Result<std::unique_ptr<Sidecar>> Sidecar::Renew(std::unique_ptr<File> part, const SidecarContents& shape,
                                                 std::uint64_t least_spacing) {
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
@@ -80,19 +92,22 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Renew(std::unique_ptr<File> part, cons
 
 void Sidecar::StandIn() {
   contents_.superblock.rank = 0;
-  damage_.clear();  // it is told as that of the part
+  damage_.clear();  // what is wrong with the part is reported as the part's
   NoteDamage({0, 0, "sidecar"});
 }
 
-// Copy c occupies [c*S, (c+1)*S): superblock, info, tree levels. Then intent pages, then parity, which may grow freely.
+// Copy c occupies [c*S, (c+1)*S): superblock, info record, tree levels. Then come the intent pages, then the parity,
+// which may grow freely because it is last. The result depends on the shape and spacing alone. So the place of a copy
+// can be planned again if its superblock is lost.
 Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing) {
   const Superblock& sb = shape.superblock;
   const bool committed = sb.state != SidecarState::kNeverCommitted;
   const std::uint64_t info_length = RoundUp(EncodeInfo(shape.info).size(), kHashBytes);
   const std::uint64_t metadata =
       kSuperblockSize + info_length + LevelsLength(shape.data_tree) + LevelsLength(shape.parity_tree);
+  // A power of two, with as much room to grow as bit_ceil happens to give.
   std::uint64_t spacing = std::max(least_spacing, std::bit_ceil(metadata));
-  // Copies of a dataset that is not small lie in different stripe units, so that they do not share a server.
+  // If the dataset is not small, copies lie in different stripe units, so that they do not share a server.
   if (sb.unit > sb.block_size) spacing = std::max(spacing, sb.unit);
   const std::uint32_t copies = sb.kind == DatasetKind::kShared ? std::max<std::uint32_t>(2, sb.parity + 1) : 2;
   const std::uint64_t intent_at = spacing * copies;
@@ -101,6 +116,7 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
   Superblock placed = sb;
   placed.spacing = spacing;
   placed.copies = copies;
+  // Where parity begins follows from the new spacing and number of copies.
   const std::uint64_t parity_at = ParityStart(placed);
   extents_.assign(copies, {});
   copy_whole_.resize(copies, false);
@@ -120,6 +136,7 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
     }
     list.push_back(
         {ExtentKind::kIntent, 0, 0, intent_at, kIntentPages * kIntentPageSize, kIntentPages * kIntentPageSize});
+    // What was never committed has no parity. Empty parity has no extent.
     if (const std::uint64_t parity = sb.parity_here(); committed && parity > 0)
       list.push_back({ExtentKind::kParity, 0, 0, parity_at, parity, parity});
     if (list.size() > kMaxExtents) return {Code::kInternal, "too many extents for a superblock"};
@@ -127,6 +144,7 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
   return Status::Ok();
 }
 
+// Any difference here moves blocks or parity, so all parity would have to be made again: in a new file, not in place.
 bool Sidecar::Fits(const SidecarContents& next) const {
   const Superblock& a = contents_.superblock;
   const Superblock& b = next.superblock;
@@ -145,6 +163,8 @@ bool Sidecar::HasRoom(const SidecarContents& next) const {
   return metadata <= contents_.superblock.spacing;
 }
 
+// The seal comes last, because it covers everything else. Without the key, a sealed dataset cannot be committed: its
+// leaves would be made without the key.
 Status Sidecar::Complete(SidecarContents& contents) const {
   if (contents.superblock.sealed() && !contents.key) {
     return {Code::kInternal, fmt::format("{}: it is sealed, and its key not known", path())};
@@ -159,20 +179,25 @@ Status Sidecar::Complete(SidecarContents& contents) const {
   return Status::Ok();
 }
 
+// First the cases that are not about what the sidecar says: wrong key, no key, not sealed. The seal itself is compared
+// last.
 Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   const Superblock& sb = contents_.superblock;
   if (!committed() || (!key && !sb.sealed())) return Status::Ok();
   if (!key) {
-    return {Code::kInvalidArgument, fmt::format("{}: it is sealed with key {}, which has to be given: --key FILE or LZY_KEY=FILE",
-                                                path(), KeyText(sb.key_id))};
+    return {Code::kInvalidArgument,
+            fmt::format("{}: it is sealed with key {}, which has to be given: --key FILE or LZY_KEY=FILE", path(),
+                        KeyText(sb.key_id))};
   }
-  if (!sb.sealed()) return {Code::kUnprotected, fmt::format("{}: it is not sealed with key {}", path(), KeyText(key->id()))};
+  if (!sb.sealed())
+    return {Code::kUnprotected, fmt::format("{}: it is not sealed with key {}", path(), KeyText(key->id()))};
   if (key->id() != sb.key_id) {
     return {Code::kInvalidArgument, fmt::format("{}: it is sealed with key {}; the one that was given is {}", path(),
                                                 KeyText(sb.key_id), KeyText(key->id()))};
   }
   if (!knows_all_leaves()) {
-    return {Code::kCorrupt, fmt::format("{}: hashes are damaged in all copies, so that its seal proves nothing", path())};
+    return {Code::kCorrupt,
+            fmt::format("{}: hashes are damaged in all copies, so that its seal proves nothing", path())};
   }
   if (SealOf(*key, contents_) != sb.seal) {
     return {Code::kCorrupt, fmt::format("{}: it is not what was sealed with key {}: somebody has forged it", path(),
@@ -182,6 +207,8 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   return Status::Ok();
 }
 
+// Nothing relies on the order of these writes: Load verifies every hash, and nobody counts on a copy before the sync
+// that follows. Intent pages and parity belong to no copy.
 Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state) {
   for (const Extent& e : extents_[copy]) {
     switch (e.kind) {
@@ -218,11 +245,13 @@ Status Sidecar::SyncFile() {
 }
 
 Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) {
-  // What was read may be of a process that died before it was durable.
+  // Phase 1: what was loaded may have been written by a process that died before it synced. It was visible, but perhaps
+  // not durable. It must be durable before another copy of it is overwritten.
   if (!fresh_ && !synced_) LZY_RETURN_IF_ERROR(SyncFile());
-  // Copy 0 is the one that stays valid meanwhile; if it is not whole, it is made so first.
+  // Phase 2: copy 0 stays valid while the others are written. If it is not whole, write it first, as it was.
   if (!fresh_ && !copy_whole_[0]) {
-    // Where it lay may be lost with its superblock, or be of another generation; the place is planned as ever.
+    // Its place may be lost with its superblock, or be that of another generation. It is planned anew; the places of
+    // the other copies are kept, because those are still the only whole ones.
     std::vector<std::vector<Extent>> known = extents_;
     LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
     known[0] = extents_[0];
@@ -231,14 +260,18 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
     LZY_RETURN_IF_ERROR(SyncFile());
     copy_whole_[0] = true;
   }
+  // Phase 3: the new contents go to all other copies.
   LZY_RETURN_IF_ERROR(PlanExtents(contents, contents_.superblock.spacing));
   LZY_RETURN_IF_ERROR(Complete(contents));
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
   if (!fresh_) return SyncFile();
-  // An intent must find room also when the file system is full by then (where what is written over keeps its place).
+  // Writing the pages now reserves their blocks. So an intent can be set later even if the file system is full by then
+  // (on file systems that overwrite in place).
   return WriteIntentPages();
 }
 
+// Both pages get the same intent, so one bad sector does not hide it. Without an intent they are zero. A torn page is
+// void; that does no harm, because no data change before SetIntent has synced.
 Status Sidecar::WriteIntentPages() {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
   for (std::uint32_t page = 0; page < kIntentPages; ++page) {
@@ -248,6 +281,7 @@ Status Sidecar::WriteIntentPages() {
   return Status::Ok();
 }
 
+// The new generation voids the old intent. If the generation stayed (copies were healed), the intent still stands.
 void Sidecar::Adopt(SidecarContents contents) {
   contents_ = std::move(contents);
   fresh_ = false;
@@ -260,8 +294,8 @@ void Sidecar::Adopt(SidecarContents contents) {
   prepared_generation_ = 0;
 }
 
-// The file ends where its last extent ends: intent pages and holes at the end of the parity are part of it, what a longer
-// past left behind is not.
+// Cuts or extends the file to where its last extent ends. Intent pages and holes at the end of the parity are part of
+// it; what a longer past left behind is not.
 Status Sidecar::CutToLength() {
   std::uint64_t end = 0;
   for (const Extent& e : extents_[0]) end = std::max(end, e.offset + e.capacity);
@@ -273,6 +307,9 @@ Status Sidecar::CutToLength() {
   return Status::Ok();
 }
 
+// Three cases. A further generation is a commit in two phases that follow each other at once. A fresh file has nothing
+// that must stay valid. And the same generation again heals the copies: none of them changes what it says, so there is
+// nothing to decide, and the order of WriteOtherCopies keeps one copy whole.
 Status Sidecar::WriteAll(SidecarContents next) {
   const bool counts_already = !fresh_ && next.superblock.generation == generation();
   if (!fresh_ && !counts_already) {
@@ -287,6 +324,7 @@ Status Sidecar::WriteAll(SidecarContents next) {
   return SyncFile();
 }
 
+// prepared_ is set only if everything is durable, so a FinishPrepared after a failure does nothing.
 Status Sidecar::Prepare(SidecarContents next) {
   LZY_RETURN_IF_ERROR(WriteOtherCopies(next, SidecarState::kPrepared));
   prepared_ = std::move(next);
@@ -294,7 +332,7 @@ Status Sidecar::Prepare(SidecarContents next) {
 }
 
 Status Sidecar::CompletePrepared() {
-  // Copy 0 is of the generation before; it gets the place it would have been given.
+  // The loaded copy 0 is of the previous generation, so its place in the new one is planned as Prepare would have done.
   std::vector<std::vector<Extent>> known = extents_;
   LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
   known[0] = extents_[0];
@@ -303,8 +341,9 @@ Status Sidecar::CompletePrepared() {
   return FinishPrepared();
 }
 
-// Should that page be torn, this one tells that what is prepared is no commit that was given up. It takes the place of the
-// intent's last page; the first still says what it did, and needs to be no longer than until that one is whole.
+// The page that MakeCount writes can be torn. Then this note tells that what is prepared was decided, not given up. It
+// takes the place of the intent's last page. The first page still holds the intent; it is needed only until MakeCount
+// is done.
 Status Sidecar::NoteDecision(const Superblock& next) {
   Intent decision = IntentOfThisProcess();
   decision.uuid = next.uuid;
@@ -317,18 +356,21 @@ Status Sidecar::NoteDecision(const Superblock& next) {
   return SyncFile();
 }
 
-// One page makes a prepared generation count: copy 0's superblock, which for now shares the metadata of copy 1, so that its
-// own, of the generation before, are not touched until then.
+// One page makes a prepared generation count: the superblock of copy 0. It refers to the metadata of copy 1 for now, so
+// copy 0's own metadata, of the previous generation, are not touched until the new one counts.
 Status Sidecar::MakeCount(const SidecarContents& next) {
   std::vector<std::uint8_t> before(kSuperblockSize);
   const bool known = ReadExactly(*file_, 0, before).ok();
   Status status = WriteSuperblock(0, next, SidecarState::kCommitted, extents_[1]);
   if (status.ok()) status = SyncFile();
-  // The caller will go by the generation before, and by its intent, so that is what has to be found, also after a crash.
+  // After a failure the caller goes by the previous generation and its intent. So the old superblock is put back: the
+  // new one may have reached the disk although the sync failed, and would be found after a crash.
   if (!status.ok() && known && file_->WriteAt(0, before).ok()) (void)SyncFile();
   return status;
 }
 
+// The others become committed first, durably. Only then superblock 0 is written a second time, with metadata of copy
+// 0's own. If that page tears, the others already say that the generation is committed.
 Status Sidecar::FinishCopies(const SidecarContents& next) {
   for (std::uint32_t c = 1; c < extents_.size(); ++c) {
     LZY_RETURN_IF_ERROR(WriteSuperblock(c, next, SidecarState::kCommitted, extents_[c]));
@@ -343,12 +385,13 @@ Status Sidecar::FinishPrepared() {
   prepared_.reset();
   if (next.superblock.kind == DatasetKind::kSet) LZY_RETURN_IF_ERROR(NoteDecision(next.superblock));
   LZY_RETURN_IF_ERROR(MakeCount(next));
-  // It counts. What fails from here on leaves fewer copies, which whoever loads the sidecar finds and can heal, but no
-  // other outcome.
+  // Now it counts. What fails from here on leaves fewer copies. The next Load finds that and can heal them. The outcome
+  // is the same, so this is not an error.
   const Status finished = FinishCopies(next);
   next.superblock.state = SidecarState::kCommitted;
   Adopt(std::move(next));
   if (!finished.ok()) {
+    // As far as is known, superblock 0 still refers to the metadata of copy 1.
     extents_[0] = extents_[1];
     copy_whole_[0] = false;
     return Status::Ok();
@@ -367,7 +410,8 @@ std::uint64_t Sidecar::ParityFileOffset(std::uint64_t offset) const {
       return e.offset + (offset - e.logical);
     }
   }
-  return ParityStart(contents_.superblock) + offset;  // past the recorded end: the extent grows
+  // Past the recorded end (or without any parity yet): the extent is the last one and grows.
+  return ParityStart(contents_.superblock) + offset;
 }
 
 // -------------------------------------------------------------------------------------------------------------- intent
@@ -389,6 +433,7 @@ Intent IntentOfThisProcess() {
   return intent;
 }
 
+// Process, host and time together identify the writer, see SameWriter.
 Intent NewIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
   Intent intent = IntentOfThisProcess();
   intent.flags = flags;
@@ -417,6 +462,7 @@ Status Sidecar::ClearIntent() {
   return PutIntent(std::nullopt);
 }
 
+// In memory the new intent counts only if it is durable. If not, the caller must not let anybody write.
 Status Sidecar::PutIntent(std::optional<Intent> intent) {
   std::optional<Intent> before = std::exchange(intent_, std::move(intent));
   if (fresh_) return Status::Ok();

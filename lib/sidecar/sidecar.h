@@ -1,10 +1,14 @@
 #pragma once
-// A sidecar file: loading from whatever copies are left, building, updating in place (docs/format.md §4, §8, §9).
+// One sidecar file: loading from whatever copies are left, building, updating in place (docs/format.md §4, §8, §9).
+//
+// dataset/ loads sidecars under their lock, commit/ and mend/ write them, names/ and the hooks load them to look. A
+// Sidecar owns the open file, and with that its lock, until it is destroyed. It knows the bytes of one file; agreement
+// between the members of a set is above it (dataset/roll_forward). All calls are local. Not thread-safe.
 //
 // Invariants kept by every method that writes:
-//  - at any moment one copy of the metadata is whole and durable, once the first commit has succeeded;
+//  - once the first commit has succeeded, one copy of the metadata is whole and durable at any moment;
 //  - no copy is overwritten before another one is known to be whole and durable;
-//  - an intent returned as set is durable.
+//  - an intent that was returned as set is durable.
 
 #include <cstdint>
 #include <map>
@@ -19,57 +23,66 @@
 
 namespace lzy {
 
-/// Everything a sidecar says, decoded.
+/// Everything that a sidecar says, decoded. A value type; the trees may be large.
 struct SidecarContents {
-  Superblock superblock;  ///< `extents`, `copy`, `spacing`, `info_hash` and roots are filled in by whoever writes
+  /// For writing, fill in everything except `extents`, `copy`, `copies`, `spacing`, `info_hash`, `key_id`, `seal` and
+  /// the roots of data and parity: the writer does that.
+  Superblock superblock;
   InfoRecord info;
   Tree data_tree{TreeKind::kData};
   Tree parity_tree{TreeKind::kParity};
-  /// What it is sealed with when it is written; null: not at all. Of what was loaded it is known after Sidecar::Unseal.
+  /// The key that seals it when it is written; null: it is not sealed. After loading it is null until Sidecar::Unseal.
   std::shared_ptr<const LeafKey> key;
 };
 
-/// A part of a sidecar's metadata that is not as it should be.
+/// A range of a sidecar's metadata that is damaged, for reports. Offset and length are bytes of the file.
 struct MetadataDamage {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   std::string what;
-  std::uint32_t part = 0;  ///< 0: of the sidecar itself; d + 1: of the part in device directory d
+  std::uint32_t part = 0;  ///< 0: the sidecar itself; d + 1: the part in device directory d
   LZY_FIELDS(offset, length, what, part)
 };
 
 class Sidecar {
  public:
-  /// Reads the newest copy that can be put together (page by page from all copies of its generation).
-  /// kNotFound: no such file. kUnprotected: not a sidecar, or nothing of it usable. kCorrupt: its hashes are right, but
-  /// what it says is impossible. kNewerFormat. kIo.
-  /// `accept_prepared`: of several generations present, also accept one that is only prepared (see FinishPrepared).
+  /// Loads the newest generation that is whole, page by page from all of its copies. If none is whole, the newest of
+  /// which anything can be used; see unknown_data_leaves(). `mode`: kRead, or kReadWrite to lock or write it later.
+  /// `accept_prepared`: also take a generation that is only prepared, if it is the newest (see CompletePrepared).
+  /// kNotFound: no such file. kUnprotected: it is not a sidecar, or nothing of it can be used. kCorrupt: its hashes are
+  /// right, but what it says is impossible. kNewerFormat: a newer lzy wrote it (with kReadWrite: one that only a newer
+  /// lzy may write). kIo: the file cannot be read at all.
   static Result<std::unique_ptr<Sidecar>> Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared = false);
 
-  /// The same from a file that is open already, e.g. under its lock; taken only on success.
-  static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File>&& file, OpenMode mode, bool accept_prepared = false);
+  /// The same from a file that is open already, e.g. under its lock. `file` is taken over only on success.
+  static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File>&& file, OpenMode mode,
+                                               bool accept_prepared = false);
 
-  /// Holds what was loaded to `key` (null: none). kInvalidArgument: it is sealed, and that is not its key, or there is none;
-  /// kUnprotected: it is not sealed, but there is a key; kCorrupt: it is not what was sealed, or leaves are not known. What was
-  /// never committed has nothing to be sealed.
+  /// Checks the seal against `key` (null: the caller has none). Call it before you believe anything that was loaded. On
+  /// success contents().key is set, so the next commit is sealed, too. What was never committed has no seal: ok.
+  /// kInvalidArgument: it is sealed with another key, or it is sealed and there is no key. kUnprotected: it is not
+  /// sealed, but there is a key. kCorrupt: it is not what was sealed, or leaves are unknown, so the seal proves
+  /// nothing.
   Status Unseal(std::shared_ptr<const LeafKey> key);
 
-  /// Gives up the sidecar but not its file, and with that not its lock.
+  /// Destroys the sidecar but keeps its file open, and so keeps the lock.
   static std::unique_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
 
-  /// Creates (or replaces) the file `path` with room for metadata of the shape of `shape` (leaf counts, info size) and
-  /// its parity. Nothing is valid in it before WriteAll. Access is made no wider than that of `like`. `least_spacing`: of
-  /// the dataset's other sidecars, where parity has to begin at the same place in all of them.
+  /// Creates the file `path` (a leftover is removed) with room for metadata of the shape of `shape` (numbers of leaves,
+  /// size of the info record) and for its parity. Nothing in it is valid before WriteAll. Its access is no wider than
+  /// that of `like`, the data file. `least_spacing`: the spacing of the dataset's other sidecars, if parity must begin
+  /// at the same place in all of them.
   static Result<std::unique_ptr<Sidecar>> Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing = kMinSpacing);
-  /// A file that is there, with parity that stays: its metadata, whatever they were, are to be written as those of a fresh one.
-  /// Until WriteAll has returned none of them may count. For parts, whose metadata are a spare (docs/format.md §13).
+  /// The same for a file that exists and whose parity stays. All of its metadata are written anew by WriteAll, without
+  /// regard to the old ones; until that returns, they may be torn. Only for parts, whose metadata are a spare
+  /// (docs/format.md §13).
   static Result<std::unique_ptr<Sidecar>> Renew(std::unique_ptr<File> part, const SidecarContents& shape,
                                                 std::uint64_t least_spacing);
 
-  /// What was loaded from a part of the dataset's parity stands in for the sidecar beside the file, which is lost. Nothing can be
-  /// written with it.
+  /// Call this after loading a part whose metadata stand in for the lost sidecar beside the file. Its damage() then
+  /// says that the sidecar is lost. Do not write with it.
   void StandIn();
 
   const SidecarContents& contents() const { return contents_; }
@@ -80,43 +93,48 @@ class Sidecar {
   /// Bytes of the sidecar file.
   std::uint64_t file_size() const { return size_; }
 
-  /// What was wrong with the metadata when it was loaded (redundant copies included), and was noted since.
+  /// What was wrong with the metadata when they were loaded, redundant copies included, and what was noted since. A
+  /// commit clears it.
   const std::vector<MetadataDamage>& damage() const { return damage_; }
   void NoteDamage(MetadataDamage damage) { damage_.push_back(std::move(damage)); }
-  /// Leaves of the data and of the parity tree that no copy had intact: their hash is not known.
+  /// Numbers of the leaves of the data tree and of the parity tree that no copy had intact, ascending. The hashes at
+  /// their places in the trees are zero and mean nothing. judge/ may prove them from the data.
   const std::vector<std::uint64_t>& unknown_data_leaves() const { return unknown_data_; }
   const std::vector<std::uint64_t>& unknown_parity_leaves() const { return unknown_parity_; }
-  /// Whether there are no such leaves. If there are, WriteAll would pass the nothing in their place off as hashes.
+  /// Whether there are no such leaves. If there are, do not call WriteAll: it would store the zeros as hashes.
   bool knows_all_leaves() const { return unknown_data_.empty() && unknown_parity_.empty(); }
-  /// The intent that is set, if any.
+  /// The union of all intents that are set for the loaded generation; none if there is none.
   const std::optional<Intent>& intent() const { return intent_; }
-  /// A prepared, not yet committed generation found beside the one loaded (0: none).
+  /// A newer generation that was found beside the loaded one and is only prepared. 0: none.
   std::uint64_t prepared_generation() const { return prepared_generation_; }
 
-  /// Place of a byte of the parity region in the sidecar file.
+  /// Where byte `offset` of the parity region lies in the sidecar file. Offsets past its end are allowed: the region
+  /// lies at the end of the file and may grow.
   std::uint64_t ParityFileOffset(std::uint64_t offset) const;
 
-  /// True when `next` can be written in place: same geometry and room for its metadata.
+  /// True if `next` can be written in place: it has the same geometry and groups, and there is room for its metadata.
   bool Fits(const SidecarContents& next) const;
-  /// Its part of that: metadata so long do not make the copies grow, and with that move the parity.
+  /// Only the second half: the metadata fit into the copies as they are. Larger ones would move the parity.
   bool HasRoom(const SidecarContents& next) const;
-  /// One-phase commit of a further generation, in place: Prepare and FinishPrepared. When it fails, the generation before
-  /// still counts, and with it its intent, unless the device takes nothing at all any more. Also the way to write a fresh
-  /// sidecar, and, with contents() as they are, to heal damaged copies.
+  /// Commits a further generation in place, in one phase: Prepare and FinishPrepared. If it fails, the previous
+  /// generation and its intent still count (unless the device accepts no write any more, not even that of the old
+  /// superblock). It also writes a fresh sidecar, and heals damaged copies if `next` is contents() as they are.
   Status WriteAll(SidecarContents next);
-  /// Two-phase commit in place, for sets: after Prepare the generation is durable in the copies other than 0;
-  /// FinishPrepared makes it the committed one. Between the two the old generation is what Load returns. Once the new one
-  /// counts, FinishPrepared succeeds, even if not all copies of the metadata could be brought up to it: damage() tells
-  /// when the sidecar is loaded again.
+  /// Two-phase commit in place, for sets (docs/format.md §9). After Prepare the generation is durable in all copies
+  /// but copy 0, and Load still returns the old one. FinishPrepared makes it the committed one. From the moment it
+  /// counts, FinishPrepared succeeds, even if not all copies could be updated; the next Load reports these in
+  /// damage(). If it fails, the old generation counts.
   Status Prepare(SidecarContents next);
   Status FinishPrepared();
-  /// The second phase for what was prepared before a crash and loaded with `accept_prepared`.
+  /// The second phase for a generation that was prepared before a crash. Precondition: loaded with `accept_prepared`,
+  /// and another member of the set has committed it.
   Status CompletePrepared();
 
-  /// Durably declares that data may change from now on, as one of this sidecar's present generation: an intent of this process
-  /// (NewIntent), or another writer's once more. In a sidecar that was created and not written yet it is written with the rest.
+  /// Declares durably that data may change from now on. `intent` is one of this process (NewIntent), or that of another
+  /// writer which is set again; its uuid and generation are filled in. Replaces the one that is set. If the sidecar was
+  /// created and not written yet, the intent is kept and written with the rest. After an error, the old intent stands.
   Status SetIntent(Intent intent);
-  /// Takes the intent back; for use when nothing was changed after all.
+  /// Takes the intent back durably. Only if nothing was changed after all, or what was changed is as committed again.
   Status ClearIntent();
 
  private:
@@ -125,33 +143,47 @@ class Sidecar {
   /// Puts together what `best` and the other superblocks of its generation describe.
   Status ReadGeneration(const std::map<std::uint32_t, Superblock>& found, const Superblock& best);
   void ReadIntent(const Superblock& superblock);
+  /// Where the intent pages are. kNewerFormat if a later version laid them out in another way.
   Result<std::uint64_t> IntentOffset() const;
   Status PutIntent(std::optional<Intent> intent);
   Status WriteIntentPages();
+  /// Fills extents_ with the places of all copies of metadata of this shape, as this version lays them out.
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
+  /// Metadata and superblock of one copy, at the places in extents_. Does not sync.
   Status WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state);
-  /// The superblock of `copy`, saying that the copy lies where `extents` are.
+  /// The superblock of `copy`, which says that its metadata lie at `extents`. Does not sync.
   Status WriteSuperblock(std::uint32_t copy, const SidecarContents& contents, SidecarState state,
                          const std::vector<Extent>& extents);
   Status SyncFile();
-  /// The note of the decision lies where intents do: before one is written over it, there must be no need of it.
+  /// Completes a commit whose last page was torn. Call it before an intent is written: the note of a set's decision
+  /// lies in an intent page, and without the note that commit would no longer count.
   Status MendTorn();
+  /// Makes copy 0 whole if it is not, then writes `contents` to all others, durably (a fresh file is synced by
+  /// WriteAll).
   Status WriteOtherCopies(SidecarContents& contents, SidecarState state);
+  /// Fills in what follows from the rest of the contents: roots, info hash, key and seal.
   Status Complete(SidecarContents& contents) const;
+  /// The steps of FinishPrepared, in this order.
   Status NoteDecision(const Superblock& next);
   Status MakeCount(const SidecarContents& next);
   Status FinishCopies(const SidecarContents& next);
+  /// `contents` have been committed: they are now what was loaded, without damage.
   void Adopt(SidecarContents contents);
+  /// Makes the file end with its last extent.
   Status CutToLength();
 
   std::unique_ptr<File> file_;
   std::uint64_t size_ = 0;
-  bool fresh_ = false;  // created here and not yet written: nothing in it needs to stay valid
-  bool synced_ = false;  // what was there when it was loaded is durable
-  bool torn_ = false;    // what counts is prepared, and decided: no superblock says yet that it is committed
+  // Created here (or renewed) and not yet written: nothing in it needs to stay valid.
+  bool fresh_ = false;
+  // What was in the file when it was loaded is durable.
+  bool synced_ = false;
+  // The generation that counts is prepared and decided, but no superblock says yet that it is committed.
+  bool torn_ = false;
   SidecarContents contents_;
   std::optional<SidecarContents> prepared_;
-  std::vector<std::vector<Extent>> extents_;  // by copy
+  // By copy: where its parts are, and whether it was found or written whole.
+  std::vector<std::vector<Extent>> extents_;
   std::vector<bool> copy_whole_;
   std::vector<MetadataDamage> damage_;
   std::vector<std::uint64_t> unknown_data_;
@@ -160,9 +192,10 @@ class Sidecar {
   std::uint64_t prepared_generation_ = 0;
 };
 
-/// What intents that this process sets say of their writer (process and host).
+/// An intent with only process and host filled in.
 Intent IntentOfThisProcess();
-/// One for Sidecar::SetIntent: the whole file or `ranges`, from now on. Where there are too many ranges, the whole file.
+/// An intent for Sidecar::SetIntent, from now on: for `ranges`, or with kIntentWholeFile in `flags` for the whole
+/// file. More than kMaxIntentRanges ranges become the whole file.
 Intent NewIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges = {});
 
 }  // namespace lzy

@@ -1,3 +1,6 @@
+// Encoding and decoding of what docs/format.md specifies: superblock (§4), info record (§5), intent pages (§8).
+// Encoders write fields in the order of the tables there. Decoders read in the same order and then check bounds.
+
 #include "sidecar/sidecar_format.h"
 
 #include <fmt/format.h>
@@ -11,9 +14,11 @@
 namespace lzy {
 namespace {
 
-constexpr std::uint64_t kSealedFeature = 1, kPartedFeature = 2;  // of the incompatible ones
-constexpr std::size_t kSealAt = 3864;       // in a superblock: after as many extents as there can be
-constexpr std::size_t kHashedPart = 4080;  // superblocks and intent pages end with the hash of what is before it
+constexpr std::uint64_t kSealedFeature = 1, kPartedFeature = 2;  // bits of the incompatible features
+// Offset of key, seal and time of birth in a superblock: after as many extents as there can be.
+constexpr std::size_t kSealAt = 3864;
+// Superblocks and intent pages end with the hash of the bytes before it.
+constexpr std::size_t kHashedPart = 4080;
 
 void EndWithHash(ByteWriter& out, HashTag tag, std::uint64_t index) {
   out.PadTo(kHashedPart);
@@ -33,12 +38,14 @@ bool IsAbsolute(const std::string& path) {
   return path.starts_with('/') && path.find('\0') == std::string::npos;
 }
 
-/// False where what is there is malformed, or names what no part may be: parts are written to.
+/// False if the record is malformed, or if it names something that cannot be a part. Parts are opened and written, so a
+/// hostile name must not lead to another file of the directory, nor a relative path to one of the working directory.
 bool GetParts(ByteReader& in, Parts& parts) {
   GetRecord(in, parts);
   if (parts.directories.empty() || parts.directories.size() > kMaxParts) return false;
   if (!IsName(parts.name) || !IsName(parts.home) || !std::ranges::all_of(parts.directories, IsName)) return false;
-  const bool named = parts.name.starts_with(kPartPrefix) && parts.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  const bool named = parts.name.starts_with(kPartPrefix) &&
+                     parts.name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
   return in.ok() && named && std::ranges::all_of(parts.directories, IsAbsolute);
 }
 
@@ -46,6 +53,7 @@ Status Impossible(const char* field, std::uint64_t value) {
   return {Code::kCorrupt, fmt::format("superblock has impossible {} {}", field, value)};
 }
 
+// The bounds of docs/format.md §4, in groups. The hash of a page does not make them true: anybody can compute XXH3.
 Status CheckPlaces(const Superblock& sb) {
   if (sb.copies != CopiesOf(sb.kind, sb.parity)) return Impossible("copy count", sb.copies);
   if (sb.copy >= sb.copies) return Impossible("copy number", sb.copy);
@@ -55,6 +63,7 @@ Status CheckPlaces(const Superblock& sb) {
   return Status::Ok();
 }
 
+// Later code divides by these, so zero must be refused here.
 Status CheckGeometry(const Superblock& sb) {
   if (!std::has_single_bit(sb.block_size) || sb.block_size < kMinBlockSize || sb.block_size > kMaxBlockSize) {
     return Impossible("block size", sb.block_size);
@@ -67,10 +76,12 @@ Status CheckGeometry(const Superblock& sb) {
   return Status::Ok();
 }
 
+// What holds only after a first commit; before that, most fields mean nothing.
 Status CheckCommitted(const Superblock& sb) {
   if (sb.generation == 0 || sb.generation > kMaxGeneration) return Impossible("generation", sb.generation);
   if (sb.largest_group > sb.members) return Impossible("group size", sb.largest_group);
-  if (sb.rank >= (sb.kind == DatasetKind::kSet ? sb.members : sb.parted() ? sb.members + 1 : 1)) return Impossible("rank", sb.rank);
+  if (sb.rank >= (sb.kind == DatasetKind::kSet ? sb.members : sb.parted() ? sb.members + 1 : 1))
+    return Impossible("rank", sb.rank);
   if (sb.parted() && sb.members > kMaxParts) return Impossible("number of device directories", sb.members);
   if ((sb.kind == DatasetKind::kSet) != (sb.placement == ParityPlacement::kPerDevice)) {
     return Impossible("placement", static_cast<std::uint32_t>(sb.placement));
@@ -103,6 +114,7 @@ Status CheckFields(const Superblock& sb) {
 
 }  // namespace
 
+// std::random_device and no seeded generator: ranks that start at the same moment must not draw the same number.
 Uuid NewUuid() {
   std::random_device entropy;
   Uuid uuid;
@@ -122,7 +134,8 @@ std::string UuidText(const Uuid& uuid) {
 }
 
 std::uint64_t PartBytes(std::uint64_t size, std::uint64_t unit, std::uint32_t parts, std::uint32_t part) {
-  const std::uint64_t whole = size / unit, rest = size % unit;  // whole units, and what is of one more
+  // Whole units are dealt round robin. The short last unit goes to the part that would get the next one.
+  const std::uint64_t whole = size / unit, rest = size % unit;
   const std::uint64_t mine = whole / parts + (part < whole % parts ? 1 : 0);
   return mine * unit + (whole % parts == part ? rest : 0);
 }
@@ -143,8 +156,10 @@ std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity) {
   return kind == DatasetKind::kShared ? std::max<std::uint32_t>(2, parity + 1) : 2;
 }
 
+// Called after DecodeSuperblock, which has bounded each extent alone.
 Status CheckExtents(const Superblock& sb) {
-  // What is written in place must not lie on what else has to stay valid: on each other, or on any copy's superblock.
+  // What is written in place must not overwrite anything that has to stay valid: another extent, or the superblock of
+  // any copy. Collect all reserved ranges, sort them, and look at neighbours. Kinds of a later version are skipped.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
   for (std::uint32_t c = 0; c < sb.copies; ++c) taken.emplace_back(sb.spacing * c, sb.spacing * c + kSuperblockSize);
   std::size_t parity = 0, intent = 0;
@@ -164,6 +179,8 @@ Status CheckExtents(const Superblock& sb) {
   return Status::Ok();
 }
 
+// Only what follows from data and geometry: no names, times or uuid. So equal data protected in the same way have equal
+// dataset roots (docs/design.md §11).
 Hash DatasetRootOf(const Superblock& sb, const Hash& members_root) {
   ByteWriter out;
   out.Put(static_cast<std::uint32_t>(sb.kind));
@@ -176,6 +193,7 @@ Hash DatasetRootOf(const Superblock& sb, const Hash& members_root) {
   return HashBytes(HashTag::kDatasetRoot, 0, out.bytes());
 }
 
+// The table of docs/format.md §4, in its order. Parts of the page that are not written stay zero.
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   ByteWriter out;
   out.PutBytes(kSuperblockMagic);
@@ -205,6 +223,8 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   return std::move(out.bytes());
 }
 
+// Fields that differ between copies or that a healing may change are set to fixed values (docs/format.md §12, item 1).
+// The minor version is among them: a later lzy that writes the copies again must not break the seal.
 std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock) {
   Superblock plain = superblock;
   plain.copy = 0;
@@ -224,6 +244,7 @@ bool SuperblockHashed(ByteSpan page, std::uint32_t copy) {
 }
 
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
+  // First what decides whether this version can read the page at all; then the hash; then the fields.
   if (page.size() < kSuperblockSize) return {Code::kUnprotected, "shorter than a superblock"};
   page = page.first(kSuperblockSize);
   if (!std::equal(kSuperblockMagic.begin(), kSuperblockMagic.end(), page.begin())) {
@@ -233,13 +254,13 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   in.Skip(kSuperblockMagic.size());
   const auto order = in.Get<std::uint32_t>();
   const auto major = in.Get<std::uint16_t>();
-  in.Skip(2);  // minor: never changes the meaning of what is here
+  in.Skip(2);  // minor version: never changes the meaning of these fields
   in.Skip(8);  // compatible features
   const auto read_only_features = in.Get<std::uint64_t>();
   const auto incompatible = in.Get<std::uint64_t>();
   const bool hashed = HasItsHash(page, HashTag::kSuperblock, copy);
-  // A newer major version may seal its superblock in another way, so its number is believed without the hash: the
-  // answer is a refusal either way, and "newer version" is the more useful one.
+  // A newer major version may hash its superblock in another way. So its number is believed without the hash. The page
+  // is refused either way, and "newer version" is the more useful answer.
   if (order == 0x04030201) return {Code::kNewerFormat, "written on a machine of the other byte order"};
   if (!hashed && (order != kByteOrderMark || major <= kFormatMajor)) {
     return {Code::kCorrupt, "superblock does not have the hash it records"};
@@ -266,12 +287,14 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
     e.offset = in.Get<std::uint64_t>();
     e.length = in.Get<std::uint64_t>();
     e.capacity = in.Get<std::uint64_t>();
+    // With these bounds offset + capacity cannot overflow.
     if (e.offset > kMaxFileSize || e.length > e.capacity || e.capacity > kMaxFileSize) {
       return Impossible("extent offset", e.offset);
     }
     sb.extents.push_back(e);
   }
   if (!in.ok()) return {Code::kCorrupt, "superblock ends early"};
+  // Feature bits and fields must agree: other readers may go by the bits alone.
   ByteReader at_the_end(page.subspan(kSealAt));
   GetRecord(at_the_end, sb.key_id);
   GetRecord(at_the_end, sb.seal);
@@ -283,6 +306,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   return sb;
 }
 
+// docs/format.md §5. The record of device directories is at the end, and only there if there are any.
 std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info) {
   ByteWriter out;
   PutRecord(out, info);
@@ -295,14 +319,17 @@ Result<InfoRecord> DecodeInfo(ByteSpan bytes) {
   ByteReader in(bytes);
   InfoRecord info;
   GetRecord(in, info);
-  const auto wrong = [](const MemberRecord& one) { return !IsName(one.domain) || one.size > kMaxFileSize || one.parity_size > kMaxFileSize; };
+  const auto wrong = [](const MemberRecord& one) {
+    return !IsName(one.domain) || one.size > kMaxFileSize || one.parity_size > kMaxFileSize;
+  };
   if (!IsName(info.name) || info.members.size() > kMaxGroup || std::ranges::any_of(info.members, wrong)) return corrupt;
   if (std::ranges::any_of(info.groups, [](const auto& group) { return group.empty() || group.size() > kMaxGroup; })) return corrupt;
+  // The tree over members is binary: at most 64 levels, with at most two hashes in a page.
   const auto& pages = info.path.pages;
   if (pages.size() > 64 || std::ranges::any_of(pages, [](const auto& page) { return page.size() > 2; })) return corrupt;
   if (in.ok() && in.remaining() > 0 && !GetParts(in, info.parts)) return corrupt;
   if (!in.ok()) return corrupt;
-  // A name is only ever joined to a directory the user named; it must not lead out of it.
+  // The name is joined to a directory that the user named. It must not lead out of it.
   if (info.name.empty() || info.name.front() == '/' || info.name.find('\0') != std::string::npos ||
       ("/" + info.name + "/").find("/../") != std::string::npos) {
     return {Code::kCorrupt,
@@ -322,12 +349,13 @@ std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page)
   out.Put(intent.wall_time_ns);
   out.Put(intent.pid);
   out.PutString(std::string_view(intent.host).substr(0, 64));
-  out.PadTo(120);
+  out.PadTo(120);  // the end of the longest host; ranges have a fixed place
   for (const ByteRange& range : intent.ranges) PutRecord(out, range);
   EndWithHash(out, HashTag::kIntent, page);
   return std::move(out.bytes());
 }
 
+// The hash decides: an old, torn or empty page is no intent. What it says is still bounded, like everything else.
 Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number) {
   const Status corrupt(Code::kCorrupt, "no valid intent page");
   if (page.size() < kIntentPageSize || std::memcmp(page.data(), "LZYINTNT", 8) != 0 ||

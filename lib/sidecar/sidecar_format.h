@@ -1,5 +1,11 @@
 #pragma once
-// Tags, limits and in-memory forms of what docs/format.md specifies. Persisted numbers are never reused.
+// Tags, limits and in-memory forms of what docs/format.md specifies, and the functions that encode and decode each of
+// its records. No I/O: sidecar/sidecar.h reads and writes files with these.
+//
+// Each record has an Encode/Decode pair. Decoding takes hostile bytes: it checks hashes, bounds and counts before it
+// believes or allocates anything. What was decoded is within the bounds of docs/format.md, so callers need not check
+// them again. Whether parts of a sidecar contradict each other is checked elsewhere (dataset/contents). Persisted
+// numbers are never reused.
 
 #include <array>
 #include <cstdint>
@@ -14,6 +20,7 @@
 
 namespace lzy {
 
+// docs/format.md §4 and §10. Sizes are bytes.
 inline constexpr std::size_t kSuperblockSize = 4096;
 inline constexpr std::array<std::uint8_t, 8> kSuperblockMagic = {0x89, 0x4C, 0x5A, 0x59, 0x0D, 0x0A, 0x1A, 0x0A};
 inline constexpr std::uint32_t kByteOrderMark = 0x01020304;
@@ -28,18 +35,23 @@ inline constexpr std::uint32_t kMaxParts = 4096;     ///< device directories of 
 inline constexpr std::uint64_t kMaxGeneration = 1ull << 62;
 inline constexpr std::size_t kMaxInfoBytes = 64u << 20;
 inline constexpr std::size_t kMaxNameBytes = 4096;
+// docs/format.md §8. This version writes two pages, but reads as many as a later one may have made.
 inline constexpr std::size_t kIntentPageSize = 4096;
 inline constexpr std::size_t kIntentPages = 2;         // written by this version
 inline constexpr std::size_t kMaxIntentPages = 65536;  // read
 inline constexpr std::size_t kMaxIntentRanges = 240;
 
+/// Identifies a dataset through all of its commits. All members of a set share it.
 using Uuid = std::array<std::uint8_t, 16>;
+/// A random one (RFC 4122, version 4).
 Uuid NewUuid();
+/// The usual form: 8-4-4-4-12 hexadecimal digits.
 std::string UuidText(const Uuid& uuid);
 
+/// kPrepared: the first phase of a commit (docs/format.md §9). kNeverCommitted: the sidecar holds only an intent.
 enum class SidecarState : std::uint32_t { kCommitted = 1, kPrepared = 2, kNeverCommitted = 3 };
 
-/// The data file as it was at a commit.
+/// The data file as it was at a commit. names/lookup recognises files by it, judge/ tells edits from damage by it.
 struct Stamp {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
@@ -51,6 +63,8 @@ struct Stamp {
 
 enum class ExtentKind : std::uint16_t { kInfo = 1, kIntent = 2, kDataLevel = 3, kParityLevel = 4, kParity = 5 };
 
+/// Where a part of one copy lies in the sidecar file, in bytes. `level`: of a tree. `length` is used, `capacity`
+/// reserved.
 struct Extent {
   ExtentKind kind = ExtentKind::kInfo;
   std::uint16_t level = 0;
@@ -60,14 +74,15 @@ struct Extent {
   std::uint64_t capacity = 0;
 };
 
-/// Bytes of part `part` of `parts` of a parity region of `size` bytes: unit x of the region is in part x mod parts, where it
-/// begins at (x div parts) * unit (docs/format.md §13).
+/// Bytes of part number `part` of a parity region of `size` bytes that is dealt to `parts` files. Unit x of the region
+/// is in part x mod parts, and begins there at (x div parts) * unit (docs/format.md §13).
 std::uint64_t PartBytes(std::uint64_t size, std::uint64_t unit, std::uint32_t parts, std::uint32_t part);
 
 /// The first extent of this kind and level; null if there is none.
 const Extent* FindExtent(const std::vector<Extent>& extents, ExtentKind kind, std::size_t level = 0);
 
-/// docs/format.md §4, field by field.
+/// docs/format.md §4, field by field. `extents`, `copy` and `state` differ between the copies of one commit;
+/// everything else is the same in all of them.
 struct Superblock {
   Uuid uuid{};
   std::uint64_t generation = 0;
@@ -83,6 +98,7 @@ struct Superblock {
   std::uint32_t members = 0;  ///< shared: D; set: p
   std::uint32_t largest_group = 0;
   std::uint32_t rank = 0;  ///< set: of the member; shared: 0, or d + 1 in the part of device directory d
+  /// The coarse clock just before the data were read. A stamp that is not older is racy (docs/design.md §8).
   std::int64_t commit_clock_ns = 0;
   std::int64_t wall_time_ns = 0;
   Stamp stamp;
@@ -93,9 +109,11 @@ struct Superblock {
   Hash parity_root;
   Hash dataset_root;
   Hash info_hash;
-  KeyId key_id{};  ///< of the key that the leaves were made with and the dataset is sealed with; all zero: none
+  /// Of the key that made the leaves and the seal. All zero: the dataset is not sealed.
+  KeyId key_id{};
   Seal seal{};
-  std::uint64_t read_only_features = 0;  ///< those of a newer lzy: whoever does not know them may read, but not write
+  /// Features of a newer lzy. This version knows none, so it may read such a sidecar, but not write it.
+  std::uint64_t read_only_features = 0;
   std::vector<Extent> extents;
 
   /// What docs/format.md §4 has in a row; the rest is elsewhere in the page.
@@ -103,30 +121,36 @@ struct Superblock {
              commit_clock_ns, wall_time_ns, stamp.size, stamp.mtime_ns, stamp.inode, stamp.device, parity_size, parity_stride,
              first_row, data_root, parity_root, dataset_root, info_hash)
   bool sealed() const { return key_id != KeyId{}; }
-  /// Whether the parity is in parts, one a device directory.
+  /// Whether the parity is in parts, one in each device directory.
   bool parted() const { return placement == ParityPlacement::kDirectories; }
-  /// Bytes of parity in the file that this is the superblock of.
+  /// Bytes of parity in the file to which this superblock belongs: all, none (beside the file, if there are parts), or
+  /// those of one part.
   std::uint64_t parity_here() const;
 };
 
+/// One page of kSuperblockSize bytes, with its hash. Precondition: at most kMaxExtents extents.
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
-/// kUnprotected: not a superblock at all (no magic); kCorrupt: magic but wrong hash or impossible fields;
-/// kNewerFormat: readable only by a newer lzy, or of foreign byte order.
+/// `copy`: the number that a superblock at this place must have; its hash depends on it.
+/// kUnprotected: not a superblock at all (no magic). kCorrupt: the hash is wrong, or a field is impossible.
+/// kNewerFormat: only a newer lzy can read it, or it is of foreign byte order.
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy);
-/// kCorrupt when extents overlap, or are not as many or as long as they have to be. How long the file is does not count:
-/// it may have been cut short.
+/// kCorrupt if extents overlap, or have the wrong number or length. The length of the file does not count: the file may
+/// have been cut.
 Status CheckExtents(const Superblock& superblock);
-/// Copies of the metadata that a sidecar has.
+/// Copies of the metadata that a sidecar has. A shared file has m + 1, at least two: they survive as many losses as
+/// the parity. A member of a set has two, because the other members' sidecars replace its own.
 std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity);
 /// docs/format.md §3, from the root of the tree over members.
 Hash DatasetRootOf(const Superblock& superblock, const Hash& members_root);
-/// The superblock's part of what is sealed: all that does not differ between its copies, nor between being prepared and counting.
+/// What the seal covers of the superblock (docs/format.md §12): all that is the same in every copy, prepared or
+/// committed.
 std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock);
-/// True when the page has the hash that this version gives superblocks, whatever it holds.
+/// True if the page has the hash that this version gives to superblocks, whatever it holds. Then a version number in it
+/// is no accident.
 bool SuperblockHashed(ByteSpan page, std::uint32_t copy);
 
-/// A member as its group's sidecars know it: enough to rebuild its file, prove it, and give it its owner and times
-/// back.
+/// A member as all sidecars of its group know it. This is enough to rebuild its file, to prove it, and to give it back
+/// its owner and times. `mode` has permission bits (07777); `domain` is its failure domain at the commit.
 struct MemberRecord {
   std::uint32_t rank = 0;
   std::uint32_t mode = 0600;
@@ -141,18 +165,26 @@ struct MemberRecord {
   LZY_FIELDS(rank, mode, uid, gid, mtime_ns, size, data_root, parity_size, parity_root, domain)
 };
 
-/// Where the parity of a shared file is that has device directories (docs/format.md §13).
+/// Where the parity of a shared file with device directories is (docs/format.md §13).
 struct Parts {
-  std::uint64_t id = 0;                  ///< of this encoding; in the parts' names, so that another one's are never taken for it
-  std::string name;                      ///< base name of every part
-  std::string home;                      ///< the data file, absolute, as it was called at the commit
-  std::vector<std::string> directories;  ///< by device, absolute; none: there are no parts
+  /// Number of this encoding. It is in the names of the parts, so parts of another encoding are never taken for these.
+  std::uint64_t id = 0;
+  /// Base name of every part.
+  std::string name;
+  /// Absolute path of the data file at the commit. Empty: unknown.
+  std::string home;
+  /// Absolute paths by device. Empty: there are no parts.
+  std::vector<std::string> directories;
   LZY_FIELDS(id, name, home, directories)
-  bool SameFiles(const Parts& other) const { return id == other.id && name == other.name && directories == other.directories; }
+  /// Whether both mean the same files, whatever the data file is called.
+  bool SameFiles(const Parts& other) const {
+    return id == other.id && name == other.name && directories == other.directories;
+  }
 };
 
 /// docs/format.md §5.
 struct InfoRecord {
+  /// Base name of a shared file; the path pattern of a set, from its first component with a placeholder on.
   std::string name;
   std::uint64_t stripe_option = 1u << 20;
   std::uint32_t group_option = 8;
@@ -164,12 +196,16 @@ struct InfoRecord {
 };
 
 std::vector<std::uint8_t> EncodeInfo(const InfoRecord& info);
+/// kCorrupt if the record is malformed, or if a name in it could lead out of the directory to which it is joined. The
+/// hash of the record is the caller's to check.
 Result<InfoRecord> DecodeInfo(ByteSpan bytes);
 
+// Flags of an intent (docs/format.md §8).
 inline constexpr std::uint32_t kIntentWholeFile = 1;
 inline constexpr std::uint32_t kIntentRepair = 2;
 inline constexpr std::uint32_t kIntentDecided = 4;  ///< no intent: the commit of this generation and wall time counts
 
+/// Bytes [offset, offset + length) of the data file.
 struct ByteRange {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
@@ -177,7 +213,8 @@ struct ByteRange {
   LZY_FIELDS(offset, length)
 };
 
-/// docs/format.md §8.
+/// "These bytes may be changing" (docs/format.md §8). It counts only for the uuid and generation that it names, so a
+/// new generation voids it. Process, host and time say who set it.
 struct Intent {
   Uuid uuid{};
   std::uint64_t generation = 0;
@@ -189,17 +226,20 @@ struct Intent {
   LZY_FIELDS(uuid, generation, flags, wall_time_ns, pid, host, ranges)
 };
 
-/// Are both from the same call of NewIntent? (Commits may have moved them to another generation since.)
+/// Whether both are from the same call of NewIntent. Commits may have moved them to other generations since.
 inline bool SameWriter(const Intent& a, const Intent& b) {
   return a.pid == b.pid && a.wall_time_ns == b.wall_time_ns && a.host == b.host;
 }
 
-/// Set by a repair: what differs is damage, and no edit.
+/// Whether a repair set it. Then a difference is damage, not an edit.
 inline bool IsOfRepair(const Intent& intent) {
   return (intent.flags & kIntentRepair) != 0;
 }
 
+/// One page of kIntentPageSize bytes. `page` is its number among the intent pages; its hash depends on it. The host is
+/// cut to 64 bytes. Precondition: at most kMaxIntentRanges ranges.
 std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page);
+/// kCorrupt for every page that is not an intent, an empty one included.
 Result<Intent> DecodeIntent(ByteSpan page, std::uint32_t number);
 
 }  // namespace lzy

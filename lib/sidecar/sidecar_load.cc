@@ -1,4 +1,9 @@
-// Reading sidecars: what of several copies, any of which may be damaged, can be put together.
+// Reading sidecars: puts together what can be had from several copies, any of which may be damaged.
+//
+// Steps of ReadEverything: find superblocks; choose the newest generation that is whole; read its info record, intent
+// and trees from all copies of that generation (ReadGeneration). Nothing is believed without its hash, and no count
+// allocates more than the file could hold. So hostile bytes cost at most memory in proportion to the size of the file.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,11 +18,11 @@ namespace {
 
 constexpr std::size_t kHashBytes = sizeof(Hash);
 
-// Reads up to to.size() bytes; what lies past the end or cannot be read is zero, which no hash will vouch for.
+// Reads to.size() bytes. What lies past the end or cannot be read becomes zero, which no hash will vouch for.
 void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
   std::fill(to.begin(), to.end(), std::uint8_t{0});
   if (auto got = file.ReadAt(offset, to); !got.ok()) {
-    // One bad sector must not hide its neighbours.
+    // An error is said of the whole range. Read page by page, so that one bad sector does not hide its neighbours.
     for (std::size_t at = 0; at < to.size(); at += 4096) {
       MutableByteSpan piece = to.subspan(at, std::min<std::size_t>(4096, to.size() - at));
       if (auto one = file.ReadAt(offset + at, piece); !one.ok()) std::fill(piece.begin(), piece.end(), std::uint8_t{0});
@@ -25,22 +30,27 @@ void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
   }
 }
 
-// One tree as several copies store it; puts together what the root proves, page by page, top down.
+// Puts one tree together from several copies, page by page and top down. The root in the superblock proves the top
+// hash; each hash proves the page of its children. So each page may come from any copy that has it right, and one page
+// lost in all copies costs only the leaves below it.
 class TreeResolver {
  public:
   TreeResolver(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& root)
       : kind_(kind), bytes_(bytes), root_(root), counts_(Tree::LevelCounts(kind, leaves)) {}
 
-  // `copies[c]` are copy c's extents; nullptr entries are copies that do not take part.
+  // `copies[c]`: the extents of copy c; null if it does not take part. Marks copies that are not whole and adds what is
+  // damaged.
   void Resolve(File& file, const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
                std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage) {
     levels_.resize(counts_.size());
-    std::vector<bool> known;  // by page: whether its hashes are
+    // By page of the level: whether its hashes are known. A page below an unknown one cannot be proven either.
+    std::vector<bool> known;
     for (std::size_t level = counts_.size(); level-- > 0;) {
       levels_[level].resize(counts_[level]);
       const bool top = level + 1 == counts_.size();
       const std::vector<bool> known_parents = std::exchange(known, std::vector<bool>(top ? 1 : counts_[level + 1]));
       std::vector<std::uint8_t> stored(counts_[level] * kHashBytes);
+      // Look at every copy, also when a page is known already: what is damaged shall be reported and healed.
       for (std::size_t c = 0; c < copies.size(); ++c) {
         if (copies[c] == nullptr) continue;
         const Extent* e = FindExtent(*copies[c], extent_kind, level);
@@ -74,6 +84,7 @@ class TreeResolver {
   Result<Tree> Take() { return Tree::FromLevels(kind_, std::move(levels_), bytes_); }
 
  private:
+  // Whether these bytes are that page. The top level is not below a node; the root binds its only hash.
   bool Matches(std::size_t level, std::uint64_t page, ByteSpan bytes, bool top) const {
     if (top) {
       Hash hash;
@@ -91,13 +102,15 @@ class TreeResolver {
   std::vector<std::uint64_t> unknown_;
 };
 
+// The superblock does not record the number of parity leaves; the length of level 0 does.
 std::uint64_t ParityLeavesOf(const std::vector<Extent>& extents) {
   const Extent* e = FindExtent(extents, ExtentKind::kParityLevel, 0);
   return e == nullptr ? 0 : e->length / kHashBytes;
 }
 
+// Adds `more` to `to`. The union names everything that either may be changing.
 void Unite(Intent& to, const Intent& more) {
-  // A repair counts as one only where nobody else was writing.
+  // Only if both are of repairs is a difference damage. If anybody else was writing, it is at risk.
   const std::uint32_t both = to.flags & more.flags;
   to.flags = ((to.flags | more.flags) & ~kIntentRepair) | (both & kIntentRepair);
   for (const ByteRange& range : more.ranges) {
@@ -108,7 +121,8 @@ void Unite(Intent& to, const Intent& more) {
   if ((to.flags & kIntentWholeFile) != 0) to.ranges.clear();
 }
 
-// Whether a set's commit that was prepared had been decided on, as the page behind the intent says.
+// Whether the commit of a set that was prepared had been decided: the note in the last intent page says so
+// (docs/format.md §9). It must be for this very commit: uuid, generation and wall time.
 bool IsDecided(File& file, const Superblock& prepared) {
   const Extent* pages = FindExtent(prepared.extents, ExtentKind::kIntent);
   if (pages == nullptr || pages->length != kIntentPages * kIntentPageSize) return false;
@@ -120,9 +134,10 @@ bool IsDecided(File& file, const Superblock& prepared) {
          decision->generation == prepared.generation && decision->wall_time_ns == prepared.wall_time_ns;
 }
 
-// A superblock of each generation that may count, newest first, and the newest that is only prepared. Of a set, other members
-// decide whether a prepared one counts (docs/format.md §9). Where nothing but that is left, it was about to, with all that it
-// describes durable, and the page that would have said so was torn: so it does; of a set, if that had been decided.
+// One superblock of each generation that may count, newest first; `prepared` becomes the newest that is only prepared.
+// Of a set, the other members decide whether a prepared one counts (docs/format.md §9). If nothing but a prepared one
+// is left, the page that would have made it count was torn while everything it describes was durable. So it counts;
+// for a set, only if that had been decided.
 std::vector<const Superblock*> GenerationsOf(File& file, const std::map<std::uint32_t, Superblock>& found,
                                              bool accept_prepared, std::uint64_t& prepared) {
   std::vector<const Superblock*> out;
@@ -152,6 +167,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string
   return Load(std::move(file), mode, accept_prepared);
 }
 
+// On failure the file goes back to the caller, who may hold its lock.
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::unique_ptr<File>&& file, OpenMode mode, bool accept_prepared) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
@@ -168,6 +184,8 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
   Status first_failure(Code::kUnprotected, "no usable superblock");
   bool seen_magic = false;
   bool newer_for_sure = false;
+  // One superblock if it is usable and stands where it says. Otherwise it remembers why the first one was not usable;
+  // of all reasons, "newer version" is the one that a user can act on.
   auto read_superblock = [&](std::uint64_t offset, std::uint32_t copy) -> std::optional<Superblock> {
     if (offset + kSuperblockSize > size_) return std::nullopt;
     std::vector<std::uint8_t> page(kSuperblockSize);
@@ -185,12 +203,11 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     return std::nullopt;
   };
 
-  // Find one superblock, then the others where it says they are. Without the first, every place where one may be is
-  // tried, and what most of those found agree on counts: parity may hold a stranger's superblock, as it may hold
-  // anything.
+  // Step 1: find one superblock, then the others where it says they are. If the first is lost, try every place where
+  // one may be. What most of those found agree on counts: parity may hold anything, also a superblock of another file.
   std::map<std::uint32_t, Superblock> found;
   if (auto first = read_superblock(0, 0)) found[0] = *first;
-  // A version number without the hash may be rot: then the other copies tell.
+  // A version number without the right hash may be rot; then the other copies decide.
   if (found.empty() && newer_for_sure) return first_failure;
   if (found.empty()) {
     std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>> candidates;
@@ -208,6 +225,7 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     if (first_failure.code() == Code::kNewerFormat) return first_failure;
     return {Code::kUnprotected, "no usable superblock: " + first_failure.message()};
   }
+  // The others. They may be of older or newer generations; step 2 sorts that out.
   const std::uint64_t spacing = found.begin()->second.spacing;
   const std::uint32_t copies = found.begin()->second.copies;
   for (std::uint32_t c = 0; c < copies; ++c) {
@@ -215,11 +233,12 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     if (auto other = read_superblock(spacing * c, c)) found[c] = *other;
   }
 
-  // The newest generation that is whole counts: the superblocks of one that was cut short may be durable when what they
-  // describe is not. When none is whole, the newest of which anything can be had.
+  // Step 2: the newest generation that is whole counts. A commit that was cut short may have left durable superblocks
+  // whose metadata are not. If none is whole, the newest one of which anything can be had.
   std::uint64_t prepared = 0;
   std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
+  // Two passes: first only generations without unknown leaves, then any that can be read.
   Status failure;
   const Superblock* best = nullptr;
   for (const bool must_be_whole : {true, false}) {
@@ -233,12 +252,16 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
     if (best != nullptr) break;
   }
   if (best == nullptr) return failure;
+  // A prepared generation that counts (see GenerationsOf) is shown as committed. It is completed before an intent is
+  // set.
   torn_ = !accept_prepared && best->state == SidecarState::kPrepared;
-  if (!accept_prepared) contents_.superblock.state = best->state == SidecarState::kPrepared ? SidecarState::kCommitted : best->state;
+  if (!accept_prepared)
+    contents_.superblock.state = best->state == SidecarState::kPrepared ? SidecarState::kCommitted : best->state;
   if (prepared > best->generation) prepared_generation_ = prepared;
   if (mode != OpenMode::kRead && best->read_only_features != 0) {
-    return {Code::kNewerFormat, fmt::format("has features {:#x} of a newer version of lzy: this one may read it, but not write it",
-                                            best->read_only_features)};
+    return {Code::kNewerFormat,
+            fmt::format("has features {:#x} of a newer version of lzy: this one may read it, but not write it",
+                        best->read_only_features)};
   }
   return Status::Ok();
 }
@@ -247,6 +270,7 @@ Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found,
   const Superblock* best = &superblock;
   const std::uint64_t spacing = best->spacing;
   const std::uint32_t copies = best->copies;
+  // An earlier candidate may have left its traces.
   contents_ = SidecarContents();
   contents_.superblock = *best;
   damage_.clear();
@@ -256,6 +280,7 @@ Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found,
 
   extents_.assign(copies, {});
   copy_whole_.assign(copies, true);
+  // Copies of this very commit, not only of its number: a commit that failed may have used the same generation.
   std::vector<const std::vector<Extent>*> same(copies, nullptr);
   for (std::uint32_t c = 0; c < copies; ++c) {
     auto at = found.find(c);
@@ -272,19 +297,20 @@ Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found,
     } else {
       copy_whole_[c] = false;
       if (at->second.state != SidecarState::kPrepared)
-        damage_.push_back({spacing * c, kSuperblockSize,
-                           at->second.generation < best->generation ? "older superblock" : "superblock of a broken commit"});
+        damage_.push_back(
+            {spacing * c, kSuperblockSize,
+             at->second.generation < best->generation ? "older superblock" : "superblock of a broken commit"});
     }
   }
 
-  // A commit that broke off just after it began to count leaves copy 0 without metadata of its own (FinishPrepared).
+  // A commit that broke off just after it began to count leaves copy 0 without metadata of its own (MakeCount).
   const Extent* own = same[0] == nullptr ? nullptr : FindExtent(*same[0], ExtentKind::kInfo);
   if (own != nullptr && own->offset >= spacing) {
     copy_whole_[0] = false;
     damage_.push_back({0, kSuperblockSize, "superblock that refers to another copy's metadata"});
   }
 
-  // Info: any copy whose hash is right.
+  // The info record: from any copy whose hash is right. All copies are read, so that damage is reported.
   bool have_info = false;
   for (std::uint32_t c = 0; c < copies; ++c) {
     const Extent* e = same[c] == nullptr ? nullptr : FindExtent(*same[c], ExtentKind::kInfo);
@@ -307,9 +333,10 @@ Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found,
   if (!have_info) return {Code::kUnprotected, "no copy of the info record is intact"};
 
   ReadIntent(*best);
+  // Before the first commit there are no trees.
   if (best->state == SidecarState::kNeverCommitted) return Status::Ok();
 
-  // Trees. Counts are bounded by what the file can hold before anything is allocated.
+  // The trees. Counts are bounded by what the file can hold before anything is allocated.
   const std::uint64_t data_leaves = (best->stamp.size + best->block_size - 1) / best->block_size;
   const std::uint64_t parity_leaves = ParityLeavesOf(best->extents);
   if (data_leaves > size_ / kHashBytes || parity_leaves > size_ / kHashBytes) {
@@ -327,7 +354,8 @@ Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found,
   return Status::Ok();
 }
 
-// The union of all pages that are set: each process that writes may have one of its own.
+// The intent is the union of all pages that are set: later versions may give each process that writes a page of its
+// own. Pages of other generations are void. The note of a decision (kIntentDecided) is no intent.
 void Sidecar::ReadIntent(const Superblock& superblock) {
   const Extent* e = FindExtent(superblock.extents, ExtentKind::kIntent);
   if (e == nullptr || e->length > kMaxIntentPages * kIntentPageSize) return;

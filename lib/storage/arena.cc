@@ -9,6 +9,7 @@ namespace lzy {
 namespace {
 
 constexpr std::size_t kAlignment = 4096;
+// Sizes of a huge page (x86-64), of the first mapping, and the bound for growing.
 constexpr std::size_t kHuge = std::size_t{2} << 20;
 constexpr std::size_t kFirst = std::size_t{256} << 10;
 constexpr std::size_t kMost = std::size_t{16} << 20;
@@ -32,13 +33,15 @@ std::uint8_t* Arena::Take(std::size_t bytes) {
   return taken;
 }
 
-// Each as large as all before it together. Huge pages begin at multiples of their size, which mmap knows nothing of.
+// Each mapping is as large as all before it together, within bounds. A huge page begins at a multiple of its size.
+// mmap does not know that, so one huge page more is mapped, and pieces are taken from the first multiple on.
 void Arena::Map(std::size_t least) {
   std::size_t total = 0;
   for (const Mapping& mapping : mappings_) total += mapping.size;
   const std::size_t size = std::max(least, std::clamp(total, kFirst, kMost));
   const bool huge = size >= kHuge;
   const std::size_t mapped = huge ? RoundUp(size, kHuge) + kHuge : size;
+  // Before mmap: if this throws, nothing is lost.
   mappings_.reserve(mappings_.size() + 1);
   void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
@@ -49,7 +52,8 @@ void Arena::Map(std::size_t least) {
   if (!huge) return;
   next_ += RoundUp(reinterpret_cast<std::uintptr_t>(begin), kHuge) - reinterpret_cast<std::uintptr_t>(begin);
   left_ = RoundUp(size, kHuge);
-  madvise(next_, left_, MADV_HUGEPAGE);  // where there are none, it works without
+  // Only advice. If the kernel has no huge pages, it works without them.
+  madvise(next_, left_, MADV_HUGEPAGE);
 }
 
 }  // namespace lzy

@@ -1,5 +1,6 @@
 #pragma once
-// Memory for much that is kept until all of it goes: cheaper to touch for the first time than piece by piece.
+// Memory for many pieces that are kept until all of them go. encode/capture keeps its parity sums in one. It takes new
+// memory while a program writes, so page faults count there.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,8 +8,9 @@
 
 namespace lzy {
 
-/// Gives out pieces of large mappings, in which the kernel is asked for huge pages: touching new memory costs one fault
-/// for 2 MiB instead of one for 4 KiB. Starts small, and takes no more than twice what it has given out. Not thread-safe.
+/// Gives out pieces of large mappings, for which it asks the kernel for huge pages. So touching new memory costs one
+/// fault for each 2 MiB instead of one for each 4 KiB. The first mapping is small, and each further one is about as
+/// large as all before it (up to 16 MiB), so little is mapped in vain. Single pieces cannot be freed. Not thread-safe.
 class Arena {
  public:
   Arena() = default;
@@ -16,7 +18,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `bytes` of zeroed memory, aligned to 4096, valid as long as the arena. Throws std::bad_alloc.
+  /// `bytes` of zeroed memory, aligned to 4096, which live as long as the arena. Throws std::bad_alloc.
   std::uint8_t* Take(std::size_t bytes);
 
  private:
@@ -24,6 +26,7 @@ class Arena {
     std::uint8_t* begin;
     std::size_t size;
   };
+  /// Makes a mapping with room for at least `least` bytes the current one. What is left of the previous one is lost.
   void Map(std::size_t least);
 
   std::vector<Mapping> mappings_;

@@ -11,6 +11,7 @@
 namespace lzy {
 namespace {
 
+// Adds one block to the list, to the last run if it continues that. Blocks come in ascending order.
 void Append(std::vector<BadBlocks>& list, std::uint64_t index, BlockFault fault, bool transient) {
   if (!list.empty()) {
     BadBlocks& last = list.back();
@@ -22,7 +23,8 @@ void Append(std::vector<BadBlocks>& list, std::uint64_t index, BlockFault fault,
   list.push_back({index, 1, fault, transient});
 }
 
-// Reads one block; sets `fault` when its bytes cannot be had.
+// Reads one block. Returns what is wrong if its bytes cannot be had, nothing if they were read. An error is one that
+// is not the block's.
 Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const BlockPlace& place, bool from_device,
                                             MutableByteSpan to) {
   auto got = from_device ? stream.file->ReadAtFromDevice(stream.base + place.offset, to)
@@ -35,6 +37,8 @@ Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const Blo
   return std::optional<BlockFault>();
 }
 
+// The state of one CheckBlocks call. Threads call Piece for disjoint ranges; results are put together under the mutex,
+// except leaves, of which each thread writes its own.
 class Checker {
  public:
   Checker(const BlockStream& stream, const CheckSettings& options, std::uint64_t first, std::uint64_t count)
@@ -42,7 +46,8 @@ class Checker {
     result_.leaves.resize(count);
   }
 
-  // Checks [begin, end): a piece small enough for one buffer.
+  // Checks blocks [begin, end), which fit one buffer. Runs of blocks that lie back to back are read at once, because
+  // few large reads are faster. If such a read fails or falls short, blocks are looked at one by one.
   void Piece(std::uint64_t begin, std::uint64_t end) {
     if (failed_) return;
     if (options_.stop && options_.stop()) return Fail({Code::kInterrupted, "interrupted"});
@@ -65,6 +70,8 @@ class Checker {
         ++i;
         continue;
       }
+      // Read the run [i, next). `available` bytes of it are there; run_readable is false if the medium failed anywhere
+      // in it.
       buffer.Reserve(length);
       const MutableByteSpan span(buffer.data(), length);
       std::uint64_t available = 0;
@@ -81,6 +88,7 @@ class Checker {
         }
       }
       read += available;
+      // Hash the blocks of the run and judge each.
       std::uint64_t at = 0;
       for (; i < next; ++i) {
         const BlockPlace place = stream_.place(i);
@@ -90,12 +98,15 @@ class Checker {
           return Fail(checked);
       }
     }
+    // Findings of the piece go to the result in one step.
     std::lock_guard lock(mutex_);
     result_.bytes_read += read;
     result_.bad.insert(result_.bad.end(), bad.begin(), bad.end());
     if (options_.progress) options_.progress(read);
   }
 
+  // The result, when all pieces are done. Threads finish in any order, so runs are sorted, and those that were cut at
+  // the end of a piece are joined again.
   Result<CheckResult> Take() {
     if (!status_.ok()) return status_;
     std::sort(result_.bad.begin(), result_.bad.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -113,11 +124,14 @@ class Checker {
   }
 
  private:
+  // A hole has no bytes; its committed leaf must be zero.
   void CheckHole(std::uint64_t index, std::vector<BadBlocks>& bad) {
     if (stream_.expected != nullptr && !stream_.expected->leaf(index).IsZero())
       Append(bad, index, BlockFault::kHash, false);
   }
 
+  // Judges one block. `run_readable`: the read that it was part of succeeded. `whole`: that read reached its end. May
+  // read into `block` again.
   Status Block(std::uint64_t index, const BlockPlace& place, MutableByteSpan block, bool run_readable, bool whole,
                std::vector<BadBlocks>& bad) {
     const Hash* expected = stream_.expected == nullptr ? nullptr : &stream_.expected->leaf(index);
@@ -130,7 +144,7 @@ class Checker {
       leaf = LeafOf(stream_, index, block);
       if (expected == nullptr || leaf == *expected) return Status::Ok();
     }
-    // Wrong, cut off or unreadable: once more, alone, from the device.
+    // Wrong, cut off or unreadable: read it once more, alone, from the device.
     LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, /*from_device=*/true, block));
     if (fault) {
       leaf = Hash{};
@@ -139,12 +153,13 @@ class Checker {
     }
     leaf = LeafOf(stream_, index, block);
     const bool right = expected == nullptr || leaf == *expected;
-    // Read with others of which one was unreadable, it was never seen to be wrong.
+    // If another block made the read fail, this one was never seen to be wrong, so it is not transient.
     if (right && (expected == nullptr || !run_readable)) return Status::Ok();
     Append(bad, index, BlockFault::kHash, right);
     return Status::Ok();
   }
 
+  // The first failure counts; the other threads stop at their next piece.
   void Fail(const Status& status) {
     std::lock_guard lock(mutex_);
     if (status_.ok()) status_ = status;
@@ -165,6 +180,8 @@ class Checker {
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options) {
   Checker checker(stream, options, first, count);
+  // The length of the first block stands for all. If that one is short or a hole, pieces become larger than
+  // buffer_bytes.
   std::uint64_t longest = 1;
   if (count > 0) longest = std::max<std::uint64_t>(1, stream.place(first).length);
   const std::uint64_t per_piece = std::max<std::uint64_t>(1, options.buffer_bytes / longest);

@@ -1,5 +1,8 @@
 #pragma once
-// A file or parity region as a sequence of hashed blocks: reading, checking, re-reading past the page cache, mending.
+// A data file or parity region as a sequence of hashed blocks: reading it, and checking it against its leaves.
+//
+// judge/examine calls CheckBlocks for all of a dataset; mend/, encode/ and commit/ check single blocks with the
+// functions at the end. All of this is local to one rank. Nothing here writes.
 
 #include <cstdint>
 #include <functional>
@@ -14,12 +17,12 @@
 
 namespace lzy {
 
-/// What is wrong with a block.
+/// What is wrong with a block. What it means (damage, an edit, at risk) is for judge/ to say.
 enum class BlockFault : std::uint8_t {
   kHash = 1,        ///< readable, but not what was committed
   kUnreadable = 2,  ///< EIO: an erasure
   kMissing = 3,     ///< the file is not there or ends before the block does
-  kForsaken = 4,    ///< parity of a row that has none (docs/format.md §3); CheckBlocks calls it kHash
+  kForsaken = 4,    ///< parity of a row that has none (docs/format.md §3); CheckBlocks reports it as kHash
 };
 
 /// Consecutive blocks with the same fault.
@@ -27,48 +30,63 @@ struct BadBlocks {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   BlockFault fault = BlockFault::kHash;
-  bool transient = false;  ///< the first reading was wrong, one from the device right: nothing to mend
-  bool unproven = false;   ///< no copy of the sidecar has their hashes: with kHash, they may be right (CheckBlocks never says so)
+  /// The first reading was wrong, a second one from the device was right. There is nothing to mend.
+  bool transient = false;
+  /// No copy of the sidecar has the hashes of these blocks. With kHash they may be right. CheckBlocks never sets it.
+  bool unproven = false;
   LZY_FIELDS(first, count, fault, transient, unproven)
 };
 
-/// One stream of blocks: a data file, or the parity region of a sidecar. Not the owner of anything.
+/// One stream of blocks: a data file, or the parity region of a sidecar. Owns nothing: what the pointers mean must
+/// outlive it. Made by DataStream and ParityStream (dataset/view).
 struct BlockStream {
-  File* file = nullptr;    ///< null: missing
-  std::uint64_t base = 0;  ///< offset of the stream's first byte in the file
+  /// Null: the file is missing.
+  File* file = nullptr;
+  /// Offset of the stream's first byte in the file.
+  std::uint64_t base = 0;
   HashTag tag = HashTag::kDataLeaf;
-  const LeafKey* key = nullptr;    ///< that leaves are made with; null: none
-  const Tree* expected = nullptr;  ///< committed leaves; null when unknown
-  /// Place of block i within the stream; length 0 for holes.
+  /// The key that makes the leaves (docs/format.md §12); null: none.
+  const LeafKey* key = nullptr;
+  /// The committed leaves; null if they are unknown.
+  const Tree* expected = nullptr;
+  /// Place of block i within the stream; length 0 for holes. Called by several threads.
   std::function<BlockPlace(std::uint64_t)> place;
 };
 
+/// How to read, and whom to tell.
 struct CheckSettings {
+  /// Read past the page cache from the start. If false, only blocks that differ are.
   bool from_device = false;
   unsigned threads = 1;
-  std::uint64_t buffer_bytes = 4u << 20;  ///< per thread
+  /// Bytes read at a time, for each thread.
+  std::uint64_t buffer_bytes = 4u << 20;
+  /// Called after each piece with the bytes that were read, by one thread at a time. May be empty.
   std::function<void(std::uint64_t bytes)> progress;
+  /// Asked before each piece, by several threads. If it returns true, the check ends with kInterrupted. May be empty.
   std::function<bool()> stop;
 };
 
 struct CheckResult {
-  std::vector<BadBlocks> bad;  ///< ascending, merged; includes transient ones
-  std::vector<Hash> leaves;    ///< computed hashes of blocks [first, first + count); zero where not readable
+  /// Ascending; neighbours with the same fault are merged. Includes transient ones.
+  std::vector<BadBlocks> bad;
+  /// Hashes of blocks [first, first + count) as they were read. Zero for blocks that could not be read, and for holes.
+  std::vector<Hash> leaves;
   std::uint64_t bytes_read = 0;
 };
 
-/// Reads blocks [first, first + count) of `stream` and compares them with their leaves (when `expected` is null, they are only
-/// hashed). A block that does not match is read again from the device
-/// before it is called bad. Fails only for errors that are not the blocks' (kIo other than EIO, stop).
+/// Reads blocks [first, first + count) of `stream` and compares them with their leaves. If `expected` is null, it only
+/// hashes them. A block that does not match is read again from the device before it is called bad, so a bad page in
+/// memory is no damage of the file. Fails only for errors that are not the blocks': kIo other than bad media,
+/// kInterrupted, kNoMemory.
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options);
 
-/// The hash of a block as it must be stored for leaf `index`.
+/// The leaf that a block with these bytes has at place `index` of the stream.
 inline Hash LeafOf(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
   return LeafHash(stream.key, stream.tag, index, bytes);
 }
 
-/// Whether block `index` has these bytes as far as its leaf tells; no where it is not known.
+/// Whether these bytes are the committed ones of block `index`. False if its leaf is not known.
 inline bool IsAsCommitted(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
   return stream.expected != nullptr && LeafOf(stream, index, bytes) == stream.expected->leaf(index);
 }

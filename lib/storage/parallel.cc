@@ -13,7 +13,9 @@
 namespace lzy {
 
 std::thread StartThread(std::function<void()> work) {
-  // New threads have their maker's mask from the first instruction on.
+  // A new thread inherits the signal mask of its maker. So the mask is set here for a moment: the new thread then has
+  // it from its first instruction on. Faults stay unblocked; a blocked fault would kill the process without its
+  // handler.
   class NoSignals {
    public:
     NoSignals() {
@@ -30,6 +32,7 @@ std::thread StartThread(std::function<void()> work) {
   return std::thread(std::move(work));
 }
 
+// Threads take the next number from a shared counter, so pieces of unequal cost spread evenly.
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
@@ -40,7 +43,7 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
     } catch (...) {
       std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
-      next = count;  // the others stop too
+      next = count;  // the others stop, too
     }
   };
   std::vector<std::thread> helpers;
@@ -50,7 +53,7 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
     try {
       helpers.push_back(StartThread(loop));
     } catch (...) {
-      break;  // no more threads, or memory for one, to be had: the ones there are do the work
+      break;  // no more threads, or no memory for one: those that there are do the work
     }
   }
   loop();
@@ -58,11 +61,13 @@ void ParallelFor(std::size_t count, unsigned threads, const std::function<void(s
   if (failure) std::rethrow_exception(failure);
 }
 
-void ParallelParts(std::size_t count, unsigned threads, const std::function<void(std::size_t first, std::size_t last)>& work) {
+void ParallelParts(std::size_t count, unsigned threads,
+                   const std::function<void(std::size_t first, std::size_t last)>& work) {
   const std::size_t parts = std::min<std::size_t>(threads, count);
   ParallelFor(parts, threads, [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); });
 }
 
+// Allocated with an alignment, so it must be freed with the same one.
 AlignedBuffer::AlignedBuffer(std::size_t size)
     : data_(static_cast<unsigned char*>(::operator new (size, std::align_val_t{kAlignment}))), size_(size) {}
 

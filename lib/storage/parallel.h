@@ -1,25 +1,31 @@
 #pragma once
-// Running independent pieces of work on a few threads.
+// Running independent pieces of work on a few threads, and buffers for them.
+//
+// lzy is a guest in other programs. So threads are few (option `threads`), short-lived, and take no signals. rows/,
+// encode/ and storage/ itself use these. No thread makes MPI calls here.
+
 #include <cstddef>
 #include <functional>
 #include <thread>
 
 namespace lzy {
 
-/// A thread that no signal of the process is given to: handlers are the program's, and may be meant for its own threads.
-/// Faults that it raises itself are as they are in any other.
-/// Throws what std::thread does when there are no more threads, or memory for one, to be had.
+/// A thread that blocks all signals of the process: handlers are the program's, and may be meant for its own threads.
+/// Faults that the thread raises itself (SIGSEGV, SIGBUS, ...) are as in any other thread. Join it.
+/// Throws what std::thread throws if there are no more threads, or no memory for one.
 std::thread StartThread(std::function<void()> work);
 
 /// Calls work(i) for every i in [0, count), on at most `threads` threads (the caller's included), in no particular
-/// order. Returns when all calls have returned. What `work` throws is thrown here, when all threads have ended.
+/// order. Returns when all calls have returned. If fewer threads can be started, those that there are do all of the
+/// work. If `work` throws, no further calls begin, and the first exception is thrown here when all threads have ended.
 void ParallelFor(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work);
 
-/// The same in at most `threads` stretches, for work that keeps something, e.g. a buffer, from one piece to the next: calls
+/// The same in at most `threads` stretches, for work that keeps something (a buffer) from one piece to the next. Calls
 /// work(first, last) for stretches [first, last) that together are [0, count).
-void ParallelParts(std::size_t count, unsigned threads, const std::function<void(std::size_t first, std::size_t last)>& work);
+void ParallelParts(std::size_t count, unsigned threads,
+                   const std::function<void(std::size_t first, std::size_t last)>& work);
 
-/// A buffer aligned for O_DIRECT and for vector instructions; contents are unspecified.
+/// A buffer that is aligned for O_DIRECT and for vector instructions. Its contents are unspecified. Move only.
 class AlignedBuffer {
  public:
   static constexpr std::size_t kAlignment = 4096;
@@ -31,7 +37,7 @@ class AlignedBuffer {
   unsigned char* data() { return data_; }
   const unsigned char* data() const { return data_; }
   std::size_t size() const { return size_; }
-  /// Grows (contents lost) when smaller than `size`.
+  /// Makes the buffer at least `size` bytes large. If it has to grow, its contents are lost. Throws std::bad_alloc.
   void Reserve(std::size_t size);
 
  private:

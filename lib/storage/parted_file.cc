@@ -7,18 +7,22 @@
 namespace lzy {
 namespace {
 
+// A call that makes no sense for a region in parts is a bug of the caller.
 Status NotOfParts(const char* what) {
   return {Code::kInternal, fmt::format("{} is not for a region in parts", what)};
 }
 
 }  // namespace
 
+// docs/format.md §13: byte y of unit x lies in part x mod D, at base + (x div D) * unit + y.
 PartedFile::Piece PartedFile::PieceAt(std::uint64_t offset, std::size_t length) const {
   const std::uint64_t unit = offset / unit_, within = offset % unit_;
   return {static_cast<std::size_t>(unit % parts_.size()), base_ + unit / parts_.size() * unit_ + within,
           static_cast<std::size_t>(std::min<std::uint64_t>(length, unit_ - within))};
 }
 
+// Reads piece by piece with `read`, from the page cache or from the device. File::ReadAt can report missing bytes only
+// at the end of a range. So bytes that are missing in the middle make the range unreadable.
 template <class Read>
 Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan to, const Read& read) {
   std::size_t done = 0;
@@ -31,9 +35,10 @@ Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan
     }
     done += got;
     if (got == piece.length) continue;
-    // What is behind it is in other parts, and may be there.
+    // The bytes behind this piece are in other parts, and may be there.
     if (done - got + piece.length < to.size()) {
-      return {Code::kUnreadable, fmt::format("{}: of its parity in device directory {} not all is there", path_, piece.part)};
+      return {Code::kUnreadable,
+              fmt::format("{}: of its parity in device directory {} not all is there", path_, piece.part)};
     }
     break;
   }
@@ -41,12 +46,14 @@ Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan
 }
 
 Result<std::size_t> PartedFile::ReadAt(std::uint64_t offset, MutableByteSpan to) {
-  return ReadPieces(offset, to, [](File& part, std::uint64_t at, MutableByteSpan piece) { return part.ReadAt(at, piece); });
+  return ReadPieces(offset, to,
+                    [](File& part, std::uint64_t at, MutableByteSpan piece) { return part.ReadAt(at, piece); });
 }
 
 Result<std::size_t> PartedFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
-  return ReadPieces(offset, to,
-                    [](File& part, std::uint64_t at, MutableByteSpan piece) { return part.ReadAtFromDevice(at, piece); });
+  return ReadPieces(offset, to, [](File& part, std::uint64_t at, MutableByteSpan piece) {
+    return part.ReadAtFromDevice(at, piece);
+  });
 }
 
 Status PartedFile::WriteAt(std::uint64_t offset, ByteSpan from) {
@@ -54,7 +61,8 @@ Status PartedFile::WriteAt(std::uint64_t offset, ByteSpan from) {
     const Piece piece = PieceAt(offset + done, from.size() - done);
     File* part = parts_[piece.part].get();
     if (part == nullptr) {
-      return {Code::kNotFound, fmt::format("{}: the part of its parity in device directory {} is not there", path_, piece.part)};
+      return {Code::kNotFound,
+              fmt::format("{}: the part of its parity in device directory {} is not there", path_, piece.part)};
     }
     LZY_RETURN_IF_ERROR(part->WriteAt(piece.offset, from.subspan(done, piece.length)));
     done += piece.length;
@@ -62,6 +70,7 @@ Status PartedFile::WriteAt(std::uint64_t offset, ByteSpan from) {
   return Status::Ok();
 }
 
+// A lost part cannot be synced, and nothing was written to it: WriteAt fails.
 Status PartedFile::Sync() {
   for (const auto& part : parts_) {
     if (part) LZY_RETURN_IF_ERROR(part->Sync());
@@ -73,7 +82,8 @@ Result<FileStat> PartedFile::Stat() {
   FileStat all;
   for (const auto& part : parts_) {
     if (!part) continue;
-    if (const auto one = part->Stat(); one.ok()) all.size += one->size;  // its server may be gone all the same
+    // A part that is open may fail all the same, if its server is gone.
+    if (const auto one = part->Stat(); one.ok()) all.size += one->size;
   }
   return all;
 }

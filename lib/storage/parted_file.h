@@ -1,5 +1,10 @@
 #pragma once
-// One parity region that lies in several files, dealt to them unit by unit (docs/format.md §13), as if it were one file.
+// The parity region of a shared file with device directories: several files, one in each directory, that look like one
+// (docs/format.md §13, docs/design.md §14).
+//
+// The region's units are dealt to the parts round robin. So everything that reads, checks, makes or mends parity works
+// as if the region were in the sidecar. dataset/parts opens the parts, commit/ makes new ones. A part may be lost:
+// reading then yields damage of that device, not an error of the whole.
 
 #include <memory>
 #include <string>
@@ -9,28 +14,30 @@
 
 namespace lzy {
 
+/// Owns its parts. Thread-safe as File is.
 class PartedFile : public File {
  public:
-  /// `parts`: by device; null where there is none. `base`: where the region begins in each of them. `unit`: bytes in one part
-  /// before the next. `path` is for messages.
+  /// `parts`: open files by device; null if the part is lost. `base`: offset at which the region begins in each of
+  /// them. `unit`: bytes of the region that lie in one part before the next part follows. `path` is for messages.
   PartedFile(std::string path, std::vector<std::unique_ptr<File>> parts, std::uint64_t base, std::uint64_t unit)
       : path_(std::move(path)), parts_(std::move(parts)), base_(base), unit_(unit) {}
 
-  /// What is of a part that is not there, or past its end, counts as past the end of the file. In the midst of what is to be
-  /// read it is kUnreadable, for all of that. Writing to a part that is not there is kNotFound.
+  /// Offsets are of the region. Bytes of a lost part, or past the end of a part, count as past the end of the file. If
+  /// more was to be read behind them, in other parts, the whole range is kUnreadable; read block by block then.
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  /// kNotFound if a part is lost.
   Status WriteAt(std::uint64_t offset, ByteSpan from) override;
-  /// Of all parts that are there.
+  /// Syncs all parts that are not lost.
   Status Sync() override;
-  /// Bytes of all parts together, with what they hold besides parity; nothing else of FileStat is set.
+  /// Only `size` is set: bytes of all parts together, their metadata included. It says nothing about the region's size.
   Result<FileStat> Stat() override;
   const std::string& path() const override { return path_; }
 
-  /// Part `d`; null if it is not there.
+  /// Part `d`; null if it is lost.
   File* part(std::size_t d) const { return parts_[d].get(); }
 
-  // Parts have a length, times, access and locks of their own: kInternal.
+  // Each part has its own length, times, access and lock. These calls return kInternal.
   Status Truncate(std::uint64_t size) override;
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
   Result<std::vector<std::uint8_t>> AccessAcl() override;
@@ -39,12 +46,13 @@ class PartedFile : public File {
   Status Lock() override;
 
  private:
+  /// A range of one part.
   struct Piece {
     std::size_t part = 0;
     std::uint64_t offset = 0;
     std::size_t length = 0;
   };
-  /// As much of [offset, offset + length) as is in one unit.
+  /// The beginning of [offset, offset + length) of the region, as far as it lies in one unit.
   Piece PieceAt(std::uint64_t offset, std::size_t length) const;
   template <class Read>
   Result<std::size_t> ReadPieces(std::uint64_t offset, MutableByteSpan to, const Read& read);
