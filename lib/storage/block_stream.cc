@@ -37,6 +37,9 @@ Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const Blo
   return std::optional<BlockFault>();
 }
 
+// Places that CheckBlocks looks at to find out how long blocks are.
+constexpr std::uint64_t kSampledLengths = 256;
+
 // The state of one CheckBlocks call. Threads call Piece for disjoint ranges; results are put together under the mutex,
 // except leaves, of which each thread writes its own.
 class Checker {
@@ -62,6 +65,7 @@ class Checker {
       while (next < end) {
         const BlockPlace place = stream_.place(next);
         if (place.length == 0 || place.offset != head.offset + length) break;
+        if (next > i && length + place.length > options_.buffer_bytes) break;
         length += place.length;
         ++next;
       }
@@ -180,10 +184,10 @@ class Checker {
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options) {
   Checker checker(stream, options, first, count);
-  // The length of the first block stands for all. If that one is short or a hole, pieces become larger than
-  // buffer_bytes.
+  // Pieces are about as long as a buffer. Blocks may be short or holes, so several tell how long one is.
   std::uint64_t longest = 1;
-  if (count > 0) longest = std::max<std::uint64_t>(1, stream.place(first).length);
+  const std::uint64_t step = count / kSampledLengths + 1;
+  for (std::uint64_t i = 0; i < count; i += step) longest = std::max<std::uint64_t>(longest, stream.place(first + i).length);
   const std::uint64_t per_piece = std::max<std::uint64_t>(1, options.buffer_bytes / longest);
   const std::uint64_t pieces = (count + per_piece - 1) / per_piece;
   try {

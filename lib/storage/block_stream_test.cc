@@ -149,6 +149,20 @@ TEST_F(BlockStreamTest, HolesHaveZeroLeavesAndAreNotRead) {
   EXPECT_EQ(Text(*result), "") << "what lies in a hole is nobody's business";
 }
 
+TEST_F(BlockStreamTest, HolesInFrontDoNotMakeReadsLonger) {
+  Make(400 * kBlock, 0, 0);
+  std::uint64_t largest = 0;
+  fs_.fault = [&](MemoryFileSystem::Op op, const std::string&, std::uint64_t, std::uint64_t length) {
+    if (op == MemoryFileSystem::Op::kRead) largest = std::max(largest, length);
+    return Status::Ok();
+  };
+  settings_.buffer_bytes = 4 * kBlock;
+  const auto result = Check();
+  ASSERT_OK(result);
+  EXPECT_EQ(Text(*result), "");
+  EXPECT_EQ(largest, 4 * kBlock);
+}
+
 TEST_F(BlockStreamTest, WithoutLeavesOnlyWhatCannotBeReadIsBad) {
   Make(5 * kBlock);
   fs_.At("f").bytes[0] ^= 1;
