@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "base/record.h"
+
 namespace lzy {
 
 /// Shapes of a broadcast over groups, of which each has a leader. Ranks send the numbers to each other: never reuse
@@ -28,6 +30,7 @@ struct CostModel {
   double latency = 0;
   double gap = 0;
   double byte_time = 0;  ///< seconds per byte
+  LZY_FIELDS(latency, gap, byte_time)
 };
 
 /// What a user asks for.

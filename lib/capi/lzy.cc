@@ -21,6 +21,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "comm/records.h"
 #include "engine/engine.h"
 #include "mpi/mpi_communicator.h"
 
@@ -312,11 +313,8 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
 // Reports are the same on all ranks. If they ever differ, the code is still the same, so a program decides alike on
 // all ranks.
 Status AgreeOnCode(Communicator& comm, lzy_report& report) {
-  const std::uint8_t mine[] = {static_cast<std::uint8_t>(report.code)};
-  LZY_ASSIGN_OR_RETURN(const auto all, comm.AllGather(mine));
-  for (const auto& code : all) {
-    report.code = lzy::CombineExitCodes(report.code, code.size() == 1 ? int{code[0]} : int{LZY_INTERNAL});
-  }
+  LZY_ASSIGN_OR_RETURN(const auto all, lzy::AllGatherRecords(comm, int{report.code}));
+  for (const int code : all) report.code = lzy::CombineExitCodes(report.code, code);
   return Status::Ok();
 }
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "comm/records.h"
 #include "fmt/format.h"
 #include "transport/mpi_call.h"
 #include "transport/multicast_mpi.h"
@@ -181,17 +182,10 @@ Result<std::uint64_t> Mpi::AllReduce(std::uint64_t value, MPI_Op operation) {
   return result;
 }
 
-// A std::vector throws length_error for a size that no memory could hold.
+// All ranks agree on whether every one has the memory, unless it is little.
 template <class Allocate>
 Status Mpi::AllocateTogether(std::uint64_t bytes, Allocate allocate) {
-  std::uint64_t failures = 0;
-  try {
-    allocate();
-  } catch (const std::bad_alloc&) {
-    failures = 1;
-  } catch (const std::length_error&) {
-    failures = 1;
-  }
+  std::uint64_t failures = NoThrow(allocate).ok() ? 0 : 1;
   if (bytes > kSmall) {
     LZY_ASSIGN_OR_RETURN(failures, AllReduceSum(failures));
   }
@@ -253,31 +247,24 @@ Result<Topology> Mpi::Cheapest(std::uint64_t size, int root, bool given) {
   LZY_RETURN_IF_ERROR(FindGroups());
   if (groups_.size() == 1) return Topology::kBcast;
   if (given) {
-    Bytes chosen(1);
-    if (rank_ == root) chosen[0] = static_cast<std::uint8_t>(ChooseTopology(groups_, root, size, topology_.costs.value_or(CostModel{})));
-    LZY_RETURN_IF_ERROR(Broadcast(chosen, root));
-    return static_cast<Topology>(chosen.at(0));
+    Topology chosen{};
+    if (rank_ == root) chosen = ChooseTopology(groups_, root, size, topology_.costs.value_or(CostModel{}));
+    LZY_RETURN_IF_ERROR(BroadcastRecord(*this, chosen, root));
+    return chosen;
   }
   if (!costs_) {
-    LZY_ASSIGN_OR_RETURN(const CostModel measured, MeasureCosts(comm_, rank_, size_));
+    LZY_ASSIGN_OR_RETURN(CostModel measured, MeasureCosts(comm_, rank_, size_));
     // Rank 0's numbers count, and travel in a proven call: with different costs, ranks would compute different
-    // schedules and wait forever. All ranks run the same program, so the bytes mean the same.
-    const auto* raw = reinterpret_cast<const std::uint8_t*>(&measured);
-    Bytes told(raw, raw + sizeof measured);
-    LZY_RETURN_IF_ERROR(Broadcast(told, 0));
-    costs_.emplace();
-    std::copy(told.begin(), told.end(), reinterpret_cast<std::uint8_t*>(&*costs_));
+    // schedules and wait forever.
+    LZY_RETURN_IF_ERROR(BroadcastRecord(*this, measured));
+    costs_ = measured;
   }
   return ChooseTopology(groups_, root, size, *costs_);
 }
 
 Status Mpi::FindGroups() {
   if (!groups_.empty()) return Status::Ok();
-  const std::string name = ProcessorName();
-  const ByteSpan mine(reinterpret_cast<const std::uint8_t*>(name.data()), name.size());
-  LZY_ASSIGN_OR_RETURN(const std::vector<Bytes> all, AllGather(mine));
-  std::vector<std::string> names;
-  for (const Bytes& one : all) names.emplace_back(one.begin(), one.end());
+  LZY_ASSIGN_OR_RETURN(const auto names, AllGatherRecords(*this, ProcessorName()));
   groups_ = GroupsByName(names);
   return Status::Ok();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A chunk of a message while it is under way, and how it is hashed meanwhile. Used by both sides of
-// validated/transfer.cc; for use within lib/validated only.
+// A chunk of a message while it is under way, and how it is hashed meanwhile. Used by
+// send.cc, receive.cc, broadcast.cc and all_gather.cc; for use within lib/validated only.
 //
 // A chunk lies in the user's buffer if the payload is contiguous there. Otherwise it lies in a scratch buffer, and is
 // copied from or to its places. Both sides cut a payload into the same chunks (Chunks in wire.h).
@@ -41,6 +41,10 @@ struct Slot {
   std::uint8_t* Scratch(const Payload& payload, std::uint64_t size) {
     if (payload.contiguous() == nullptr && scratch == nullptr) scratch = MakeBuffer(size);
     return scratch.get();
+  }
+  /// Where the bytes from `begin` on lie in `payload`, or the scratch buffer, from or to which the caller copies.
+  std::uint8_t* Place(const Payload& payload, std::uint64_t begin, std::uint64_t size) {
+    return payload.contiguous() != nullptr ? payload.contiguous() + begin : Scratch(payload, size);
   }
 };
 

@@ -3,7 +3,7 @@
 // bytes; the side that sent answers (docs/exchange.md, "Messages from one rank to another").
 //
 // There is one request at a time, and one reply to each request. So neither side waits for something that will not
-// come. The asking side decides how often to ask, and ends the conversation by a signal. transfer.cc, collectives.cc
+// come. The asking side decides how often to ask, and ends the conversation by a signal. send.cc, receive.cc, broadcast.cc, all_gather.cc
 // and records.cc all use this.
 //
 // The tasks run in the Pump, under its mutex.

@@ -1,6 +1,6 @@
 #pragma once
 // The end of every validated collective call: a rank that lacks something asks, a rank that has it answers, until all
-// are done. Used by collectives.cc and records.cc.
+// are done. Used by broadcast.cc, all_gather.cc and records.cc.
 //
 // A rank does not know how many requests it will get, and nobody counts them. A rank that has all it needs enters a
 // nonblocking barrier, and goes on answering until the barrier is complete: then all ranks have entered it, and

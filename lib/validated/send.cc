@@ -1,0 +1,286 @@
+// The sending side of a validated message (docs/exchange.md, "Messages from one rank to another"). Sender::Run is the
+// protocol; everything else is one of its steps. It is a coroutine in the Pump: each co_await may run other messages.
+
+#include "validated/transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "validated/chunk.h"
+#include "validated/mend.h"
+#include "validated/tree.h"
+#include "validated/wire.h"
+
+namespace lzy::validated {
+namespace {
+
+// An announcement whose root is not known yet.
+Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
+  return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_chunk, {}};
+}
+
+/// A payload with gaps is copied before it is sent. Its chunks are kept short, so that a window of copies takes a few
+/// megabytes.
+Sizes SizesOf(const Payload& payload, Sizes wanted) {
+  if (payload.contiguous() == nullptr) wanted.most_chunk = std::min<std::uint64_t>(wanted.most_chunk, 512u << 10);
+  return SizesFor(payload.bytes(), wanted);
+}
+
+// One message that is sent. The announcement says which of four ways it takes: inline, whole (one chunk, hashed
+// before), in chunks (hashed while they travel), or in place (nothing travels but hashes).
+class Sender {
+ public:
+  Sender(std::shared_ptr<Link> link, Payload payload, int dest, int tag, bool in_place)
+      : link_(std::move(link)),
+        payload_(std::move(payload)),
+        dest_(dest),
+        tag_(tag),
+        sizes_(SizesOf(payload_, link_->sizes())),
+        announce_(AnnounceOf(in_place                                 ? Kind::kInPlace
+                             : payload_.bytes() <= sizes_.most_inline ? Kind::kInline
+                             : payload_.bytes() <= sizes_.most_whole  ? Kind::kWhole
+                                                                      : Kind::kMessage,
+                             payload_.bytes(), sizes_)),
+        tree_(payload_.bytes(), sizes_.leaf),
+        answers_(tree_, payload_),
+        chunks_(announce_) {
+    answers_.SetAnnounce(announce_);
+  }
+
+  Task Run();
+
+ private:
+  // Chunks under way at most. A slot is used again when its chunk has left.
+  static constexpr std::size_t kWindow = 8;
+
+  // Sends the announcement; for short payloads, hashes them first.
+  void Announced();
+  ByteSpan ChunkBytes(Slot& slot);
+  void Begin(Slot& slot, ByteSpan bytes);
+  void SendWhole();
+  void HashInPlace();
+  Task SendChunk();
+  // Hashes the chunk of a slot that has left, and keeps `moving` going meanwhile.
+  void HashSent(Slot& slot, Message& moving);
+  Task HashRest();
+  // What the receiver asks for by kGo: all other chunks, then the root.
+  Task Go();
+  Task Reply(Bytes reply);
+  // Answers the receiver until it ends the message.
+  Task Converse();
+  Status End(Signal signal) const;
+
+  const std::shared_ptr<Link> link_;
+  const Payload payload_;
+  const int dest_;
+  const int tag_;
+  const Sizes sizes_;
+  const Announce announce_;
+  TransferTree tree_;
+  Answers answers_;
+  Chunks chunks_;
+  Bytes announcement_;
+  Message announced_;
+  std::array<Slot, kWindow> slots_;
+  std::size_t chunk_ = 0;
+  Pump& pump_ = Pump::OfProcess();
+};
+
+ByteSpan Sender::ChunkBytes(Slot& slot) {
+  return payload_.View(chunks_.begin(), chunks_.size(), slot.Scratch(payload_, chunks_.size()));
+}
+
+// The announcement is sent at once, before the chunks have their turn. MPI matches messages in the order in which
+// they are sent, so the receiver sees the order of the program's calls.
+void Sender::Announced() {
+  Announce announce = announce_;
+  // The length repeats the kind, in case the content arrives damaged (KindByLength).
+  announcement_.resize(announce.kind == Kind::kMessage  ? kAnnounceBytes
+                       : announce.kind == Kind::kWhole ? kWholeBytes
+                                                       : kInPlaceBytes);
+  if (announce.kind == Kind::kInline) {
+    announcement_.resize(kInlineHeader + payload_.bytes());
+    const MutableByteSpan content = MutableByteSpan(announcement_).subspan(kInlineHeader);
+    payload_.CopyOut(0, content);
+    tree_.HashLeaves(0, content);
+  } else if (announce.kind == Kind::kWhole) {
+    tree_.HashLeaves(0, ChunkBytes(slots_[0]));
+  }
+  // In all other kinds the root follows later: hashing first would keep the receiver waiting.
+  if (announce.kind == Kind::kInline || announce.kind == Kind::kWhole) {
+    tree_.Build();
+    announce.root = tree_.Root();
+  }
+  EncodeAnnounce(announce, announcement_.data());
+  announced_.Begin("MPI_Isend", [&](MPI_Request* r) {
+    return PMPI_Isend(announcement_.data(), static_cast<int>(announcement_.size()), MPI_BYTE, dest_, tag_, link_->outer(), r);
+  });
+}
+
+void Sender::Begin(Slot& slot, ByteSpan bytes) {
+  slot.message.Begin("MPI_Isend", [&](MPI_Request* r) {
+    return PMPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, dest_, Link::ChunkTag(tag_), link_->inner(), r);
+  });
+}
+
+// A short payload travels faster than the answer to an announcement and a root of its own would. So it was hashed
+// before.
+void Sender::SendWhole() {
+  Begin(slots_[0], payload_.contiguous() != nullptr ? ByteSpan(payload_.contiguous(), payload_.bytes())
+                                                    : ByteSpan(slots_[0].scratch.get(), payload_.bytes()));
+  chunks_.Next();
+}
+
+// A chunk is hashed while it is in the cache. If it had to be copied, that is now, before it travels. Otherwise it is
+// when it has left, while the chunks behind it travel. The first chunk is hashed at once, because the answer to the
+// announcement must be waited for anyway.
+Task Sender::SendChunk() {
+  Slot& slot = slots_[chunk_ % kWindow];
+  Slot& next = slots_[(chunk_ + 1) % kWindow];
+  const bool at_once = chunk_ == 0 || payload_.contiguous() == nullptr;
+  ++chunk_;
+  Status status = co_await pump_.Done(slot.message);
+  if (!status.ok()) co_return status;
+  HashSent(slot, next.message);
+  const std::uint64_t begin = chunks_.begin();
+  const ByteSpan bytes = payload_.View(begin, chunks_.size(), slot.Scratch(payload_, sizes_.most_chunk));
+  chunks_.Next();
+  Begin(slot, bytes);
+  slot.unhashed = {begin, begin + bytes.size()};
+  if (at_once) {
+    HashBeside(tree_, begin, bytes, slot.message);
+    slot.unhashed = {};
+  }
+  co_return Status::Ok();
+}
+
+// Only contiguous payloads get here with something to hash: chunks with a copy are hashed at once.
+void Sender::HashSent(Slot& slot, Message& moving) {
+  const auto [begin, end] = std::exchange(slot.unhashed, {});
+  if (begin != end) HashBeside(tree_, begin, {payload_.contiguous() + begin, end - begin}, moving);
+}
+
+// Goes once round the window, the oldest chunk first.
+Task Sender::HashRest() {
+  for (std::size_t i = 0; i < kWindow; ++i, ++chunk_) {
+    Slot& slot = slots_[chunk_ % kWindow];
+    if (slot.unhashed.begin == slot.unhashed.end) continue;
+    Status status = co_await pump_.Done(slot.message);
+    if (!status.ok()) co_return status;
+    HashSent(slot, slots_[(chunk_ + 1) % kWindow].message);
+  }
+  tree_.Build();
+  co_return Status::Ok();
+}
+
+void Sender::HashInPlace() {
+  Buffer scratch = payload_.contiguous() == nullptr ? MakeBuffer(sizes_.most_chunk) : nullptr;
+  for (; !chunks_.done(); chunks_.Next()) {
+    tree_.HashLeaves(chunks_.begin(), payload_.View(chunks_.begin(), chunks_.size(), scratch.get()));
+  }
+  tree_.Build();
+}
+
+// The receiver has posted its receive before it asked, so this does not wait for it.
+Task Sender::Reply(Bytes reply) {
+  Message message;
+  message.Begin("MPI_Isend", [&](MPI_Request* r) {
+    return PMPI_Isend(reply.data(), static_cast<int>(reply.size()), MPI_BYTE, dest_, Link::ReplyTag(tag_), link_->inner(), r);
+  });
+  Status status = co_await pump_.Done(message);
+  co_return status;
+}
+
+Task Sender::Go() {
+  while (!chunks_.done()) {
+    Status status = co_await SendChunk();
+    if (!status.ok()) co_return status;
+  }
+  // Of a message in place, the tree is built already.
+  if (announce_.kind == Kind::kMessage) {
+    Status hashed = co_await HashRest();
+    if (!hashed.ok()) co_return hashed;
+  }
+  Status status = co_await Reply(answers_.RootOf(announce_));
+  co_return status;
+}
+
+// in_doubt() has the bytes of the last request. They are what the receiver could not prove, unless it needed several
+// requests.
+Status Sender::End(Signal signal) const {
+  if (signal == kProven) return Status::Ok();
+  if (signal == kTooLong) {
+    return {Code::kInvalidArgument, fmt::format("rank {}: its buffer has no room for {} bytes (tag {})", dest_, payload_.bytes(), tag_)};
+  }
+  const auto doubt = answers_.in_doubt().empty() ? std::vector<Interval>{{0, payload_.bytes()}} : answers_.in_doubt();
+  return {Code::kCorrupt, fmt::format("rank {} could not prove {} of {} bytes sent to it (tag {})", dest_,
+                                      payload_.bytes() == 0 ? "any" : RangesText(doubt), payload_.bytes(), tag_)};
+}
+
+// One request at a time. The end is a signal, in which nothing can be wrong, so both sides always know it.
+Task Sender::Converse() {
+  const Buffer buffer = MakeBuffer(kMostRequest);
+  for (;;) {
+    Message request;
+    // The receiver hashes all it got before it answers.
+    if (announce_.kind != Kind::kInline) request.SetLong();
+    request.Begin("MPI_Irecv", [&](MPI_Request* r) {
+      return PMPI_Irecv(buffer.get(), static_cast<int>(kMostRequest), MPI_BYTE, dest_, Link::RequestTag(tag_), link_->inner(), r);
+    });
+    Status status = co_await pump_.Done(request);
+    if (!status.ok()) co_return status;
+    const int length = request.length();
+    if (length <= kTooLong) co_return End(static_cast<Signal>(length));
+    const MutableByteSpan content(buffer.get(), static_cast<std::size_t>(length));
+    if (length > kMostSignal) link_->Arrived(Part::kRequest, dest_, content);
+    if (length == kGo) {
+      status = co_await Go();
+    } else {
+      Bytes reply = answers_.To(content);
+      status = co_await Reply(std::move(reply));
+    }
+    if (!status.ok()) co_return status;
+  }
+}
+
+// The order matters: announce, wait for the turn on the chunk tag, send the first chunk, then answer. Everything that
+// was sent has been received in the end, even by a receiver that cannot use it. So nothing is left over for the next
+// message with this tag.
+Task Sender::Run() {
+  Announced();
+  answers_.SetAnnouncement(announcement_);
+  const Link::Turn turn(*link_, {dest_, tag_, true});
+  if (!turn.come()) co_await pump_.Until([&] { return turn.come(); });
+  if (announce_.kind == Kind::kMessage) {
+    Status sent = co_await SendChunk();
+    if (!sent.ok()) co_return sent;
+  } else if (announce_.kind == Kind::kWhole) {
+    SendWhole();
+  } else if (announce_.kind == Kind::kInPlace) {
+    HashInPlace();
+  }
+  const Status ended = co_await Converse();
+  // Sends are waited for even after an error: their buffers are in this object.
+  Status status = co_await pump_.Done(announced_);
+  for (Slot& slot : slots_) {
+    const Status sent = co_await pump_.Done(slot.message);
+    if (status.ok()) status = sent;
+  }
+  co_return ended.ok() ? status : ended;
+}
+
+}  // namespace
+
+Task Send(std::shared_ptr<Link> link, Payload payload, int dest, int tag, bool in_place) {
+  Sender sender(std::move(link), std::move(payload), dest, tag, in_place);
+  Status status = co_await sender.Run();
+  co_return status;
+}
+
+}  // namespace lzy::validated
