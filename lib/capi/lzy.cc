@@ -137,8 +137,7 @@ struct Call {
   lzy::Options options;
 };
 
-// What must be the same on all ranks: everything that decides which collective calls come. Not memory, threads and
-// timeout, which may differ.
+// What must be the same on all ranks: what decides which collective calls come; not memory, threads or timeout.
 Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   lzy::ByteWriter out;
   out.PutString(operation);
