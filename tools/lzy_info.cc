@@ -24,7 +24,7 @@ lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm
     // A file that only some ranks could lock is no longer called in use: the others met the lock of a rank of this run that looked
     // at the same moment.
     auto [at, fresh] = orphans.emplace(orphan.path, orphan);
-    if (!fresh) at->second.in_use = at->second.in_use && orphan.in_use;
+    if (!fresh && orphan.kept.empty()) at->second.kept.clear();
   }
   return orphans;
 }
@@ -39,17 +39,17 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
   // Rank 0 speaks for all; the list is the same everywhere.
   bool removable = false;
   for (const auto& [name, orphan] : all) {
-    const bool remove = prune && !dry_run && !orphan.in_use;
-    removable = removable || !orphan.in_use;
+    const bool remove = prune && !dry_run && orphan.kept.empty();
+    removable = removable || orphan.kept.empty();
     run.Say(fmt::format("{}: orphan: {}{}\n", lzy::Printable(name), orphan.reason,
-                        orphan.in_use ? "; it may be in use, and is kept"
-                        : remove      ? "; removing it"
-                        : dry_run     ? "; would be removed"
-                                      : ""));
+                        !orphan.kept.empty() ? "; " + orphan.kept
+                        : remove             ? "; removing it"
+                        : dry_run            ? "; would be removed"
+                                             : ""));
     // --json lists them, too.
     run.extra()["orphans"].push_back({{"path", name}, {"reason", orphan.reason}, {"removed", remove}});
   }
-  // Only listed: say how to remove them, unless all of them are in use.
+  // Only listed: say how to remove them, unless all of them are kept.
   if (!prune) {
     if (removable) run.Say(fmt::format("  remove orphans with: lzy-info --prune {}\n", lzy::ShellQuote(path)));
     return Status::Ok();
@@ -60,7 +60,7 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
   // others from being removed.
   Status first_failure;
   for (const Orphan& orphan : mine.ok() ? *mine : std::vector<Orphan>{}) {
-    if (all.at(orphan.path).in_use) continue;
+    if (!all.at(orphan.path).kept.empty()) continue;
     const Status removed = lzy::RemoveOrphan(run.fs(), orphan);
     if (!removed.ok() && first_failure.ok()) first_failure = removed;
   }

@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "comm/records.h"
 #include "common/tool.h"
+#include "dataset/parts.h"
 #include "request/commit_record.h"
 
 namespace {
@@ -85,6 +86,10 @@ struct Wish {
 /// For --dry-run: what lzy-protect would do, as far as metadata and times tell. Reads no data.
 lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& dataset) {
   lzy::DatasetReport report = lzy::Info(context, dataset);
+  if (report.status.ok() && dataset.kind == lzy::DatasetKind::kShared && context.options.given.contains("device-dirs")) {
+    const bool parity_given = report.generation == 0 || context.options.given.contains("parity");
+    report.status = lzy::ResolveDirectories(context.fs, context.options, parity_given ? context.options.parity : report.parity).status();
+  }
   // Nothing was ever committed, so nothing that Info reports says anything about the file.
   const bool fresh = report.status.code() == lzy::Code::kUnprotected || (report.status.ok() && report.generation == 0);
   if (fresh) {

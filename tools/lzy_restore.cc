@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <utility>
 
 #include "common/tool.h"
 
@@ -54,6 +55,15 @@ int main(int argc, char** argv) {
     const bool spread = request.placing == lzy::Placing::kRoom;
     if (request.dry_run) return spread ? lzy::Action::kSpreadDryRun : lzy::Action::kRestoreDryRun;
     return request.salvage ? lzy::Action::kSalvage : lzy::Action::kRestore;
+  };
+  tool.again = [&] {
+    std::string options;
+    for (const std::uint32_t device : request.devices) options += fmt::format("--device {} ", device);
+    for (const auto& [given, option] : {std::pair(request.placing == lzy::Placing::kRoom, "--spread "),
+                                        std::pair(request.salvage, "--salvage "), std::pair(request.force, "--force ")}) {
+      if (given) options += option;
+    }
+    return options;
   };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
     return lzy::Restore(context, dataset, request);

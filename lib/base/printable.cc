@@ -43,6 +43,8 @@ std::string ShellQuote(const std::string& text) {
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("%+,-./:=@_^").find(static_cast<char>(c)) != std::string_view::npos;
   };
+  // A dash in front would make it an option of the command.
+  if (text.starts_with('-')) return ShellQuote("./" + text);
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
   const bool printable = IsPrintable(text);
   std::string out = printable ? "'" : "$'";

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "commit/epoch.h"
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "dataset/rehome.h"
 #include "names/lookup.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "commit/protector.h"
 #include "comm/records.h"
+#include "commit/protector.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
@@ -26,6 +26,7 @@ Status Protector::Run() {
   Status status = Open();
   if (status.ok()) status = Protect();
   // Refused, or up to date already, is no commit either.
+  if (status.ok() && report_.committed) std::ranges::move(commit_warnings_, std::back_inserter(report_.warnings));
   if (!status.ok() || !report_.committed) {
     view_ = DatasetView();  // and with it the locks
     (void)NoThrow([&] { RemoveEmptySidecars(); });
@@ -58,11 +59,14 @@ Status Protector::RefuseUnsealed() {
 }
 
 Status Protector::EnsureSidecars() {
-  if (shared()) return comm_.rank() == 0 ? EnsureSidecar(ref_.path, 0) : Status::Ok();
+  // Lost, with or without its sidecar: judged later.
+  const auto is_lost = [&](const std::string& path) { return context_.fs.Stat(path).status().code() == Code::kNotFound; };
+  if (shared()) {
+    if (comm_.rank() != 0 || (is_lost(ref_.path) && FindSidecar(context_.fs, ref_.path).ok())) return Status::Ok();
+    return EnsureSidecar(ref_.path, 0);
+  }
   for (const auto& [rank, path] : ref_.members) {
-    const auto stat = context_.fs.Stat(path);
-    if (!stat.ok() && stat.status().code() == Code::kNotFound) continue;  // a lost member: judged later
-    LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
+    if (!is_lost(path)) LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
   }
   return Status::Ok();
 }
@@ -138,7 +142,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   if (findings.clean() && !report_.unjudged && same_geometry && StampsFresh()) return true;
 
   auto warn = [&](std::uint64_t bytes, const char* what) {
-    if (bytes > 0) report_.warnings.push_back(fmt::format("{}: {} {}", ref_.path, FormatSize(bytes), what));
+    if (bytes > 0) commit_warnings_.push_back(fmt::format("{}: {} {}", ref_.path, FormatSize(bytes), what));
   };
   warn(stale, "changed since the last commit; committed as they are now");
   warn(at_risk, "were being written when the last epoch broke off; committed as they are now");

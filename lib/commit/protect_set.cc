@@ -7,8 +7,8 @@
 #include <array>
 #include <set>
 
-#include "commit/file_set.h"
 #include "comm/records.h"
+#include "commit/file_set.h"
 #include "encode/one_node.h"
 #include "geometry/grouping.h"
 #include "sidecar/names.h"
@@ -54,8 +54,7 @@ Status FileSet::ChooseSet() {
   same_set_ = view_.committed;
   // New files that match the pattern make it another set; what is left of an older, larger one does not.
   for (FileView& file : view_.extras) {
-    const bool leftover = file.fault == SidecarFault::kForeign || file.fault == SidecarFault::kOutdated;
-    if (file.present && (request_.touched || !leftover)) added_.push_back(&file);
+    if (file.present && (request_.touched || !view_.IsLeftover(file))) added_.push_back(&file);
   }
   present += added_.size();
   grown_ = !added_.empty();

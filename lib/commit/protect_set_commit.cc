@@ -6,8 +6,8 @@
 #include <array>
 #include <set>
 
-#include "commit/file_set.h"
 #include "comm/records.h"
+#include "commit/file_set.h"
 #include "encode/one_node.h"
 #include "geometry/grouping.h"
 #include "sidecar/names.h"

@@ -28,7 +28,9 @@ class SharedFile : public Protector {
     }
     options_ = EffectiveOptions();
     LZY_RETURN_IF_ERROR(ShareDirectories());
-    if (!file.present) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
+    if (!file.present && (request_.touched || !view_.committed)) {
+      return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
+    }
     if (!request_.touched && view_.committed) {
       LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
       if (done) return Status::Ok();

@@ -76,6 +76,7 @@ class Protector {
   /// Makes the report the same on every rank: phases of the slowest, bytes of all.
   Status GatherStats();
 
+  std::vector<std::string> commit_warnings_;  // of what is committed although it differs; told once it is
   std::vector<std::string> created_;  // sidecars that were made only to be locked
 };
 

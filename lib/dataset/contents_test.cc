@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
+#include "sidecar/contents.h"
 #include "engine_fixture.h"
 #include "memory_files.h"
 #include "sidecar/names.h"

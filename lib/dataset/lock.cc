@@ -8,10 +8,10 @@
 
 #include "base/node.h"
 #include "base/printable.h"
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "dataset/parts.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -68,7 +68,7 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
   }
   // To look at, a spare will do.
   const bool outdated = kind == DatasetKind::kShared && sidecar.ok() && (*sidecar)->contents().superblock.parted() &&
-                        CheckContents((*sidecar)->contents()).ok() && IsOutdated(fs, **sidecar, context.options);
+                        CheckContents((*sidecar)->contents()).ok() && IsOutdated(fs, path, **sidecar, context.options);
   const bool lost = (IsLost(sidecar.status()) || outdated) && kind == DatasetKind::kShared && !write;
   auto spare = lost ? FindSpare(fs, path, outdated ? WithItsDirectories(context.options, **sidecar) : context.options)
                     : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");

@@ -10,10 +10,10 @@
 #include <optional>
 #include <utility>
 
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "dataset/view.h"
 #include "names/lookup.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -275,15 +275,21 @@ Options WithItsDirectories(const Options& options, const Sidecar& home) {
   return all;
 }
 
-bool IsOutdated(FileSystem& fs, Sidecar& home, const Options& options) {
+bool IsOutdated(FileSystem& fs, const std::string& data_path, Sidecar& home, const Options& options) {
   const SidecarContents& contents = home.contents();
   const Uuid& uuid = contents.superblock.uuid;
+  const std::vector<std::string> paths = PartPaths(fs, contents.info.parts, options.device_dirs);
   const auto is_later = [&](const std::string& path) {
     const auto peek = PeekSidecar(fs, path);
     return peek.ok() && peek->committed && peek->uuid == uuid && peek->parts.id == contents.info.parts.id &&
            peek->generation > contents.superblock.generation;
   };
-  return std::ranges::any_of(PartPaths(fs, contents.info.parts, options.device_dirs), is_later);
+  if (std::ranges::any_of(paths, is_later)) return true;
+  // A commit that encoded everything anew removed these parts and made others. Only if some are gone does it pay to
+  // look for others in the directories.
+  if (std::ranges::all_of(paths, [&](const std::string& path) { return IsThere(fs, path); })) return false;
+  const auto spare = FindSpare(fs, data_path, WithItsDirectories(options, home));
+  return spare.ok() && (*spare)->contents().superblock.uuid == uuid && (*spare)->generation() > contents.superblock.generation;
 }
 
 Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& given) {
@@ -294,7 +300,7 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
   }
   const auto there = found.ok() ? Sidecar::Load(fs, *found, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(found.status());
   const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
-  const bool outdated = sound.ok() && (*there)->contents().superblock.parted() && IsOutdated(fs, **there, given);
+  const bool outdated = sound.ok() && (*there)->contents().superblock.parted() && IsOutdated(fs, data_path, **there, given);
   const Options options = outdated ? WithItsDirectories(given, **there) : given;
   if (options.device_dirs.empty() || (!outdated && !IsLost(sound))) return false;
   const auto spare = FindSpare(fs, data_path, options);
@@ -307,7 +313,8 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
   std::unique_ptr<File> ruins;
   std::unique_ptr<Sidecar> old;
   if (outdated) {
-    if (*found != path) return false;  // renamed: an epoch takes it along first
+    const auto known = FindSidecar(fs, real);
+    if (!known.ok() || *known != path) return false;  // renamed: an epoch takes it along first
     LZY_ASSIGN_OR_RETURN(old, LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds));
     if (old->generation() != (*there)->generation() || old->contents().superblock.uuid != (*there)->contents().superblock.uuid) return false;
   } else if (there.status().code() != Code::kNotFound) {

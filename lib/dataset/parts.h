@@ -59,7 +59,7 @@ void RemovePartsOf(FileSystem& fs, const std::string& data_path, const std::stri
 Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& data_path, const Options& options);
 /// Whether a part tells of a later commit than `home`, the sidecar beside the file: then that is an old one, put back from a backup.
 /// FindSpare, given the directories that `home` names, has the newest.
-bool IsOutdated(FileSystem& fs, Sidecar& home, const Options& options);
+bool IsOutdated(FileSystem& fs, const std::string& data_path, Sidecar& home, const Options& options);
 /// The options with which FindSpare and RecoverSidecar look in the directories that `home` names, where none are given.
 Options WithItsDirectories(const Options& options, const Sidecar& home);
 

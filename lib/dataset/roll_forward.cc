@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "names/lookup.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -61,8 +61,9 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
       s.fault = SidecarFault::kMissing;  // it says nothing (yet) of any set
     } else if (s.superblock.uuid != uuid || s.superblock.rank != rank) {
       s.fault = SidecarFault::kForeign;
-      s.fault_text =
-          fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
+      s.fault_text = s.superblock.uuid == uuid
+                         ? fmt::format("is that of rank {} of this set", s.superblock.rank)
+                         : fmt::format("belongs to another set (uuid {}, rank {})", UuidText(s.superblock.uuid), s.superblock.rank);
     } else if (s.superblock.generation != generation || s.superblock.state != SidecarState::kCommitted) {
       if (s.prepared == generation) {
         roll_forward.insert(rank);

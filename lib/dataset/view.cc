@@ -25,6 +25,15 @@ const FileView* DatasetView::UnknownFile(std::uint32_t rank) const {
   return at == extras.end() ? nullptr : &*at;
 }
 
+bool DatasetView::IsUnknownMember(const FileView& file) const {
+  return std::ranges::count(unknown_ranks, file.rank) != 0;
+}
+
+bool DatasetView::IsLeftover(const FileView& file) const {
+  const bool of_another = file.fault == SidecarFault::kForeign || file.fault == SidecarFault::kOutdated;
+  return of_another && !IsUnknownMember(file);
+}
+
 bool DatasetView::UnknownFilesAreThere() const {
   return std::ranges::all_of(unknown_ranks, [&](std::uint32_t rank) { return UnknownFile(rank) != nullptr; });
 }

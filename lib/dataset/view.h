@@ -107,11 +107,16 @@ struct DatasetView {
   auto files() const { return ensembles | std::views::transform(&Ensemble::files) | std::views::join; }
   std::vector<FileView> extras;  ///< files that match the set's pattern but are not members of what is committed
   std::vector<std::string> warnings;
+  bool recovered = false;  ///< its sidecar was lost, and has just been made again from a spare
   /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each process.
   std::vector<std::string> nodes;
   std::vector<std::uint32_t> unknown_ranks;  ///< members of whose whole group no sidecar is left
   /// The file of such a member, which nothing is known of; null: it is gone, too.
   const FileView* UnknownFile(std::uint32_t rank) const;
+  /// Whether `file`, one of `extras`, is such a member.
+  bool IsUnknownMember(const FileView& file) const;
+  /// Whether it is a file of an older, larger set.
+  bool IsLeftover(const FileView& file) const;
   bool UnknownFilesAreThere() const;
   std::uint64_t data_bytes() const;
 };

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "dataset/member.h"
 #include "dataset/placement.h"
 #include "dataset/roll_forward.h"
 #include "dataset/sights.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {

@@ -2,12 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "comm/records.h"
-#include "dataset/contents.h"
 #include "dataset/member.h"
 #include "dataset/parts.h"
+#include "sidecar/contents.h"
 
 namespace lzy {
+
+namespace {
+
+/// What is wrong with option device-dirs for a file whose parity is in `recorded`. Nothing fails for it: a directory that is
+/// not there is what parity is for.
+void WarnOfDirectories(const Context& context, const std::vector<std::string>& recorded, std::vector<std::string>& warnings) {
+  const std::vector<std::string>& named = context.options.device_dirs;
+  if (named.empty() || recorded.empty()) return;
+  if (named.size() != recorded.size()) {
+    warnings.push_back(fmt::format("device-dirs names {} directories and the parity is in {}: the names are not used", named.size(),
+                                   recorded.size()));
+    return;
+  }
+  std::set<std::string> places;
+  for (const std::string& directory : named) {
+    const auto real = context.fs.RealPath(directory);
+    const auto stat = context.fs.Stat(directory);
+    if (!stat.ok() || stat->type != FileStat::Type::kDirectory) {
+      warnings.push_back(fmt::format("device-dirs: '{}' is not a directory", directory));
+    } else if (real.ok() && !places.insert(*real).second) {
+      warnings.push_back(fmt::format("device-dirs: '{}' is named twice", directory));
+    }
+  }
+}
+
+}  // namespace
 
 Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, const OpenRequest& request) {
   DatasetView view;
@@ -34,7 +62,8 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, summary));
   Fill(file, summary);
   file.path = ref.path;
-  if (summary.recovered) view.warnings.push_back(kRecovered);
+  view.recovered = summary.recovered;
+  if (view.recovered) view.warnings.push_back(kRecovered);
   if (summary.other_key) return {Code::kInvalidArgument, file.fault_text};
   if (!file.sidecar_usable()) {
     if (!file.fault_text.empty()) view.unusable = {Code::kUnprotected, file.fault_text};
@@ -44,6 +73,7 @@ Result<DatasetView> OpenShared(const Context& context, const DatasetRef& ref, co
   LZY_ASSIGN_OR_RETURN(view.info, DecodeInfo(summary.info));
   view.committed = view.superblock.state == SidecarState::kCommitted && view.superblock.kind == DatasetKind::kShared;
   if (!view.committed) return view;
+  WarnOfDirectories(context, view.info.parts.directories, view.warnings);
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {
     if (!file.sidecar || file.sidecar->generation() != view.superblock.generation) {
       return {Code::kIo,

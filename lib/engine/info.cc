@@ -1,6 +1,9 @@
 // What metadata and times tell of a dataset; no data are read.
 
-#include <map>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "dataset/view.h"
 #include "engine/engine.h"
@@ -15,6 +18,7 @@ struct Signs {
   bool stale = false;
   bool at_risk = false;
   bool beyond_repair = false;
+  bool repair_unfinished = false;
 };
 
 Damage Missing(const std::string& path, std::uint32_t device, DamagePart part, std::uint64_t length) {
@@ -55,24 +59,30 @@ void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
     report.damage.push_back(Missing(file.part_paths[d], static_cast<std::uint32_t>(d), DamagePart::kMetadata, 0));
   }
   signs.at_risk = signs.at_risk || (file.intent && !IsOfRepair(*file.intent));
+  if (file.intent && IsOfRepair(*file.intent)) {
+    signs.repair_unfinished = true;
+    report.warnings.push_back(fmt::format("{}: a repair did not finish, or could not recover all of it", file.path));
+  }
   if (file.present) JudgeSizeAndTime(file, signs, report);
 }
 
-/// More whole files gone from a group than its parity stands in for. All devices of a shared file are in one file.
-void JudgeLosses(DatasetKind kind, const Ensemble& ensemble, Signs& signs, DatasetReport& report) {
-  for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
-    std::size_t gone = 0;
-    for (const std::uint32_t device : ensemble.layout->group(g)) {
-      const FileView& file = ensemble.files[kind == DatasetKind::kSet ? device : 0];
-      gone += !file.present && file.stamp.size > 0;
-    }
-    if (gone <= ensemble.layout->parity()) continue;
-    signs.beyond_repair = true;
-    for (Damage& damage : report.damage) {
-      for (const std::uint32_t device : ensemble.layout->group(g)) {
-        const FileView& file = ensemble.files[kind == DatasetKind::kSet ? device : 0];
-        damage.beyond_repair = damage.beyond_repair || (!file.present && file.path == damage.path);
-      }
+/// Whether parity that is there can rebuild the files that are gone. Rot is not known, because nothing is read.
+void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) {
+  const Layout& layout = *ensemble.layout;
+  std::vector<bool> gone;
+  for (const FileView& file : ensemble.files) gone.push_back(!file.present);
+  if (std::ranges::count(gone, true) == 0) return;
+  const auto parity_lost = [&](std::uint32_t device, std::uint64_t unit_row) {
+    const FileView& file = ensemble.files[layout.file_of(device)];
+    if (!file.parts) return !file.sidecar_usable();
+    const std::uint64_t unit = layout.ParityBlock(device, unit_row, 0).offset / layout.unit();
+    return file.parts->part(unit % file.part_paths.size()) == nullptr;
+  };
+  if (layout.CanRebuild(gone, parity_lost)) return;
+  signs.beyond_repair = true;
+  for (Damage& damage : report.damage) {
+    for (const FileView& file : ensemble.files) {
+      damage.beyond_repair = damage.beyond_repair || (!file.present && file.path == damage.path);
     }
   }
 }
@@ -110,7 +120,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
   Signs signs;
   for (const Ensemble& ensemble : view->ensembles) {
     for (const FileView& file : ensemble.files) JudgeFile(file, signs, report);
-    JudgeLosses(dataset.kind, ensemble, signs, report);
+    JudgeLosses(ensemble, signs, report);
     MapGroups(dataset.kind, ensemble, report);
   }
   for (const std::uint32_t rank : view->unknown_ranks) {
@@ -127,6 +137,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
   report.in_epoch = signs.at_risk;
   report.state = signs.beyond_repair      ? DatasetState::kUnrepairable
                  : report.unjudged        ? DatasetState::kUnprotected
+                 : signs.repair_unfinished ? DatasetState::kDamaged
                  : !report.damage.empty() ? DatasetState::kDamaged
                  : signs.at_risk          ? DatasetState::kAtRisk
                  : signs.stale            ? DatasetState::kStale

@@ -9,9 +9,9 @@
 #include <set>
 #include <tuple>
 
-#include "dataset/contents.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
+#include "sidecar/contents.h"
 #include "engine_fixture.h"
 #include "memory_files.h"
 #include "merkle/hash.h"

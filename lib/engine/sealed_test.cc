@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "dataset/contents.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
 #include "mend/heal.h"
+#include "sidecar/contents.h"
 #include "engine_fixture.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"

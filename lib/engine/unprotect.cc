@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "dataset/lock.h"
 #include "comm/records.h"
+#include "dataset/lock.h"
 #include "dataset/parts.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
@@ -74,6 +74,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
   std::vector<std::string> mine;
   for (const FileView* file : own) std::ranges::move(FilesToRemove(context, *file), std::back_inserter(mine));
   LZY_ASSIGN_OR_RETURN(report.removed, GatherPaths(context.comm, mine));
+  if (report.removed.empty()) return {Code::kUnprotected, fmt::format("{}: has no sidecar", dataset.path)};
   report.planned = true;
   if (request.dry_run) return Status::Ok();
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&]() -> Status {

@@ -90,10 +90,19 @@ Status JudgeFindings(const Context& context, const DatasetView& view, Findings& 
   return AgreeOn(context.comm, [&]() -> Status {
     Findings with_devices = findings;
     LZY_RETURN_IF_ERROR(AddLostDevices(view, request, with_devices));
-    if (request.salvage && !request.devices.empty()) {
+    if (!request.devices.empty()) {
       // What is there and right must not be given up for what cannot be had.
       LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, with_devices, request));
-      if (plan.beyond) {
+      LZY_ASSIGN_OR_RETURN(const MendPlan without, PlanMending(view, findings, request));
+      if (plan.beyond && !without.beyond && !request.salvage) {
+        Describe(view, findings, report);
+        return {Code::kBeyondRepair,
+                fmt::format("--device: without {} device{}, more of {} would be lost than parity {} can rebuild; nothing was "
+                            "written. Name fewer: lzy-info --map tells the groups",
+                            request.devices.size() == 1 ? "this" : "these", request.devices.size() == 1 ? "" : "s", view.ref.path,
+                            view.superblock.parity)};
+      }
+      if (plan.beyond && request.salvage) {
         report.warnings.push_back(
             fmt::format("{}: --device is left out of account: with it parity could not give back all that is lost", view.ref.path));
         request.devices.clear();
@@ -106,13 +115,19 @@ Status JudgeFindings(const Context& context, const DatasetView& view, Findings& 
   });
 }
 
+Status NothingReset(const DatasetView& view) {
+  return {Code::kBeyondRepair, fmt::format("{}: nothing was reset: more of it changed than parity can rebuild", view.ref.path)};
+}
+
 Status MendFound(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
                  DatasetReport& report) {
   Status mended = Mend(context, view, findings, request, report);
   if (mended.code() == Code::kBeyondRepair) {
     // Said by the report itself: which ranges, and that nothing was written.
-    if (!report.unjudged) report.state = DatasetState::kUnrepairable;
-    return Status::Ok();
+    // Nothing is lost if force alone asked for too much: the edits stay, and the state with them.
+    const bool lost = std::ranges::any_of(report.damage, &Damage::beyond_repair);
+    if (lost && !report.unjudged) report.state = DatasetState::kUnrepairable;
+    return lost || !request.force ? Status::Ok() : NothingReset(view);
   }
   LZY_RETURN_IF_ERROR(mended);
   report.state = StateAfter(report);
@@ -192,11 +207,15 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
           d.beyond_repair = false;
         }
         report.state = DatasetState::kAtRisk;
+        return Status::Ok();
       }
     }
+    return request.force && report.cannot_undo ? NothingReset(view) : Status::Ok();
+  }
+  if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) {
+    if (view.recovered) report.state = DatasetState::kRestored;
     return Status::Ok();
   }
-  if (report.state == DatasetState::kIntact && report.damage.empty() && !RepairBrokeOff(view) && !PartsMoved(view)) return Status::Ok();
   return MendFound(context, view, findings, request, report);
 }
 

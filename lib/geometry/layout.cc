@@ -384,6 +384,24 @@ std::uint64_t Layout::FullUnitRows(std::uint32_t g) const {
   return rows;
 }
 
+bool Layout::CanRebuild(const std::vector<bool>& gone,
+                        const std::function<bool(std::uint32_t device, std::uint64_t unit_row)>& parity_lost) const {
+  for (std::uint32_t g = 0; g < group_count(); ++g) {
+    for (std::uint64_t row = 0; row < unit_rows(g); ++row) {
+      std::uint32_t data = 0, parity_units = 0;
+      for (const std::uint32_t device : group(g)) {
+        if (IsParity(device, row)) {
+          parity_units += parity_lost(device, row) ? 1 : 0;
+        } else {
+          data += gone[file_of(device)] && DataUnitLength(device, row) > 0 ? 1 : 0;
+        }
+      }
+      if (data > 0 && data + parity_units > parity()) return false;
+    }
+  }
+  return true;
+}
+
 std::uint64_t Layout::total_parity_bytes() const {
   std::uint64_t row_bytes = 0;
   for (std::uint32_t g = 0; g < group_count(); ++g) {

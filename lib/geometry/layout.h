@@ -13,6 +13,7 @@
 // Invariant: every byte of every file lies in exactly one data block; every row has at most one block on each device.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/status.h"
@@ -140,6 +141,12 @@ class Layout {
   /// The device and row of data block `index` of `file`, and of parity block `index` of `region`.
   DeviceRow LocateData(std::uint32_t file, std::uint64_t index) const;
   DeviceRow LocateParity(std::uint32_t region, std::uint64_t index) const;
+
+  /// True if parity that is left can rebuild all data of the files that are gone (`gone`, by file). A lost file is a lost
+  /// device in each row where it has data. `parity_lost(device, unit_row)`: whether the parity that the device holds in
+  /// this row is lost, too. Looks at unit rows until one has more losses than parity: at all of them, if there is none.
+  bool CanRebuild(const std::vector<bool>& gone,
+                  const std::function<bool(std::uint32_t device, std::uint64_t unit_row)>& parity_lost) const;
 
   /// First unit row that a pooled region keeps (t0), and bytes from one parity unit to the next (s). Both depend on the
   /// file size. If a sidecar records other values than a new layout has, everything must be encoded anew.

@@ -148,14 +148,14 @@ void MergeDamage(std::vector<Damage>& damage) {
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
   for (const FileView& file : view.extras) {
-    if (!file.present) continue;
-    const bool leftover = file.fault == SidecarFault::kForeign || file.fault == SidecarFault::kOutdated;
+    if (!file.present || view.IsUnknownMember(file)) continue;
     report.warnings.push_back(fmt::format("{}: {}", file.path,
-                                          leftover ? "is left over from an older set and not part of this one; it was not looked at"
+                                          view.IsLeftover(file) ? "is left over from an older set and not part of this one; it was not looked at"
                                                    : "matches the set's pattern but is not protected; lzy-protect makes it a member"));
   }
   report.path = view.ref.path;
   report.kind = view.ref.kind;
+  report.gone = view.ref.kind == DatasetKind::kShared && !view.ensembles[0].files[0].present;
   report.warnings.insert(report.warnings.end(), view.warnings.begin(), view.warnings.end());
   report.bytes = view.data_bytes();
   for (const FileView& file : view.files()) {
@@ -200,6 +200,10 @@ class Describer {
       const bool data_lost = std::any_of(lost.begin() + begin, lost.begin() + end, [](const LostBlock& block) {
         return !block.parity && !block.unknown;
       });
+      const bool edited = std::any_of(lost.begin() + begin, lost.begin() + end, [](const LostBlock& block) {
+        return !block.parity && (block.cause == DamageCause::kStale || block.cause == DamageCause::kAtRisk);
+      });
+      report_.cannot_undo = report_.cannot_undo || (too_many && edited);
       for (std::size_t i = begin; i < end; ++i) AddLost(ensemble, lost[i], too_many && data_lost);
     });
     for (std::uint32_t f = 0; f < files.size(); ++f) {

@@ -11,9 +11,9 @@
 #include <set>
 #include <thread>
 
-#include "dataset/contents.h"
 #include "dataset/lock.h"
 #include "dataset/view.h"
+#include "sidecar/contents.h"
 #include "engine_fixture.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"

@@ -13,9 +13,6 @@
 #include "storage/parallel.h"
 
 namespace lzy {
-namespace {
-
-// Neighbouring ranges as one, in order.
 std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
   IntervalSet all;
   for (const ByteRange& range : ranges) all.Add({range.offset, range.offset + range.length});
@@ -23,8 +20,6 @@ std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
   for (const Interval& one : all.intervals()) merged.push_back({one.begin, one.end - one.begin});
   return merged;
 }
-
-}  // namespace
 
 Status Mender::Run() {
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return Plan(); }));

@@ -101,7 +101,8 @@ Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
                               : contents.info.members.empty() ? MemberRecord()
                                                               : contents.info.members[0];
   LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
-  contents.superblock.stamp.mtime_ns = mend.plan->rebuild_data ? stat.mtime_ns : file.stamp.mtime_ns;
+  const bool as_committed = mend.plan->rebuild_data && !mend.plan->leaves_gaps(file);
+  contents.superblock.stamp.mtime_ns = as_committed ? stat.mtime_ns : file.stamp.mtime_ns;
   NoteHome(file, mend, contents);
   SetIdentity(contents.superblock.stamp, stat);
   LZY_RETURN_IF_ERROR(PutInPlace(file, mend, contents));
@@ -200,7 +201,8 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
     LZY_ASSIGN_OR_RETURN(const FileStat fresh, mend.new_data->Stat());
     LZY_ASSIGN_OR_RETURN(const MemberRecord access, Vouched(ensemble, file.path, record, fresh));
     LZY_RETURN_IF_ERROR(mend.new_data->SetAccess(access.mode & 07777, access.uid, access.gid));
-    LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
+    // With gaps it must not look as committed to what goes by times.
+    if (!plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(mend.new_data->SetTimes(record.mtime_ns, record.mtime_ns));
     LZY_RETURN_IF_ERROR(mend.new_data->Sync());
     return mend.new_data->Stat();
   }
@@ -222,6 +224,8 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
   }
   if (plan.rebuild_data) {
     LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
+    // Gaps differ from what was committed: by the intent they count as damage, not as an edit, until somebody fills them.
+    if (plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(plan.unmended))));
     LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
   }
   if (plan.rebuild_sidecar) {
@@ -240,7 +244,7 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
 }
 
 Status Mender::EndRepairIntent(FileView& file, const FilePlan& plan) const {
-  if (!file.sidecar || plan.rebuild_sidecar) return Status::Ok();
+  if (!file.sidecar || plan.rebuild_sidecar || plan.leaves_gaps(file)) return Status::Ok();
   const std::optional<Intent>& intent = file.sidecar->intent();
   if (!intent && !plan.heal_metadata && !plan.data_in_place && !plan.cut_tail) return Status::Ok();
   return InEpoch(file) ? Status::Ok() : file.sidecar->ClearIntent();

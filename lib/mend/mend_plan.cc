@@ -46,6 +46,13 @@ class Planner {
       if (status.ok()) status = one;
     });
     LZY_RETURN_IF_ERROR(status);
+    for (std::uint32_t f = 0; f < plan.files.size(); ++f) {
+      // A file of nothing but zeros would look as if something had been saved.
+      std::uint64_t unmended = 0;
+      for (const ByteRange& range : plan.files[f].unmended) unmended += range.length;
+      const bool nothing = unmended > 0 && unmended == ensemble.layout->file_size(f);
+      if (nothing && !ensemble.files[f].present) plan.files[f].rebuild_data = false;
+    }
     // Without all of its hashes a sidecar would contradict what the others say of it.
     for (FilePlan& file : plan.files) {
       if (!file.unmended.empty() || !file.unmended_parity.empty()) file.rebuild_sidecar = false;
@@ -241,6 +248,7 @@ void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendReque
       for (const std::string& part : file.part_paths) by_path[part] = &plan.ensembles[e].files[f];
     }
   }
+  if (view.ref.kind == DatasetKind::kShared && plan.ensembles[0].files[0].rebuild_data) report.gone = false;
   for (Damage& d : report.damage) {
     const auto at = by_path.find(d.path);
     if (at == by_path.end() || d.transient || d.beyond_repair) continue;

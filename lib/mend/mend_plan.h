@@ -27,6 +27,8 @@ struct FilePlan {
   std::vector<ByteRange> unmended;   ///< of the data, beyond repair
   std::set<std::string> parts_left;  ///< parts of the parity that are left as they are
   std::map<std::string, std::vector<ByteRange>> unmended_parity;  ///< by file that it is in
+  /// The rebuilt file has gaps. A repair's intent in its sidecar tells everybody so; without one, nothing can.
+  bool leaves_gaps(const FileView& file) const { return rebuild_data && !unmended.empty() && file.sidecar != nullptr; }
   bool any() const {
     return rebuild_data || rebuild_sidecar || data_in_place || parity_in_place || heal_metadata || cut_tail || finish_repair;
   }
@@ -47,7 +49,7 @@ bool IsEdit(DamageCause cause);
 
 Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request);
 
-/// Marks what `plan`, carried out, has mended.
+/// Marks what `plan`, carried out, has mended, and that the file is there again.
 void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report);
 
 }  // namespace lzy

@@ -17,6 +17,9 @@
 
 namespace lzy {
 
+/// Neighbouring ranges as one, in order.
+std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges);
+
 /// What one rank has open of a file that is mended.
 struct FileMend {
   const FilePlan* plan = nullptr;

@@ -239,6 +239,18 @@ bool Directory::NamesMember(const std::string& name, const std::string& owner, c
   return pattern && MatchPattern(*pattern, PathOf(name)).has_value();
 }
 
+// Its info record says which name it had at its commit.
+bool Directory::IsMisplaced(const std::string& sidecar, const Peek& peek) const {
+  const auto owner = DataPathOf(sidecar);
+  if (!owner || peek.kind != DatasetKind::kSet || PatternFromTail(PathOf(*owner), peek.name, peek.rank)) return false;
+  const std::string path = PathOf(*owner);
+  std::size_t begin = path.size();
+  for (auto levels = std::ranges::count(peek.name, '/') + 1; levels > 0 && begin != std::string::npos; --levels) {
+    begin = begin == 0 ? std::string::npos : path.rfind('/', begin - 1);
+  }
+  return MatchPattern(peek.name, path.substr(begin == std::string::npos ? 0 : begin + 1)).has_value();
+}
+
 // A home by inode counts only if the file does not have a better sidecar.
 std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
   if (auto home = HomeByStamp(sidecar)) return home;
@@ -281,13 +293,16 @@ std::optional<std::string> Directory::FindHomeByInode(const std::string& sidecar
   // Or it is a copy of the committed file, restored with its times.
   if (namesake && peek->committed && HasSizeAndTime(*namesake, peek->stamp)) return std::nullopt;
   // Or it took the place of a member that was moved away.
-  if (namesake && OthersAreAtHome(*owner, *peek)) return std::nullopt;
+  const bool misplaced = IsMisplaced(sidecar, *peek);
+  if (namesake && !misplaced && OthersAreAtHome(*owner, *peek)) return std::nullopt;
   for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
     const auto file = StatOf(at->second);
     // A candidate must have the same birth, no fitting sidecar of its own, and no name of another member.
     const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
     if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(at->second, *file)) continue;
-    if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) continue;
+    if (owner && !misplaced && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) {
+      continue;
+    }
     return at->second;
   }
   return std::nullopt;
@@ -305,8 +320,8 @@ std::optional<std::string> Directory::FindHomeByStamp(const std::string& sidecar
   if (owner && HasStamp(*owner, peek->stamp)) return owner;
   for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
     if (!HasStamp(at->second, peek->stamp)) continue;
-    // Members that were exchanged keep the sidecars of their names.
-    if (owner && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek)))
+    // Members that were exchanged keep the sidecars of their names, unless it was the sidecars that were exchanged.
+    if (owner && !IsMisplaced(sidecar, *peek) && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek)))
       return std::nullopt;
     return at->second;
   }

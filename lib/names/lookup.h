@@ -100,6 +100,8 @@ class Directory {
   bool OfSameSet(const std::string& sidecar, const Peek& peek);
   /// Whether `name` is the name of another member of the set of `owner`, by the set's pattern. Its sidecar may be lost.
   bool NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const;
+  /// Whether `sidecar` is a member's, but has the name of another member of its set: sidecars were renamed, not data.
+  bool IsMisplaced(const std::string& sidecar, const Peek& peek) const;
   /// Indexes, made at first use: that of sidecars has to look into all of them.
   const std::multimap<std::uint64_t, std::string>& FilesByInode();
   const std::multimap<std::uint64_t, std::string>& SidecarsByInode();

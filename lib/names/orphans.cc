@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 
+#include "base/printable.h"
 #include "names/set_names.h"
 #include "names/survey.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -72,7 +74,11 @@ class OrphanFinder {
     } else if (IsSuperseded(directory, *peek)) {
       Add(path, "a newer commit of the same file has another sidecar", InUse(path));
     } else if (peek->members == 0 || !SetNeeds(*peek, directory.PathOf(owner))) {
-      Add(path, reason, InUse(path));
+      if (!replaced && HasAllOfItsGroup(path)) {
+        AddKept(path, "its file is gone, but can be rebuilt from it", HowToDecide(directory.PathOf(owner), *peek));
+      } else {
+        Add(path, reason, InUse(path));
+      }
     }
   }
 
@@ -110,7 +116,7 @@ class OrphanFinder {
   void VisitPart(const std::string& path) {
     const auto part = PeekSidecar(fs_, path);
     if (!part.ok()) {
-      Add(path, "a part of some file's parity, whose metadata cannot be read; rm it if no file has it", true);
+      AddKept(path, "a part of some file's parity, whose metadata cannot be read", "rm it if no file has it");
       return;
     }
     const std::string directory = DirectoryOf(part->parts.home);
@@ -126,10 +132,8 @@ class OrphanFinder {
     if (superseded) {
       Add(path, fmt::format("{} has other parts by now", part->parts.home), InUse(path));
     } else {
-      Add(path,
-          fmt::format("a part of the parity of {}, which has no sidecar there that says so; rm it if that is gone",
-                      part->parts.home),
-          true);
+      AddKept(path, fmt::format("a part of the parity of {}, which has no sidecar there that says so", part->parts.home),
+              "rm it if that file is gone");
     }
   }
 
@@ -162,6 +166,24 @@ class OrphanFinder {
     return false;
   }
 
+  /// True if there are data that parity alone can rebuild: those of a small file, or of a group with no more data than
+  /// parity. All files of the group are gone.
+  bool HasAllOfItsGroup(const std::string& path) {
+    const auto sidecar = Sidecar::Load(fs_, path, OpenMode::kRead);
+    if (!sidecar.ok()) return false;
+    const auto layout = LayoutOf((*sidecar)->contents());
+    if (!layout.ok() || layout->parity() == 0) return false;
+    const std::vector<bool> all(layout->files(), true);
+    return layout->unit_rows(0) > 0 && layout->CanRebuild(all, [](std::uint32_t, std::uint64_t) { return false; });
+  }
+
+  /// Both ways to go on, for the dataset of this member.
+  static std::string HowToDecide(const std::string& data, const Peek& peek) {
+    std::string dataset = data;
+    if (peek.members > 0) dataset = PatternFromTail(data, peek.name, peek.rank).value_or(data);
+    return fmt::format("to restore it: lzy-restore {0}; if you deleted it: lzy-protect --remove --force {0}", ShellQuote(dataset));
+  }
+
   bool IsYoung(const std::string& path) {
     const auto stat = fs_.Stat(path, /*follow=*/false);
     return !stat.ok() || CoarseNowNs() - stat->mtime_ns < kMomentsNs;
@@ -169,7 +191,10 @@ class OrphanFinder {
   // Whoever cannot take the lock, for whatever reason, does not remove the file.
   bool InUse(const std::string& path) { return !Seize(fs_, path).ok(); }
   void Add(const std::string& path, const std::string& reason, bool in_use) {
-    found_.push_back({path, reason, in_use});
+    AddKept(path, reason, in_use ? "it may be in use, and is kept" : "");
+  }
+  void AddKept(const std::string& path, const std::string& reason, const std::string& kept) {
+    found_.push_back({path, reason, kept});
   }
 
   FileSystem& fs_;

@@ -15,9 +15,10 @@ struct Orphan {
   std::string path;
   /// Why it is not needed, in a few words.
   std::string reason;
-  /// A tool or program may be using it now, or a person has to decide. Do not remove it.
-  bool in_use = false;
-  LZY_FIELDS(path, reason, in_use)
+  /// If not empty, it must not be removed, and this says why: a tool or program may be using it now, or a person has to
+  /// decide.
+  std::string kept;
+  LZY_FIELDS(path, reason, kept)
 };
 
 /// Looks at everything below `directory`; sorted by path. Orphans are:
@@ -27,8 +28,9 @@ struct Orphan {
 ///  - what was being built when its process ended: data being restored (.LZY-data.*), sidecars being built (.LZY-new.*,
 ///    unless their set may have committed them), and those that only began to exist (.LZY-tmp.*);
 ///  - parts in device directories of which another encoding of their file has taken the place, and parts that cannot be
-///    assigned (these are marked as in use).
-/// A sidecar whose data are lost, but can be had from the rest of its set, is not an orphan. Fails if any directory
+///    assigned (these are kept).
+/// A sidecar whose file is gone, but can be rebuilt whole from it, is listed and kept: nobody else knows whether the
+/// file was deleted or lost. One whose file can be rebuilt from the rest of its set is not an orphan. Fails if any directory
 /// cannot be listed. It takes locks for a moment to find out what is in use, but changes nothing.
 Result<std::vector<Orphan>> FindOrphans(FileSystem& fs, const std::string& directory);
 

@@ -82,6 +82,9 @@ Status Survey::AddPath(const std::string& path) {
     if (what_ != Resolve::kProtected || !AddRenamed(path)) AddFile(path);
     return Status::Ok();
   }
+  if (path.ends_with('/') && stat->type != FileStat::Type::kDirectory) {
+    return {Code::kInvalidArgument, fmt::format("'{}' is a file, not a directory", path)};
+  }
   switch (stat->type) {
     case FileStat::Type::kDirectory:
       return AddDirectory(path);
@@ -320,6 +323,7 @@ Status Survey::AddPattern(const std::string& pattern) {
     meant_.insert(set);
   }
   if (!found_.empty()) return Status::Ok();
+  if (IsThere(pattern)) return AddPath(pattern);  // a file whose name happens to look like a pattern
   return {
       Code::kInvalidArgument,
       fmt::format("pattern '{}' matches no file and no sidecar: %r stands for the rank in decimal, %04r for it padded "

@@ -86,6 +86,10 @@ struct DatasetReport {
     std::uint64_t length = 0;
   };
   std::vector<Unchecked> unchecked;
+  /// Some rows have more edited blocks than parity can rebuild: the edits cannot be taken back.
+  bool cannot_undo = false;
+  /// Shared file: it does not exist.
+  bool gone = false;
   std::vector<std::string> warnings;  ///< things the user should know, complete sentences
   std::vector<GroupMap> map;          ///< filled in by Info
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong

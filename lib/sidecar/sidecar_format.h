@@ -4,7 +4,7 @@
 //
 // Each record has an Encode/Decode pair. Decoding takes hostile bytes: it checks hashes, bounds and counts before it
 // believes or allocates anything. What was decoded is within the bounds of docs/format.md, so callers need not check
-// them again. Whether parts of a sidecar contradict each other is checked elsewhere (dataset/contents). Persisted
+// them again. Whether parts of a sidecar contradict each other is checked elsewhere (sidecar/contents). Persisted
 // numbers are never reused.
 
 #include <array>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "dataset/contents.h"
+#include "sidecar/contents.h"
 
 namespace lzy::campaign {
 namespace {

@@ -161,7 +161,7 @@ class Kept(Devices):
         self.assertEqual(len(os.listdir(self.path("d0"))), 2)
         shutil.rmtree(self.path("a"))
         done = self.check(0, "lzy-info", "--prune", "d0", "d1")
-        self.assertIn("which has no sidecar there that says so; rm it if that is gone; it may be in use, and is kept", done.stdout)
+        self.assertIn("which has no sidecar there that says so; rm it if that file is gone", done.stdout)
         self.assertEqual(len(os.listdir(self.path("d0"))), 2)
         os.rename(self.path("b"), self.path("moved"))
         self.check(0, "lzy-info", "--prune", "d0")

@@ -136,7 +136,7 @@ class SharedFile(CliTest):
         dataset = self.only(self.report(2, "lzy-verify", "a"))
         self.assertEqual(dataset["state"], "unrepairable")
         self.assertTrue(any(entry["cause"] == "missing" for entry in dataset["damage"]))
-        self.assertIn("lzy-info --prune .", self.check(2, "lzy-verify", "a").stdout)
+        self.assertIn("if you deleted it: lzy-protect --remove --force a", self.check(2, "lzy-verify", "a").stdout)
         self.check(2, "lzy-verify", "--repair", "a")
         self.assertFalse(os.path.exists(self.path("a")))
 
@@ -309,6 +309,7 @@ class Directories(CliTest):
         self.assertEqual(self.paths(0, "lzy-verify", "d"), ["d/a.h5", "d/b.nc", "d/e/c.h5", "d/state.%r"])
 
     def test_orphans_are_listed_and_pruned(self):
+        self.write("d/e/c.h5", pattern_bytes(10_000_000))
         self.check(0, "lzy-protect", "d")
         os.remove(self.path("d/e/c.h5"))
         listed = self.run_tool("lzy-info", "d").stdout
@@ -321,6 +322,27 @@ class Directories(CliTest):
         self.assertTrue(os.path.exists(self.path("d/.LZY.a.h5")))
         self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", "d").stdout)
         self.check(0, "lzy-verify", "d")
+
+    def test_prune_keeps_what_can_rebuild_a_small_file(self):
+        self.check(0, "lzy-protect", "d")
+        content = self.read("d/e/c.h5")
+        os.remove(self.path("d/e/c.h5"))
+        for words in (("--prune", "--dry-run"), ("--prune",)):
+            told = self.check(0, "lzy-info", *words, "d").stdout
+            self.assertIn("can be rebuilt from it; to restore it: lzy-restore d/e/c.h5; "
+                          "if you deleted it: lzy-protect --remove --force d/e/c.h5", told)
+        (orphan,) = self.report(0, "lzy-info", "--prune", "d")["orphans"]
+        self.assertFalse(orphan["removed"])
+        self.check(0, "lzy-restore", "d/e/c.h5")
+        self.assertEqual(self.read("d/e/c.h5"), content)
+
+    def test_a_deleted_small_file_is_forgotten_by_name(self):
+        self.check(0, "lzy-protect", "d")
+        os.remove(self.path("d/e/c.h5"))
+        self.check(1, "lzy-protect", "--remove", "--yes", "d/e/c.h5")
+        self.assertTrue(os.path.exists(self.path("d/e/.LZY.c.h5")))
+        self.check(0, "lzy-protect", "--remove", "--yes", "--force", "d/e/c.h5")
+        self.assertFalse(os.path.exists(self.path("d/e/.LZY.c.h5")))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dataset/contents.h"
 #include "dataset/view.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"

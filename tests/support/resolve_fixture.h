@@ -138,7 +138,7 @@ class ResolveTest : public ::testing::Test {
     auto orphans = FindOrphans(fs_, path);
     if (!orphans.ok()) return {orphans.status().message()};
     std::vector<std::string> out;
-    for (const Orphan& orphan : *orphans) out.push_back(orphan.in_use ? "(" + orphan.path + ")" : orphan.path);
+    for (const Orphan& orphan : *orphans) out.push_back(!orphan.kept.empty() ? "(" + orphan.path + ")" : orphan.path);
     return out;
   }
 

@@ -69,8 +69,10 @@ void Arguments::AddTableOptions(const std::vector<std::string>& names) {
 void Arguments::AddTableOption(const OptionSpec& spec) {
   TableOption& option = table_.emplace_back(TableOption{spec.name, IsList(spec.name), {}});
   if (*spec.value == '\0') {
-    app_.add_flag_callback(
-        "--" + option.name, [&option] { option.values = {"on"}; }, std::string(spec.help));
+    // Also with a value behind '=', as the environment has it; the table checks it.
+    app_.add_flag("--" + option.name, option.values, std::string(spec.help))
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->transform([](const std::string& value) { return value == "true" ? "on" : value; });
     return;
   }
   app_.add_option("--" + option.name, option.values, std::string(spec.help))

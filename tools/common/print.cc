@@ -48,6 +48,9 @@ std::string GeometryText(const DatasetReport& report) {
 
 // What is wrong with a range, seen from outside.
 std::string CauseText(const Damage& damage) {
+  // Parity itself did not change: the data of its rows did.
+  const bool edited = damage.cause == DamageCause::kStale || damage.cause == DamageCause::kAtRisk;
+  if (edited && damage.part == DamagePart::kParity) return "out of date, as data of its rows were written since";
   switch (damage.cause) {
     case DamageCause::kHash:
       return "differs from its hash";
@@ -73,6 +76,9 @@ std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
   if (damage.beyond_repair) return "beyond repair";
   // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
   if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it anew";
+  if (damage.part == DamagePart::kParity && (damage.cause == DamageCause::kStale || damage.cause == DamageCause::kAtRisk)) {
+    return "the next commit makes it anew";
+  }
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
   if (damage.cause == DamageCause::kAtRisk) return "may be old or new: see below";
   return would ? "would be repaired" : "repairable";
@@ -203,27 +209,84 @@ bool DataMissing(const DatasetReport& report) {
   });
 }
 
+// True if no data are damaged, but some were edited, so that only a commit can make the rest of the dataset anew.
+bool WaitsForACommit(const DatasetReport& report) {
+  bool edited = false;
+  for (const Damage& damage : report.damage) {
+    if (damage.part != DamagePart::kData || damage.repaired || damage.transient) continue;
+    if (damage.cause != DamageCause::kStale && damage.cause != DamageCause::kAtRisk) return false;
+    edited = true;
+  }
+  return edited;
+}
+
+// How edits are taken back, if they can be.
+std::string UndoText(const DatasetReport& report, const char* aim, const std::string& path) {
+  if (report.cannot_undo) return "it cannot be undone: more of it changed than parity can rebuild";
+  const char* const tool = AnyMissing(report) ? "lzy-restore --force" : "lzy-verify --repair --force";
+  return fmt::format("{}: {} {}", aim, tool, path);
+}
+
 /// What follows the name of a tool in a command.
 std::string Operands(const DatasetReport& report, const std::string& repeated) {
   return repeated + ShellQuote(report.path);
 }
 
+// A removal was refused, since the sidecar may still be needed. Says what for.
+std::string KeptText(const DatasetReport& report, const std::string& path) {
+  const std::string anyway = fmt::format("to remove it anyway: lzy-protect --remove --force {}\n", path);
+  switch (report.state) {
+    case DatasetState::kUnrepairable:
+      return "  not removed, although it cannot repair everything that is missing; " + anyway;
+    case DatasetState::kAtRisk:
+      return "  not removed: a program may be writing the file; " + anyway;
+    default:
+      return fmt::format("  not removed: it can repair what is missing: lzy-restore {}; {}", path, anyway);
+  }
+}
+
+// For damage that can be repaired, at least in part. `again`: see ReportText.
+std::string RepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
+  // All of it has been repaired.
+  if (ExitCodeOf(report) == 0) return "";
+  const std::string commit =
+      !WaitsForACommit(report)
+          ? ""
+          : fmt::format("  to commit what was edited, and make the rest anew: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
+  if (action == Action::kRestore || action == Action::kSalvage) {
+    return commit.empty() ? "  the rest could not be repaired: a warning says why\n" : commit;
+  }
+  if (action == Action::kRestoreDryRun || action == Action::kSpreadDryRun) {
+    return fmt::format("  restore with: lzy-restore {}{}\n", again, path);
+  }
+  // Damaged files can be repaired in place; missing ones must be made.
+  return fmt::format("  {}: {} {}\n", AnyMissing(report) ? "restore with" : "repair with",
+                     AnyMissing(report) ? "lzy-restore" : "lzy-verify --repair", path) +
+         commit +
+         (action == Action::kProtect && commit.empty() && !DataMissing(report)
+              ? fmt::format("  to accept it as it is: lzy-protect --force {}\n", path)
+              : "");
+}
+
+// For data that are lost.
+std::string LossText(const DatasetReport& report, Action action, const std::string& path) {
+  const std::string deleted =
+      report.gone ? fmt::format("  if you deleted it: lzy-protect --remove --force {}\n", path) : "";
+  if (action != Action::kSalvage) return fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
+  if (report.gone) return "  nothing of it can be recovered, so it was not made; a copy must come from elsewhere\n" + deleted;
+  return fmt::format(
+      "  what could be recovered is written; add the rest from elsewhere, then commit it: lzy-protect {0} (if it is not what was "
+      "committed: lzy-protect --force {0})\n",
+      path);
+}
+
 /// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
 /// a shell.
-std::string NextText(const DatasetReport& report, Action action, const std::string& repeated) {
+std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
   const std::string path = Operands(report, repeated);
   // A dry run has said what would be done. The next command is the same one without --dry-run.
   if (report.planned) return "";
-  // Not planned, so the removal was refused: the sidecar may still be needed. Says what for.
-  if (action == Action::kRemove || action == Action::kRemoveDryRun) {
-    if (report.state == DatasetState::kUnrepairable) {
-      return fmt::format("  not removed, although it cannot repair everything that is missing; to remove it anyway: lzy-protect --remove --force {}\n", path);
-    }
-    return report.state == DatasetState::kAtRisk
-               ? fmt::format("  not removed: a program may be writing the file; to remove it anyway: lzy-protect --remove --force {}\n", path)
-               : fmt::format("  not removed: it can repair what is missing: lzy-restore {0}; to remove it anyway: lzy-protect --remove --force {0}\n",
-                             path);
-  }
+  if (action == Action::kRemove || action == Action::kRemoveDryRun) return KeptText(report, path);
   // lzy-info has read no data, so it cannot advise to repair.
   const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
   if (action == Action::kInfo && !fine) {
@@ -235,43 +298,14 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
     case DatasetState::kRestored:
       return "";
     case DatasetState::kDamaged:
-      // All of it has been repaired.
-      if (ExitCodeOf(report) == 0) return "";
-      if (action == Action::kRestore || action == Action::kSalvage) {
-        return "  the rest could not be repaired: a warning says why\n";
-      }
-      if (action == Action::kRestoreDryRun) return fmt::format("  restore with: lzy-restore {}\n", path);
-      if (action == Action::kSpreadDryRun) return fmt::format("  restore with: lzy-restore --spread {}\n", path);
-      // Damaged files can be repaired in place; missing ones must be made.
-      return (AnyMissing(report)
-                  ? fmt::format("  restore with: lzy-restore {}\n", path)
-                  : fmt::format("  repair with: lzy-verify --repair {}\n", path)) +
-             (action == Action::kProtect && !DataMissing(report) ? fmt::format("  to accept it as it is: lzy-protect --force {}\n", path)
-                                         : "");
-    case DatasetState::kUnrepairable: {
-      std::string out =
-          action == Action::kSalvage
-              ? fmt::format("  what could be recovered is written; add the rest from elsewhere, then commit it: lzy-protect {}\n",
-                            path)
-              : fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path);
-      // A sidecar without its file may simply be left over.
-      if (report.kind == DatasetKind::kShared && DataMissing(report)) {
-        const std::size_t slash = report.path.rfind('/');
-        const std::string directory =
-            slash == std::string::npos ? "." : report.path.substr(0, std::max<std::size_t>(slash, 1));
-        out += fmt::format("  if it was removed on purpose: lzy-info --prune {}\n", ShellQuote(directory));
-      }
-      return out;
-    }
+      return RepairText(report, action, path, again);
+    case DatasetState::kUnrepairable:
+      return LossText(report, action, path);
     // An edit or damage: nobody but the user can know. So both commands are named.
     case DatasetState::kStale:
-      return fmt::format(
-          "  to commit the change: lzy-protect {0}; to undo it: "
-          "lzy-verify --repair --force {0}\n",
-          path);
+      return fmt::format("  to commit the change: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
     case DatasetState::kAtRisk:
-      return fmt::format("  to commit it as it is: lzy-protect {0}; to reset it to the last commit: lzy-verify --repair --force {0}\n",
-                         path);
+      return fmt::format("  to commit it as it is: lzy-protect {}; {}\n", path, UndoText(report, "to reset it to the last commit", path));
     case DatasetState::kUnprotected:
       if (report.unjudged && !report.unchecked.empty()) {
         return fmt::format("  it may well be right; to commit it as it is: lzy-protect {}\n", path);
@@ -429,6 +463,10 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
   // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
   if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
+  if (report.gone && !ruined_sidecar.empty()) {
+    return fmt::format("  the file is gone and its sidecar is destroyed; if it is a member of a set, give the set's pattern, so that the "
+                       "others repair it; if not, nothing of it can be restored: rm {}\n", ShellQuote(ruined_sidecar));
+  }
   if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
     return fmt::format("  if its sidecar was lost, and its parity is in device directories, name them: --device-dirs; if it never had one, "
                        "protect it with: lzy-protect {}\n", path);
@@ -441,10 +479,11 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
       path);
 }
 
-std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated) {
+std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again) {
   // Texts are made of the printable copy, commands of the original.
   const DatasetReport report = PrintableReport(given);
-  const bool failed = !report.status.ok();
+  // If more was asked for than parity can do, the state is known and there is something to advise.
+  const bool failed = !report.status.ok() && report.status.code() != Code::kBeyondRepair;
   std::string out;
   if (!failed || report.devices > 0) {
     out += fmt::format("{}: {}", report.path, failed ? "failed" : StateText(report, action));
@@ -476,7 +515,7 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
   }
   // For a failure, FailureAdvice says what to do next.
   if (failed && report.state != DatasetState::kUnrepairable) return out;
-  return out + NextText(given, action, repeated);
+  return out + NextText(given, action, repeated, again);
 }
 
 }  // namespace lzy

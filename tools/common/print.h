@@ -27,8 +27,8 @@ enum class Action {
 
 /// The whole report of a dataset: several lines, each ended. Advice for a failed operation (report.status) is not in
 /// it: see FailureAdvice(). `repeated`: options that the next command will need as this one did ("--key FILE "), or
-/// empty.
-std::string ReportText(const DatasetReport& report, Action action, const std::string& repeated);
+/// empty. `again`: those that this command needs in addition when it is repeated ("--device 1 ").
+std::string ReportText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again);
 /// The state in a few words, as the first line of the report has it.
 std::string StateText(const DatasetReport& report, Action action);
 /// The total in seconds, then that of each phase that took any time.

@@ -291,7 +291,7 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   if (!datasets.ok()) {
     Fail(datasets.status());
     // The path is right, but nothing there is protected.
-    if (datasets.status().code() == Code::kUnprotected) {
+    if (datasets.status().code() == Code::kUnprotected && ResolvePath(*fs_, comm_, path, Resolve::kProtectable).ok()) {
       Say(fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(path)));
     }
     return;
@@ -301,7 +301,10 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   }
   for (const DatasetRef& dataset : *datasets) {
     // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
-    if (Interrupted()) return;
+    if (Interrupted()) {
+      if (unfinished_.empty()) unfinished_ = dataset.path;
+      return;
+    }
     if (!SeenBefore(dataset)) HandleDataset(tool, dataset);
   }
 }
@@ -334,7 +337,9 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   codes_.AddDataset(report.path, ExitCodeOf(report));
   if (!speaks_) return;
   progress_->Clear();
-  for (const std::string& warning : report.warnings) Warn(fmt::format("{}: {}", report.path, warning));
+  for (const std::string& warning : report.warnings) {
+    Warn(warning.starts_with(report.path + ":") ? warning : fmt::format("{}: {}", report.path, warning));
+  }
   // A failure of the operation itself, apart from what was found.
   if (!report.status.ok()) {
     // The engine's messages name the file they are about, which need not be the dataset's path.
@@ -347,7 +352,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   }
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
-  Say(ReportText(report, tool.action(), repeated));
+  Say(ReportText(report, tool.action(), repeated, tool.again ? tool.again() : std::string()));
   if (!report.status.ok()) {
     const std::string obstacle = Obstacle(*fs_, dataset);
     Say(!obstacle.empty() ? obstacle

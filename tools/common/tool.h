@@ -109,6 +109,8 @@ struct Tool {
   std::function<Status()> check_options = {};
   /// What the options ask for; it words the report.
   std::function<Action()> action;
+  /// Options of its own that the same command needs when it is repeated without --dry-run ("--device 1 "). May be empty.
+  std::function<std::string()> again = {};
   /// True if the options ask for something that is about no PATH; then run_without_path does it. Collective. May be
   /// empty.
   std::function<bool()> without_path = {};

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-#include "dataset/contents.h"
-#include "dataset/view.h"
+#include "sidecar/contents.h"
 
 namespace lzy {
 namespace {
