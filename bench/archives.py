@@ -1,10 +1,11 @@
 """lzy-protect, lzy-verify and repair of one big file, beside the programs that people use for the same."""
 
+import glob
 import json
 import os
 import shutil
 
-from harness import MIB, Failed, Result, Sample, clear, run, sample
+from harness import MIB, Failed, Result, Sample, clear, damaged, remove, run, sample
 
 DATA_DEVICES = 7  # and one of parity, for everyone
 LOST = 3          # the device position that is lost
@@ -70,20 +71,17 @@ class Lzy(Tool):
         self.sidecar = os.path.join(os.path.dirname(self.path), ".LZY." + os.path.basename(self.path))
 
     def forget(self):
-        if os.path.exists(self.sidecar):
-            os.unlink(self.sidecar)
+        remove(self.sidecar)
 
     @property
     def lost(self):
         return range(LOST * UNIT, self.bytes, (DATA_DEVICES + 1) * UNIT)
 
     def damage(self):
-        times = os.stat(self.path)
         garbage = os.urandom(64 << 10) * (UNIT // (64 << 10))
-        with open(self.path, "r+b", buffering=0) as file:
+        with damaged(self.path) as file:
             for offset in self.lost:
                 os.pwrite(file.fileno(), garbage[:self.bytes - offset], offset)
-        os.utime(self.path, ns=(times.st_atime_ns, times.st_mtime_ns))  # else it would be an edit, and not damage
 
     def to_repair(self):
         return sum(min(UNIT, self.bytes - offset) for offset in self.lost)
@@ -124,8 +122,7 @@ class SnapRaid(Tool):
 
     def forget(self):
         clear(f"{self.place}/parity")
-        if os.path.exists(f"{self.place}/d0/content"):
-            os.unlink(f"{self.place}/d0/content")
+        remove(f"{self.place}/d0/content")
 
     def damage(self):
         os.unlink(f"{self.place}/d{LOST}/part")
@@ -148,10 +145,7 @@ class Par2(Tool):
         self.verify = [program, "verify", *common, self.base]
 
     def forget(self):
-        directory = os.path.dirname(self.path)
-        for name in os.listdir(directory):
-            if name.startswith(self.label + ".") and name.endswith(".par2"):
-                os.unlink(f"{directory}/{name}")
+        remove(*glob.glob(f"{os.path.dirname(self.path)}/{self.label}.*par2"))
 
 
 class Par2Turbo(Par2):

@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import MIB, Failed, Result, Sample, clear, commits, run
+from harness import MIB, Failed, Result, Sample, clear, commits, remove, run, sample
 
 
 class Case:
@@ -90,18 +90,14 @@ def touches(bench):
     size = bench.size(1024)
     cases = {kind: Case(bench, bench.tmpfs, f"touch-{kind}", size=1024, sync=True) for kind in ("contiguous", "scattered")}
     path = cases["contiguous"].path
-    sidecar = f"{bench.tmpfs}/.LZY.state"
     protect = [bench.tool("lzy-protect"), "--quiet", "--threads", "2", path]
 
     def full():
-        if os.path.exists(sidecar):
-            os.unlink(sidecar)
-        done = run(protect)
-        return Sample(done.seconds, resident=done.resident)
+        remove(f"{bench.tmpfs}/.LZY.state")
+        return sample(protect)
 
     def touch(case):
-        if os.path.exists(case.report):
-            os.unlink(case.report)
+        remove(case.report)
         done = run(case.protected)
         inside = json.loads(done.output)
         return Sample(inside["commit"], None, max(inside["resident"]), *commits(case.report))

@@ -1,5 +1,6 @@
-"""What the measurements of bench/run share: running programs, what came of them, and taking turns."""
+"""What the scripts of bench/ share: their options, running programs, what came of them, taking turns, tables."""
 
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -72,12 +73,13 @@ class Done:
     seconds: float
     resident: int
     output: str
+    errors: str
 
 
-def environment():
+def environment(settings):
     """The user's own LZY_ variables and preloads are not what is measured; root may start Open MPI's programs."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("LZY_") and k != "LD_PRELOAD"}
-    return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LC_ALL": "C"}
+    return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LC_ALL": "C", **settings}
 
 
 def end(process):
@@ -89,13 +91,14 @@ def end(process):
             process.wait(10)
 
 
-def run(command, discard=False):
-    """Runs it to its end, and takes time and memory. discard: its output goes to /dev/null itself, as a user's would."""
+def run(command, discard=False, **settings):
+    """Runs it to its end, and takes time and memory. discard: its output goes to /dev/null itself, as a user's would.
+    settings: more environment variables."""
     command = [str(word) for word in command]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL if discard else output,
-                                   stderr=errors, env=environment(), start_new_session=True)
+                                   stderr=errors, env=environment(settings), start_new_session=True)
         timer = threading.Timer(MOST_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
         timer.start()
         try:
@@ -109,16 +112,63 @@ def run(command, discard=False):
             timer.cancel()
         for file in (output, errors):
             file.seek(0)
-        text = output.read().decode(errors="replace")
+        done = Done(seconds, usage.ru_maxrss, *(file.read().decode(errors="replace") for file in (output, errors)))
         if process.returncode != 0:
-            said = (errors.read().decode(errors="replace") or text).strip().splitlines()[-5:]
+            said = (done.errors or done.output).strip().splitlines()[-5:]
             raise Failed(f"{shlex.join(command)}: exit code {process.returncode}: " + "\n".join(said))
-        return Done(seconds, usage.ru_maxrss, text)
+        return done
 
 
 def sample(command, discard=False):
     done = run(command, discard)
     return Sample(done.seconds, resident=done.resident)
+
+
+def client(build, program, *words, layer=None):
+    """Runs BUILD/bench/`program`: bare, or preloaded with the layer and its options `layer`. It must not print errors."""
+    settings = {}
+    if layer is not None:
+        settings = {f"LZY_{name.upper()}": value for name, value in layer.items()}
+        settings["LD_PRELOAD"] = f"{build}/lib/liblzy_mpiio.so"
+    done = run([f"{build}/bench/{program}", *words], **settings)
+    if done.errors:
+        raise Failed(f"{program}: unexpected: {done.errors}")
+    return done
+
+
+def turns(rounds, measure, *variants):
+    """A list for each variant: what `measure` returned for it in each round. In a round, the variants take turns."""
+    return list(zip(*([measure(variant) for variant in variants] for _ in range(rounds))))
+
+
+def table(header, rows):
+    """In Markdown."""
+    lines = (header, ["---"] * len(header), *rows)
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def options(doc, *positional, **defaults):
+    """The command line of a script: words that it must have, and options by their defaults. False is a switch, a list can
+    be given several times."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in positional:
+        parser.add_argument(name, type=os.path.abspath)
+    for name, default in defaults.items():
+        kind = {"action": "store_true"} if default is False else {"action": "append"} if default == [] else {
+            "type": type(default)}
+        parser.add_argument(f"--{name}", default=default, **kind)
+    return parser.parse_args()
+
+
+def script(main):
+    """Runs main(), which returns an exit code, so that scratch files are removed however it ends."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(main())
+    except Failed as error:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 @dataclasses.dataclass
@@ -179,6 +229,30 @@ def clear(directory):
             shutil.rmtree(entry.path)
         else:
             os.unlink(entry.path)
+
+
+def remove(*paths):
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def fill(path, mib):
+    """A file that cannot be compressed, on disk."""
+    with open(path, "wb") as file:
+        for _ in range(mib):
+            file.write(os.urandom(MIB))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def damaged(path):
+    """The open file, to be damaged. Its times stay as they are, else it would be an edit, and not damage."""
+    times = os.stat(path)
+    with open(path, "r+b", buffering=0) as file:
+        yield file
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def commits(report):

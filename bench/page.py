@@ -5,7 +5,7 @@ import statistics
 
 from archives import PEERS
 from bars import bars
-from harness import MIB
+from harness import MIB, table
 from sets import KINDS, alone, least
 
 MEMORY = 256  # MiB: the default of option memory
@@ -93,11 +93,6 @@ TARGETS = [
 
 
 PEER_LABELS = {kind.label for kind in PEERS} | {"reading and writing"} | {least(*kind) for kind in KINDS}
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in (header, ["---"] * len(header), *rows)]
-    return "\n".join(lines)
 
 
 def reach(results):

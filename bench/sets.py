@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import Result, Sample, Side, clear, run, sample
+from harness import Result, Sample, Side, clear, remove, run, sample
 
 SIZE = 256  # MiB a member
 KINDS = ((2, 1), (4, 1), (4, 2))  # ranks, m
@@ -12,12 +12,6 @@ KINDS = ((2, 1), (4, 1), (4, 2))  # ranks, m
 def make(bench, ranks, name="state"):
     run(bench.mpiexec(ranks, bench.program("bench_writer"), "set", f"{bench.tmpfs}/{name}", bench.size(SIZE)))
     return f"{bench.tmpfs}/{name}.%r"
-
-
-def drop(bench, *names):
-    for name in names:
-        if os.path.exists(f"{bench.tmpfs}/{name}"):
-            os.unlink(f"{bench.tmpfs}/{name}")
 
 
 def label(ranks, m):
@@ -42,7 +36,7 @@ def protect(bench):
         command = bench.mpiexec(ranks, bench.tool("lzy-protect"), "--quiet", "--parity", m, make(bench, ranks, name))
 
         def measure(command=command, ranks=ranks, name=name):
-            drop(bench, *(f".LZY.{name}.{rank}" for rank in range(ranks)))
+            remove(*(f"{bench.tmpfs}/.LZY.{name}.{rank}" for rank in range(ranks)))
             return sample(command)
 
         plain = bench.mpiexec(ranks, bench.program("bench_writer"), "rewrite", f"{bench.tmpfs}/{name}", bench.size(SIZE),
@@ -50,7 +44,7 @@ def protect(bench):
 
         def measure_plain(plain=plain, ranks=ranks, name=name):
             seconds = json.loads(run(plain).output)["seconds"]
-            drop(bench, *(f"{name}.also.{rank}" for rank in range(ranks)))
+            remove(*(f"{bench.tmpfs}/{name}.also.{rank}" for rank in range(ranks)))
             return Sample(seconds)
 
         whole[label(ranks, m)] = (command, bench.size(SIZE) * ranks, measure)
@@ -77,7 +71,7 @@ def restore(bench):
         os.symlink(f"state.{rank}", f"{bench.tmpfs}/plain.{rank}")
 
     def measure(command, *lost):
-        drop(bench, *lost)
+        remove(*(f"{bench.tmpfs}/{name}" for name in lost))
         done = run(command)
         return Sample(done.seconds, json.loads(done.output)["seconds"], done.resident)
 
