@@ -3,34 +3,21 @@
 //
 // CASE: read-PIECE or write-PIECE, by calls of PIECE bytes, one after the other. scattered-PIECE reads in an order in
 // which no block is read twice in a row.
-#include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Ends the program with MPI's own text if a call has failed.
-static void check(int code, const char* call) {
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  if (code == MPI_SUCCESS) return;
-  MPI_Error_string(code, text, &length);
-  fprintf(stderr, "checked_client: %s: %s\n", call, text);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
+#include "client.h"
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  if (argc != 4 || strchr(argv[1], '-') == NULL) check(MPI_ERR_ARG, "usage: checked_client CASE FILE MIB;");
+  check(argc == 4 && strchr(argv[1], '-') != NULL, "usage: checked_client CASE FILE MIB;");
   const long piece = atol(strchr(argv[1], '-') + 1);
   const long pieces = atol(argv[3]) * (1l << 20) / piece;
   const int writing = strncmp(argv[1], "write", 5) == 0, scattered = strncmp(argv[1], "scattered", 9) == 0;
   char* buffer = malloc((size_t)piece);
   for (long i = 0; i < piece; ++i) buffer[i] = (char)(i * 31 + i / 251);
   const double start = MPI_Wtime();
-  MPI_File file;
-  check(MPI_File_open(MPI_COMM_WORLD, argv[2], writing ? MPI_MODE_CREATE | MPI_MODE_WRONLY : MPI_MODE_RDONLY, MPI_INFO_NULL,
-                      &file),
-        "MPI_File_open");
+  MPI_File file = open_file(MPI_COMM_WORLD, argv[2], writing ? MPI_MODE_CREATE | MPI_MODE_WRONLY : MPI_MODE_RDONLY);
   for (long i = 0; i < pieces; ++i) {
     // The step shares no factor with the number of pieces, which is mostly a power of two. So every piece is read
     // once.
@@ -38,12 +25,12 @@ int main(int argc, char** argv) {
     if (writing) {
       // No two pieces are the same.
       memcpy(buffer, &i, sizeof i);
-      check(MPI_File_write_at(file, at, buffer, (int)piece, MPI_BYTE, MPI_STATUS_IGNORE), "MPI_File_write_at");
+      MPI(MPI_File_write_at(file, at, buffer, (int)piece, MPI_BYTE, MPI_STATUS_IGNORE));
     } else {
-      check(MPI_File_read_at(file, at, buffer, (int)piece, MPI_BYTE, MPI_STATUS_IGNORE), "MPI_File_read_at");
+      MPI(MPI_File_read_at(file, at, buffer, (int)piece, MPI_BYTE, MPI_STATUS_IGNORE));
     }
   }
-  check(MPI_File_close(&file), "MPI_File_close");
+  MPI(MPI_File_close(&file));
   printf("%.6f\n", MPI_Wtime() - start);
   MPI_Finalize();
   return 0;

@@ -10,20 +10,19 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "under_mpi.h"
+#include "command_line.h"
 
 namespace {
 
@@ -41,23 +40,6 @@ struct Settings {
   bool json = false;
   lzy_options options{};
 };
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-// Elapsed seconds of `work` on the slowest rank.
-double Timed(const std::function<void()>& work) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double start = MPI_Wtime();
-  work();
-  double mine = MPI_Wtime() - start;
-  double slowest = 0;
-  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
-}
 
 // The files of one benchmark, in a directory of its own that is removed at the end. Construction, destruction and all
 // public functions with files are collective.
@@ -127,8 +109,8 @@ class Checkpoint {
   std::vector<std::uint64_t> buffer_;
 };
 
-// Seconds by what they are of, one value for each repetition.
-using Times = std::map<std::string, std::vector<double>>;
+// By what they are of: the kinds of runs, and the phases of lzy_protect.
+using AllTimes = std::map<std::string, Times>;
 
 const char* const kPhases[] = {"read", "hash", "encode", "exchange", "write", "sync"};
 
@@ -149,7 +131,7 @@ lzy_dataset Call(Operation* operation, const std::string& path, const lzy_option
 }
 
 // The runs. The last dataset describes all of them.
-lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, Times& times) {
+lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& times) {
   lzy_dataset dataset{};
   // Run -1 is not counted: it warms up memory and allocators.
   for (int i = -1; i < settings.repeat; ++i) {
@@ -166,13 +148,17 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, Times& tim
     // Verified from the page cache, since the files were just written.
     const double verify = Timed([&] { (void)Call(lzy_verify, checkpoint.path(), settings.options); });
     if (i < 0) continue;
-    times["bare"].push_back(bare);
-    times["protected"].push_back(all);
-    times["protect"].push_back(protect);
-    times["verify"].push_back(verify);
-    const double phases[] = {dataset.seconds_read,     dataset.seconds_hash,  dataset.seconds_encode,
-                             dataset.seconds_exchange, dataset.seconds_write, dataset.seconds_sync};
-    for (std::size_t p = 0; p < std::size(kPhases); ++p) times[kPhases[p]].push_back(phases[p]);
+    const std::pair<const char*, double> found[] = {{"bare", bare},
+                                                    {"protected", all},
+                                                    {"protect", protect},
+                                                    {"verify", verify},
+                                                    {"read", dataset.seconds_read},
+                                                    {"hash", dataset.seconds_hash},
+                                                    {"encode", dataset.seconds_encode},
+                                                    {"exchange", dataset.seconds_exchange},
+                                                    {"write", dataset.seconds_write},
+                                                    {"sync", dataset.seconds_sync}};
+    for (const auto& [name, seconds] : found) times[name].push_back(seconds);
   }
   return dataset;
 }
@@ -198,14 +184,14 @@ Json Describe(const Settings& settings, const lzy_dataset& dataset) {
 }
 
 // JSON, or a table with medians and least times.
-void Print(const Settings& settings, const lzy_dataset& dataset, const Times& times) {
+void Print(const Settings& settings, const lzy_dataset& dataset, const AllTimes& times) {
   const auto gigabytes = static_cast<double>(dataset.bytes) / 1e9;
   const auto seconds = [&](const char* name) { return Median(times.at(name)); };
-  const auto least = [&](const char* name) { return *std::min_element(times.at(name).begin(), times.at(name).end()); };
+  const auto least = [&](const char* name) { return Least(times.at(name)); };
   if (settings.json) {
     Json out = Describe(settings, dataset);
     for (const auto& [name, values] : times)
-      out["seconds"][name] = {{"median", Median(values)}, {"least", least(name.c_str())}, {"all", values}};
+      out["seconds"][name] = {{"median", Median(values)}, {"least", Least(values)}, {"all", values}};
     out["ratio"] = seconds("protected") / seconds("bare");
     out["encode_gb_per_s"] = gigabytes / seconds("protect");
     out["verify_gb_per_s"] = gigabytes / seconds("verify");
@@ -228,14 +214,11 @@ void Print(const Settings& settings, const lzy_dataset& dataset, const Times& ti
 }
 
 void AddOptions(CLI::App& app, Settings& settings) {
-  const auto size = [&](const char* name, auto& to, const char* help) {
-    app.add_option(name, to, help)->transform(CLI::AsSizeValue(false))->capture_default_str();
-  };
   app.add_option("--directory", settings.directory, "where to write")->capture_default_str();
   app.add_flag("--set", settings.set, "files of its own for every rank instead of one shared file");
   app.add_option("--files", settings.files, "with --set: files a rank, which share --size")->capture_default_str();
-  size("--size", settings.size, "bytes a rank writes");
-  size("--transfer", settings.transfer, "bytes a call of MPI_File_write_at");
+  AddSize(app, "--size", settings.size, "bytes a rank writes");
+  AddSize(app, "--transfer", settings.transfer, "bytes a call of MPI_File_write_at");
   app.add_flag("--sync", settings.sync, "MPI_File_sync before MPI_File_close");
   app.add_option("--repeat", settings.repeat, "measured runs of each kind")
       ->check(CLI::PositiveNumber)
@@ -243,9 +226,9 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_flag("--json", settings.json, "JSON instead of a table");
   app.add_option("--parity", settings.options.parity, "m (default 1)");
   app.add_option("--group", settings.options.group, "n (default 8)");
-  size("--block-size", settings.options.block_size, "bytes; 0: default");
-  size("--stripe", settings.options.stripe, "bytes; 0: default");
-  size("--memory", settings.options.memory, "bytes a rank; 0: default");
+  AddSize(app, "--block-size", settings.options.block_size, "bytes; 0: default");
+  AddSize(app, "--stripe", settings.options.stripe, "bytes; 0: default");
+  AddSize(app, "--memory", settings.options.memory, "bytes a rank; 0: default");
   app.add_option("--threads", settings.options.threads, "threads a rank; 0: the cores it may use, shared");
 }
 
@@ -254,18 +237,14 @@ int Run(int argc, char** argv) {
   lzy_options_init(&settings.options, sizeof settings.options);
   CLI::App app("What protection costs a program that writes checkpoints through MPI-IO", "bench_checkpoint");
   AddOptions(app, settings);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return Rank() == 0 ? app.exit(error) : error.get_exit_code();
-  }
+  if (const auto exit_code = Parse(app, argc, argv)) return *exit_code;
   const std::uint64_t step = settings.transfer;
   if (settings.files < 1 || step == 0 || step % 8 != 0 || step > (1u << 30)) {
     if (Rank() == 0) fmt::print(stderr, "--files: at least 1; --transfer: a multiple of 8, at most 1G\n");
     return 2;
   }
   Checkpoint checkpoint(settings);
-  Times times;
+  AllTimes times;
   const lzy_dataset dataset = Measure(settings, checkpoint, times);
   if (Rank() == 0) Print(settings, dataset, times);
   return 0;

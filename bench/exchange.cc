@@ -5,26 +5,23 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
-#include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <random>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "mpi/mpi_communicator.h"
 #include "rows/xor_checks.h"
+#include "transport/mpi_call.h"
 #include "transport/pairwise_exchange.h"
 #include "transport/ring_exchange.h"
 #include "transport/shared_exchange.h"
-#include "under_mpi.h"
+#include "command_line.h"
 
 namespace {
 
@@ -40,25 +37,10 @@ struct Settings {
   int most = 200;
 };
 
-using ::Check;
-void Check(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.message());
-}
-
-// Processor time of this process. A way that spins while it waits takes it from other ranks.
-double ProcessorSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 // One way, by the name that the table shows. `counts` as in ReduceScatterXor.
 struct Way {
   std::string name;
-  std::function<void(const Words&, Words&, const Words& counts)> run;
+  std::function<Status(const Words& send, Words& receive, const Words& counts)> run;
 };
 
 /// What a commit does with shares of parity (encode/encode_captured.cc): copies them into the send buffer block by
@@ -130,71 +112,59 @@ Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receiv
 
 // A way by messages. Its memory is kept from call to call, as the engine keeps it.
 template <class Exchange>
-Way ByMessages(const char* name) {
-  return {name, [](const Words& send, Words& receive, const Words& counts) {
-            static Words staging;
-            const Exchange exchange(MPI_COMM_WORLD, Rank(), counts, 1u << 30);
-            if (exchange.StagingWords() > staging.size()) staging.resize(exchange.StagingWords());
-            Check(exchange.Run(send.data(), receive.data(), staging.data()));
-          }};
+Status ByMessages(const Words& send, Words& receive, const Words& counts) {
+  static Words staging;
+  const Exchange exchange(MPI_COMM_WORLD, Rank(), counts, 1u << 30);
+  if (exchange.StagingWords() > staging.size()) staging.resize(exchange.StagingWords());
+  return exchange.Run(send.data(), receive.data(), staging.data());
 }
 
 // All ways that are possible here; `shared` is null if ranks do not share memory.
 std::vector<Way> Ways(lzy::SharedExchange* shared, lzy::Communicator* comm) {
-  std::vector<Way> ways;
-  ways.push_back({"MPI", [](const Words& send, Words& receive, const Words& counts) {
-                    const std::vector<int> ints(counts.begin(), counts.end());
-                    Check(MPI_Reduce_scatter(send.data(), receive.data(), ints.data(), MPI_UINT64_T, MPI_BXOR,
-                                             MPI_COMM_WORLD),
-                          "MPI_Reduce_scatter");
-                  }});
-  ways.push_back(ByMessages<lzy::PairwiseExchange>("pairwise"));
-  ways.push_back(ByMessages<lzy::RingExchange>("ring"));
+  std::vector<Way> ways = {
+      {"MPI",
+       [](const Words& send, Words& receive, const Words& counts) {
+         const std::vector<int> ints(counts.begin(), counts.end());
+         return lzy::CheckMpi(MPI_Reduce_scatter(send.data(), receive.data(), ints.data(), MPI_UINT64_T, MPI_BXOR,
+                                                 MPI_COMM_WORLD),
+                              "MPI_Reduce_scatter");
+       }},
+      {"pairwise", ByMessages<lzy::PairwiseExchange>},
+      {"ring", ByMessages<lzy::RingExchange>}};
   if (shared != nullptr) {
     ways.push_back({"shared", [=](const Words& send, Words& receive, const Words& counts) {
                       shared->ReduceScatterXor(send.data(), receive.data(), counts);
+                      return Status::Ok();
                     }});
   }
   // As the engine has it, with proof of each block and without.
-  ways.push_back({"engine", [comm](const Words& send, Words& receive, const Words& counts) {
-                    Check(comm->ReduceScatterXor(send.data(), receive.data(), counts));
+  ways.push_back({"engine", [=](const Words& send, Words& receive, const Words& counts) {
+                    return comm->ReduceScatterXor(send.data(), receive.data(), counts);
                   }});
-  ways.push_back({"engine, proven", [comm](const Words& send, Words& receive, const Words& counts) {
-                    Check(ProvenReduction(*comm, send, receive, counts));
+  ways.push_back({"engine, proven", [=](const Words& send, Words& receive, const Words& counts) {
+                    return ProvenReduction(*comm, send, receive, counts);
                   }});
-  ways.push_back({"commit", [comm](const Words& send, Words& receive, const Words& counts) {
-                    Check(Combine(*comm, send, receive, counts, false));
-                  }});
-  ways.push_back({"commit, proven", [comm](const Words& send, Words& receive, const Words& counts) {
-                    Check(Combine(*comm, send, receive, counts, true));
-                  }});
+  for (const bool proven : {false, true}) {
+    ways.push_back({proven ? "commit, proven" : "commit", [=](const Words& send, Words& receive, const Words& counts) {
+                      return Combine(*comm, send, receive, counts, proven);
+                    }});
+  }
   return ways;
 }
 
-// Seconds of one call.
-struct Timing {
-  double median = 0;
-  double least = 0;
-  // Of all ranks together.
-  double processor = 0;
-};
-
-/// Elapsed seconds of the slowest rank; the same on all ranks. Adds this rank's processor time to `*processor`.
-double Timed(const std::function<void()>& work, double* processor = nullptr) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double used = ProcessorSeconds();
-  const double start = MPI_Wtime();
-  work();
-  double mine = MPI_Wtime() - start;
-  if (processor != nullptr) *processor += ProcessorSeconds() - used;
-  double slowest = 0;
-  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
+// Those of the ways that have these names; all if there are no names.
+std::vector<Way> Choose(const std::vector<Way>& ways, const std::vector<std::string>& names) {
+  std::vector<Way> chosen;
+  for (const std::string& name : names) {
+    const auto way = std::ranges::find(ways, name, &Way::name);
+    if (way == ways.end()) throw std::runtime_error("there is no way '" + name + "' here");
+    chosen.push_back(*way);
+  }
+  return names.empty() ? ways : chosen;
 }
 
-// Times all ways for `bytes` that each rank brings. All ranks do the same number of rounds, because `spent` is the
-// same on all.
-std::vector<Timing> Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t bytes) {
+// Times all ways for `bytes` that each rank brings, and prints a line of the table.
+void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t bytes) {
   const auto ranks = static_cast<std::uint64_t>(Ranks());
   const std::uint64_t owners = settings.owners == 0 ? ranks : std::min(settings.owners, ranks);
   const std::uint64_t part = std::max<std::uint64_t>(1, bytes / sizeof(std::uint64_t) / owners);
@@ -203,35 +173,32 @@ std::vector<Timing> Measure(const Settings& settings, const std::vector<Way>& wa
   for (std::uint64_t& word : send) word = random();
   Words counts(ranks, 0);
   std::fill_n(counts.begin(), owners, part);
-  Words expected(part);
-  std::vector<std::vector<double>> seconds(ways.size());
+  Words expected;
   std::vector<double> processor(ways.size());
-  double spent = 0;
-  // Round -1 is not counted. At least five rounds are.
-  for (int i = -1; i < settings.most && (i < 5 || spent < settings.seconds * static_cast<double>(ways.size())); ++i) {
-    for (std::size_t w = 0; w < ways.size(); ++w) {
-      Words receive(part, 1);
-      double used = 0;
-      const double one = Timed([&] { ways[w].run(send, receive, counts); }, &used);
-      // Every way must give the result of the first one.
-      if (i < 0) {
-        if (w == 0) expected = receive;
-        if (receive != expected) throw std::runtime_error(ways[w].name + ": another result");
-        continue;
-      }
-      spent += one;  // the same on all ranks
-      seconds[w].push_back(one);
+  const Rounds rounds{.most = settings.most, .seconds = settings.seconds * static_cast<double>(ways.size())};
+  const std::vector<Times> times = TakeTurns(ways.size(), rounds, [&](std::size_t w, bool counted) {
+    Words receive(part, 1);
+    double used = 0;
+    const double seconds = Timed([&] { Check(ways[w].run(send, receive, counts)); }, &used);
+    if (counted) {
       processor[w] += used;
+    } else {
+      // Every way must give the result of the first one.
+      if (w == 0) expected = receive;
+      if (receive != expected) throw std::runtime_error(ways[w].name + ": another result");
     }
-  }
-  std::vector<Timing> timings;
+    return seconds;
+  });
+  std::vector<double> all(ways.size());
+  MPI_Reduce(processor.data(), all.data(), static_cast<int>(all.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (Rank() != 0) return;
+  fmt::print("{:>10}", bytes);
   for (std::size_t w = 0; w < ways.size(); ++w) {
-    std::sort(seconds[w].begin(), seconds[w].end());
-    double all = 0;
-    MPI_Allreduce(&processor[w], &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    timings.push_back({seconds[w][seconds[w].size() / 2], seconds[w][0], all / static_cast<double>(seconds[w].size())});
+    fmt::print("{:>32}", fmt::format("{:.3f} ({:.3f}) [{:.3f}]", Median(times[w]) * 1e3, Least(times[w]) * 1e3,
+                                     all[w] / static_cast<double>(times[w].size()) * 1e3));
   }
-  return timings;
+  fmt::print("\n");
+  std::fflush(stdout);
 }
 
 int Run(int argc, char** argv) {
@@ -242,11 +209,7 @@ int Run(int argc, char** argv) {
   app.add_option("--only", settings.only, "a way to be timed, more than once for several (default all in turn)");
   app.add_option("--seconds", settings.seconds, "how long to measure, a way and size")->capture_default_str();
   app.add_option("--most", settings.most, "measured calls at most, a way and size")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return Rank() == 0 ? app.exit(error) : error.get_exit_code();
-  }
+  if (const auto exit_code = Parse(app, argc, argv)) return *exit_code;
   if (Ranks() < 2) throw std::runtime_error("two ranks or more are needed");
   auto comm = lzy::MpiCommunicator(MPI_COMM_WORLD);
   Check(comm.status());
@@ -254,17 +217,7 @@ int Run(int argc, char** argv) {
   // Making shared memory is done once per communicator, so it is told apart.
   const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });
   Check(shared.status());
-  std::vector<Way> ways = Ways(shared->get(), comm->get());
-  for (const std::string& only : settings.only) {
-    const bool there = std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.name == only; });
-    if (!there) throw std::runtime_error("there is no way '" + only + "' here");
-  }
-  if (!settings.only.empty()) {
-    const auto unwanted = [&](const Way& way) {
-      return std::ranges::find(settings.only, way.name) == settings.only.end();
-    };
-    std::erase_if(ways, unwanted);
-  }
+  const std::vector<Way> ways = Choose(Ways(shared->get(), comm->get()), settings.only);
   if (Rank() == 0) {
     fmt::print("{} ranks; ms, median (least) [processor time of all ranks, mean]; shared memory: {}\n", Ranks(),
                *shared ? fmt::format("set up in {:.3f} ms", setup * 1e3) : "none");
@@ -272,16 +225,7 @@ int Run(int argc, char** argv) {
     for (const Way& way : ways) fmt::print("{:>32}", way.name);
     fmt::print("\n");
   }
-  for (const std::uint64_t bytes : settings.sizes) {
-    const std::vector<Timing> timings = Measure(settings, ways, bytes);
-    if (Rank() != 0) continue;
-    fmt::print("{:>10}", bytes);
-    for (const Timing& t : timings) {
-      fmt::print("{:>32}", fmt::format("{:.3f} ({:.3f}) [{:.3f}]", t.median * 1e3, t.least * 1e3, t.processor * 1e3));
-    }
-    fmt::print("\n");
-    std::fflush(stdout);
-  }
+  for (const std::uint64_t bytes : settings.sizes) Measure(settings, ways, bytes);
   return 0;
 }
 

@@ -6,28 +6,22 @@
 // (for null requests, while FILE is open); write; write-beside (FILE.beside is open for writing, too); empty (writes
 // of nothing: the MPI library does little, so what the layer adds shows best).
 #define _DEFAULT_SOURCE
-#include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
+#include "client.h"
+
 // Bytes of a call, of the part of FILE that is used, of a name.
 enum { SIZE = 8, SPAN = 1 << 20, NAME = 4096 };
-
-static void check(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  fprintf(stderr, "idle_client: %s failed\n", call);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
 
 int main(int argc, char** argv) {
   struct timespec before, after;
   clock_gettime(CLOCK_MONOTONIC, &before);
   MPI_Init(&argc, &argv);
   clock_gettime(CLOCK_MONOTONIC, &after);
-  if (argc != 4) check(MPI_ERR_ARG, "usage: idle_client CASE FILE CALLS;");
+  check(argc == 4, "usage: idle_client CASE FILE CALLS;");
   const char* what = argv[1];
   const int reading = strcmp(what, "read") == 0, by_pointer = strcmp(what, "read-pointer") == 0;
   const int waiting = strcmp(what, "wait") == 0;
@@ -35,13 +29,12 @@ int main(int argc, char** argv) {
   const long calls = atol(argv[3]);
   char buffer[SIZE] = "1234567";
   char name[NAME];
-  MPI_File file, beside = MPI_FILE_NULL;
-  check(MPI_File_open(MPI_COMM_SELF, argv[2], reading || by_pointer ? MPI_MODE_RDONLY : MPI_MODE_CREATE | MPI_MODE_RDWR,
-                      MPI_INFO_NULL, &file),
-        "MPI_File_open");
+  const int writing = MPI_MODE_CREATE | MPI_MODE_RDWR;
+  MPI_File file = open_file(MPI_COMM_SELF, argv[2], reading || by_pointer ? MPI_MODE_RDONLY : writing);
+  MPI_File beside = MPI_FILE_NULL;
   if (strcmp(what, "write-beside") == 0) {
     snprintf(name, sizeof name, "%s.beside", argv[2]);
-    check(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &beside), "MPI_File_open");
+    beside = open_file(MPI_COMM_SELF, name, writing);
   }
   // Return codes are not checked in the loop, because it is timed.
   const double start = MPI_Wtime();
@@ -59,8 +52,8 @@ int main(int argc, char** argv) {
     }
   }
   const double seconds = MPI_Wtime() - start;
-  check(MPI_File_close(&file), "MPI_File_close");
-  if (beside != MPI_FILE_NULL) check(MPI_File_close(&beside), "MPI_File_close");
+  MPI(MPI_File_close(&file));
+  if (beside != MPI_FILE_NULL) MPI(MPI_File_close(&beside));
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   printf("%.2f %.6f %ld\n", seconds * 1e9 / (double)calls,

@@ -4,9 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "merkle/copy_hash.h"
 #include "merkle/hash.h"
 #include "merkle/tree.h"
+#include "storage/parallel.h"
 
 namespace lzy {
 namespace {
@@ -23,22 +22,17 @@ constexpr std::int64_t kSmallestBlock = 4 << 10;
 constexpr std::int64_t kLargestBlock = 1 << 20;
 constexpr std::int64_t kLargestSpan = 256 << 20;
 
-struct FreeDeleter {
-  void operator()(std::uint8_t* pointer) const { std::free(pointer); }
-};
-
 // `count` aligned blocks, all written to, so that no page is the shared page of zeros.
 class Blocks {
  public:
-  Blocks(std::size_t count, std::size_t size)
-      : storage_(static_cast<std::uint8_t*>(std::aligned_alloc(4096, count * size))) {
-    for (std::size_t i = 0; i < count * size; ++i) storage_.get()[i] = static_cast<std::uint8_t>(i * 131 + i / 251);
-    for (std::size_t i = 0; i < count; ++i) pointers_.push_back(storage_.get() + i * size);
+  Blocks(std::size_t count, std::size_t size) : storage_(count * size) {
+    for (std::size_t i = 0; i < count * size; ++i) storage_.data()[i] = static_cast<std::uint8_t>(i * 131 + i / 251);
+    for (std::size_t i = 0; i < count; ++i) pointers_.push_back(storage_.data() + i * size);
   }
   std::uint8_t* const* pointers() const { return pointers_.data(); }
 
  private:
-  std::unique_ptr<std::uint8_t, FreeDeleter> storage_;
+  AlignedBuffer storage_;
   std::vector<std::uint8_t*> pointers_;
 };
 
@@ -126,23 +120,32 @@ void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   SetBytes(state, static_cast<std::int64_t>(plan.sources() * block));
 }
 
+// The code of n devices, m of them parity, and what is known in the worst case: m data blocks are lost, so every
+// parity block is a source.
+struct Case {
+  explicit Case(const benchmark::State& state)
+      : n(static_cast<std::uint32_t>(state.range(0))),
+        m(static_cast<std::uint32_t>(state.range(1))),
+        codec(Codec::Create(n, m).value()),
+        sources(n - m),
+        lost(m) {
+    std::iota(sources.begin(), sources.end(), 0);
+    std::iota(lost.begin(), lost.end(), n - m);
+  }
+  std::uint32_t n, m;
+  Codec codec;
+  std::vector<std::uint32_t> sources, lost;
+};
+
 // With m = 1, XOR; with more, Reed-Solomon.
 void Encode(benchmark::State& state) {
-  const auto n = static_cast<std::uint32_t>(state.range(0));
-  const auto m = static_cast<std::uint32_t>(state.range(1));
-  RunPlan(state, Codec::Create(n, m).value().EncodePlan(), static_cast<std::size_t>(state.range(2)));
+  RunPlan(state, Case(state).codec.EncodePlan(), static_cast<std::size_t>(state.range(2)));
 }
 
-// The worst case: m data blocks are lost, so every parity block is a source. The time to make the plan is not in it
-// (DecodePlan).
+// The time to make the plan is not in it (DecodePlan).
 void Decode(benchmark::State& state) {
-  const auto n = static_cast<std::uint32_t>(state.range(0));
-  const auto m = static_cast<std::uint32_t>(state.range(1));
-  std::vector<std::uint32_t> sources(n - m);
-  std::vector<std::uint32_t> lost(m);
-  std::iota(sources.begin(), sources.end(), 0);
-  std::iota(lost.begin(), lost.end(), n - m);
-  const auto plan = Codec::Create(n, m).value().MakePlan(sources, lost);
+  const Case worst(state);
+  const auto plan = worst.codec.MakePlan(worst.sources, worst.lost);
   if (!plan.ok()) return state.SkipWithError(plan.status().message().c_str());
   RunPlan(state, *plan, static_cast<std::size_t>(state.range(2)));
 }
@@ -162,14 +165,8 @@ BENCHMARK(Decode)->Apply(Codes);
 
 // Inverting the matrix for one set of losses. The engine does that once for each set (PlanCache).
 void DecodePlan(benchmark::State& state) {
-  const auto n = static_cast<std::uint32_t>(state.range(0));
-  const auto m = static_cast<std::uint32_t>(state.range(1));
-  const Codec codec = Codec::Create(n, m).value();
-  std::vector<std::uint32_t> sources(n - m);
-  std::vector<std::uint32_t> lost(m);
-  std::iota(sources.begin(), sources.end(), 0);
-  std::iota(lost.begin(), lost.end(), n - m);
-  for (auto _ : state) benchmark::DoNotOptimize(codec.MakePlan(sources, lost));
+  const Case worst(state);
+  for (auto _ : state) benchmark::DoNotOptimize(worst.codec.MakePlan(worst.sources, worst.lost));
 }
 BENCHMARK(DecodePlan)->ArgNames({"n", "m"})->Args({8, 2})->Args({16, 4})->Args({64, 4})->Args({255, 20});
 

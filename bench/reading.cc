@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "turns.h"
+
 namespace {
 
 constexpr std::size_t kPiece = 1u << 20;
@@ -139,21 +141,16 @@ int main(int argc, char** argv) {
   const std::size_t pieces = static_cast<std::size_t>(about.st_size) / kPiece;
   std::printf("| requests | threads, GB/s | io_uring, GB/s |\n| --- | --- | --- |\n");
   for (const unsigned requests : {1u, 2u, 4u, 8u, 16u}) {
-    std::vector<double> speeds[2];
-    for (int round = 0; round < 5; ++round) {
-      // The two ways take turns, so that disturbances meet both.
-      for (const int way : {0, 1}) {
-        const auto start = std::chrono::steady_clock::now();
-        if (!(way == 0 ? ByThreads : ByRing)(file, pieces, requests)) {
-          std::fprintf(stderr, "bench_reading: %s cannot be read %s\n", argv[1], way == 0 ? "by threads" : "with io_uring");
-          return 1;
-        }
-        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-        speeds[way].push_back(static_cast<double>(pieces * kPiece) / 1e9 / spent.count());
+    const std::vector<Times> times = TakeTurns(2, {.least = 5, .most = 5, .uncounted = 0}, [&](std::size_t way, bool) {
+      const auto start = std::chrono::steady_clock::now();
+      if (!(way == 0 ? ByThreads : ByRing)(file, pieces, requests)) {
+        std::fprintf(stderr, "bench_reading: %s cannot be read %s\n", argv[1], way == 0 ? "by threads" : "with io_uring");
+        std::exit(1);
       }
-    }
-    for (auto& one : speeds) std::nth_element(one.begin(), one.begin() + 2, one.end());
-    std::printf("| %u | %.2f | %.2f |\n", requests, speeds[0][2], speeds[1][2]);
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    });
+    const double gigabytes = static_cast<double>(pieces * kPiece) / 1e9;
+    std::printf("| %u | %.2f | %.2f |\n", requests, gigabytes / Median(times[0]), gigabytes / Median(times[1]));
   }
   close(file);
   return 0;

@@ -1,16 +1,26 @@
 #pragma once
-// What benchmarks under mpiexec have in common: errors as exceptions, the rank, and main() between MPI_Init and
-// MPI_Finalize.
+// What benchmarks under mpiexec have in common: errors as exceptions, the rank, times of the slowest rank, and
+// main() between MPI_Init and MPI_Finalize. Errors end all ranks, since the others would wait in a collective call.
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/resource.h>
 
 #include <exception>
 #include <stdexcept>
+#include <string>
+
+#include "turns.h"
 
 /// Throws if `error`, which the MPI function `call` returned, is not MPI_SUCCESS.
 inline void Check(int error, const char* call) {
   if (error != MPI_SUCCESS) throw std::runtime_error(fmt::format("{} failed", call));
+}
+
+/// Throws if a lzy::Status is not ok. A template, because not every benchmark links lzy's own types.
+template <class Status>
+void Check(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
 }
 
 /// This process and the number of processes, in MPI_COMM_WORLD.
@@ -26,8 +36,38 @@ inline int Ranks() {
   return ranks;
 }
 
-/// Runs `run(argc, argv)`, which may throw, between MPI_Init and MPI_Finalize. Returns the exit code for main(). An
-/// exception on one rank ends all of them: the others would wait in a collective call.
+/// The greatest value of all ranks, on all ranks. Collective.
+inline double Most(double mine) {
+  double all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return all;
+}
+
+/// Processor time of this process, in user code and in the kernel. A way that spins while it waits takes it from other
+/// ranks.
+inline double ProcessorSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// Elapsed seconds of `work` on the slowest rank; the same on all ranks. Collective. Adds this rank's processor time to
+/// `*processor`. All ranks begin together.
+template <class Work>
+double Timed(const Work& work, double* processor = nullptr) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double used = ProcessorSeconds();
+  const double start = MPI_Wtime();
+  work();
+  const double mine = MPI_Wtime() - start;
+  if (processor != nullptr) *processor += ProcessorSeconds() - used;
+  return Most(mine);
+}
+
+/// Runs `run(argc, argv)`, which may throw, between MPI_Init and MPI_Finalize. Returns the exit code for main().
 template <class Run>
 int UnderMpi(const char* name, int argc, char** argv, const Run& run) {
   MPI_Init(&argc, &argv);

@@ -6,21 +6,17 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
 #include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "validated/transfer.h"
 #include "validated/tree.h"
-#include "under_mpi.h"
+#include "command_line.h"
 
 namespace {
 
@@ -36,11 +32,6 @@ using lzy::validated::Pump;
 using lzy::validated::Sizes;
 using lzy::validated::TransferTree;
 using Bytes = std::vector<std::uint8_t>;
-
-using ::Check;
-void Check(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.message());
-}
 
 // The command line.
 struct Settings {
@@ -74,27 +65,42 @@ int Other() {
   return 1 - Rank();
 }
 
+// What a message carries, as its tag.
+enum Tag { kContent, kHashes, kAnswer, kLeaf };
+
+void Send(const void* from, std::size_t size, Tag tag) {
+  Check(MPI_Send(from, static_cast<int>(size), MPI_BYTE, Other(), tag, MPI_COMM_WORLD), "MPI_Send");
+}
+
+// Receives at most `size` bytes. Returns how many came.
+int Receive(void* to, std::size_t size, Tag tag) {
+  MPI_Status status;
+  int length = 0;
+  Check(MPI_Recv(to, static_cast<int>(size), MPI_BYTE, Other(), tag, MPI_COMM_WORLD, &status), "MPI_Recv");
+  MPI_Get_count(&status, MPI_BYTE, &length);
+  return length;
+}
+
 // What MPI alone takes.
 void Plain(Bytes& bytes, bool sends) {
-  const int count = static_cast<int>(bytes.size());
-  if (sends) {
-    Check(MPI_Send(bytes.data(), count, MPI_BYTE, Other(), 0, MPI_COMM_WORLD), "MPI_Send");
-  } else {
-    Check(MPI_Recv(bytes.data(), count, MPI_BYTE, Other(), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
-  }
+  sends ? Send(bytes.data(), bytes.size(), kContent) : void(Receive(bytes.data(), bytes.size(), kContent));
+}
+
+MutableByteSpan LeafIn(Bytes& bytes, const TransferTree& tree, std::size_t leaf) {
+  const auto [begin, end] = tree.LeafRange(leaf);
+  return MutableByteSpan(bytes).subspan(begin, end - begin);
 }
 
 // Asked for instead of a leaf: all leaves are right.
-constexpr int kDone = -1;
+constexpr std::size_t kDone = -1;
 
 // The sender's side of Sequential after the message: sends each leaf that is asked for.
 void AnswerLeaves(Bytes& bytes, const TransferTree& tree) {
-  for (int leaf = 0;;) {
-    Check(MPI_Recv(&leaf, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+  for (std::size_t leaf = 0;;) {
+    Receive(&leaf, sizeof leaf, kAnswer);
     if (leaf == kDone) return;
-    const auto range = tree.LeafRange(static_cast<std::size_t>(leaf));
-    const int size = static_cast<int>(range.end - range.begin);
-    Check(MPI_Send(bytes.data() + range.begin, size, MPI_BYTE, Other(), 3, MPI_COMM_WORLD), "MPI_Send");
+    const ByteSpan content = LeafIn(bytes, tree, leaf);
+    Send(content.data(), content.size(), kLeaf);
   }
 }
 
@@ -102,35 +108,32 @@ void AnswerLeaves(Bytes& bytes, const TransferTree& tree) {
 void AskLeaves(Bytes& bytes, TransferTree& tree, const std::vector<Hash>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     while (tree.node(0, i) != expected[i]) {
-      int leaf = static_cast<int>(i);
-      Check(MPI_Send(&leaf, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD), "MPI_Send");
-      const auto range = tree.LeafRange(i);
-      const MutableByteSpan to(bytes.data() + range.begin, range.end - range.begin);
-      const int size = static_cast<int>(to.size());
-      Check(MPI_Recv(to.data(), size, MPI_BYTE, Other(), 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+      Send(&i, sizeof i, kAnswer);
+      const MutableByteSpan to = LeafIn(bytes, tree, i);
+      Receive(to.data(), to.size(), kLeaf);
       tree.SetLeaf(i, TransferTree::LeafOf(i, to));
     }
   }
-  Check(MPI_Send(&kDone, 1, MPI_INT, Other(), 2, MPI_COMM_WORLD), "MPI_Send");
+  Send(&kDone, sizeof kDone, kAnswer);
 }
 
 /// Hash, send, hash, compare: one after the other, and a round trip for each bad leaf.
 void Sequential(const Settings& settings, Bytes& bytes, bool sends) {
   TransferTree tree(bytes.size(), settings.cut.leaf);
   std::vector<Hash> leaves(tree.levels() == 0 ? 0 : tree.Count(0));
-  const int size = static_cast<int>(leaves.size() * sizeof(Hash));
+  const std::size_t size = leaves.size() * sizeof(Hash);
   if (sends) {
     tree.HashLeaves(0, bytes);
     Plain(bytes, true);
     for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i] = tree.node(0, i);
-    Check(MPI_Send(leaves.data(), size, MPI_BYTE, Other(), 1, MPI_COMM_WORLD), "MPI_Send");
+    Send(leaves.data(), size, kHashes);
     AnswerLeaves(bytes, tree);
     return;
   }
   Plain(bytes, false);
   if (settings.bad > 0) Strike(settings.cut.leaf, settings.bad, bytes);
   tree.HashLeaves(0, bytes);
-  Check(MPI_Recv(leaves.data(), size, MPI_BYTE, Other(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+  Receive(leaves.data(), size, kHashes);
   AskLeaves(bytes, tree, leaves);
 }
 
@@ -148,37 +151,31 @@ class LeafByLeaf {
 
   void Run(Bytes& bytes, bool sends) {
     for (std::size_t leaf = 0; leaf < (tree_.levels() == 0 ? 0 : tree_.Count(0)); ++leaf) {
-      const auto [begin, end] = tree_.LeafRange(leaf);
-      const MutableByteSpan content = MutableByteSpan(bytes).subspan(begin, end - begin);
-      sends ? Send(leaf, content) : Receive(leaf, content);
+      const MutableByteSpan content = LeafIn(bytes, tree_, leaf);
+      sends ? SendLeaf(leaf, content) : ReceiveLeaf(leaf, content);
     }
   }
 
  private:
-  void Send(std::size_t leaf, ByteSpan content) {
+  void SendLeaf(std::size_t leaf, ByteSpan content) {
     const Hash hash = TransferTree::LeafOf(leaf, content);
-    const int size = static_cast<int>(sizeof(Hash) + content.size());
-    for (int length = kWrong; length != kRight;) {
+    std::uint8_t nothing = 0;
+    do {
       std::memcpy(message_.data(), hash.bytes.data(), sizeof(Hash));
       std::memcpy(message_.data() + sizeof(Hash), content.data(), content.size());
-      Check(MPI_Send(message_.data(), size, MPI_BYTE, Other(), 1, MPI_COMM_WORLD), "MPI_Send");
-      std::uint8_t nothing = 0;
-      MPI_Status answer;
-      Check(MPI_Recv(&nothing, kWrong, MPI_BYTE, Other(), 2, MPI_COMM_WORLD, &answer), "MPI_Recv");
-      MPI_Get_count(&answer, MPI_BYTE, &length);
-    }
+      Send(message_.data(), sizeof(Hash) + content.size(), kContent);
+    } while (Receive(&nothing, kWrong, kAnswer) != kRight);
   }
 
-  void Receive(std::size_t leaf, MutableByteSpan content) {
-    const int size = static_cast<int>(sizeof(Hash) + content.size());
+  void ReceiveLeaf(std::size_t leaf, MutableByteSpan content) {
     const MutableByteSpan came = MutableByteSpan(message_).subspan(sizeof(Hash), content.size());
     bool right = false;
     for (bool first = true; !right; first = false) {
-      Check(MPI_Recv(message_.data(), size, MPI_BYTE, Other(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+      Receive(message_.data(), sizeof(Hash) + content.size(), kContent);
       if (first && settings_.bad > 0) Strike(settings_.cut.leaf, settings_.bad, came);
       right = std::memcmp(TransferTree::LeafOf(leaf, came).bytes.data(), message_.data(), sizeof(Hash)) == 0;
       const std::uint8_t nothing = 0;
-      Check(MPI_Send(&nothing, right ? kRight : kWrong, MPI_BYTE, Other(), 2, MPI_COMM_WORLD), "MPI_Send");
+      Send(&nothing, right ? kRight : kWrong, kAnswer);
     }
     std::memcpy(content.data(), came.data(), content.size());
   }
@@ -197,87 +194,75 @@ void Validated(const std::shared_ptr<Link>& link, Bytes& bytes, bool sends) {
               : pump.Run(lzy::validated::Receive(link, payload, Other(), 0, false, &envelope)));
 }
 
-using Way = std::function<void(Bytes&, bool sends)>;
+struct Way {
+  const char* name;
+  std::function<void(Bytes&, bool sends)> run;
+};
 
-/// Seconds there and back, halved; of rank 0.
-double Timed(const Way& way, Bytes& bytes) {
+// Seconds there and back, halved; of rank 0.
+double ThereAndBack(const Way& way, Bytes& bytes) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
-  way(bytes, Rank() == 0);
-  way(bytes, Rank() != 0);
-  return (MPI_Wtime() - start) / 2;
+  way.run(bytes, Rank() == 0);
+  way.run(bytes, Rank() != 0);
+  double seconds = (MPI_Wtime() - start) / 2;
+  // So that both ranks end after the same round.
+  MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  return seconds;
 }
 
-/// Median and least time of each way. Two rounds are not counted.
-std::vector<std::pair<double, double>> Measure(const Settings& settings, const std::vector<Way>& ways,
-                                               std::uint64_t size) {
+// Times all ways for messages of `size` bytes, and prints a line.
+void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t size) {
   std::mt19937_64 random(1);
   Bytes good(size);
   for (auto& byte : good) byte = static_cast<std::uint8_t>(random());
-  std::vector<std::vector<double>> times(ways.size());
-  double spent = 0;
-  for (int i = -2; i < settings.most && (i < 5 || spent < settings.seconds); ++i) {
-    for (std::size_t w = 0; w < ways.size(); ++w) {
-      Bytes bytes = good;
-      double seconds = Timed(ways[w], bytes);
-      // Whatever was damaged must be repaired.
-      if (bytes != good) throw std::runtime_error("what was delivered is not what was sent");
-      // So that both ranks end after the same round.
-      MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-      spent += 2 * seconds;
-      if (i >= 0) times[w].push_back(seconds);
-    }
-  }
-  std::vector<std::pair<double, double>> result;
-  for (auto& way : times) {
-    std::sort(way.begin(), way.end());
-    result.emplace_back(way[way.size() / 2], way[0]);
-  }
-  return result;
+  // Half of the seconds, because times are halved.
+  const Rounds rounds{.most = settings.most, .seconds = settings.seconds / 2, .uncounted = 2};
+  const std::vector<Times> times = TakeTurns(ways.size(), rounds, [&](std::size_t w, bool) {
+    Bytes bytes = good;
+    const double seconds = ThereAndBack(ways[w], bytes);
+    // Whatever was damaged must be repaired.
+    if (bytes != good) throw std::runtime_error("what was delivered is not what was sent");
+    return seconds;
+  });
+  if (Rank() != 0) return;
+  fmt::print("{}", size);
+  for (const Times& way : times) fmt::print(" {:.2f} {:.2f}", Median(way) * 1e6, Least(way) * 1e6);
+  fmt::print("\n");
+  std::fflush(stdout);
 }
 
 int Run(int argc, char** argv) {
   Settings settings;
   CLI::App app("Messages that are proven beside plain ones", "bench_validated");
-  const auto size = [&](const char* name, std::uint64_t& to, const char* what) {
-    app.add_option(name, to, what)->transform(CLI::AsSizeValue(false))->capture_default_str();
-  };
   app.add_option("--size", settings.sizes, "bytes of a message")->transform(CLI::AsSizeValue(false));
-  size("--inline", settings.cut.most_inline, "longest inline message");
-  size("--leaf", settings.cut.leaf, "bytes of a leaf");
-  size("--first", settings.cut.first_chunk, "bytes of the first chunk");
-  size("--whole", settings.cut.most_whole, "longest message of which the root travels first");
-  size("--chunk", settings.cut.most_chunk, "bytes of the longest chunk");
+  AddSize(app, "--inline", settings.cut.most_inline, "longest inline message");
+  AddSize(app, "--leaf", settings.cut.leaf, "bytes of a leaf");
+  AddSize(app, "--first", settings.cut.first_chunk, "bytes of the first chunk");
+  AddSize(app, "--whole", settings.cut.most_whole, "longest message of which the root travels first");
+  AddSize(app, "--chunk", settings.cut.most_chunk, "bytes of the longest chunk");
   app.add_flag("--leaf-by-leaf", settings.leaf_by_leaf, "measure this way, too");
   app.add_option("--bad", settings.bad, "strike every so many leaves one on its way")->capture_default_str();
   app.add_option("--seconds", settings.seconds, "how long to measure a size")->capture_default_str();
   app.add_option("--most", settings.most, "measured rounds at most")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return Rank() == 0 ? app.exit(error) : error.get_exit_code();
-  }
+  if (const auto exit_code = Parse(app, argc, argv)) return *exit_code;
   if (Ranks() != 2) throw std::runtime_error("two ranks are needed");
   auto link = Link::Make(MPI_COMM_WORLD, settings.cut);
   Check(link.status());
   striking = &settings;
   if (settings.bad > 0) lzy::validated::SetFaultHook(StrikeChunks);
-  std::vector<Way> ways = {Plain, [&](Bytes& bytes, bool sends) { Validated(*link, bytes, sends); },
-                           [&](Bytes& bytes, bool sends) { Sequential(settings, bytes, sends); }};
-  std::string names = "plain validated sequential";
-  if (settings.leaf_by_leaf) {
-    ways.push_back([&](Bytes& bytes, bool sends) { LeafByLeaf(settings, bytes.size()).Run(bytes, sends); });
-    names += " leaf-by-leaf";
+  std::vector<Way> ways = {
+      {"plain", Plain},
+      {"validated", [&](Bytes& bytes, bool sends) { Validated(*link, bytes, sends); }},
+      {"sequential", [&](Bytes& bytes, bool sends) { Sequential(settings, bytes, sends); }},
+      {"leaf-by-leaf", [&](Bytes& bytes, bool sends) { LeafByLeaf(settings, bytes.size()).Run(bytes, sends); }}};
+  if (!settings.leaf_by_leaf) ways.pop_back();
+  if (Rank() == 0) {
+    fmt::print("bytes, median and least of each of:");
+    for (const Way& way : ways) fmt::print(" {}", way.name);
+    fmt::print(" (us)\n");
   }
-  if (Rank() == 0) fmt::print("bytes, median and least of each of: {} (us)\n", names);
-  for (const std::uint64_t bytes : settings.sizes) {
-    const auto times = Measure(settings, ways, bytes);
-    if (Rank() != 0) continue;
-    fmt::print("{}", bytes);
-    for (const auto& [median, least] : times) fmt::print(" {:.2f} {:.2f}", median * 1e6, least * 1e6);
-    fmt::print("\n");
-    std::fflush(stdout);
-  }
+  for (const std::uint64_t bytes : settings.sizes) Measure(settings, ways, bytes);
   return 0;
 }
 

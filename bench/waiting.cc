@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <vector>
 
 #include "mpi/mpi_communicator.h"
@@ -27,28 +25,20 @@ double Microseconds(const Call& call) {
   return (MPI_Wtime() - begin) / kCalls * 1e6;
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 int Run(int, char**) {
   auto comm = lzy::MpiCommunicator(MPI_COMM_WORLD);
-  if (!comm.ok()) throw std::runtime_error(comm.status().message());
-  std::vector<double> blocking, yielding;
-  for (int round = 0; round <= kRounds; ++round) {
-    std::uint64_t value = 1, greatest = 0;
-    const double one =
-        Microseconds([&] { MPI_Allreduce(&value, &greatest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD); });
-    const double other = Microseconds([&] { (void)(*comm)->AllReduceMax(value); });
-    // Connections are made in the first round.
-    if (round == 0) continue;
-    blocking.push_back(one);
-    yielding.push_back(other);
-  }
-  if ((*comm)->rank() == 0) {
-    fmt::print("| {} | {:.1f} | {:.1f} | {:.2f} |\n", (*comm)->size(), Median(blocking), Median(yielding),
-               Median(blocking) / Median(yielding));
+  Check(comm.status());
+  std::uint64_t value = 1, greatest = 0;
+  // Connections are made in the round that does not count. The number of rounds is fixed, so each rank may have times
+  // of its own.
+  const std::vector<Times> times = TakeTurns(2, {.least = kRounds, .most = kRounds}, [&](std::size_t way, bool) {
+    return way == 0 ? Microseconds(
+                          [&] { MPI_Allreduce(&value, &greatest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD); })
+                    : Microseconds([&] { (void)(*comm)->AllReduceMax(value); });
+  });
+  if (Rank() == 0) {
+    const double blocking = Median(times[0]), yielding = Median(times[1]);
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.2f} |\n", Ranks(), blocking, yielding, blocking / yielding);
   }
   return 0;
 }

@@ -20,9 +20,7 @@
 //
 // --calls: bytes of one call (default 16 MiB). --sync: MPI_File_sync before the close.
 #define _DEFAULT_SOURCE
-#include <mpi.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -30,6 +28,8 @@
 #ifdef BENCH_HAVE_HDF5
 #include <hdf5.h>
 #endif
+
+#include "client.h"
 
 // Bytes of a piece of the strided patterns, of a scattered write, of a name.
 enum { PIECE = 1 << 20, BLOCK = 64 << 10, NAME = 4096 };
@@ -42,15 +42,6 @@ static int64_t bytes, also, calls = 16 << 20;
 static int rank, ranks, sync_it;
 // Seconds of sync and close on this rank.
 static double commit;
-
-// Ends the program unless `good`.
-static void check(int good, const char* what) {
-  if (good) return;
-  fprintf(stderr, "bench_writer: rank %d: %s %s: %s failed\n", rank, pattern, path, what);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-#define MPI(call) check((call) == MPI_SUCCESS, #call)
 
 static int is(const char* name) {
   return strcmp(pattern, name) == 0;
@@ -69,12 +60,6 @@ static void fill(char* to, int64_t size) {
     state ^= state << 17;
     memcpy(to + i, &state, 8);
   }
-}
-
-static MPI_File open_file(MPI_Comm comm, const char* name, int mode) {
-  MPI_File file;
-  MPI(MPI_File_open(comm, name, mode, MPI_INFO_NULL, &file));
-  return file;
 }
 
 // Sync and close, timed by themselves. The barrier keeps one rank's writing from counting as another's commit.
@@ -98,48 +83,48 @@ static void contiguous(void) {
   finish(&file);
 }
 
-static void set(void) {
+// A file of this rank alone: FILE, `infix`, and the rank.
+static MPI_File open_own(const char* infix, int mode) {
   char name[NAME];
-  snprintf(name, sizeof name, "%s.%d", path, rank);
-  MPI_File file = open_file(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  snprintf(name, sizeof name, "%s%s.%d", path, infix, rank);
+  return open_file(MPI_COMM_SELF, name, mode);
+}
+
+static void set(void) {
+  MPI_File file = open_own("", MPI_MODE_CREATE | MPI_MODE_WRONLY);
   write_at(file, 0, memory, bytes);
   finish(&file);
 }
 
 // Reads all of this rank's member of a set.
 static MPI_File read_own(void) {
-  char name[NAME];
-  snprintf(name, sizeof name, "%s.%d", path, rank);
-  MPI_File file = open_file(MPI_COMM_SELF, name, MPI_MODE_RDONLY);
+  MPI_File file = open_own("", MPI_MODE_RDONLY);
   for (int64_t done = 0; done < bytes; done += calls)
     MPI(MPI_File_read_at(file, done, memory + done, (int)smaller(calls, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
   return file;
 }
 
 // Pieces of all ranks go round the file, through a view.
-static void strided(int collective, int piece) {
+static void strided(void) {
+  const int piece = is("strided-odd") ? 1000000 : PIECE;
+  int (*write)(MPI_File, const void*, int, MPI_Datatype, MPI_Status*) =
+      is("strided-collective") ? MPI_File_write_all : MPI_File_write;
   MPI_Datatype pieces;
   // RDWR, because ROMIO may read what lies between the pieces (data sieving).
   MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR);
   MPI(MPI_Type_vector((int)((bytes + piece - 1) / piece), piece, ranks * piece, MPI_BYTE, &pieces));
   MPI(MPI_Type_commit(&pieces));
   MPI(MPI_File_set_view(file, (MPI_Offset)rank * piece, MPI_BYTE, pieces, "native", MPI_INFO_NULL));
-  for (int64_t done = 0; done < bytes; done += calls) {
-    const int count = (int)smaller(calls, bytes - done);
-    if (collective) {
-      MPI(MPI_File_write_all(file, memory + done, count, MPI_BYTE, MPI_STATUS_IGNORE));
-    } else {
-      MPI(MPI_File_write(file, memory + done, count, MPI_BYTE, MPI_STATUS_IGNORE));
-    }
-  }
+  for (int64_t done = 0; done < bytes; done += calls)
+    MPI(write(file, memory + done, (int)smaller(calls, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
   MPI(MPI_Type_free(&pieces));
   finish(&file);
 }
 
 // Changes 1 % of an existing file; every rank does its share.
-static void touch(int scattered) {
+static void touch(void) {
   MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_RDWR);
-  if (scattered) {
+  if (is("touch-scattered")) {
     const int64_t blocks = bytes / BLOCK, touched = (blocks + 99) / 100;
     for (int64_t i = rank; i < touched; i += ranks) write_at(file, i * blocks / touched * BLOCK, memory, BLOCK);
   } else {
@@ -161,10 +146,8 @@ static void survivors(void) {
 
 // The least that protecting a set can do: every rank reads its member and writes as much as its sidecar has.
 static void rewrite(void) {
-  char name[NAME];
-  snprintf(name, sizeof name, "%s.also.%d", path, rank);
   MPI_File from = read_own();
-  MPI_File to = open_file(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  MPI_File to = open_own(".also", MPI_MODE_CREATE | MPI_MODE_WRONLY);
   write_at(to, 0, memory, also);
   MPI(MPI_File_close(&from));
   finish(&to);
@@ -197,29 +180,24 @@ static void hdf5(void) {
 #endif
 }
 
+static const struct {
+  const char* name;
+  void (*run)(void);
+} patterns[] = {
+    {"contiguous", contiguous}, {"strided-collective", strided}, {"strided-independent", strided},
+    {"strided-odd", strided},   {"set", set},                    {"hdf5", hdf5},
+    {"touch-contiguous", touch}, {"touch-scattered", touch},     {"survivors", survivors},
+    {"rewrite", rewrite},
+};
+
 static void work(void) {
-  if (is("contiguous"))
-    contiguous();
-  else if (is("strided-collective"))
-    strided(1, PIECE);
-  else if (is("strided-independent"))
-    strided(0, PIECE);
-  else if (is("strided-odd"))
-    strided(0, 1000000);
-  else if (is("set"))
-    set();
-  else if (is("hdf5"))
-    hdf5();
-  else if (is("touch-contiguous"))
-    touch(0);
-  else if (is("touch-scattered"))
-    touch(1);
-  else if (is("survivors"))
-    survivors();
-  else if (is("rewrite"))
-    rewrite();
-  else
-    check(0, "the pattern is not one of these at the top of writer.c;");
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; ++i) {
+    if (is(patterns[i].name)) {
+      patterns[i].run();
+      return;
+    }
+  }
+  check(0, "the pattern is not one of these at the top of writer.c;");
 }
 
 // One line of JSON by rank 0: times of the slowest rank, memory of every rank.

@@ -9,34 +9,20 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "rows/rows.h"
 #include "transport/multicast_mpi.h"
 #include "simulated.h"
+#include "under_mpi.h"
 
 namespace {
 
 using lzy::Status;
-
-int Rank() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-int Ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
-void Check(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.message());
-}
 
 /// key=value
 class Settings {
@@ -46,30 +32,20 @@ class Settings {
       const std::string one = argv[i];
       const auto equals = one.find('=');
       if (equals == std::string::npos) throw std::runtime_error(one + ": not key=value");
-      values_[one.substr(0, equals)] = one.substr(equals + 1);
+      values_[one.substr(0, equals)] = std::stod(one.substr(equals + 1));
     }
   }
   double Number(const std::string& key) const {
     const auto at = values_.find(key);
-    if (at == values_.end()) throw std::runtime_error(key + " is missing");
-    char* end = nullptr;
-    const double value = std::strtod(at->second.c_str(), &end);
-    const bool read = end != at->second.c_str() && *end == '\0';
-    if (!read || value < 0) throw std::runtime_error(key + ": not a number from 0 on");
-    return value;
+    if (at == values_.end() || at->second < 0) throw std::runtime_error(key + " is missing, or below 0");
+    return at->second;
   }
   std::uint64_t Whole(const std::string& key) const { return static_cast<std::uint64_t>(Number(key)); }
   std::uint32_t Small(const std::string& key) const { return static_cast<std::uint32_t>(Number(key)); }
 
  private:
-  std::map<std::string, std::string> values_;
+  std::map<std::string, double> values_;
 };
-
-double Most(double mine) {
-  double all = 0;
-  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return all;
-}
 
 /// One group of a set as the engine sees it, with one member a rank.
 struct Group {
@@ -198,19 +174,18 @@ void Rows(const Settings& settings, bool restore) {
   const double split = Most(scale::Now() - start);
   const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
   const Measured found = RunRows(settings, comm, lost);
-  const double read = Most(found.spent.read);
-  const double compute = Most(found.spent.compute);
-  const double exchange = Most(found.spent.exchange);
-  const double write = Most(found.spent.write);
-  const double bytes_read = Most(static_cast<double>(found.read));
-  const double bytes_written = Most(static_cast<double>(found.written));
-  const double buffers = Most(static_cast<double>(scale::PeakBuffers()));
-  if (Rank() != 0) return;
-  std::printf("{\"ranks\": %d, \"group\": %d, \"groups\": %d, \"split\": %.9g, \"seconds\": %.9g, \"read\": %.9g, "
-              "\"compute\": %.9g, \"exchange\": %.9g, \"write\": %.9g, \"bytes_read\": %.0f, \"bytes_written\": %.0f, "
-              "\"buffers\": %.0f, \"resident\": %llu}\n",
-              Ranks(), Ranks() / groups, groups, split, found.rows, read, compute, exchange, write, bytes_read,
-              bytes_written, buffers, static_cast<unsigned long long>(Resident()));
+  std::string line = fmt::format(R"({{"ranks": {}, "group": {}, "groups": {}, "split": {:.9g})", Ranks(),
+                                 Ranks() / groups, groups, split);
+  const std::pair<const char*, double> values[] = {{"seconds", found.rows},
+                                                   {"read", found.spent.read},
+                                                   {"compute", found.spent.compute},
+                                                   {"exchange", found.spent.exchange},
+                                                   {"write", found.spent.write},
+                                                   {"bytes_read", static_cast<double>(found.read)},
+                                                   {"bytes_written", static_cast<double>(found.written)},
+                                                   {"buffers", static_cast<double>(scale::PeakBuffers())}};
+  for (const auto& [name, value] : values) line += fmt::format(R"(, "{}": {:.17g})", name, Most(value));
+  if (Rank() == 0) fmt::print("{}, \"resident\": {}}}\n", line, Resident());
 }
 
 /// Seconds until the last rank has what rank 0 sends: virtual time has no noise, so once is enough, after the first
@@ -244,36 +219,30 @@ void Multicast(const Settings& settings) {
       throw std::runtime_error("not what was sent");
     }
     std::fill(data.begin(), data.end(), static_cast<std::uint8_t>(Rank() == 0));
-    char text[64];
-    std::snprintf(text, sizeof text, ", \"%s\": %.9g", lzy::TopologyName(topology), seconds);
-    line += text;
+    line += fmt::format(", \"{}\": {:.9g}", lzy::TopologyName(topology), seconds);
   }
   const lzy::Topology chosen = lzy::ChooseTopology(groups, 0, data.size(), *model);
   if (Rank() != 0) return;
-  std::printf("{\"ranks\": %d, \"groups\": %d, \"bytes\": %zu%s, \"auto\": \"%s\", \"latency\": %.9g, \"gap\": %.9g, "
-              "\"byte_time\": %.9g}\n",
-              Ranks(), m, data.size(), line.c_str(), lzy::TopologyName(chosen), model->latency, model->gap,
-              model->byte_time);
+  fmt::print(R"({{"ranks": {}, "groups": {}, "bytes": {}{}, "auto": "{}", "latency": {:.9g}, "gap": {:.9g}, "byte_time": {:.9g}}})"
+             "\n",
+             Ranks(), m, data.size(), line, lzy::TopologyName(chosen), model->latency, model->gap, model->byte_time);
 }
 
-void Run(int argc, char** argv) {
+int Run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const Settings settings(argc, argv);
-  if (what == "protect" || what == "restore") return Rows(settings, what == "restore");
-  if (what == "multicast") return Multicast(settings);
-  throw std::runtime_error("'" + what + "' is not accepted: protect, restore or multicast");
+  if (what == "protect" || what == "restore") {
+    Rows(settings, what == "restore");
+  } else if (what == "multicast") {
+    Multicast(settings);
+  } else {
+    throw std::runtime_error("'" + what + "' is not accepted: protect, restore or multicast");
+  }
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  try {
-    Run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "scale: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
-  return 0;
+  return UnderMpi("scale", argc, argv, Run);
 }
