@@ -26,8 +26,6 @@
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // The command line.
 struct Settings {
   std::string directory = "/dev/shm";
@@ -50,12 +48,10 @@ class Checkpoint {
     int pid = static_cast<int>(getpid());
     MPI_Bcast(&pid, 1, MPI_INT, 0, MPI_COMM_WORLD);
     directory_ = fmt::format("{}/lzy-bench-{}", settings.directory, pid);
-    std::filesystem::create_directories(directory_);
     // Each rank writes other data; zeros or equal data could be stored more cheaply.
     std::mt19937_64 random(static_cast<std::uint64_t>(Rank()) + 1);
     buffer_.resize(settings.transfer / sizeof(std::uint64_t));
     for (std::uint64_t& word : buffer_) word = random();
-    MPI_Barrier(MPI_COMM_WORLD);
   }
   ~Checkpoint() {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -66,13 +62,13 @@ class Checkpoint {
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   std::string path() const { return directory_ + (settings_.set ? "/state.%r" : "/state"); }
-  std::uint64_t bytes() const { return settings_.size * static_cast<std::uint64_t>(Ranks()); }
 
-  // Removes all files, sidecars included. The barriers keep a fast rank from writing files that are removed then.
-  void Remove() {
+  // Begins without files and sidecars. The barriers keep a fast rank from writing files that are removed then.
+  void Clear() {
     MPI_Barrier(MPI_COMM_WORLD);
     if (Rank() == 0) {
-      for (const auto& entry : std::filesystem::directory_iterator(directory_)) std::filesystem::remove(entry.path());
+      std::filesystem::remove_all(directory_);
+      std::filesystem::create_directories(directory_);
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
@@ -135,9 +131,9 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& 
   lzy_dataset dataset{};
   // Run -1 is not counted: it warms up memory and allocators.
   for (int i = -1; i < settings.repeat; ++i) {
-    checkpoint.Remove();
+    checkpoint.Clear();
     const double bare = Timed([&] { checkpoint.Write(); });
-    checkpoint.Remove();
+    checkpoint.Clear();
     double protect = 0;
     const double all = Timed([&] {
       checkpoint.Write();
@@ -163,38 +159,15 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& 
   return dataset;
 }
 
-// What was measured, for the JSON document.
-Json Describe(const Settings& settings, const lzy_dataset& dataset) {
-  return {{"ranks", Ranks()},
-          {"kind", settings.set ? "set" : "shared"},
-          {"files", settings.set ? Ranks() * settings.files : 1},
-          {"bytes", dataset.bytes},
-          {"transfer", settings.transfer},
-          {"sync", settings.sync},
-          {"devices", dataset.devices},
-          {"groups", dataset.groups},
-          {"group_size", dataset.group_size},
-          {"parity", dataset.parity},
-          {"block_size", dataset.block_size},
-          {"unit", dataset.unit},
-          {"sidecar_bytes", dataset.sidecar_bytes},
-          {"repeat", settings.repeat},
-          {"directory", settings.directory},
-          {"lzy", lzy_version()}};
-}
-
 // JSON, or a table with medians and least times.
 void Print(const Settings& settings, const lzy_dataset& dataset, const AllTimes& times) {
   const auto gigabytes = static_cast<double>(dataset.bytes) / 1e9;
   const auto seconds = [&](const char* name) { return Median(times.at(name)); };
   const auto least = [&](const char* name) { return Least(times.at(name)); };
   if (settings.json) {
-    Json out = Describe(settings, dataset);
+    nlohmann::ordered_json out = {{"bytes", dataset.bytes}};
     for (const auto& [name, values] : times)
       out["seconds"][name] = {{"median", Median(values)}, {"least", Least(values)}, {"all", values}};
-    out["ratio"] = seconds("protected") / seconds("bare");
-    out["encode_gb_per_s"] = gigabytes / seconds("protect");
-    out["verify_gb_per_s"] = gigabytes / seconds("verify");
     fmt::print("{}\n", out.dump(2));
     return;
   }

@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import MIB, Failed, Result, Sample, clear, commits, remove, run, sample
+from harness import MIB, Failed, Result, Sample, clear, commits, remove, run
 
 
 class Case:
@@ -22,9 +22,9 @@ class Case:
         clear(self.directory)
         if self.directory == self.bench.disk:
             os.sync()  # what earlier runs left to be written is not this one's to wait for
-        done = run(command)
-        inside = json.loads(done.output)
-        found = Sample(done.seconds, inside["seconds"], max(inside["resident"]))
+        found = run(command)
+        inside = json.loads(found.output)
+        found.inside, found.resident = inside["seconds"], max(inside["resident"])
         if command is self.protected:
             found.reread, found.captured = commits(self.report)
         return found
@@ -94,7 +94,7 @@ def touches(bench):
 
     def full():
         remove(f"{bench.tmpfs}/.LZY.state")
-        return sample(protect)
+        return run(protect)
 
     def touch(case):
         remove(case.report)

@@ -33,6 +33,7 @@ class Sample:
     resident: int = 0
     reread: int = None
     captured: int = None
+    output = errors = ""  # what it printed; no field, so that no results have it
 
 
 @dataclasses.dataclass
@@ -66,14 +67,6 @@ class Result:
         if label not in self.sides or other not in self.sides:
             return None
         return of(self.sides[label].values(field)) / of(self.sides[other].values(field))
-
-
-@dataclasses.dataclass
-class Done:
-    seconds: float
-    resident: int
-    output: str
-    errors: str
 
 
 def environment(settings):
@@ -112,16 +105,12 @@ def run(command, discard=False, **settings):
             timer.cancel()
         for file in (output, errors):
             file.seek(0)
-        done = Done(seconds, usage.ru_maxrss, *(file.read().decode(errors="replace") for file in (output, errors)))
+        done = Sample(seconds, resident=usage.ru_maxrss)
+        done.output, done.errors = (file.read().decode(errors="replace") for file in (output, errors))
         if process.returncode != 0:
             said = (done.errors or done.output).strip().splitlines()[-5:]
             raise Failed(f"{shlex.join(command)}: exit code {process.returncode}: " + "\n".join(said))
         return done
-
-
-def sample(command, discard=False):
-    done = run(command, discard)
-    return Sample(done.seconds, resident=done.resident)
 
 
 def client(build, program, *words, layer=None):

@@ -120,32 +120,25 @@ void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   SetBytes(state, static_cast<std::int64_t>(plan.sources() * block));
 }
 
-// The code of n devices, m of them parity, and what is known in the worst case: m data blocks are lost, so every
-// parity block is a source.
-struct Case {
-  explicit Case(const benchmark::State& state)
-      : n(static_cast<std::uint32_t>(state.range(0))),
-        m(static_cast<std::uint32_t>(state.range(1))),
-        codec(Codec::Create(n, m).value()),
-        sources(n - m),
-        lost(m) {
-    std::iota(sources.begin(), sources.end(), 0);
-    std::iota(lost.begin(), lost.end(), n - m);
-  }
-  std::uint32_t n, m;
-  Codec codec;
-  std::vector<std::uint32_t> sources, lost;
-};
+Codec CodecOf(const benchmark::State& state) {
+  return Codec::Create(static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1))).value();
+}
 
 // With m = 1, XOR; with more, Reed-Solomon.
 void Encode(benchmark::State& state) {
-  RunPlan(state, Case(state).codec.EncodePlan(), static_cast<std::size_t>(state.range(2)));
+  RunPlan(state, CodecOf(state).EncodePlan(), static_cast<std::size_t>(state.range(2)));
 }
 
-// The time to make the plan is not in it (DecodePlan).
+// The worst case: m data blocks are lost, so every parity block is a source. The time to make the plan is not in it;
+// the engine makes one plan for each set of losses (PlanCache).
 void Decode(benchmark::State& state) {
-  const Case worst(state);
-  const auto plan = worst.codec.MakePlan(worst.sources, worst.lost);
+  const auto n = static_cast<std::uint32_t>(state.range(0));
+  const auto m = static_cast<std::uint32_t>(state.range(1));
+  std::vector<std::uint32_t> sources(n - m);
+  std::vector<std::uint32_t> lost(m);
+  std::iota(sources.begin(), sources.end(), 0);
+  std::iota(lost.begin(), lost.end(), n - m);
+  const auto plan = CodecOf(state).MakePlan(sources, lost);
   if (!plan.ok()) return state.SkipWithError(plan.status().message().c_str());
   RunPlan(state, *plan, static_cast<std::size_t>(state.range(2)));
 }
@@ -163,50 +156,14 @@ void Codes(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(Encode)->Apply(Codes);
 BENCHMARK(Decode)->Apply(Codes);
 
-// Inverting the matrix for one set of losses. The engine does that once for each set (PlanCache).
-void DecodePlan(benchmark::State& state) {
-  const Case worst(state);
-  for (auto _ : state) benchmark::DoNotOptimize(worst.codec.MakePlan(worst.sources, worst.lost));
-}
-BENCHMARK(DecodePlan)->ArgNames({"n", "m"})->Args({8, 2})->Args({16, 4})->Args({64, 4})->Args({255, 20});
-
-std::vector<Hash> Leaves(std::size_t count) {
-  std::vector<Hash> leaves(count);
-  for (std::size_t i = 0; i < count; ++i) StoreLe(leaves[i].bytes.data(), i);
-  return leaves;
-}
-
 // Bytes are those of the leaf hashes. With blocks of 64 KiB, that is 4096 times as much of the file.
 void TreeBuild(benchmark::State& state) {
-  const std::vector<Hash> leaves = Leaves(static_cast<std::size_t>(state.range(0)));
+  std::vector<Hash> leaves(static_cast<std::size_t>(state.range(0)));
+  for (std::size_t i = 0; i < leaves.size(); ++i) StoreLe(leaves[i].bytes.data(), i);
   for (auto _ : state) benchmark::DoNotOptimize(Tree::Build(TreeKind::kData, leaves, 0));
   SetBytes(state, state.range(0) * static_cast<std::int64_t>(sizeof(Hash)));
 }
 BENCHMARK(TreeBuild)->ArgName("leaves")->RangeMultiplier(16)->Range(1 << 12, 1 << 20);
-
-// Changed leaves are spread evenly, which is the worst case: as many pages as leaves. Bytes are those of their pages
-// of leaf hashes.
-void TreeUpdate(benchmark::State& state) {
-  const std::int64_t count = state.range(0);
-  const std::vector<Hash> leaves = Leaves(static_cast<std::size_t>(count));
-  Tree tree = Tree::Build(TreeKind::kData, leaves, 0);
-  std::vector<std::uint64_t> changed;
-  for (std::int64_t i = 0; i < state.range(1); ++i) {
-    changed.push_back(static_cast<std::uint64_t>(i * (count / state.range(1))));
-  }
-  for (auto _ : state) {
-    state.PauseTiming();
-    std::vector<Hash> next = leaves;
-    state.ResumeTiming();
-    tree.Update(std::move(next), changed, 0);
-    benchmark::DoNotOptimize(tree);
-  }
-  SetBytes(state, state.range(1) * static_cast<std::int64_t>(kPageFanout * sizeof(Hash)));
-}
-BENCHMARK(TreeUpdate)
-    ->ArgNames({"leaves", "changed"})
-    ->ArgsProduct({{1 << 14, 1 << 20}, {1, 16, 256}})
-    ->MinTime(0.01);  // the leaves are copied anew for each round, outside the time measured
 
 }  // namespace
 }  // namespace lzy

@@ -18,30 +18,23 @@
 #include <thread>
 #include <vector>
 
+#include "storage/parallel.h"
 #include "turns.h"
 
 namespace {
 
 constexpr std::size_t kPiece = 1u << 20;
 
-// A buffer of one piece for each request, aligned as O_DIRECT demands.
-struct Buffers {
-  explicit Buffers(unsigned count) : bytes(static_cast<char*>(std::aligned_alloc(4096, count * kPiece))) {}
-  ~Buffers() { std::free(bytes); }
-  char* at(unsigned i) const { return bytes + i * kPiece; }
-  char* bytes;
-};
-
 // Each thread takes the next piece when it has read one. False if a read fails.
 bool ByThreads(int file, std::size_t pieces, unsigned requests) {
-  Buffers buffers(requests);
+  lzy::AlignedBuffer buffers(requests * kPiece);
   std::atomic<std::size_t> next{0};
   std::atomic<bool> good{true};
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < requests; ++t) {
     threads.emplace_back([&, t] {
       for (std::size_t i = next++; i < pieces && good; i = next++) {
-        if (pread(file, buffers.at(t), kPiece, static_cast<off_t>(i * kPiece)) != static_cast<ssize_t>(kPiece)) good = false;
+        if (pread(file, buffers.data() + t * kPiece, kPiece, static_cast<off_t>(i * kPiece)) != static_cast<ssize_t>(kPiece)) good = false;
       }
     });
   }
@@ -77,7 +70,7 @@ class Ring {
     if (ring_ >= 0) close(ring_);
   }
   // Puts one read into the submission ring. Wait submits it.
-  void Read(int file, std::size_t piece, char* to, unsigned slot) {
+  void Read(int file, std::size_t piece, unsigned char* to, std::size_t slot) {
     const unsigned tail = *tail_;
     io_uring_sqe& entry = entries_[tail & mask_];
     std::memset(&entry, 0, sizeof entry);
@@ -114,17 +107,16 @@ class Ring {
 
 // Keeps `requests` reads under way: each that ends makes room for the next.
 bool ByRing(int file, std::size_t pieces, unsigned requests) {
-  Buffers buffers(requests);
+  lzy::AlignedBuffer buffers(requests * kPiece);
   Ring ring;
   if (!ring.Open(requests)) return false;
   std::size_t begun = 0;
-  for (; begun < std::min<std::size_t>(requests, pieces); ++begun) {
-    ring.Read(file, begun, buffers.at(static_cast<unsigned>(begun)), static_cast<unsigned>(begun));
-  }
+  const auto begin = [&](std::size_t slot) { ring.Read(file, begun++, buffers.data() + slot * kPiece, slot); };
+  while (begun < std::min<std::size_t>(requests, pieces)) begin(begun);
   for (std::size_t ended = 0; ended < pieces; ++ended) {
     const int slot = ring.Wait();
     if (slot < 0) return false;
-    if (begun < pieces) ring.Read(file, begun++, buffers.at(static_cast<unsigned>(slot)), static_cast<unsigned>(slot));
+    if (begun < pieces) begin(static_cast<std::size_t>(slot));
   }
   return true;
 }

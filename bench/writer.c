@@ -1,4 +1,4 @@
-// bench_writer PATTERN FILE BYTES [--sync] [--calls BYTES] [--also BYTES]: writes through MPI-IO as programs do.
+// bench_writer PATTERN FILE BYTES [--sync] [--also BYTES]: writes through MPI-IO as programs do.
 // Prints one JSON object: `seconds` from the open until the close, and `commit`, those of the sync and the close
 // alone, both of the slowest rank; `resident`, the largest resident size of each rank in KiB. Knows nothing about
 // lzy; the script `run` starts it with the layer and without. All that a rank writes lies in its memory before, as
@@ -18,7 +18,7 @@
 //   rewrite               reads the file of a set and writes --also BYTES to FILE.also.RANK: the least that protecting
 //                         a set can do
 //
-// --calls: bytes of one call (default 16 MiB). --sync: MPI_File_sync before the close.
+// --sync: MPI_File_sync before the close.
 #define _DEFAULT_SOURCE
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,14 +31,14 @@
 
 #include "client.h"
 
-// Bytes of a piece of the strided patterns, of a scattered write, of a name.
-enum { PIECE = 1 << 20, BLOCK = 64 << 10, NAME = 4096 };
+// Bytes of a piece of the strided patterns, of a scattered write, of one call otherwise, of a name.
+enum { PIECE = 1 << 20, BLOCK = 64 << 10, CALL = 16 << 20, NAME = 4096 };
 
 // The command line, and what MPI tells.
 static const char* pattern;
 static const char* path;
 static char* memory;
-static int64_t bytes, also, calls = 16 << 20;
+static int64_t bytes, also;
 static int rank, ranks, sync_it;
 // Seconds of sync and close on this rank.
 static double commit;
@@ -72,8 +72,8 @@ static void finish(MPI_File* file) {
 }
 
 static void write_at(MPI_File file, int64_t offset, const char* from, int64_t size) {
-  for (int64_t done = 0; done < size; done += calls)
-    MPI(MPI_File_write_at(file, offset + done, from + done, (int)smaller(calls, size - done), MPI_BYTE,
+  for (int64_t done = 0; done < size; done += CALL)
+    MPI(MPI_File_write_at(file, offset + done, from + done, (int)smaller(CALL, size - done), MPI_BYTE,
                           MPI_STATUS_IGNORE));
 }
 
@@ -99,8 +99,8 @@ static void set(void) {
 // Reads all of this rank's member of a set.
 static MPI_File read_own(void) {
   MPI_File file = open_own("", MPI_MODE_RDONLY);
-  for (int64_t done = 0; done < bytes; done += calls)
-    MPI(MPI_File_read_at(file, done, memory + done, (int)smaller(calls, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
+  for (int64_t done = 0; done < bytes; done += CALL)
+    MPI(MPI_File_read_at(file, done, memory + done, (int)smaller(CALL, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
   return file;
 }
 
@@ -115,8 +115,8 @@ static void strided(void) {
   MPI(MPI_Type_vector((int)((bytes + piece - 1) / piece), piece, ranks * piece, MPI_BYTE, &pieces));
   MPI(MPI_Type_commit(&pieces));
   MPI(MPI_File_set_view(file, (MPI_Offset)rank * piece, MPI_BYTE, pieces, "native", MPI_INFO_NULL));
-  for (int64_t done = 0; done < bytes; done += calls)
-    MPI(write(file, memory + done, (int)smaller(calls, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
+  for (int64_t done = 0; done < bytes; done += CALL)
+    MPI(write(file, memory + done, (int)smaller(CALL, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
   MPI(MPI_Type_free(&pieces));
   finish(&file);
 }
@@ -226,15 +226,12 @@ int main(int argc, char** argv) {
   for (int i = 4; i < argc; ++i) {
     if (strcmp(argv[i], "--sync") == 0)
       sync_it = 1;
-    else if (strcmp(argv[i], "--calls") == 0 && i + 1 < argc)
-      calls = atoll(argv[++i]);
     else if (strcmp(argv[i], "--also") == 0 && i + 1 < argc)
       also = atoll(argv[++i]);
     else
       check(0, argv[i]);
   }
   check(bytes > 0 && bytes % PIECE == 0, "BYTES, a multiple of 1 MiB,");
-  check(calls > 0 && calls % PIECE == 0 && calls <= 1 << 30, "--calls, a multiple of 1 MiB, at most 1 GiB,");
   check(also >= 0 && also <= bytes, "--also, at most BYTES,");
   // The touch patterns write little, so they hold little in memory.
   const int64_t held = strncmp(pattern, "touch", 5) == 0 ? bytes / 64 : bytes;

@@ -1,7 +1,10 @@
 """The page of simulated scale: tables beside the papers' figures, plots, and the text around them, which is at the end
 of this file. No number that was simulated is in the text."""
 
+import statistics
+
 from bars import bars
+from harness import table
 from scale_parameters import CPUS, DISKS, NETWORKS
 
 PAPER_BLOCK = 512 * 1024
@@ -17,7 +20,6 @@ TOPOLOGY_PAPER = {"pipelined": (806, 1776), "daisy": (338, 1429), "hierarchical"
                   "hypercube": (1168, 1888)}
 WAYS = ("pipelined", "daisy", "hierarchical", "hypercube", "bcast")
 WEAK_DATA = 8 << 20
-NOT_RUN = "not run"
 WEAK_RANKS = (16, 32, 64, 256, 1024, 4096)
 # what, group, network, disk, processor: those on a network of 2004 to 256 ranks, since they only repeat the others at
 # other rates
@@ -27,23 +29,15 @@ MOST_OF_2004 = 256
 BESIDE = {4: (), 16: (8,), 32: (8, 16), 64: (8, 16, 32), 128: (8, 16, 32, 64)}  # groups beside one of all ranks
 
 
-def table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
 def seconds(value):
     return "–" if value is None else f"{value:.3f}"
 
 
 def table_one_row(ranks, group, protect, restore, paper=(None, None, None)):
-    data = (ranks - 1) * PAPER_BLOCK
-    if protect is None:
-        return [ranks, group, seconds(data / DISKS["2004"].write), seconds(paper[0]), *[NOT_RUN] * 3,
-                seconds(paper[1]), NOT_RUN, restore and seconds(restore["seconds"]) or NOT_RUN, seconds(paper[2])]
-    return [ranks, group, seconds(data / DISKS["2004"].write), seconds(paper[0]), seconds(protect["read"]),
-            seconds(protect["exchange"] + protect["compute"]), seconds(protect["write"]), seconds(paper[1]),
-            seconds(protect["seconds"]), restore and seconds(restore["seconds"]) or NOT_RUN, seconds(paper[2])]
+    create = (ranks - 1) * PAPER_BLOCK / DISKS["2004"].write
+    cells = (create, paper[0], protect["read"], protect["exchange"] + protect["compute"], protect["write"], paper[1],
+             protect["seconds"], restore["seconds"], paper[2])
+    return [ranks, group, *map(seconds, cells)]
 
 
 def table_one(simulator, network):
@@ -65,9 +59,6 @@ def ways(simulator):
     for ranks, group in ((16, 16), (16, 8)):
         at = ("fast-ethernet", "2004", "2004", ranks)
         found = [simulator.rows(*at, "restore", group, (ranks - 1) * PAPER_BLOCK, way=way) for way in (1, 0)]
-        if None in found:
-            rows.append([ranks, group, *[NOT_RUN] * 3])
-            continue
         rows.append([ranks, group, *(seconds(f["seconds"]) for f in found),
                      f"{found[0]['seconds'] / found[1]['seconds']:.1f}"])
     return table(["devices", "group", "restore in pairs", "restore as chosen (ring)", "times"], rows)
@@ -82,9 +73,6 @@ def weak(simulator, most):
             if ranks < max(16, group) or ranks > (most if network == "200G" else MOST_OF_2004):
                 continue
             found = simulator.rows(network, disk, cpu, ranks, what, group, WEAK_DATA)
-            if found is None:
-                rows.append([what, group, f"{network}, {disk}", ranks, *[NOT_RUN] * 6])
-                continue
             base = base or found["seconds"]
             ratio = found["seconds"] / base
             rows.append([what, group, f"{network}, {disk}", ranks, f"{found['seconds'] * 1e3:.4g}",
@@ -103,32 +91,30 @@ def splits(simulator):
     for ranks in (16, 64, 256):
         both = [simulator.rows("200G", "nvme", "today", ranks, "protect", 8, WEAK_DATA, split_each=each)
                 for each in (1, 0)]
-        rows.append([ranks, *(NOT_RUN if one is None else f"{one['split'] * 1e3:.3g}" for one in both)])
+        rows.append([ranks, *(f"{one['split'] * 1e3:.3g}" for one in both)])
     return table(["ranks", "a call for each group", "one call for all"], rows)
 
 
 def topologies(simulator):
-    rows, best, at_24, worst = [], {way: [] for way in WAYS}, {way: [] for way in WAYS}, 0
+    rows, four_groups, at_24, worst = [], {way: [] for way in WAYS}, {way: [] for way in WAYS}, 0
     for ranks in (24, 48, 72, 96, 120):
         for groups in (2, 4, 6, 8):
             for size in (4, 4096, 40960):
                 if ranks % groups:
                     continue
                 found = simulator.run("myrinet", ranks, "multicast", groups=groups, bytes=size)
-                if found is None:
-                    continue
                 least = min(found[way] for way in WAYS)
                 worst = max(worst, found[found["auto"]] / least)
                 rows.append([ranks, groups, size, *(f"{found[way] * 1e6:.0f}" for way in WAYS), found["auto"]])
-                for way in WAYS if (ranks, size) == (24, 4) else ():
-                    at_24[way].append(found[way] * 1e6)
-                if size == 4 and groups == 4:
-                    for way in WAYS:
-                        best[way].append(found[way] * 1e6)
+                for way in WAYS if size == 4 else ():
+                    if ranks == 24:
+                        at_24[way].append(found[way] * 1e6)
+                    if groups == 4:
+                        four_groups[way].append(found[way] * 1e6)
     paper = [[way, *TOPOLOGY_PAPER.get(way, ("–", "–")), f"{min(at_24[way]):.0f}",
-              f"{sum(best[way]) / len(best[way]):.0f}"] for way in WAYS]
+              f"{statistics.mean(four_groups[way]):.0f}"] for way in WAYS]
     plot = bars("Multicast of 4 bytes to 24 ranks, 4 groups, Myrinet", "µs",
-                [(way, best[way][0], best[way][0], best[way][0], way != "bcast") for way in WAYS])
+                [(way, *[four_groups[way][0]] * 3, way != "bcast") for way in WAYS])
     beside = table(["", "paper, 24 ranks, best groups", "paper, 4 bytes, mean over ranks",
                     "here, 24 ranks, best groups, 4 bytes", "here, 4 bytes, 4 groups, mean over ranks"], paper)
     beside += f"\n\nThe choice of `auto` costs at most {worst:.2f} times as much as the cheapest, in all rows below."
@@ -157,8 +143,6 @@ def page(simulator, most):
              SPLITS, splits(simulator),
              "## Topologies of multicast", TOPOLOGIES, beside, "![topologies](scale.topologies.svg)", all_topologies,
              "## Limits of the simulation", LIMITS]
-    if simulator.missing:
-        parts.insert(2, f"{simulator.missing} simulations were left out (`--only-kept`): \"{NOT_RUN}\".")
     return "\n\n".join(parts) + "\n", {"scale.weak.svg": weak_plot, "scale.topologies.svg": topology_plot}
 
 
