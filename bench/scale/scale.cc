@@ -1,5 +1,5 @@
 // lzy's exchanges in virtual time: built with smpicxx and run by smpirun, one simulated process a rank
-// (docs/performance/scale.md). Rank 0 prints one JSON object a line.
+// (docs/performance/scale.md). Rank 0 prints one JSON object.
 //
 // protect and restore: Layout, plans, ExecuteRows and PairwiseExchange are lzy's own, as the engine uses them for a set
 // (one member a rank, no helper threads); disks, hashes and arithmetic are delays. multicast: RunSchedule, beside
@@ -9,11 +9,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "rows/rows.h"
 #include "transport/multicast_mpi.h"
@@ -24,41 +23,21 @@ namespace {
 
 using lzy::Status;
 
-/// key=value
-class Settings {
- public:
-  Settings(int argc, char** argv) {
-    for (int i = 2; i < argc; ++i) {
-      const std::string one = argv[i];
-      const auto equals = one.find('=');
-      if (equals == std::string::npos) throw std::runtime_error(one + ": not key=value");
-      values_[one.substr(0, equals)] = std::stod(one.substr(equals + 1));
-    }
-  }
-  double Number(const std::string& key) const {
-    const auto at = values_.find(key);
-    if (at == values_.end() || at->second < 0) throw std::runtime_error(key + " is missing, or below 0");
-    return at->second;
-  }
-  std::uint64_t Whole(const std::string& key) const { return static_cast<std::uint64_t>(Number(key)); }
-  std::uint32_t Small(const std::string& key) const { return static_cast<std::uint32_t>(Number(key)); }
-
- private:
-  std::map<std::string, double> values_;
-};
+/// What is to be simulated: names and numbers, as `run` passes them. at() throws if one is missing.
+using Json = nlohmann::ordered_json;
 
 /// One group of a set as the engine sees it, with one member a rank.
 struct Group {
-  Group(const Settings& settings, std::uint32_t n) : layout(MakeLayout(settings, n)), plans(layout) {}
+  Group(const Json& settings, std::uint32_t n) : layout(MakeLayout(settings, n)), plans(layout) {}
 
-  static lzy::Layout MakeLayout(const Settings& settings, std::uint32_t n) {
+  static lzy::Layout MakeLayout(const Json& settings, std::uint32_t n) {
     lzy::GeometryParameters parameters;
     parameters.kind = lzy::DatasetKind::kSet;
     parameters.placement = lzy::ParityPlacement::kPerDevice;
-    parameters.block_size = settings.Small("block");
-    parameters.parity = settings.Small("parity");
-    const std::uint64_t data = settings.Whole("data");
-    parameters.unit = lzy::ChooseUnit(parameters.kind, parameters.block_size, settings.Whole("stripe"), n, data);
+    parameters.block_size = settings.at("block");
+    parameters.parity = settings.at("parity");
+    const std::uint64_t data = settings.at("data");
+    parameters.unit = lzy::ChooseUnit(parameters.kind, parameters.block_size, settings.at("stripe"), n, data);
     auto& devices = parameters.groups.emplace_back(n);
     std::iota(devices.begin(), devices.end(), 0u);
     auto made = lzy::Layout::Create(parameters, std::vector<std::uint64_t>(n, data));
@@ -86,10 +65,10 @@ struct Group {
 
 /// Groups are of ranks that are p / n apart, as they are when they are dealt across nodes. With split=each there is a
 /// call for each group in turn, with split=once one for all.
-MPI_Comm MakeGroup(const Settings& settings, int groups) {
+MPI_Comm MakeGroup(const Json& settings, int groups) {
   const int mine = Rank() % groups;
   MPI_Comm comm = MPI_COMM_NULL;
-  if (settings.Small("split_each") == 0) {
+  if (settings.at("split_each") == 0) {
     MPI_Comm_split(MPI_COMM_WORLD, mine, Rank(), &comm);
     return comm;
   }
@@ -101,11 +80,6 @@ MPI_Comm MakeGroup(const Settings& settings, int groups) {
   return comm;
 }
 
-scale::Rates RatesOf(const Settings& settings) {
-  return {settings.Number("disk_read"), settings.Number("disk_write"), settings.Number("hash"),
-          settings.Number("encode"), settings.Number("add")};
-}
-
 /// Virtual seconds of the rows of this rank's group, with the agreement of all ranks at the end.
 struct Measured {
   double rows = 0;
@@ -113,10 +87,11 @@ struct Measured {
   std::uint64_t read = 0, written = 0;
 };
 
-Measured RunRows(const Settings& settings, MPI_Comm group_comm, const std::vector<std::uint32_t>& lost) {
-  const scale::Rates rates = RatesOf(settings);
+Measured RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::uint32_t>& lost) {
+  const scale::Rates rates = {settings.at("disk_read"), settings.at("disk_write"), settings.at("hash"),
+                              settings.at("encode"), settings.at("add")};
   Measured out;
-  const auto way = static_cast<scale::Way>(settings.Small("way"));
+  const auto way = scale::Way{settings.at("way").get<int>()};
   if (way > scale::Way::kRing) throw std::runtime_error("way: not 0 (as chosen), 1 (in pairs) or 2 (in a ring)");
   scale::SimulatedCommunicator world(MPI_COMM_WORLD, rates, out.spent, way);
   scale::SimulatedCommunicator comm(group_comm, rates, out.spent, way);
@@ -131,10 +106,10 @@ Measured RunRows(const Settings& settings, MPI_Comm group_comm, const std::vecto
   std::iota(setup.owner.begin(), setup.owner.end(), 0);
   setup.data.assign(group.layout.files(), &stream);
   setup.parity.assign(group.layout.regions(), &stream);
-  setup.memory = settings.Whole("memory");
+  setup.memory = settings.at("memory");
   setup.threads = 1;
   setup.prove = false;
-  const double targets = static_cast<double>(lost.empty() ? settings.Small("parity") : lost.size());
+  const double targets = lost.empty() ? settings.at("parity").get<double>() : static_cast<double>(lost.size());
   lzy::RowStats stats;
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = scale::Now();
@@ -164,8 +139,8 @@ std::uint64_t Resident() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-void Rows(const Settings& settings, bool restore) {
-  const auto n = static_cast<int>(settings.Small("group"));
+void Rows(const Json& settings, bool restore) {
+  const int n = settings.at("group");
   const int groups = std::max(1, Ranks() / n);
   if (Ranks() % groups != 0) throw std::runtime_error("groups are not of one size");
   MPI_Barrier(MPI_COMM_WORLD);
@@ -174,18 +149,20 @@ void Rows(const Settings& settings, bool restore) {
   const double split = Most(scale::Now() - start);
   const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
   const Measured found = RunRows(settings, comm, lost);
-  std::string line = fmt::format(R"({{"ranks": {}, "group": {}, "groups": {}, "split": {:.9g})", Ranks(),
-                                 Ranks() / groups, groups, split);
-  const std::pair<const char*, double> values[] = {{"seconds", found.rows},
-                                                   {"read", found.spent.read},
-                                                   {"compute", found.spent.compute},
-                                                   {"exchange", found.spent.exchange},
-                                                   {"write", found.spent.write},
-                                                   {"bytes_read", static_cast<double>(found.read)},
-                                                   {"bytes_written", static_cast<double>(found.written)},
-                                                   {"buffers", static_cast<double>(scale::PeakBuffers())}};
-  for (const auto& [name, value] : values) line += fmt::format(R"(, "{}": {:.17g})", name, Most(value));
-  if (Rank() == 0) fmt::print("{}, \"resident\": {}}}\n", line, Resident());
+  Json out = {{"ranks", Ranks()},
+              {"group", Ranks() / groups},
+              {"groups", groups},
+              {"split", split},
+              {"seconds", found.rows},
+              {"read", Most(found.spent.read)},
+              {"compute", Most(found.spent.compute)},
+              {"exchange", Most(found.spent.exchange)},
+              {"write", Most(found.spent.write)},
+              {"bytes_read", Most(static_cast<double>(found.read))},
+              {"bytes_written", Most(static_cast<double>(found.written))},
+              {"buffers", Most(static_cast<double>(scale::PeakBuffers()))},
+              {"resident", Resident()}};
+  if (Rank() == 0) fmt::print("{}\n", out.dump());
 }
 
 /// Seconds until the last rank has what rank 0 sends: virtual time has no noise, so once is enough, after the first
@@ -202,16 +179,16 @@ double SpreadTime(lzy::Topology topology, const lzy::RankGroups& groups, std::ve
   return Most(scale::Now()) - start;
 }
 
-void Multicast(const Settings& settings) {
-  const auto m = static_cast<int>(settings.Small("groups"));
+void Multicast(const Json& settings) {
+  const int m = settings.at("groups");
   if (m < 1 || Ranks() % m != 0) throw std::runtime_error("groups are not of one size");
   const lzy::RankGroups groups = lzy::EvenGroups(m, Ranks() / m);
-  std::vector<std::uint8_t> data(settings.Whole("bytes"), static_cast<std::uint8_t>(Rank() == 0));
+  std::vector<std::uint8_t> data(settings.at("bytes").get<std::size_t>(), static_cast<std::uint8_t>(Rank() == 0));
   auto model = lzy::MeasureCosts(MPI_COMM_WORLD, Rank(), Ranks());
   Check(model.status());
   SpreadTime(lzy::Topology::kBcast, groups, data);
   std::fill(data.begin(), data.end(), static_cast<std::uint8_t>(Rank() == 0));
-  std::string line;
+  Json out = {{"ranks", Ranks()}, {"groups", m}, {"bytes", data.size()}};
   for (const lzy::Topology topology : {lzy::Topology::kPipelined, lzy::Topology::kDaisy, lzy::Topology::kHierarchical,
                                        lzy::Topology::kHypercube, lzy::Topology::kBcast}) {
     const double seconds = SpreadTime(topology, groups, data);
@@ -219,25 +196,20 @@ void Multicast(const Settings& settings) {
       throw std::runtime_error("not what was sent");
     }
     std::fill(data.begin(), data.end(), static_cast<std::uint8_t>(Rank() == 0));
-    line += fmt::format(", \"{}\": {:.9g}", lzy::TopologyName(topology), seconds);
+    out[lzy::TopologyName(topology)] = seconds;
   }
   const lzy::Topology chosen = lzy::ChooseTopology(groups, 0, data.size(), *model);
-  if (Rank() != 0) return;
-  fmt::print(R"({{"ranks": {}, "groups": {}, "bytes": {}{}, "auto": "{}", "latency": {:.9g}, "gap": {:.9g}, "byte_time": {:.9g}}})"
-             "\n",
-             Ranks(), m, data.size(), line, lzy::TopologyName(chosen), model->latency, model->gap, model->byte_time);
+  out["auto"] = lzy::TopologyName(chosen);
+  if (Rank() == 0) fmt::print("{}\n", out.dump());
 }
 
 int Run(int argc, char** argv) {
-  const std::string what = argc > 1 ? argv[1] : "";
-  const Settings settings(argc, argv);
-  if (what == "protect" || what == "restore") {
-    Rows(settings, what == "restore");
-  } else if (what == "multicast") {
-    Multicast(settings);
-  } else {
-    throw std::runtime_error("'" + what + "' is not accepted: protect, restore or multicast");
+  const std::string what = argc == 3 ? argv[1] : "";
+  if (what != "protect" && what != "restore" && what != "multicast") {
+    throw std::runtime_error("usage: bench_scale protect|restore|multicast SETTINGS");
   }
+  const Json settings = Json::parse(argv[2]);
+  what == "multicast" ? Multicast(settings) : Rows(settings, what == "restore");
   return 0;
 }
 
