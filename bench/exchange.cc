@@ -43,12 +43,18 @@ struct Way {
   std::function<Status(const Words& send, Words& receive, const Words& counts)> run;
 };
 
+// A block that is proven by one CRC, and a batch of the engine. Bytes.
+constexpr std::uint64_t kBlock = 64u << 10;
+constexpr std::uint64_t kBatch = 8u << 20;
+
+const std::uint8_t* BytesOf(const Words& words, std::uint64_t at) {
+  return reinterpret_cast<const std::uint8_t*>(&words[at]);
+}
+
 /// What a commit does with shares of parity (encode/encode_captured.cc): copies them into the send buffer block by
 /// block, reduces, and takes the result out of the receive buffer. With `proven`, the CRC of each block is taken when
 /// it was just copied, check words are exchanged, and each block is proven when it is taken out.
 Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, const Words& counts, bool proven) {
-  constexpr std::uint64_t kBlock = 64u << 10;
-  constexpr std::uint64_t kBatch = 8u << 20;
   static lzy::XorChecks checks;
   static std::uint64_t turn = 0;
   static Words send, receive;
@@ -58,11 +64,9 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
   const std::uint64_t block = std::min(kBlock / sizeof(std::uint64_t), part);
   const std::uint64_t most = std::min(kBatch / sizeof(std::uint64_t) / owners, part);
   const std::uint64_t step = std::max<std::uint64_t>(1, most / block) * block;
-  const auto bytes_of = [](const Words& words) { return reinterpret_cast<const std::uint8_t*>(words.data()); };
-  const std::uint64_t block_bytes = block * sizeof(std::uint64_t);
   send.resize(std::max<std::size_t>(send.size(), step * owners));
   receive.resize(std::max<std::size_t>(receive.size(), step));
-  checks.Reserve(step * owners / block, static_cast<std::uint32_t>(block_bytes), counts.size());
+  checks.Reserve(step * owners / block, static_cast<std::uint32_t>(block * sizeof(std::uint64_t)), counts.size());
   Words now(counts.size());
   // One batch: fill the send buffer, exchange, take out.
   for (std::uint64_t done = 0; done < part; done += step) {
@@ -71,9 +75,8 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
     for (std::uint64_t owner = 0; owner < owners; ++owner) {
       now[owner] = words;
       for (std::uint64_t w = 0; w < words; w += block, ++at) {
-        std::copy_n(shares.begin() + static_cast<std::ptrdiff_t>(owner * part + done + w), block,
-                    send.begin() + static_cast<std::ptrdiff_t>(at * block));
-        if (proven) checks.Note(at, bytes_of(send) + at * block_bytes);
+        std::copy_n(&shares[owner * part + done + w], block, &send[at * block]);
+        if (proven) checks.Note(at, BytesOf(send, at * block));
       }
     }
     LZY_RETURN_IF_ERROR(comm.ReduceScatterXor(send.data(), receive.data(), now));
@@ -81,11 +84,8 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
     // This rank owns nothing, but has taken part.
     if (now[static_cast<std::size_t>(comm.rank())] == 0) continue;
     for (std::uint64_t w = 0; w < words; w += block) {
-      if (proven && !checks.Proves(w / block, bytes_of(receive) + w * sizeof(std::uint64_t))) {
-        return {lzy::Code::kMpi, "a block is wrong"};
-      }
-      std::copy_n(receive.begin() + static_cast<std::ptrdiff_t>(w), block,
-                  parity.begin() + static_cast<std::ptrdiff_t>(done + w));
+      if (proven && !checks.Proves(w / block, BytesOf(receive, w))) return {lzy::Code::kMpi, "a block is wrong"};
+      std::copy_n(&receive[w], block, &parity[done + w]);
     }
   }
   return Status::Ok();
@@ -93,19 +93,18 @@ Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, cons
 
 /// The same for data that lie in a send buffer already, all at once: only the exchange and the proof.
 Status ProvenReduction(lzy::Communicator& comm, const Words& send, Words& receive, const Words& counts) {
-  constexpr std::uint64_t kBlock = 64u << 10;
   static lzy::XorChecks checks;
   static std::uint64_t turn = 0;
-  const std::uint64_t block = std::min<std::uint64_t>(kBlock, counts[0] * sizeof(std::uint64_t));
-  const auto bytes_of = [](const Words& words) { return reinterpret_cast<const std::uint8_t*>(words.data()); };
-  const std::uint64_t sent = send.size() * sizeof(std::uint64_t) / block;
-  checks.Reserve(sent, static_cast<std::uint32_t>(block), counts.size());
-  for (std::uint64_t i = 0; i < sent; ++i) checks.Note(i, bytes_of(send) + i * block);
+  // Sizes in 64-bit words.
+  const std::uint64_t block = std::min(kBlock / sizeof(std::uint64_t), counts[0]);
+  const std::uint64_t sent = send.size() / block;
+  const std::uint64_t received = counts[static_cast<std::size_t>(comm.rank())] / block;
+  checks.Reserve(sent, static_cast<std::uint32_t>(block * sizeof(std::uint64_t)), counts.size());
+  for (std::uint64_t i = 0; i < sent; ++i) checks.Note(i, BytesOf(send, i * block));
   LZY_RETURN_IF_ERROR(comm.ReduceScatterXor(send.data(), receive.data(), counts));
   LZY_RETURN_IF_ERROR(checks.Exchange(comm, counts, turn++));
-  const std::uint64_t received = counts[static_cast<std::size_t>(comm.rank())] * sizeof(std::uint64_t) / block;
   for (std::uint64_t i = 0; i < received; ++i) {
-    if (!checks.Proves(i, bytes_of(receive) + i * block)) return {lzy::Code::kMpi, "a block is wrong"};
+    if (!checks.Proves(i, BytesOf(receive, i * block))) return {lzy::Code::kMpi, "a block is wrong"};
   }
   return Status::Ok();
 }
