@@ -30,10 +30,7 @@ class Tool:
         """Removes what `protect` made."""
 
     def damage(self):
-        """Loses one device. This and the next two: where it does "repair"."""
-
-    def to_repair(self):
-        """Bytes of data that `damage` loses."""
+        """Loses one device, with `to_repair` bytes of data. This and the next: where it does "repair"."""
 
     def check_repair(self, output):
         """Fails if `repair`, which printed this, mended something else; verification comes besides."""
@@ -68,14 +65,11 @@ class Lzy(Tool):
         self.protect = [self.bench.tool("lzy-protect"), *at_two]
         self.verify = [self.bench.tool("lzy-verify"), *at_two]
         self.repair = [self.bench.tool("lzy-verify"), "--repair", "--json", *at_two]
-        self.sidecar = os.path.join(os.path.dirname(self.path), ".LZY." + os.path.basename(self.path))
+        self.lost = range(LOST * UNIT, self.bytes, (DATA_DEVICES + 1) * UNIT)
+        self.to_repair = sum(min(UNIT, self.bytes - offset) for offset in self.lost)
 
     def forget(self):
-        remove(self.sidecar)
-
-    @property
-    def lost(self):
-        return range(LOST * UNIT, self.bytes, (DATA_DEVICES + 1) * UNIT)
+        remove(os.path.join(os.path.dirname(self.path), ".LZY." + os.path.basename(self.path)))
 
     def damage(self):
         garbage = os.urandom(64 << 10) * (UNIT // (64 << 10))
@@ -83,14 +77,11 @@ class Lzy(Tool):
             for offset in self.lost:
                 os.pwrite(file.fileno(), garbage[:self.bytes - offset], offset)
 
-    def to_repair(self):
-        return sum(min(UNIT, self.bytes - offset) for offset in self.lost)
-
     def check_repair(self, output):
         found = json.loads(output)["datasets"][0]["damage"]
         mended = sum(damage["length"] for damage in found if damage["repaired"])
-        if mended != self.to_repair():
-            raise Failed(f"lzy-verify --repair mended {mended} bytes, not the {self.to_repair()} that were damaged")
+        if mended != self.to_repair:
+            raise Failed(f"lzy-verify --repair mended {mended} bytes, not the {self.to_repair} that were damaged")
 
 
 class SnapRaid(Tool):
@@ -119,6 +110,7 @@ class SnapRaid(Tool):
         self.protect = [*command, "sync"]
         self.verify = [*command, "check", "-a"]
         self.repair = [*command, "fix", "-d", f"d{LOST}"]
+        self.to_repair = os.path.getsize(f"{self.place}/d{LOST}/part")
 
     def forget(self):
         clear(f"{self.place}/parity")
@@ -126,9 +118,6 @@ class SnapRaid(Tool):
 
     def damage(self):
         os.unlink(f"{self.place}/d{LOST}/part")
-
-    def to_repair(self):
-        return os.path.getsize(f"{self.place}/d{LOST}/part")
 
 
 class Par2(Tool):
@@ -214,4 +203,4 @@ class Archive:
         return [self.compare("verify", "Verify", "verify")]
 
     def repair(self, _):
-        return [self.compare("repair", "Repair of one lost device", "repair", lambda tool: tool.to_repair())]
+        return [self.compare("repair", "Repair of one lost device", "repair", lambda tool: tool.to_repair)]

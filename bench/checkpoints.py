@@ -1,5 +1,6 @@
 """Programs that write through MPI-IO, bare and under lzy-run."""
 
+import functools
 import json
 import os
 
@@ -29,17 +30,15 @@ class Case:
             found.reread, found.captured = commits(self.report)
         return found
 
-    def compare(self, result, repeat=None):
-        size = self.bytes * self.ranks
-        self.bench.alternate(result, {"bare": (self.bare, size, lambda: self.measure(self.bare)),
-                                      "protected": (self.protected, size, lambda: self.measure(self.protected))}, repeat)
-        run([self.bench.tool("lzy-verify"), "--quiet", self.data])  # the last run's, which must be intact
-        clear(self.directory)
-        return result
-
 
 def compare(bench, name, title, repeat=None, disk=False, **settings):
-    return Case(bench, bench.disk if disk else bench.tmpfs, **settings).compare(Result(name, title), repeat)
+    case = Case(bench, bench.disk if disk else bench.tmpfs, **settings)
+    sides = {label: (command, case.bytes * case.ranks, functools.partial(case.measure, command))
+             for label, command in (("bare", case.bare), ("protected", case.protected))}
+    result = bench.alternate(Result(name, title), sides, repeat)
+    run([bench.tool("lzy-verify"), "--quiet", case.data])  # the last run's, which must be intact
+    clear(case.directory)
+    return result
 
 
 def tmpfs(bench):

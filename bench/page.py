@@ -146,11 +146,8 @@ def sides_table(result):
 
 
 def commands(results):
-    lines = []
-    for result in results:
-        for label, side in result.sides.items():
-            lines.append(f"# {result.title}: {label}\n{side.command}")
-    return "```\n" + "\n".join(lines) + "\n```"
+    lines = [f"# {result.title}: {label}\n{side.command}" for result in results for label, side in result.sides.items()]
+    return "\n".join(["```", *lines, "```"])
 
 
 def ratios_plot(title, results):

@@ -160,7 +160,7 @@ void Rows(const Json& settings, bool restore) {
               {"write", Most(found.spent.write)},
               {"bytes_read", Most(static_cast<double>(found.read))},
               {"bytes_written", Most(static_cast<double>(found.written))},
-              {"buffers", Most(static_cast<double>(scale::PeakBuffers()))},
+              {"buffers", Most(static_cast<double>(scale::HeldHere().most))},
               {"resident", Resident()}};
   if (Rank() == 0) fmt::print("{}\n", out.dump());
 }
@@ -168,6 +168,7 @@ void Rows(const Json& settings, bool restore) {
 /// Seconds until the last rank has what rank 0 sends: virtual time has no noise, so once is enough, after the first
 /// time, in which SMPI's collectives make communicators for their own use.
 double SpreadTime(lzy::Topology topology, const lzy::RankGroups& groups, std::vector<std::uint8_t>& data) {
+  std::fill(data.begin(), data.end(), static_cast<std::uint8_t>(Rank() == 0));
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = Most(scale::Now());
   if (topology == lzy::Topology::kBcast) {
@@ -183,11 +184,10 @@ void Multicast(const Json& settings) {
   const int m = settings.at("groups");
   if (m < 1 || Ranks() % m != 0) throw std::runtime_error("groups are not of one size");
   const lzy::RankGroups groups = lzy::EvenGroups(m, Ranks() / m);
-  std::vector<std::uint8_t> data(settings.at("bytes").get<std::size_t>(), static_cast<std::uint8_t>(Rank() == 0));
+  std::vector<std::uint8_t> data(settings.at("bytes").get<std::size_t>());
   auto model = lzy::MeasureCosts(MPI_COMM_WORLD, Rank(), Ranks());
   Check(model.status());
   SpreadTime(lzy::Topology::kBcast, groups, data);
-  std::fill(data.begin(), data.end(), static_cast<std::uint8_t>(Rank() == 0));
   Json out = {{"ranks", Ranks()}, {"groups", m}, {"bytes", data.size()}};
   for (const lzy::Topology topology : {lzy::Topology::kPipelined, lzy::Topology::kDaisy, lzy::Topology::kHierarchical,
                                        lzy::Topology::kHypercube, lzy::Topology::kBcast}) {
@@ -195,7 +195,6 @@ void Multicast(const Json& settings) {
     if (!std::all_of(data.begin(), data.end(), [](std::uint8_t byte) { return byte == 1; })) {
       throw std::runtime_error("not what was sent");
     }
-    std::fill(data.begin(), data.end(), static_cast<std::uint8_t>(Rank() == 0));
     out[lzy::TopologyName(topology)] = seconds;
   }
   const lzy::Topology chosen = lzy::ChooseTopology(groups, 0, data.size(), *model);

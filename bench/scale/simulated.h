@@ -1,14 +1,23 @@
 #pragma once
 // The engine's surroundings in a simulation: disks and arithmetic that take virtual time, ranks over SMPI, and buffers
 // that all processes have in common, since what is in them does not matter.
+//
+// SimGrid runs all simulated processes in one, one at a time, so there are no locks here. Time passes only in Pass()
+// and in SMPI's own calls. simulated.cc has what replaces functions of the library and of the runtime.
 
 #include <mpi.h>
 
 #include <cstdint>
+#include <map>
+#include <numeric>
+#include <simgrid/s4u.hpp>
 #include <string>
 
 #include "base/file.h"
 #include "comm/communicator.h"
+#include "transport/mpi_call.h"
+#include "transport/pairwise_exchange.h"
+#include "transport/ring_exchange.h"
 
 namespace scale {
 
@@ -30,19 +39,53 @@ struct Spent {
 enum class Way { kChosen, kPairwise, kRing };
 
 /// Seconds on the simulation's clock.
-double Now();
-/// Lets `seconds` of virtual time pass for this process, and adds them to `spent`.
-void Pass(double seconds, double& spent);
+inline double Now() {
+  return simgrid::s4u::Engine::get_clock();
+}
 
-/// A file with nothing in it but a speed.
+/// Lets `seconds` of virtual time pass for this process, and adds them to `spent`.
+inline void Pass(double seconds, double& spent) {
+  simgrid::s4u::this_actor::sleep_for(seconds);
+  spent += seconds;
+}
+
+/// One memory for all buffers of all processes, of kPool bytes. SMPI does not copy what is in it.
+constexpr std::size_t kPool = std::size_t{96} << 20;
+inline void* Pool() {
+  static void* const pool = smpi_shared_malloc(kPool, __FILE__, __LINE__);
+  return pool;
+}
+
+/// What a process would hold in page-aligned buffers (those of the pipeline) and staging memory, if they were its own.
+/// Bytes.
+struct Held {
+  std::uint64_t now = 0;
+  std::uint64_t most = 0;
+  void Add(std::uint64_t bytes) { most = std::max(most, now += bytes); }
+};
+
+/// That of the calling process.
+inline Held& HeldHere() {
+  static std::map<aid_t, Held> held;
+  return held[simgrid::s4u::this_actor::get_pid()];
+}
+
+/// A file with nothing in it but a speed. Reads and writes always succeed; they take their time and leave the bytes as
+/// they are. What the row pipeline does not call is an error.
 class SimulatedFile final : public lzy::File {
  public:
   SimulatedFile(const Rates& rates, Spent& spent) : rates_(rates), spent_(spent) {}
-  lzy::Result<std::size_t> ReadAt(std::uint64_t offset, lzy::MutableByteSpan to) override;
+  lzy::Result<std::size_t> ReadAt(std::uint64_t, lzy::MutableByteSpan to) override {
+    Pass(static_cast<double>(to.size()) / rates_.disk_read, spent_.read);
+    return to.size();
+  }
   lzy::Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, lzy::MutableByteSpan to) override {
     return ReadAt(offset, to);
   }
-  lzy::Status WriteAt(std::uint64_t offset, lzy::ByteSpan from) override;
+  lzy::Status WriteAt(std::uint64_t, lzy::ByteSpan from) override {
+    Pass(static_cast<double>(from.size()) / rates_.disk_write, spent_.write);
+    return lzy::Status::Ok();
+  }
   lzy::Status Truncate(std::uint64_t) override { return None(); }
   lzy::Status Sync() override { return None(); }
   lzy::Result<lzy::FileStat> Stat() override { return None(); }
@@ -64,23 +107,65 @@ class SimulatedFile final : public lzy::File {
 /// for the rest, which lib/comm makes by their nonblocking forms (SMPI's are of p messages each).
 class SimulatedCommunicator final : public lzy::Communicator {
  public:
-  SimulatedCommunicator(MPI_Comm comm, const Rates& rates, Spent& spent, Way way);
+  SimulatedCommunicator(MPI_Comm comm, const Rates& rates, Spent& spent, Way way)
+      : comm_(comm), rates_(rates), spent_(spent), way_(way) {
+    MPI_Comm_rank(comm, &rank_);
+    MPI_Comm_size(comm, &size_);
+  }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string ProcessorName() const override { return "simulated"; }
-  lzy::Status Barrier() override;
-  lzy::Status Broadcast(Bytes& bytes, int root) override;
+  lzy::Status Barrier() override { return lzy::CheckMpi(MPI_Barrier(comm_), "MPI_Barrier"); }
+  lzy::Status Broadcast(Bytes& bytes, int root) override {
+    std::uint64_t length = bytes.size();
+    LZY_RETURN_IF_ERROR(lzy::CheckMpi(MPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast"));
+    bytes.resize(length);
+    return lzy::CheckMpi(MPI_Bcast(bytes.data(), static_cast<int>(length), MPI_BYTE, root, comm_), "MPI_Bcast");
+  }
   lzy::Result<std::vector<Bytes>> AllGather(lzy::ByteSpan) override { return None(); }
   lzy::Result<std::vector<Bytes>> Gather(lzy::ByteSpan, int) override { return None(); }
   lzy::Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return Reduce(value, MPI_MAX); }
   lzy::Result<std::uint64_t> AllReduceSum(std::uint64_t value) override { return Reduce(value, MPI_SUM); }
-  lzy::Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
-                               std::span<const std::uint64_t> counts) override;
   lzy::Result<std::unique_ptr<Communicator>> Split(int) override { return None(); }
+
+  /// Exchanges words of the pool, whatever `send` and `receive` are: only sizes and times matter. The additions take
+  /// time afterwards, not while messages travel.
+  lzy::Status ReduceScatterXor(const std::uint64_t*, std::uint64_t*, std::span<const std::uint64_t> counts) override {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+    const double start = Now();
+    const bool ring = way_ == Way::kRing || (way_ == Way::kChosen && lzy::RingExchange::IsShorter(counts));
+    const lzy::Status status = ring ? Exchange(lzy::RingExchange(comm_, rank_, counts, kMost))
+                                    : Exchange(lzy::PairwiseExchange(comm_, rank_, counts, kMost));
+    spent_.exchange += Now() - start;
+    // In pairs, a rank adds up its own part from everybody. In a ring, it adds its share to all that it passes on.
+    const std::uint64_t mine = counts[static_cast<std::size_t>(rank_)] * (counts.size() - 1);
+    const std::uint64_t passing = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    const double added = static_cast<double>(ring ? passing : mine) * sizeof(std::uint64_t);
+    Pass(added / rates_.add, spent_.compute);
+    return status;
+  }
 
  private:
   static lzy::Status None() { return {lzy::Code::kInternal, "not simulated"}; }
-  lzy::Result<std::uint64_t> Reduce(std::uint64_t value, MPI_Op operation) const;
+
+  template <class Exchanger>
+  static lzy::Status Exchange(const Exchanger& exchange) {
+    const std::uint64_t staging = exchange.StagingWords() * sizeof(std::uint64_t);
+    if (staging > kPool) return {lzy::Code::kInternal, "more staging memory than is simulated"};
+    HeldHere().Add(staging);
+    auto* const words = static_cast<std::uint64_t*>(Pool());
+    const lzy::Status status = exchange.Run(words, words, words);
+    HeldHere().now -= staging;
+    return status;
+  }
+
+  lzy::Result<std::uint64_t> Reduce(std::uint64_t value, MPI_Op operation) const {
+    std::uint64_t result = 0;
+    const int error = MPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_);
+    LZY_RETURN_IF_ERROR(lzy::CheckMpi(error, "MPI_Allreduce"));
+    return result;
+  }
+
   const MPI_Comm comm_;
   int rank_ = 0;
   int size_ = 0;
@@ -88,9 +173,5 @@ class SimulatedCommunicator final : public lzy::Communicator {
   Spent& spent_;
   const Way way_;
 };
-
-/// The most that this process ever held in page-aligned buffers (those of the pipeline) and staging memory, if they
-/// were its own. Bytes.
-std::uint64_t PeakBuffers();
 
 }  // namespace scale
