@@ -1,6 +1,7 @@
 """Bar charts as SVG: the same numbers make the same bytes."""
 
 import html
+import itertools
 
 LABEL, WIDTH, BAR, GAP, TOP, BOTTOM = 230, 420, 16, 8, 34, 34
 COLOURS = ("#3b6ea5", "#d98c3f")
@@ -8,12 +9,8 @@ COLOURS = ("#3b6ea5", "#d98c3f")
 
 def nice_step(highest):
     """Distance of grid lines: a power of ten times 1, 2 or 5, so that there are at most six."""
-    step = 1e-6
-    while True:
-        for factor in (1, 2, 5):
-            if highest / (step * factor) <= 6:
-                return step * factor
-        step *= 10
+    steps = (factor * 10.0**power for power in itertools.count(-6) for factor in (1, 2, 5))
+    return next(step for step in steps if highest / step <= 6)
 
 
 def bars(title, unit, rows, mark=None):

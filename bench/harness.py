@@ -244,6 +244,13 @@ def damaged(path):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
+def write(directory, files):
+    """Files by their names, as text."""
+    for name, content in files.items():
+        with open(f"{directory}/{name}", "w", encoding="utf-8") as file:
+            file.write(content)
+
+
 def commits(report):
     """What the layer's commits cost, from option report: (bytes re-read, bytes captured)."""
     with open(report, encoding="utf-8") as file:

@@ -109,9 +109,13 @@ def number(value):
     return f"{value:.0f}" if value >= 100 else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
 
 
+def summary(values):
+    return statistics.median(values), min(values), max(values)
+
+
 def spread(side, field="seconds"):
-    values = side.values(field)
-    return f"{number(side.median(field))} ({number(min(values))}–{number(max(values))})"
+    median, least, most = map(number, summary(side.values(field)))
+    return f"{median} ({least}–{most})"
 
 
 def layer_table(results):
@@ -155,8 +159,8 @@ def ratios_plot(title, results):
     for result in results:
         if not result.absent:
             bare = result.sides["bare"].median("inside")
-            values = result.sides["protected"].values("inside")
-            rows.append((result.title, statistics.median(values) / bare, min(values) / bare, max(values) / bare, True))
+            ratios = [seconds / bare for seconds in result.sides["protected"].values("inside")]
+            rows.append((result.title, *summary(ratios), True))
     return bars(title, "time protected ÷ bare", rows, mark=1)
 
 
@@ -164,7 +168,7 @@ def sides_plot(result):
     rows = []
     for label, side in result.sides.items():
         values = [side.bytes / 1e9 / seconds if result.plot == "speed" else seconds for seconds in side.values()]
-        rows.append((label, statistics.median(values), min(values), max(values), label not in PEER_LABELS))
+        rows.append((label, *summary(values), label not in PEER_LABELS))
     return bars(result.title, "GB/s of data" if result.plot == "speed" else "s", rows)
 
 

@@ -24,20 +24,16 @@ using lzy::ByteSpan;
 using lzy::Hash;
 using lzy::MutableByteSpan;
 using lzy::Status;
-using lzy::validated::Arrival;
-using lzy::validated::Link;
-using lzy::validated::Part;
-using lzy::validated::Payload;
-using lzy::validated::Pump;
-using lzy::validated::Sizes;
-using lzy::validated::TransferTree;
+namespace validated = lzy::validated;
+using validated::Link;
+using validated::TransferTree;
 using Bytes = std::vector<std::uint8_t>;
 
 // The command line.
 struct Settings {
   std::vector<std::uint64_t> sizes = {64,         1u << 10, 4u << 10, 16u << 10, 64u << 10,
                                       256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
-  Sizes cut;
+  validated::Sizes cut;
   // Every so many leaves, one is damaged on its way. 0: none.
   std::uint64_t bad = 0;
   double seconds = 1;
@@ -57,8 +53,8 @@ void Strike(std::uint64_t leaf, std::uint64_t bad, MutableByteSpan bytes) {
 // For the fault hook, which is a plain function.
 const Settings* striking = nullptr;
 
-void StrikeChunks(const Arrival& arrival, MutableByteSpan content) {
-  if (arrival.part == Part::kChunk) Strike(striking->cut.leaf, striking->bad, content);
+void StrikeChunks(const validated::Arrival& arrival, MutableByteSpan content) {
+  if (arrival.part == validated::Part::kChunk) Strike(striking->cut.leaf, striking->bad, content);
 }
 
 int Other() {
@@ -187,11 +183,11 @@ class LeafByLeaf {
 
 // The library, as lzy_send and lzy_recv use it.
 void Validated(const std::shared_ptr<Link>& link, Bytes& bytes, bool sends) {
-  const Payload payload = Payload::Of(MutableByteSpan(bytes));
-  lzy::validated::Envelope envelope;
-  Pump& pump = Pump::OfProcess();
-  Check(sends ? pump.Run(lzy::validated::Send(link, payload, Other(), 0, false))
-              : pump.Run(lzy::validated::Receive(link, payload, Other(), 0, false, &envelope)));
+  const auto payload = validated::Payload::Of(MutableByteSpan(bytes));
+  validated::Envelope envelope;
+  auto& pump = validated::Pump::OfProcess();
+  Check(sends ? pump.Run(validated::Send(link, payload, Other(), 0, false))
+              : pump.Run(validated::Receive(link, payload, Other(), 0, false, &envelope)));
 }
 
 struct Way {
@@ -250,7 +246,7 @@ int Run(int argc, char** argv) {
   auto link = Link::Make(MPI_COMM_WORLD, settings.cut);
   Check(link.status());
   striking = &settings;
-  if (settings.bad > 0) lzy::validated::SetFaultHook(StrikeChunks);
+  if (settings.bad > 0) validated::SetFaultHook(StrikeChunks);
   std::vector<Way> ways = {
       {"plain", Plain},
       {"validated", [&](Bytes& bytes, bool sends) { Validated(*link, bytes, sends); }},

@@ -80,24 +80,20 @@ MPI_Comm MakeGroup(const Json& settings, int groups) {
   return comm;
 }
 
-/// Virtual seconds of the rows of this rank's group, with the agreement of all ranks at the end.
-struct Measured {
-  double rows = 0;
-  scale::Spent spent;
-  std::uint64_t read = 0, written = 0;
-};
-
-Measured RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::uint32_t>& lost) {
+/// Encodes the rows of this rank's group, or rebuilds the devices `lost`, and adds to `out` what the most loaded rank
+/// took. Collective. The time ends with the agreement of all ranks.
+void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::uint32_t>& lost, Json& out) {
   const scale::Rates rates = {settings.at("disk_read"), settings.at("disk_write"), settings.at("hash"),
                               settings.at("encode"), settings.at("add")};
-  Measured out;
+  scale::Spent spent;
+  std::uint64_t read = 0, written = 0;
   const auto way = scale::Way{settings.at("way").get<int>()};
   if (way > scale::Way::kRing) throw std::runtime_error("way: not 0 (as chosen), 1 (in pairs) or 2 (in a ring)");
-  scale::SimulatedCommunicator world(MPI_COMM_WORLD, rates, out.spent, way);
-  scale::SimulatedCommunicator comm(group_comm, rates, out.spent, way);
+  scale::SimulatedCommunicator world(MPI_COMM_WORLD, rates, spent, way);
+  scale::SimulatedCommunicator comm(group_comm, rates, spent, way);
   Group group(settings, static_cast<std::uint32_t>(comm.size()));
   const std::vector<lzy::RowRun> runs = group.Runs(lost);
-  scale::SimulatedFile file(rates, out.spent);
+  scale::SimulatedFile file(rates, spent);
   const lzy::BlockStream stream{.file = &file};
   lzy::RowPipelineSetup setup;
   setup.layout = &group.layout;
@@ -116,20 +112,26 @@ Measured RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<st
   const Status done = lzy::ExecuteRows(
       setup, runs,
       [&](const lzy::RowBlock&, lzy::MutableByteSpan bytes) {
-        out.read += bytes.size();
+        read += bytes.size();
         const auto size = static_cast<double>(bytes.size());
-        scale::Pass(size / rates.hash + size * targets / rates.encode, out.spent.compute);
+        scale::Pass(size / rates.hash + size * targets / rates.encode, spent.compute);
         return Status::Ok();
       },
       [&](std::span<const lzy::RowBlock> blocks, lzy::ByteSpan bytes) {
-        out.written += bytes.size();
-        scale::Pass(static_cast<double>(bytes.size()) / rates.hash, out.spent.compute);
+        written += bytes.size();
+        scale::Pass(static_cast<double>(bytes.size()) / rates.hash, spent.compute);
         return file.WriteAt(blocks[0].place.offset, bytes);
       },
       stats);
   Check(lzy::Agree(world, done));
-  out.rows = Most(scale::Now() - start);
-  return out;
+  out["seconds"] = Most(scale::Now() - start);
+  out["read"] = Most(spent.read);
+  out["compute"] = Most(spent.compute);
+  out["exchange"] = Most(spent.exchange);
+  out["write"] = Most(spent.write);
+  out["bytes_read"] = Most(static_cast<double>(read));
+  out["bytes_written"] = Most(static_cast<double>(written));
+  out["buffers"] = Most(static_cast<double>(scale::HeldHere().most));
 }
 
 /// Resident memory of the simulation, all processes together. Bytes.
@@ -148,20 +150,9 @@ void Rows(const Json& settings, bool restore) {
   const MPI_Comm comm = MakeGroup(settings, groups);
   const double split = Most(scale::Now() - start);
   const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
-  const Measured found = RunRows(settings, comm, lost);
-  Json out = {{"ranks", Ranks()},
-              {"group", Ranks() / groups},
-              {"groups", groups},
-              {"split", split},
-              {"seconds", found.rows},
-              {"read", Most(found.spent.read)},
-              {"compute", Most(found.spent.compute)},
-              {"exchange", Most(found.spent.exchange)},
-              {"write", Most(found.spent.write)},
-              {"bytes_read", Most(static_cast<double>(found.read))},
-              {"bytes_written", Most(static_cast<double>(found.written))},
-              {"buffers", Most(static_cast<double>(scale::HeldHere().most))},
-              {"resident", Resident()}};
+  Json out = {{"ranks", Ranks()}, {"group", Ranks() / groups}, {"groups", groups}, {"split", split}};
+  RunRows(settings, comm, lost, out);
+  out["resident"] = Resident();
   if (Rank() == 0) fmt::print("{}\n", out.dump());
 }
 
