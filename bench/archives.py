@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 
-from harness import MIB, Failed, Result, clear, damaged, remove, run
+from harness import MIB, Failed, Result, clear, damaged, remove, run, write
 
 DATA_DEVICES = 7  # and one of parity, for everyone
 LOST = 3          # the device position that is lost
@@ -104,8 +104,7 @@ class SnapRaid(Tool):
                 with open(f"{disk}/part", "wb") as part:
                     for at in range(0, share, MIB):
                         part.write(whole.read(min(MIB, share - at)))
-        with open(f"{self.place}/conf", "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+        write(self.place, {"conf": "\n".join(lines) + "\n"})
         command = ["snapraid", "-c", f"{self.place}/conf", "--test-skip-device", "--test-skip-self"]
         self.protect = [*command, "sync"]
         self.verify = [*command, "check", "-a"]
@@ -189,18 +188,13 @@ class Archive:
             self.tools = [Lzy(self.bench, path)] + [kind(self.bench, path) for kind in PEERS if there(self.bench, kind)]
         return self.tools
 
-    def compare(self, name, title, what, size=lambda tool: tool.bytes):
+    def compare(self, what, title, size=lambda tool: tool.bytes):
         absent = {kind.label: f"{kind.package} is not installed" for kind in PEERS
                   if what in kind.does and not there(self.bench, kind)}
-        return self.bench.alternate(Result(name, title, absent=absent), {
+        return self.bench.alternate(Result(what, title, absent=absent), {
             tool.label: (getattr(tool, what), size(tool), getattr(tool, f"measure_{what}"))
             for tool in self.make() if what in tool.does}, patience=PATIENCE)
 
-    def protect(self, _):
-        return [self.compare("protect", "Protect, from nothing", "protect")]
-
-    def verify(self, _):
-        return [self.compare("verify", "Verify", "verify")]
-
-    def repair(self, _):
-        return [self.compare("repair", "Repair of one lost device", "repair", lambda tool: tool.to_repair)]
+    def measure(self, _):
+        return [self.compare("protect", "Protect, from nothing"), self.compare("verify", "Verify"),
+                self.compare("repair", "Repair of one lost device", lambda tool: tool.to_repair)]

@@ -26,7 +26,8 @@
 
 namespace {
 
-// The command line.
+// The command line. Sizes in bytes; `size` is what a rank writes, in all its files together. `transfer` is what one
+// call of MPI_File_write_at writes. `options` goes to lzy_protect and lzy_verify as it is.
 struct Settings {
   std::string directory = "/dev/shm";
   bool set = false;
@@ -61,6 +62,7 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
+  // What the operations of lzy are called with: the shared file, or the pattern of the set.
   std::string path() const { return directory_ + (settings_.set ? "/state.%r" : "/state"); }
 
   // Begins without files and sidecars. The barriers keep a fast rank from writing files that are removed then.
@@ -73,7 +75,8 @@ class Checkpoint {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
-  // Writes one checkpoint, as a program would.
+  // Writes one checkpoint, as a program would: a contiguous part of the shared file, or whole files of a set, whose
+  // members are numbered across all ranks. The same buffer is written again and again.
   void Write() {
     if (!settings_.set) {
       WriteFile(MPI_COMM_WORLD, directory_ + "/state", settings_.size * static_cast<std::uint64_t>(Rank()),
@@ -96,6 +99,7 @@ class Checkpoint {
                               MPI_STATUS_IGNORE),
             "MPI_File_write_at");
     }
+    // Without --sync, the data may still be in the page cache when the file is closed.
     if (settings_.sync) Check(MPI_File_sync(file), "MPI_File_sync");
     Check(MPI_File_close(&file), "MPI_File_close");
   }
@@ -108,8 +112,10 @@ class Checkpoint {
 // By what they are of: the kinds of runs, and the phases of lzy_protect.
 using AllTimes = std::map<std::string, Times>;
 
+// In the order in which the row pipeline passes them; names of AllTimes.
 const char* const kPhases[] = {"read", "hash", "encode", "exchange", "write", "sync"};
 
+// lzy_protect or lzy_verify.
 using Operation = int(MPI_Comm, const char*, const lzy_options*, lzy_report**);
 
 // Runs one operation on one dataset; throws if it finds anything wrong. The result's strings are freed with the
@@ -126,7 +132,8 @@ lzy_dataset Call(Operation* operation, const std::string& path, const lzy_option
   return dataset;  // its strings are gone
 }
 
-// The runs. The last dataset describes all of them.
+// The runs: bare, then protected and verified, --repeat times. Adds their times. All runs make the same dataset, so the
+// one that is returned, of the last run, describes all of them.
 lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& times) {
   lzy_dataset dataset{};
   // Run -1 is not counted: it warms up memory and allocators.
@@ -137,6 +144,7 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& 
     double protect = 0;
     const double all = Timed([&] {
       checkpoint.Write();
+      // Of this rank, not of the slowest one; rank 0 prints its own.
       const double start = MPI_Wtime();
       dataset = Call(lzy_protect, checkpoint.path(), settings.options);
       protect = MPI_Wtime() - start;
@@ -159,7 +167,7 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& 
   return dataset;
 }
 
-// JSON, or a table with medians and least times.
+// JSON with every single time, for bench/sets.py and other scripts, or a table with medians and least times.
 void Print(const Settings& settings, const lzy_dataset& dataset, const AllTimes& times) {
   const auto gigabytes = static_cast<double>(dataset.bytes) / 1e9;
   const auto seconds = [&](const char* name) { return Median(times.at(name)); };
@@ -205,12 +213,14 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--threads", settings.options.threads, "threads a rank; 0: the cores it may use, shared");
 }
 
+// All ranks return the same, because they have the same command line.
 int Run(int argc, char** argv) {
   Settings settings;
   lzy_options_init(&settings.options, sizeof settings.options);
   CLI::App app("What protection costs a program that writes checkpoints through MPI-IO", "bench_checkpoint");
   AddOptions(app, settings);
   if (const auto exit_code = Parse(app, argc, argv)) return *exit_code;
+  // The buffer consists of words, and MPI counts in int.
   const std::uint64_t step = settings.transfer;
   if (settings.files < 1 || step == 0 || step % 8 != 0 || step > (1u << 30)) {
     if (Rank() == 0) fmt::print(stderr, "--files: at least 1; --transfer: a multiple of 8, at most 1G\n");

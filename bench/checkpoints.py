@@ -68,8 +68,8 @@ def parities(bench):
     return found
 
 
-def sweep(bench, option, sizes, other=()):
-    return [compare(bench, f"{option} {size}", size, size=128, layer=(f"--{option}", size, *other)) for size in sizes]
+def sweep(bench, option, sizes):
+    return [compare(bench, f"{option} {size}", size, size=128, layer=(f"--{option}", size)) for size in sizes]
 
 
 def block_sizes(bench):

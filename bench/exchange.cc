@@ -2,6 +2,9 @@
 // does the same, in the same order, so disturbances meet all of them alike. The first round is not counted: it
 // compares the results of all ways. `MPI` (MPI_Reduce_scatter) is only here, not in the library: it was the fastest
 // nowhere (docs/performance/exchange.md).
+//
+// Each rank has words for every owner. Owner i gets the XOR of what all ranks have for it. With --owners, only the
+// first ranks own something, as in a restore.
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -28,7 +31,8 @@ namespace {
 using lzy::Status;
 using Words = std::vector<std::uint64_t>;
 
-// The command line.
+// The command line. 0 owners: all ranks. No names in `only`: all ways. Sizes are bytes of one rank, for all owners
+// together; `seconds` is the time for a way and size.
 struct Settings {
   std::vector<std::uint64_t> sizes = {1u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
   std::uint64_t owners = 0;
@@ -37,7 +41,8 @@ struct Settings {
   int most = 200;
 };
 
-// One way, by the name that the table shows. `counts` as in ReduceScatterXor.
+// One way, by the name that the table shows. All ranks call it together. `send` has the words for all ranks one after
+// the other, `counts` how many each gets; `receive` is as long as this rank's part.
 struct Way {
   std::string name;
   std::function<Status(const Words& send, Words& receive, const Words& counts)> run;
@@ -47,6 +52,7 @@ struct Way {
 constexpr std::uint64_t kBlock = 64u << 10;
 constexpr std::uint64_t kBatch = 8u << 20;
 
+// The bytes from word `at` on. XorChecks works on bytes, the exchanges on words.
 const std::uint8_t* BytesOf(const Words& words, std::uint64_t at) {
   return reinterpret_cast<const std::uint8_t*>(&words[at]);
 }
@@ -57,6 +63,7 @@ const std::uint8_t* BytesOf(const Words& words, std::uint64_t at) {
 Status Combine(lzy::Communicator& comm, const Words& shares, Words& parity, const Words& counts, bool proven) {
   static lzy::XorChecks checks;
   static std::uint64_t turn = 0;
+  // Kept from call to call, as the engine keeps them, so that fresh pages are not part of the time.
   static Words send, receive;
   // Sizes in 64-bit words. Batches are as large as the engine's, in whole blocks.
   const std::uint64_t part = counts[0];
@@ -151,7 +158,8 @@ std::vector<Way> Ways(lzy::SharedExchange* shared, lzy::Communicator* comm) {
   return ways;
 }
 
-// Those of the ways that have these names; all if there are no names.
+// Those of the ways that have these names, in the order of the names; all if there are no names. Throws if there is no
+// such way, for example "shared" between nodes.
 std::vector<Way> Choose(const std::vector<Way>& ways, const std::vector<std::string>& names) {
   std::vector<Way> chosen;
   for (const std::string& name : names) {
@@ -162,7 +170,8 @@ std::vector<Way> Choose(const std::vector<Way>& ways, const std::vector<std::str
   return names.empty() ? ways : chosen;
 }
 
-// Times all ways for `bytes` that each rank brings, and prints a line of the table.
+// Times all ways for `bytes` that each rank brings, and prints a line of the table. Collective; rank 0 prints. Throws
+// if two ways have different results.
 void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t bytes) {
   const auto ranks = static_cast<std::uint64_t>(Ranks());
   const std::uint64_t owners = settings.owners == 0 ? ranks : std::min(settings.owners, ranks);
@@ -173,9 +182,11 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   Words counts(ranks, 0);
   std::fill_n(counts.begin(), owners, part);
   Words expected;
+  // Of this rank, by way; only in rounds that count.
   std::vector<double> processor(ways.size());
   const Rounds rounds{.most = settings.most, .seconds = settings.seconds * static_cast<double>(ways.size())};
   const std::vector<Times> times = TakeTurns(ways.size(), rounds, [&](std::size_t w, bool counted) {
+    // Filled anew, so that a way which writes nothing cannot pass by the result of the way before.
     Words receive(part, 1);
     double used = 0;
     const double seconds = Timed([&] { Check(ways[w].run(send, receive, counts)); }, &used);
@@ -197,6 +208,7 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
                                      all[w] / static_cast<double>(times[w].size()) * 1e3));
   }
   fmt::print("\n");
+  // A long run shows each line when it is there, also through mpiexec's pipe.
   std::fflush(stdout);
 }
 

@@ -22,7 +22,8 @@ constexpr std::int64_t kSmallestBlock = 4 << 10;
 constexpr std::int64_t kLargestBlock = 1 << 20;
 constexpr std::int64_t kLargestSpan = 256 << 20;
 
-// `count` aligned blocks, all written to, so that no page is the shared page of zeros.
+// `count` blocks of `size` bytes, aligned as the engine's are. All are written to, so that no page is the shared page
+// of zeros, which would always be in the cache.
 class Blocks {
  public:
   Blocks(std::size_t count, std::size_t size) : storage_(count * size) {
@@ -36,6 +37,7 @@ class Blocks {
   std::vector<std::uint8_t*> pointers_;
 };
 
+// The bytes of one iteration, from which Google Benchmark makes bytes per second.
 void SetBytes(benchmark::State& state, std::int64_t per_iteration) {
   state.SetBytesProcessed(state.iterations() * per_iteration);
 }
@@ -78,6 +80,7 @@ void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& check
   SetBytes(state, state.range(1));
 }
 
+// XXH3, for leaves: what capture does with the bytes of a write.
 void CopyHash(benchmark::State& state) {
   CopyWith(
       state,
@@ -86,6 +89,7 @@ void CopyHash(benchmark::State& state) {
       },
       [](ByteSpan bytes) { return HashBytes(HashTag::kDataLeaf, 0, bytes); });
 }
+// CRC-32C, which proves sums between ranks.
 void CopyCrc32c(benchmark::State& state) {
   CopyWith(
       state, [](ByteSpan from, std::uint8_t* to, const CopyMethod& how) { return CopyAndCrc32c(0, from, to, how); },
@@ -107,7 +111,8 @@ void Copies(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(CopyHash)->Apply(Copies);
 BENCHMARK(CopyCrc32c)->Apply(Copies);
 
-// Applies a plan to rows of blocks of `block` bytes.
+// Applies a plan to one row of blocks of `block` bytes, again and again, as the row pipeline does with each row. Bytes
+// are those of the sources, which are read once; the targets are written besides.
 void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   const Blocks sources(plan.sources(), block);
   const Blocks targets(plan.targets(), block);
@@ -120,6 +125,7 @@ void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   SetBytes(state, static_cast<std::int64_t>(plan.sources() * block));
 }
 
+// The code of n devices, m of them parity: the first two arguments.
 Codec CodecOf(const benchmark::State& state) {
   return Codec::Create(static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1))).value();
 }

@@ -23,9 +23,11 @@
 
 namespace {
 
+// Bytes of one read, as in lzy-verify --from-disk. The rest of the file, if it is shorter, is not read.
 constexpr std::size_t kPiece = 1u << 20;
 
-// Each thread takes the next piece when it has read one. False if a read fails.
+// Each thread takes the next piece when it has read one, so a slow read holds up no other thread. Each thread has a
+// buffer of its own. The buffers are aligned as O_DIRECT demands. False if a read fails.
 bool ByThreads(int file, std::size_t pieces, unsigned requests) {
   lzy::AlignedBuffer buffers(requests * kPiece);
   std::atomic<std::size_t> next{0};
@@ -34,7 +36,8 @@ bool ByThreads(int file, std::size_t pieces, unsigned requests) {
   for (unsigned t = 0; t < requests; ++t) {
     threads.emplace_back([&, t] {
       for (std::size_t i = next++; i < pieces && good; i = next++) {
-        if (pread(file, buffers.data() + t * kPiece, kPiece, static_cast<off_t>(i * kPiece)) != static_cast<ssize_t>(kPiece)) good = false;
+        const ssize_t got = pread(file, buffers.data() + t * kPiece, kPiece, static_cast<off_t>(i * kPiece));
+        if (got != static_cast<ssize_t>(kPiece)) good = false;
       }
     });
   }
@@ -42,7 +45,9 @@ bool ByThreads(int file, std::size_t pieces, unsigned requests) {
   return good;
 }
 
-// As much of io_uring as reading needs, by system calls alone, so that the benchmark needs no library.
+// As much of io_uring as reading needs, by system calls alone, so that the benchmark needs no library. Two rings lie in
+// memory that the kernel shares: the program appends to the submission ring, the kernel to the completion ring. Each
+// has a head and a tail, which only grow; the mask turns them into indexes. Use it from one thread only.
 class Ring {
  public:
   // Maps the two rings and the submission entries. False if the kernel has no io_uring, or an old one.
@@ -50,6 +55,7 @@ class Ring {
     io_uring_params about{};
     ring_ = static_cast<int>(syscall(__NR_io_uring_setup, entries, &about));
     if (ring_ < 0 || (about.features & IORING_FEAT_SINGLE_MMAP) == 0) return false;
+    // One mapping serves both rings (IORING_FEAT_SINGLE_MMAP). It must be as long as the longer one.
     const std::size_t submissions = about.sq_off.array + about.sq_entries * sizeof(unsigned);
     const std::size_t completions = about.cq_off.cqes + about.cq_entries * sizeof(io_uring_cqe);
     auto* rings = static_cast<char*>(mmap(nullptr, std::max(submissions, completions), PROT_READ | PROT_WRITE,
@@ -57,6 +63,7 @@ class Ring {
     entries_ = static_cast<io_uring_sqe*>(mmap(nullptr, about.sq_entries * sizeof(io_uring_sqe), PROT_READ | PROT_WRITE,
                                                MAP_SHARED | MAP_POPULATE, ring_, IORING_OFF_SQES));
     if (rings == MAP_FAILED || entries_ == MAP_FAILED) return false;
+    // The kernel says where its fields lie.
     tail_ = reinterpret_cast<unsigned*>(rings + about.sq_off.tail);
     mask_ = *reinterpret_cast<unsigned*>(rings + about.sq_off.ring_mask);
     array_ = reinterpret_cast<unsigned*>(rings + about.sq_off.array);
@@ -69,7 +76,8 @@ class Ring {
   ~Ring() {
     if (ring_ >= 0) close(ring_);
   }
-  // Puts one read into the submission ring. Wait submits it.
+  // Puts a read of one piece into the submission ring; Wait submits it. At most as many reads may be under way as Open
+  // was told. `slot` comes back from Wait.
   void Read(int file, std::size_t piece, unsigned char* to, std::size_t slot) {
     const unsigned tail = *tail_;
     io_uring_sqe& entry = entries_[tail & mask_];
@@ -85,12 +93,14 @@ class Ring {
     std::atomic_ref(*tail_).store(tail + 1, std::memory_order_release);
     ++unsubmitted_;
   }
-  /// Submits what there is, and waits for one read. Returns its slot, or -1 if it failed.
+  // Submits what there is, and waits for one read. Returns its slot, or -1 if it failed.
   int Wait() {
+    // The kernel writes the completion before the tail, hence the order of the load.
     while (*done_head_ == std::atomic_ref(*done_tail_).load(std::memory_order_acquire)) {
       if (syscall(__NR_io_uring_enter, ring_, unsubmitted_, 1, IORING_ENTER_GETEVENTS, nullptr, 0) < 0) return -1;
       unsubmitted_ = 0;
     }
+    // The entry must be read before the head moves on, because the kernel may then reuse it.
     const io_uring_cqe& one = done_[*done_head_ & done_mask_];
     const int slot = one.res == static_cast<int>(kPiece) ? static_cast<int>(one.user_data) : -1;
     std::atomic_ref(*done_head_).store(*done_head_ + 1, std::memory_order_release);
@@ -105,7 +115,8 @@ class Ring {
   io_uring_cqe* done_ = nullptr;
 };
 
-// Keeps `requests` reads under way: each that ends makes room for the next.
+// Keeps `requests` reads under way: each that ends makes room for the next, which gets its slot and thereby its part of
+// the buffer. False if a read fails, or without io_uring.
 bool ByRing(int file, std::size_t pieces, unsigned requests) {
   lzy::AlignedBuffer buffers(requests * kPiece);
   Ring ring;
@@ -136,7 +147,8 @@ int main(int argc, char** argv) {
     const std::vector<Times> times = TakeTurns(2, {.least = 5, .most = 5, .uncounted = 0}, [&](std::size_t way, bool) {
       const auto start = std::chrono::steady_clock::now();
       if (!(way == 0 ? ByThreads : ByRing)(file, pieces, requests)) {
-        std::fprintf(stderr, "bench_reading: %s cannot be read %s\n", argv[1], way == 0 ? "by threads" : "with io_uring");
+        const char* const how = way == 0 ? "by threads" : "with io_uring";
+        std::fprintf(stderr, "bench_reading: %s cannot be read %s\n", argv[1], how);
         std::exit(1);
       }
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

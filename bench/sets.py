@@ -75,7 +75,8 @@ def restore(bench):
     plain = bench.mpiexec(4, bench.program("bench_writer"), "survivors", f"{bench.tmpfs}/plain", size)
     result = bench.alternate(Result("set-restore", "One of four members restored", "seconds"), {
         "reading and writing": (plain, size, lambda: measure(plain, f"{bench.tmpfs}/plain.3", own_clock=True)),
-        "lzy-restore": (command, size, lambda: measure(command, f"{bench.tmpfs}/state.3", f"{bench.tmpfs}/.LZY.state.3", own_clock=True))})
+        "lzy-restore": (command, size, lambda: measure(command, f"{bench.tmpfs}/state.3", f"{bench.tmpfs}/.LZY.state.3",
+                                                       own_clock=True))})
     run([bench.tool("lzy-verify"), "--quiet", pattern])
     clear(bench.tmpfs)
     return [result]

@@ -67,7 +67,8 @@ double Timed(const Work& work, double* processor = nullptr) {
   return Most(mine);
 }
 
-/// Runs `run(argc, argv)`, which may throw, between MPI_Init and MPI_Finalize. Returns the exit code for main().
+/// Runs `run(argc, argv)`, which may throw, between MPI_Init and MPI_Finalize. Returns the exit code for main(). If
+/// `run` throws on any rank, that rank prints the error after `name` and its number, and all ranks end.
 template <class Run>
 int UnderMpi(const char* name, int argc, char** argv, const Run& run) {
   MPI_Init(&argc, &argv);

@@ -57,6 +57,7 @@ void StrikeChunks(const validated::Arrival& arrival, MutableByteSpan content) {
   if (arrival.part == validated::Part::kChunk) Strike(striking->cut.leaf, striking->bad, content);
 }
 
+// The other one of the two ranks.
 int Other() {
   return 1 - Rank();
 }
@@ -64,6 +65,7 @@ int Other() {
 // What a message carries, as its tag.
 enum Tag { kContent, kHashes, kAnswer, kLeaf };
 
+// Blocking and not validated, as is Receive: what the simple ways are made of.
 void Send(const void* from, std::size_t size, Tag tag) {
   Check(MPI_Send(from, static_cast<int>(size), MPI_BYTE, Other(), tag, MPI_COMM_WORLD), "MPI_Send");
 }
@@ -82,6 +84,7 @@ void Plain(Bytes& bytes, bool sends) {
   sends ? Send(bytes.data(), bytes.size(), kContent) : void(Receive(bytes.data(), bytes.size(), kContent));
 }
 
+// The bytes of a leaf of the message `bytes`, of which `tree` is the tree.
 MutableByteSpan LeafIn(Bytes& bytes, const TransferTree& tree, std::size_t leaf) {
   const auto [begin, end] = tree.LeafRange(leaf);
   return MutableByteSpan(bytes).subspan(begin, end - begin);
@@ -165,6 +168,7 @@ class LeafByLeaf {
 
   void ReceiveLeaf(std::size_t leaf, MutableByteSpan content) {
     const MutableByteSpan came = MutableByteSpan(message_).subspan(sizeof(Hash), content.size());
+    // Only the first attempt is struck, as in Sequential: what is sent again arrives undamaged.
     bool right = false;
     for (bool first = true; !right; first = false) {
       Receive(message_.data(), sizeof(Hash) + content.size(), kContent);
@@ -190,6 +194,8 @@ void Validated(const std::shared_ptr<Link>& link, Bytes& bytes, bool sends) {
               : pump.Run(validated::Receive(link, payload, Other(), 0, false, &envelope)));
 }
 
+// One way to move a message from the rank that `sends` to the other one. Returns when the message is there and, except
+// for plain, proven.
 struct Way {
   const char* name;
   std::function<void(Bytes&, bool sends)> run;
@@ -207,7 +213,8 @@ double ThereAndBack(const Way& way, Bytes& bytes) {
   return seconds;
 }
 
-// Times all ways for messages of `size` bytes, and prints a line.
+// Times all ways for messages of `size` bytes, and prints a line: for each way the median and the least, microseconds.
+// The script `validated` reads that.
 void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t size) {
   std::mt19937_64 random(1);
   Bytes good(size);
@@ -215,6 +222,7 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   // Half of the seconds, because times are halved.
   const Rounds rounds{.most = settings.most, .seconds = settings.seconds / 2, .uncounted = 2};
   const std::vector<Times> times = TakeTurns(ways.size(), rounds, [&](std::size_t w, bool) {
+    // A copy, because the receiver's side must not have the right bytes from the round before.
     Bytes bytes = good;
     const double seconds = ThereAndBack(ways[w], bytes);
     // Whatever was damaged must be repaired.
@@ -245,6 +253,7 @@ int Run(int argc, char** argv) {
   if (Ranks() != 2) throw std::runtime_error("two ranks are needed");
   auto link = Link::Make(MPI_COMM_WORLD, settings.cut);
   Check(link.status());
+  // The hook strikes what the library receives. The other ways strike what they receive themselves.
   striking = &settings;
   if (settings.bad > 0) validated::SetFaultHook(StrikeChunks);
   std::vector<Way> ways = {

@@ -71,12 +71,14 @@ static void finish(MPI_File* file) {
   commit = MPI_Wtime() - start;
 }
 
+// Independent writes of at most CALL bytes.
 static void write_at(MPI_File file, int64_t offset, const char* from, int64_t size) {
   for (int64_t done = 0; done < size; done += CALL)
     MPI(MPI_File_write_at(file, offset + done, from + done, (int)smaller(CALL, size - done), MPI_BYTE,
                           MPI_STATUS_IGNORE));
 }
 
+// The bytes of a rank follow each other in the shared file, rank after rank.
 static void contiguous(void) {
   MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_WRONLY);
   write_at(file, rank * bytes, memory, bytes);
@@ -154,6 +156,7 @@ static void rewrite(void) {
 }
 
 // One dataset, written collectively. The time of the commit begins when all have written, as in finish().
+// Without HDF5, the program fails; bench/run then says so in its page.
 static void hdf5(void) {
 #ifdef BENCH_HAVE_HDF5
   const hsize_t all = (hsize_t)(bytes / 8) * (hsize_t)ranks, mine = (hsize_t)(bytes / 8), at = mine * (hsize_t)rank;
@@ -180,6 +183,7 @@ static void hdf5(void) {
 #endif
 }
 
+// A pattern that stands for several names looks at `pattern` itself.
 static const struct {
   const char* name;
   void (*run)(void);

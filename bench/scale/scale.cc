@@ -4,6 +4,8 @@
 // protect and restore: Layout, plans, ExecuteRows and PairwiseExchange are lzy's own, as the engine uses them for a set
 // (one member a rank, no helper threads); disks, hashes and arithmetic are delays. multicast: RunSchedule, beside
 // MPI_Bcast.
+//
+// All times are of the slowest rank, in virtual seconds: they do not depend on the machine or on other programs.
 
 #include <mpi.h>
 #include <sys/resource.h>
@@ -30,6 +32,7 @@ using Json = nlohmann::ordered_json;
 struct Group {
   Group(const Json& settings, std::uint32_t n) : layout(MakeLayout(settings, n)), plans(layout) {}
 
+  /// The layout that lzy-protect would choose for `n` members of `data` bytes each.
   static lzy::Layout MakeLayout(const Json& settings, std::uint32_t n) {
     lzy::GeometryParameters parameters;
     parameters.kind = lzy::DatasetKind::kSet;
@@ -63,8 +66,8 @@ struct Group {
   lzy::PlanCache plans;
 };
 
-/// Groups are of ranks that are p / n apart, as they are when they are dealt across nodes. With split=each there is a
-/// call for each group in turn, with split=once one for all.
+/// The communicator of this rank's group. Groups are of ranks that are p / n apart, as they are when they are dealt
+/// across nodes. With `split_each` there is a call for each group in turn, otherwise one for all. Collective.
 MPI_Comm MakeGroup(const Json& settings, int groups) {
   const int mine = Rank() % groups;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -103,8 +106,11 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
   setup.data.assign(group.layout.files(), &stream);
   setup.parity.assign(group.layout.regions(), &stream);
   setup.memory = settings.at("memory");
+  // Without helper threads, reading, exchange and writing do not overlap. Sums cannot be proven, since the payloads are
+  // not there.
   setup.threads = 1;
   setup.prove = false;
+  // Parity blocks that each source is added to, or lost blocks.
   const double targets = lost.empty() ? settings.at("parity").get<double>() : static_cast<double>(lost.size());
   lzy::RowStats stats;
   MPI_Barrier(MPI_COMM_WORLD);
@@ -112,12 +118,14 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
   const Status done = lzy::ExecuteRows(
       setup, runs,
       [&](const lzy::RowBlock&, lzy::MutableByteSpan bytes) {
+        // Each source block: hashed, and added into the targets.
         read += bytes.size();
         const auto size = static_cast<double>(bytes.size());
         scale::Pass(size / rates.hash + size * targets / rates.encode, spent.compute);
         return Status::Ok();
       },
       [&](std::span<const lzy::RowBlock> blocks, lzy::ByteSpan bytes) {
+        // Each target block: hashed and written.
         written += bytes.size();
         scale::Pass(static_cast<double>(bytes.size()) / rates.hash, spent.compute);
         return file.WriteAt(blocks[0].place.offset, bytes);
@@ -134,13 +142,15 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
   out["buffers"] = Most(static_cast<double>(scale::HeldHere().most));
 }
 
-/// Resident memory of the simulation, all processes together. Bytes.
+/// Resident memory of the simulation, all simulated processes together, because they share one real process. Bytes.
 std::uint64_t Resident() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+/// protect or restore: making the communicators of the groups, then the rows of all groups at the same time. A restore
+/// rebuilds the first device of every group.
 void Rows(const Json& settings, bool restore) {
   const int n = settings.at("group");
   const int groups = std::max(1, Ranks() / n);
@@ -156,8 +166,9 @@ void Rows(const Json& settings, bool restore) {
   if (Rank() == 0) fmt::print("{}\n", out.dump());
 }
 
-/// Seconds until the last rank has what rank 0 sends: virtual time has no noise, so once is enough, after the first
-/// time, in which SMPI's collectives make communicators for their own use.
+/// Seconds until the last rank has what rank 0 sends. `data` is ones on rank 0 and zeros elsewhere before, ones
+/// everywhere after. Virtual time has no noise, so once is enough, after the first time, in which SMPI's collectives
+/// make communicators for their own use.
 double SpreadTime(lzy::Topology topology, const lzy::RankGroups& groups, std::vector<std::uint8_t>& data) {
   std::fill(data.begin(), data.end(), static_cast<std::uint8_t>(Rank() == 0));
   MPI_Barrier(MPI_COMM_WORLD);
@@ -171,6 +182,8 @@ double SpreadTime(lzy::Topology topology, const lzy::RankGroups& groups, std::ve
   return Most(scale::Now()) - start;
 }
 
+/// multicast: the time of every topology from rank 0 to all, and the one that `auto` chooses by costs that it measures
+/// in the same simulation.
 void Multicast(const Json& settings) {
   const int m = settings.at("groups");
   if (m < 1 || Ranks() % m != 0) throw std::runtime_error("groups are not of one size");
@@ -178,6 +191,7 @@ void Multicast(const Json& settings) {
   std::vector<std::uint8_t> data(settings.at("bytes").get<std::size_t>());
   auto model = lzy::MeasureCosts(MPI_COMM_WORLD, Rank(), Ranks());
   Check(model.status());
+  // Not counted: SMPI's first collective of this kind makes its communicators.
   SpreadTime(lzy::Topology::kBcast, groups, data);
   Json out = {{"ranks", Ranks()}, {"groups", m}, {"bytes", data.size()}};
   for (const lzy::Topology topology : {lzy::Topology::kPipelined, lzy::Topology::kDaisy, lzy::Topology::kHierarchical,

@@ -148,6 +148,7 @@ class SimulatedCommunicator final : public lzy::Communicator {
  private:
   static lzy::Status None() { return {lzy::Code::kInternal, "not simulated"}; }
 
+  /// Runs one of lzy's exchanges in the pool. Counts its staging memory as held while it runs.
   template <class Exchanger>
   static lzy::Status Exchange(const Exchanger& exchange) {
     const std::uint64_t staging = exchange.StagingWords() * sizeof(std::uint64_t);
@@ -159,6 +160,7 @@ class SimulatedCommunicator final : public lzy::Communicator {
     return status;
   }
 
+  /// MPI_Allreduce of one word.
   lzy::Result<std::uint64_t> Reduce(std::uint64_t value, MPI_Op operation) const {
     std::uint64_t result = 0;
     const int error = MPI_Allreduce(&value, &result, 1, MPI_UINT64_T, operation, comm_);
