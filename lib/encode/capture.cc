@@ -11,10 +11,12 @@
 namespace lzy {
 namespace {
 
-// Sums are kept in pieces of so many bytes a parity device.
+// Bytes of a chunk for one parity block: sums are allocated in pieces of this size.
 constexpr std::uint64_t kChunkBytes = 1u << 20;
-constexpr std::size_t kAlignment = 32;  // Plan::Apply's
+// What Plan::Apply asks of its inputs.
+constexpr std::size_t kAlignment = 32;
 
+// A shared file has one group (Create checks it).
 Rotation OnlyRotation(const Layout& layout) {
   return layout.rotation(0);
 }
@@ -26,7 +28,7 @@ Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& param
   if (parameters.kind != DatasetKind::kShared || parameters.groups.size() != 1) {
     return {Code::kInvalidArgument, "capture: a shared file with one group of devices is needed"};
   }
-  // Where blocks and rows are does not depend on the size, so that any that is large enough will do.
+  // Where blocks and rows are does not depend on the size, so any size that is large enough will do.
   constexpr std::uint64_t kLargest = 1ull << 61;
   LZY_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, {kLargest}));
   const Rotation rotation = OnlyRotation(layout);
@@ -45,9 +47,10 @@ Capture::Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t
       holds_(hold > 0),
       room_to_hold_(hold),
       key_(std::move(key)) {
-  used_ = block_ * (rows_at_once_ ? OnlyRotation(layout_).k() : 1);  // scratch_
+  used_ = block_ * (rows_at_once_ ? OnlyRotation(layout_).k() : 1);  // for scratch_
 }
 
+// The program's write must not fail because lzy is out of memory. Whatever is thrown, the bytes are missed.
 void Capture::Take(std::uint64_t offset, ByteSpan bytes) noexcept {
   if (bytes.empty()) return;
   try {
@@ -76,7 +79,7 @@ Interval Capture::BlocksOf(Interval bytes) const {
   return {bytes.begin / block_, bytes.end / block_ + (bytes.end % block_ != 0)};
 }
 
-// Whole blocks, and what is left at both ends.
+// Splits a write into whole blocks and the parts at both ends.
 void Capture::TakeAll(std::uint64_t offset, ByteSpan bytes) {
   if (missed_.whole()) return;
   if (const std::uint64_t at = offset % block_; at != 0) {
@@ -91,8 +94,8 @@ void Capture::TakeAll(std::uint64_t offset, ByteSpan bytes) {
   if (!rest.empty()) TakePart(offset / block_ + whole, 0, rest);
 }
 
-// `bytes` are those of all of `blocks`. Where these are enough to have whole rows among them, row by row, so that the
-// sums of a row are made in one go.
+// `bytes`: those of all of `blocks`. If there are enough blocks to have whole rows among them, they are taken row by
+// row. Then the sums of a row are made by one Apply, which writes them once instead of k times.
 void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
   const Rotation rotation = OnlyRotation(layout_);
   const std::uint64_t slices = layout_.slices();
@@ -102,7 +105,8 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
       TakeBlock(i, ByteSpan(bytes + (i - blocks.begin) * block_, block_));
     return;
   }
-  // Data units number i of the devices are in the rows of turn i / (n - m), whichever device it is.
+  // In a turn, each device holds k = n - m data units. So data unit i of any device lies in turn i / k. The loops
+  // visit all unit rows of the turns that `blocks` reaches into. TakeRow leaves out blocks that are not of `blocks`.
   const std::uint64_t first_turn = blocks.begin / stripe / rotation.k();
   const std::uint64_t last_turn = (blocks.end - 1) / stripe / rotation.k();
   for (std::uint64_t t = first_turn * rotation.n; t < (last_turn + 1) * rotation.n; ++t) {
@@ -110,6 +114,8 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
   }
 }
 
+// Takes the blocks of one row that are of `blocks`. The quick way needs all k blocks, unwritten, and a sum that
+// nothing is in: it overwrites the sum. Otherwise the blocks are taken one by one.
 void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* bytes) {
   const Rotation rotation = OnlyRotation(layout_);
   std::array<std::uint64_t, kMaxGroup> index;
@@ -127,6 +133,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
     }
     return;
   }
+  // Everything that may fail comes before the sums are touched.
   std::array<Page*, kMaxGroup> pages;
   for (std::uint32_t k = 0; k < rotation.k(); ++k) {
     pages[k] = PageFor(index[k]);
@@ -136,6 +143,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
     for (std::uint32_t k = 0; k < rotation.k(); ++k) MissBlocks({index[k], index[k] + 1});
     return;
   }
+  // Hash each block, and copy those that are not aligned; then one Apply, and only now the blocks are captured.
   std::array<std::uint32_t, kMaxGroup> which;
   std::array<const std::uint8_t*, kMaxGroup> inputs;
   std::array<std::uint8_t*, kMaxGroup> sums;
@@ -153,7 +161,8 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
   chunk->blocks[SliceInChunk(row)] = rotation.k();
 }
 
-// The hash of a block; `use` is where its bytes are aligned: in place, or in `copy`.
+// The hash of a block. `use` gets the address where its bytes are aligned: in place, or in `copy`. A copy and its hash
+// are one pass over the bytes, but for keyed hashes.
 Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::uint8_t* copy,
                           const std::uint8_t*& use) const {
   use = from;
@@ -165,7 +174,8 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
   return LeafHash(key_.get(), HashTag::kDataLeaf, block, ByteSpan(use, block_));
 }
 
-// `bytes`: all of the block, or of the last block what the file has of it.
+// `bytes`: all of the block, or of the last block what the file has of it. A block that was written before is missed:
+// nobody knows in which order two writes reached the file.
 void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   if (!IsUnwritten(block)) return MissBlocks({block, block + 1});
   const Layout::DeviceRow at = layout_.LocateData(0, block);
@@ -178,14 +188,17 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   if (bytes.size() == block_) {
     scratch_.Reserve(block_);
     leaf = CopyAligned(block, bytes.data(), scratch_.data(), input);
-  } else {  // zero-padded by the caller, and aligned
+  } else {  // Finish padded it with zeros, and it is aligned
     leaf = LeafHash(key_.get(), HashTag::kDataLeaf, block, bytes);
   }
-  Hold(block, bytes);  // may fail: what is in the sums and not captured is nobody's
+  // Hold may throw, so it comes first: a share that is in the sum without its block being captured would spoil it.
+  Hold(block, bytes);
   AddToSums(at, *chunk, input);
   page->captured.set(block % kPageBlocks);
 }
 
+// Keeps a copy while there is room. Room is never given back, so the first blocks of an epoch are the ones that are
+// held.
 void Capture::Hold(std::uint64_t block, ByteSpan bytes) {
   if (bytes.size() > room_to_hold_) return;
   held_[block].assign(bytes.begin(), bytes.end());
@@ -197,7 +210,8 @@ ByteSpan Capture::Held(std::uint64_t block) const {
   return held == held_.end() ? ByteSpan() : ByteSpan(held->second);
 }
 
-// `whole`: a block, aligned.
+// Adds the share of one block to the m sums of its row. `whole`: block_size bytes, aligned. The first block of a row
+// overwrites what is there, so chunks need not be cleared.
 void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::uint8_t* whole) {
   const Rotation rotation = OnlyRotation(layout_);
   const std::uint32_t which = rotation.PositionOf(layout_.index_in_group(at.device), at.row.unit_row) - rotation.m;
@@ -208,13 +222,14 @@ void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::ui
   ++blocks;
 }
 
+// Its row has a captured block, so the chunk is there (SortRows).
 void Capture::AddRead(std::uint64_t block, const std::uint8_t* whole) {
   const std::lock_guard lock(mutex_);
   const Layout::DeviceRow at = layout_.LocateData(0, block);
   AddToSums(at, *ChunkFor(at.row), whole);
 }
 
-// Parts that meet make a block; parts that overlap are a second write.
+// Parts that meet make a block. Parts that overlap are a second write, so the block is missed.
 void Capture::TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes) {
   if (!IsNew(block)) return MissBlocks({block, block + 1});
   auto stitch = stitches_.find(block);
@@ -228,8 +243,10 @@ void Capture::TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes) {
   if (parts.have.Overlaps(part) || parts.have.intervals().size() >= 16) return MissBlocks({block, block + 1});
   std::copy(bytes.begin(), bytes.end(), parts.bytes.data() + at);
   parts.have.Add(part);
-  if (parts.have.whole()) return MissBlocks({block, block + 1});  // no memory
+  // Add has run out of memory: then the set is whole, and says nothing.
+  if (parts.have.whole()) return MissBlocks({block, block + 1});
   if (parts.have.intervals().front() != Interval{0, block_}) return;
+  // The stitch goes first: TakeBlock accepts only a block without parts.
   const Stitch whole = std::move(parts);
   stitches_.erase(stitch);
   used_ -= StitchBytes();
@@ -249,7 +266,7 @@ bool Capture::IsUnwritten(std::uint64_t block) const {
   return IsNew(block) && !stitches_.contains(block);
 }
 
-// With what goes with it, and alignment.
+// The buffer, and an estimate of what comes with it: nodes of maps, intervals, alignment.
 std::uint64_t Capture::StitchBytes() const {
   return std::max<std::uint64_t>(block_, AlignedBuffer::kAlignment) + sizeof(Stitch) + 512;
 }
@@ -260,7 +277,8 @@ void Capture::MissBlocks(Interval blocks) {
   Forget(blocks);
 }
 
-// Of what was captured, and of what was put together.
+// Forgets what was captured of these blocks, and their parts. Allocates nothing, because Miss must not fail. A share
+// cannot be taken out of a sum: over GF(256) one would add it again, but its bytes are gone. So the sum is spoiled.
 void Capture::Forget(Interval blocks) {
   for (auto page = pages_.lower_bound(blocks.begin / kPageBlocks);
        page != pages_.end() && page->first * kPageBlocks < blocks.end; ++page) {
@@ -268,7 +286,6 @@ void Capture::Forget(Interval blocks) {
       const std::uint64_t block = page->first * kPageBlocks + i;
       if (block < blocks.begin || block >= blocks.end || !page->second->captured.test(i)) continue;
       page->second->captured.reset(i);
-      // The sum of its row has it in it for good.
       const RowId row = layout_.LocateData(0, block).row;
       chunks_.at({row.group, row.unit_row, row.slice / chunk_slices_}).spoiled[SliceInChunk(row)] = true;
     }
@@ -315,6 +332,7 @@ std::uint8_t* Capture::Sum(Chunk& chunk, const RowId& row, std::uint32_t q) cons
   return chunk.parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
 }
 
+// Placement is not compared: it says where parity goes, not which blocks make a row.
 bool Capture::Fits(const Layout& layout) const {
   const GeometryParameters& a = layout_.parameters();
   const GeometryParameters& b = layout.parameters();
@@ -322,10 +340,13 @@ bool Capture::Fits(const Layout& layout) const {
          a.groups == b.groups;
 }
 
+// After this, a block is captured only if its leaf and the sum of its row both count. The order matters: the last
+// block and the parts may spoil sums, and the last loop looks at all of them.
 void Capture::Finish(std::uint64_t size) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t last = size / block_;
   const std::uint64_t rest = size % block_;
+  // The last block is whole if its parts are [0, rest). If it was captured with all its bytes, the file was cut since.
   if (const auto stitch = stitches_.find(last); stitch != stitches_.end() && rest > 0) {
     const auto& have = stitch->second.have.intervals();
     if (have.size() == 1 && have[0] == Interval{0, rest}) {
@@ -336,14 +357,16 @@ void Capture::Finish(std::uint64_t size) {
       TakeBlock(last, ByteSpan(parts.bytes.data(), rest));
     }
   } else if (rest > 0 && IsCaptured(last)) {
-    MissBlocks({last, last + 1});  // the file was cut
+    MissBlocks({last, last + 1});
   }
+  // Blocks of which only parts were written are missed. If verify-writes asked for it, the parts themselves are kept.
   if (holds_) parts_ = std::move(stitches_);
   if (holds_) stitches_.clear();
   for (const auto& [block, parts] : parts_) MissBlocks({block, block + 1});
-  // What is left of a block in parts was written all the same.
   while (!stitches_.empty()) MissBlocks({stitches_.begin()->first, stitches_.begin()->first + 1});
+  // Blocks behind the end were cut off. They are not missed, since the file does not have them.
   Forget({last + (rest > 0), kEverythingBehind});
+  // Without its sum, a leaf is of no use: the row is read, and the block with it.
   for (const auto& [number, page] : pages_) {
     for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
       if (!page->captured.test(i)) continue;
@@ -359,6 +382,7 @@ void Capture::Finish(std::uint64_t size) {
   }
 }
 
+// Pages are in the order of blocks, so neighbours in different pages join, too.
 std::vector<Interval> Capture::Captured(std::size_t limit) const {
   std::vector<Interval> out;
   for (const auto& [number, page] : pages_) {
@@ -386,6 +410,7 @@ std::vector<Interval> Capture::Written(std::size_t limit) const {
   return all.intervals();
 }
 
+// What was missed, less the blocks whose parts are known.
 std::vector<Interval> Capture::Unknown(std::size_t limit) const {
   if (missed_.whole()) return {{0, kEverythingBehind}};
   IntervalSet unknown;

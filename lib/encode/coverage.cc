@@ -9,9 +9,9 @@
 namespace lzy {
 namespace {
 
-// Of all ranks together: some megabytes of intervals on every rank.
+// Intervals of all ranks together: some megabytes on every rank.
 constexpr std::size_t kMostIntervals = 1u << 18;
-// Blocks sent and added up that are no dearer than one read, hashed and multiplied.
+// This many blocks can be sent and added up in the time in which one is read, hashed and multiplied.
 constexpr std::uint64_t kWorthSending = 4;
 
 // What a rank captured and wrote, and whether that is all that it captured.
@@ -21,7 +21,8 @@ struct Share {
   LZY_FIELDS(complete, captured, written)
 };
 
-// Where more than one rank has written. `written`: of each rank disjoint.
+// Where more than one rank has written. `written`: the intervals of all ranks; those of one rank are disjoint. In the
+// order of their beginnings, an interval that begins before the furthest end so far overlaps another rank's.
 std::vector<Interval> Disputed(std::vector<Interval> written) {
   std::sort(written.begin(), written.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   std::vector<Interval> disputed;
@@ -34,7 +35,7 @@ std::vector<Interval> Disputed(std::vector<Interval> written) {
   return disputed;
 }
 
-// The first of disjoint, ascending intervals that ends behind `block`.
+// The first of disjoint, ascending intervals that ends behind `block`: the one that has it, if any has.
 std::vector<Interval>::const_iterator At(const std::vector<Interval>& all, std::uint64_t block) {
   return std::lower_bound(all.begin(), all.end(), block,
                           [](const Interval& one, std::uint64_t index) { return one.end <= index; });
@@ -45,7 +46,7 @@ bool IsIn(const std::vector<Interval>& all, std::uint64_t block) {
   return at != all.end() && at->begin <= block;
 }
 
-// `piece` in parts: what is disputed of it, and what is not.
+// Splits a captured piece. What is disputed of it goes to coverage.disputed, the rest to coverage.pieces.
 void Add(Coverage::Piece piece, const std::vector<Interval>& disputed, Coverage& coverage) {
   auto next = At(disputed, piece.blocks.begin);
   Interval rest = piece.blocks;
@@ -60,7 +61,7 @@ void Add(Coverage::Piece piece, const std::vector<Interval>& disputed, Coverage&
 
 constexpr int kNobody = Captors::kNobody;
 
-// What is known of one row.
+// Who captured the blocks of one row.
 struct RowCaptors {
   int first = kNobody;  // a rank that captured some of it
   bool several = false;
@@ -91,6 +92,9 @@ int Captors::Of(std::uint64_t block) {
   return at_ != pieces_.end() && at_->blocks.begin <= block ? at_->rank : kNobody;
 }
 
+// `written` is a superset and `captured` a subset, if they are too many. So an error can only make a row be read that
+// need not be. Both lists are made and united under NoThrow: a rank without memory must still take part in the
+// all-gather and in Agree.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   const auto limit = std::max<std::size_t>(64, kMostIntervals / static_cast<std::size_t>(comm.size()));
   Share own;
@@ -123,12 +127,15 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   return coverage;
 }
 
+// All ranks walk through the same rows with the same numbers, `dealt` included. So each knows which rows the others
+// fill, and they agree without messages.
 SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
                     const Communicator& comm, std::uint64_t memory) {
   const auto ranks = static_cast<std::uint64_t>(comm.size());
   std::uint64_t blocks = 0;
   for (const RowRun& run : runs) blocks += std::uint64_t{run.slices} * layout.rotation(run.group).k();
-  const std::uint64_t share = (blocks + ranks - 1) / ranks;  // of all of them, were they read
+  // What each rank would read if all blocks were read. No rank gets more gaps than that.
+  const std::uint64_t share = (blocks + ranks - 1) / ranks;
   std::vector<std::uint64_t> dealt(ranks);
   SortedRows sorted;
   for (const RowRun& run : runs) {
@@ -143,6 +150,7 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
       RowCaptors& row = rows[s];
+      // The first rank that captured some of the row fills its gaps: it has a sum to add them to.
       const bool fillable = row.gaps <= row.captured && !row.disputed && coverage.complete;
       if (row.captured == 0 || (row.gaps > 0 && !fillable) || (row.several && !combine) ||
           dealt[static_cast<std::size_t>(row.first)] + row.gaps > share) {

@@ -1,5 +1,10 @@
 #pragma once
-// Who captured what: found out at the commit, by all ranks together.
+// Who captured what of a shared file. All ranks find it out together at the commit, and sort the rows by how their
+// parity can be had (docs/design.md §4, "Capture").
+//
+// The commit calls ShareCoverage once, then SortRows. Rows to reread go to EncodePass::Run, gaps to
+// EncodePass::ReadInto, the others to EncodeCaptured. verify-writes uses the coverage, too (commit/check_written.cc).
+// All ranks have the same Coverage, so they sort rows alike without further messages.
 
 #include <span>
 #include <vector>
@@ -10,26 +15,31 @@
 
 namespace lzy {
 
-/// Blocks whose contents one rank captured and no other rank touched. The same on every rank.
+/// The blocks that one rank captured and no other rank touched. The same on every rank. Intervals are of block
+/// numbers.
 struct Coverage {
   struct Piece {
     Interval blocks;
     int rank = 0;
   };
   std::vector<Piece> pieces;  ///< ascending, disjoint
-  /// Blocks that are nobody's, since two ranks wrote them, but are in the sums of a rank all the same. Ascending, disjoint.
+  /// Blocks that nobody owns, because two ranks wrote them, but that are in the sums of a rank all the same. A row
+  /// with one of these cannot be completed by reading. Ascending, disjoint.
   std::vector<Interval> disputed;
-  bool complete = true;  ///< no rank captured more than these
+  /// False if some rank captured more blocks than it could list. These may be in sums, so no gaps are filled then.
+  bool complete = true;
 };
-/// Collective; the captures are finished.
+/// Exchanges what the ranks captured and wrote. Costs one all-gather of at most some megabytes. Precondition: Finish
+/// was called on the captures. Collective; the same Status on all ranks.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
 
-/// Walks through a coverage: who captured block `first_block`, or a later one.
+/// Walks through a coverage in ascending order of blocks. `coverage` must outlive it.
 class Captors {
  public:
   static constexpr int kNobody = -1;
+  /// `first_block`: the first block that will be asked for, or an earlier one.
   Captors(const Coverage& coverage, std::uint64_t first_block);
-  /// The rank, or kNobody. To be asked in ascending order.
+  /// The rank that captured the block, or kNobody. Blocks must not descend from call to call.
   int Of(std::uint64_t block);
 
  private:
@@ -37,8 +47,9 @@ class Captors {
   std::vector<Coverage::Piece>::const_iterator at_;
 };
 
-/// Calls fn(slice, place, rank) for every data block of the rows of `run` that the file has: how far the row is from the
-/// first of the run, where the block is, and who captured it, or Captors::kNobody.
+/// Calls fn(slice, place, rank) for every data block that the file has of the rows of `run`. `slice`: the number of
+/// the row in the run, from 0. `rank`: who captured the block, or Captors::kNobody. Goes device by device, so the
+/// blocks of each device ascend.
 template <class Fn>
 void ForEachCaptor(const Layout& layout, const RowRun& run, const Coverage& coverage, const Fn& fn) {
   const Rotation rotation = layout.rotation(run.group);
@@ -53,19 +64,22 @@ void ForEachCaptor(const Layout& layout, const RowRun& run, const Coverage& cove
   }
 }
 
-/// Rows to be encoded, by how they can be had.
+/// Rows to encode, by how their parity can be had. No row is in two lists.
 struct SortedRows {
-  std::vector<RowRun> reread;    ///< all of it is read
-  std::vector<RowRun> own;       ///< captured by this rank; other ranks have other rows of their own
-  std::vector<RowRun> combined;  ///< captured by several ranks
-  /// Blocks of the latter two that nobody captured: this rank is to read them, and to add them to what it captured of
-  /// the row. No rank has the same ones.
+  std::vector<RowRun> reread;    ///< read as a whole; the same on every rank
+  std::vector<RowRun> own;       ///< captured by this rank alone; other ranks have other rows
+  std::vector<RowRun> combined;  ///< captured by several ranks; the same on every rank
+  /// Blocks of own and combined rows that nobody captured. This rank must read them, and add them to its sums. Each
+  /// gap is in the list of one rank.
   std::vector<BlockPlace> gaps;
 };
-/// Of a shared file's `runs`: `reread` and `combined` are the same on every rank. To combine a row every rank sends as
-/// much as its parity is, so with many ranks rows of several are cheaper to read; so are those that need buffers of more
-/// than an eighth of `memory`. Rows of which less than half was captured are read as a whole, and so is
-/// what would give a rank more to read than its part of all: who captured little of a row should not have to read the rest.
+/// Sorts the `runs` of a shared file. Rows are reread if any of these holds:
+/// - less than half of the row was captured, or it has a gap that cannot be filled (Coverage::disputed, complete);
+/// - several ranks captured it, and there are so many ranks that reading is cheaper. To combine a row, every rank
+///   sends as much as the parity of the row;
+/// - several ranks captured it, and the buffers to combine it would need more than an eighth of `memory` (bytes);
+/// - the rank that fills the gaps would have to read more than its equal part of all blocks.
+/// Local; throws std::bad_alloc.
 SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage,
                     const Communicator& comm, std::uint64_t memory);
 

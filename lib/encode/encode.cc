@@ -15,7 +15,9 @@
 namespace lzy {
 namespace {
 
-// Leaves that were computed, zero for holes, the old ones for the rest.
+// Completes `leaves`, and makes the tree. A leaf is one of three kinds: computed, zero for a hole, or the old one. A
+// block that is none of them was forgotten by the caller. Then a tree would promise something about bytes that nobody
+// hashed.
 template <class IsHole>
 Status MakeTree(TreeKind kind, std::vector<Hash>& leaves, const std::vector<std::uint8_t>& known, const Tree* old,
                 std::uint64_t bytes, const IsHole& is_hole, Tree& tree) {
@@ -41,21 +43,25 @@ Status MakeTree(TreeKind kind, std::vector<Hash>& leaves, const std::vector<std:
   return Status::Ok();
 }
 
+// In this order, so a set of them is sorted as AllRows is.
 using RowKey = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // unit row, group, slice
 
-// The rows that a touched range of a file belongs to, now or before the file was cut.
+// Adds the rows that a touched range of a file belongs to, now or before the file was cut.
 void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, std::set<RowKey>& rows) {
   const std::uint64_t block = layout.block_size();
   const std::uint64_t end = (range.end + block - 1) / block;
   for (std::uint64_t i = range.begin / block; i < end; ++i) {
     const RowId row = layout.LocateData(file, i).row;
-    // Beyond the last row of a file that got shorter there is nothing to encode; a row that lost its block but has
-    // others is.
+    // If the file got shorter, rows beyond its end no longer exist. But a row that lost this block and still has
+    // others must be encoded, since its parity has the lost block in it.
     if (row.unit_row < layout.unit_rows(row.group) && layout.RowLength(row) > 0)
       rows.insert({row.unit_row, row.group, row.slice});
   }
 }
 
+// Unit row by unit row, over all groups. So a rank that gets a stretch of the list reads a stretch of the file. The
+// slices of a unit row are one run. Units are cut short at the end of a file, so the number of slices follows from the
+// longest one.
 Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans) {
   std::vector<RowRun> runs;
   std::uint64_t rows = 0;
@@ -83,6 +89,8 @@ void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
   }
 }
 
+// Old data leaves fill gaps only in a commit in place, which old_parity stands for. If everything is encoded anew,
+// old_data serves to find rot, and every leaf must have been computed.
 Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
   const auto never = [](std::uint64_t) { return false; };
   LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, data_known, old_parity != nullptr ? old_data : nullptr,
@@ -93,6 +101,10 @@ Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
       [&](std::uint64_t i) { return stream.place(i).length == 0; }, parity_tree);
 }
 
+// If the file system stamps every change after a look at the stamp (File::StampsEveryChange), the Stat here is that
+// look. No later change can hide, so the clock is recorded as later than the mtime, and there is nothing to wait for.
+// Otherwise this waits for the next tick of the clock. An mtime that is further ahead than `limit` was not set by this
+// clock, so waiting would not help.
 Status FileJob::Settle() {
   const bool never_racy = data->StampsEveryChange();
   LZY_ASSIGN_OR_RETURN(before, data->Stat());
@@ -100,6 +112,7 @@ Status FileJob::Settle() {
     clock_ns = std::max(CoarseNowNs(), before.mtime_ns + 1);
     return Status::Ok();
   }
+  // Nanoseconds: 0.1 s, or some ticks of a coarser clock.
   const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
   clock_ns = CoarseNowNs();
   while (clock_ns <= before.mtime_ns && before.mtime_ns - clock_ns <= limit) {
@@ -121,7 +134,8 @@ Status FileJob::CheckUnchanged() const {
 
 namespace {
 
-// Runs of (is parity, first, count, hashes).
+// Writes the known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes.
+// A rank's leaves are mostly a few long stretches.
 void PutKnown(ByteWriter& out, bool parity, const ComputedLeaves& computed) {
   const auto& [leaves, known] = computed;
   for (std::uint64_t i = 0; i < leaves.size();) {
@@ -138,6 +152,7 @@ void PutKnown(ByteWriter& out, bool parity, const ComputedLeaves& computed) {
   }
 }
 
+// The reverse. Numbers beyond the end are ignored, so a malformed message cannot write out of bounds.
 Status TakeKnown(ByteReader& in, const ComputedLeaves& data, const ComputedLeaves& parity) {
   while (in.remaining() > 0 && in.ok()) {
     const auto& [leaves, known] = in.Get<std::uint8_t>() != 0 ? parity : data;
@@ -158,6 +173,8 @@ Status GatherLeaves(Communicator& comm, int root, FileJob& job) {
   return GatherLeaves(comm, root, {job.data_leaves, job.data_known}, {job.parity_leaves, job.parity_known});
 }
 
+// A rank that runs out of memory takes part with nothing, so nobody waits for it. Its failure is returned after the
+// call.
 Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, const ComputedLeaves& parity) {
   ByteWriter out;
   const Status written = NoThrow([&] {
@@ -175,6 +192,7 @@ Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, co
   return Status::Ok();
 }
 
+// The set sorts the rows and drops those that several files touched. Rows that follow each other become one run.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const IntervalSet*>& touched, bool all) {
   if (all) return AllRows(layout, plans);
@@ -198,6 +216,7 @@ Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
   return runs;
 }
 
+// The counter is shared by the copies that std::function makes, and by the threads that call them.
 std::function<void(std::uint64_t)> ProgressOver(const Context& context, const char* phase, const Layout& layout,
                                                 std::span<const RowRun> runs, int ranks) {
   if (!context.progress) return nullptr;
@@ -210,6 +229,7 @@ std::function<void(std::uint64_t)> ProgressOver(const Context& context, const ch
   };
 }
 
+// Streams have no leaves here: TakeSource compares, since it knows what was touched.
 Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int> owner,
                        const std::vector<FileJob*>& jobs, std::span<const RowRun> runs) {
   std::vector<BlockStream> data(layout.files());
@@ -239,6 +259,8 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
       stats_);
 }
 
+// Each thread takes a stretch of the blocks and one buffer. The capture wants whole blocks, so the last one of a file
+// is padded with zeros. Times are divided by the number of threads, so their sum is a duration.
 Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks) {
   const unsigned threads = ThreadsFor(context_);
   std::mutex mutex;
@@ -272,18 +294,24 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
   return status;
 }
 
-// An untouched block must be what was committed. Order of attack (docs/design.md "A commit"): the device may have it right where the page cache
-// has not; else what was rebuilt of it; else it keeps its old leaf, so that the rot is not laundered into the new commit.
+// An untouched block must be what was committed. If it is not, the next of these steps that helps is taken
+// (docs/design.md §5):
+// 1. Read it again from the device, which may have it right if only the page cache is wrong.
+// 2. Use what was rebuilt of it.
+// 3. Use it as it is, for its row needs some contents. The caller then forsakes the parity of the row (ForsakeParity).
+// In all cases the block keeps its old leaf. With a fresh leaf, the new commit would call the rot intact.
 Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
   const std::uint64_t i = place.index;
   encoded_ += bytes.size();
   job.data_known[i] = 1;
   job.data_leaves[i] = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
+  // Whether there is a leaf that the block must have.
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
                     !job.unknown.contains(i) && !job.touched->Overlaps({place.offset, place.offset + bytes.size()});
   if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
 
   job.data_leaves[i] = job.old_data->leaf(i);
+  // The second reading goes into `bytes`, and may fail halfway: keep the first one.
   std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
   const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
   const bool read = again.ok() && *again == bytes.size();
@@ -296,6 +324,7 @@ Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByte
   return Status::Ok();
 }
 
+// Leaves are made before anything is written. So what the device does to the bytes cannot get into a leaf.
 Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes) {
   std::size_t at = 0;
   for (const RowBlock& block : blocks) {
@@ -304,7 +333,8 @@ Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes)
     job.parity_leaves[block.place.index] = LeafHash(job.key, HashTag::kParityLeaf, block.place.index, one);
     job.parity_known[block.place.index] = 1;
   }
-  // Parity of holes is a hole, where a whole run is one.
+  // The parity of a hole in the data stays a hole, if all of the run is zeros. memcmp of the bytes with themselves,
+  // moved by one, says whether all of them equal the first.
   const bool zeros = bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
   if (job.parity_is_fresh && zeros) return Status::Ok();
   return job.parity_out->WriteAt(job.parity_base + blocks[0].place.offset, bytes);

@@ -1,5 +1,14 @@
 #pragma once
-// Encoding rows of a dataset: which rows, running them through the pipeline, and the trees that come out.
+// Leaves and parity of a dataset, made by reading its rows: which rows, how they pass through the pipeline, and the
+// trees that come out (docs/design.md §5, steps 3 to 7).
+//
+// commit/ is the caller. It fills one FileJob for each file, asks RowsToEncode for the rows, runs an EncodePass over
+// them, and brings the leaves to the owner of the sidecar (GatherLeaves), which makes the trees (MakeTrees). Rows that
+// were captured while they were written do not come here: see encode/encode_captured.h. A member of a set has one job,
+// at its owner. For a shared file, every rank has a job and computes a part of the leaves.
+//
+// Invariant: a block that nobody touched keeps its committed leaf, whatever is read from it (TakeSource). So rot never
+// gets a fresh hash.
 
 #include <atomic>
 #include <map>
@@ -17,87 +26,115 @@ namespace lzy {
 
 class Capture;
 
-/// Everything one file brings into and gets out of an encoding.
+/// What one file brings into an encoding, and what comes out of it. Owns no files: what the pointers mean must outlive
+/// it. During EncodePass::Run, several threads write to the leaves, each to other blocks.
 struct FileJob {
   File* data = nullptr;
-  const LeafKey* key = nullptr;  ///< that leaves are made with; null: none
-  FileStat before;            ///< as it was when reading began
-  std::int64_t clock_ns = 0;  ///< file system clock at that time
-  const Tree* old_data =
-      nullptr;  ///< committed leaves that untouched blocks must still have; null: nothing to hold them to
-  std::set<std::uint64_t> unknown;  ///< leaves of old_data that no copy of the sidecar had
-  const Tree* old_parity = nullptr;  ///< leaves of rows that are not encoded again; null: all rows are
-  const IntervalSet* touched = nullptr;  ///< null: the whole file
+  /// The key of a sealed dataset, which makes its leaves (docs/format.md §12); null: none.
+  const LeafKey* key = nullptr;
+  /// The stamp of the file when reading began, and the clock of the file system at that time. Set by Settle.
+  FileStat before;
+  std::int64_t clock_ns = 0;
+  /// The committed leaves, which untouched blocks must still have. Null: there are none to compare with.
+  const Tree* old_data = nullptr;
+  /// Leaves of old_data that no copy of the sidecar has. Their blocks are not compared.
+  std::set<std::uint64_t> unknown;
+  /// The committed parity leaves, for rows that are not encoded again. Null: all rows are encoded.
+  const Tree* old_parity = nullptr;
+  /// Bytes of the file that the epoch may have changed. Null: all of them.
+  const IntervalSet* touched = nullptr;
+  /// Where parity goes, and the offset of the parity region in it (bytes).
   File* parity_out = nullptr;
   std::uint64_t parity_base = 0;
-  bool parity_is_fresh = false;  ///< the parity region reads as zeros where nothing was written
+  /// The parity region reads as zeros where nothing was written, so zeros need not be written.
+  bool parity_is_fresh = false;
+  /// The new leaves by block, and which of them were computed (1) on this rank. GatherLeaves unites those of all
+  /// ranks. Bytes, not bits: threads set neighbours at the same time.
   std::vector<Hash> data_leaves, parity_leaves;
-  std::vector<std::uint8_t> data_known, parity_known;  ///< which of them were computed
-  /// Blocks that nobody touched and that are not what was committed. They keep their leaves, so that they stay visible as damage,
-  /// and are encoded with the right contents where these could be rebuilt from the parity of before.
+  std::vector<std::uint8_t> data_known, parity_known;
+  /// Blocks that nobody touched and that are not what was committed. They keep their leaves, so they stay visible as
+  /// damage. `rebuilt` has the right contents of those that the old parity could rebuild (RebuildRot). A row is
+  /// encoded with these.
   std::set<std::uint64_t> rotten;
   std::map<std::uint64_t, std::vector<std::uint8_t>> rebuilt;
+  /// The results of MakeTrees.
   Tree data_tree{TreeKind::kData}, parity_tree{TreeKind::kParity};
 
-  /// Makes room for the leaves of file (and region) `f`.
+  /// Makes room for the leaves of file (and region) `f` of the layout; none is known. Throws std::bad_alloc.
   void InitLeaves(const Layout& layout, std::uint32_t f);
-  /// Builds (or, with old trees, updates) data_tree and parity_tree from the leaves. kInternal if one is missing.
+  /// Builds data_tree and parity_tree from the leaves. If old_parity is set, it updates copies of the old trees
+  /// instead, and only what the changed leaves concern is hashed again. kInternal if a leaf is missing. Local, for the
+  /// rank that has all leaves.
   Status MakeTrees(const Layout& layout, std::uint32_t f);
-  /// Takes stat and clock, waiting until the clock has left the tick of the last modification, so that any later one
-  /// shows in the mtime (otherwise the stamp would be racy, docs/design.md "Judging a difference"). Bounded: a file from the future is left racy.
+  /// Sets `before` and `clock_ns`. Waits until the clock has left the tick of the last modification, so any later one
+  /// shows in the mtime. Otherwise the stamp would be racy (docs/design.md §8). The wait is bounded, so a file from
+  /// the future stays racy. Local.
   Status Settle();
-  /// kBusy when the file is not as it was at Settle.
+  /// kBusy if size or mtime of the file are not those of Settle: something writes to it, so leaves and parity may not
+  /// agree with its contents. Local.
   Status CheckUnchanged() const;
 };
 
-/// Hashes parity blocks of one device that lie back to back, concatenated in `bytes`, and writes them.
+/// Hashes parity blocks of one device that lie back to back, and writes them by one call. `bytes`: the blocks, one
+/// after the other. Sets their leaves in `job`. Threads may put different blocks at once. `blocks` is not empty.
 Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
 
-/// Brings the leaves that ranks computed for a file to rank `root`, whose own are kept. Collective; all ranks have room
-/// for as many (InitLeaves). A failure may be one rank's alone: to be agreed on by the caller.
+/// Brings the leaves that other ranks computed for a file to rank `root`, beside its own. Other ranks keep what they
+/// have. Collective; all ranks have room for the same number (InitLeaves). A failure may be one rank's alone, so the
+/// caller must Agree on it.
 Status GatherLeaves(Communicator& comm, int root, FileJob& job);
-/// The same of leaves that are not a job's: `known` says which were computed.
+/// The same for leaves that are not a job's, by block. known[i] is 1 if leaf i was computed.
 struct ComputedLeaves {
   std::vector<Hash>& leaves;
   std::vector<std::uint8_t>& known;
 };
 Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, const ComputedLeaves& parity);
 
-/// The rows to be encoded: all of them, or (`all` false) those that blocks touched in any file belong to.
-/// `touched`: by file of the layout; null entries are untouched.
+/// The rows to encode, in the order of unit rows. If `all`, these are all rows that have data. Otherwise they are the
+/// rows of blocks that were touched in any file. `touched`: by file of the layout. A null entry is an untouched file.
+/// An entry that is whole() has no ranges, so it needs `all`. Local; the same arguments give the same rows on all
+/// ranks.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const IntervalSet*>& touched, bool all);
 
-/// For RowPipelineSetup::progress: tells `context` how much of the sources of `runs`, shared by `ranks`, has been read so
-/// far. Null where nobody wants to know.
+/// Makes a RowPipelineSetup::progress. It tells `context` how many bytes of the sources of `runs` this rank has read.
+/// The total is an equal part for each of `ranks`. Null if the context has no progress callback. `context` must
+/// outlive it, and so must the string `phase`.
 std::function<void(std::uint64_t)> ProgressOver(const Context& context, const char* phase, const Layout& layout,
                                                 std::span<const RowRun> runs, int ranks);
 
-/// Runs encodings and adds up what they cost and found.
+/// Runs encodings, and adds up what they cost. A commit has one pass, which may run several times: by group, and again
+/// if it finds rot.
 class EncodePass {
  public:
   explicit EncodePass(const Context& context) : context_(context) {}
 
-  /// Collective over `comm`. `jobs`: by file, null for files of other owners. `owner`: by device, rank in `comm`.
+  /// Reads the data of `runs`, and writes the parity. Sets the leaves that this rank computed in the jobs. `jobs`: by
+  /// file; null for files that other ranks own. `owner`: by device, the rank in `comm` that reads and writes it.
+  /// Collective over `comm`; all ranks get the same Status. If it fails, some parity may have been written. It counts
+  /// only with the commit.
   Status Run(const Layout& layout, Communicator& comm, std::vector<int> owner, const std::vector<FileJob*>& jobs,
              std::span<const RowRun> runs);
 
-  /// Reads these blocks of a shared file, holds them to their leaves as Run does, and adds them to what `capture` has of
-  /// their rows.
+  /// Reads these blocks of a shared file, compares them with their leaves as Run does, and adds them to the sums that
+  /// `capture` has of their rows (SortedRows::gaps). Local; uses threads.
   Status ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks);
 
-  /// What was encoded otherwise than by Run.
+  /// Adds the costs of what was encoded by other means (encode/encode_captured.h).
   void Add(const RowStats& stats) { stats_ += stats; }
   const RowStats& stats() const { return stats_; }
+  /// Bytes of data whose leaves were made: read or captured.
   std::uint64_t bytes_encoded() const { return encoded_ + stats_.bytes_captured; }
 
  private:
+  /// Makes the leaf of a data block, and compares the block with its committed leaf if nobody touched it. It may
+  /// replace the bytes by better ones. Thread-safe for different blocks.
   Status TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes);
 
   const Context& context_;
   RowStats stats_;
   std::atomic<std::uint64_t> encoded_{0};
-  std::mutex mutex_;
+  std::mutex mutex_;  // for FileJob::rotten and rebuilt
 };
 
 }  // namespace lzy

@@ -13,14 +13,17 @@
 namespace lzy {
 namespace {
 
+// Bytes of a send buffer: as a batch of the row pipeline (rows/batches.cc).
 constexpr std::uint64_t kBatchBytes = 8u << 20;
 
+// One call of EncodeCaptured on one rank.
 class CapturedRows {
  public:
   CapturedRows(const Context& context, const Layout& layout, const Capture& mine, FileJob& job)
       : context_(context), comm_(context.comm), layout_(layout), mine_(mine), job_(job) {}
 
-  /// `bytes(q)`: parity block q of the row, whole.
+  /// Writes the parity of one row. `bytes(q)`: where parity block q is, block_size bytes. A block of the last row may
+  /// be shorter in the file.
   template <class Bytes>
   Status PutRow(const RowId& row, const Bytes& bytes) {
     const Rotation rotation = layout_.rotation(row.group);
@@ -32,6 +35,7 @@ class CapturedRows {
     return Status::Ok();
   }
 
+  /// Writes the parity of rows that this rank captured alone. Local. The first failure is returned. Other runs go on.
   Status PutOwn(std::span<const RowRun> runs) {
     std::mutex mutex;
     Status status;
@@ -44,14 +48,15 @@ class CapturedRows {
     return status;
   }
 
-  /// Again what arrived wrong.
+  /// Adds up the shares of combined rows, and again those that arrived wrong. Collective. A failure may be one rank's
+  /// alone.
   Status Combine(std::span<const RowRun> runs) {
     if (layout_.parity() == 0) return Status::Ok();
     return UntilProven(comm_, runs, stats_.rows_again,
                        [&](std::span<const RowRun> now, WrongRows& wrong) { return CombineOnce(now, wrong); });
   }
 
-  /// Of the rows' blocks that this rank captured.
+  /// Sets the leaves of blocks of `runs` that this rank captured.
   void TakeLeaves(std::span<const RowRun> runs, const Coverage& coverage) {
     for (const RowRun& run : runs) {
       ForEachCaptor(layout_, run, coverage, [&](std::uint32_t, const BlockPlace& place, int by) {
@@ -80,7 +85,9 @@ class CapturedRows {
     return rows;
   }
 
-  // Rows are dealt to the ranks in contiguous parts; of each part a few at a time. A rank that fails goes on taking part.
+  // Exchanges all rows of `runs` once, and writes those that this rank got right. Rank r gets a contiguous part of the
+  // rows, so it writes a stretch of parity. Each exchange takes `step` rows of every part, as many as fit into the
+  // send buffer. A rank that fails goes on taking part, so no rank waits for it. It delivers nothing from then on.
   Status CombineOnce(std::span<const RowRun> runs, WrongRows& wrong) {
     const std::uint64_t block = layout_.block_size();
     const std::uint64_t row_bytes = layout_.parity() * block;
@@ -91,6 +98,7 @@ class CapturedRows {
     AlignedBuffer send, receive;
     XorChecks checks;
     std::vector<std::uint64_t> counts;
+    // All memory is allocated before the first exchange. If one rank has too little, all of them stop here.
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
       rows = RowsOf(runs);
       counts.resize(ranks);
@@ -105,6 +113,7 @@ class CapturedRows {
     Status status;
     const auto begin = [&](std::size_t rank) { return rows.size() * rank / ranks; };
     for (std::size_t done = 0; done < longest; done += step) {
+      // This rank's shares for each rank's next rows, one rank after the other, as ReduceScatterXor wants them.
       std::uint64_t blocks = 0;
       for (std::size_t r = 0; r < ranks; ++r) {
         const std::size_t first = std::min(begin(r) + done, begin(r + 1));
@@ -120,13 +129,15 @@ class CapturedRows {
       const Status checked = checks.Exchange(comm_, counts, turn_++);
       stats_.exchange += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       if (status.ok()) status = reduced.ok() ? checked : reduced;
+      // What arrived is this rank's part: whole rows, m parity blocks each.
       const std::size_t count = counts[self] * 8 / row_bytes;
       if (status.ok()) status = NoThrow([&] { return PutProven(rows, begin(self) + done, count, receive.data(), checks, wrong); });
     }
     return status;
   }
 
-  // Rows `first` to `first + count`, whose parity is at `received`.
+  // Writes rows `first` to `first + count`, whose parity is at `received`, if all blocks of the row are proven. Other
+  // rows go into `wrong`, with their run and slice.
   Status PutProven(std::span<const Row> rows, std::size_t first, std::size_t count, const std::uint8_t* received,
                    const XorChecks& checks, WrongRows& wrong) {
     const std::uint64_t block = layout_.block_size();
@@ -144,8 +155,9 @@ class CapturedRows {
     return Status::Ok();
   }
 
-  // Of rows that this rank captured, in as few pieces as memory and file have them in: ranks that write to one file wait
-  // for each other at every call.
+  // Writes the parity of a run that this rank captured, in as few pieces as possible. Blocks go into one piece while
+  // they follow each other both in memory and in the file. Ranks that write to one file wait for each other at every
+  // call, so calls are what costs.
   Status PutRun(const RowRun& run) {
     const Rotation rotation = layout_.rotation(run.group);
     for (std::uint32_t q = 0; q < rotation.m; ++q) {
@@ -172,7 +184,8 @@ class CapturedRows {
     return Status::Ok();
   }
 
-  // As blocks `at` and those after it of the send buffer; a block is noted while it is in the cache.
+  // Copies this rank's share of a row to block `at` of the send buffer and those after it. The CRC is taken while the
+  // block is in the cache. A rank that captured nothing of the row contributes zeros.
   void PutShare(const RowId& row, std::uint64_t at, std::uint8_t* send, XorChecks& checks) const {
     for (std::uint32_t q = 0; q < layout_.parity(); ++q, ++at) {
       std::uint8_t* to = send + at * layout_.block_size();
@@ -198,6 +211,7 @@ class CapturedRows {
 
 }  // namespace
 
+// Own rows first, without communication. A rank that fails there still takes part in Combine.
 Status EncodeCaptured(const Context& context, const Layout& layout, const Capture& mine, const Coverage& coverage,
                       const SortedRows& rows, FileJob& job, EncodePass& pass) {
   CapturedRows captured(context, layout, mine, job);

@@ -1,6 +1,9 @@
 #pragma once
-// Files that one rank of a communicator has open, opened by the others as well: on one node all ranks can work on all
-// members of a set through one page cache, and nothing has to be exchanged.
+// Files that one rank has open, opened by other ranks as well. On one node, all ranks can work on all members of a set
+// through one page cache, so no blocks need to be exchanged.
+//
+// Callers: EncodeOnOneNode (encode/one_node.h), and restores (mend/mend_guests.cc). A path alone is no proof: ranks
+// may run in name spaces of their own. So a file is the same only if device and inode are the same, too.
 
 #include <functional>
 #include <memory>
@@ -12,25 +15,29 @@
 
 namespace lzy {
 
-/// An open file, so that others can open the same one.
+/// What another process needs to open the same file: its name, and how to recognise it.
 struct OpenedFile {
   std::string path;
   std::uint64_t device = 0, inode = 0;
   LZY_FIELDS(path, device, inode)
 };
+/// The description of an open file. Local.
 Result<OpenedFile> TellFile(File& file);
-/// An error if that name is another file here.
+/// Opens the file that another rank told of. Any error means that this rank cannot see it. kInternal: the name is
+/// another file here. Local.
 Result<std::unique_ptr<File>> OpenTheSame(const OpenedFile& told, FileSystem& fs, OpenMode mode);
 
-/// Every rank tells the others what it has, a list of records (`tell`), and takes each one that another told (`take`). True
-/// when all ranks run on one node (ThisNode) and none of these calls failed anywhere: whatever stands in the way is a reason to go
-/// another way, and no failure. Collective.
+/// Each rank makes a list of records of what it has (`tell`). It then calls `take` for each record of the other ranks,
+/// by rank. True on all ranks if all of them run on one node (ThisNode) and none of these calls failed anywhere.
+/// Otherwise false on all ranks: an obstacle is a reason to exchange blocks instead, not a failure. An error is one of
+/// the communication. What was opened meanwhile is the caller's to close. Told: a struct with LZY_FIELDS. Collective.
 template <class Told>
 Result<bool> ShareOnNode(Communicator& comm, const std::function<Status(std::vector<Told>&)>& tell,
                          const std::function<Status(const Told&)>& take) {
-  // First of all: what is told may be much, and on several nodes it is told in vain.
+  // This comes first, because the records may be many, and on several nodes they are useless.
   LZY_ASSIGN_OR_RETURN(const auto nodes, AllGatherRecords(comm, ThisNode()));
   if (std::any_of(nodes.begin(), nodes.end(), [&](const auto& one) { return one != nodes[0]; })) return false;
+  // A rank whose `tell` failed still takes part in the exchange. The last reduction says it to all.
   std::vector<Told> own;
   Status mine = NoThrow([&] { return tell(own); });
   const auto all = AllGatherRecords(comm, own);

@@ -1,6 +1,10 @@
 #pragma once
-// Encoding a group whose members can all be read by all of its ranks from one page cache: every rank takes rows of its
-// own, as with a shared file, and nothing is reduced. What would be copied twice through MPI is read once.
+// Encoding a group of a set whose members can all be read by all of its ranks through one page cache. Every rank takes
+// rows of its own, as for a shared file, and nothing is reduced. Through MPI, each block would be copied twice; here
+// it is read once (docs/design.md §3, "The row pipeline").
+//
+// The commit of a set tries this first for each group (commit/protect_set_commit.cc). If it is not possible, it runs
+// EncodePass::Run over the ranks.
 
 #include <span>
 
@@ -8,15 +12,17 @@
 
 namespace lzy {
 
-/// A member of a group, by file of the layout.
+/// A member of a group. In lists of them, the index is the file of the layout.
 struct GroupMember {
   int owner = 0;           ///< rank in the group's communicator
-  FileJob* job = nullptr;  ///< where this rank is the owner
+  FileJob* job = nullptr;  ///< null unless this rank is the owner
 };
 
-/// Encodes the rows of `runs` so, if it can be done: all ranks of `comm` run under one kernel, each sees all members'
-/// data and new sidecars as the same files, and no block has to be held to a leaf that its owner alone knows. False, and
-/// nothing done, if not. Collective over `comm`; the owners have all leaves afterwards.
+/// Encodes the rows of `runs` in this way, if three conditions hold. All ranks of `comm` run under one kernel. Each
+/// sees the data and the new sidecars of all members as the same files. No block has to be compared with a leaf that
+/// only its owner knows. Otherwise it returns false on all ranks, and nothing was written. If true, each owner has all
+/// leaves of its members, and parity is written but not synced. `runs` is the same on all ranks. Collective over
+/// `comm`.
 Result<bool> EncodeOnOneNode(const Context& context, EncodePass& pass, const Layout& layout, Communicator& comm,
                              std::span<const GroupMember> members, std::span<const RowRun> runs);
 

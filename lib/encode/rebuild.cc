@@ -17,11 +17,11 @@ RowKey KeyOf(const RowId& row) {
   return {row.group, row.unit_row, row.slice};
 }
 
-// Blocks found unfit as sources: by row, devices.
+// By row, the devices whose blocks were read as sources and were not as committed.
 using UnfitSources = std::map<RowKey, std::set<std::uint32_t>>;
 
-// The devices of a row whose block is not as it was committed. What cannot be told beforehand (rotten parity) is in `unfit` once
-// it was read.
+// The devices of a row whose block is not as it was committed: rotten, touched since, missing, or found unfit when it
+// was read. Rot of parity is known only from `unfit`, because a commit reads no old parity.
 std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& row, const RottenBlocks& rot,
                                        const std::map<std::uint32_t, IntervalSet>& touched, const UnfitSources& unfit) {
   const Layout& layout = *ensemble.layout;
@@ -38,7 +38,7 @@ std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& ro
     }
     const FileView& file = ensemble.files[layout.file_of(device)];
     const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
-    if (place.length == 0) continue;  // zeros, by definition
+    if (place.length == 0) continue;  // past the end: zeros, which cannot be lost
     const auto rotten = rot.find(file.rank);
     const auto edits = touched.find(file.rank);
     if (!file.present || file.stat.size < place.offset + place.length ||
@@ -56,7 +56,7 @@ std::size_t Count(const UnfitSources& unfit) {
   return count;
 }
 
-// All ranks' together.
+// Unites what all ranks found, so they make the same plans. Collective.
 Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, unfit));
   for (const UnfitSources& theirs : all) {
@@ -65,7 +65,7 @@ Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
   return Status::Ok();
 }
 
-/// The rows that have rotten blocks.
+// The rows that have rotten blocks.
 std::map<RowKey, RowId> RowsOf(const Ensemble& ensemble, const RottenBlocks& rot) {
   const Layout& layout = *ensemble.layout;
   std::map<RowKey, RowId> rows;
@@ -83,6 +83,7 @@ std::map<RowKey, RowId> RowsOf(const Ensemble& ensemble, const RottenBlocks& rot
 
 }  // namespace
 
+// Counts rows over all runs, and cuts out those from rows·rank/size to rows·(rank+1)/size.
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
   const auto size = static_cast<std::uint64_t>(comm.size());
   const auto rank = static_cast<std::uint64_t>(comm.rank());
@@ -102,6 +103,7 @@ std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& co
   return share;
 }
 
+// A member whose sidecar is lost has data without leaves, and no parity.
 RowStreams StreamsOf(const Ensemble& ensemble) {
   const Layout& layout = *ensemble.layout;
   RowStreams streams{std::vector<BlockStream>(layout.files()), std::vector<BlockStream>(layout.regions())};
@@ -130,6 +132,7 @@ Status RebuildRows(const Context& context, const Layout& layout, const RowStream
   return ExecuteRows(setup, runs, source, target, stats);
 }
 
+// Ranks of group_comm are the owners in ascending order. So an owner's rank there is its place among them.
 std::vector<int> OwnersIn(const Ensemble& ensemble, const Communicator& comm) {
   std::vector<int> owner;
   std::set<int> parts;
@@ -156,6 +159,8 @@ Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*
   return rot;
 }
 
+// Sources are checked against their leaves as they are read. A source that is not as committed makes the results of
+// its row wrong, and these fail their own leaves. Then the row is tried again without that source.
 Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
                   const RottenBlocks& rot, const std::map<std::uint32_t, IntervalSet>& touched,
                   const std::map<std::uint32_t, FileJob*>& jobs) {
@@ -164,6 +169,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
   const RowStreams streams = StreamsOf(ensemble);
   std::mutex mutex;
   std::uint64_t kept = 0;
+  // Takes the rotten blocks that this rank owns, if their contents are the committed ones. Called by several threads.
   const auto keep = [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
     std::size_t at = 0;
     for (const RowBlock& block : blocks) {
@@ -176,12 +182,14 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
       if (job == jobs.end() || rotten == rot.end() || !rotten->second.contains(block.place.index)) continue;
       if (!IsAsCommitted(streams.data[layout.file_of(block.device)], block.place.index, one)) continue;
       const std::lock_guard lock(mutex);
-      // Somebody who writes past us may have changed any amount of it: then it is no rot, and need not be had.
+      // A writer that lzy does not see may have changed any amount. That is no rot, and need not be rebuilt. So memory
+      // is bounded.
       if ((kept += one.size()) > context.options.memory / 2) continue;
       job->second->rebuilt[block.place.index].assign(one.begin(), one.end());
     }
     return Status::Ok();
   };
+  // Notes sources that are not as committed. It never fails: the row is lost only if too few good sources are left.
   UnfitSources unfit;
   const auto check = [&](const RowBlock& block, MutableByteSpan bytes) {
     if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
@@ -191,7 +199,8 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
     unfit[KeyOf(row)].insert(block.device);
     return Status::Ok();
   };
-  // Each round that finds more sources unfit leaves fewer to choose from.
+  // Each round that finds more unfit sources leaves fewer to choose from. A row with more than m losses has no plan, so
+  // m + 1 rounds are enough.
   for (std::uint32_t round = 0; round <= layout.parity(); ++round) {
     PlanCache plans(layout);
     std::vector<RowRun> runs;
@@ -206,7 +215,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
     const std::size_t before = Count(unfit);
     RowStats stats;
     const Status done = RebuildRows(context, layout, streams, comm, owner, runs, check, keep, stats);
-    // Blocks that could not be read are blocks that cannot be rebuilt: no reason to make no commit at all.
+    // What cannot be read cannot serve to rebuild. The commit goes on: its rows lose their parity at worst.
     if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
     LZY_RETURN_IF_ERROR(done);
     LZY_RETURN_IF_ERROR(GatherUnfit(comm, unfit));
@@ -221,6 +230,7 @@ IntervalSet TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t b
   return touched;
 }
 
+// All m parity leaves of a row get the value that stands for "no parity". A rank sets those that its jobs have.
 void ForsakeParity(const Layout& layout, const RottenBlocks& lost, const std::vector<FileJob*>& jobs) {
   for (const auto& [file, blocks] : lost) {
     for (std::uint64_t index : blocks) {

@@ -1,5 +1,9 @@
 #pragma once
-// Lost blocks of what was committed, rebuilt row by row from the blocks that are left.
+// Rebuilding of lost blocks, row by row, from the blocks that are left and the parity that was committed.
+//
+// mend/ uses RebuildRows for repairs and restores. A commit uses the rest for blocks that rotted since the last commit
+// (docs/design.md §5, "Rot that a commit finds"): GatherRot, RebuildRot, then encode the rows again, and ForsakeParity
+// for what stays lost. RebuildRot writes no files: its results go into FileJob::rebuilt.
 
 #include <map>
 #include <optional>
@@ -11,13 +15,16 @@
 
 namespace lzy {
 
-/// The part of the rows of a shared file that this rank works on: contiguous, so that each rank reads long stretches.
+/// This rank's part of the rows of a shared file. Parts are contiguous, so each rank reads long stretches. They are
+/// disjoint, and differ by one row at most. `runs` must be the same on all ranks. Local.
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm);
 
-/// Files and parity regions as they were committed, by file of the layout; those without a file are not open here.
+/// Files and parity regions as they were committed: data by file of the layout, parity by region. A stream without a
+/// file is not open on this rank.
 struct RowStreams {
   std::vector<BlockStream> data, parity;
 
+  /// The stream that a block belongs to.
   const BlockStream& of(const Layout& layout, const RowBlock& block) const {
     return block.parity ? parity[layout.region_of(block.device)] : data[layout.file_of(block.device)];
   }
@@ -25,38 +32,44 @@ struct RowStreams {
 /// What this rank has open of `ensemble`, which must outlive it.
 RowStreams StreamsOf(const Ensemble& ensemble);
 
-/// Executes `runs` of rebuild plans over `streams`. Collective over `comm`; `owner`: by device, rank in it. `source` and
-/// `target` as for ExecuteRows: to check what goes in, to take what comes out.
+/// Executes `runs` of rebuild plans (PlanCache::Rebuild) over `streams`. `owner`: by device, the rank in `comm` that
+/// reads and writes it. `source` and `target` as for ExecuteRows: one checks what goes in, the other takes what comes
+/// out. Costs are added to `stats`. Collective over `comm`; the same Status on all ranks.
 Status RebuildRows(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
                    std::vector<int> owner, std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target,
                    RowStats& stats);
 
-/// By device of a set's ensemble: its owner's rank in `comm`, the communicator of the whole dataset or of the ensemble's owners.
+/// By device of a set's ensemble: the rank of its owner in `comm`. `comm` is the communicator of the whole dataset, or
+/// the one of the ensemble's owners (group_comm).
 std::vector<int> OwnersIn(const Ensemble& ensemble, const Communicator& comm);
 
-/// Blocks that nobody wrote and that are not what was committed: indices, by rank of the member (0: the shared file).
+/// Blocks that nobody wrote and that are not what was committed. By rank of the member (0 for a shared file), the
+/// numbers of the blocks in its file.
 using RottenBlocks = std::map<std::uint32_t, std::set<std::uint64_t>>;
 
 struct Rot {
   RottenBlocks all;
   RottenBlocks lost;  ///< those that could not be rebuilt
 };
-/// What the jobs of all ranks found; the same everywhere. `jobs`: by rank of the member.
+/// What the jobs of all ranks found; the same on all ranks. `jobs`: those of this rank, by rank of the member.
+/// Collective.
 Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*>& jobs);
 
-/// Rebuilds rotten blocks of `ensemble` from the parity that was committed, in memory: right contents, held to their leaves, go
-/// into FileJob::rebuilt, from where encoding takes them. What was touched since that commit (`touched`, by rank of the member)
-/// counts as lost. A block that cannot be had stays out. Collective over `comm`, the files' owners.
+/// Rebuilds rotten blocks of `ensemble`, in memory, from the parity that was committed. Contents that have their
+/// committed leaf go into FileJob::rebuilt, from where encoding takes them. What was touched since that commit
+/// (`touched`, by rank of the member) counts as lost. A block that cannot be rebuilt is left out; that is no failure.
+/// Uses up to half of option `memory`. The old parity must still be in place. Collective over `comm`, the owners of
+/// the files.
 Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
                   const RottenBlocks& rot, const std::map<std::uint32_t, IntervalSet>& touched,
                   const std::map<std::uint32_t, FileJob*>& jobs);
 
-/// The blocks as something that was touched: to encode the rows that they are in.
+/// The byte ranges of these blocks, as RowsToEncode wants them: for encoding the rows that they are in.
 IntervalSet TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size);
 
-/// Records in `jobs` (by file of the layout; null: of other ranks) that the rows of `lost` blocks have no parity: it was made
-/// from contents that are not what their leaves say, so it can never give the right ones back (docs/format.md "Rows without
-/// parity"). Keys of `lost` are files of the layout.
+/// Records in `jobs` that the rows of `lost` blocks have no parity (docs/format.md §3, "Rows without parity"). Their
+/// parity was made from contents that do not have their leaf, so it can never give the right ones back. `jobs`: by
+/// file of the layout; null for other ranks' files. Keys of `lost` are files of the layout, too. Local.
 void ForsakeParity(const Layout& layout, const RottenBlocks& lost, const std::vector<FileJob*>& jobs);
 
 }  // namespace lzy
