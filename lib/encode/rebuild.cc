@@ -103,7 +103,8 @@ std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& co
   return share;
 }
 
-// A member whose sidecar is lost has data without leaves, and no parity.
+// A member without a sidecar has no parity here. It has leaves only if they were proven by others
+// (FileView::data_tree).
 RowStreams StreamsOf(const Ensemble& ensemble) {
   const Layout& layout = *ensemble.layout;
   RowStreams streams{std::vector<BlockStream>(layout.files()), std::vector<BlockStream>(layout.regions())};

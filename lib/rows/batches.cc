@@ -7,14 +7,16 @@
 namespace lzy {
 namespace {
 
-// Bytes of one batch's targets: large enough that a collective's latency does not count, small enough for the buffers
-// of two batches to stay in the third-level cache.
+// Bytes of the targets of one batch. Large enough that the latency of a collective call does not count. Small enough
+// that the buffers of two batches stay in the third-level cache.
 constexpr std::uint64_t kBatchBytes = 8u << 20;
 
+// Two batches have a send and a receive buffer each, so they take half of a small memory at most.
 std::uint64_t BatchBudget(const RowPipelineSetup& setup) {
   return std::max<std::uint64_t>(setup.layout->block_size(), std::min(kBatchBytes, setup.memory / 8));
 }
 
+// Runs without targets (m = 0) count as one, so that their number in a batch is bounded, too.
 std::uint64_t BytesOfTargets(const Layout& layout, std::span<const RowRun> runs) {
   std::uint64_t bytes = 0;
   for (const RowRun& run : runs) {
@@ -23,7 +25,8 @@ std::uint64_t BytesOfTargets(const Layout& layout, std::span<const RowRun> runs)
   return bytes;
 }
 
-// The end of the runs from `begin` on that are of ascending rows of one turn, in which the parity rotates once.
+// The end of the runs from `begin` on that are ascending rows of one turn. In a turn of n unit rows, parity rotates
+// once over the devices, so each owner gets the same number of targets.
 std::size_t TurnEnd(const Layout& layout, std::span<const RowRun> runs, std::size_t begin) {
   const std::uint64_t n = layout.group(runs[begin].group).size();
   std::size_t end = begin + 1;
@@ -53,6 +56,8 @@ void Batch::ForEachTarget(const RowPipelineSetup& setup, const Fn& fn) const {
   }
 }
 
+// Two passes: the first one adds up the parts of all ranks, the second one gives each target its place in its owner's
+// part.
 Batch::Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs, std::size_t begin, std::size_t end)
     : runs_(runs.subspan(begin, end - begin)), begin_(begin) {
   const auto ranks = static_cast<std::size_t>(setup.comm->size());
@@ -67,12 +72,14 @@ Batch::Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs, std::s
   mine_at_ = at[setup.comm->rank()];
   first_slot_.reserve(runs_.size());
   ForEachTarget(setup, [&](std::size_t run, int owner, std::uint64_t length) {
+    // The first target of its run.
     if (run == first_slot_.size()) first_slot_.push_back(slots_.size());
     slots_.push_back(at[owner]);
     at[owner] += length;
   });
 }
 
+// `room` bounds a piece by memory, `even` by the number of pieces. One thread needs no even pieces.
 std::vector<RowRun> CutForThreads(const RowPipelineSetup& setup, std::span<const RowRun> runs) {
   const std::uint64_t block = setup.layout->block_size();
   const std::uint64_t threads = std::max(1u, setup.threads);
@@ -94,6 +101,8 @@ std::vector<RowRun> CutForThreads(const RowPipelineSetup& setup, std::span<const
   return pieces;
 }
 
+// Rows of a turn may differ in length (at the end of a file). The longest one decides how many pieces there are, and
+// shorter ones have no part in the last ones.
 std::vector<RowRun> EvenTurns(const RowPipelineSetup& setup, std::span<const RowRun> runs) {
   const Layout& layout = *setup.layout;
   const std::uint64_t budget = BatchBudget(setup);
@@ -130,7 +139,7 @@ std::vector<Batch> MakeBatches(const RowPipelineSetup& setup, std::span<const Ro
     while (end < runs.size()) {
       std::size_t next = TurnEnd(layout, runs, end);
       std::uint64_t more = BytesOfTargets(layout, runs.subspan(end, next - end));
-      if (more > budget) {  // blocks are large, or devices many
+      if (more > budget) {  // even one slice of each row of the turn is too much: take single runs
         next = end + 1;
         more = BytesOfTargets(layout, runs.subspan(end, 1));
       }

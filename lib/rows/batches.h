@@ -1,6 +1,10 @@
 #pragma once
-// How rows are dealt to threads and to collectives: pieces for each thread of a rank that works alone, batches for ranks that
-// add up together. Pure arithmetic on runs; every rank that has the same runs has the same batches.
+// How rows are dealt to threads and to collective calls: pieces for each thread of a rank that works alone, batches
+// for ranks that add up together. Used by the row pipeline (rows/rows.cc) alone.
+//
+// Pure arithmetic on runs. Ranks with the same runs, option `memory` and communicator get the same batches, so they
+// make the same collective calls without asking each other. CutForThreads may differ from rank to rank, since it is
+// for work without communication.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,55 +15,60 @@
 
 namespace lzy {
 
-/// Buffers are a multiple of this, and at least as long: a cache line, and whole 64-bit words.
+/// Buffers are a multiple of this many bytes, and at least as long: a cache line, and whole 64-bit words.
 inline constexpr std::uint64_t kLeastRoom = 64;
 constexpr std::uint64_t RoundUpWords(std::uint64_t bytes) {
   return (bytes + kLeastRoom - 1) / kLeastRoom * kLeastRoom;
 }
-/// Room in a buffer for one target of a run.
+/// Bytes in a buffer for one target of a run: a block for each slice, rounded up.
 std::uint64_t TargetBytes(const Layout& layout, const RowRun& run);
 
-/// The runs that one collective brings to their targets' owners: where each target lies in the send buffer, which is in
-/// the order of the owners. `runs` must outlive it.
+/// The runs whose targets one collective call brings to their owners, and where each target lies in the send buffer.
+/// The buffer has a part for each rank, in the order of ranks; a part has its owner's targets, in the order of runs.
+/// Ranks that own no target of the batch have an empty part. What a rank receives is its part. `runs` must outlive the
+/// batch.
 class Batch {
  public:
-  /// Runs `begin` to `end` of `runs`.
+  /// Takes runs `begin` to `end` (not included) of `runs`.
   Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs, std::size_t begin, std::size_t end);
 
   std::span<const RowRun> runs() const { return runs_; }
-  /// What run `i` of these is among all runs.
+  /// The number of run `i` of this batch among all runs.
   std::uint64_t number(std::size_t i) const { return begin_ + i; }
-  /// Of the send buffer.
+  /// Bytes of the send buffer.
   std::uint64_t bytes() const { return total_; }
-  /// 64-bit words for each rank.
+  /// 64-bit words for each rank, as ReduceScatterXor takes them.
   std::span<const std::uint64_t> counts() const { return counts_; }
-  /// Where target `t` of run `run` begins in the send buffer.
+  /// Offset in the send buffer (bytes) of target `t` of run `run`. `run` counts from the first of this batch.
   std::uint64_t slot(std::size_t run, std::size_t t) const { return slots_[first_slot_[run] + t]; }
-  /// Where this rank's targets begin in it.
+  /// Offset in the send buffer (bytes) of this rank's part.
   std::uint64_t mine_at() const { return mine_at_; }
 
  private:
+  /// Calls fn(run, owner's rank, bytes) for every target, run by run.
   template <class Fn>
   void ForEachTarget(const RowPipelineSetup& setup, const Fn& fn) const;
 
   std::span<const RowRun> runs_;
   std::size_t begin_ = 0;
   std::vector<std::uint64_t> counts_;
-  std::vector<std::uint64_t> slots_;  // run by run
-  std::vector<std::size_t> first_slot_;
+  std::vector<std::uint64_t> slots_;     // offsets of all targets, run by run
+  std::vector<std::size_t> first_slot_;  // by run: where its targets begin in slots_
   std::uint64_t mine_at_ = 0;
   std::uint64_t total_ = 0;
 };
 
-/// The runs in pieces whose targets all threads have room for at a time, and in enough of them that no thread has much left
-/// when the others are done.
+/// Cuts the runs into pieces for ParallelFor. The targets of one piece for each thread fit into a quarter of the
+/// memory. There are about four pieces for each thread, so no thread has much left when the others are done. If memory
+/// allows, a piece is not shorter than what is encoded at a time.
 std::vector<RowRun> CutForThreads(const RowPipelineSetup& setup, std::span<const RowRun> runs);
 
-/// Turns that are more than a batch, as pieces of all their rows after one another: each batch then has as much for each owner.
-/// (A batch of whole rows that has no room for a turn is for some owners only, and all of it goes through their links.)
+/// Cuts turns that are larger than a batch. Each piece has some slices of all rows of the turn, so a batch has as much
+/// for each owner. Otherwise a batch would have a few whole rows, for some owners only, and all of it would go through
+/// the links of these (docs/performance/exchange.md, "Whole turns in a batch").
 std::vector<RowRun> EvenTurns(const RowPipelineSetup& setup, std::span<const RowRun> runs);
 
-/// Batches of at most a few megabytes, of whole turns where they fit.
+/// Puts the runs into batches of at most a few megabytes, of whole turns if they fit. A batch has at least one run.
 std::vector<Batch> MakeBatches(const RowPipelineSetup& setup, std::span<const RowRun> runs);
 
 }  // namespace lzy

@@ -40,6 +40,9 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Encode(std::uint32_t group) {
   return slot;
 }
 
+// The sources are the first k good positions, so all ranks choose the same ones. The key is made of positions, not of
+// devices. So rows in which the same devices are lost share a plan only if their parity is rotated alike, and rows of
+// different losses share one if the positions agree.
 Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, std::uint64_t unit_row,
                                                           std::span<const std::uint32_t> bad,
                                                           std::span<const std::uint32_t> wanted) {

@@ -6,6 +6,8 @@
 
 namespace lzy {
 
+// One reduction tells all ranks whether there is anything to gather. The largest number stands for a rank that failed.
+// The lists come from other ranks, so they are checked against `runs` before they are used.
 Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowRun> runs, const WrongRows& mine, bool failed) {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm.AllReduceMax(failed ? UINT64_MAX : mine.size()));
   std::vector<RowRun> again;
@@ -30,7 +32,7 @@ Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowR
 
 namespace {
 
-// For rows whose sums were wrong that often.
+// The error for rows whose sums were wrong kMostExchanges times.
 Status StaysWrong(std::span<const RowRun> runs) {
   std::uint64_t rows = 0;
   for (const RowRun& run : runs) rows += run.slices;
@@ -47,6 +49,7 @@ std::string AgainText(std::uint64_t rows) {
                      rows == 1 ? "" : "s");
 }
 
+// The numbers in `wrong` refer to the runs of the latest attempt, `now`, not to those of the first.
 Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64_t& rows_again, const ExchangeFn& exchange) {
   Status status;
   std::vector<RowRun> again;
@@ -56,7 +59,8 @@ Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64
     const Status done = exchange(now, wrong);
     if (status.ok()) status = done;
     LZY_ASSIGN_OR_RETURN(std::vector<RowRun> all_wrong, GatherWrong(comm, now, wrong, !status.ok()));
-    if (all_wrong.empty()) return status;  // and not before: the others would wait
+    // A rank that failed leaves here, not before: the others would wait for it in GatherWrong.
+    if (all_wrong.empty()) return status;
     if (times == kMostExchanges) return StaysWrong(all_wrong);
     for (const RowRun& run : all_wrong) rows_again += run.slices;
     again = std::move(all_wrong);

@@ -18,7 +18,7 @@
 namespace lzy {
 namespace {
 
-// What one thread spent and read, and what it would else allocate again for each piece.
+// What one thread spent and read. `blocks` is kept here, so it is not allocated again for each piece.
 struct Effort {
   RowStats stats;
   Stopwatch watch;
@@ -27,13 +27,15 @@ struct Effort {
   void Spent(double& field) { watch.AddTo(field); }
 };
 
+// One call of ExecuteRows on one rank. Errors of local work go to Remember and do not end it: only the calls that all
+// ranks make decide where it ends. Alone, it stops at the first error.
 class Pipeline {
  public:
   Pipeline(const RowPipelineSetup& setup, const SourceFn& source, const TargetFn& target)
       : setup_(setup), layout_(*setup.layout), source_(source), target_(target) {}
 
-  /// Every row is this rank's alone: a run goes from sources to targets in one thread, in whose cache the targets stay
-  /// until they are delivered.
+  /// Every row is this rank's alone. One thread takes a run from its sources to its targets. So the targets are still
+  /// in that thread's cache when they are delivered.
   Status RunAlone(std::span<const RowRun> runs) {
     Guarded([&] {
       const std::vector<RowRun> pieces = CutForThreads(setup_, runs);
@@ -54,9 +56,9 @@ class Pipeline {
     return status_;
   }
 
-  /// Rows are of several ranks: while one batch is reduced, another thread (if there may be one) delivers the batch
-  /// before it and reads the next. A rank that failed goes on taking part, so that nobody waits for it; what arrives is
-  /// checked against its leaf, or thrown away, by the callers.
+  /// Rows are of several ranks. While one batch is reduced, another thread delivers the batch before it and reads the
+  /// next, if there may be one. A rank that failed goes on taking part, so no rank waits for it. The callers check
+  /// what arrives against its leaf, or throw it away. EvenTurns allocates, so the ranks agree on how it went.
   Status RunTogether(std::span<const RowRun> all) {
     std::vector<RowRun> runs;
     LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { runs = EvenTurns(setup_, all); }));
@@ -70,13 +72,17 @@ class Pipeline {
   const RowStats& stats() const { return stats_; }
 
  private:
+  // What a batch needs. There are two of these, which the batches use in turn.
   struct Buffers {
     AlignedBuffer send;
     AlignedBuffer receive;
     XorChecks checks;
   };
 
-  // Fails only where no rank can go on.
+  // Fails only if no rank can go on. In step i, this thread reduces batch i, since only it may make MPI calls. The
+  // helper works on the other buffers: first it delivers batch i - 1 from them, then it fills them with batch i + 1.
+  // Without a helper, this thread does both after the reduction. Collective calls are made in the same order either
+  // way.
   Status RunBatches(std::span<const RowRun> runs) {
     LZY_RETURN_IF_ERROR(AgreeOn(*setup_.comm, [&] { Prepare(runs); }));
     if (!batches_.empty()) Contribute(0, setup_.threads);
@@ -90,7 +96,7 @@ class Pipeline {
       if (others > 0) {
         try {
           helper = StartThread([&] { beside(others); });
-        } catch (...) {  // no more threads, or memory for one, to be had
+        } catch (...) {  // no more threads, or no memory for one
         }
       }
       Reduce(i);
@@ -104,7 +110,8 @@ class Pipeline {
     return Status::Ok();
   }
 
-  // Every rank sees the same runs, hence the same batches. All that a batch needs memory for is had before the first.
+  // Every rank sees the same runs, hence the same batches. All memory that a batch needs is allocated before the first
+  // one: an allocation that failed on one rank between two collective calls would be too late to agree on.
   void Prepare(std::span<const RowRun> runs) {
     batches_ = MakeBatches(setup_, runs);
     std::uint64_t largest = kLeastRoom;
@@ -116,7 +123,8 @@ class Pipeline {
     }
   }
 
-  // Runs a local phase; a failure must not keep this rank from the collective that follows.
+  // Runs a local phase. An exception becomes a remembered failure, because this rank must go on to the collective call
+  // that follows.
   template <class Fn>
   void Guarded(const Fn& phase) {
     try {
@@ -128,6 +136,8 @@ class Pipeline {
     }
   }
 
+  // Reads this rank's sources of a batch, and makes its shares of all targets in the send buffer. A share has its CRC
+  // taken at once, while it is in the cache.
   void Contribute(std::size_t index, unsigned threads) {
     const Batch& batch = batches_[index];
     Buffers& buffers = buffers_[index % 2];
@@ -145,6 +155,9 @@ class Pipeline {
     });
   }
 
+  // The two collective calls of a batch: the shares, then their check words. Both are made even if the first fails,
+  // and even if nothing is proven, so all ranks make the same calls. `turn_` counts exchanges, so words of an earlier
+  // one do not fit.
   void Reduce(std::size_t index) {
     Effort effort;
     Buffers& buffers = buffers_[index % 2];
@@ -156,6 +169,8 @@ class Pipeline {
     Merge(effort, 1);
   }
 
+  // Hands over what arrived of a batch. A target's place in the receive buffer follows from its place in the send
+  // buffer.
   void Deliver(std::size_t index, unsigned threads) {
     const Batch& batch = batches_[index];
     const std::uint8_t* received = buffers_[index % 2].receive.data();
@@ -169,7 +184,8 @@ class Pipeline {
     });
   }
 
-  // Of run `i` the slices of which all that this rank got is the sum of what all contributed; the others are noted.
+  // Delivers the slices of run `i` of which everything that this rank got is proven, in stretches as long as possible.
+  // Notes the others in wrong_. A slice counts as a whole: if one of its blocks is wrong, the row is made again.
   template <class At>
   void DeliverProven(std::size_t index, std::size_t i, const At& at, Effort& effort) {
     const RowRun& run = batches_[index].runs()[i];
@@ -190,6 +206,7 @@ class Pipeline {
     }
   }
 
+  // Whether all blocks of a slice that this rank got are the sums of what all ranks contributed.
   template <class At>
   bool Proven(std::size_t index, std::size_t i, std::uint32_t slice, const At& at) const {
     if (!setup_.prove) return true;
@@ -205,7 +222,7 @@ class Pipeline {
     return true;
   }
 
-  // Buffers that threads use again, and that go with the pipeline.
+  // Buffers that threads use again, because first touches of new memory are slow (docs/performance/profiles.md).
   AlignedBuffer TakeBuffer() {
     const std::lock_guard lock(mutex_);
     if (spare_.empty()) return AlignedBuffer();
@@ -220,11 +237,13 @@ class Pipeline {
 
   bool Mine(std::uint32_t device) const { return setup_.owner[device] == setup_.comm->rank(); }
 
+  // Null if the device is not open on this rank.
   const BlockStream* StreamOf(std::uint32_t device, bool parity) const {
     return parity ? setup_.parity[layout_.region_of(device)] : setup_.data[layout_.file_of(device)];
   }
 
-  // The device's blocks of these slices that have a length, and how many bytes that is.
+  // Puts the device's blocks of these slices into `blocks`, up to the first past its end, and returns how many bytes
+  // they are. They lie back to back in the stream, so one read gets them all.
   std::uint64_t BlocksOf(std::uint32_t device, bool parity, std::uint64_t unit_row, std::uint32_t first,
                          std::uint32_t slices, std::vector<RowBlock>& blocks) const {
     std::uint64_t length = 0;
@@ -239,12 +258,14 @@ class Pipeline {
     return length;
   }
 
-  // Reads this rank's sources of the run, piece by piece, and makes their share of target t at `at(t)`; calls `note(t, slice)` when
-  // that of a slice (from 0) is there.
+  // Reads this rank's sources of the run, piece by piece, and makes their share of target t at `at(t)`. Calls `note(t,
+  // slice)` when the share of a slice (from 0) is there. A piece of all sources fits a cache (Tuning), so what was
+  // read is still there when it is hashed and multiplied. If this rank has no sources, its shares are zeros.
   template <class At, class Note>
   void Contribute(const RowRun& run, const At& at, const Note& note, Effort& effort) {
     const RowPlan& plan = *run.plan;
     const Rotation rotation = layout_.rotation(run.group);
+    // The sources of the plan that are this rank's: their numbers in the plan, and their devices.
     std::vector<std::uint32_t> which;
     std::vector<std::uint32_t> devices;
     for (std::uint32_t s = 0; s < plan.sources.size(); ++s) {
@@ -279,6 +300,7 @@ class Pipeline {
       }
       effort.Spent(effort.stats.encode);
     }
+    // No uninitialised bytes are sent. With blocks of 512 bytes and more (docs/format.md §4) there is no tail.
     if (const std::uint64_t tail = run.slices * block; tail % 64 != 0) {
       for (std::size_t t = 0; t < outputs.size(); ++t)
         std::fill_n(at(t) + tail, RoundUpWords(tail) - tail, std::uint8_t{0});
@@ -286,7 +308,9 @@ class Pipeline {
     GiveBack(std::move(buffer));
   }
 
-  // Fills `to` with the device's blocks, zero-padded; false when there is nothing but padding.
+  // Reads the device's blocks to `to`, zero-padded, and passes each to the source callback. False if there is nothing
+  // but padding, or if reading failed. Then the source counts as zeros, the sum is wrong, and the remembered failure
+  // says so.
   bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t first, std::uint32_t slices,
                  std::uint8_t* to, Effort& effort) {
     std::vector<RowBlock>& blocks = effort.blocks;
@@ -316,7 +340,7 @@ class Pipeline {
     return true;
   }
 
-  // Hands this rank's targets over, target t of which is at `at(t)`.
+  // Hands this rank's targets over. Target t is at `at(t)`. Positions below m are parity.
   template <class At>
   void Deliver(const RowRun& run, const At& at, Effort& effort) {
     const RowPlan& plan = *run.plan;
@@ -332,6 +356,7 @@ class Pipeline {
     effort.Spent(effort.stats.write);
   }
 
+  // Keeps the first failure.
   void Remember(const Status& status) {
     if (status.ok()) return;
     const std::lock_guard lock(mutex_);
@@ -339,7 +364,7 @@ class Pipeline {
     failed_ = true;
   }
 
-  // Of `threads` that work at once, so that the sum is a time and not an effort.
+  // Adds what one of `threads` threads spent, divided by their number. So the sum is a duration.
   void Merge(const Effort& effort, unsigned threads) {
     RowStats mine = effort.stats;
     for (double* seconds : {&mine.read, &mine.hash, &mine.encode, &mine.exchange, &mine.write})
@@ -353,10 +378,10 @@ class Pipeline {
   const SourceFn& source_;
   const TargetFn& target_;
   std::vector<Batch> batches_;
-  std::array<Buffers, 2> buffers_;
+  std::array<Buffers, 2> buffers_;  // batch i uses number i % 2
   std::vector<AlignedBuffer> spare_;
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;
+  std::mutex mutex_;  // for spare_, status_, stats_ and wrong_
   Status status_;
   RowStats stats_;
   WrongRows wrong_;
@@ -384,6 +409,7 @@ Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes) {
                                  file.path(), offset + got, offset + bytes.size())};
 }
 
+// The last Agree is the one place where all ranks learn of each other's local failures.
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
                    const TargetFn& target, RowStats& stats) {
   Pipeline pipeline(setup, source, target);

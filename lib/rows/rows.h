@@ -1,11 +1,15 @@
 #pragma once
-// The one pipeline behind encoding, repair and restore: for a list of runs of block rows, sources are read where they
-// are, multiplied by their coefficients, combined over the ranks with Reduce_scatter, and the targets arrive where they
-// belong.
+// The one pipeline behind encoding, repair and restore (docs/design.md §3, "The row pipeline"). For a list of runs of
+// block rows, sources are read where they are and multiplied by their coefficients. The products are combined over the
+// ranks by ReduceScatterXor, and the targets arrive where they belong.
 //
-// Encoding is the run whose sources are the data positions and whose targets are the parity positions; rebuilding picks
-// any k good positions as sources. This is the collective of Gropp, Ross, Miller (§3) generalised to Reed-Solomon and
-// to any mix of lost blocks.
+// In encoding, the sources are the data positions and the targets are the parity positions. In rebuilding, the sources
+// are any k good positions. This is the collective of Gropp, Ross, Miller (§3), generalised to Reed-Solomon and to any
+// mix of lost blocks.
+//
+// Callers are encode/encode.cc and encode/rebuild.cc. Their callbacks hash what is read, and hash and write what comes
+// out; the pipeline itself writes no file. Invariant: all ranks go through the same collective calls, whatever fails
+// on some of them.
 
 #include <cstdint>
 #include <functional>
@@ -20,50 +24,59 @@
 
 namespace lzy {
 
-/// Seconds and bytes of the pipeline on this rank.
+/// Seconds and bytes of the pipeline on this rank. Seconds that several threads spent at once are divided by the
+/// number of threads.
 struct RowStats {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;  ///< not read, since they were captured while they were written
-  std::uint64_t rows_again = 0;      ///< added up again, since some rank had got a wrong sum; the same on all ranks
+  std::uint64_t rows_again = 0;      ///< added up again, since some rank got a wrong sum; the same on all ranks
 
   RowStats& operator+=(const RowStats& other);
 };
 
+/// What ExecuteRows works on, and with what. All that pointers mean must outlive the call.
 struct RowPipelineSetup {
   const Layout* layout = nullptr;
-  Communicator* comm = nullptr;            ///< ranks that take part; all must call Execute with the same runs
+  Communicator* comm = nullptr;            ///< ranks that take part; all must call ExecuteRows with the same runs
   std::vector<int> owner;                  ///< by device: rank in `comm` that reads and writes it
   std::vector<const BlockStream*> data;    ///< by file; null where not owned here
   std::vector<const BlockStream*> parity;  ///< by region; null where not owned here
+  /// Bytes for buffers. Some are needed in any case: at least one block for each target.
   std::uint64_t memory = 256u << 20;
+  /// Threads of this rank, the caller's included. Only the caller's makes calls of `comm`.
   unsigned threads = 1;
-  /// Whether sums among ranks are proven. Off only in simulations, whose payloads are not there.
+  /// Whether sums among ranks are proven. Off only in simulations, where payloads do not exist.
   bool prove = true;
+  /// Asked by several threads, before each piece, if `comm` has one rank; true ends the run with kInterrupted. Not
+  /// asked with more ranks. May be empty.
   std::function<bool()> stop;
+  /// Called by several threads, with the bytes of source blocks that were just read. May be empty.
   std::function<void(std::uint64_t bytes)> progress;
 };
 
-/// One block on its way through the pipeline.
+/// One block on its way through the pipeline: of the data or of the parity of a device. `place.length` is not 0.
 struct RowBlock {
   std::uint32_t device = 0;
   bool parity = false;
   BlockPlace place;
 };
 
-/// Called for every source block with its bytes (not zero-padded), which it may change: what it leaves is what counts.
-/// Thread-safe; a failure is remembered.
+/// Called for every source block with its bytes (not zero-padded). It may change them: what it leaves is what counts.
+/// Thread-safe. A failure is remembered, and this rank goes on.
 using SourceFn = std::function<Status(const RowBlock&, MutableByteSpan)>;
-/// Called for every run of target blocks of one device that lie back to back: blocks[i].place.length bytes each,
-/// concatenated in `bytes`. Thread-safe.
+/// Called for every stretch of target blocks of one device that lie back to back. `bytes` has all blocks, one after
+/// the other, blocks[i].place.length bytes each; it is valid during the call. Thread-safe. A failure is remembered.
 using TargetFn = std::function<Status(std::span<const RowBlock> blocks, ByteSpan bytes)>;
 
-/// Reads all of `bytes`; kIo where the file ends before, since something else must have cut it.
+/// Reads all of `bytes`. kIo if the file ends before: then something else cut it meanwhile. Local.
 Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes);
 
-/// Executes the runs; collective over setup.comm. Between ranks sums are proven (rows/xor_checks.h): wrong ones are made again,
-/// from the sources, and never delivered; ones that stay wrong are kMpi. Failures of any rank (reading, callbacks) are agreed on at the end:
-/// every rank gets the same Status. Target callbacks may have been called for rows before the failure.
+/// Executes the runs. Between ranks, sums are proven (rows/xor_checks.h). Wrong ones are made again from the sources,
+/// and never delivered. If some stay wrong, that is kMpi. Failures of any rank (reading, callbacks) are agreed on at
+/// the end, so every rank gets the same Status. Target callbacks may have been called for some rows before a failure.
+/// Rows that are made again pass through the source callback again. Adds to `stats`, on failure too. Collective over
+/// setup.comm.
 Status ExecuteRows(const RowPipelineSetup& setup, std::span<const RowRun> runs, const SourceFn& source,
                    const TargetFn& target, RowStats& stats);
 

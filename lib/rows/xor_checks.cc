@@ -7,7 +7,8 @@
 namespace lzy {
 namespace {
 
-// Any number that differs from those of other ranks and exchanges (SplitMix64's finalizer).
+// A number that differs, but for chance, from those of other ranks and exchanges (the finalizer of SplitMix64). Every
+// rank can compute the tags of all.
 std::uint32_t TagOf(std::uint64_t rank, std::uint64_t turn) {
   std::uint64_t z = (turn << 24) + rank + 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -15,7 +16,8 @@ std::uint32_t TagOf(std::uint64_t rank, std::uint64_t turn) {
   return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
 }
 
-// Rotated by the block's place in its part; a sum of rotated tags is the rotated sum.
+// The tag is rotated by the block's place in its part, so words of neighbouring blocks cannot be mistaken for each
+// other. The sum of rotated tags is the rotated sum, so Proves needs only the sum.
 std::uint64_t Word(std::uint32_t crc, std::uint32_t tag, std::uint64_t place) {
   return std::uint64_t{crc} << 32 | std::rotl(tag, static_cast<int>(place % 32));
 }
@@ -37,6 +39,8 @@ void XorChecks::Note(std::uint64_t i, const std::uint8_t* bytes) {
   sent_[i] = Crc(bytes);
 }
 
+// A word for each block: the parts have the same shape as those of the blocks, so each word arrives where its block
+// does.
 Status XorChecks::Exchange(Communicator& comm, std::span<const std::uint64_t> counts, std::uint64_t turn) {
   std::uint64_t at = 0;
   tags_ = 0;
