@@ -146,6 +146,7 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
       rows[s].Add(by, by == kNobody && IsIn(coverage.disputed, place.index));
     });
+    // Judge each row. What its rank must read of it counts at once, so later rows see it.
     bool fill = false;
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
@@ -163,6 +164,7 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
       if (row.several) AppendRun(sorted.combined, one);
       if (!row.several && row.first == comm.rank()) AppendRun(sorted.own, one);
     }
+    // A second walk lists the gaps that this rank fills. Rows to reread have no first rank by now.
     if (!fill) continue;
     ForEachCaptor(layout, run, coverage, [&](std::uint32_t s, const BlockPlace& place, int by) {
       if (by == kNobody && rows[s].first == comm.rank()) sorted.gaps.push_back(place);

@@ -203,6 +203,8 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
   // Each round that finds more unfit sources leaves fewer to choose from. A row with more than m losses has no plan, so
   // m + 1 rounds are enough.
   for (std::uint32_t round = 0; round <= layout.parity(); ++round) {
+    // Plan: all ranks know the same losses, so they make the same runs. After the first round, only rows with unfit
+    // sources are tried again. A row without a plan is left out, and its blocks stay lost.
     PlanCache plans(layout);
     std::vector<RowRun> runs;
     LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
@@ -213,6 +215,7 @@ Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator
         if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
       }
     }));
+    // Execute, and see whether some rank has found more unfit sources.
     const std::size_t before = Count(unfit);
     RowStats stats;
     const Status done = RebuildRows(context, layout, streams, comm, owner, runs, check, keep, stats);

@@ -139,10 +139,11 @@ std::vector<Batch> MakeBatches(const RowPipelineSetup& setup, std::span<const Ro
     while (end < runs.size()) {
       std::size_t next = TurnEnd(layout, runs, end);
       std::uint64_t more = BytesOfTargets(layout, runs.subspan(end, next - end));
-      if (more > budget) {  // even one slice of each row of the turn is too much: take single runs
+      if (more > budget) {  // blocks are large, or devices many, so one slice of each row is too much: single runs
         next = end + 1;
         more = BytesOfTargets(layout, runs.subspan(end, 1));
       }
+      // The first turn or run is taken whatever its size, so every batch has one.
       if (end > begin && bytes + more > budget) break;
       bytes += more;
       end = next;

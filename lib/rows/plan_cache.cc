@@ -28,6 +28,7 @@ Result<const Codec*> PlanCache::CodecFor(std::uint32_t group) {
   return &at->second;
 }
 
+// Positions, not devices, so rotation does not matter: one plan serves all rows of the group.
 Result<std::shared_ptr<const RowPlan>> PlanCache::Encode(std::uint32_t group) {
   std::shared_ptr<const RowPlan>& slot = plans_[{group, {}}];
   if (!slot) {

@@ -22,6 +22,7 @@ Status CheckMpi(int error, const char* call) {
                 fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
+// The count stops where sleeping begins, so it cannot overflow.
 void Patience::Wait(int spins) {
   constexpr int kYields = 5000;
   constexpr std::timespec kNap = {0, 50'000};
@@ -34,6 +35,8 @@ void Patience::Wait(int spins) {
   }
 }
 
+// The first look comes before any waiting, so a request that is done costs one MPI_Test. Help costs little if no task
+// waits.
 Status AwaitMpi(MPI_Request& request, const char* call) {
   for (Patience patience;; patience.Wait()) {
     int done = 0;

@@ -9,6 +9,8 @@
 
 namespace lzy {
 
+// A rank receives from one other rank and sends to any number, in the order of the schedule. It receives piece p while
+// piece p - 1 is still being sent. So a chain of ranks is a pipeline.
 Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> schedule, std::uint8_t* data,
                    std::uint64_t size, std::uint64_t max_transfer) {
   constexpr int kTag = 1;
@@ -35,7 +37,8 @@ Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> sc
         return PMPI_Irecv(data + at, bytes, MPI_BYTE, from, kTag, comm, request);
       }));
     }
-    finish_sends();  // of the piece before, while this one was on its way
+    // The sends of the piece before went on while this one arrived. Their requests are used again now.
+    finish_sends();
     for (std::size_t i = 0; i < to.size(); ++i) {
       note(CheckMpi(PMPI_Isend(data + at, bytes, MPI_BYTE, to[i], kTag, comm, &sends[i]), "MPI_Isend"));
     }
@@ -47,18 +50,20 @@ Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> sc
 namespace {
 
 constexpr int kTag = 1;
-constexpr int kLarge = 1 << 18;
-constexpr int kRounds = 8;
-constexpr int kBurst = 16;
+constexpr int kLarge = 1 << 18;  // bytes of a large message
+constexpr int kRounds = 8;       // of which the quickest counts
+constexpr int kBurst = 16;       // messages that are sent at once
+// All that Probe sends, answers included.
 static_assert(kRounds * (kLarge + 1 + kBurst + 1 + 2 + 1) <= kMeasuringBytes);
 
-/// Both ends of what is measured; `peer` is the other one.
+/// One end of what is measured; `peer` is the other one. `first`: this end sends first, and its times count.
 class Prober {
  public:
   Prober(MPI_Comm comm, bool first, int peer) : comm_(comm), first_(first), peer_(peer), buffer_(kLarge) {}
 
-  /// Seconds of the quickest round of `count` messages of `bytes` and an answer of one, as the first of the two sees it. Receives
-  /// are there before their messages, and all messages are on their way before one is waited for, as in RunSchedule.
+  /// Sends `count` messages of `bytes` bytes and gets an answer of one byte, kRounds times. Returns the seconds of the
+  /// quickest round, as the first end sees it. All messages of a round are under way before one is waited for, as in
+  /// RunSchedule.
   Result<double> Round(int count, int bytes) {
     double least = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kRounds; ++round) {
@@ -71,7 +76,8 @@ class Prober {
   }
 
  private:
-  /// To the other one, or from it: at most kBurst messages, of less than kLarge bytes together.
+  /// Sends to the other end, or receives from it: at most kBurst messages, of at most kLarge bytes together. Every
+  /// request is waited for, whatever failed before: MPI may still write to the buffer.
   Status Transfer(bool send, int count, int bytes) {
     std::array<MPI_Request, kBurst> requests;
     requests.fill(MPI_REQUEST_NULL);
@@ -97,8 +103,9 @@ class Prober {
   std::vector<std::uint8_t> buffer_;
 };
 
-// A message there and one back are two latencies and gaps; each further message of a burst is one gap more; and what a large
-// message takes longer than a small one, its bytes take.
+// A message and its answer take two latencies and two gaps. Each further message of a burst takes one gap more. What a
+// large message takes longer than a small one, its bytes take. Noise may make a difference negative, so it is bounded
+// by zero.
 Result<CostModel> Probe(MPI_Comm comm, bool first, int peer) {
   Prober prober(comm, first, peer);
   LZY_ASSIGN_OR_RETURN(const double small, prober.Round(1, 1));
@@ -113,6 +120,7 @@ Result<CostModel> Probe(MPI_Comm comm, bool first, int peer) {
 
 }  // namespace
 
+// The broadcast is made even if Probe failed, since the ranks between wait in it.
 Result<CostModel> MeasureCosts(MPI_Comm comm, int rank, int size) {
   if (size < 2) return CostModel{};
   std::array<double, 3> told{};

@@ -10,14 +10,15 @@ namespace lzy {
 
 namespace {
 
-// As measured (docs/performance/exchange.md, when waiting still kept the processor): few large messages, or many small
-// ones at once.
+// Bytes of a message, bytes of all that arrive at once, and messages each way: few large messages, or many small ones
+// at once. Chosen by measurements, in which lzy still waited by MPI_Wait (docs/performance/exchange.md).
 constexpr std::uint64_t kMostPiece = std::uint64_t{4} << 20;
 constexpr std::uint64_t kMostStaging = std::uint64_t{16} << 20;
 constexpr std::uint64_t kMostInFlight = 64;
 
 }  // namespace
 
+// All numbers follow from the longest part, so they are the same on all ranks.
 PairwiseExchange::PairwiseExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts,
                                    std::uint64_t max_transfer)
     : comm_(comm), rank_(static_cast<std::size_t>(rank)), size_(counts.size()), counts_(counts), starts_(size_) {
@@ -33,6 +34,7 @@ std::uint64_t PairwiseExchange::Words(std::size_t to, std::uint64_t t) const {
   return counts_[to] <= Offset(t) ? 0 : std::min(piece_, counts_[to] - Offset(t));
 }
 
+// One call of Run on one rank. Message t uses slot t mod in_flight of the staging memory and of the requests.
 class PairwiseExchange::Transfer {
  public:
   Transfer(const PairwiseExchange& plan, const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging)
@@ -43,6 +45,9 @@ class PairwiseExchange::Transfer {
         sends_(plan.in_flight_, MPI_REQUEST_NULL),
         receives_(plan.in_flight_, MPI_REQUEST_NULL) {}
 
+  // Begins message t in both directions: to the rank `distance` further on, and from the rank as far before. So in
+  // each step every rank sends to another one, and no rank gets all messages at once. The receive is posted first, so
+  // its message finds a buffer.
   void Start(std::uint64_t t) {
     const std::size_t distance = t / plan_.pieces_ + 1;
     const std::size_t to = (plan_.rank_ + distance) % plan_.size_;
@@ -60,6 +65,9 @@ class PairwiseExchange::Transfer {
     }
   }
 
+  // Waits for message t, and adds up what arrived. The messages of the first peer come before all others. They start
+  // the sums from this rank's own share, so `receive` need not be cleared. The send is waited for, too: its slot is
+  // used again.
   void Finish(std::uint64_t t) {
     const std::uint64_t slot = t % plan_.in_flight_;
     Note(AwaitMpi(receives_[slot], "MPI_Irecv"));
@@ -94,8 +102,9 @@ class PairwiseExchange::Transfer {
   Status status_;
 };
 
-// Message t of a rank goes to the one t / pieces + 1 places further on. All ranks go through them in the same order,
-// none further ahead of what it has finished than in_flight: so a rank that is furthest behind finds its message sent.
+// Message t of a rank goes to the rank t / pieces + 1 places further on. All ranks go through the messages in the same
+// order, and none starts more than in_flight beyond those that it has finished. So the rank that is furthest behind
+// finds its message sent, and no rank waits forever.
 Status PairwiseExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
   Transfer transfer(*this, send, receive, staging);
   const std::uint64_t messages = pieces_ * (size_ - 1);

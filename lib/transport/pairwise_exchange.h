@@ -1,4 +1,8 @@
 #pragma once
+// XOR among ranks by messages in pairs: every rank sends every other rank its part, and adds up what has arrived while
+// more is on its way. One of the three ways of MpiCommunicator::ReduceScatterXor: the one for ranks that do not share
+// memory, if the ring is not shorter (docs/performance/exchange.md, "The rule").
+
 #include <mpi.h>
 
 #include <cstddef>
@@ -10,32 +14,36 @@
 
 namespace lzy {
 
-/// XOR among ranks by messages: every rank sends every other its part, and adds up what arrived while more travels.
+/// One exchange: how it is cut into messages, and how many are under way at once. Cheap to make. All ranks must make
+/// it with the same `counts` and `max_transfer`, because both sides of a message compute its length.
 class PairwiseExchange {
  public:
-  /// `comm` has two or more ranks and MPI_ERRORS_RETURN, this one is `rank`; `counts`, which must outlive this, as in
-  /// Communicator::ReduceScatterXor. No message has more than `max_transfer` bytes (at most 2^31 - 1).
+  /// `comm` has two or more ranks and MPI_ERRORS_RETURN; this one is `rank`. `counts`: as in
+  /// Communicator::ReduceScatterXor; must outlive this. No message has more than `max_transfer` bytes (at most 2^31 -
+  /// 1). Local.
   PairwiseExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer);
 
-  /// Memory that Run needs; the same on all ranks, and at most 16 MiB.
+  /// 64-bit words of memory that Run needs for what arrives. The same on all ranks, and at most 16 MiB.
   std::uint64_t StagingWords() const { return in_flight_ * piece_; }
 
-  /// As Communicator::ReduceScatterXor. An error of MPI does not end it, so that what others wait for is sent wherever
-  /// it still can be, and nothing is under way when it returns. Messages have tag 0.
+  /// As Communicator::ReduceScatterXor; `staging` has StagingWords() words. Collective. An error of MPI does not end
+  /// it, so what others wait for is sent if it still can be. No message is under way when it returns. The first error
+  /// is returned, on this rank only. Messages have tag 0.
   Status Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const;
 
  private:
   class Transfer;
 
-  /// Words that rank `to` gets by message `t`.
+  /// 64-bit words that rank `to` gets by message `t`; 0 if its part has ended before. Such a message is not sent.
   std::uint64_t Words(std::size_t to, std::uint64_t t) const;
+  /// Where message `t` begins in its part, in words.
   std::uint64_t Offset(std::uint64_t t) const { return t % pieces_ * piece_; }
 
   const MPI_Comm comm_;
   const std::size_t rank_;
   const std::size_t size_;
   const std::span<const std::uint64_t> counts_;
-  std::vector<std::uint64_t> starts_;  // of the parts
+  std::vector<std::uint64_t> starts_;  // of the parts in the send buffer, in words
   std::uint64_t piece_ = 0;            // words of a message
   std::uint64_t pieces_ = 0;           // messages that the longest part takes
   std::uint64_t in_flight_ = 0;        // messages each way

@@ -11,10 +11,12 @@ namespace lzy {
 
 namespace {
 
+// Bounds of a piece, in words. Shorter ones cost latency, and with longer ones kSlots of them would not fit into 16
+// MiB.
 constexpr std::uint64_t kLeastPiece = (std::uint64_t{64} << 10) / sizeof(std::uint64_t);
 constexpr std::uint64_t kMostPiece = (std::uint64_t{512} << 10) / sizeof(std::uint64_t);
 
-/// Words of a message: until the first one is round, the link has carried about an eighth of all there is.
+/// 64-bit words of a message. When the first piece is round, a link has carried about an eighth of all that it will.
 std::uint64_t PieceOf(std::span<const std::uint64_t> counts) {
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t longest = std::max<std::uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
@@ -30,16 +32,19 @@ RingExchange::RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_
 }
 
 bool RingExchange::IsShorter(std::span<const std::uint64_t> counts) {
-  if (counts.size() < 3 || counts.size() > 255) return false;  // see Run
+  // Between two ranks there is nothing to save. For more than 255, Run has not enough slots.
+  if (counts.size() < 3 || counts.size() > 255) return false;
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t on_its_way = (counts.size() - 2) * PieceOf(counts);
+  // In pairs, the busiest link carries the longest part n - 1 times.
   return 4 * (counts.size() - 1) * longest > 5 * (all + on_its_way);
 }
 
-/// One rank's side. A part goes round in pieces; piece w of it makes hop h, to the rank h + 1 after its owner, at the time w·L + h,
-/// in hops, where L is how many parts there are: by then the link has carried what came before. All ranks do what they have to do
-/// in the order of these times, so both sides of a link have its messages in the same order.
+/// One rank's side of a call of Run. A part goes round in pieces. With L the number of parts that are not empty, piece
+/// w makes hop h, to the rank h + 1 after its owner, at time w·L + h (counted in hops). By then the link has carried
+/// what came before. All ranks do their work in the order of these times, so both sides of a link have its messages in
+/// the same order, and one tag is enough.
 class RingExchange::Transfer {
  public:
   Transfer(const RingExchange& plan, const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging)
@@ -48,6 +53,7 @@ class RingExchange::Transfer {
     receives_.fill(MPI_REQUEST_NULL);
     sends_.fill(MPI_REQUEST_NULL);
     const auto parts = static_cast<std::uint64_t>(plan.size_ - std::count(plan.counts_.begin(), plan.counts_.end(), 0u));
+    // All pieces of all parts pass this rank once. The owner of a part is the last to get its pieces.
     for (std::size_t part = 0; part < plan.size_; ++part) {
       const std::uint64_t hop = (plan.rank_ + 2 * plan.size_ - part - 1) % plan.size_;
       for (std::uint64_t w = 0; Words(part, w) > 0; ++w) pieces_.push_back({w * parts + hop, hop, part, w});
@@ -57,6 +63,7 @@ class RingExchange::Transfer {
     });
   }
 
+  // Receives are posted as far ahead as there are slots. A piece that begins here (hop 0) takes none.
   Status Run() {
     std::size_t started = 0;
     for (const Piece& piece : pieces_) {
@@ -71,11 +78,12 @@ class RingExchange::Transfer {
  private:
   static constexpr int kTag = 0;
 
+  // One message, as this rank sees it.
   struct Piece {
     std::uint64_t time;
-    std::uint64_t hop;  // that brings it here; 0: it begins here
-    std::size_t part;
-    std::uint64_t number;
+    std::uint64_t hop;     // the one that brings it here; 0: it begins here
+    std::size_t part;      // rank that it is for
+    std::uint64_t number;  // in its part
   };
 
   std::uint64_t Words(std::size_t part, std::uint64_t number) const {
@@ -95,7 +103,8 @@ class RingExchange::Transfer {
                   "MPI_Isend"));
   }
 
-  /// Gets a slot ready for a piece that comes from the rank before.
+  /// Posts the receive of a piece that comes from the rank before. Its slot is free when the piece that was in it has
+  /// been sent on.
   void Start(const Piece& piece) {
     if (piece.hop == 0) return;
     const std::uint64_t slot = started_++ % kSlots;
@@ -106,7 +115,8 @@ class RingExchange::Transfer {
                   "MPI_Irecv"));
   }
 
-  /// Waits for the piece, adds this rank's share, and sends it on, or keeps it.
+  /// Waits for the piece, adds this rank's share, and sends the sum on, or keeps it if the part is this rank's own. A
+  /// piece that begins here is sent from the program's buffer. One such send is under way at a time.
   void Finish(const Piece& piece) {
     const std::uint64_t words = Words(piece.part, piece.number);
     const std::uint64_t* share = send_ + starts_[piece.part] + piece.number * plan_.piece_;
@@ -131,15 +141,15 @@ class RingExchange::Transfer {
   std::vector<Piece> pieces_;
   std::array<MPI_Request, kSlots> receives_{};
   std::array<MPI_Request, kSlots> sends_{};
-  MPI_Request own_ = MPI_REQUEST_NULL;
-  std::uint64_t started_ = 0, finished_ = 0;  // receives
+  MPI_Request own_ = MPI_REQUEST_NULL;        // send of a piece that begins here
+  std::uint64_t started_ = 0, finished_ = 0;  // receives: posted, and waited for
   Status status_;
 };
 
-// Nobody waits for ever. A piece waits for its hop before, which is earlier by 1. A slot waits until the piece before in it has
-// been sent on, for which the next rank must have a slot for that: one hop later, but the piece is the 32nd before. At any one
-// time a rank has fewer than 16 pieces (those of L parts whose hops differ by multiples of L: L² < n <= 255), so that is
-// earlier by 2 at least. So whatever is the earliest can go on.
+// No rank waits forever, because whatever is earliest can go on. A piece waits for its hop before, which is earlier by
+// 1. A slot waits until the piece before in it has been sent on. For that, the next rank must have a slot for it, one
+// hop later. But that piece is the 32nd before. At any one time a rank has fewer than 16 pieces: those of L parts
+// whose hops differ by multiples of L, and L² < n <= 255. So what the slot waits for is earlier by 2 at least.
 Status RingExchange::Run(const std::uint64_t* send, std::uint64_t* receive, std::uint64_t* staging) const {
   return Transfer(*this, send, receive, staging).Run();
 }

@@ -1,4 +1,12 @@
 #pragma once
+// XOR among ranks along a ring. What is for rank r begins at rank r + 1, and every rank adds its share before it sends
+// the sum on. So no link carries more than all parts together. In pairs (transport/pairwise_exchange.h), a rank gets
+// its own part from every other rank. For a restored device, whose owner gets everything, that is n - 1 times the
+// device through one link.
+//
+// MpiCommunicator uses it for ranks on several nodes if IsShorter says so (docs/performance/exchange.md, "Few ranks
+// get it all").
+
 #include <mpi.h>
 
 #include <cstddef>
@@ -9,21 +17,19 @@
 
 namespace lzy {
 
-/// XOR among ranks along a ring: what is for rank r begins at r + 1, and every rank adds its share before it sends it on. No
-/// rank gets more than all parts together, where by PairwiseExchange it gets its own part from everybody: a restored
-/// device's n - 1 times, one after another through one link.
+/// One exchange, as PairwiseExchange is.
 class RingExchange {
  public:
-  /// As PairwiseExchange.
+  /// As PairwiseExchange. Precondition: 2 to 255 ranks. With more, ranks could wait for each other forever (see Run).
   RingExchange(MPI_Comm comm, int rank, std::span<const std::uint64_t> counts, std::uint64_t max_transfer);
 
-  /// Whether the busiest link carries less than 4/5 of what it does by PairwiseExchange: parts are unequal. Takes into account
-  /// that the first piece has to come all the way round. The same on all ranks. For ranks on several nodes: on one there are no
-  /// links, and a piece that has to wait for each rank in turn costs more than one that is on its way while nobody looks
-  /// (docs/performance/exchange.md).
+  /// Whether the busiest link carries less than 4/5 of what it does in pairs. That is so if few ranks get most of the
+  /// result. It takes into account that the first piece must come all the way round. False for less than 3 or more
+  /// than 255 ranks. The same on all ranks; local. Ask only for ranks on several nodes. On one node there are no
+  /// links, and a piece that waits for each rank in turn costs more than what is saved.
   static bool IsShorter(std::span<const std::uint64_t> counts);
 
-  /// Memory that Run needs; the same on all ranks, and at most 16 MiB.
+  /// 64-bit words of memory that Run needs; the same on all ranks, and at most 16 MiB.
   std::uint64_t StagingWords() const { return kSlots * piece_; }
 
   /// As PairwiseExchange::Run.
@@ -31,7 +37,7 @@ class RingExchange {
 
  private:
   class Transfer;
-  static constexpr std::uint64_t kSlots = 32;
+  static constexpr std::uint64_t kSlots = 32;  // pieces that a rank has at once; Run says why it is enough
 
   const MPI_Comm comm_;
   const std::size_t rank_;

@@ -30,13 +30,15 @@ namespace lzy {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// Longer steps wait less often. Above this, what one rank brings for another leaves the second-level cache before it is
-// fetched (docs/performance/exchange.md).
+// Words of a slot at most. Longer steps wait less often. Above this, what one rank brings for another leaves the
+// second-level cache before it is fetched (docs/performance/exchange.md).
 constexpr std::uint64_t kMostStep = (std::uint64_t{256} << 10) / sizeof(std::uint64_t);
-// A short wait is for a rank that runs on another core, or could run on this one: both are over sooner than a sleep.
+// How often to offer the processor before sleeping. A short wait is for a rank that runs on another core, or could run
+// on this one. Both are over sooner than a sleep. kNap bounds a sleep, so `idle` is called every millisecond.
 constexpr int kYields = 20;
 constexpr std::timespec kNap = {0, 1'000'000};
 
+// A file descriptor that is closed at the end. A mapping needs none, so none is left open in the program.
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -51,11 +53,12 @@ class Descriptor {
   int value_;
 };
 
-/// How the others find the memory of rank 0.
+/// How the other ranks find the memory of rank 0. The random token is in the name of the memfd, so it cannot be
+/// confused with another one. descriptor -1: there is no memory.
 struct Offer {
   std::uint64_t token = 0;
   std::int64_t process = 0;
-  std::int64_t descriptor = -1;  // none
+  std::int64_t descriptor = -1;
   std::string node;
 
   std::string Name() const { return fmt::format("lzy-exchange-{:016x}", token); }
@@ -64,11 +67,13 @@ struct Offer {
   LZY_FIELDS(token, process, descriptor, node)
 };
 
-/// The descriptor is -1 where there is no memory to be had.
+/// A descriptor of new memory, or -1 if there is none. Nothing is allocated yet (Map does that).
 int CreateMemory(std::uint64_t bytes, Offer& offer) {
-  rlimit limit{};  // passing it would not be an error but SIGXFSZ
+  // A file beyond this limit would not be an error, but SIGXFSZ, which ends the program.
+  rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur) return -1;
   offer.process = getpid();
+  // GRND_NONBLOCK: early after boot, there may be no random numbers for minutes.
   if (getrandom(&offer.token, sizeof offer.token, GRND_NONBLOCK) != sizeof offer.token) return -1;
   const int made = memfd_create(offer.Name().c_str(), MFD_CLOEXEC);
   if (made >= 0 && ftruncate(made, static_cast<off_t>(bytes)) != 0) {
@@ -78,8 +83,8 @@ int CreateMemory(std::uint64_t bytes, Offer& offer) {
   return made;
 }
 
-/// On another node, or in another name space, that number is of another process: what is not the memory meant is not
-/// even opened.
+/// Opens the memory of rank 0, or returns -1. On another node, or in another name space, the number may be of another
+/// process. So the link is read first: what is not the memory that was meant is not even opened.
 int OpenMemory(const Offer& offer) {
   const std::string expected = fmt::format("/memfd:{}", offer.Name());
   std::array<char, 128> target{};
@@ -91,6 +96,7 @@ int OpenMemory(const Offer& offer) {
   return open(offer.Path().c_str(), O_RDWR | O_CLOEXEC);
 }
 
+// Without FUTEX_PRIVATE_FLAG, because other processes wait on the same word.
 long Futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const std::timespec* timeout) {
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
@@ -99,8 +105,10 @@ void Xor(std::uint64_t* to, const std::uint64_t* a, const std::uint64_t* b, std:
   for (std::uint64_t i = 0; i < count; ++i) to[i] = a[i] ^ b[i];
 }
 
-constexpr std::uint64_t kRounds = 4;  // that have slots of their own: see ReduceScatterXor
+// Rounds that have slots of their own: ReduceScatterXor says why four are enough.
+constexpr std::uint64_t kRounds = 4;
 
+// Words of a slot: a whole number of cache lines, so no line has words for two ranks.
 std::uint64_t StepFor(std::size_t size, std::uint64_t memory) {
   const std::uint64_t slots = kRounds * (size - 1);
   return std::clamp<std::uint64_t>(memory / sizeof(std::uint64_t) / slots / 8 * 8, 8, kMostStep);
@@ -108,7 +116,7 @@ std::uint64_t StepFor(std::size_t size, std::uint64_t memory) {
 
 }  // namespace
 
-/// What a rank tells the others, on a cache line of its own.
+/// What a rank tells the others. It has a page of its own in the rank's part, so no slot shares its cache line.
 struct SharedExchange::Post {
   std::atomic<std::uint32_t> round{0};     // the last for which this rank's slots are filled
   std::atomic<std::uint32_t> sleepers{0};  // how many wait for `round` to change
@@ -131,8 +139,9 @@ std::uint64_t SharedExchange::PartBytes() const {
   return (kPage + slots + kPage - 1) / kPage * kPage;
 }
 
+// fallocate comes before anything is touched: it fails if there is no memory, where a touch would raise SIGBUS. Every
+// rank allocates its own part, so the pages are on its memory node.
 bool SharedExchange::Map(int descriptor) {
-  // Every rank gets the pages of its own part, on its own memory node. Afterwards touching them cannot fail.
   const auto at = static_cast<off_t>(rank_ * PartBytes());
   if (fallocate(descriptor, 0, at, static_cast<off_t>(PartBytes())) != 0) return false;
   void* mapped = mmap(nullptr, PartBytes() * size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -155,7 +164,8 @@ Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm,
     const Descriptor opened(OpenMemory(offer));
     mapped = opened.get() >= 0 && made->Map(opened.get());
   }
-  // Rank 0 keeps its descriptor, and nobody looks at a post, until all are here.
+  // This reduction is also a barrier. Until all ranks have opened the memory, rank 0 keeps its descriptor. Until all
+  // have made their posts, no rank looks at one.
   LZY_ASSIGN_OR_RETURN(const std::uint64_t failures, comm.AllReduceSum(mapped ? 0 : 1));
   if (failures != 0) made.reset();
   return made;
@@ -165,17 +175,22 @@ SharedExchange::Post& SharedExchange::PostOf(std::size_t rank) const {
   return *std::launder(reinterpret_cast<Post*>(base_ + rank * PartBytes()));
 }
 
+// A rank has no slot for itself, so later ones move up by one place.
 std::uint64_t* SharedExchange::Slot(std::uint32_t round, std::size_t from, std::size_t to) const {
   const std::size_t place = round % kRounds * (size_ - 1) + (to < from ? to : to - 1);
   return reinterpret_cast<std::uint64_t*>(base_ + from * PartBytes() + kPage) + place * step_;
 }
 
+// This and Await close the gap between looking and sleeping. Here, `round` is stored before `sleepers` is read. There,
+// `sleepers` is raised before `round` is read. All are sequentially consistent, so at least one side sees the other.
+// If the sleeper missed the round, it is woken, or FUTEX_WAIT finds that the word has changed.
 void SharedExchange::Announce(std::uint32_t round) {
   Post& post = PostOf(rank_);
   post.round.store(round);
   if (post.sleepers.load() != 0) Futex(post.round, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
+// Rounds are compared by their difference, which is right even if the counter wraps around.
 void SharedExchange::Await(std::uint32_t round, std::size_t rank) {
   Post& post = PostOf(rank);
   const auto before = [round](std::uint32_t reached) { return static_cast<std::int32_t>(reached - round) < 0; };
@@ -203,6 +218,8 @@ void SharedExchange::Fill(std::uint32_t round, std::uint64_t done, const std::ui
   Announce(round);
 }
 
+// Starts with the next rank, so ranks do not all read the same part at once. The first one is added to this rank's own
+// share, so `receive` need not be cleared. A rank that gets no words still waits for all others: Fill relies on it.
 void SharedExchange::Fetch(std::uint32_t round, std::uint64_t words, const std::uint64_t* own, std::uint64_t* receive) {
   for (std::size_t i = 1; i < size_; ++i) {
     const std::size_t from = (rank_ + i) % size_;
@@ -211,10 +228,13 @@ void SharedExchange::Fetch(std::uint32_t round, std::uint64_t words, const std::
   }
 }
 
-// In every round each rank copies the next words of what it has for the others into its slots, says so, and fetches
-// what the others have for it; it fills its slots for the next round before that, so that nobody has to wait while all
-// are equally fast. Nobody says that he has fetched: who has filled round r has fetched r - 2. So who has fetched r -
-// 1, hence has seen everybody fill it, may fill r + 1 in the place of r - 3.
+// In every round, each rank copies the next words of what it has for the others into its slots, and announces it. Then
+// it fetches what the others have for it. It fills its slots for the next round before it fetches, so no rank waits
+// while all are equally fast.
+//
+// No rank says that it has fetched. A rank that has filled round r has fetched round r - 2. A rank that is about to
+// fill r + 1 has fetched r - 1, hence has seen every other rank fill r - 1. So every rank has fetched r - 3, and the
+// slots of r - 3 may be overwritten: r + 1 uses the same ones.
 void SharedExchange::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
                                       std::span<const std::uint64_t> counts) {
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());

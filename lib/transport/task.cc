@@ -6,12 +6,14 @@
 
 namespace lzy::validated {
 
+// MPI frees the request when it is cancelled or done; nobody waits for that.
 Message::~Message() {
   if (request_ == MPI_REQUEST_NULL) return;
   PMPI_Cancel(&request_);
   PMPI_Request_free(&request_);
 }
 
+// An error of MPI_Test counts as done, or the task would wait forever.
 bool Message::Test() {
   if (request_ == MPI_REQUEST_NULL) return true;
   int done = 0;
@@ -34,7 +36,10 @@ Pump& Pump::OfProcess() {
   return pump;
 }
 
-// Who goes on may wait anew, and is then looked at in the next step.
+// Resumes the tasks whose wait is over. A task that goes on may wait anew, and so add to `waiting`: hence indices
+// instead of iterators, and a count that is taken before. New entries are looked at in the next step. A task may also
+// destroy others; their entries become null. An entry is cleared before its task goes on, because what it points to
+// may be gone afterwards.
 template <class What, class Test>
 bool Pump::Resume(std::vector<Waiting<What>>& waiting, const Test& test) {
   bool any = false;
@@ -50,6 +55,7 @@ bool Pump::Resume(std::vector<Waiting<What>>& waiting, const Test& test) {
   return any;
 }
 
+// Messages first: what they bring often makes conditions hold.
 bool Pump::Step() {
   long_awaited_ = false;
   const bool messages = Resume(messages_, [this](Message& message) {
@@ -61,13 +67,17 @@ bool Pump::Step() {
   return messages || conditions;
 }
 
+// If another thread has the mutex, it pumps, or will soon.
 void Pump::Help() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock.owns_lock()) Step();
 }
 
+// The mutex is held for one step at a time, so several threads can be here at once. A step of one of them may finish
+// the task of another: hence `done` is asked first. As long as anything moves, there is no waiting.
 void Pump::RunUntil(const std::function<bool()>& done) {
-  // A chunk comes within a millisecond, and who gave the processor to a busy process for that would have it back after milliseconds.
+  // A chunk comes within a millisecond. A process that gave the processor to a busy one meanwhile would have it back
+  // only after some milliseconds.
   constexpr int kLongSpins = 10000;
   Patience patience;
   for (;;) {
@@ -76,6 +86,7 @@ void Pump::RunUntil(const std::function<bool()>& done) {
       const std::lock_guard lock(mutex_);
       if (done()) return;
       moved = Step();
+      // A step may have brought what this waits for. Then there is no need to wait for the mutex again.
       if (moved && done()) return;
       is_long = long_awaited_;
     }
@@ -87,6 +98,7 @@ void Pump::RunUntil(const std::function<bool()>& done) {
   }
 }
 
+// `task` lives in this frame, and other threads may resume it: RunUntil returns only when it is done.
 Status Pump::Run(Task task) {
   {
     const std::lock_guard lock(mutex_);

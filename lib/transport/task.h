@@ -1,6 +1,10 @@
 #pragma once
-// Protocols written down as they run, one step after the other, though a process is in many of them at once: coroutines
-// that wait for MPI requests, and the pump that looks which have come. Nothing moves but in calls of the pump.
+// Protocols that are written as they run, one step after the other, although a process is in many of them at once. A
+// Task is a coroutine that waits for MPI requests (Message) or conditions. The Pump looks which of them have come, and
+// resumes their tasks. The room validated is written with these (docs/exchange.md, "Messages").
+//
+// There are no threads here: nothing moves but in calls of the pump. All coroutines run under the pump's mutex, so
+// they need no locks among themselves. A task must not block, and must not call AwaitMpi, Pump::Run or Pump::Help.
 
 #include <mpi.h>
 
@@ -18,16 +22,19 @@
 
 namespace lzy::validated {
 
-/// Runs when it is awaited (or started by the pump), once; co_return a Status. What it throws becomes one. Its arguments are
-/// kept by value, and what they refer to must outlive it.
+/// A coroutine that returns a Status (co_return). It begins when it is awaited by another task, or by Start, and runs
+/// once. What it throws becomes its Status. Its arguments are kept by value; what they refer to must outlive it. Move
+/// only; owns its frame.
 class [[nodiscard]] Task {
  public:
   struct promise_type {
     Status status;
+    /// The task that awaits this one; it goes on when this one is done.
     std::coroutine_handle<> next = std::noop_coroutine();
 
     Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
     std::suspend_always initial_suspend() noexcept { return {}; }
+    /// Passes control on to `next` without using the stack, so long chains of tasks cannot overflow it.
     struct Resume {
       bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> done) noexcept { return done.promise().next; }
@@ -46,16 +53,18 @@ class [[nodiscard]] Task {
     std::swap(handle_, other.handle_);
     return *this;
   }
-  /// Not before it is done, if it was started.
+  /// Destroys the frame, and with it what the task awaits. Not while the task is running.
   ~Task() {
     if (handle_) handle_.destroy();
   }
 
+  /// Whether it has returned. Only then status() means anything.
   bool done() const { return handle_.done(); }
   const Status& status() const { return handle_.promise().status; }
-  /// Runs it up to where it has to wait.
+  /// Runs it up to where it has to wait. Under the pump's mutex.
   void Start() { handle_.resume(); }
 
+  /// co_await of a task runs it, and gives its Status. Once.
   bool await_ready() const noexcept { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
     handle_.promise().next = caller;
@@ -67,8 +76,8 @@ class [[nodiscard]] Task {
   std::coroutine_handle<promise_type> handle_;
 };
 
-/// An MPI request under way; what it reads or writes must outlive this. One that nobody waited for is cancelled at the
-/// end: that is for the way out after an error of MPI.
+/// An MPI request that is under way. What it reads or writes must outlive this. A request that is not done at the end
+/// is cancelled. That is for the way out after an error of MPI.
 class Message {
  public:
   Message() = default;
@@ -76,22 +85,25 @@ class Message {
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
-  /// `start(&request)` begins it; `call` is its name. The message is done when the one before is.
+  /// Begins the request by `start(&request)`; `call` is its name for errors. If the call fails, the message counts as
+  /// done, and status() says why. Precondition: the message before in this object is done.
   template <class Start>
   void Begin(const char* call, const Start& start) {
     call_ = call;
     error_ = start(&request_);
     if (error_ != MPI_SUCCESS) request_ = MPI_REQUEST_NULL;
   }
-  /// It takes longer than it would take to give the processor to others and have it back: a chunk of a payload.
+  /// Marks it as one that takes longer than giving the processor to others and getting it back: a chunk of a payload.
+  /// Then the pump spins longer before it yields.
   void SetLong() { long_ = true; }
   bool is_long() const { return long_; }
-  /// Whether it is done, and if so how: status() and source(), tag(), length() tell.
+  /// Whether it is done. If so, status(), source(), tag() and length() tell how.
   bool Test();
   Status status() const;
   int source() const { return came_.MPI_SOURCE; }
   int tag() const { return came_.MPI_TAG; }
-  int length() const;  ///< bytes; of one received as MPI_BYTE
+  /// Bytes that arrived, of a message that was received as MPI_BYTE.
+  int length() const;
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
@@ -101,24 +113,29 @@ class Message {
   bool long_ = false;
 };
 
-/// Of a process: all that it waits for. Calls are for one thread at a time, under mutex().
+/// All that the tasks of a process wait for. Threads call it in turns, under mutex(). There is one pump for a process:
+/// a rank that waits in any call of lzy must answer all others.
 class Pump {
  public:
   static Pump& OfProcess();
 
+  /// Held while any task runs. Whoever changes what tasks look at must hold it.
   std::mutex& mutex() { return mutex_; }
 
-  /// Goes on with whatever can go on. True if anything could.
+  /// Resumes every task whose message or condition has come. True if there was one. Precondition: the mutex is held.
   bool Step();
-  /// Starts `task`, which stays the caller's, and pumps until it is done. Takes the mutex, and lets others have it in between.
+  /// Starts `task`, and pumps until it is done; returns its Status. Takes the mutex, and releases it between steps, so
+  /// other threads can pump, too.
   Status Run(Task task);
-  /// A step, unless another thread is at it: for who waits for something else, so that nobody waits for this process meanwhile.
+  /// Makes one step, unless another thread is making one. For callers that wait for something else, so no other
+  /// process waits for this one meanwhile (AwaitMpi).
   void Help();
   /// Pumps until `done()`, which is asked under the mutex.
   void RunUntil(const std::function<bool()>& done);
 
-  /// co_await of these suspends until the message is done (then: its status), or until the condition holds. A task that is
-  /// destroyed while it waits is forgotten.
+  /// co_await of Done suspends until the message is done, and gives its Status. co_await of Until suspends until the
+  /// condition holds; it is asked in every step, so it should be cheap. A task that is destroyed while it waits is
+  /// forgotten.
   auto Done(Message& message) {
     struct Awaiter : Wait<Message> {
       bool await_ready() { return this->what->Test(); }
@@ -143,11 +160,14 @@ class Pump {
   }
 
  private:
+  /// A suspended coroutine, and what it waits for.
   template <class What>
   struct Waiting {
-    What* what;  // null: nobody waits any more
+    What* what;  // null: it does not wait any more
     std::coroutine_handle<> handle;
   };
+  /// What Done and Until return. It lives in the frame of the task that waits, so its destructor runs if that task is
+  /// destroyed. `waits`: it is in `list`.
   template <class What>
   struct Wait {
     Wait(Pump& of, std::vector<Waiting<What>>& all, What* one) : pump(of), list(all), what(one) {}
@@ -172,7 +192,7 @@ class Pump {
   static bool Resume(std::vector<Waiting<What>>& waiting, const Test& test);
 
   std::mutex mutex_;
-  bool long_awaited_ = false;  // a long message was, in the last step
+  bool long_awaited_ = false;  // in the last step, some task waited for a long message
   std::vector<Waiting<Message>> messages_;
   std::vector<Waiting<std::function<bool()>>> conditions_;
 };
