@@ -1,3 +1,9 @@
+// Reads blocks of a file that did not have their hashes, and gives the caller the right bytes: verified reads use it.
+//
+// No lock is held while a program reads, so what is seen may change under the hands. The whole attempt is repeated if
+// somebody commits, writes or repairs meanwhile. Only mending on disk takes the locks, and only if there is something to
+// mend.
+
 #include "mend/heal.h"
 
 #include <fmt/format.h>
@@ -42,6 +48,8 @@ struct Look {
   const FileView& of() const { return in().files[file]; }
 };
 
+// One call of HealBlocks. Everything is local to this process: it opens what it needs of a set with a communicator of
+// its own.
 class Healer {
  public:
   Healer(FileSystem& fs, const Options& options, const HealRequest& request)
@@ -70,12 +78,14 @@ class Healer {
   }
 
  private:
+  // Forgets what an attempt has found.
   void Start() {
     blocks_.clear();
     report_.other_commit = false;
     for (const std::uint64_t index : request_.blocks) blocks_.emplace_back().index = index;
   }
 
+  // The dataset that the file is part of: the file alone, or a set.
   Result<DatasetRef> Resolved() {
     LZY_ASSIGN_OR_RETURN(auto found, ResolvePath(fs_, *self_, request_.path, Resolve::kProtected));
     if (found.size() == 1) return std::move(found[0]);
@@ -104,6 +114,7 @@ class Healer {
     return !ChangedMeanwhile(look);
   }
 
+  // Opens the dataset and finds the file in it, by device and inode: it may have been renamed.
   Status Open(const DatasetRef& dataset, bool write, Look& look) {
     LZY_ASSIGN_OR_RETURN(look.view, OpenDataset(context_, dataset, {write}));
     if (!look.view.committed) return {Code::kUnprotected, fmt::format("{}: no sidecar", request_.path)};
@@ -136,12 +147,14 @@ class Healer {
     return std::optional<std::vector<std::uint8_t>>();
   }
 
+  // Fills in verdicts, bytes, and the rows that are needed for rebuilding (look.bad).
   Status JudgeAll(Look& look) {
     Start();
     for (HealedBlock& block : blocks_) LZY_RETURN_IF_ERROR(Judge(look, block));
     return Status::Ok();
   }
 
+  // The order of checks is that of docs/design.md §8. What cannot be judged keeps kNotJudged.
   Status Judge(Look& look, HealedBlock& block) {
     const Layout& layout = *look.in().layout;
     const FileView& file = look.of();
@@ -221,7 +234,7 @@ class Healer {
     return bad;
   }
 
-  // In memory.
+  // Rebuilds in memory the damaged blocks that parity can give back.
   Status Rebuild(const Look& look) {
     if (look.bad.empty()) return Status::Ok();
     const Layout& layout = *look.in().layout;
@@ -234,6 +247,7 @@ class Healer {
       LZY_ASSIGN_OR_RETURN(auto plan, plans.Rebuild(row.group, row.unit_row, bad.devices, wanted));
       runs.push_back({row.group, row.unit_row, row.slice, 1, std::move(plan)});
     }
+    // Sources and results are held to their hashes. A difference means that somebody writes: the attempt is void.
     const auto changed = [&](const RowBlock& block) {
       return Status(Code::kBusy, fmt::format("{}: block {} changed while its row was read", request_.path, block.place.index));
     };
@@ -283,6 +297,7 @@ class Healer {
     return mended;
   }
 
+  // The caller knows the blocks of one commit only.
   bool IsTheCommit(const Look& look) const {
     const Superblock& now = look.view.superblock;
     return request_.generation == 0 || (now.uuid == request_.uuid && now.generation == request_.generation);
@@ -308,6 +323,8 @@ class Healer {
     }
   }
 
+  // Bytes that have their committed hash are right whatever happened meanwhile. Every other verdict needs a file that
+  // stood still.
   bool ChangedMeanwhile(const Look& look) const {
     const bool trusting = std::all_of(blocks_.begin(), blocks_.end(),
                                       [](const HealedBlock& b) { return b.verdict == Verdict::kAsCommitted && !b.damaged; });

@@ -14,21 +14,26 @@ bool LooksSound(const FileView& file, const Layout& layout, std::uint32_t f) {
   return file.present && file.stat.size == layout.file_size(f) && CauseOf(file, BlockFault::kHash, {0, 1}) == DamageCause::kHash;
 }
 
+/// `own`: this rank has it open, so it can tell more.
 bool HasWholeSidecar(const FileView& file, bool own) {
   if (!file.sidecar_usable() || file.intent) return false;
   return !own || (file.sidecar != nullptr && file.sidecar->damage().empty() && file.sidecar->knows_all_leaves());
 }
 
+// Neither data nor sidecar: a member whose whole device was lost.
 bool HasNoTrace(const FileView& file) {
   return !file.present && file.fault == SidecarFault::kMissing;
 }
 
+// Supposes losses from metadata, plans with them, and reads only what the plan will not read anyway. All ranks end
+// with the same answer.
 class Assumption {
  public:
   Assumption(const Context& context, const DatasetView& view) : context_(context), view_(view) {}
 
   Result<std::optional<Findings>> Make(const MendRequest& request) {
     Findings findings;
+    // Each rank supposes alone. One that sees an obstacle stops all.
     bool possible = false;
     MendPlan plan;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
@@ -40,6 +45,7 @@ class Assumption {
     }));
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, context_.comm.AllReduceMax(possible ? 0 : 1));
     if (obstacles != 0) return std::optional<Findings>();
+    // Blocks that are sources are held to their hashes while they are used. The others are checked here.
     bool sound = true;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
       for (std::size_t e = 0; e < view_.ensembles.size() && sound; ++e) {
@@ -117,6 +123,7 @@ class Assumption {
     return true;
   }
 
+  // Checks the blocks that are not marked in `read`, run by run.
   Result<bool> OthersAreSound(const BlockStream& stream, const std::vector<bool>& read) const {
     for (std::uint64_t i = 0; i < read.size();) {
       const std::uint64_t first = i;

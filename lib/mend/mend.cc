@@ -60,6 +60,8 @@ Status Mender::Plan() {
   return Status::Ok();
 }
 
+// First pass. Every step is agreed on by the ranks of the group before the next one begins: blocks must not be written
+// where a file could not be opened.
 Status Mender::RebuildEnsemble(std::size_t e) {
   Ensemble& ensemble = view_.ensembles[e];
   Communicator& comm = CommOf(ensemble);
@@ -74,6 +76,8 @@ Status Mender::RebuildEnsemble(std::size_t e) {
   return GatherComputed(ensemble, e, comm);
 }
 
+// Order matters. The target is checked for changes after its lock is held and before anything is opened for writing.
+// The note of a repair comes last, because from then on differing blocks count as damage.
 Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   FileView& file = ensemble.files[f];
   FileMend& mend = mends_[e][f];
@@ -96,6 +100,7 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   return Status::Ok();
 }
 
+// A directory or a dangling link under the name of a lost file is somebody's doing. It is not replaced.
 Status Mender::MakeWayFor(const FileView& file) {
   const auto link = context_.fs.Stat(file.path, /*follow=*/false);
   if (!file.present && link.ok() && link->type == FileStat::Type::kDirectory) {
@@ -108,6 +113,8 @@ Status Mender::MakeWayFor(const FileView& file) {
   return context_.fs.MakeDirectories(DirectoryOf(file.path));
 }
 
+// A temporary file left by a restore that was killed is removed first. The file has its full size from the start, so
+// blocks can be written in any order and zeros need not be written at all.
 Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size) {
   mend.out->data = file.data.get();
   if (!mend.plan->rebuild_data) return Status::Ok();
@@ -121,6 +128,8 @@ Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size
   return Status::Ok();
 }
 
+// Parity goes to one of three places: a sidecar that is made again, parts in device directories, or the sidecar that
+// is there.
 Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend) {
   FileView& file = ensemble.files[f];
   if (mend.plan->rebuild_sidecar) {
@@ -149,6 +158,7 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
   return Status::Ok();
 }
 
+// A leaf of zeros is one that no copy of the sidecar has.
 void Mender::KeepKnownLeaves(const Tree& parity, FileMend& mend) {
   const auto [leaves, known] = mend.out->parity_computed();
   for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
@@ -158,10 +168,12 @@ void Mender::KeepKnownLeaves(const Tree& parity, FileMend& mend) {
   }
 }
 
+// Parts repeat the metadata, so they are opened also if only metadata are healed.
 bool Mender::WritesParts(const FileView& file, const FilePlan& plan) {
   return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
 }
 
+// An empty path stands for a part that is left out.
 std::vector<std::string> Mender::PartsToMend(const FileView& file) {
   std::vector<std::string> paths = file.part_paths;
   for (std::size_t d = 0; d < paths.size(); ++d) {
@@ -170,6 +182,7 @@ std::vector<std::string> Mender::PartsToMend(const FileView& file) {
   return paths;
 }
 
+// Only of parts that were damaged, and each reason once: two parts of one lost disk have the same.
 void Mender::WarnOfParts() {
   if (!shared()) return;
   std::set<std::string> told;
@@ -188,6 +201,7 @@ Status Mender::OpenItsParts(const FileView& file, FileMend& mend) {
   return Status::Ok();
 }
 
+// Rank 0 has made files and parts in OpenOutputs. The others open them by name, after all have agreed that it worked.
 Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   FileMend& mend = mends_[e][0];
   FileView& file = ensemble.files[0];
@@ -212,6 +226,8 @@ Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
 Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests) {
   const Layout& layout = *ensemble.layout;
   RowStreams streams = StreamsOf(ensemble);
+  // Each source is held to its hash again when it is read for rebuilding. It was right when it was examined, but a
+  // survivor may have rotted or been written since, and a wrong source makes wrong blocks.
   const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
     if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
     const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
@@ -223,6 +239,7 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
     const std::uint32_t device = blocks[0].device;
     return WriteBlocks(mends_[e][blocks[0].parity ? layout.region_of(device) : layout.file_of(device)], blocks, bytes);
   };
+  // On one node, ranks open the members of each other and deal the rows. Then no block travels.
   const std::span<const RowRun> runs = plan_.ensembles[e].runs;
   bool all_here = shared();
   if (!all_here) {
@@ -245,6 +262,8 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
   });
 }
 
+// Only leaves that nothing recorded are gathered. The owner needs all of them for the root, which is the proof of the
+// whole file.
 Status Mender::GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm) {
   if (comm.size() == 1) return Status::Ok();
   const std::vector<int> owner = shared() ? std::vector<int>{0} : OwnersIn(ensemble, comm);
@@ -263,6 +282,8 @@ Hash Mender::LeafOfBlock(const RowBlock& block, ByteSpan bytes) const {
   return LeafHash(context_.options.key.get(), block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes);
 }
 
+// A block with a known hash is compared before it is written. A block without one gets its leaf here, and the root
+// proves all leaves together at the end (Finish).
 Status Mender::WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes) {
   const bool parity = blocks[0].parity;
   const Tree* expected = parity ? mend.out->parity_expected : mend.out->data_expected;
@@ -292,6 +313,7 @@ Status Mender::WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, Byt
   return Status::Ok();
 }
 
+// Sync first: otherwise the device would be asked for what is still in the page cache only. Errors of Sync count.
 Status Mender::VerifyWritten(FileMend& mend, const FileView& file) {
   if (mend.written.empty()) return Status::Ok();
   if (mend.out->data != nullptr) LZY_RETURN_IF_ERROR(mend.out->data->Sync());
@@ -307,6 +329,7 @@ Status Mender::VerifyWritten(FileMend& mend, const FileView& file) {
   return status;
 }
 
+// One read for blocks that lie back to back. A short read is a failure from the block on where it ends.
 Status Mender::VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const {
   const bool parity = blocks[0].parity;
   std::uint64_t length = 0;

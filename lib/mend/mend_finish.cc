@@ -1,4 +1,8 @@
-// What a repair has built is checked as a whole, and gets its access, its times and its name.
+// Second pass of a repair (mend/mender.h): what was built is checked as a whole, and gets its access, its times and its
+// name.
+//
+// The order of steps in Finish is what makes a restore safe at any crash: roots, then access and times, then sync, then
+// the sidecar's bytes, then the names, then the directory. What has its name is complete.
 
 #include <fmt/format.h>
 
@@ -11,11 +15,13 @@
 namespace lzy {
 namespace {
 
+// Sizes of reads when a salvage copies what is there: by pieces, and around bad places by sectors.
 constexpr std::uint64_t kPiece = 64u << 10;
 constexpr std::uint64_t kSector = 512;
 
 }  // namespace
 
+// Only writers have something to finish. The others take part in the agreement.
 Status Mender::FinishEnsemble(std::size_t e, bool only_in_place) {
   Ensemble& ensemble = view_.ensembles[e];
   return ForEachFile(ensemble, [&](std::uint32_t f) {
@@ -25,10 +31,12 @@ Status Mender::FinishEnsemble(std::size_t e, bool only_in_place) {
   });
 }
 
+// With force, what an epoch left is taken back, so its intent does not count.
 bool Mender::InEpoch(const FileView& file) const {
   return file.intent && !IsOfRepair(*file.intent) && !request_.force;
 }
 
+// Inode, size and mtime as Examine saw them. Asked before anything is opened, and again right before the rename.
 Status Mender::CheckUnchanged(const FileView& file, const FileMend& mend) const {
   const auto now = context_.fs.Stat(mend.target);
   const bool same = now.ok() ? file.present && now->inode == file.stat.inode && now->size == file.stat.size &&
@@ -38,11 +46,13 @@ Status Mender::CheckUnchanged(const FileView& file, const FileMend& mend) const 
   return {Code::kBusy, fmt::format("{}: something else writes the file; it was not repaired", file.path)};
 }
 
+// `part_paths` are where the parts were found or are made now; the sidecar has to name these.
 SidecarContents Mender::Moved(const FileView& file, SidecarContents contents) {
   for (std::size_t d = 0; d < file.part_paths.size(); ++d) contents.info.parts.directories[d] = DirectoryOf(file.part_paths[d]);
   return contents;
 }
 
+// Left as it was if the sidecar has no room for a longer name: a missing note costs a search, nothing else.
 void Mender::NoteHome(const FileView& file, const FileMend& mend, SidecarContents& contents) const {
   if (file.part_paths.empty() || contents.info.parts.home == mend.target) return;
   SidecarContents noted = contents;
@@ -50,6 +60,7 @@ void Mender::NoteHome(const FileView& file, const FileMend& mend, SidecarContent
   if (file.sidecar->HasRoom(Moved(file, noted))) contents.info.parts.home = noted.info.parts.home;
 }
 
+// The superblock and the info record of a surviving member are the model. What differs by member is filled in.
 SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f) const {
   const Layout& layout = *ensemble.layout;
   SidecarContents contents;
@@ -65,6 +76,7 @@ SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f)
   contents.info.groups.assign(1, {});
   for (const FileView& member : ensemble.files) contents.info.groups[0].push_back(member.rank);
   contents.info.members = ensemble.records;
+  // The path of this member to the root of the dataset, from the roots that survivors record.
   std::vector<Hash> roots(view_.superblock.members);
   std::uint64_t bytes = 0;
   for (const Ensemble& other : view_.ensembles) {
@@ -81,6 +93,8 @@ SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f)
   return contents;
 }
 
+// Roots first: they are the proof that all blocks together are what was committed. A salvage has gaps, so its roots
+// cannot be right.
 Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   FileView& file = ensemble.files[f];
   FileMend& mend = mends_[e][f];
@@ -97,10 +111,12 @@ Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   if (mend.plan->rehash_parity && contents.parity_tree.Root() != file.sidecar->contents().superblock.parity_root) {
     return {Code::kWriteFailed, fmt::format("{}: the hashes of its parity, computed again, are not those that were committed", file.path)};
   }
+  // Mode, owner and mtime as recorded. A shared file that was never a member of a record keeps those of a new file.
   const MemberRecord record = !shared()                        ? ensemble.records[f]
                               : contents.info.members.empty() ? MemberRecord()
                                                               : contents.info.members[0];
   LZY_ASSIGN_OR_RETURN(const FileStat stat, FinishData(ensemble, mend, f, record));
+  // The stamp must tell what the file is now. With gaps it keeps the committed mtime, which the file does not have.
   const bool as_committed = mend.plan->rebuild_data && !mend.plan->leaves_gaps(file);
   contents.superblock.stamp.mtime_ns = as_committed ? stat.mtime_ns : file.stamp.mtime_ns;
   NoteHome(file, mend, contents);
@@ -110,6 +126,7 @@ Status Mender::Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   return context_.fs.SyncDirectory(DirectoryOf(mend.target));
 }
 
+// Expected trees are those of the commit. Others are built from the leaves that were computed.
 SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   const FileView& file = ensemble.files[f];
   const Layout& layout = *ensemble.layout;
@@ -126,6 +143,7 @@ SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t 
   return contents;
 }
 
+// Reads that fail leave zeros.
 Status Mender::KeepWhatCannotBeHad(File& was, FileMend& mend) {
   std::vector<std::uint8_t> piece(kPiece);
   for (const ByteRange& range : mend.plan->unmended) {
@@ -144,6 +162,8 @@ Status Mender::KeepWhatCannotBeHad(File& was, FileMend& mend) {
   return Status::Ok();
 }
 
+// Set-id bits go first, whoever owns the sidecars. If the owners differ, nobody can vouch: root must decide, and other
+// users get a file of their own.
 Result<MemberRecord> Mender::Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh) {
   const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
   if (owners.empty()) return record;
@@ -168,6 +188,7 @@ Result<MemberRecord> Mender::Vouched(const Ensemble& ensemble, const std::string
   return record;
 }
 
+// By the owner of each sidecar file on disk, not by what it says.
 std::set<std::uint32_t> Mender::OwnersOfSidecars(const Ensemble& ensemble) {
   std::set<std::uint32_t> owners;
   for (const FileView& file : ensemble.files) {
@@ -192,6 +213,8 @@ void Mender::WarnOfOwners() {
   }
 }
 
+// A rebuilt file gets access and times before it gets its name. A file mended in place gets its committed mtime back,
+// so that it matches its stamp again, unless edits stay in it.
 Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record) {
   FileView& file = ensemble.files[f];
   const std::uint64_t size = ensemble.layout->file_size(f);
@@ -216,6 +239,8 @@ Result<FileStat> Mender::FinishData(Ensemble& ensemble, FileMend& mend, std::uin
   return file.data->Stat();
 }
 
+// Sidecar bytes, then the data's name, then the sidecar's name. Between the two renames, the data file is there with
+// its old or without a sidecar; verify then finds it through the others of its group.
 Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents& contents) {
   const FilePlan& plan = *mend.plan;
   if (plan.rebuild_sidecar) {
@@ -243,6 +268,7 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
   return RenewParts(context_.fs, *file.sidecar, PartsToMend(file));
 }
 
+// Last step of a repair in place. If the process dies before it, the next repair finds the note and finishes.
 Status Mender::EndRepairIntent(FileView& file, const FilePlan& plan) const {
   if (!file.sidecar || plan.rebuild_sidecar || plan.leaves_gaps(file)) return Status::Ok();
   const std::optional<Intent>& intent = file.sidecar->intent();

@@ -26,6 +26,8 @@ std::uint64_t LeavesOf(const BlockStream& stream) {
   return stream.expected == nullptr ? 0 : stream.expected->leaf_count();
 }
 
+// Leaves are held by every rank. If those of all ranks took more than a quarter of the memory, the members are not
+// shared.
 // What a rank has open of its own members, for the others.
 Status TellOwn(const Context& context, const Layout& layout, int ranks, const std::vector<bool>& own, const RowStreams& streams,
                const std::vector<MendOutputs*>& outputs, std::vector<ToldMember>& told) {

@@ -1,6 +1,9 @@
 #pragma once
-// Mending a set on one node: every rank opens all members, so that each rebuilds rows of its own from the shared page
-// cache instead of taking part in the exchange of all of them.
+// Mending a set on one node: every rank opens all members. Then each rank rebuilds rows of its own from the shared page
+// cache, and no block travels between ranks. Used by Mender alone, between opening outputs and rebuilding rows.
+//
+// Each rank tells the others what it has open (path, device, inode, trees), and they open the same files. That works only
+// if all ranks see the same files and have memory for the trees. All ranks agree on it; if one cannot, none does.
 
 #include <memory>
 #include <optional>
@@ -27,6 +30,7 @@ struct MendOutputs {
 };
 
 /// What a rank tells the others of one of its members: what it has open, and what it expects.
+/// A tree on its way to other ranks: its leaves, and the bytes that they are of.
 struct ToldTree {
   std::uint64_t bytes = 0;
   std::vector<Hash> leaves;

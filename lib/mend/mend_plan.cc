@@ -9,6 +9,8 @@
 namespace lzy {
 namespace {
 
+// Goes through the lost blocks row by row. For each row it decides which of its lost blocks are wanted, and whether
+// parity suffices.
 class Planner {
  public:
   Planner(const DatasetView& view, const Findings& findings, const MendRequest& request)

@@ -1,5 +1,10 @@
 #pragma once
-// What a repair or restore is going to do, decided from agreed findings alone: the same on every rank, before anything is written.
+// What a repair or restore is going to do, before anything is written. Pure: it is decided from the view and the
+// findings alone, which are the same on all ranks, so all ranks have the same plan without asking each other.
+//
+// A row is the unit of loss. If more of its blocks are lost than it has parity, it is beyond repair. Without salvage
+// nothing at all is written then, since a half-mended dataset could hide what was lost. Mender (mender.h) carries the
+// plan out; lzy-info and dry runs only look at it.
 
 #include <map>
 #include <optional>
@@ -12,7 +17,7 @@
 
 namespace lzy {
 
-/// What happens to one file and its sidecar.
+/// What happens to one file and its sidecar. Byte ranges are those of the data file.
 struct FilePlan {
   bool rebuild_data = false;     ///< all of it, aside, then renamed
   bool rebuild_sidecar = false;  ///< likewise
@@ -34,6 +39,7 @@ struct FilePlan {
   }
 };
 
+/// One group of a set, or the shared file: its files, by their number in the layout, and the rows to be rebuilt.
 struct EnsemblePlan {
   std::vector<FilePlan> files;
   std::vector<RowRun> runs;
@@ -47,6 +53,8 @@ struct MendPlan {
 /// Stale and at-risk blocks are edits, which only force takes back.
 bool IsEdit(DamageCause cause);
 
+/// Plans the mending of all that the findings name. Local, and the same on all ranks. An error is a plan that
+/// contradicts the layout, never a loss: see MendPlan::beyond.
 Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request);
 
 /// Marks what `plan`, carried out, has mended, and that the file is there again.

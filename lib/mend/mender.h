@@ -1,7 +1,13 @@
 #pragma once
-// A repair being carried out, for mend.cc and mend_finish.cc only. Two passes over each ensemble: what is lost is rebuilt, in place or
-// aside (mend.cc), and then what was built is checked as a whole and gets its times and its name (mend_finish.cc). Nothing gets its
-// name before all of it is right.
+// A repair being carried out; for mend.cc and mend_finish.cc only.
+//
+// There are two passes over each ensemble. The first one rebuilds what is lost, in place or aside (mend.cc). The second
+// one checks what was built as a whole, and gives it its times and its name (mend_finish.cc). Nothing gets its name
+// before all of it is right.
+//
+// All ranks make the same collective calls in the same order, whatever fails on one of them: a failure is agreed on at
+// the end of each step. A file has one writer (Writer()), the rank that owns it, or rank 0 for a shared file. Other ranks
+// may write blocks into it, but only the writer makes, renames and removes files.
 
 #include <map>
 #include <memory>
@@ -43,6 +49,8 @@ class Mender {
 
  private:
   Status Plan();
+  // There are two cases. A shared file is one ensemble, in which all ranks work on all devices. A set has an ensemble
+  // for each group, and a rank works on the members that it owns.
   bool shared() const { return view_.ref.kind == DatasetKind::kShared; }
   bool Mine(const FileView& file) const { return shared() || file.owner == comm_.rank(); }
   bool Writer(const FileView& file) const { return shared() ? comm_.rank() == 0 : file.owner == comm_.rank(); }
@@ -62,8 +70,10 @@ class Mender {
     return Agree(comm_, status);
   }
 
+  // The ranks of a group; all of them for a shared file.
   Communicator& CommOf(const Ensemble& ensemble) { return ensemble.group_comm ? *ensemble.group_comm : comm_; }
 
+  // Calls work(file of the ensemble) for each file, without communication, and agrees on how it went.
   template <class Work>
   Status ForEachFile(const Ensemble& ensemble, const Work& work) {
     return AgreeOn(CommOf(ensemble), [&] {
@@ -72,6 +82,7 @@ class Mender {
     });
   }
 
+  // The two passes, for the ensemble `e`. `only_in_place`: something failed elsewhere, so nothing gets a new name.
   Status RebuildEnsemble(std::size_t e);
 
   Status FinishEnsemble(std::size_t e, bool only_in_place);
@@ -86,6 +97,7 @@ class Mender {
   Status OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f);
   /// The directory of a file that is to be made again; kIo where something else has its name.
   Status MakeWayFor(const FileView& file);
+  /// Where data and parity are written: to a temporary file of the right size, or to the file that is there.
   Status OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size);
   Status OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend);
 
@@ -103,6 +115,7 @@ class Mender {
   // Whose the parts are, by the name that the file has now. A copy of another one must not be taken for that later, by what it is.
   void NoteHome(const FileView& file, const FileMend& mend, SidecarContents& contents) const;
 
+  /// Tells why parts of the parity were left as they are.
   void WarnOfParts();
 
   Status OpenItsParts(const FileView& file, FileMend& mend);
@@ -110,13 +123,17 @@ class Mender {
   // A shared file's blocks are mended by all ranks; rank 0 has made what had to be made.
   Status OpenSharedOutputs(Ensemble& ensemble, std::size_t e);
 
+  /// Rebuilds the rows of the plan. If all ranks can open all members, each rank rebuilds rows of its own
+  /// (MendGuests). If not, all of them take part in each row.
   Status ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests);
 
   // What ranks computed of files that they do not own.
   Status GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm);
 
+  /// The leaf that `bytes` give at the place of `block`.
   Hash LeafOfBlock(const RowBlock& block, ByteSpan bytes) const;
 
+  /// Writes blocks that lie back to back, after comparing them with their hashes. Called by several threads.
   Status WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes);
 
   // What was written is read back from the device and compared before it counts.
@@ -131,6 +148,7 @@ class Mender {
   // Puts what was made in place: checked as a whole, with its times, under its name.
   Status Finish(Ensemble& ensemble, std::size_t e, std::uint32_t f);
 
+  /// What the sidecar is to say after the repair: what it said, with the trees that were rebuilt.
   SidecarContents CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f);
 
   // Salvage replaces a file of which nothing is proven; but what was there is better than nothing.
@@ -156,6 +174,7 @@ class Mender {
   // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.
   Status EndRepairIntent(FileView& file, const FilePlan& plan) const;
 
+  /// After a failure: removes what this rank has built aside.
   void RemoveTemporaries();
 
   const Context& context_;
@@ -166,9 +185,9 @@ class Mender {
   DatasetReport& report_;
   MendPlan plan_;
   std::vector<std::string> made_parts_;  // by this rank
-  std::vector<std::vector<FileMend>> mends_;
+  std::vector<std::vector<FileMend>> mends_;  // by ensemble and file
   RowStats stats_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards `written` of all files
 };
 
 }  // namespace lzy
