@@ -1,4 +1,5 @@
-// Names in directories: looking up, renaming, removing, listing. file_posix.cc has the operations on open files.
+// Names in directories: looking up, renaming, removing, listing. file_posix.cc and
+// file_attributes_posix.cc have the operations on open files.
 //
 // Functions in lzy::posix take a Place, so they serve both file systems. At the end is PosixFiles, the plain one: its
 // Places are paths relative to the working directory.

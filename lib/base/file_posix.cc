@@ -1,5 +1,6 @@
-// One open file: reading through and past the page cache, writing, syncing, access, locks. directory_posix.cc has what
-// concerns names. Both file systems open their files here (posix::Open at the end).
+// The bytes of one open file: reading through and past the page cache, writing, syncing, locking. Its times and access
+// are in file_attributes_posix.cc, and what concerns names in directory_posix.cc. Both file systems open their files
+// here (Open at the end).
 //
 // Invariants: no call raises SIGXFSZ or blocks on a FIFO, because lzy is a guest in other programs. Every call that a
 // signal can interrupt is repeated.
@@ -7,38 +8,25 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
-#include <linux/limits.h>
-#include <linux/magic.h>
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <limits>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <system_error>
 
-#include "base/file.h"
-#include "base/file_posix.h"
+#include "base/posix_file.h"
 #include "base/printable.h"
 #include "fmt/format.h"
 
-namespace lzy {
-
-using posix::CheckPath;
-using posix::Descriptor;
-using posix::NotRegular;
-using posix::Place;
-using posix::Retry;
-using posix::StatAt;
-using posix::SystemError;
+namespace lzy::posix {
 
 namespace {
+
+constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux stops a little short of 2 GiB
+constexpr std::size_t kDirectAlignment = 4096;              // covers 512 and 4096 byte sectors
+constexpr std::size_t kDirectBufferSize = std::size_t{4} << 20;
 
 /// What a user can do about an error, if that is not obvious; empty for most.
 std::string Remedy(const std::string& path, int error) {
@@ -56,41 +44,6 @@ std::string Remedy(const std::string& path, int error) {
   }
 }
 
-}  // namespace
-
-Status posix::SystemError(const std::string& path, std::string_view operation, int error) {
-  Code code = error == ENOENT ? Code::kNotFound : error == ENOMEM ? Code::kNoMemory : Code::kIo;
-  return Status(code, fmt::format("{}: {}: {}{}", path, operation, std::generic_category().message(error),
-                                  Remedy(path, error)));
-}
-
-Status posix::NotRegular(const std::string& path) {
-  return Status(Code::kInvalidArgument, path + ": not a regular file");
-}
-
-Status posix::CheckPath(const std::string& path) {
-  if (path.find('\0') == std::string::npos) return Status::Ok();
-  return Status(Code::kInvalidArgument, path.substr(0, path.find('\0')) + ": path with a NUL character in it");
-}
-
-namespace {
-
-constexpr std::size_t kMaxTransfer = std::size_t{1} << 30;  // Linux stops a little short of 2 GiB
-constexpr std::size_t kDirectAlignment = 4096;              // covers 512 and 4096 byte sectors
-constexpr std::size_t kDirectBufferSize = std::size_t{4} << 20;
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-constexpr const char* kAclName = "system.posix_acl_access";
-
-timespec FromNs(std::int64_t ns) {
-  std::int64_t nanoseconds = ns % kNsPerSecond;
-  // Before 1970, % yields a negative rest, but tv_nsec still counts forward.
-  if (nanoseconds < 0) nanoseconds += kNsPerSecond;
-  timespec time{};
-  time.tv_sec = (ns - nanoseconds) / kNsPerSecond;
-  time.tv_nsec = nanoseconds;
-  return time;
-}
-
 /// The errors by which Linux reports a range that the medium no longer yields. EIO comes from the page cache. Under
 /// O_DIRECT the codes of the block layer come through (blk_errors[] in block/blk-core.c). File systems with checksums
 /// have codes of their own. All of these are erasures to be repaired, not failures of the operation.
@@ -106,73 +59,36 @@ bool ExceedsFileSizeLimit(std::uint64_t end) {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
 }
 
-/// Takes the execute permission out of every entry of a POSIX ACL (linux/posix_acl_xattr.h: u32 version, then entries
-/// of u16 tag, u16 permissions, u32 id, all little-endian).
-void ClearExecute(std::vector<std::uint8_t>& acl) {
-  constexpr std::size_t kHeader = 4, kEntry = 8, kPermissions = 2;
-  for (std::size_t at = kHeader; at + kEntry <= acl.size(); at += kEntry) {
-    std::uint8_t* permissions = acl.data() + at + kPermissions;
-    StoreLe(permissions, static_cast<std::uint16_t>(LoadLe<std::uint16_t>(permissions) & ~1u));
+int OpenFlags(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::kRead:
+      return O_RDONLY;
+    case OpenMode::kReadWrite:
+      return O_RDWR;
+    case OpenMode::kCreate:
+      return O_RDWR | O_CREAT;
+    case OpenMode::kCreateNew:
+      return O_RDWR | O_CREAT | O_EXCL;
   }
+  return O_RDONLY;
 }
 
-/// A regular file by its descriptor. It remembers its name, too, for O_DIRECT and for a temporary file beside it. The
-/// name's directory is a weak pointer: a GuardedFileSystem may close directories that it does not need any more.
-class PosixFile final : public File {
- public:
-  PosixFile(const Place& place, Descriptor fd)
-      : path_(place.path),
-        name_(place.name),
-        relative_(place.directory != nullptr),
-        directory_(place.directory),
-        fd_(std::move(fd)) {}
+}  // namespace
 
-  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
-  Status WriteAt(std::uint64_t offset, ByteSpan from) override;
-  Status Truncate(std::uint64_t size) override;
-  Status Sync() override;
-  Result<FileStat> Stat() override;
-  bool StampsEveryChange() override;
-  Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
-  Result<std::vector<std::uint8_t>> AccessAcl() override;
-  Status CopyAccess(File& like) override;
-  Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override;
-  Status Lock() override;
-  const std::string& path() const override { return path_; }
+Status SystemError(const std::string& path, std::string_view operation, int error) {
+  Code code = error == ENOENT ? Code::kNotFound : error == ENOMEM ? Code::kNoMemory : Code::kIo;
+  return Status(code, fmt::format("{}: {}: {}{}", path, operation, std::generic_category().message(error),
+                                  Remedy(path, error)));
+}
 
- private:
-  Status Error(std::string_view operation, int error) const { return SystemError(path_, operation, error); }
-  Status ReadError(std::uint64_t offset, std::size_t size, int error) const;
-  Status CheckRange(std::uint64_t offset, std::uint64_t size) const;
-  /// The descriptor for O_DIRECT, opened at first use; -1 if the file system does not support it.
-  int DirectDescriptor();
-  Descriptor OpenDirect() const;
-  /// Reads with O_DIRECT from `fd`. kInvalidArgument if the file system does not support it after all.
-  Result<std::size_t> ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to);
-  /// Writes back and drops the cached pages of the range, then reads.
-  Result<std::size_t> DropAndRead(std::uint64_t offset, MutableByteSpan to);
-  Status ChangeMode(std::uint32_t mode);
-  /// Sets owner and group as far as allowed; returns the file's state afterwards.
-  Result<FileStat> ChangeOwner(const FileStat& want);
+Status NotRegular(const std::string& path) {
+  return Status(Code::kInvalidArgument, path + ": not a regular file");
+}
 
-  /// Where the file is by name. Nothing if its directory has been closed meanwhile.
-  std::optional<Place> Whereabouts() const {
-    Place place{directory_.lock(), name_, path_};
-    return relative_ && !place.directory ? std::nullopt : std::optional(std::move(place));
-  }
-
-  const std::string path_;
-  const std::string name_;
-  // Whether name_ is relative to directory_ (and not to the working directory).
-  const bool relative_;
-  const std::weak_ptr<const Descriptor> directory_;
-  const Descriptor fd_;
-  std::once_flag direct_once_;
-  Descriptor direct_;
-  // Cleared for good by the first thread that finds that O_DIRECT does not work; the descriptor stays open.
-  std::atomic<bool> direct_works_{false};
-};
+Status CheckPath(const std::string& path) {
+  if (path.find('\0') == std::string::npos) return Status::Ok();
+  return Status(Code::kInvalidArgument, path.substr(0, path.find('\0')) + ": path with a NUL character in it");
+}
 
 // Bad media are kUnreadable, with range and size, because a repair can mend them. All else is kIo.
 Status PosixFile::ReadError(std::uint64_t offset, std::size_t size, int error) const {
@@ -339,138 +255,6 @@ Status PosixFile::Sync() {
   return Status::Ok();
 }
 
-namespace {
-
-// Whether this is one of the local file systems, whose stamps are all made by this kernel. On a network file system the
-// server or another client makes stamps, so a test here says nothing about them.
-bool HasLocalStamps(int fd) {
-  struct statfs about {};
-  if (fstatfs(fd, &about) != 0) return false;
-  const auto type = static_cast<std::uint32_t>(about.f_type);
-  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC || type == BTRFS_SUPER_MAGIC;
-}
-
-// Changes a file without a name twice and compares the stamps. If the clock ticked between the two changes, the stamps
-// differ anyway; then the attempt says nothing and is repeated.
-bool TellsChangesOfOneTick(int at, const std::string& directory) {
-  const Descriptor file(Retry([&] { return openat(at, directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
-  if (!file.valid()) return false;
-  const auto change = [&](struct stat& about) {
-    return pwrite(file.get(), "x", 1, 0) == 1 && fstat(file.get(), &about) == 0;
-  };
-  for (int attempt = 0; attempt < 10; ++attempt) {
-    struct stat first {};
-    struct stat second {};
-    const std::int64_t tick = CoarseNowNs();
-    if (!change(first) || !change(second)) return false;
-    if (CoarseNowNs() != tick) continue;
-    return first.st_mtim.tv_sec != second.st_mtim.tv_sec || first.st_mtim.tv_nsec != second.st_mtim.tv_nsec;
-  }
-  return false;
-}
-
-}  // namespace
-
-// Measured once for each device and remembered for the life of the process. The test file is made in the directory of
-// this file, which is checked to be on the same device: a mount point or a symbolic link may lie between.
-bool PosixFile::StampsEveryChange() {
-  static std::mutex mutex;
-  static std::map<dev_t, bool> known;
-  struct stat about {};
-  if (fstat(fd_.get(), &about) != 0 || !HasLocalStamps(fd_.get())) return false;
-  const std::lock_guard lock(mutex);
-  const auto at = known.find(about.st_dev);
-  if (at != known.end()) return at->second;
-  const auto place = Whereabouts();
-  if (!place) return false;
-  const std::string directory = DirectoryOf(place->name);
-  struct stat there {};
-  if (fstatat(place->at(), directory.c_str(), &there, 0) != 0 || there.st_dev != about.st_dev) return false;
-  return known[about.st_dev] = TellsChangesOfOneTick(place->at(), directory);
-}
-
-Result<FileStat> PosixFile::Stat() {
-  return StatAt(fd_.get(), "", AT_EMPTY_PATH, path());
-}
-
-Status PosixFile::SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) {
-  const timespec times[2] = {FromNs(atime_ns), FromNs(mtime_ns)};
-  if (futimens(fd_.get(), times) != 0) return Error("set times", errno);
-  return Status::Ok();
-}
-
-Result<std::vector<std::uint8_t>> PosixFile::AccessAcl() {
-  std::vector<std::uint8_t> acl(XATTR_SIZE_MAX);
-  ssize_t size = fgetxattr(fd_.get(), kAclName, acl.data(), acl.size());
-  if (size < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != ENOSYS) return Error("read ACL", errno);
-  acl.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
-  return acl;
-}
-
-Status PosixFile::ChangeMode(std::uint32_t mode) {
-  if (fchmod(fd_.get(), mode) != 0) return Error("change mode", errno);
-  return Status::Ok();
-}
-
-Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
-  LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
-  if (have.uid == want.uid && have.gid == want.gid) return have;
-  // Refused without privilege (EPERM), or for ids that a user name space does not know (EINVAL). A user may still set a
-  // group of their own, hence the second attempt. What counts is what stat says afterwards: some file systems accept
-  // the call and ignore it.
-  if (fchown(fd_.get(), want.uid, want.gid) != 0 && fchown(fd_.get(), static_cast<uid_t>(-1), want.gid) != 0 &&
-      errno != EPERM && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS) {
-    return Error("change owner", errno);
-  }
-  return Stat();
-}
-
-// The order of steps keeps everybody out whom `like` keeps out: first close the file to all but the owner, then change
-// owner and ACL, and open it last.
-Status PosixFile::CopyAccess(File& like) {
-  constexpr std::uint32_t kReadWriteBits = 0666, kOwnerBits = 0600, kGroupBits = 0060;
-  LZY_ASSIGN_OR_RETURN(const FileStat want, like.Stat());
-  LZY_ASSIGN_OR_RETURN(std::vector<std::uint8_t> want_acl, like.AccessAcl());
-  ClearExecute(want_acl);
-  LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
-  LZY_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have_acl, AccessAcl());
-  std::uint32_t mode = want.mode & kReadWriteBits;
-  if (have.uid == want.uid && have.gid == want.gid && have.mode == mode && have_acl == want_acl) return Status::Ok();
-
-  // Closed to all but the owner while it changes hands. The file may have an ACL from the directory's default ACL.
-  LZY_RETURN_IF_ERROR(ChangeMode(have.mode & mode & kOwnerBits));
-  if (!have_acl.empty() && fremovexattr(fd_.get(), kAclName) != 0 && errno != ENODATA) {
-    return Error("remove ACL", errno);
-  }
-  LZY_ASSIGN_OR_RETURN(have, ChangeOwner(want));
-
-  if (have.gid != want.gid) {
-    // The group could not be set. So members of like's group are "others" of this file, and others get no more than
-    // that group had.
-    mode &= kOwnerBits | ((mode & kGroupBits) >> 3);
-    if (!want_acl.empty()) mode &= kOwnerBits;
-  } else if (!want_acl.empty() && fsetxattr(fd_.get(), kAclName, want_acl.data(), want_acl.size(), 0) != 0) {
-    // The ACL could not be stored. An ACL can also deny, so without it only the owner's access is certain.
-    mode &= kOwnerBits;
-  }
-  return ChangeMode(mode);
-}
-
-Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) {
-  FileStat want;
-  want.uid = uid;
-  want.gid = gid;
-  LZY_RETURN_IF_ERROR(ChangeMode(mode & 0700));
-  LZY_ASSIGN_OR_RETURN(const FileStat have, ChangeOwner(want));
-  // Set-user-ID and set-group-ID are granted only if the recorded owner and group could be set: with another owner they
-  // would give that owner's rights to everybody.
-  std::uint32_t allowed = mode & 01777;
-  if (have.uid == uid) allowed |= mode & 04000;
-  if (have.gid == gid) allowed |= mode & 02000;
-  if (have.gid != gid) allowed &= ~070u;
-  return ChangeMode(allowed);
-}
-
 Status PosixFile::Lock() {
   // OFD locks belong to the open file description. POSIX locks would be lost as soon as any descriptor of the file is
   // closed anywhere in the process. Zeros mean: from offset 0 to the end, and l_pid 0, which OFD locks require.
@@ -494,23 +278,7 @@ Status PosixFile::Lock() {
   }
 }
 
-int OpenFlags(OpenMode mode) {
-  switch (mode) {
-    case OpenMode::kRead:
-      return O_RDONLY;
-    case OpenMode::kReadWrite:
-      return O_RDWR;
-    case OpenMode::kCreate:
-      return O_RDWR | O_CREAT;
-    case OpenMode::kCreateNew:
-      return O_RDWR | O_CREAT | O_EXCL;
-  }
-  return O_RDONLY;
-}
-
-}  // namespace
-
-Result<std::unique_ptr<File>> posix::Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode) {
+Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode) {
   const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
   // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be a regular one.
@@ -532,4 +300,4 @@ Result<std::unique_ptr<File>> posix::Open(const Place& place, OpenMode mode, boo
   return std::unique_ptr<File>(std::make_unique<PosixFile>(place, std::move(fd)));
 }
 
-}  // namespace lzy
+}  // namespace lzy::posix

@@ -1,0 +1,173 @@
+// What is known of an open file beside its bytes: size and times, owner, mode and ACL. file_posix.cc has its bytes.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <linux/limits.h>
+#include <linux/magic.h>
+#include <cerrno>
+#include <map>
+
+#include "base/posix_file.h"
+
+namespace lzy::posix {
+
+namespace {
+
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr const char* kAclName = "system.posix_acl_access";
+
+timespec FromNs(std::int64_t ns) {
+  std::int64_t nanoseconds = ns % kNsPerSecond;
+  // Before 1970, % yields a negative rest, but tv_nsec still counts forward.
+  if (nanoseconds < 0) nanoseconds += kNsPerSecond;
+  timespec time{};
+  time.tv_sec = (ns - nanoseconds) / kNsPerSecond;
+  time.tv_nsec = nanoseconds;
+  return time;
+}
+
+/// Takes the execute permission out of every entry of a POSIX ACL (linux/posix_acl_xattr.h: u32 version, then entries
+/// of u16 tag, u16 permissions, u32 id, all little-endian).
+void ClearExecute(std::vector<std::uint8_t>& acl) {
+  constexpr std::size_t kHeader = 4, kEntry = 8, kPermissions = 2;
+  for (std::size_t at = kHeader; at + kEntry <= acl.size(); at += kEntry) {
+    std::uint8_t* permissions = acl.data() + at + kPermissions;
+    StoreLe(permissions, static_cast<std::uint16_t>(LoadLe<std::uint16_t>(permissions) & ~1u));
+  }
+}
+
+// Whether this is one of the local file systems, whose stamps are all made by this kernel. On a network file system the
+// server or another client makes stamps, so a test here says nothing about them.
+bool HasLocalStamps(int fd) {
+  struct statfs about {};
+  if (fstatfs(fd, &about) != 0) return false;
+  const auto type = static_cast<std::uint32_t>(about.f_type);
+  return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC || type == BTRFS_SUPER_MAGIC;
+}
+
+// Changes a file without a name twice and compares the stamps. If the clock ticked between the two changes, the stamps
+// differ anyway; then the attempt says nothing and is repeated.
+bool TellsChangesOfOneTick(int at, const std::string& directory) {
+  const Descriptor file(Retry([&] { return openat(at, directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); }));
+  if (!file.valid()) return false;
+  const auto change = [&](struct stat& about) {
+    return pwrite(file.get(), "x", 1, 0) == 1 && fstat(file.get(), &about) == 0;
+  };
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    struct stat first {};
+    struct stat second {};
+    const std::int64_t tick = CoarseNowNs();
+    if (!change(first) || !change(second)) return false;
+    if (CoarseNowNs() != tick) continue;
+    return first.st_mtim.tv_sec != second.st_mtim.tv_sec || first.st_mtim.tv_nsec != second.st_mtim.tv_nsec;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Measured once for each device and remembered for the life of the process. The test file is made in the directory of
+// this file, which is checked to be on the same device: a mount point or a symbolic link may lie between.
+bool PosixFile::StampsEveryChange() {
+  static std::mutex mutex;
+  static std::map<dev_t, bool> known;
+  struct stat about {};
+  if (fstat(fd_.get(), &about) != 0 || !HasLocalStamps(fd_.get())) return false;
+  const std::lock_guard lock(mutex);
+  const auto at = known.find(about.st_dev);
+  if (at != known.end()) return at->second;
+  const auto place = Whereabouts();
+  if (!place) return false;
+  const std::string directory = DirectoryOf(place->name);
+  struct stat there {};
+  if (fstatat(place->at(), directory.c_str(), &there, 0) != 0 || there.st_dev != about.st_dev) return false;
+  return known[about.st_dev] = TellsChangesOfOneTick(place->at(), directory);
+}
+
+Result<FileStat> PosixFile::Stat() {
+  return StatAt(fd_.get(), "", AT_EMPTY_PATH, path());
+}
+
+Status PosixFile::SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) {
+  const timespec times[2] = {FromNs(atime_ns), FromNs(mtime_ns)};
+  if (futimens(fd_.get(), times) != 0) return Error("set times", errno);
+  return Status::Ok();
+}
+
+Result<std::vector<std::uint8_t>> PosixFile::AccessAcl() {
+  std::vector<std::uint8_t> acl(XATTR_SIZE_MAX);
+  ssize_t size = fgetxattr(fd_.get(), kAclName, acl.data(), acl.size());
+  if (size < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != ENOSYS) return Error("read ACL", errno);
+  acl.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  return acl;
+}
+
+Status PosixFile::ChangeMode(std::uint32_t mode) {
+  if (fchmod(fd_.get(), mode) != 0) return Error("change mode", errno);
+  return Status::Ok();
+}
+
+Result<FileStat> PosixFile::ChangeOwner(const FileStat& want) {
+  LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
+  if (have.uid == want.uid && have.gid == want.gid) return have;
+  // Refused without privilege (EPERM), or for ids that a user name space does not know (EINVAL). A user may still set a
+  // group of their own, hence the second attempt. What counts is what stat says afterwards: some file systems accept
+  // the call and ignore it.
+  if (fchown(fd_.get(), want.uid, want.gid) != 0 && fchown(fd_.get(), static_cast<uid_t>(-1), want.gid) != 0 &&
+      errno != EPERM && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS) {
+    return Error("change owner", errno);
+  }
+  return Stat();
+}
+
+// The order of steps keeps everybody out whom `like` keeps out: first close the file to all but the owner, then change
+// owner and ACL, and open it last.
+Status PosixFile::CopyAccess(File& like) {
+  constexpr std::uint32_t kReadWriteBits = 0666, kOwnerBits = 0600, kGroupBits = 0060;
+  LZY_ASSIGN_OR_RETURN(const FileStat want, like.Stat());
+  LZY_ASSIGN_OR_RETURN(std::vector<std::uint8_t> want_acl, like.AccessAcl());
+  ClearExecute(want_acl);
+  LZY_ASSIGN_OR_RETURN(FileStat have, Stat());
+  LZY_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> have_acl, AccessAcl());
+  std::uint32_t mode = want.mode & kReadWriteBits;
+  if (have.uid == want.uid && have.gid == want.gid && have.mode == mode && have_acl == want_acl) return Status::Ok();
+
+  // Closed to all but the owner while it changes hands. The file may have an ACL from the directory's default ACL.
+  LZY_RETURN_IF_ERROR(ChangeMode(have.mode & mode & kOwnerBits));
+  if (!have_acl.empty() && fremovexattr(fd_.get(), kAclName) != 0 && errno != ENODATA) {
+    return Error("remove ACL", errno);
+  }
+  LZY_ASSIGN_OR_RETURN(have, ChangeOwner(want));
+
+  if (have.gid != want.gid) {
+    // The group could not be set. So members of like's group are "others" of this file, and others get no more than
+    // that group had.
+    mode &= kOwnerBits | ((mode & kGroupBits) >> 3);
+    if (!want_acl.empty()) mode &= kOwnerBits;
+  } else if (!want_acl.empty() && fsetxattr(fd_.get(), kAclName, want_acl.data(), want_acl.size(), 0) != 0) {
+    // The ACL could not be stored. An ACL can also deny, so without it only the owner's access is certain.
+    mode &= kOwnerBits;
+  }
+  return ChangeMode(mode);
+}
+
+Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) {
+  FileStat want;
+  want.uid = uid;
+  want.gid = gid;
+  LZY_RETURN_IF_ERROR(ChangeMode(mode & 0700));
+  LZY_ASSIGN_OR_RETURN(const FileStat have, ChangeOwner(want));
+  // Set-user-ID and set-group-ID are granted only if the recorded owner and group could be set: with another owner they
+  // would give that owner's rights to everybody.
+  std::uint32_t allowed = mode & 01777;
+  if (have.uid == uid) allowed |= mode & 04000;
+  if (have.gid == gid) allowed |= mode & 02000;
+  if (have.gid != gid) allowed &= ~070u;
+  return ChangeMode(allowed);
+}
+
+}  // namespace lzy::posix

@@ -1,0 +1,76 @@
+#pragma once
+// One open file of the operating system. file_posix.cc has what concerns its bytes, file_attributes_posix.cc its times,
+// owner and access. Only for use within lib/base.
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file_posix.h"
+
+namespace lzy::posix {
+
+/// A regular file by its descriptor. It remembers its name, too, for O_DIRECT and for a temporary file beside it. The
+/// name's directory is a weak pointer: a GuardedFileSystem may close directories that it does not need any more.
+class PosixFile final : public File {
+ public:
+  PosixFile(const Place& place, Descriptor fd)
+      : path_(place.path),
+        name_(place.name),
+        relative_(place.directory != nullptr),
+        directory_(place.directory),
+        fd_(std::move(fd)) {}
+
+  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
+  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  Status WriteAt(std::uint64_t offset, ByteSpan from) override;
+  Status Truncate(std::uint64_t size) override;
+  Status Sync() override;
+  Result<FileStat> Stat() override;
+  bool StampsEveryChange() override;
+  Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
+  Result<std::vector<std::uint8_t>> AccessAcl() override;
+  Status CopyAccess(File& like) override;
+  Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override;
+  Status Lock() override;
+  const std::string& path() const override { return path_; }
+
+ private:
+  Status Error(std::string_view operation, int error) const { return SystemError(path_, operation, error); }
+  Status ReadError(std::uint64_t offset, std::size_t size, int error) const;
+  Status CheckRange(std::uint64_t offset, std::uint64_t size) const;
+  /// The descriptor for O_DIRECT, opened at first use; -1 if the file system does not support it.
+  int DirectDescriptor();
+  Descriptor OpenDirect() const;
+  /// Reads with O_DIRECT from `fd`. kInvalidArgument if the file system does not support it after all.
+  Result<std::size_t> ReadDirect(int fd, std::uint64_t offset, MutableByteSpan to);
+  /// Writes back and drops the cached pages of the range, then reads.
+  Result<std::size_t> DropAndRead(std::uint64_t offset, MutableByteSpan to);
+  Status ChangeMode(std::uint32_t mode);
+  /// Sets owner and group as far as allowed; returns the file's state afterwards.
+  Result<FileStat> ChangeOwner(const FileStat& want);
+
+  /// Where the file is by name. Nothing if its directory has been closed meanwhile.
+  std::optional<Place> Whereabouts() const {
+    Place place{directory_.lock(), name_, path_};
+    return relative_ && !place.directory ? std::nullopt : std::optional(std::move(place));
+  }
+
+  const std::string path_;
+  const std::string name_;
+  // Whether name_ is relative to directory_ (and not to the working directory).
+  const bool relative_;
+  const std::weak_ptr<const Descriptor> directory_;
+  const Descriptor fd_;
+  std::once_flag direct_once_;
+  Descriptor direct_;
+  // Cleared for good by the first thread that finds that O_DIRECT does not work; the descriptor stays open.
+  std::atomic<bool> direct_works_{false};
+};
+
+}  // namespace lzy::posix
