@@ -89,6 +89,21 @@ int Fail(int exit_code, const std::string& message) {
   return exit_code;
 }
 
+// Only options of the command line are set. The environment has the others already.
+void SetEnvironment(const lzy::Arguments& arguments, const std::string& library,
+                    const std::vector<std::string>& command) {
+  if (arguments.quiet) SetVariable(lzy::EnvironmentName("log"), "error");
+  for (const auto& option : arguments.given()) {
+    // The launcher may start ranks in other directories, so the path of the key is made absolute.
+    const std::string value = option.name == "key" ? std::filesystem::absolute(option.value).string() : option.value;
+    SetVariable(lzy::EnvironmentName(option.name), value);
+  }
+  // Behind what is there. Tools that count or trace MPI calls wrap MPI_X and then call PMPI_X, which is what the
+  // layer wraps for them. The other way round, they would not see the calls that the layer wraps.
+  Append("LD_PRELOAD", library, ':');
+  if (TakesList(command)) TellOpenMpi();
+}
+
 // In this order: parse, check everything that can be wrong before ranks start, set the environment, exec. Returns
 // only if COMMAND could not be started.
 int Run(int argc, char** argv) {
@@ -132,20 +147,7 @@ int Run(int argc, char** argv) {
   }
   const auto library = FindLibrary();
   if (!library.ok()) return Fail(kExitInternal, library.status().message());
-
-  // Only options of the command line are set. The environment has the others already.
-  if (arguments.quiet) SetVariable(lzy::EnvironmentName("log"), "error");
-  for (const auto& option : arguments.given()) {
-    // The launcher may start ranks in other directories, so the path of the key is made absolute.
-    const std::string value = option.name == "key" ? std::filesystem::absolute(option.value).string() : option.value;
-    SetVariable(lzy::EnvironmentName(option.name), value);
-  }
-  // Behind what is there. Tools that count or trace MPI calls wrap MPI_X and then call PMPI_X, which is what the
-  // layer wraps for them. The other way round, they would not see the calls that the layer wraps.
-  Append("LD_PRELOAD", *library, ':');
-  if (TakesList(command)) TellOpenMpi();
-
-  // The exec.
+  SetEnvironment(arguments, *library, command);
   std::vector<char*> words;
   for (std::string& word : command) words.push_back(word.data());
   words.push_back(nullptr);

@@ -12,19 +12,144 @@ namespace {
 
 constexpr int kLooks = 5;
 
-/// The parity of a file with device directories is in parts there, and none of it beside the file.
-Status OpenItsParts(const Context& context, const std::string& path, bool write, FileView& view, Summary& s) {
-  s.part_base = std::exchange(s.parity_base, 0);
-  s.part_paths = PartPaths(context.fs, view.sidecar->contents().info.parts, context.options.device_dirs);
-  LZY_ASSIGN_OR_RETURN(view.parts, OpenParts(context.fs, *view.sidecar, s.part_paths, /*write=*/false));
-  for (std::size_t d = 0; d < s.part_paths.size(); ++d) {
-    s.parts_there.push_back(view.parts->part(d) != nullptr);
-    s.part_obstacles.push_back(write ? WhyNotMended(context.fs, path, *view.sidecar, s.part_paths, d) : std::string());
+// One call of OpenMember.
+class MemberOpener {
+ public:
+  MemberOpener(const Context& context, DatasetKind kind, const std::string& path, bool write, FileView& view)
+      : context_(context), kind_(kind), path_(path), write_(write), view_(view) {}
+
+  Result<Summary> Run() {
+    LZY_RETURN_IF_ERROR(OpenItsData());
+    if (write_ && shared_ && view_.data) {
+      LZY_ASSIGN_OR_RETURN(s_.recovered, RecoverSidecar(fs_, path_, *view_.data, context_.options));
+    }
+    LZY_RETURN_IF_ERROR(OpenItsSidecar());
+    LZY_RETURN_IF_ERROR(TakeSpare());
+    LZY_RETURN_IF_ERROR(Judge());
+    return std::move(s_);
   }
-  LZY_ASSIGN_OR_RETURN(const FileStat all, view.parts->Stat());
-  s.sidecar_bytes += all.size;
-  return Status::Ok();
-}
+
+ private:
+  Status OpenItsData() {
+    auto data = OpenData(fs_, kind_, path_, write_);
+    if (data.status().code() == Code::kNotFound) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(view_.data, std::move(data));
+    LZY_ASSIGN_OR_RETURN(s_.stat, view_.data->Stat());
+    s_.present = true;
+    return Status::Ok();
+  }
+
+  Status OpenItsSidecar() {
+    auto found = FindSidecar(fs_, path_);
+    sidecar_ = found.status();
+    // Somebody may give it another name just now.
+    for (int again = 0; found.ok(); ++again) {
+      s_.sidecar_path = *found;
+      sidecar_ = write_ ? LockSidecar(fs_, *found, view_.data.get(), nullptr, context_.options.timeout_seconds,
+                                      &view_.held)
+                        : Sidecar::Load(fs_, *found, OpenMode::kRead);
+      if (sidecar_.status().code() != Code::kNotFound || again == kLooks) break;
+      found = FindSidecar(fs_, path_);
+    }
+    found_ = found.ok();
+    if (!found_ && found.status().code() != Code::kNotFound) return found.status();
+    // Whoever had the lock until now may have changed the file.
+    if (write_ && view_.data) {
+      LZY_ASSIGN_OR_RETURN(s_.stat, view_.data->Stat());
+    }
+    return Status::Ok();
+  }
+
+  // To look at, a spare will do.
+  Status TakeSpare() {
+    if (write_ || !shared_) return Status::Ok();
+    const bool outdated = sidecar_.ok() && (*sidecar_)->contents().superblock.parted() &&
+                          CheckContents((*sidecar_)->contents()).ok() &&
+                          IsOutdated(fs_, path_, **sidecar_, context_.options);
+    if (!outdated && !IsLost(sidecar_.status())) return Status::Ok();
+    auto spare = FindSpare(fs_, path_, outdated ? WithItsDirectories(context_.options, **sidecar_) : context_.options);
+    if (spare.status().code() == Code::kInvalidArgument) return spare.status();
+    stands_in_ = spare.ok() && !(outdated && (*spare)->generation() <= (*sidecar_)->generation());
+    if (!stands_in_) return Status::Ok();
+    if (!found_) {
+      LZY_ASSIGN_OR_RETURN(s_.sidecar_path, SidecarPath(path_));
+    }
+    sidecar_ = std::move(spare);
+    return Status::Ok();
+  }
+
+  // Whether there is a sidecar, and whether it can be used.
+  Status Judge() {
+    if (!stands_in_ && (!found_ || sidecar_.status().code() == Code::kNotFound)) return TellWhyNone();
+    Status sound = sidecar_.ok() ? CheckContents((*sidecar_)->contents()) : sidecar_.status();
+    const bool is_part = sound.ok() && shared_ && (*sidecar_)->contents().superblock.rank != 0;
+    if (is_part) sound = {Code::kCorrupt, "is a part of a file's parity, and not its sidecar"};
+    const Status unsealed = sound.ok() && !stands_in_ ? (*sidecar_)->Unseal(context_.options.key) : Status::Ok();
+    if (sound.ok() && unsealed.ok()) return Accept();
+    if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) return sound;
+    if (!unsealed.ok()) {
+      s_.fault = SidecarFault::kUnsealed;
+      s_.other_key = unsealed.code() == Code::kInvalidArgument;
+      s_.fault_text = unsealed.message();
+      if (write_) view_.held = Sidecar::ReleaseFile(std::move(sidecar_).value());
+    } else {
+      s_.fault = context_.options.key ? SidecarFault::kUnsealed : SidecarFault::kDestroyed;
+      s_.fault_text = sidecar_.ok() ? fmt::format("{}: {}", s_.sidecar_path, sound.message()) : sound.message();
+    }
+    return Status::Ok();
+  }
+
+  Status TellWhyNone() {
+    LZY_ASSIGN_OR_RETURN(s_.sidecar_path, SidecarPath(path_));
+    if (const auto there = fs_.Stat(s_.sidecar_path, /*follow=*/false); there.ok()) {
+      s_.fault_text = fmt::format("{}: is not a regular file, so that {} can have no sidecar", s_.sidecar_path, path_);
+    }
+    return Status::Ok();
+  }
+
+  Status Accept() {
+    view_.sidecar = std::move(sidecar_).value();
+    s_.fault = SidecarFault::kNone;
+    s_.superblock = view_.sidecar->contents().superblock;
+    s_.superblock.copy = 0;
+    s_.superblock.extents.clear();
+    s_.info = EncodeInfo(view_.sidecar->contents().info);
+    s_.intent = view_.sidecar->intent();
+    s_.prepared = view_.sidecar->prepared_generation();
+    LZY_ASSIGN_OR_RETURN(const FileStat made, view_.sidecar->file().Stat());
+    s_.sidecar_bytes = stands_in_ ? 0 : view_.sidecar->file_size();
+    s_.sidecar_uid = made.uid;
+    s_.sidecar_gid = made.gid;
+    s_.parity_base = view_.sidecar->ParityFileOffset(0);
+    return s_.superblock.parted() ? OpenItsParts() : Status::Ok();
+  }
+
+  // The parity of a file with device directories is in parts there, and none of it beside the file.
+  Status OpenItsParts() {
+    s_.part_base = std::exchange(s_.parity_base, 0);
+    s_.part_paths = PartPaths(fs_, view_.sidecar->contents().info.parts, context_.options.device_dirs);
+    LZY_ASSIGN_OR_RETURN(view_.parts, OpenParts(fs_, *view_.sidecar, s_.part_paths, /*write=*/false));
+    for (std::size_t d = 0; d < s_.part_paths.size(); ++d) {
+      s_.parts_there.push_back(view_.parts->part(d) != nullptr);
+      s_.part_obstacles.push_back(write_ ? WhyNotMended(fs_, path_, *view_.sidecar, s_.part_paths, d) : std::string());
+    }
+    LZY_ASSIGN_OR_RETURN(const FileStat all, view_.parts->Stat());
+    s_.sidecar_bytes += all.size;
+    return Status::Ok();
+  }
+
+  const Context& context_;
+  FileSystem& fs_ = context_.fs;
+  const DatasetKind kind_;
+  const bool shared_ = kind_ == DatasetKind::kShared;
+  const std::string& path_;
+  const bool write_;
+  FileView& view_;
+  Summary s_;
+  bool found_ = false;  // where the sidecar is
+  Result<std::unique_ptr<Sidecar>> sidecar_{Code::kNotFound, ""};
+  bool stands_in_ = false;  // sidecar_ is a spare
+};
 
 }  // namespace
 
@@ -38,107 +163,12 @@ Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const s
 
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
                            FileView& view) {
-  Summary s;
-  FileSystem& fs = context.fs;
-  auto data = OpenData(fs, kind, path, write);
-  if (data.ok()) {
-    view.data = std::move(data).value();
-    LZY_ASSIGN_OR_RETURN(s.stat, view.data->Stat());
-    s.present = true;
-  } else if (data.status().code() != Code::kNotFound) {
-    return data.status();
-  }
-  if (write && kind == DatasetKind::kShared && view.data) {
-    LZY_ASSIGN_OR_RETURN(s.recovered, RecoverSidecar(fs, path, *view.data, context.options));
-  }
-  auto found = FindSidecar(fs, path);
-  Result<std::unique_ptr<Sidecar>> sidecar = found.status();
-  // Somebody may give it another name just now.
-  for (int again = 0; found.ok(); ++again) {
-    s.sidecar_path = *found;
-    sidecar = write ? LockSidecar(fs, *found, view.data.get(), nullptr, context.options.timeout_seconds, &view.held)
-                    : Sidecar::Load(fs, *found, OpenMode::kRead);
-    if (sidecar.status().code() != Code::kNotFound || again == kLooks) break;
-    found = FindSidecar(fs, path);
-  }
-  if (!found.ok() && found.status().code() != Code::kNotFound) return found.status();
-  // Whoever had the lock until now may have changed the file.
-  if (write && view.data) {
-    LZY_ASSIGN_OR_RETURN(s.stat, view.data->Stat());
-  }
-  // To look at, a spare will do.
-  const bool outdated = kind == DatasetKind::kShared && sidecar.ok() && (*sidecar)->contents().superblock.parted() &&
-                        CheckContents((*sidecar)->contents()).ok() && IsOutdated(fs, path, **sidecar, context.options);
-  const bool lost = (IsLost(sidecar.status()) || outdated) && kind == DatasetKind::kShared && !write;
-  auto spare = lost ? FindSpare(fs, path, outdated ? WithItsDirectories(context.options, **sidecar) : context.options)
-                    : Result<std::unique_ptr<Sidecar>>(Code::kNotFound, "");
-  if (outdated && spare.ok() && (*spare)->generation() <= (*sidecar)->generation()) spare = Status(Code::kNotFound, "");
-  if (spare.status().code() == Code::kInvalidArgument) return spare.status();
-  const bool stands_in = spare.ok();
-  if (stands_in) {
-    if (!found.ok()) {
-      LZY_ASSIGN_OR_RETURN(s.sidecar_path, SidecarPath(path));
-    }
-    sidecar = std::move(spare);
-  }
-  if (stands_in || (found.ok() && sidecar.status().code() != Code::kNotFound)) {
-    Status sound = sidecar.ok() ? CheckContents((*sidecar)->contents()) : sidecar.status();
-    const bool is_part = sound.ok() && kind == DatasetKind::kShared && (*sidecar)->contents().superblock.rank != 0;
-    if (is_part) sound = {Code::kCorrupt, "is a part of a file's parity, and not its sidecar"};
-    const Status unsealed = sound.ok() && !stands_in ? (*sidecar)->Unseal(context.options.key) : Status::Ok();
-    if (sound.ok() && unsealed.ok()) {
-      view.sidecar = std::move(sidecar).value();
-      s.fault = SidecarFault::kNone;
-      s.superblock = view.sidecar->contents().superblock;
-      s.superblock.copy = 0;
-      s.superblock.extents.clear();
-      s.info = EncodeInfo(view.sidecar->contents().info);
-      s.intent = view.sidecar->intent();
-      s.prepared = view.sidecar->prepared_generation();
-      LZY_ASSIGN_OR_RETURN(const FileStat made, view.sidecar->file().Stat());
-      s.sidecar_bytes = stands_in ? 0 : view.sidecar->file_size();
-      s.sidecar_uid = made.uid;
-      s.sidecar_gid = made.gid;
-      s.parity_base = view.sidecar->ParityFileOffset(0);
-      if (!s.superblock.parted()) return s;
-      LZY_RETURN_IF_ERROR(OpenItsParts(context, path, write, view, s));
-    } else if (sound.code() == Code::kIo || sound.code() == Code::kBusy || sound.code() == Code::kNewerFormat) {
-      return sound;
-    } else if (!unsealed.ok()) {
-      s.fault = SidecarFault::kUnsealed;
-      s.other_key = unsealed.code() == Code::kInvalidArgument;
-      s.fault_text = unsealed.message();
-      if (write) view.held = Sidecar::ReleaseFile(std::move(sidecar).value());
-    } else {
-      s.fault = context.options.key ? SidecarFault::kUnsealed : SidecarFault::kDestroyed;
-      s.fault_text = sidecar.ok() ? fmt::format("{}: {}", s.sidecar_path, sound.message()) : sound.message();
-    }
-  } else {
-    LZY_ASSIGN_OR_RETURN(s.sidecar_path, SidecarPath(path));
-    if (const auto there = context.fs.Stat(s.sidecar_path, /*follow=*/false); there.ok()) {
-      s.fault_text = fmt::format("{}: is not a regular file, so that {} can have no sidecar", s.sidecar_path, path);
-    }
-  }
-  return s;
+  return MemberOpener(context, kind, path, write, view).Run();
 }
 
 void Fill(FileView& view, const Summary& s) {
-  view.rank = s.rank;
-  view.present = s.present;
+  static_cast<FileFacts&>(view) = s;
   view.seen = s.present || s.fault != SidecarFault::kMissing;
-  view.stat = s.stat;
-  view.fault = s.fault;
-  view.fault_text = s.fault_text;
-  view.past = s.past;
-  view.sidecar_path = s.sidecar_path;
-  view.sidecar_bytes = s.sidecar_bytes;
-  view.sidecar_uid = s.sidecar_uid;
-  view.sidecar_gid = s.sidecar_gid;
-  view.parity_base = s.parity_base;
-  view.part_paths = s.part_paths;
-  view.part_base = s.part_base;
-  view.part_obstacles = s.part_obstacles;
-  view.intent = s.intent;
   view.stamp = s.superblock.stamp;
   view.commit_clock_ns = s.superblock.commit_clock_ns;
 }

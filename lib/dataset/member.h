@@ -10,24 +10,9 @@
 namespace lzy {
 
 /// What the owner of a member tells the others about it.
-struct Summary {
-  std::uint32_t rank = 0;
-  bool present = false;
-  FileStat stat;
-  SidecarFault fault = SidecarFault::kMissing;
-  std::string fault_text;
+struct Summary : FileFacts {
   bool other_key = false;  ///< of kUnsealed: it is sealed, but with another key than the one that was given, or none was
-  std::optional<Stamp> past;  ///< as in FileView; not told, but found from what is
-  std::string sidecar_path;
-  std::uint64_t sidecar_bytes = 0;
-  std::uint32_t sidecar_uid = 0;  ///< as in FileView
-  std::uint32_t sidecar_gid = 0;
-  std::uint64_t parity_base = 0;
-  std::vector<std::string> part_paths;  ///< as in FileView
   std::vector<bool> parts_there;  ///< by device
-  std::vector<std::string> part_obstacles;  ///< as in FileView
-  std::uint64_t part_base = 0;
-  std::optional<Intent> intent;
   std::uint64_t prepared = 0;
   bool recovered = false;  ///< the sidecar was lost, and has just been made again from a spare
   Superblock superblock;  ///< as in the sidecar, without what its copies differ in

@@ -30,8 +30,29 @@ inline constexpr Hash kNoParityLeaf{
 /// kUnsealed: it is not sealed with the key that was given, or not what was sealed.
 enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5 };
 
-/// A data file and its sidecar. The second part is agreed: the same on every rank.
-struct FileView {
+/// What the owner of a file tells the others about it and its sidecar.
+struct FileFacts {
+  std::uint32_t rank = 0;     ///< of the member; 0 for a shared file
+  std::string sidecar_path;   ///< where the sidecar is now (may still have the name of before a rename)
+  bool present = false;       ///< the data file exists
+  FileStat stat;              ///< if present
+  SidecarFault fault = SidecarFault::kMissing;
+  std::string fault_text;  ///< for messages
+  /// What the file was when its sidecar, which is of an older generation than its set's, was committed: while it is that
+  /// still, it is no edit but a state of the past (a node that was away, a backup). Not told, but found from what is.
+  std::optional<Stamp> past;
+  std::uint64_t sidecar_bytes = 0;
+  std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
+  std::uint32_t sidecar_gid = 0;
+  std::uint64_t parity_base = 0;  ///< offset of the parity region in what FileView::parity() is
+  std::vector<std::string> part_paths;  ///< where its parts are, or would be, by device; none: it is in the sidecar
+  std::uint64_t part_base = 0;          ///< offset of the region in each part
+  std::vector<std::string> part_obstacles;  ///< why a repair leaves a part as it is; empty: it need not
+  std::optional<Intent> intent;
+};
+
+/// A data file and its sidecar. The facts are agreed: the same on every rank. So is the second part here.
+struct FileView : FileFacts {
   // Local: set only where this rank owns the file (shared: everywhere).
   std::unique_ptr<File> data;        ///< null: missing
   std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
@@ -43,26 +64,9 @@ struct FileView {
   std::optional<Tree> proven_parity;
 
   // Agreed.
-  std::uint32_t rank = 0;  ///< of the member; 0 for a shared file
   std::string path;
-  std::string sidecar_path;  ///< where the sidecar is now (may still have the name of before a rename)
-  int owner = 0;             ///< rank of the communicator that reads and writes it
-  bool seen = false;         ///< somebody sees data or sidecar
-  bool present = false;      ///< the data file exists
-  FileStat stat;             ///< if present
-  SidecarFault fault = SidecarFault::kMissing;
-  std::string fault_text;  ///< for messages
-  /// What the file was when its sidecar, which is of an older generation than its set's, was committed: while it is that
-  /// still, it is no edit but a state of the past (a node that was away, a backup).
-  std::optional<Stamp> past;
-  std::uint64_t sidecar_bytes = 0;
-  std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
-  std::uint32_t sidecar_gid = 0;
-  std::uint64_t parity_base = 0;  ///< offset of the parity region in what parity() is
-  std::vector<std::string> part_paths;  ///< where its parts are, or would be, by device; none: it is in the sidecar
-  std::uint64_t part_base = 0;          ///< offset of the region in each part
-  std::vector<std::string> part_obstacles;  ///< why a repair leaves a part as it is; empty: it need not
-  std::optional<Intent> intent;
+  int owner = 0;      ///< rank of the communicator that reads and writes it
+  bool seen = false;  ///< somebody sees data or sidecar
   Stamp stamp;  ///< as committed
   std::int64_t commit_clock_ns = 0;
   /// Committed leaves, as far as known here.

@@ -126,46 +126,27 @@ class Examiner {
     const auto start = std::chrono::steady_clock::now();
     Findings findings;
     std::vector<FoundIn> mine;
-    const bool shared = view_.ref.kind == DatasetKind::kShared;
     for (const Ensemble& ensemble : view_.ensembles) {
       findings.files.emplace_back(ensemble.files.size());
       for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-        if (!shared && ensemble.files[f].owner != context_.comm.rank()) continue;
+        if (!IsMine(ensemble.files[f])) continue;
         total_ += ensemble.layout->file_size(f) + ensemble.layout->parity_size(f);
       }
     }
-    if (shared) total_ /= static_cast<std::uint64_t>(context_.comm.size());
-    bool prove = false;
-    if (shared) {
+    if (shared_) total_ /= static_cast<std::uint64_t>(context_.comm.size());
+    if (shared_) {
       // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
       const Sidecar& sidecar = *view_.ensembles[0].files[0].sidecar;
       LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(!sidecar.knows_all_leaves()));
-      prove = any != 0;
+      prove_ = any != 0;
     }
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
       for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
         Ensemble& ensemble = view_.ensembles[e];
         for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-          FileView& file = ensemble.files[f];
-          if (!shared && file.owner != context_.comm.rank()) continue;
-          FileFindings own;
-          LZY_RETURN_IF_ERROR(!shared ? ExamineMember(ensemble, f, file, own)
-                              : prove ? ExamineWhole(ensemble, file, own)
-                                      : ExamineShared(ensemble, file, own));
-          // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
-          // that no edit which was read is missed.
-          FileStat now = file.stat;
-          if (file.data != nullptr) {
-            LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
-          }
-          // Parity that was never there is not damaged.
-          const Tree* parity = file.parity_tree();
-          ForEachBlock(own.parity, [&](BadBlocks& bad) {
-            const bool none = parity != nullptr && bad.first < parity->leaf_count() && parity->leaf(bad.first) == kNoParityLeaf;
-            if (none) bad.fault = BlockFault::kForsaken;
-          });
-          const bool changed = now.size != file.stat.size || now.mtime_ns != file.stat.mtime_ns;
-          mine.push_back({e, f, changed, now.size, now.mtime_ns, std::move(own)});
+          if (!IsMine(ensemble.files[f])) continue;
+          LZY_ASSIGN_OR_RETURN(FoundIn found, ExamineFile(ensemble, e, f));
+          mine.push_back(std::move(found));
         }
       }
       return Status::Ok();
@@ -185,6 +166,30 @@ class Examiner {
   }
 
  private:
+  bool IsMine(const FileView& file) const { return shared_ || file.owner == context_.comm.rank(); }
+
+  Result<FoundIn> ExamineFile(Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
+    FileView& file = ensemble.files[f];
+    FileFindings own;
+    LZY_RETURN_IF_ERROR(!shared_ ? ExamineMember(ensemble, f, file, own)
+                        : prove_ ? ExamineWhole(ensemble, file, own)
+                                 : ExamineShared(ensemble, file, own));
+    // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
+    // that no edit which was read is missed.
+    FileStat now = file.stat;
+    if (file.data != nullptr) {
+      LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
+    }
+    // Parity that was never there is not damaged.
+    const Tree* parity = file.parity_tree();
+    ForEachBlock(own.parity, [&](BadBlocks& bad) {
+      const bool none = parity != nullptr && bad.first < parity->leaf_count() && parity->leaf(bad.first) == kNoParityLeaf;
+      if (none) bad.fault = BlockFault::kForsaken;
+    });
+    const bool changed = now.size != file.stat.size || now.mtime_ns != file.stat.mtime_ns;
+    return FoundIn{e, f, changed, now.size, now.mtime_ns, std::move(own)};
+  }
+
   // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains.
   Status CheckStretch(BlockStream stream, const Share& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
                       std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
@@ -295,6 +300,8 @@ class Examiner {
 
   const Context& context_;
   DatasetView& view_;
+  const bool shared_ = view_.ref.kind == DatasetKind::kShared;
+  bool prove_ = false;  // hash pages that no copy had: ExamineWhole
   CheckSettings settings_;
   std::atomic<std::uint64_t> done_{0};
   std::uint64_t total_ = 0;

@@ -17,14 +17,12 @@
 namespace lzy {
 namespace {
 
-constexpr std::size_t kHashBytes = sizeof(Hash);
-
 std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
 ByteSpan LevelBytes(const std::vector<Hash>& level) {
-  return {reinterpret_cast<const std::uint8_t*>(level.data()), level.size() * kHashBytes};
+  return {reinterpret_cast<const std::uint8_t*>(level.data()), level.size() * sizeof(Hash)};
 }
 
 // docs/format.md §12. The seal covers the leaves themselves: all hashes above them are XXH3, for which a forger can
@@ -40,7 +38,7 @@ Seal SealOf(const LeafKey& key, const SidecarContents& contents) {
 
 std::uint64_t LevelsLength(const Tree& tree) {
   std::uint64_t total = 0;
-  for (const auto& level : tree.levels()) total += level.size() * kHashBytes;
+  for (const auto& level : tree.levels()) total += level.size() * sizeof(Hash);
   return total;
 }
 
@@ -102,7 +100,7 @@ void Sidecar::StandIn() {
 Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing) {
   const Superblock& sb = shape.superblock;
   const bool committed = sb.state != SidecarState::kNeverCommitted;
-  const std::uint64_t info_length = RoundUp(EncodeInfo(shape.info).size(), kHashBytes);
+  const std::uint64_t info_length = RoundUp(EncodeInfo(shape.info).size(), sizeof(Hash));
   const std::uint64_t metadata =
       kSuperblockSize + info_length + LevelsLength(shape.data_tree) + LevelsLength(shape.parity_tree);
   // A power of two, with as much room to grow as bit_ceil happens to give.
@@ -125,14 +123,14 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
     auto& list = extents_[c];
     auto add = [&](ExtentKind kind, std::size_t level, std::uint64_t length) {
       list.push_back({kind, static_cast<std::uint16_t>(level), 0, at, length, length});
-      at += RoundUp(length, kHashBytes);
+      at += RoundUp(length, sizeof(Hash));
     };
     add(ExtentKind::kInfo, 0, EncodeInfo(shape.info).size());
     for (std::size_t l = 0; l < shape.data_tree.levels().size(); ++l) {
-      add(ExtentKind::kDataLevel, l, shape.data_tree.levels()[l].size() * kHashBytes);
+      add(ExtentKind::kDataLevel, l, shape.data_tree.levels()[l].size() * sizeof(Hash));
     }
     for (std::size_t l = 0; l < shape.parity_tree.levels().size(); ++l) {
-      add(ExtentKind::kParityLevel, l, shape.parity_tree.levels()[l].size() * kHashBytes);
+      add(ExtentKind::kParityLevel, l, shape.parity_tree.levels()[l].size() * sizeof(Hash));
     }
     list.push_back(
         {ExtentKind::kIntent, 0, 0, intent_at, kIntentPages * kIntentPageSize, kIntentPages * kIntentPageSize});
@@ -158,7 +156,7 @@ bool Sidecar::Fits(const SidecarContents& next) const {
 }
 
 bool Sidecar::HasRoom(const SidecarContents& next) const {
-  const std::uint64_t metadata = kSuperblockSize + RoundUp(EncodeInfo(next.info).size(), kHashBytes) +
+  const std::uint64_t metadata = kSuperblockSize + RoundUp(EncodeInfo(next.info).size(), sizeof(Hash)) +
                                  LevelsLength(next.data_tree) + LevelsLength(next.parity_tree);
   return metadata <= contents_.superblock.spacing;
 }

@@ -140,8 +140,18 @@ class Sidecar {
  private:
   Sidecar() = default;
   Status ReadEverything(OpenMode mode, bool accept_prepared);
+  /// Superblocks that were found, by copy.
+  using Superblocks = std::map<std::uint32_t, Superblock>;
+  /// By copy: where its parts are; null if it does not take part.
+  using Copies = std::vector<const std::vector<Extent>*>;
+  /// Reads the first of `candidates` that is whole, or else the first that can be read, and returns it.
+  Result<const Superblock*> ReadBest(const Superblocks& found, const std::vector<const Superblock*>& candidates);
   /// Puts together what `best` and the other superblocks of its generation describe.
-  Status ReadGeneration(const std::map<std::uint32_t, Superblock>& found, const Superblock& best);
+  Status ReadGeneration(const Superblocks& found, const Superblock& best);
+  /// Its steps. The first fills extents_ and copy_whole_.
+  Copies CopiesOf(const Superblocks& found, const Superblock& best);
+  Status ReadInfo(const Copies& same, const Superblock& best);
+  Status ReadTrees(const Copies& same, const Superblock& best);
   void ReadIntent(const Superblock& superblock);
   /// Where the intent pages are. kNewerFormat if a later version laid them out in another way.
   Result<std::uint64_t> IntentOffset() const;

@@ -243,6 +243,29 @@ bool SuperblockHashed(ByteSpan page, std::uint32_t copy) {
   return page.size() >= kSuperblockSize && HasItsHash(page.first(kSuperblockSize), HashTag::kSuperblock, copy);
 }
 
+namespace {
+
+Status GetExtents(ByteReader& in, std::uint32_t count, std::vector<Extent>& extents) {
+  if (count > kMaxExtents) return Impossible("extent count", count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Extent& e = extents.emplace_back();
+    e.kind = static_cast<ExtentKind>(in.Get<std::uint16_t>());
+    e.level = in.Get<std::uint16_t>();
+    in.Skip(4);
+    e.logical = in.Get<std::uint64_t>();
+    e.offset = in.Get<std::uint64_t>();
+    e.length = in.Get<std::uint64_t>();
+    e.capacity = in.Get<std::uint64_t>();
+    // With these bounds offset + capacity cannot overflow.
+    if (e.offset > kMaxFileSize || e.length > e.capacity || e.capacity > kMaxFileSize) {
+      return Impossible("extent offset", e.offset);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   // First what decides whether this version can read the page at all; then the hash; then the fields.
   if (page.size() < kSuperblockSize) return {Code::kUnprotected, "shorter than a superblock"};
@@ -277,22 +300,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   const auto extents = in.Get<std::uint32_t>();
   in.Skip(4);
   if (sb.copy != copy) return Impossible("copy number", sb.copy);
-  if (extents > kMaxExtents) return Impossible("extent count", extents);
-  for (std::uint32_t i = 0; i < extents; ++i) {
-    Extent e;
-    e.kind = static_cast<ExtentKind>(in.Get<std::uint16_t>());
-    e.level = in.Get<std::uint16_t>();
-    in.Skip(4);
-    e.logical = in.Get<std::uint64_t>();
-    e.offset = in.Get<std::uint64_t>();
-    e.length = in.Get<std::uint64_t>();
-    e.capacity = in.Get<std::uint64_t>();
-    // With these bounds offset + capacity cannot overflow.
-    if (e.offset > kMaxFileSize || e.length > e.capacity || e.capacity > kMaxFileSize) {
-      return Impossible("extent offset", e.offset);
-    }
-    sb.extents.push_back(e);
-  }
+  LZY_RETURN_IF_ERROR(GetExtents(in, extents, sb.extents));
   if (!in.ok()) return {Code::kCorrupt, "superblock ends early"};
   // Feature bits and fields must agree: other readers may go by the bits alone.
   ByteReader at_the_end(page.subspan(kSealAt));

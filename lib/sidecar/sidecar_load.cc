@@ -1,7 +1,7 @@
 // Reading sidecars: puts together what can be had from several copies, any of which may be damaged.
 //
-// Steps of ReadEverything: find superblocks; choose the newest generation that is whole; read its info record, intent
-// and trees from all copies of that generation (ReadGeneration). Nothing is believed without its hash, and no count
+// Steps of ReadEverything: find superblocks (SuperblockFinder); choose the newest generation that is whole (ReadBest);
+// read its info record, intent and trees from all copies of that generation (ReadGeneration). Nothing is believed without its hash, and no count
 // allocates more than the file could hold. So hostile bytes cost at most memory in proportion to the size of the file.
 
 #include <fmt/format.h>
@@ -15,8 +15,6 @@
 
 namespace lzy {
 namespace {
-
-constexpr std::size_t kHashBytes = sizeof(Hash);
 
 // Reads to.size() bytes. What lies past the end or cannot be read becomes zero, which no hash will vouch for.
 void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
@@ -49,7 +47,7 @@ class TreeResolver {
       levels_[level].resize(counts_[level]);
       const bool top = level + 1 == counts_.size();
       const std::vector<bool> known_parents = std::exchange(known, std::vector<bool>(top ? 1 : counts_[level + 1]));
-      std::vector<std::uint8_t> stored(counts_[level] * kHashBytes);
+      std::vector<std::uint8_t> stored(counts_[level] * sizeof(Hash));
       // Look at every copy, also when a page is known already: what is damaged shall be reported and healed.
       for (std::size_t c = 0; c < copies.size(); ++c) {
         if (copies[c] == nullptr) continue;
@@ -62,11 +60,11 @@ class TreeResolver {
         for (std::uint64_t page = 0; page < known.size(); ++page) {
           const std::uint64_t first = page * kPageFanout;
           const std::uint64_t count = std::min<std::uint64_t>(kPageFanout, counts_[level] - first);
-          const ByteSpan bytes(&stored[first * kHashBytes], count * kHashBytes);
+          const ByteSpan bytes(&stored[first * sizeof(Hash)], count * sizeof(Hash));
           const bool known_parent = top || known_parents[page / kPageFanout];
           if (!known_parent || !Matches(level, page, bytes, top)) {
             copy_whole[c] = false;
-            damage.push_back({e->offset + first * kHashBytes, bytes.size(), "hash page"});
+            damage.push_back({e->offset + first * sizeof(Hash), bytes.size(), "hash page"});
           } else if (!known[page]) {
             std::memcpy(&levels_[level][first], bytes.data(), bytes.size());
             known[page] = true;
@@ -88,7 +86,7 @@ class TreeResolver {
   bool Matches(std::size_t level, std::uint64_t page, ByteSpan bytes, bool top) const {
     if (top) {
       Hash hash;
-      std::copy_n(bytes.begin(), kHashBytes, hash.bytes.begin());
+      std::copy_n(bytes.begin(), sizeof(Hash), hash.bytes.begin());
       return Tree::RootOf(kind_, counts_[0], bytes_, hash) == root_;
     }
     return Tree::NodeOf(kind_, level + 1, page, bytes) == levels_[level + 1][page];
@@ -105,7 +103,7 @@ class TreeResolver {
 // The superblock does not record the number of parity leaves; the length of level 0 does.
 std::uint64_t ParityLeavesOf(const std::vector<Extent>& extents) {
   const Extent* e = FindExtent(extents, ExtentKind::kParityLevel, 0);
-  return e == nullptr ? 0 : e->length / kHashBytes;
+  return e == nullptr ? 0 : e->length / sizeof(Hash);
 }
 
 // Adds `more` to `to`. The union names everything that either may be changing.
@@ -133,6 +131,72 @@ bool IsDecided(File& file, const Superblock& prepared) {
   return decision.ok() && (decision->flags & kIntentDecided) != 0 && decision->uuid == prepared.uuid &&
          decision->generation == prepared.generation && decision->wall_time_ns == prepared.wall_time_ns;
 }
+
+// Finds the superblocks of a file: one, then the others where it says they are. They may be of several generations.
+class SuperblockFinder {
+ public:
+  SuperblockFinder(File& file, std::uint64_t size) : file_(file), size_(size) {}
+
+  Result<std::map<std::uint32_t, Superblock>> Find() {
+    if (auto first = Read(0, 0)) found_[0] = *first;
+    // A version number without the right hash may be rot; then the other copies decide.
+    if (found_.empty() && newer_for_sure_) return first_failure_;
+    if (found_.empty()) TryEveryPlace();
+    if (found_.empty()) {
+      if (!seen_magic_) return {Code::kUnprotected, "not an lzy sidecar, or its superblocks are destroyed"};
+      if (first_failure_.code() == Code::kNewerFormat) return first_failure_;
+      return {Code::kUnprotected, "no usable superblock: " + first_failure_.message()};
+    }
+    const std::uint64_t spacing = found_.begin()->second.spacing;
+    const std::uint32_t copies = found_.begin()->second.copies;
+    for (std::uint32_t c = 0; c < copies; ++c) {
+      if (found_.count(c) != 0) continue;
+      if (auto other = Read(spacing * c, c)) found_[c] = *other;
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // One superblock if it is usable and stands where it says. Otherwise it remembers why the first one was not usable;
+  // of all reasons, "newer version" is the one that a user can act on.
+  std::optional<Superblock> Read(std::uint64_t offset, std::uint32_t copy) {
+    if (offset + kSuperblockSize > size_) return std::nullopt;
+    std::vector<std::uint8_t> page(kSuperblockSize);
+    ReadLenient(file_, offset, page);
+    auto decoded = DecodeSuperblock(page, copy);
+    if (decoded.ok()) {
+      if (Status placed = CheckExtents(*decoded); !placed.ok()) decoded = placed;
+    }
+    if (decoded.ok() && decoded->spacing * copy == offset) return std::move(decoded).value();
+    if (!decoded.ok() && decoded.status().code() != Code::kUnprotected) {
+      if (!seen_magic_ || decoded.status().code() == Code::kNewerFormat) first_failure_ = decoded.status();
+      seen_magic_ = true;
+      newer_for_sure_ = decoded.status().code() == Code::kNewerFormat && SuperblockHashed(page, copy);
+    }
+    return std::nullopt;
+  }
+
+  // If the first is lost, one may be at any of these places. What most of those found agree on counts: parity may hold
+  // anything, also a superblock of another file.
+  void TryEveryPlace() {
+    std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>> candidates;
+    for (std::uint64_t step = kMinSpacing; step <= kMaxSpacing && step < size_; step *= 2) {
+      for (std::uint32_t c = 1; c <= kMaxGroup && step * c < size_; ++c) {
+        if (auto other = Read(step * c, c)) candidates[{other->uuid, other->spacing}].emplace(c, *other);
+      }
+    }
+    for (auto& [key, superblocks] : candidates) {
+      if (superblocks.size() > found_.size()) found_ = superblocks;
+    }
+  }
+
+  File& file_;
+  const std::uint64_t size_;
+  std::map<std::uint32_t, Superblock> found_;
+  Status first_failure_{Code::kUnprotected, "no usable superblock"};
+  bool seen_magic_ = false;
+  bool newer_for_sure_ = false;
+};
 
 // One superblock of each generation that may count, newest first; `prepared` becomes the newest that is only prepared.
 // Of a set, the other members decide whether a prepared one counts (docs/format.md §9). If nothing but a prepared one
@@ -181,82 +245,15 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::unique_ptr<File>&& file, Ope
 }
 
 Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
-  Status first_failure(Code::kUnprotected, "no usable superblock");
-  bool seen_magic = false;
-  bool newer_for_sure = false;
-  // One superblock if it is usable and stands where it says. Otherwise it remembers why the first one was not usable;
-  // of all reasons, "newer version" is the one that a user can act on.
-  auto read_superblock = [&](std::uint64_t offset, std::uint32_t copy) -> std::optional<Superblock> {
-    if (offset + kSuperblockSize > size_) return std::nullopt;
-    std::vector<std::uint8_t> page(kSuperblockSize);
-    ReadLenient(*file_, offset, page);
-    auto decoded = DecodeSuperblock(page, copy);
-    if (decoded.ok()) {
-      if (Status placed = CheckExtents(*decoded); !placed.ok()) decoded = placed;
-    }
-    if (decoded.ok() && decoded->spacing * copy == offset) return std::move(decoded).value();
-    if (!decoded.ok() && decoded.status().code() != Code::kUnprotected) {
-      if (!seen_magic || decoded.status().code() == Code::kNewerFormat) first_failure = decoded.status();
-      seen_magic = true;
-      newer_for_sure = decoded.status().code() == Code::kNewerFormat && SuperblockHashed(page, copy);
-    }
-    return std::nullopt;
-  };
-
-  // Step 1: find one superblock, then the others where it says they are. If the first is lost, try every place where
-  // one may be. What most of those found agree on counts: parity may hold anything, also a superblock of another file.
-  std::map<std::uint32_t, Superblock> found;
-  if (auto first = read_superblock(0, 0)) found[0] = *first;
-  // A version number without the right hash may be rot; then the other copies decide.
-  if (found.empty() && newer_for_sure) return first_failure;
-  if (found.empty()) {
-    std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>> candidates;
-    for (std::uint64_t step = kMinSpacing; step <= kMaxSpacing && step < size_; step *= 2) {
-      for (std::uint32_t c = 1; c <= kMaxGroup && step * c < size_; ++c) {
-        if (auto other = read_superblock(step * c, c)) candidates[{other->uuid, other->spacing}].emplace(c, *other);
-      }
-    }
-    for (auto& [key, superblocks] : candidates) {
-      if (superblocks.size() > found.size()) found = superblocks;
-    }
-  }
-  if (found.empty()) {
-    if (!seen_magic) return {Code::kUnprotected, "not an lzy sidecar, or its superblocks are destroyed"};
-    if (first_failure.code() == Code::kNewerFormat) return first_failure;
-    return {Code::kUnprotected, "no usable superblock: " + first_failure.message()};
-  }
-  // The others. They may be of older or newer generations; step 2 sorts that out.
-  const std::uint64_t spacing = found.begin()->second.spacing;
-  const std::uint32_t copies = found.begin()->second.copies;
-  for (std::uint32_t c = 0; c < copies; ++c) {
-    if (found.count(c) != 0) continue;
-    if (auto other = read_superblock(spacing * c, c)) found[c] = *other;
-  }
-
-  // Step 2: the newest generation that is whole counts. A commit that was cut short may have left durable superblocks
-  // whose metadata are not. If none is whole, the newest one of which anything can be had.
+  LZY_ASSIGN_OR_RETURN(const Superblocks found, SuperblockFinder(*file_, size_).Find());
   std::uint64_t prepared = 0;
-  std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
+  const std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
-  // Two passes: first only generations without unknown leaves, then any that can be read.
-  Status failure;
-  const Superblock* best = nullptr;
-  for (const bool must_be_whole : {true, false}) {
-    for (const Superblock* candidate : candidates) {
-      const Status read = ReadGeneration(found, *candidate);
-      if (failure.ok()) failure = read;
-      if (!read.ok() || (must_be_whole && !(unknown_data_.empty() && unknown_parity_.empty()))) continue;
-      best = candidate;
-      break;
-    }
-    if (best != nullptr) break;
-  }
-  if (best == nullptr) return failure;
+  LZY_ASSIGN_OR_RETURN(const Superblock* best, ReadBest(found, candidates));
   // A prepared generation that counts (see GenerationsOf) is shown as committed. It is completed before an intent is
   // set.
   torn_ = !accept_prepared && best->state == SidecarState::kPrepared;
-  if (!accept_prepared)
-    contents_.superblock.state = best->state == SidecarState::kPrepared ? SidecarState::kCommitted : best->state;
+  if (torn_) contents_.superblock.state = SidecarState::kCommitted;
   if (prepared > best->generation) prepared_generation_ = prepared;
   if (mode != OpenMode::kRead && best->read_only_features != 0) {
     return {Code::kNewerFormat,
@@ -266,61 +263,81 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
   return Status::Ok();
 }
 
-Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found, const Superblock& superblock) {
-  const Superblock* best = &superblock;
-  const std::uint64_t spacing = best->spacing;
-  const std::uint32_t copies = best->copies;
+// The newest generation that is whole counts. A commit that was cut short may have left durable superblocks whose
+// metadata are not. If none is whole, the newest one of which anything can be had.
+Result<const Superblock*> Sidecar::ReadBest(const Superblocks& found,
+                                            const std::vector<const Superblock*>& candidates) {
+  Status failure;
+  for (const bool must_be_whole : {true, false}) {
+    for (const Superblock* candidate : candidates) {
+      const Status read = ReadGeneration(found, *candidate);
+      if (failure.ok()) failure = read;
+      if (read.ok() && (!must_be_whole || knows_all_leaves())) return candidate;
+    }
+  }
+  return failure;
+}
+
+Status Sidecar::ReadGeneration(const Superblocks& found, const Superblock& best) {
   // An earlier candidate may have left its traces.
   contents_ = SidecarContents();
-  contents_.superblock = *best;
+  contents_.superblock = best;
   damage_.clear();
   unknown_data_.clear();
   unknown_parity_.clear();
   intent_.reset();
+  const Copies same = CopiesOf(found, best);
+  LZY_RETURN_IF_ERROR(ReadInfo(same, best));
+  ReadIntent(best);
+  // Before the first commit there are no trees.
+  return committed() ? ReadTrees(same, best) : Status::Ok();
+}
 
-  extents_.assign(copies, {});
-  copy_whole_.assign(copies, true);
-  // Copies of this very commit, not only of its number: a commit that failed may have used the same generation.
-  std::vector<const std::vector<Extent>*> same(copies, nullptr);
-  for (std::uint32_t c = 0; c < copies; ++c) {
-    auto at = found.find(c);
+Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& best) {
+  extents_.assign(best.copies, {});
+  copy_whole_.assign(best.copies, true);
+  Copies same(best.copies, nullptr);
+  for (std::uint32_t c = 0; c < best.copies; ++c) {
+    const auto at = found.find(c);
     if (at == found.end()) {
       copy_whole_[c] = false;
-      damage_.push_back({spacing * c, kSuperblockSize, "superblock"});
+      damage_.push_back({best.spacing * c, kSuperblockSize, "superblock"});
       continue;
     }
-    extents_[c] = at->second.extents;
-    if (at->second.generation == best->generation && at->second.uuid == best->uuid &&
-        at->second.data_root == best->data_root && at->second.parity_root == best->parity_root &&
-        at->second.info_hash == best->info_hash) {
+    const Superblock& own = at->second;
+    extents_[c] = own.extents;
+    // Of this very commit, not only of its number: a commit that failed may have used the same generation.
+    if (own.generation == best.generation && own.uuid == best.uuid && own.data_root == best.data_root &&
+        own.parity_root == best.parity_root && own.info_hash == best.info_hash) {
       same[c] = &extents_[c];
-    } else {
-      copy_whole_[c] = false;
-      if (at->second.state != SidecarState::kPrepared)
-        damage_.push_back(
-            {spacing * c, kSuperblockSize,
-             at->second.generation < best->generation ? "older superblock" : "superblock of a broken commit"});
+      continue;
     }
+    copy_whole_[c] = false;
+    if (own.state == SidecarState::kPrepared) continue;
+    damage_.push_back({best.spacing * c, kSuperblockSize,
+                       own.generation < best.generation ? "older superblock" : "superblock of a broken commit"});
   }
-
   // A commit that broke off just after it began to count leaves copy 0 without metadata of its own (MakeCount).
   const Extent* own = same[0] == nullptr ? nullptr : FindExtent(*same[0], ExtentKind::kInfo);
-  if (own != nullptr && own->offset >= spacing) {
+  if (own != nullptr && own->offset >= best.spacing) {
     copy_whole_[0] = false;
     damage_.push_back({0, kSuperblockSize, "superblock that refers to another copy's metadata"});
   }
+  return same;
+}
 
-  // The info record: from any copy whose hash is right. All copies are read, so that damage is reported.
+// From any copy whose hash is right. All copies are read, so that damage is reported.
+Status Sidecar::ReadInfo(const Copies& same, const Superblock& best) {
   bool have_info = false;
-  for (std::uint32_t c = 0; c < copies; ++c) {
-    const Extent* e = same[c] == nullptr ? nullptr : FindExtent(*same[c], ExtentKind::kInfo);
+  for (std::uint32_t c = 0; c < best.copies; ++c) {
     if (same[c] == nullptr) continue;
+    const Extent* e = FindExtent(*same[c], ExtentKind::kInfo);
     std::vector<std::uint8_t> bytes;
     if (e != nullptr && e->length <= kMaxInfoBytes && e->offset + e->length <= size_) {
       bytes.resize(e->length);
       ReadLenient(*file_, e->offset, bytes);
     }
-    if (e == nullptr || HashBytes(HashTag::kInfo, 0, bytes) != best->info_hash) {
+    if (e == nullptr || HashBytes(HashTag::kInfo, 0, bytes) != best.info_hash) {
       copy_whole_[c] = false;
       if (e != nullptr) damage_.push_back({e->offset, e->length, "info record"});
       continue;
@@ -330,24 +347,22 @@ Status Sidecar::ReadGeneration(const std::map<std::uint32_t, Superblock>& found,
       have_info = true;
     }
   }
-  if (!have_info) return {Code::kUnprotected, "no copy of the info record is intact"};
+  return have_info ? Status::Ok() : Status(Code::kUnprotected, "no copy of the info record is intact");
+}
 
-  ReadIntent(*best);
-  // Before the first commit there are no trees.
-  if (best->state == SidecarState::kNeverCommitted) return Status::Ok();
-
-  // The trees. Counts are bounded by what the file can hold before anything is allocated.
-  const std::uint64_t data_leaves = (best->stamp.size + best->block_size - 1) / best->block_size;
-  const std::uint64_t parity_leaves = ParityLeavesOf(best->extents);
-  if (data_leaves > size_ / kHashBytes || parity_leaves > size_ / kHashBytes) {
+// Counts are bounded by what the file can hold before anything is allocated.
+Status Sidecar::ReadTrees(const Copies& same, const Superblock& best) {
+  const std::uint64_t data_leaves = (best.stamp.size + best.block_size - 1) / best.block_size;
+  const std::uint64_t parity_leaves = ParityLeavesOf(best.extents);
+  if (data_leaves > size_ / sizeof(Hash) || parity_leaves > size_ / sizeof(Hash)) {
     return {Code::kUnprotected, fmt::format("claims {} data and {} parity hashes, more than its {} bytes can hold",
                                             data_leaves, parity_leaves, size_)};
   }
-  TreeResolver data(TreeKind::kData, data_leaves, best->stamp.size, best->data_root);
+  TreeResolver data(TreeKind::kData, data_leaves, best.stamp.size, best.data_root);
   data.Resolve(*file_, same, ExtentKind::kDataLevel, copy_whole_, damage_);
   unknown_data_ = data.unknown();
   LZY_ASSIGN_OR_RETURN(contents_.data_tree, data.Take());
-  TreeResolver parity(TreeKind::kParity, parity_leaves, best->parity_size, best->parity_root);
+  TreeResolver parity(TreeKind::kParity, parity_leaves, best.parity_size, best.parity_root);
   parity.Resolve(*file_, same, ExtentKind::kParityLevel, copy_whole_, damage_);
   unknown_parity_ = parity.unknown();
   LZY_ASSIGN_OR_RETURN(contents_.parity_tree, parity.Take());
