@@ -35,23 +35,13 @@ bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
   return file.size == stamp.size && file.mtime_ns == stamp.mtime_ns;
 }
 
-/// Reads only a superblock and the info record. Fails if anything is unusual; the caller then loads the whole sidecar.
+/// Reads only superblocks and the info record. Fails if anything is unusual; the caller then loads the whole sidecar.
 /// A directory may have thousands of sidecars, and their trees take a 4096th of the data.
 Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
-  std::vector<std::uint8_t> page(kSuperblockSize);
-  LZY_RETURN_IF_ERROR(ReadExactly(*file, 0, page));
-  LZY_ASSIGN_OR_RETURN(Superblock sb, DecodeSuperblock(page, 0));
-  if (sb.state == SidecarState::kPrepared) return {Code::kCorrupt, "prepared"};
-  // If copy 1 is committed at a newer generation, the last write of copy 0 was lost: go by copy 1.
-  if (ReadExactly(*file, sb.spacing, page).ok()) {
-    auto other = DecodeSuperblock(page, 1);
-    const bool newer = other.ok() && other->uuid == sb.uuid && other->generation > sb.generation;
-    if (newer && other->state == SidecarState::kCommitted) sb = std::move(other).value();
-  }
-  const auto extent =
-      std::find_if(sb.extents.begin(), sb.extents.end(), [](const Extent& e) { return e.kind == ExtentKind::kInfo; });
-  if (extent == sb.extents.end() || extent->length > kMaxInfoBytes) return {Code::kCorrupt, "no info record"};
+  LZY_ASSIGN_OR_RETURN(const Superblock sb, AgreedSuperblock(*file));
+  const Extent* extent = FindExtent(sb.extents, ExtentKind::kInfo);
+  if (extent == nullptr || extent->length > kMaxInfoBytes) return {Code::kCorrupt, "no info record"};
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   if (extent->length > stat.size) return {Code::kCorrupt, "info record lies past the end"};
   std::vector<std::uint8_t> bytes(extent->length);

@@ -202,6 +202,9 @@ class Sidecar {
   std::uint64_t prepared_generation_ = 0;
 };
 
+/// The superblock of a sidecar by a few small reads, if all of its copies agree, as they do but for a commit that is under
+/// way or broke off. Anything unusual is an error: load the sidecar then.
+Result<Superblock> AgreedSuperblock(File& file);
 /// An intent with only process and host filled in.
 Intent IntentOfThisProcess();
 /// An intent for Sidecar::SetIntent, from now on: for `ranges`, or with kIntentWholeFile in `flags` for the whole

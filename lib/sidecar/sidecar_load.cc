@@ -225,6 +225,24 @@ std::vector<const Superblock*> GenerationsOf(File& file, const std::map<std::uin
 
 }  // namespace
 
+Result<Superblock> AgreedSuperblock(File& file) {
+  const auto read = [&](std::uint64_t offset, std::uint32_t copy) -> Result<Superblock> {
+    std::vector<std::uint8_t> page(kSuperblockSize);
+    LZY_RETURN_IF_ERROR(ReadExactly(file, offset, page));
+    return DecodeSuperblock(page, copy);
+  };
+  LZY_ASSIGN_OR_RETURN(const Superblock first, read(0, 0));
+  if (first.state == SidecarState::kPrepared) return {Code::kCorrupt, "prepared"};
+  for (std::uint32_t copy = 1; copy < first.copies; ++copy) {
+    LZY_ASSIGN_OR_RETURN(const Superblock other, read(first.spacing * copy, copy));
+    const bool ignored = other.state == SidecarState::kPrepared;  // what was never completed does not count
+    if (other.uuid != first.uuid || (!ignored && other.generation != first.generation)) {
+      return {Code::kCorrupt, "copies differ"};
+    }
+  }
+  return first;
+}
+
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, mode, /*follow=*/false));

@@ -9,12 +9,6 @@
 namespace lzy::hooks {
 namespace {
 
-Result<Superblock> ReadSuperblock(File& file, std::uint64_t offset, std::uint32_t copy) {
-  std::vector<std::uint8_t> page(kSuperblockSize);
-  LZY_RETURN_IF_ERROR(ReadExactly(file, offset, page));
-  return DecodeSuperblock(page, copy);
-}
-
 bool IsSet(const Intent& intent, const Superblock& superblock) {
   return intent.uuid == superblock.uuid && intent.generation == superblock.generation;
 }
@@ -29,17 +23,11 @@ void Note(const Intent& intent, Peek& peek) {
 
 /// nullopt unless everything is as it is after a commit: then there is nothing to choose.
 std::optional<Peek> Glance(File& file) {
-  const auto first = ReadSuperblock(file, 0, 0);
-  if (!first.ok() || first->state == SidecarState::kPrepared) return std::nullopt;
-  for (std::uint32_t copy = 1; copy < first->copies; ++copy) {
-    const auto other = ReadSuperblock(file, first->spacing * copy, copy);
-    if (!other.ok() || other->uuid != first->uuid) return std::nullopt;
-    const bool ignored = other->state == SidecarState::kPrepared;  // what was never completed does not count
-    if (!ignored && other->generation != first->generation) return std::nullopt;
-  }
+  const auto superblock = AgreedSuperblock(file);
+  if (!superblock.ok()) return std::nullopt;
   Peek peek;
-  peek.version = {first->uuid, first->generation};
-  for (const Extent& extent : first->extents) {
+  peek.version = {superblock->uuid, superblock->generation};
+  for (const Extent& extent : superblock->extents) {
     if (extent.kind != ExtentKind::kIntent) continue;
     const std::uint64_t pages = extent.length / kIntentPageSize;
     if (pages > kIntentPages) return std::nullopt;
@@ -48,7 +36,7 @@ std::optional<Peek> Glance(File& file) {
       if (!ReadExactly(file, extent.offset + number * kIntentPageSize, page).ok()) continue;
       // The first page is written first: where they are of two writers, it is the later one's.
       const auto intent = DecodeIntent(page, number);
-      if (intent.ok() && IsSet(*intent, *first)) Note(*intent, peek);
+      if (intent.ok() && IsSet(*intent, *superblock)) Note(*intent, peek);
     }
   }
   return peek;
