@@ -24,14 +24,12 @@ namespace lzy {
 
 using posix::CheckPath;
 using posix::Descriptor;
+using posix::kMaxSymlinks;
 using posix::Place;
 using posix::Retry;
 using posix::SystemError;
 
 namespace {
-
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-constexpr int kMaxSymlinks = 40;  // as the kernel
 
 std::int64_t ToNs(const struct statx_timestamp& time) {
   return time.tv_sec * kNsPerSecond + time.tv_nsec;

@@ -149,6 +149,7 @@ std::string JoinPath(const std::string& dir, const std::string& name);
 /// Fills `to` from `offset` on. kCorrupt, with the path and "ends early", if the file is too short.
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);
 
+inline constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 /// The clock that file systems stamp mtime with (ns since the epoch), and its granularity (nominal: ticks can be late).
 /// A file that changed after somebody looked at its times may have a finer stamp, ahead of this clock (Linux 6.13).
 std::int64_t CoarseNowNs();

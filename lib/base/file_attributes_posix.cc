@@ -17,7 +17,6 @@ namespace lzy::posix {
 
 namespace {
 
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr const char* kAclName = "system.posix_acl_access";
 
 timespec FromNs(std::int64_t ns) {

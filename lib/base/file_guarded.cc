@@ -24,11 +24,11 @@ namespace {
 
 using posix::CheckPath;
 using posix::Descriptor;
+using posix::kMaxSymlinks;
 using posix::Place;
 using posix::Retry;
 using posix::SystemError;
 
-constexpr int kMaxSymlinks = 40;              // as the kernel
 constexpr std::size_t kMostDirectories = 64;  // held open, beside those in use
 constexpr std::uint32_t kOthersMayWrite = 0022;  // permission bits of group and others
 

@@ -18,6 +18,8 @@
 
 namespace lzy::posix {
 
+inline constexpr int kMaxSymlinks = 40;  // as the kernel
+
 /// Owns a file descriptor and closes it. Move only; assignment swaps, so the old one closes with the other object.
 class Descriptor {
  public:

@@ -11,7 +11,6 @@ namespace lzy {
 
 namespace {
 
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::int64_t kNsPerMillisecond = 1'000'000;
 
 std::int64_t ToNs(const timespec& time) {

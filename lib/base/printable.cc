@@ -8,6 +8,8 @@
 #include <ctime>
 #include <string_view>
 
+#include "base/file.h"
+
 namespace lzy {
 
 std::string Printable(const std::string& text) {
@@ -60,7 +62,6 @@ std::string ShellQuote(const std::string& text) {
 }
 
 std::string TimeText(std::int64_t ns_since_epoch) {
-  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(ns_since_epoch / kNsPerSecond)));
 }
 
