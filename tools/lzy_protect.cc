@@ -92,11 +92,7 @@ lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& da
   }
   // Nothing was ever committed, so nothing that Info reports says anything about the file.
   const bool fresh = report.status.code() == lzy::Code::kUnprotected || (report.status.ok() && report.generation == 0);
-  if (fresh) {
-    report = lzy::DatasetReport();
-    report.path = dataset.path;
-    report.kind = dataset.kind;
-  }
+  if (fresh) report = {dataset.path, dataset.kind};
   report.map.clear();
   // Something would be committed.
   report.planned = report.status.ok() && (fresh || report.state == lzy::DatasetState::kStale ||

@@ -319,9 +319,7 @@ Status Protector::GatherStats() {
 }
 
 DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request) {
-  DatasetReport report;
-  report.path = dataset.path;
-  report.kind = dataset.kind;
+  DatasetReport report(dataset.path, dataset.kind);
   report.status = NoThrow([&] {
     auto protector = dataset.kind == DatasetKind::kShared ? SharedProtector(context, dataset, request, report)
                                                           : SetProtector(context, dataset, request, report);

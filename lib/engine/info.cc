@@ -104,9 +104,7 @@ void MapGroups(DatasetKind kind, const Ensemble& ensemble, DatasetReport& report
 }  // namespace
 
 DatasetReport Info(const Context& context, const DatasetRef& dataset) {
-  DatasetReport report;
-  report.path = dataset.path;
-  report.kind = dataset.kind;
+  DatasetReport report(dataset.path, dataset.kind);
   auto view = OpenDataset(context, dataset, {});
   if (!view.ok()) {
     report.status = view.status();

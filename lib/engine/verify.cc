@@ -220,9 +220,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
 }
 
 DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {
-  DatasetReport report;
-  report.path = dataset.path;
-  report.kind = dataset.kind;
+  DatasetReport report(dataset.path, dataset.kind);
   const auto start = std::chrono::steady_clock::now();
   report.status = NoThrow([&] { return Run(context, dataset, job, report); });
   // A replacement directory that is full, for example, must not keep the data from being mended.
@@ -233,9 +231,7 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
   if (job.mend && !job.dry_run && (code == Code::kIo || code == Code::kWriteFailed) && dataset.kind == DatasetKind::kShared && parts_missing) {
     Job again = job;
     again.parts_left = fmt::format("{}; what is missing of the parity was not made again", report.status.message());
-    DatasetReport second;
-    second.path = dataset.path;
-    second.kind = dataset.kind;
+    DatasetReport second(dataset.path, dataset.kind);
     second.status = NoThrow([&] { return Run(context, dataset, again, second); });
     if (second.status.ok()) report = std::move(second);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -60,6 +61,9 @@ struct GroupMap {
 };
 
 struct DatasetReport {
+  DatasetReport() = default;
+  DatasetReport(std::string of, DatasetKind of_kind) : path(std::move(of)), kind(of_kind) {}
+
   std::string path;  ///< as the user wrote it or as found: file, or pattern of a set
   DatasetKind kind = DatasetKind::kShared;
   DatasetState state = DatasetState::kUnprotected;
