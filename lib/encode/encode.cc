@@ -216,27 +216,33 @@ Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
   return runs;
 }
 
-// The counter is shared by the copies that std::function makes, and by the threads that call them.
-std::function<void(std::uint64_t)> ProgressOver(const Context& context, const char* phase, const Layout& layout,
-                                                std::span<const RowRun> runs, int ranks) {
-  if (!context.progress) return nullptr;
+// The counter of progress is shared by the copies that std::function makes, and by the threads that call them.
+RowPipelineSetup SetupOf(const Context& context, const char* phase, const Layout& layout, Communicator& comm,
+                         std::vector<int> owner, std::span<const RowRun> runs) {
+  RowPipelineSetup setup;
+  setup.layout = &layout;
+  setup.comm = &comm;
+  setup.owner = std::move(owner);
+  setup.memory = context.options.memory;
+  setup.threads = ThreadsFor(context);
+  setup.stop = context.stop;
+  if (!context.progress) return setup;
   std::uint64_t total = 0;
   for (const RowRun& run : runs) total += std::uint64_t{layout.block_size()} * run.slices * run.plan->sources.size();
-  total /= static_cast<std::uint64_t>(ranks);
-  return [&context, phase, total, done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
+  total /= static_cast<std::uint64_t>(comm.size());
+  setup.progress = [&context, phase, total,
+                    done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
     const std::uint64_t now = *done += bytes;
     context.progress(phase, std::min(now, total), total);
   };
+  return setup;
 }
 
 // Streams have no leaves here: TakeSource compares, since it knows what was touched.
 Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int> owner,
                        const std::vector<FileJob*>& jobs, std::span<const RowRun> runs) {
   std::vector<BlockStream> data(layout.files());
-  RowPipelineSetup setup;
-  setup.layout = &layout;
-  setup.comm = &comm;
-  setup.owner = std::move(owner);
+  RowPipelineSetup setup = SetupOf(context_, "protect", layout, comm, std::move(owner), runs);
   setup.data.assign(layout.files(), nullptr);
   setup.parity.assign(layout.regions(), nullptr);
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
@@ -244,10 +250,6 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
     data[f] = DataStream(layout, f, jobs[f]->data, nullptr, nullptr);
     setup.data[f] = &data[f];
   }
-  setup.memory = context_.options.memory;
-  setup.threads = ThreadsFor(context_);
-  setup.stop = context_.stop;
-  setup.progress = ProgressOver(context_, "protect", layout, runs, comm.size());
   return ExecuteRows(
       setup, runs,
       [&](const RowBlock& block, MutableByteSpan bytes) {

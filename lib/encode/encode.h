@@ -97,11 +97,10 @@ Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, co
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const IntervalSet*>& touched, bool all);
 
-/// Makes a RowPipelineSetup::progress. It tells `context` how many bytes of the sources of `runs` this rank has read.
-/// The total is an equal part for each of `ranks`. Null if the context has no progress callback. `context` must
-/// outlive it, and so must the string `phase`.
-std::function<void(std::uint64_t)> ProgressOver(const Context& context, const char* phase, const Layout& layout,
-                                                std::span<const RowRun> runs, int ranks);
+/// A setup for ExecuteRows with everything but the streams. `context` is told under the name `phase` how much of the
+/// sources of `runs` has been read. `context`, `layout` and `comm` must outlive it.
+RowPipelineSetup SetupOf(const Context& context, const char* phase, const Layout& layout, Communicator& comm,
+                         std::vector<int> owner, std::span<const RowRun> runs);
 
 /// Runs encodings, and adds up what they cost. A commit has one pass, which may run several times: by group, and again
 /// if it finds rot.

@@ -120,16 +120,9 @@ RowStreams StreamsOf(const Ensemble& ensemble) {
 Status RebuildRows(const Context& context, const Layout& layout, const RowStreams& streams, Communicator& comm,
                    std::vector<int> owner, std::span<const RowRun> runs, const SourceFn& source, const TargetFn& target,
                    RowStats& stats) {
-  RowPipelineSetup setup;
-  setup.layout = &layout;
-  setup.comm = &comm;
-  setup.owner = std::move(owner);
+  RowPipelineSetup setup = SetupOf(context, "rebuild", layout, comm, std::move(owner), runs);
   for (const BlockStream& stream : streams.data) setup.data.push_back(&stream);
   for (const BlockStream& stream : streams.parity) setup.parity.push_back(&stream);
-  setup.memory = context.options.memory;
-  setup.threads = ThreadsFor(context);
-  setup.stop = context.stop;
-  setup.progress = ProgressOver(context, "rebuild", layout, runs, comm.size());
   return ExecuteRows(setup, runs, source, target, stats);
 }
 
