@@ -22,8 +22,7 @@ struct MendRequest {
 };
 
 /// Adds the blocks of `request.devices` to the findings, as if they had been lost.
-/// Local: the findings of all ranks are the same before and after. kInvalidArgument: there is no such device, or its
-/// file is not there to be replaced.
+/// Local, and the same on all ranks. kInvalidArgument: there is no such device.
 Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings);
 
 /// Mends what the findings name, as far as `request` asks for it. Collective over context.comm; the view must have been

@@ -13,6 +13,25 @@ Message::~Message() {
   PMPI_Request_free(&request_);
 }
 
+void Message::Send(ByteSpan bytes, int dest, int tag, MPI_Comm comm, bool synchronous) {
+  const auto send = synchronous ? PMPI_Issend : PMPI_Isend;
+  Begin("MPI_Isend", [&](MPI_Request* request) {
+    return send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, dest, tag, comm, request);
+  });
+}
+
+void Message::Receive(MutableByteSpan to, int source, int tag, MPI_Comm comm) {
+  Begin("MPI_Irecv", [&](MPI_Request* request) {
+    return PMPI_Irecv(to.data(), static_cast<int>(to.size()), MPI_BYTE, source, tag, comm, request);
+  });
+}
+
+void Message::Broadcast(MutableByteSpan bytes, int root, MPI_Comm comm) {
+  Begin("MPI_Ibcast", [&](MPI_Request* request) {
+    return PMPI_Ibcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, root, comm, request);
+  });
+}
+
 // An error of MPI_Test counts as done, or the task would wait forever.
 bool Message::Test() {
   if (request_ == MPI_REQUEST_NULL) return true;

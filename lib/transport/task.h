@@ -18,7 +18,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/status.h"
+
+/// As LZY_RETURN_IF_ERROR, in a Task: `LZY_CO_RETURN_IF_ERROR(co_await Other());`. Expands to several statements, so use
+/// it only within braces.
+#define LZY_CO_RETURN_IF_ERROR(expr) LZY_CO_RETURN_IF_ERROR_INNER(LZY_CONCAT(lzy_status_, __COUNTER__), expr)
+#define LZY_CO_RETURN_IF_ERROR_INNER(tmp, expr) \
+  ::lzy::Status tmp = (expr);                   \
+  if (!tmp.ok()) co_return tmp
 
 namespace lzy::validated {
 
@@ -93,6 +101,10 @@ class Message {
     error_ = start(&request_);
     if (error_ != MPI_SUCCESS) request_ = MPI_REQUEST_NULL;
   }
+  /// Begins a message of bytes, which must outlive it. `synchronous`: by MPI_Issend.
+  void Send(ByteSpan bytes, int dest, int tag, MPI_Comm comm, bool synchronous = false);
+  void Receive(MutableByteSpan to, int source, int tag, MPI_Comm comm);
+  void Broadcast(MutableByteSpan bytes, int root, MPI_Comm comm);
   /// Marks it as one that takes longer than giving the processor to others and getting it back: a chunk of a payload.
   /// Then the pump spins longer before it yields.
   void SetLong() { long_ = true; }

@@ -95,8 +95,7 @@ Task Gatherer::ShareRecords() {
     return PMPI_Iallgather(record.data(), static_cast<int>(size), MPI_BYTE, all.data(), static_cast<int>(size), MPI_BYTE,
                            link_->inner(), r);
   });
-  Status status = co_await pump_.Done(shared);
-  if (!status.ok()) co_return status;
+  LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(shared));
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     if (rank != me_) TakeRecord(rank, MutableByteSpan(all).subspan(rank * size, size));
   }
@@ -126,10 +125,7 @@ std::uint8_t* Gatherer::BeginReceive(std::uint64_t number) {
   Slot& slot = receives_[number % kWindow];
   const Interval chunk = chunks_[number % chunks_.size()];
   std::uint8_t* place = slot.Place(blocks_[Behind(number / chunks_.size() + 1)], chunk.begin, announce_.most_chunk);
-  slot.message.Begin("MPI_Irecv", [&](MPI_Request* r) {
-    return PMPI_Irecv(place, static_cast<int>(chunk.end - chunk.begin), MPI_BYTE, static_cast<int>(Behind(1)), Link::kRingTag,
-                      link_->inner(), r);
-  });
+  slot.message.Receive({place, chunk.end - chunk.begin}, static_cast<int>(Behind(1)), Link::kRingTag, link_->inner());
   return place;
 }
 
@@ -142,10 +138,7 @@ void Gatherer::BeginSend(std::uint64_t number) {
   const Payload& from = owner == me_ ? mine_ : blocks_[owner];
   std::uint8_t* place = slot.Place(from, chunk.begin, announce_.most_chunk);
   if (from.contiguous() == nullptr) from.CopyOut(chunk.begin, {place, size});
-  slot.message.Begin("MPI_Isend", [&](MPI_Request* r) {
-    return PMPI_Isend(place, static_cast<int>(size), MPI_BYTE, static_cast<int>((me_ + 1) % ranks_), Link::kRingTag,
-                      link_->inner(), r);
-  });
+  slot.message.Send({place, size}, static_cast<int>((me_ + 1) % ranks_), Link::kRingTag, link_->inner());
 }
 
 void Gatherer::TakeChunk(std::uint64_t number, std::uint8_t* content) {
@@ -165,16 +158,13 @@ Task Gatherer::ShareBlocks() {
   for (std::uint64_t number = 0; number < messages; ++number) {
     // Receives are posted ahead, so that no chunk waits for this rank.
     for (; begun < std::min(messages, number + kWindow); ++begun) places[begun % kWindow] = BeginReceive(begun);
-    Status status = co_await pump_.Done(sends_[number % kWindow].message);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(sends_[number % kWindow].message));
     BeginSend(number);
-    status = co_await pump_.Done(receives_[number % kWindow].message);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(receives_[number % kWindow].message));
     TakeChunk(number, places[number % kWindow]);
   }
   for (Slot& slot : sends_) {
-    Status status = co_await pump_.Done(slot.message);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(slot.message));
   }
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     if (rank != me_) trees_[rank].Build();

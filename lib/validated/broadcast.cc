@@ -107,9 +107,7 @@ void Broadcaster::Prepare() {
 // The root's own copy is not shown to the fault hook: it did not travel.
 Task Broadcaster::ShareFixed(Part part, Bytes& message) {
   Message shared;
-  shared.Begin("MPI_Ibcast", [&](MPI_Request* r) {
-    return PMPI_Ibcast(message.data(), static_cast<int>(message.size()), MPI_BYTE, root_, link_->inner(), r);
-  });
+  shared.Broadcast(message, root_, link_->inner());
   Status status = co_await pump_.Done(shared);
   if (status.ok() && !is_root()) link_->Arrived(part, root_, message);
   co_return status;
@@ -156,9 +154,7 @@ void Broadcaster::BeginChunk() {
   Slot& slot = slots_[begun_++ % kWindow];
   std::uint8_t* place = fits_ ? slot.Place(payload_, begin, announce_.most_chunk) : elsewhere_.get();
   if (is_root() && payload_.contiguous() == nullptr) payload_.CopyOut(begin, {place, size});
-  slot.message.Begin("MPI_Ibcast", [&](MPI_Request* r) {
-    return PMPI_Ibcast(place, static_cast<int>(size), MPI_BYTE, root_, link_->inner(), r);
-  });
+  slot.message.Broadcast({place, size}, root_, link_->inner());
   if (is_root()) tree_.HashLeaves(begin, {place, size});
 }
 
@@ -179,8 +175,7 @@ Task Broadcaster::ShareChunks() {
   const std::size_t window = fits_ ? kWindow : 1;
   for (std::size_t i = 0; !chunk.done(); ++i, chunk.Next()) {
     while (!to_begin_->done() && begun_ < i + window) BeginChunk();
-    Status status = co_await pump_.Done(slots_[i % kWindow].message);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(slots_[i % kWindow].message));
     TakeChunk(chunk.begin(), chunk.size(), slots_[i % kWindow]);
   }
   tree_.Build();
@@ -220,8 +215,7 @@ Task Broadcaster::ShareContent() {
 }
 
 Task Broadcaster::MendFrom(int rank) {
-  Status status = co_await Mend(together_.Ask(rank), tree_, payload_, expected_, unproven_);
-  co_return status;
+  return Mend(together_.Ask(rank), tree_, payload_, expected_, unproven_);
 }
 
 // The parent answers when it has proven its own bytes. If it gave up, it refuses, and the root is asked.
@@ -262,8 +256,7 @@ Task Broadcaster::Run() {
   if (!is_root()) together_.Serve(status.ok() ? &answers_ : nullptr);
   // The root must fail too. It has to learn of that before the barrier ends.
   if (status.code() == Code::kCorrupt) {
-    const Status told = co_await together_.GiveUp(root_);
-    if (!told.ok()) co_return told;
+    LZY_CO_RETURN_IF_ERROR(co_await together_.GiveUp(root_));
   }
   const Status finished = co_await together_.Finish();
   co_return status.ok() ? finished : status;

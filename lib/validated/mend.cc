@@ -89,13 +89,8 @@ Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::funct
   const MPI_Comm comm = peer.link->inner();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Message asked, answered;
-    answered.Begin("MPI_Irecv", [&](MPI_Request* r) {
-      return PMPI_Irecv(reply.data(), static_cast<int>(reply.size()), MPI_BYTE, peer.rank, peer.reply_tag, comm, r);
-    });
-    const auto send = peer.synchronous ? PMPI_Issend : PMPI_Isend;
-    asked.Begin("MPI_Isend", [&](MPI_Request* r) {
-      return send(request.data(), static_cast<int>(request.size()), MPI_BYTE, peer.rank, peer.request_tag, comm, r);
-    });
+    answered.Receive(reply, peer.rank, peer.reply_tag, comm);
+    asked.Send(request, peer.rank, peer.request_tag, comm, peer.synchronous);
     Status status = co_await pump.Done(asked);
     if (status.ok()) status = co_await pump.Done(answered);
     if (!status.ok()) co_return status;
@@ -113,10 +108,7 @@ Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::funct
 Task Tell(Peer peer, Signal signal) {
   Message told;
   const std::uint8_t nothing[kMostSignal] = {};
-  const auto send = peer.synchronous ? PMPI_Issend : PMPI_Isend;
-  told.Begin("MPI_Isend", [&](MPI_Request* r) {
-    return send(nothing, static_cast<int>(signal), MPI_BYTE, peer.rank, peer.request_tag, peer.link->inner(), r);
-  });
+  told.Send({nothing, static_cast<std::size_t>(signal)}, peer.rank, peer.request_tag, peer.link->inner(), peer.synchronous);
   Status status = co_await Pump::OfProcess().Done(told);
   co_return status;
 }
@@ -150,8 +142,8 @@ Task FindLeaves(Peer peer, Descent& descent) {
         const auto hashes = DecodeNodes(reply, static_cast<std::uint8_t>(level), children);
         return hashes && descent.Take(from, count, *hashes);
       };
-      Status status = co_await Ask(peer, EncodeRequest(request), Part::kNodes, kFrame + sizeof(Hash) * children, accept);
-      if (!status.ok()) co_return status;
+      const std::size_t size = kFrame + sizeof(Hash) * children;
+      LZY_CO_RETURN_IF_ERROR(co_await Ask(peer, EncodeRequest(request), Part::kNodes, size, accept));
     }
   }
   co_return Status::Ok();
@@ -196,8 +188,7 @@ Task FetchLeaves(Peer peer, TransferTree& tree, const Payload& to, std::vector<D
       bad.insert(bad.end(), still.begin(), still.end());
       return true;
     };
-    Status status = co_await Ask(peer, EncodeRequest(request), Part::kLeaves, size, accept);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await Ask(peer, EncodeRequest(request), Part::kLeaves, size, accept));
   }
   leaves = std::move(bad);
   co_return Status::Ok();

@@ -106,10 +106,7 @@ Task Receiver::TakeAnnouncement() {
 Task Receiver::DropChunk() {
   const Buffer scratch = MakeBuffer(kMostFirstChunk);
   Message message;
-  message.Begin("MPI_Irecv", [&](MPI_Request* r) {
-    return PMPI_Irecv(scratch.get(), static_cast<int>(kMostFirstChunk), MPI_BYTE, peer_.rank, Link::ChunkTag(envelope_.tag),
-                      link_->inner(), r);
-  });
+  message.Receive({scratch.get(), kMostFirstChunk}, peer_.rank, Link::ChunkTag(envelope_.tag), link_->inner());
   Status status = co_await pump_.Done(message);
   co_return status;
 }
@@ -127,9 +124,7 @@ void Receiver::ReceiveChunk() {
   to_begin_->Next();
   // Straight into the user's buffer if it has no gaps.
   std::uint8_t* to = slot.Place(payload_, begin, announce_.most_chunk);
-  slot.message.Begin("MPI_Irecv", [&](MPI_Request* r) {
-    return PMPI_Irecv(to, static_cast<int>(size), MPI_BYTE, peer_.rank, Link::ChunkTag(envelope_.tag), link_->inner(), r);
-  });
+  slot.message.Receive({to, size}, peer_.rank, Link::ChunkTag(envelope_.tag), link_->inner());
 }
 
 // A chunk is hashed when it has just arrived and is in the cache, while the next one travels.
@@ -138,8 +133,7 @@ Task Receiver::TakeChunks() {
   for (std::size_t i = 0; !chunk.done(); ++i, chunk.Next()) {
     while (!to_begin_->done() && begun_ < i + kWindow) ReceiveChunk();
     Slot& slot = slots_[i % kWindow];
-    const Status status = co_await pump_.Done(slot.message);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(slot.message));
     std::uint8_t* content = payload_.contiguous() != nullptr ? payload_.contiguous() + chunk.begin() : slot.scratch.get();
     link_->Arrived(Part::kChunk, peer_.rank, {content, chunk.size()});
     HashBeside(tree_, chunk.begin(), {content, chunk.size()}, slots_[(i + 1) % kWindow].message);
@@ -161,25 +155,21 @@ Task Receiver::TakeRoot(Hash* root) {
   Bytes message(kAnnounceBytes);
   Message came;
   came.SetLong();
-  came.Begin("MPI_Irecv", [&](MPI_Request* r) {
-    return PMPI_Irecv(message.data(), static_cast<int>(message.size()), MPI_BYTE, peer_.rank, peer_.reply_tag, link_->inner(), r);
-  });
+  came.Receive(message, peer_.rank, peer_.reply_tag, link_->inner());
   if (in_place_) {
     HashInPlace();
   } else {
-    const Status taken = co_await TakeChunks();
-    if (!taken.ok()) co_return taken;
+    LZY_CO_RETURN_IF_ERROR(co_await TakeChunks());
   }
   tree_.Build();
-  Status status = co_await pump_.Done(came);
-  if (!status.ok()) co_return status;
+  LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(came));
   link_->Arrived(Part::kRoot, peer_.rank, message);
   const auto announce = DecodeAnnounce(message);
   if (announce && announce->kind == Kind::kRoot && announce->bytes == announce_.bytes) {
     *root = announce->root;
     co_return Status::Ok();
   }
-  status = co_await AskRoot(peer_, announce_.bytes, root);
+  Status status = co_await AskRoot(peer_, announce_.bytes, root);
   co_return status;
 }
 
@@ -223,13 +213,10 @@ Task Receiver::Run(int source, int tag) {
   // Room for the longest first message that a sender with the same Sizes may send.
   first_.resize(kInlineHeader + link_->sizes().most_inline);
   Message message;
-  message.Begin("MPI_Irecv", [&](MPI_Request* r) {
-    return PMPI_Irecv(first_.data(), static_cast<int>(first_.size()), MPI_BYTE, source, tag, link_->outer(), r);
-  });
+  message.Receive(first_, source, tag, link_->outer());
   // From here on, this receive has its place in the order of receives (Link::Expected).
   std::optional<Link::Expected> expected(std::in_place, *link_, source, tag);
-  Status status = co_await pump_.Done(message);
-  if (!status.ok()) co_return status;
+  LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(message));
   envelope_ = {message.source(), message.tag(), 0};
   // The pump may have seen this announcement before one that an earlier receive matched. The chunks come in the order
   // of MPI's matching, so that order must be kept here.
@@ -245,7 +232,7 @@ Task Receiver::Run(int source, int tag) {
   first_.resize(static_cast<std::size_t>(message.length()));
   announce_.kind = KindByLength(first_.size());
   link_->Arrived(PartOfFirst(), peer_.rank, first_);
-  status = co_await TakeAnnouncement();
+  Status status = co_await TakeAnnouncement();
   // lzy_send needs lzy_recv, lzy_validate_send needs lzy_validate_recv. Both sides learn of a mix.
   if (status.ok() && in_place_ != (announce_.kind == Kind::kInPlace)) {
     status = Status(Code::kInvalidArgument, fmt::format("rank {} with tag {}: one side sends a message, the other validates one",

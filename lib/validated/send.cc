@@ -118,15 +118,11 @@ void Sender::Announced() {
     announce.root = tree_.Root();
   }
   EncodeAnnounce(announce, announcement_.data());
-  announced_.Begin("MPI_Isend", [&](MPI_Request* r) {
-    return PMPI_Isend(announcement_.data(), static_cast<int>(announcement_.size()), MPI_BYTE, dest_, tag_, link_->outer(), r);
-  });
+  announced_.Send(announcement_, dest_, tag_, link_->outer());
 }
 
 void Sender::Begin(Slot& slot, ByteSpan bytes) {
-  slot.message.Begin("MPI_Isend", [&](MPI_Request* r) {
-    return PMPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, dest_, Link::ChunkTag(tag_), link_->inner(), r);
-  });
+  slot.message.Send(bytes, dest_, Link::ChunkTag(tag_), link_->inner());
 }
 
 // A short payload travels faster than the answer to an announcement and a root of its own would. So it was hashed
@@ -145,8 +141,7 @@ Task Sender::SendChunk() {
   Slot& next = slots_[(chunk_ + 1) % kWindow];
   const bool at_once = chunk_ == 0 || payload_.contiguous() == nullptr;
   ++chunk_;
-  Status status = co_await pump_.Done(slot.message);
-  if (!status.ok()) co_return status;
+  LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(slot.message));
   HashSent(slot, next.message);
   const std::uint64_t begin = chunks_.begin();
   const ByteSpan bytes = payload_.View(begin, chunks_.size(), slot.Scratch(payload_, sizes_.most_chunk));
@@ -171,8 +166,7 @@ Task Sender::HashRest() {
   for (std::size_t i = 0; i < kWindow; ++i, ++chunk_) {
     Slot& slot = slots_[chunk_ % kWindow];
     if (slot.unhashed.begin == slot.unhashed.end) continue;
-    Status status = co_await pump_.Done(slot.message);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(slot.message));
     HashSent(slot, slots_[(chunk_ + 1) % kWindow].message);
   }
   tree_.Build();
@@ -190,22 +184,18 @@ void Sender::HashInPlace() {
 // The receiver has posted its receive before it asked, so this does not wait for it.
 Task Sender::Reply(Bytes reply) {
   Message message;
-  message.Begin("MPI_Isend", [&](MPI_Request* r) {
-    return PMPI_Isend(reply.data(), static_cast<int>(reply.size()), MPI_BYTE, dest_, Link::ReplyTag(tag_), link_->inner(), r);
-  });
+  message.Send(reply, dest_, Link::ReplyTag(tag_), link_->inner());
   Status status = co_await pump_.Done(message);
   co_return status;
 }
 
 Task Sender::Go() {
   while (!chunks_.done()) {
-    Status status = co_await SendChunk();
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await SendChunk());
   }
   // Of a message in place, the tree is built already.
   if (announce_.kind == Kind::kMessage) {
-    Status hashed = co_await HashRest();
-    if (!hashed.ok()) co_return hashed;
+    LZY_CO_RETURN_IF_ERROR(co_await HashRest());
   }
   Status status = co_await Reply(answers_.RootOf(announce_));
   co_return status;
@@ -230,22 +220,17 @@ Task Sender::Converse() {
     Message request;
     // The receiver hashes all it got before it answers.
     if (announce_.kind != Kind::kInline) request.SetLong();
-    request.Begin("MPI_Irecv", [&](MPI_Request* r) {
-      return PMPI_Irecv(buffer.get(), static_cast<int>(kMostRequest), MPI_BYTE, dest_, Link::RequestTag(tag_), link_->inner(), r);
-    });
-    Status status = co_await pump_.Done(request);
-    if (!status.ok()) co_return status;
+    request.Receive({buffer.get(), kMostRequest}, dest_, Link::RequestTag(tag_), link_->inner());
+    LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(request));
     const int length = request.length();
     if (length <= kTooLong) co_return End(static_cast<Signal>(length));
     const MutableByteSpan content(buffer.get(), static_cast<std::size_t>(length));
     if (length > kMostSignal) link_->Arrived(Part::kRequest, dest_, content);
     if (length == kGo) {
-      status = co_await Go();
+      LZY_CO_RETURN_IF_ERROR(co_await Go());
     } else {
-      Bytes reply = answers_.To(content);
-      status = co_await Reply(std::move(reply));
+      LZY_CO_RETURN_IF_ERROR(co_await Reply(answers_.To(content)));
     }
-    if (!status.ok()) co_return status;
   }
 }
 
@@ -258,8 +243,7 @@ Task Sender::Run() {
   const Link::Turn turn(*link_, {dest_, tag_, true});
   if (!turn.come()) co_await pump_.Until([&] { return turn.come(); });
   if (announce_.kind == Kind::kMessage) {
-    Status sent = co_await SendChunk();
-    if (!sent.ok()) co_return sent;
+    LZY_CO_RETURN_IF_ERROR(co_await SendChunk());
   } else if (announce_.kind == Kind::kWhole) {
     SendWhole();
   } else if (announce_.kind == Kind::kInPlace) {

@@ -39,8 +39,7 @@ Task Together::Answer() {
     came.Begin("MPI_Imrecv", [&](MPI_Request* r) {
       return PMPI_Imrecv(content.data(), static_cast<int>(content.size()), MPI_BYTE, &request_, r);
     });
-    Status status = co_await pump.Done(came);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump.Done(came));
     const int from = came.source();
     const MutableByteSpan request(content.data(), static_cast<std::size_t>(came.length()));
     // An end without a reply.
@@ -57,17 +56,13 @@ Task Together::Answer() {
     Bytes reply = SignalOf(kRefused);
     if (answers_ != nullptr) (void)NoThrow([&] { reply = answers_->To(request); });
     if (answers_ != nullptr && !answers_->in_doubt().empty()) doubts[from] = answers_->in_doubt();
-    answer.Begin("MPI_Isend", [&](MPI_Request* r) {
-      return PMPI_Isend(reply.data(), static_cast<int>(reply.size()), MPI_BYTE, from, reply_tag_, link_.inner(), r);
-    });
-    status = co_await pump.Done(answer);
-    if (!status.ok()) co_return status;
+    answer.Send(reply, from, reply_tag_, link_.inner());
+    LZY_CO_RETURN_IF_ERROR(co_await pump.Done(answer));
   }
 }
 
 Task Together::GiveUp(int rank) {
-  Status status = co_await Tell(Ask(rank), kGivenUp);
-  co_return status;
+  return Tell(Ask(rank), kGivenUp);
 }
 
 // `ended_` makes the answering task return. It is awaited before this returns, because it refers to this object.
