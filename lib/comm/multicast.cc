@@ -99,25 +99,6 @@ std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& gro
   return schedule;
 }
 
-// The formulas are the paper's bounds. Tests compare schedules of many sizes with them.
-int MostSteps(Topology shape, int m, int k) {
-  if (m <= 1) return k;
-  switch (shape) {
-    case Topology::kPipelined:
-      return m * (k + 1) - 1;
-    case Topology::kDaisy:
-      return 2 * k + std::max(m, k);
-    case Topology::kHierarchical:
-      return 2 * k * FloorLog2(m);
-    case Topology::kHypercube:
-      return k * CeilLog2(m);
-    case Topology::kAuto:
-    case Topology::kBcast:
-      break;
-  }
-  return 0;
-}
-
 // LogP with a time per byte: a sender is busy for gap + bytes*byte_time, and the message arrives `latency` later.
 // Receiving costs nothing. The schedule is in the order of steps, so ready[from] is final when a message of `from` is
 // met.

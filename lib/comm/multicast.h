@@ -43,11 +43,6 @@ struct MulticastMessage {
 /// send to other leaders first.
 std::vector<MulticastMessage> MakeSchedule(Topology shape, const RankGroups& groups, int root);
 
-/// The most steps that MakeSchedule takes for m groups of at most k ranks, by the formulas of the paper: pipelined
-/// m(k+1) - 1; daisy 3k if m <= k, else 2k + m; hierarchical 2k*floor(log2 m); hypercube k*ceil(log2 m). For one
-/// group, which the formulas do not cover, k.
-int MostSteps(Topology shape, int m, int k);
-
 /// Seconds from the start until the last rank has its message of `bytes`, by the cost model.
 double CriticalPath(std::span<const MulticastMessage> schedule, std::uint64_t bytes, const CostModel& model);
 /// The same for MPI_Bcast on `ranks`, as well as it can be known: the better one of a binomial tree, and of

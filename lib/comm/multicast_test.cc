@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 #include <utility>
@@ -16,6 +18,26 @@ using Schedule = std::vector<MulticastMessage>;
 
 int Steps(const Schedule& schedule) {
   return schedule.empty() ? 0 : schedule.back().step;
+}
+
+// The most steps for m groups of at most k ranks, by the formulas of the paper. For one group, which they do not cover,
+// k.
+int MostSteps(Topology shape, int m, int k) {
+  if (m <= 1) return k;
+  switch (shape) {
+    case Topology::kPipelined:
+      return m * (k + 1) - 1;
+    case Topology::kDaisy:
+      return 2 * k + std::max(m, k);
+    case Topology::kHierarchical:
+      return 2 * k * (std::bit_width(static_cast<unsigned>(m)) - 1);
+    case Topology::kHypercube:
+      return k * std::bit_width(static_cast<unsigned>(m - 1));
+    case Topology::kAuto:
+    case Topology::kBcast:
+      break;
+  }
+  return 0;
 }
 
 // What must hold of every schedule: "" if it does.

@@ -47,7 +47,6 @@ Grouping DealGroups(const std::vector<std::string>& domains, std::uint32_t max_g
     result.worst_domain_share = std::max(result.worst_domain_share, share);
   }
   for (std::vector<std::uint32_t>& group : result.groups) std::sort(group.begin(), group.end());
-  result.domain_shared = result.worst_domain_share > 1;
   result.groups_grown = result.groups[0].size() > max_group;  // group 0 is dealt first, so none is larger
   return result;
 }

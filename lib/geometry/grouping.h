@@ -17,7 +17,6 @@ struct Grouping {
   bool groups_grown = false;       ///< groups exceed the wished size, since smaller ones could not hold m + 1 members
   std::uint32_t worst_domain_share = 1;  ///< most members of one failure domain in one group; > m means that losing
                                          ///< that domain cannot be mended
-  bool domain_shared = false;      ///< some group has two members of one domain (unavoidable when it happens)
 };
 
 /// Deals devices 0..domains.size()-1 to groups. `domains[d]` names what fails together with device d (a node, a rack).

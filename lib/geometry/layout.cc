@@ -36,12 +36,6 @@ std::uint64_t SaturatingMultiply(std::uint64_t a, std::uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
-// How many numbers t in [begin, end) have t mod n = residue.
-std::uint64_t CountResidue(std::uint64_t begin, std::uint64_t end, std::uint32_t n, std::uint32_t residue) {
-  const auto below = [&](std::uint64_t limit) { return limit / n + (limit % n > residue); };
-  return below(end) - below(begin);
-}
-
 Status Invalid(std::string message) {
   return Status(Code::kInvalidArgument, std::move(message));
 }
@@ -354,36 +348,6 @@ Layout::DeviceRow Layout::LocateParity(std::uint32_t region, std::uint64_t index
   return at;
 }
 
-// A row is full if any device has a whole data unit in it. Counting row by row would take time in proportion to the
-// file size, so this counts by residues.
-std::uint64_t Layout::FullUnitRows(std::uint32_t g) const {
-  const Rotation turn = rotation(g);
-  struct Reach {
-    std::uint64_t end;  // the row after that of the device's last full data unit
-    std::uint32_t j;
-  };
-  std::vector<Reach> reach;
-  for (std::uint32_t j = 0; j < turn.n; ++j) {
-    const std::uint64_t units = device_size(group(g)[j]) / unit();
-    reach.push_back({units == 0 ? 0 : turn.RowOfDataUnit(j, units - 1) + 1, j});
-  }
-  std::sort(reach.begin(), reach.end(), [](const Reach& a, const Reach& b) { return a.end > b.end; });
-
-  // Sort the devices by how far they reach. A row is full unless every device that reaches it holds parity there.
-  // Between two ends the devices that reach are the same. So for each such stretch, count the residues mod n in which
-  // all of them hold parity, and subtract these rows. More than m devices never hold parity in one row, so m stretches
-  // are enough.
-  std::uint64_t rows = reach[0].end;
-  std::vector<bool> all_parity(turn.n, true);
-  for (std::uint32_t i = 0; i < turn.m; ++i) {
-    for (std::uint32_t residue = 0; residue < turn.n; ++residue) {
-      all_parity[residue] = all_parity[residue] && turn.IsParity(reach[i].j, residue);
-      if (all_parity[residue]) rows -= CountResidue(reach[i + 1].end, reach[i].end, turn.n, residue);
-    }
-  }
-  return rows;
-}
-
 bool Layout::CanRebuild(const std::vector<bool>& gone,
                         const std::function<bool(std::uint32_t device, std::uint64_t unit_row)>& parity_lost) const {
   for (std::uint32_t g = 0; g < group_count(); ++g) {
@@ -400,26 +364,6 @@ bool Layout::CanRebuild(const std::vector<bool>& gone,
     }
   }
   return true;
-}
-
-std::uint64_t Layout::total_parity_bytes() const {
-  std::uint64_t row_bytes = 0;
-  for (std::uint32_t g = 0; g < group_count(); ++g) {
-    row_bytes = SaturatingAdd(row_bytes, SaturatingMultiply(FullUnitRows(g), unit()));
-    // What is left are rows whose longest unit is the short last unit of some device. Several devices may end in one
-    // row, which must count once. Rows that some other device fills were counted above.
-    std::vector<std::uint64_t> tail_rows;
-    for (std::uint32_t d : group(g)) {
-      if (device_size(d) % unit() != 0) tail_rows.push_back(DataRowsEnd(d) - 1);
-    }
-    std::sort(tail_rows.begin(), tail_rows.end());
-    tail_rows.erase(std::unique(tail_rows.begin(), tail_rows.end()), tail_rows.end());
-    for (std::uint64_t row : tail_rows) {
-      const std::uint64_t length = UnitRowLength(g, row);
-      if (length < unit()) row_bytes = SaturatingAdd(row_bytes, length);
-    }
-  }
-  return SaturatingMultiply(row_bytes, parity());
 }
 
 }  // namespace lzy

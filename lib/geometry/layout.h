@@ -113,9 +113,6 @@ class Layout {
   /// Bytes, and blocks (= leaves, zero-length ones in holes included), of a parity region.
   std::uint64_t parity_size(std::uint32_t region) const { return parity_sizes_[region]; }
   std::uint64_t parity_blocks(std::uint32_t region) const { return parity_blocks_[region]; }
-  /// Sum over all regions of the bytes that parity blocks have; holes between them do not count. Exact, or 2^64 - 1 if
-  /// it is more than that. Costs O(n^2) for each group, whatever the sizes.
-  std::uint64_t total_parity_bytes() const;
 
   /// Unit rows of a group: the least number that covers all data of all its devices.
   std::uint64_t unit_rows(std::uint32_t g) const { return unit_rows_[g]; }
@@ -162,8 +159,6 @@ class Layout {
   Status ExtendRegion(std::uint32_t device, std::uint64_t rows_end);
   /// The unit row after that of the device's last data unit; 0 if it has none.
   std::uint64_t DataRowsEnd(std::uint32_t device) const;
-  /// Number of unit rows of a group in which some data unit is whole.
-  std::uint64_t FullUnitRows(std::uint32_t g) const;
   /// The x of docs/format.md §6: number of the device's parity unit in its region.
   std::uint64_t ParityUnitIndex(std::uint32_t device, std::uint64_t unit_row) const;
   /// Bytes of the device's data unit in a unit row; 0 past the end, or if the device holds parity there.

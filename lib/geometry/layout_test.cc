@@ -212,11 +212,9 @@ void CheckData(const Layout& layout, const Model& model) {
 void CheckParity(const Layout& layout, const Model& model) {
   std::vector<std::vector<Extent>> used(layout.regions());
   std::vector<std::uint64_t> blocks(layout.regions(), 0);
-  std::uint64_t total = 0;
   for (const ModelParityUnit& unit : model.parity) {
     SCOPED_TRACE(::testing::Message() << "parity of row " << unit.row << " on device " << unit.device);
     ASSERT_EQ(layout.region_of(unit.device), unit.region);
-    total += unit.length;
     for (std::uint32_t slice = 0; slice < layout.slices(); ++slice) {
       const BlockPlace place = layout.ParityBlock(unit.device, unit.row, slice);
       ASSERT_EQ(place.length, Slice(unit.length, slice, layout.block_size()));
@@ -230,7 +228,6 @@ void CheckParity(const Layout& layout, const Model& model) {
       blocks[unit.region] = std::max(blocks[unit.region], place.index + 1);
     }
   }
-  ASSERT_EQ(layout.total_parity_bytes(), total);
   for (std::uint32_t region = 0; region < layout.regions(); ++region) {
     std::sort(used[region].begin(), used[region].end());
     std::uint64_t end = 0;
@@ -376,7 +373,6 @@ TEST(Layout, EmptyFiles) {
   EXPECT_EQ(shared.data_blocks(0), 0u);
   EXPECT_EQ(shared.parity_size(0), 0u);
   EXPECT_EQ(shared.parity_blocks(0), 0u);
-  EXPECT_EQ(shared.total_parity_bytes(), 0u);
   EXPECT_EQ(shared.first_row(), 0u);
   EXPECT_EQ(shared.DataBlock(3, 0, 0).length, 0u);
   EXPECT_EQ(shared.RowLength({0, 0, 0}), 0u);
@@ -389,7 +385,6 @@ TEST(Layout, HashesOnly) {
   const Layout layout = Make(Set(3, 0, 512, 1024), {5000, 0, 1});
   EXPECT_EQ(layout.unit_rows(0), 5u);
   EXPECT_EQ(layout.data_blocks(0), 10u);
-  EXPECT_EQ(layout.total_parity_bytes(), 0u);
   for (std::uint32_t d = 0; d < 3; ++d) EXPECT_EQ(layout.parity_size(d), 0u);
   EXPECT_EQ(layout.LocateData(0, 9).row, (RowId{0, 4, 1}));
 }
@@ -398,7 +393,6 @@ TEST(Layout, ASmallFileDoesNotGetALargeSidecar) {
   for (std::uint32_t m : {1u, 2u, 3u}) {
     const Layout layout = Make(Shared(8, m, 64 * kKiB, 64 * kKiB), {10 * kKiB});
     EXPECT_EQ(layout.parity_size(0), m * 10 * kKiB);
-    EXPECT_EQ(layout.total_parity_bytes(), m * 10 * kKiB);
     EXPECT_EQ(layout.parity_blocks(0), m);
   }
 }
@@ -506,7 +500,6 @@ TEST(Layout, LargeSetsAreSmallOnesShiftedByWholeTurns) {
     const Layout large = Make(p, large_sizes);
 
     ASSERT_EQ(large.unit_rows(0), small.unit_rows(0) + turns * n);
-    ASSERT_EQ(large.total_parity_bytes(), small.total_parity_bytes() + turns * n * m * p.unit);
     for (std::uint32_t d = 0; d < n; ++d) {
       ASSERT_EQ(large.data_blocks(d), small.data_blocks(d) + turns * turn_bytes / 512);
       ASSERT_EQ(large.parity_size(d), small.parity_size(d) + turns * m * p.unit);
@@ -552,7 +545,6 @@ TEST(Layout, LargeSharedFilesAreSmallOnesShiftedByWholeTurns) {
     const std::uint64_t shift = turns * m * (p.placement == ParityPlacement::kPerDevice ? 1 : n);
     // A device without parity in the small part still has that of the turns before.
     std::vector<std::uint64_t> ends(large.regions(), large.regions() > 1 ? shift * p.unit : 0);
-    std::uint64_t total = turns * n * m * p.unit;
     for (const ModelParityUnit& unit : model.parity) {
       const BlockPlace place = large.ParityBlock(unit.device, unit.row + turns * n, 0);
       ASSERT_EQ(place.offset, (unit.index + shift) * p.unit);
@@ -561,9 +553,7 @@ TEST(Layout, LargeSharedFilesAreSmallOnesShiftedByWholeTurns) {
       ASSERT_EQ(at.device, unit.device);
       ASSERT_EQ(at.row, (RowId{0, unit.row + turns * n, 0}));
       ends[unit.region] = std::max(ends[unit.region], place.offset + unit.length);
-      total += unit.length;
-    }
-    ASSERT_EQ(large.total_parity_bytes(), total);
+      }
     for (std::uint32_t region = 0; region < large.regions(); ++region) {
       ASSERT_EQ(large.parity_size(region), ends[region]);
     }
@@ -600,14 +590,10 @@ TEST(Layout, TheLargestSizesDoNotOverflow) {
         EXPECT_EQ(parity.index, index);
         EXPECT_EQ(parity.offset + parity.length, layout.parity_size(region));
       }
-      // m / k of the data, give or take what the last turn has open.
-      const long double ratio = static_cast<long double>(layout.total_parity_bytes()) / static_cast<long double>(size);
-      EXPECT_NEAR(static_cast<double>(ratio), m / (255.0 - m), 1e-9);
     }
   }
   const Layout set = Make(Set(4, 2, 512, 1024), {size, size, size, size});
   EXPECT_EQ(set.parity_size(3), size);
-  EXPECT_EQ(set.total_parity_bytes(), UINT64_MAX);  // 2^64, which is more than fits: it says so instead of 0
 }
 
 TEST(Layout, BlocksOfATebibyte) {

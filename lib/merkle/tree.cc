@@ -178,11 +178,6 @@ Hash Tree::NodeHash(std::size_t level, std::uint64_t index) const {
   return NodeOf(kind_, level, index, BytesOf(PageOf(levels_[level - 1], index, FanoutOf(kind_))));
 }
 
-bool Tree::CheckPage(std::size_t level, std::uint64_t index) const {
-  if (level == 0 || level >= levels_.size() || index >= levels_[level].size()) return false;
-  return levels_[level][index] == NodeHash(level, index);
-}
-
 Tree::Proof Tree::Prove(std::uint64_t index) const {
   assert(index < leaf_count());
   Proof proof{index, leaf_count(), bytes_, {}};

@@ -38,7 +38,7 @@ class Tree {
   /// A tree over `leaves`, which stand for `bytes` bytes of a file or region.
   static Tree Build(TreeKind kind, std::vector<Hash> leaves, std::uint64_t bytes);
   /// A tree from stored levels (level 0 first). kCorrupt if their sizes do not fit together. Hashes are not checked;
-  /// the caller does that, page by page (CheckPage).
+  /// the caller does that, page by page (NodeOf).
   static Result<Tree> FromLevels(TreeKind kind, std::vector<std::vector<Hash>> levels, std::uint64_t bytes);
 
   std::uint64_t leaf_count() const { return levels_.empty() ? 0 : levels_[0].size(); }
@@ -69,9 +69,6 @@ class Tree {
   /// The root to which `leaf` and the proof lead; nullopt if the proof is malformed or not of this leaf. For callers
   /// that know the root only as a part of another hash (the dataset root).
   static std::optional<Hash> RootFrom(TreeKind kind, const Proof& proof, const Hash& leaf);
-
-  /// True if node `index` of `level` (>= 1) is the hash of its stored children. False if there is no such node.
-  bool CheckPage(std::size_t level, std::uint64_t index) const;
 
   /// Calls `visit(leaf number)` for every leaf that differs, in ascending order. Leaves that only one tree has count as
   /// different. It descends only into branches whose nodes differ. Returns the number of nodes compared. Precondition:
