@@ -292,19 +292,26 @@ int Start(const Message& message, lzy_request* to) {
 
 // ---- collective calls
 
-// Collective. Arguments are checked on this rank alone: a rank that fails here leaves the others waiting, as with
-// MPI.
-int Broadcast(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm, bool in_place) {
+// Collective: runs the task that `make` makes for the Link of `comm`. Arguments are checked on this rank alone: a rank
+// that fails there leaves the others waiting, as with MPI.
+template <class Make>
+int RunTogether(MPI_Comm comm, const Make& make) {
   return Guarded([&] {
     auto link = EnsureLink(comm);
-    if (!link.ok()) return Said(link.status(), ArgumentCode(link.status()));
-    if (root < 0 || root >= (*link)->size()) {
-      return Fail(LZY_EXCHANGE_ARGUMENT, fmt::format("root {} is not accepted in a communicator of {}", root, (*link)->size()));
-    }
-    const auto payload = Payload::Of(buffer, count, type);
-    if (!payload.ok()) return Said(payload.status(), ArgumentCode(payload.status()));
-    const Status status = Pump::OfProcess().Run(lzy::validated::Broadcast(*link, *payload, root, in_place));
+    auto task = link.ok() ? make(*link) : Result<Task>(link.status());
+    if (!task.ok()) return Said(task.status(), ArgumentCode(task.status()));
+    const Status status = Pump::OfProcess().Run(std::move(task).value());
     return Said(status, CodeOf(status));
+  });
+}
+
+int Broadcast(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm, bool in_place) {
+  return RunTogether(comm, [&](const Attached& link) -> Result<Task> {
+    if (root < 0 || root >= link->size()) {
+      return {Code::kInvalidArgument, fmt::format("root {} is not accepted in a communicator of {}", root, link->size())};
+    }
+    LZY_ASSIGN_OR_RETURN(Payload payload, Payload::Of(buffer, count, type));
+    return lzy::validated::Broadcast(link, std::move(payload), root, in_place);
   });
 }
 
@@ -329,24 +336,20 @@ Result<std::vector<Payload>> BlocksOf(const Gather& gather, int ranks) {
   return blocks;
 }
 
-// Collective. With MPI_IN_PLACE, this rank's block is where it belongs already. Sizes are compared here, because the
-// blocks of one rank must be as long as those of all.
+// With MPI_IN_PLACE, this rank's block is where it belongs already. Sizes are compared here, because the blocks of one
+// rank must be as long as those of all.
 int AllGather(const Gather& gather, MPI_Comm comm, bool in_place) {
-  return Guarded([&] {
-    auto link = EnsureLink(comm);
-    if (!link.ok()) return Said(link.status(), ArgumentCode(link.status()));
-    auto blocks = BlocksOf(gather, (*link)->size());
-    if (!blocks.ok()) return Said(blocks.status(), ArgumentCode(blocks.status()));
+  return RunTogether(comm, [&](const Attached& link) -> Result<Task> {
+    LZY_ASSIGN_OR_RETURN(std::vector<Payload> blocks, BlocksOf(gather, link->size()));
     // The payload of this rank is one of the blocks, or lies apart and is copied by the task.
-    auto mine = gather.from == MPI_IN_PLACE ? (*blocks)[static_cast<std::size_t>((*link)->rank())]
-                                            : Payload::Of(gather.from, gather.from_count, gather.from_type);
-    if (!mine.ok()) return Said(mine.status(), ArgumentCode(mine.status()));
-    if (mine->bytes() != blocks->front().bytes()) {
-      return Fail(LZY_EXCHANGE_ARGUMENT,
-                  fmt::format("{} bytes to send are not the {} of a block to receive", mine->bytes(), blocks->front().bytes()));
+    LZY_ASSIGN_OR_RETURN(Payload mine, gather.from == MPI_IN_PLACE
+                                           ? blocks[static_cast<std::size_t>(link->rank())]
+                                           : Payload::Of(gather.from, gather.from_count, gather.from_type));
+    if (mine.bytes() != blocks.front().bytes()) {
+      return {Code::kInvalidArgument,
+              fmt::format("{} bytes to send are not the {} of a block to receive", mine.bytes(), blocks.front().bytes())};
     }
-    const Status status = Pump::OfProcess().Run(lzy::validated::AllGather(*link, std::move(*mine), std::move(*blocks), in_place));
-    return Said(status, CodeOf(status));
+    return lzy::validated::AllGather(link, std::move(mine), std::move(blocks), in_place);
   });
 }
 

@@ -416,20 +416,14 @@ int lzy_protect(MPI_Comm comm, const char* path, const lzy_options* options, lzy
 
 int lzy_verify(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
   const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
-    lzy::VerifyRequest request;
-    request.from_disk = given.from_disk != 0;
-    return lzy::Verify(context, dataset, request);
+    return lzy::Verify(context, dataset, {.from_disk = given.from_disk != 0});
   };
   return Run({"lzy_verify", lzy::Resolve::kProtected, engine}, comm, path, options, report);
 }
 
 int lzy_repair(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
   const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
-    lzy::VerifyRequest request;
-    request.from_disk = given.from_disk != 0;
-    request.repair = true;
-    request.force = given.force != 0;
-    return lzy::Verify(context, dataset, request);
+    return lzy::Verify(context, dataset, {given.from_disk != 0, /*repair=*/true, given.force != 0});
   };
   return Run({"lzy_repair", lzy::Resolve::kProtected, engine}, comm, path, options, report);
 }

@@ -42,6 +42,11 @@ std::uint64_t LevelsLength(const Tree& tree) {
   return total;
 }
 
+std::uint64_t MetadataLength(const SidecarContents& contents) {
+  return kSuperblockSize + RoundUp(EncodeInfo(contents.info).size(), sizeof(Hash)) + LevelsLength(contents.data_tree) +
+         LevelsLength(contents.parity_tree);
+}
+
 // "unknown" is enough if the system does not tell: the name is only a part of who set an intent.
 std::string HostName() {
   char name[65] = {};
@@ -66,18 +71,14 @@ std::uint64_t ParityStart(const Superblock& sb) {
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
-  auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
   // A leftover of a crash may be there, or a link that somebody planted. Remove the name, and insist on a new file.
   if (Status removed = fs.Remove(path); !removed.ok() && removed.code() != Code::kNotFound) return removed;
-  LZY_ASSIGN_OR_RETURN(sidecar->file_, fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600));
-  LZY_RETURN_IF_ERROR(sidecar->file_->CopyAccess(like));
-  sidecar->contents_.superblock = shape.superblock;
-  sidecar->fresh_ = true;
-  LZY_RETURN_IF_ERROR(sidecar->PlanExtents(shape, least_spacing));
-  return sidecar;
+  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600));
+  LZY_RETURN_IF_ERROR(file->CopyAccess(like));
+  return Renew(std::move(file), shape, least_spacing);
 }
 
-// extents_ and contents_ are set as in Create, but nothing is removed, so the parity stays.
+// Nothing is removed, so the parity stays.
 Result<std::unique_ptr<Sidecar>> Sidecar::Renew(std::unique_ptr<File> part, const SidecarContents& shape,
                                                 std::uint64_t least_spacing) {
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
@@ -100,11 +101,8 @@ void Sidecar::StandIn() {
 Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing) {
   const Superblock& sb = shape.superblock;
   const bool committed = sb.state != SidecarState::kNeverCommitted;
-  const std::uint64_t info_length = RoundUp(EncodeInfo(shape.info).size(), sizeof(Hash));
-  const std::uint64_t metadata =
-      kSuperblockSize + info_length + LevelsLength(shape.data_tree) + LevelsLength(shape.parity_tree);
   // A power of two, with as much room to grow as bit_ceil happens to give.
-  std::uint64_t spacing = std::max(least_spacing, std::bit_ceil(metadata));
+  std::uint64_t spacing = std::max(least_spacing, std::bit_ceil(MetadataLength(shape)));
   // If the dataset is not small, copies lie in different stripe units, so that they do not share a server.
   if (sb.unit > sb.block_size) spacing = std::max(spacing, sb.unit);
   const std::uint32_t copies = sb.kind == DatasetKind::kShared ? std::max<std::uint32_t>(2, sb.parity + 1) : 2;
@@ -142,6 +140,14 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
   return Status::Ok();
 }
 
+Status Sidecar::PlanFirstCopy() {
+  std::vector<std::vector<Extent>> known = extents_;
+  LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
+  known[0] = extents_[0];
+  extents_ = std::move(known);
+  return Status::Ok();
+}
+
 // Any difference here moves blocks or parity, so all parity would have to be made again: in a new file, not in place.
 bool Sidecar::Fits(const SidecarContents& next) const {
   const Superblock& a = contents_.superblock;
@@ -156,9 +162,7 @@ bool Sidecar::Fits(const SidecarContents& next) const {
 }
 
 bool Sidecar::HasRoom(const SidecarContents& next) const {
-  const std::uint64_t metadata = kSuperblockSize + RoundUp(EncodeInfo(next.info).size(), sizeof(Hash)) +
-                                 LevelsLength(next.data_tree) + LevelsLength(next.parity_tree);
-  return metadata <= contents_.superblock.spacing;
+  return MetadataLength(next) <= contents_.superblock.spacing;
 }
 
 // The seal comes last, because it covers everything else. Without the key, a sealed dataset cannot be committed: its
@@ -250,10 +254,7 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
   if (!fresh_ && !copy_whole_[0]) {
     // Its place may be lost with its superblock, or be that of another generation. It is planned anew; the places of
     // the other copies are kept, because those are still the only whole ones.
-    std::vector<std::vector<Extent>> known = extents_;
-    LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
-    known[0] = extents_[0];
-    extents_ = std::move(known);
+    LZY_RETURN_IF_ERROR(PlanFirstCopy());
     LZY_RETURN_IF_ERROR(WriteCopy(0, contents_, contents_.superblock.state));
     LZY_RETURN_IF_ERROR(SyncFile());
     copy_whole_[0] = true;
@@ -331,10 +332,7 @@ Status Sidecar::Prepare(SidecarContents next) {
 
 Status Sidecar::CompletePrepared() {
   // The loaded copy 0 is of the previous generation, so its place in the new one is planned as Prepare would have done.
-  std::vector<std::vector<Extent>> known = extents_;
-  LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
-  known[0] = extents_[0];
-  extents_ = std::move(known);
+  LZY_RETURN_IF_ERROR(PlanFirstCopy());
   prepared_ = contents_;
   return FinishPrepared();
 }

@@ -159,6 +159,8 @@ class Sidecar {
   Status WriteIntentPages();
   /// Fills extents_ with the places of all copies of metadata of this shape, as this version lays them out.
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
+  /// The same for copy 0 alone, with the metadata that were loaded.
+  Status PlanFirstCopy();
   /// Metadata and superblock of one copy, at the places in extents_. Does not sync.
   Status WriteCopy(std::uint32_t copy, const SidecarContents& contents, SidecarState state);
   /// The superblock of `copy`, which says that its metadata lie at `extents`. Does not sync.
