@@ -236,14 +236,19 @@ Status Protector::KeepOtherIntent(const FileView& file, Sidecar& fresh) const {
 
 Result<Uuid> Protector::CommonUuid() {
   Uuid uuid = NewUuid();
-  Communicator::Bytes bytes(uuid.begin(), uuid.end());
-  LZY_RETURN_IF_ERROR(comm_.Broadcast(bytes, 0));
-  std::copy(bytes.begin(), bytes.end(), uuid.begin());
+  LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, uuid));
   return uuid;
 }
 
-void Protector::FillSuperblock(SidecarContents& contents, const Layout& layout, const FileJob& job,
-                               std::uint32_t region) const {
+void Protector::FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
+                          SidecarContents& contents) const {
+  job.InitLeaves(layout, f);
+  job.key = context_.options.key.get();
+  contents.key = context_.options.key;
+  contents.info.stripe_option = options.stripe;
+  contents.info.group_option = options.group;
+  contents.data_tree = Tree::Build(TreeKind::kData, job.data_leaves, layout.file_size(f));
+  contents.parity_tree = Tree::Build(TreeKind::kParity, job.parity_leaves, layout.parity_size(f));
   Superblock& sb = contents.superblock;
   sb.state = SidecarState::kCommitted;
   sb.kind = ref_.kind;
@@ -253,7 +258,7 @@ void Protector::FillSuperblock(SidecarContents& contents, const Layout& layout, 
   sb.parity = layout.parity();
   sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.device, job.before.birth_ns};
   sb.commit_clock_ns = job.clock_ns;
-  sb.parity_size = layout.parity_size(region);
+  sb.parity_size = layout.parity_size(f);
   sb.parity_stride = layout.parity_stride();
   sb.first_row = layout.first_row();
 }
@@ -270,18 +275,16 @@ Status Protector::Publish(const std::string& data_path) {
   return context_.fs.SyncDirectory(DirectoryOf(to));
 }
 
+void Protector::HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job) {
+  job.old_data = &sidecar.contents().data_tree;
+  job.touched = &touched;
+  job.unknown.insert(sidecar.unknown_data_leaves().begin(), sidecar.unknown_data_leaves().end());
+}
+
 void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes) {
-  const Superblock& sb = contents.superblock;
+  TellCommit(contents.superblock, report_);
   report_.state = DatasetState::kIntact;
-  report_.devices = sb.members;
-  report_.parity = sb.parity;
   report_.groups = groups;
-  report_.group_size = sb.largest_group;
-  report_.block_size = sb.block_size;
-  report_.unit = sb.unit;
-  report_.generation = sb.generation;
-  report_.commit_time_ns = sb.wall_time_ns;
-  report_.root = sb.dataset_root;
   if (contents.key) report_.key = KeyText(contents.key->id());
   report_.bytes = bytes;
   report_.committed = true;

@@ -243,20 +243,15 @@ Status FileSet::MakeShapes() {
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
     const Layout& layout = *group.layout;
-    member.job.InitLeaves(layout, f);
-    member.job.key = context_.options.key.get();
-    member.contents.key = context_.options.key;
+    FillShape(layout, options_, f, member.job, member.contents);
     Superblock& sb = member.contents.superblock;
     sb.uuid = uuid_;
     sb.generation = generation_;
     sb.members = static_cast<std::uint32_t>(facts_.size());
     sb.largest_group = largest_group_;
     sb.rank = rank;
-    FillSuperblock(member.contents, layout, member.job, f);
     InfoRecord& info = member.contents.info;
     info.name = PatternTail(ref_.path);
-    info.stripe_option = options_.stripe;
-    info.group_option = options_.group;
     info.groups = {group.ranks};
     for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
       const MemberFacts& m = facts_.at(group.ranks[i]);
@@ -272,8 +267,6 @@ Status FileSet::MakeShapes() {
                               m.domain});
     }
     SetPath(info, placeholder, rank);
-    member.contents.data_tree = Tree::Build(TreeKind::kData, member.job.data_leaves, layout.file_size(f));
-    member.contents.parity_tree = Tree::Build(TreeKind::kParity, member.job.parity_leaves, layout.parity_size(f));
     return Status::Ok();
   });
 }
@@ -299,13 +292,9 @@ Status FileSet::ChooseWay() {
                          sidecar->contents().superblock.kind == DatasetKind::kSet &&
                          sidecar->contents().superblock.rank == rank && !touched_.at(rank).whole();
     if (trusted && sidecar->contents().superblock.block_size == options_.block_size) {
-      member.job.old_data = &sidecar->contents().data_tree;
-      member.job.touched = &touched_.at(rank);
-      const auto& unknown = sidecar->unknown_data_leaves();
-      member.job.unknown.insert(unknown.begin(), unknown.end());
+      HoldToLeaves(*sidecar, touched_.at(rank), member.job);
     }
-    fits = fits && trusted && sidecar->unknown_data_leaves().empty() && sidecar->unknown_parity_leaves().empty() &&
-           sidecar->Fits(member.contents);
+    fits = fits && trusted && sidecar->knows_all_leaves() && sidecar->Fits(member.contents);
   }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(fits ? 0 : 1));
   incremental_ = obstacles == 0;

@@ -82,8 +82,6 @@ class SharedFile : public Protector {
   Status MakeLayout() {
     LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
     plans_.emplace(*layout_);
-    job_.InitLeaves(*layout_, 0);
-    job_.key = context_.options.key.get();
     return Status::Ok();
   }
 
@@ -95,17 +93,14 @@ class SharedFile : public Protector {
 
   // Contents of the new sidecar as far as known before encoding; trees have their size already.
   void MakeShape() {
-    contents_.key = context_.options.key;
+    FillShape(*layout_, options_, 0, job_, contents_);
     Superblock& sb = contents_.superblock;
     sb.uuid = uuid_;
     sb.generation = view_.superblock.generation + 1;
     sb.members = layout_->devices();
     sb.largest_group = layout_->largest_group();
-    FillSuperblock(contents_, *layout_, job_, 0);
     InfoRecord& info = contents_.info;
     info.name = BaseNameOf(ref_.path);
-    info.stripe_option = options_.stripe;
-    info.group_option = options_.group;
     info.groups = layout_->parameters().groups;
     if (parted() && options_.device_dirs == view_.info.parts.directories) {
       info.parts = view_.info.parts;
@@ -116,8 +111,6 @@ class SharedFile : public Protector {
         {0, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, layout_->parity_size(0), {}, ""});
     info.path.leaf_count = 1;
     info.path.bytes = stat.size;
-    contents_.data_tree = Tree::Build(TreeKind::kData, job_.data_leaves, stat.size);
-    contents_.parity_tree = Tree::Build(TreeKind::kParity, job_.parity_leaves, layout_->parity_size(0));
   }
 
   // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
@@ -130,12 +123,7 @@ class SharedFile : public Protector {
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
     incremental_ = obstacles == 0;
     if (trusted) AddResize(touched, file.stamp.size, job_.before.size, layout_->block_size());
-    if (trusted && view_.superblock.block_size == layout_->block_size()) {
-      job_.old_data = &file.sidecar->contents().data_tree;
-      job_.touched = &touched;
-      const auto& unknown = file.sidecar->unknown_data_leaves();
-      job_.unknown.insert(unknown.begin(), unknown.end());
-    }
+    if (trusted && view_.superblock.block_size == layout_->block_size()) HoldToLeaves(*file.sidecar, touched, job_);
     if (incremental_) job_.old_parity = &file.sidecar->contents().parity_tree;
     return Status::Ok();
   }

@@ -45,8 +45,12 @@ class Protector {
 
   /// A new uuid, the same on all ranks.
   Result<Uuid> CommonUuid();
-  /// The superblock fields that follow from layout and job.
-  void FillSuperblock(SidecarContents& contents, const Layout& layout, const FileJob& job, std::uint32_t region) const;
+  /// Makes room for the leaves of file `f` of the layout, and fills in what follows from layout, options and job. The
+  /// trees have their size then, not their leaves.
+  void FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
+                 SidecarContents& contents) const;
+  /// Blocks outside `touched` must have the leaves of `sidecar`, as far as these are known.
+  static void HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job);
   /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
   Result<std::string> FreshPath(const std::string& data_path);
   Status Publish(const std::string& data_path);

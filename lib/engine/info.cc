@@ -41,7 +41,7 @@ void JudgeSizeAndTime(const FileView& file, Signs& signs, DatasetReport& report)
   damage.length = cut ? file.stamp.size - file.stat.size : file.stat.size - file.stamp.size;
   // No edit has another size and the mtime of before.
   damage.cause = CauseOf(file, cut ? BlockFault::kMissing : BlockFault::kHash, {damage.offset, damage.length});
-  if (damage.cause == DamageCause::kStale || damage.cause == DamageCause::kAtRisk) {
+  if (IsEdit(damage.cause)) {
     signs.stale = true;
   } else {
     report.damage.push_back(std::move(damage));

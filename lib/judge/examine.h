@@ -81,6 +81,8 @@ void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
 void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report);
 /// Only the fields that metadata alone tell.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report);
+/// The part of it that any superblock of the dataset tells.
+void TellCommit(const Superblock& sb, DatasetReport& report);
 /// Merges neighbouring entries of report.damage that differ in offset only.
 void MergeDamage(std::vector<Damage>& damage);
 

@@ -99,7 +99,7 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
   ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
     std::optional<DamageCause> edited;
     for (std::size_t i = begin; i < end; ++i) {
-      if (lost[i].cause == DamageCause::kStale || lost[i].cause == DamageCause::kAtRisk) edited = lost[i].cause;
+      if (IsEdit(lost[i].cause)) edited = lost[i].cause;
     }
     for (std::size_t i = begin; i < end && edited; ++i) {
       if (lost[i].parity) lost[i].cause = *edited;
@@ -116,7 +116,7 @@ bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
     for (std::size_t i = begin; i < end; ++i) {
       const LostBlock& block = lost[i];
       here = here || block.unproven;
-      const bool edited = block.cause == DamageCause::kStale || block.cause == DamageCause::kAtRisk;
+      const bool edited = IsEdit(block.cause);
       const bool left = block.parity && block.device < obstacles.size() && !obstacles[block.device].empty();
       able = able && !edited && !left && !block.forsaken && (block.parity || !block.unproven);
     }
@@ -145,6 +145,17 @@ void MergeDamage(std::vector<Damage>& damage) {
   damage = std::move(merged);
 }
 
+void TellCommit(const Superblock& sb, DatasetReport& report) {
+  report.devices = sb.members;
+  report.parity = sb.parity;
+  report.group_size = sb.largest_group;
+  report.block_size = sb.block_size;
+  report.unit = sb.unit;
+  report.generation = sb.generation;
+  report.commit_time_ns = sb.wall_time_ns;
+  report.root = sb.dataset_root;
+}
+
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
   for (const FileView& file : view.extras) {
@@ -169,16 +180,9 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
     }
     return;
   }
-  report.devices = sb.members;
-  report.parity = sb.parity;
-  report.group_size = sb.largest_group;
+  TellCommit(sb, report);
   report.groups = static_cast<std::uint32_t>(view.ref.kind == DatasetKind::kShared ? view.info.groups.size()
                                                                                    : view.ensembles.size());
-  report.block_size = sb.block_size;
-  report.unit = sb.unit;
-  report.generation = sb.generation;
-  report.commit_time_ns = sb.wall_time_ns;
-  report.root = sb.dataset_root;
   if (sb.sealed()) report.key = KeyText(sb.key_id);
 }
 
@@ -201,7 +205,7 @@ class Describer {
         return !block.parity && !block.unknown;
       });
       const bool edited = std::any_of(lost.begin() + begin, lost.begin() + end, [](const LostBlock& block) {
-        return !block.parity && (block.cause == DamageCause::kStale || block.cause == DamageCause::kAtRisk);
+        return !block.parity && IsEdit(block.cause);
       });
       report_.cannot_undo = report_.cannot_undo || (too_many && edited);
       for (std::size_t i = begin; i < end; ++i) AddLost(ensemble, lost[i], too_many && data_lost);
@@ -282,7 +286,7 @@ class Describer {
     Damage& d = Put(where.path, device, block.parity ? DamagePart::kParity : DamagePart::kData, {where.offset, place.length},
                     block.cause);
     // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken back.
-    d.beyond_repair = beyond && block.cause != DamageCause::kStale && block.cause != DamageCause::kAtRisk;
+    d.beyond_repair = beyond && !IsEdit(block.cause);
     beyond_ = beyond_ || d.beyond_repair;
     Count(block.cause, d.part);
   }

@@ -176,7 +176,7 @@ class Healer {
     const BlockPlace place = stream.place(block.index);
     const DamageCause cause = CauseOf(file, BlockFault::kHash, {place.offset, place.length});
     repair_under_way_ |= cause == DamageCause::kStale && file.intent && IsOfRepair(*file.intent);
-    if (cause == DamageCause::kStale || cause == DamageCause::kAtRisk || InChange(look, at.row)) return Status::Ok();
+    if (IsEdit(cause) || InChange(look, at.row)) return Status::Ok();
     block.damaged = true;
     look.findings.files[look.ensemble][look.file].data.push_back({block.index, 1, fault, false});
     LZY_ASSIGN_OR_RETURN(Look::Bad bad, LookAtRow(look, at));

@@ -196,10 +196,6 @@ bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d)
 
 }  // namespace
 
-bool IsEdit(DamageCause cause) {
-  return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
-}
-
 Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings) {
   for (std::uint32_t wanted : request.devices) {
     bool found = false;

@@ -50,9 +50,6 @@ struct MendPlan {
   bool beyond = false;  ///< rows have lost more than parity covers: nothing may be written, unless salvage is asked for
 };
 
-/// Stale and at-risk blocks are edits, which only force takes back.
-bool IsEdit(DamageCause cause);
-
 /// Plans the mending of all that the findings name. Local, and the same on all ranks. An error is a plan that
 /// contradicts the layout, never a loss: see MendPlan::beyond.
 Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request);

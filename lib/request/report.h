@@ -19,6 +19,11 @@ enum class DatasetState { kIntact, kDamaged, kUnrepairable, kStale, kAtRisk, kUn
 enum class DamagePart { kData, kParity, kMetadata };
 enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk };
 
+/// Stale and at-risk blocks are edits, which only force takes back.
+inline bool IsEdit(DamageCause cause) {
+  return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
+}
+
 /// Neighbouring blocks with the same fields are one entry.
 struct Damage {
   std::string path;  ///< the file that offset and length are about (data file, or sidecar for parity and metadata)

@@ -49,7 +49,7 @@ std::string GeometryText(const DatasetReport& report) {
 // What is wrong with a range, seen from outside.
 std::string CauseText(const Damage& damage) {
   // Parity itself did not change: the data of its rows did.
-  const bool edited = damage.cause == DamageCause::kStale || damage.cause == DamageCause::kAtRisk;
+  const bool edited = IsEdit(damage.cause);
   if (edited && damage.part == DamagePart::kParity) return "out of date, as data of its rows were written since";
   switch (damage.cause) {
     case DamageCause::kHash:
@@ -76,7 +76,7 @@ std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
   if (damage.beyond_repair) return "beyond repair";
   // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
   if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it anew";
-  if (damage.part == DamagePart::kParity && (damage.cause == DamageCause::kStale || damage.cause == DamageCause::kAtRisk)) {
+  if (damage.part == DamagePart::kParity && IsEdit(damage.cause)) {
     return "the next commit makes it anew";
   }
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
@@ -214,7 +214,7 @@ bool WaitsForACommit(const DatasetReport& report) {
   bool edited = false;
   for (const Damage& damage : report.damage) {
     if (damage.part != DamagePart::kData || damage.repaired || damage.transient) continue;
-    if (damage.cause != DamageCause::kStale && damage.cause != DamageCause::kAtRisk) return false;
+    if (!IsEdit(damage.cause)) return false;
     edited = true;
   }
   return edited;
