@@ -39,6 +39,7 @@ std::vector<Interval> PartOf(const std::vector<Interval>& all, const Communicato
   return part;
 }
 
+// One call of CheckWritten. Findings count only if nobody has written since, which is asked at the end.
 class Checker {
  public:
   Checker(const Context& context, const Written& written)
@@ -79,6 +80,7 @@ class Checker {
   }
 
  private:
+  // What other ranks wrote, or may have. A block that two ranks wrote proves nothing: either content is right.
   Result<std::vector<Interval>> WrittenByOthers() {
     std::vector<Interval> told;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { told = WrittenHere(); }));
@@ -142,6 +144,7 @@ class Checker {
     return found;
   }
 
+  // Compares one file: captured blocks with the capture, the others with their leaves, and the parity of touched rows.
   Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
     const Layout& layout = *ensemble.layout;
     const FileView& file = ensemble.files[f];

@@ -1,5 +1,8 @@
 #pragma once
-// What a program wrote, held to what the device has: for option verify-writes (docs/design.md "Verified writes").
+// What a program wrote, compared with what the device has: for option verify-writes (docs/design.md "Verified writes").
+//
+// The layer calls it after a commit, when the locks are gone. The proof is only as good as its source: blocks that were
+// captured are compared with what was in the program's buffers, others only with the leaves of the commit.
 
 #include <cstdint>
 #include <map>

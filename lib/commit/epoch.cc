@@ -1,4 +1,7 @@
 // Epochs as the interposition layer begins and abandons them (docs/design.md "Epochs").
+//
+// The one rule: an intent is durable before the first byte of data changes. So whatever a crash leaves is known to be at
+// risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program writes.
 
 #include <fmt/format.h>
 
@@ -17,6 +20,7 @@ namespace lzy {
 
 namespace {
 
+// The options of the last commit, which the next one keeps.
 MadeWith MadeWithOf(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
   return {sb.parity, contents.info.group_option, sb.block_size, contents.info.stripe_option, sb.stamp.size,
@@ -25,6 +29,8 @@ MadeWith MadeWithOf(const SidecarContents& contents) {
 
 }  // namespace
 
+// The sidecar must have the name of the file: BeginEpoch takes care of a renamed one. No lock is needed, since a
+// writer would set an intent first.
 std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options, const std::string& data_path) {
   const auto path = SidecarPath(data_path);
   const auto found = FindSidecar(fs, data_path);
@@ -54,6 +60,7 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
     LZY_ASSIGN_OR_RETURN(const FileStat now, data->Stat());
     if (now.size > 0) LZY_RETURN_IF_ERROR(RecoverSidecar(fs, data_path, *data, options).status());
   }
+  // A sidecar that still has the old name of a renamed file comes along before anything is decided.
   LZY_ASSIGN_OR_RETURN(const std::string sidecar_path, Rehome(fs, data_path, options.timeout_seconds));
   const bool member = !pattern.empty();
   std::uint32_t rank = 0;
@@ -99,6 +106,7 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   return start;
 }
 
+// Nothing was written, so the intent of before says all that there is to say.
 Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& data_path, const EpochStart& start) {
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
   auto locked = LockSidecar(fs, path, nullptr, nullptr, options.timeout_seconds);
@@ -123,6 +131,8 @@ bool Describes(const Sidecar& sidecar, const FileStat& file) {
 
 }  // namespace
 
+// The intent must not stay behind: under its new name, the file would look as if nobody wrote it. A sidecar on which
+// somebody else relies is not replaced.
 Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
                     const std::vector<Intent>& own) {
   LZY_ASSIGN_OR_RETURN(const std::string old_path, SidecarPath(from));
@@ -148,6 +158,7 @@ Status FollowRename(FileSystem& fs, const Options& options, const std::string& f
   return fs.SyncDirectory(DirectoryOf(new_path));
 }
 
+// Parts first: without their sidecar, nobody could find them any more.
 Status Forget(FileSystem& fs, const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
   RemovePartsOf(fs, data_path, path);

@@ -1,6 +1,11 @@
 #pragma once
-// The commit of a file set being made, for protect_set.cc and protect_set_commit.cc only: first what the set is (members, groups,
-// layouts, shapes of the sidecars), then its encoding, group by group, and the two phases.
+// The commit of a file set being made; for protect_set.cc and protect_set_commit.cc only.
+//
+// First it is settled what the set is: members, groups, layouts, shapes of the sidecars (protect_set.cc). Then the set is
+// encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design.md "Sets").
+//
+// Every rank knows the facts of all members, so all choose the same groups and layouts. Jobs, sidecars and trees are
+// held by the owner of a member only.
 
 #include <array>
 #include <map>
@@ -55,16 +60,19 @@ class FileSet : public Protector {
   // Is this the set whose sidecars are there, or a new one that replaces it?
   Status ChooseSet();
 
+  /// The members are those that are there: 0 to p-1 without a gap. Local.
   Status FindMembers();
 
   // What would come out wrong if ranks did not agree on it: each may have options of its own.
   std::array<std::pair<const char*, std::uint64_t>, 4> Geometry() const;
 
+  /// What owners know of their members goes to all ranks. kInvalidArgument if ranks have different options.
   Status GatherFacts();
 
   // As they are, or dealt across failure domains.
   Status ChooseGroups();
 
+  // Tells what the groups do not survive, as far as the user can do something about it.
   void Warn(const Grouping& dealt, std::size_t domains);
 
   // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the new domains
@@ -77,18 +85,21 @@ class FileSet : public Protector {
   // Contents of the new sidecars as far as known before encoding; trees have their size already.
   Status MakeShapes();
 
+  // The path of a member to the root of the dataset. A set of one member needs none.
   static void SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank);
 
   // Only the touched rows, in place, if the sidecars that are there can serve as the rest; otherwise everything, in new
   // ones.
   Status ChooseWay();
 
+  // Where parity of this rank's members goes: sidecars built aside, or those that are there. Local.
   Status OpenOutputs();
 
   // Each group gets a communicator of its owners, all of them before any is used, so that groups without a common rank
   // then work side by side.
   Status SplitGroups();
 
+  // Encodes, syncs the data, and checks that no file changed meanwhile.
   Status Encode();
 
   // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before all are
@@ -103,8 +114,10 @@ class FileSet : public Protector {
   // Roots of all members, the tree over them, and the two phases.
   Status Commit();
 
+  // The roots of all members, from their owners, into the sidecars of this rank's members.
   Status FillContents();
 
+  // After a failure: what was built aside. Not once publishing began.
   void RemoveTemporaries();
 
   // fn(group, index of the member in it, rank, member) for each member that this rank owns, until one fails.
@@ -120,12 +133,12 @@ class FileSet : public Protector {
   }
 
   Options options_;
-  bool same_set_ = false;
-  bool grown_ = false;
+  bool same_set_ = false;      // the uuid stays
+  bool grown_ = false;         // there are files that the committed set did not have
   std::vector<FileView*> added_;  // members that the committed set did not have
-  bool regroup_ = true;
-  bool incremental_ = false;
-  bool publishing_ = false;
+  bool regroup_ = true;        // groups are dealt anew
+  bool incremental_ = false;   // touched rows only, in the sidecars that are there
+  bool publishing_ = false;    // some sidecar may have its final name
   std::uint32_t parity_ = 0;
   std::uint32_t largest_group_ = 0;
   std::uint64_t total_bytes_ = 0;
@@ -135,7 +148,7 @@ class FileSet : public Protector {
   Rot rot_;
   std::vector<Group> groups_;
   Uuid uuid_{};
-  SidecarContents any_contents_;
+  SidecarContents any_contents_;  // what all members have in common, for the report
 };
 
 }  // namespace lzy

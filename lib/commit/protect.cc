@@ -21,6 +21,7 @@ std::int64_t WallClockNs() {
       .count();
 }
 
+// Locks are let go before empty sidecars are removed, since removing takes the lock again.
 Status Protector::Run() {
   Stopwatch total;
   Status status = Open();
@@ -58,6 +59,7 @@ Status Protector::RefuseUnsealed() {
   return Status::Ok();
 }
 
+// There is no lock without a sidecar, so every file that is there gets one. It may hold nothing yet.
 Status Protector::EnsureSidecars() {
   // Lost, with or without its sidecar: judged later.
   const auto is_lost = [&](const std::string& path) { return context_.fs.Stat(path).status().code() == Code::kNotFound; };
@@ -71,6 +73,8 @@ Status Protector::EnsureSidecars() {
   return Status::Ok();
 }
 
+// A ruined sidecar is replaced, with a warning. With a key it is replaced by force only: ruins may hide that the
+// dataset was not sealed.
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   LZY_ASSIGN_OR_RETURN(auto data, OpenData(context_.fs, ref_.kind, path, /*write=*/false));
   if (shared()) {
@@ -108,6 +112,7 @@ void Protector::RemoveEmptySidecars() {
   }
 }
 
+// A dataset keeps the geometry that it has, unless an option says otherwise.
 Options Protector::EffectiveOptions() const {
   Options out = context_.options;
   if (!view_.committed) return out;
@@ -123,6 +128,8 @@ Options Protector::EffectiveOptions() const {
   return out;
 }
 
+// Without force, damage and loss stop the commit. Edits are what a commit is for. If nothing changed at all, there is
+// nothing to commit.
 Result<bool> Protector::JudgeExisting(const Options& options) {
   LZY_ASSIGN_OR_RETURN(const Findings findings, Examine(context_, view_, false));
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { Describe(view_, findings, report_); }));

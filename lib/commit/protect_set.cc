@@ -1,5 +1,6 @@
-// Protecting a set: each member is read by its owner, parity is made by Reduce_scatter within each group, and all
-// sidecars are committed in two phases (docs/design.md "Sets").
+// Protecting a set: each member is read by its owner, parity is made by MPI_Reduce_scatter within each group, and all
+// sidecars are committed in two phases (docs/design.md "Sets"). Here is what comes before encoding: which files are
+// members, how they are grouped, and whether the sidecars that are there can be updated in place.
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 
 namespace lzy {
 
+// The steps in their order. Each one ends with all ranks agreed, so the next one may communicate.
 Status FileSet::Protect() {
   if (request_.touched) {
     LZY_RETURN_IF_ERROR(TakeRequestedRanges());
@@ -48,6 +50,8 @@ Status FileSet::Protect() {
   return status;
 }
 
+// The uuid tells sets apart. Members of two sets of the same name must never be mixed, so whatever changes the number
+// of members makes a new set.
 Status FileSet::ChooseSet() {
   std::uint64_t present = 0;
   for (const FileView& file : view_.files()) present += file.present ? 1 : 0;
@@ -73,6 +77,7 @@ Status FileSet::ChooseSet() {
   return Status::Ok();
 }
 
+// A gap in the ranks is a missing member. A set without it could be protected, but would hide the loss.
 Status FileSet::FindMembers() {
   std::map<std::uint32_t, FileView*> present;
   for (FileView& file : view_.files()) {
@@ -107,6 +112,7 @@ std::array<std::pair<const char*, std::uint64_t>, 4> FileSet::Geometry() const {
            {"stripe", options_.stripe}}};
 }
 
+// The generation follows the highest that any member has: one whose commit broke off may be ahead.
 Status FileSet::GatherFacts() {
   struct Fact {
     std::uint32_t rank = 0;
@@ -143,6 +149,7 @@ Status FileSet::GatherFacts() {
   return Status::Ok();
 }
 
+// Groups that are there stay: dealing them anew would mean to encode everything.
 Status FileSet::ChooseGroups() {
   regroup_ = !same_set_ || options_.parity != view_.superblock.parity || options_.group != view_.info.group_option;
   if (!regroup_) {
@@ -209,6 +216,7 @@ void FileSet::WarnOfMoves() {
                                          ref_.path, most, what, what, parity_));
 }
 
+// Files of a group are numbered in the order of its ranks; devices likewise.
 Status FileSet::MakeLayouts() {
   std::uint64_t largest_member = 0;
   for (const auto& [rank, f] : facts_) {
@@ -276,6 +284,7 @@ void FileSet::SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank)
   if (members.leaf_count() == 1) info.path.pages.clear();
 }
 
+// One member that does not fit makes all of them take the long way, since the two phases are the same for all.
 Status FileSet::ChooseWay() {
   for (const auto& [rank, f] : facts_) {
     const auto [at, added] = touched_.try_emplace(rank);

@@ -1,4 +1,8 @@
 // A set encoded, and committed in two phases (docs/design.md "Sets").
+//
+// Phase one makes every sidecar durable: prepared in place, or complete under a temporary name. Phase two lets each one
+// count. The first that counts decides for all: whoever finds one member of a new generation and another one prepared
+// completes it (dataset/roll_forward). So a crash in between never leaves a set of two generations.
 
 #include <fmt/format.h>
 
@@ -34,6 +38,8 @@ Status FileSet::OpenOutputs() {
   });
 }
 
+// A group whose owners are all ranks uses the communicator of the dataset. The owner of a device is told by its rank
+// in the communicator of the group.
 Status FileSet::SplitGroups() {
   std::vector<std::set<int>> parts;
   std::vector<Group*> split;
@@ -56,6 +62,7 @@ Status FileSet::SplitGroups() {
   return Status::Ok();
 }
 
+// Data are synced, and looked at once more, before anything is committed.
 Status FileSet::Encode() {
   LZY_RETURN_IF_ERROR(EncodeGroups(touched_, !incremental_));
   LZY_RETURN_IF_ERROR(HandleRot());
@@ -81,6 +88,7 @@ Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched
   return Agree(comm_, status);
 }
 
+// On one node, ranks read the members of each other. Otherwise parity is added up among the ranks.
 Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   Communicator& comm = group.comm ? *group.comm : comm_;
   std::vector<FileJob*> jobs;
@@ -102,6 +110,8 @@ Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Interval
   return done ? Status::Ok() : pass_.Run(*group.layout, comm, group.owner, jobs, runs);
 }
 
+// First the rotten blocks are rebuilt by the groups of before, then the rows of the groups of now are encoded again.
+// What cannot be rebuilt makes the parity of its row void, so that nobody repairs anything with it.
 Status FileSet::HandleRot() {
   std::map<std::uint32_t, FileJob*> jobs;
   for (auto& [rank, member] : own_) jobs[rank] = &member.job;
@@ -138,6 +148,7 @@ Status FileSet::HandleRot() {
   return Status::Ok();
 }
 
+// Between the two phases all ranks agree: no sidecar may count before all are durable.
 Status FileSet::Commit() {
   Stopwatch watch;
   LZY_RETURN_IF_ERROR(FillContents());

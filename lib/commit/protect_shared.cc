@@ -1,5 +1,8 @@
-// Protecting a shared file: rows are dealt to the ranks in contiguous spans, each rank reads, hashes, encodes and
-// writes its own; only leaves travel, to rank 0, which commits.
+// Protecting a shared file. Rows are dealt to the ranks in contiguous spans. Each rank reads, hashes, encodes and writes
+// its own. Only leaves travel, to rank 0, which commits.
+//
+// There are two ways. An incremental commit writes parity of touched rows in place and the metadata into the sidecar
+// that is there; the intent covers a crash. Any other commit builds a new sidecar aside and renames it.
 
 #include <fmt/format.h>
 
@@ -79,12 +82,14 @@ class SharedFile : public Protector {
     return BroadcastRecord(comm_, seen);
   }
 
+  // The layout follows from the options and the size that rank 0 saw, so it is the same on all ranks.
   Status MakeLayout() {
     LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
     plans_.emplace(*layout_);
     return Status::Ok();
   }
 
+  // A dataset keeps its uuid as long as its sidecar can be read.
   Result<Uuid> ChooseUuid() {
     const bool usable = view_.ensembles[0].files[0].sidecar_usable();
     if (usable && view_.superblock.kind == DatasetKind::kShared) return view_.superblock.uuid;
@@ -160,6 +165,7 @@ class SharedFile : public Protector {
     });
   }
 
+  // The sidecar and its parts have their final size from the start, so all ranks can write at their places.
   Status CreateOutput(FileView& file) {
     LZY_ASSIGN_OR_RETURN(out_path_, FreshPath(ref_.path));
     if (comm_.rank() != 0) return Status::Ok();
@@ -185,6 +191,7 @@ class SharedFile : public Protector {
     part_paths_ = PartPaths(context_.fs, parts, {});
   }
 
+  // Every rank opens all parts: the rows of a rank have parity in each of them.
   Status OpenFreshParts() {
     std::pair<std::uint64_t, std::vector<std::string>> made;  // where parity begins in a part, and the parts
     if (comm_.rank() == 0) made = {fresh_->ParityFileOffset(0), part_paths_};
@@ -212,6 +219,7 @@ class SharedFile : public Protector {
     if (context_.fs.Remove(fresh_->path()).ok()) RemoveParts(context_.fs, part_paths_);
   }
 
+  // Data are synced before the hashes are committed: a commit must not vouch for what a loss of power could undo.
   Status Encode() {
     LZY_ASSIGN_OR_RETURN(const bool captured, UseCapture());
     Coverage coverage;
@@ -263,6 +271,7 @@ class SharedFile : public Protector {
     return worst == kOfUse;
   }
 
+  // Rows of a rank, without the others.
   Status EncodeAlone(std::span<const RowRun> runs) {
     auto self = SelfCommunicator();
     return pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_}, runs);
@@ -285,6 +294,7 @@ class SharedFile : public Protector {
     return Status::Ok();
   }
 
+  // Rotten blocks are rebuilt in memory by the parity of before, and their rows are encoded from that.
   Status EncodeRebuilt(const Rot& rot) {
     auto self = SelfCommunicator();
     const Ensemble& before = view_.ensembles[0];
@@ -297,6 +307,9 @@ class SharedFile : public Protector {
     return job_.parity_out->Sync();
   }
 
+  // The file is looked at once more: what changed while it was read is not committed. The order of the rest depends on
+  // the way. In place, the sidecar counts as soon as it is written, so spares follow. A new one counts when it has its
+  // name, so everything comes before.
   Status Commit(FileView& file) {
     if (comm_.rank() != 0) return Status::Ok();
     Stopwatch watch;

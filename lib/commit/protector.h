@@ -1,6 +1,10 @@
 #pragma once
 // What protecting a shared file and protecting a set have in common: opening under lock, judging what is there, filling
 // in superblocks, publishing, reporting. protect_shared.cc and protect_set.cc add the rest.
+//
+// One object is one call of Protect(). All members are collective over context.comm unless they say "local", and every
+// rank comes to the same decisions. The locks of all sidecars are held from Open() to the end, so the judgement holds
+// until the commit. Until Publish(), what is there stays valid; a failure before it leaves the dataset as it was.
 
 #include <memory>
 
@@ -22,6 +26,7 @@ class Protector {
   /// Encodes and commits; the view is open.
   virtual Status Protect() = 0;
 
+  // What both kinds ask of the dataset. Local.
   bool shared() const { return ref_.kind == DatasetKind::kShared; }
   /// The geometry that counts: an existing dataset keeps its own but for options that were given.
   Options EffectiveOptions() const;
@@ -54,6 +59,7 @@ class Protector {
   /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
   Result<std::string> FreshPath(const std::string& data_path);
   Status Publish(const std::string& data_path);
+  /// What a commit made, for the report. `bytes`: of the data.
   void FillReport(const SidecarContents& contents, std::uint32_t groups, std::uint64_t bytes);
   /// Blocks of `file`, file `f` of the layout, that nobody touched and that are damaged, for the report.
   void ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot);
@@ -71,11 +77,14 @@ class Protector {
 
  private:
   Status Open();
+  // The steps of Run, and its parts.
   Status RefuseUnsealed();
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();
+  // Whether each stamp still tells edits made since: inode and times of the file are those of the stamp.
   bool StampsFresh() const;
+  // Sets holds_ and touched_ so that blocks found right must stay right, and damaged ones are encoded as they are.
   void HoldUndamaged();
   /// Makes the report the same on every rank: phases of the slowest, bytes of all.
   Status GatherStats();
