@@ -1,4 +1,7 @@
 // Sidecars under their commit lock, and their making where there is none yet.
+//
+// Every step is safe against others who do the same: a sidecar is built under a random name and renamed, and whoever
+// loses the race uses what the winner made. After taking a lock, the name is looked at again (StillNamed).
 
 #include <fmt/format.h>
 
@@ -53,6 +56,7 @@ Status ReplaceRuins(FileSystem& fs, const std::string& path, File& like, const E
 
 }  // namespace
 
+// Only bits are taken away. The owner and the group stay.
 Status NarrowAccess(File& sidecar, File& data) {
   LZY_ASSIGN_OR_RETURN(const FileStat have, sidecar.Stat());
   LZY_ASSIGN_OR_RETURN(const FileStat want, data.Stat());
@@ -101,6 +105,7 @@ std::string HolderText(FileSystem& fs, const std::string& path) {
 
 }  // namespace
 
+// Waits by trying again, since a lock that is waited for could be on a file that has lost its name meanwhile.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::unique_ptr<File>* ruins) {

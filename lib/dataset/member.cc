@@ -1,3 +1,6 @@
+// The owner's look at one member: data, sidecar, spare, parts, in this order. Absence and damage become facts of the
+// Summary. Errors are only what keeps anybody from looking: I/O trouble, a lock that is held, a newer format.
+
 #include "dataset/member.h"
 
 #include <fmt/format.h>
@@ -10,6 +13,7 @@
 namespace lzy {
 namespace {
 
+// A sidecar may be renamed between finding and opening it. So often it is looked for again.
 constexpr int kLooks = 5;
 
 // One call of OpenMember.
@@ -39,6 +43,7 @@ class MemberOpener {
     return Status::Ok();
   }
 
+  // To write, under its lock. Readers take no lock: a sidecar is replaced by a rename, or updated copy by copy.
   Status OpenItsSidecar() {
     auto found = FindSidecar(fs_, path_);
     sidecar_ = found.status();
@@ -99,6 +104,7 @@ class MemberOpener {
     return Status::Ok();
   }
 
+  // Most often there is nothing. Something else under the name should be told.
   Status TellWhyNone() {
     LZY_ASSIGN_OR_RETURN(s_.sidecar_path, SidecarPath(path_));
     if (const auto there = fs_.Stat(s_.sidecar_path, /*follow=*/false); there.ok()) {
@@ -107,6 +113,7 @@ class MemberOpener {
     return Status::Ok();
   }
 
+  // A usable sidecar: what it says becomes part of the facts.
   Status Accept() {
     view_.sidecar = std::move(sidecar_).value();
     s_.fault = SidecarFault::kNone;
@@ -166,6 +173,7 @@ Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::
   return MemberOpener(context, kind, path, write, view).Run();
 }
 
+// The stamp is a part of the superblock, so it travels with that.
 void Fill(FileView& view, const Summary& s) {
   static_cast<FileFacts&>(view) = s;
   view.seen = s.present || s.fault != SidecarFault::kMissing;

@@ -1,5 +1,8 @@
 #pragma once
-// One member of a dataset as its owner opens it and tells the others about it; used by view_shared.cc and view_set.cc.
+// One member of a dataset as its owner opens it and tells the others about it; used by view_shared.cc and view_set.cc
+// only.
+//
+// Only the owner looks at a member. What it found travels as a Summary, so all ranks decide by the same facts.
 
 #include <optional>
 #include <string>

@@ -1,3 +1,6 @@
+// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it can
+// name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
+
 #include "dataset/parts.h"
 
 #include <fcntl.h>
@@ -82,6 +85,7 @@ Status NoDirectory(const std::string& directory, std::size_t part, std::size_t c
                                  "directories are now", directory, part, count)};
 }
 
+// Its parity stays.
 Status RenewPart(FileSystem& fs, Sidecar& home, const std::string& path, std::size_t part) {
   SidecarContents own = OfPart(home.contents(), part);
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
@@ -111,6 +115,7 @@ Result<std::vector<std::string>> ResolveDirectories(FileSystem& fs, const Option
   return real;
 }
 
+// The recorded place goes first, so that option device-dirs is needed only if a directory has moved.
 std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std::vector<std::string>& named) {
   std::vector<std::string> paths;
   for (std::size_t d = 0; d < parts.directories.size(); ++d) {
@@ -121,6 +126,7 @@ std::vector<std::string> PartPaths(FileSystem& fs, const Parts& parts, const std
   return paths;
 }
 
+// A directory that is gone is what parity is for, so reading goes on without its part.
 Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>& paths, bool write) {
   LZY_ASSIGN_OR_RETURN(const FileStat home, sidecar.file().Stat());
   const SidecarContents& contents = sidecar.contents();
@@ -139,6 +145,7 @@ Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, 
   return std::make_unique<PartedFile>(sidecar.path(), std::move(files), sidecar.ParityFileOffset(0), contents.superblock.unit);
 }
 
+// In the order of what the user has to know first.
 std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& sidecar, const std::vector<std::string>& paths,
                          std::size_t part) {
   const SidecarContents& contents = sidecar.contents();
@@ -158,6 +165,7 @@ std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& 
   return fs.Stat(directory).ok() ? "" : NoDirectory(directory, part, paths.size()).message();
 }
 
+// Created with its final size: parity of blocks that are never written is zero.
 Status CreateParts(FileSystem& fs, const SidecarContents& shape, Sidecar& home, const std::vector<std::string>& paths,
                    std::vector<std::string>* made) {
   for (std::size_t d = 0; d < paths.size(); ++d) {
@@ -183,6 +191,7 @@ Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>&
   return first_failure;
 }
 
+// Compared by roots and the hash of the info record. These cover all else.
 std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part) {
   const auto all = [&](const char* what) { return std::vector<MetadataDamage>{{0, 0, what, part + 1}}; };
   const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
@@ -205,6 +214,7 @@ void RemoveParts(FileSystem& fs, const std::vector<std::string>& paths) {
   }
 }
 
+// Only if they are certainly this file's.
 void RemovePartsOf(FileSystem& fs, const std::string& data_path, const std::string& sidecar_path) {
   const auto sidecar = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
   const auto real = fs.RealPath(data_path);
@@ -232,6 +242,7 @@ bool OwnsParts(FileSystem& fs, const std::string& data_path, const SidecarConten
   return renamed && Claims(fs, parts.home, contents.superblock.uuid, parts.id) == false;
 }
 
+// The first that can be read completely wins, in the order of how sure it is, then how new.
 Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& data_path, const Options& options) {
   const Status none(Code::kNotFound, "no spare of its sidecar");
   if (options.device_dirs.empty()) return none;
@@ -292,6 +303,7 @@ bool IsOutdated(FileSystem& fs, const std::string& data_path, Sidecar& home, con
   return spare.ok() && (*spare)->contents().superblock.uuid == uuid && (*spare)->generation() > contents.superblock.generation;
 }
 
+// What is there is replaced only under its lock, and only if it is still what was looked at.
 Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& given) {
   const auto found = FindSidecar(fs, data_path);
   if (given.device_dirs.empty()) {  // nearly always: then nothing but its superblock is looked at

@@ -1,7 +1,10 @@
 #pragma once
-// Device directories: the parity of a shared file in parts, one a directory, each with a spare of the sidecar's metadata
-// (docs/format.md §13). What is beside the file counts; the parts' metadata are read when that is lost. Everything here is
-// local, and one rank's, but for OpenParts.
+// Device directories: the parity of a shared file in parts, one in each directory, each with a spare of the sidecar's
+// metadata (docs/format.md §13).
+//
+// The sidecar beside the file counts. What parts say is read only if that sidecar is lost or older. Parts are written by
+// whoever holds the lock of the sidecar. A copy of a file and its sidecar names the same parts, so OwnsParts is asked
+// before anything is written to them. Everything here is local. Rank 0 alone calls it, except OpenParts.
 
 #include <memory>
 #include <optional>

@@ -1,3 +1,5 @@
+// Lost members are placed one after the other, each at the least cost. What is placed counts for those that follow.
+
 #include "dataset/placement.h"
 
 #include <fmt/format.h>
@@ -11,6 +13,8 @@
 namespace lzy {
 namespace {
 
+// Costs are compared as tuples, so an earlier criterion always outweighs the later ones. The last one is the number of
+// the process, so no two costs are equal.
 class Placer {
  public:
   Placer(Places places, Placing placing)
@@ -19,6 +23,7 @@ class Placer {
         home_(placing == Placing::kHome),
         spread_(placing == Placing::kRoom) {}
 
+  // A process for one member.
   Result<int> Place(const LostMember& member, std::size_t index) {
     const int wish = static_cast<int>(member.rank % places_.nodes.size());
     std::optional<int> best;
@@ -42,6 +47,7 @@ class Placer {
     return places_.sites[static_cast<std::size_t>(process)][index];
   }
 
+  // After what has been dealt to this file system of the node.
   std::uint64_t RoomLeft(int process, std::size_t index) const {
     const Site& site = SiteOf(process, index);
     const auto used = used_.find({NodeOf(process), site.file_system});
@@ -72,6 +78,7 @@ class Placer {
     return {false, near, mates, std::numeric_limits<std::uint64_t>::max() - RoomLeft(process, index), away, process};
   }
 
+  // Names what each node has, so that the user can tell what to free.
   Status NoRoom(const LostMember& member, std::size_t index) const {
     std::map<std::string, std::uint64_t> room;
     for (int p = 0; p < static_cast<int>(places_.nodes.size()); ++p) {

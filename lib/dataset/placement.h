@@ -1,6 +1,9 @@
 #pragma once
-// Which process makes a member of a set again that no process sees: in a failure domain and on a node of its own as long as there
-// is one, since members of one group in one domain are lost together.
+// Which process makes a member of a set again that no process sees (lzy-restore, docs/node-died.md).
+//
+// Members of one group in one failure domain are lost together. So a lost member goes to a domain and a node that have no
+// other member of its group, as long as there is one. Pure: it decides by what the ranks have told each other, and all of
+// them decide alike. OpenSet asks it before the lost members are made.
 
 #include <cstdint>
 #include <map>

@@ -24,6 +24,7 @@ struct Claim {
   std::string home;  // empty: it was made for no file that is in the directory
 };
 
+// The file of the same name is asked first, because it needs no look at the directory.
 Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::string& path) {
   Claim claim;
   const auto sidecar = PeekSidecar(fs, path);
@@ -164,6 +165,7 @@ Result<bool> Move(FileSystem& fs, const Chain& chain, Clock::time_point deadline
 
 }  // namespace
 
+// A look without the lock comes first. If there is something to move, it is looked at again under the lock.
 Result<std::string> Rehome(FileSystem& fs, const std::string& data_path, std::uint32_t timeout_seconds) {
   const auto deadline = Clock::now() + std::chrono::seconds(timeout_seconds);
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));

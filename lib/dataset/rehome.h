@@ -1,5 +1,9 @@
 #pragma once
-// Sidecars whose file was renamed (docs/design.md "Epochs": write-temporary-then-rename must keep its protection).
+// Sidecars whose file was renamed follow it (docs/design.md "Epochs").
+//
+// Programs write a temporary file and rename it, and rotate files by renaming them. Then names of sidecars are wrong
+// until somebody writes. Readers find the right sidecar wherever it is (names/lookup); writers call Rehome first, so that
+// from then on the name is right. No sidecar that belongs to a file is ever overwritten. Local.
 
 #include <cstdint>
 #include <string>

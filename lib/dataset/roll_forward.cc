@@ -1,3 +1,6 @@
+// Which generation of a set counts, and how commits that broke off are completed. Decided from summaries, on every rank
+// alike; only the owner of a member writes.
+
 #include "dataset/roll_forward.h"
 
 #include <fmt/format.h>
@@ -36,6 +39,8 @@ const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, cons
 }  // namespace
 
 
+// The newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
+// forged or rotten sidecar does not speak for all.
 void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
                       std::set<std::uint32_t>& roll_forward) {
   const Summary* newest = nullptr;
@@ -99,6 +104,7 @@ Hash GroupAccount(const InfoRecord& info) {
 
 }  // namespace
 
+// Members of a group record the sizes and roots of each other. The account that most of them give wins.
 Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   std::map<std::vector<std::uint32_t>, std::map<std::array<std::uint8_t, 16>, std::vector<Summary*>>> accounts;
   for (auto& [rank, s] : members) {

@@ -1,3 +1,5 @@
+// Who sees what. Each rank tells what it sees, and all decide from the same lists.
+
 #include "dataset/sights.h"
 
 #include <algorithm>
@@ -34,6 +36,7 @@ struct SeenState {
 
 }  // namespace
 
+// Only members that several processes see can be there twice. Their generations are compared.
 Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen) {
   if (std::all_of(seen.begin(), seen.end(), [&](const auto& one) { return one == seen[0]; })) return Status::Ok();
   std::map<std::uint32_t, int> seers;
@@ -69,6 +72,7 @@ Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<
   return Status::Ok();
 }
 
+// The process of the same number wrote the member, so its node most likely has it in its cache.
 std::map<std::uint32_t, int> AssignOwners(const std::vector<std::vector<std::uint32_t>>& seen) {
   std::map<std::uint32_t, std::vector<int>> seers;
   for (std::size_t p = 0; p < seen.size(); ++p) {

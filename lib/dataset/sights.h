@@ -1,6 +1,9 @@
 #pragma once
-// Which process sees which members of a set, who owns each, and who is to make those that nobody sees. Members may lie on disks that
-// one node alone has, so nothing here is known before the ranks have told each other. First step of OpenSet.
+// Which process sees which members of a set, who owns each, and who is to make those that nobody sees. First step of
+// OpenSet.
+//
+// Members may lie on disks that only one node has, so nothing is known before the ranks have told each other. Functions
+// with a communicator or a context are collective and give all ranks the same result.
 
 #include <cstdint>
 #include <map>

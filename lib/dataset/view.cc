@@ -1,3 +1,5 @@
+// What is the same for both kinds of datasets: opening, streams of blocks, geometry by options.
+
 #include "dataset/view.h"
 
 #include <fmt/format.h>
@@ -59,6 +61,7 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
   return ref.kind == DatasetKind::kShared ? OpenShared(context, ref, request) : OpenSet(context, ref, request);
 }
 
+// The last block of a file may be short; blocks behind the end have length 0.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key) {
   const std::uint64_t block = layout.block_size();
   const std::uint64_t size = layout.file_size(file);
@@ -69,6 +72,7 @@ BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, con
           }};
 }
 
+// Blocks of padding behind the last unit row have length 0.
 BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
                          const LeafKey* key) {
   return {sidecar, base, HashTag::kParityLeaf, key, expected, [&layout, region](std::uint64_t index) {
@@ -78,6 +82,7 @@ BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidec
           }};
 }
 
+// Recorded directories are compared with those in which the parts were found.
 bool PartsMoved(const DatasetView& view) {
   if (view.info.parts.directories.empty()) return false;
   const std::vector<std::string>& paths = view.ensembles[0].files[0].part_paths;
@@ -109,6 +114,7 @@ GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
   return parameters;
 }
 
+// Launchers of MPI tell how many ranks share this node. Without them, all ranks are taken to be here.
 unsigned ThreadsFor(const Context& context) {
   if (context.options.threads > 0) return context.options.threads;
   cpu_set_t cpus;

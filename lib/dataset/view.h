@@ -1,8 +1,13 @@
 #pragma once
-// A dataset opened: files, sidecars, layout, and what every rank knows of them.
+// A dataset opened: files, sidecars, layout, and what every rank knows of them. All operations of the engine begin with
+// OpenDataset, and hand the view to judge/, mend/ and commit/.
 //
-// A shared file is one ensemble (its layout has all groups). A set is one ensemble a group: groups are independent.
-// Within an ensemble a file's number is its index in the group's list of ranks (0 for a shared file).
+// A shared file is one ensemble, whose layout has all groups. A set has an ensemble for each group, since groups are
+// independent. Within an ensemble, the number of a file is its index in the list of ranks of the group (0 for a shared
+// file).
+//
+// Fields are agreed (the same on every rank) unless they are marked local. The view owns the open files, and with them
+// the locks: destroying it lets them go.
 
 #include <memory>
 #include <optional>
@@ -89,6 +94,7 @@ struct PlaceInFile {
 /// Where a byte of the parity region is. `unit`: that of the layout.
 PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset);
 
+/// Files that are coded together, with the layout that says how.
 struct Ensemble {
   std::vector<FileView> files;
   std::vector<MemberRecord>
@@ -99,6 +105,7 @@ struct Ensemble {
       group_comm;  ///< set: its owners, when there are several ensembles; null where not one of them
 };
 
+/// What OpenDataset found. If `committed` is false, only paths, intents and faults mean anything.
 struct DatasetView {
   DatasetRef ref;
   bool committed = false;  ///< there is a usable sidecar with a committed generation
@@ -133,8 +140,9 @@ struct OpenRequest {
   Placing placing = Placing::kApart;  ///< as in RestoreRequest
 };
 
-/// Opens what is there; collective. Fails only for I/O trouble (a member that cannot be opened is absent, with a
-/// warning).
+/// Opens what is there. Collective. To write, each owner takes the locks of its sidecars, and waits for them up to
+/// options.timeout_seconds (then kBusy). Commits that broke off are completed, in the view alone if it is for reading. A
+/// member that cannot be opened is absent, with a warning. Other I/O trouble is an error.
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
 
 /// The geometry that a shared file of `size` bytes gets by these options.

@@ -1,4 +1,5 @@
-// A set opened: each member by its owner, and what all of them make of their sidecars.
+// A set opened. Each member is opened by its owner. Then all ranks have the same summaries, and come to the same view:
+// which generation counts, which groups there are, who is missing, and who is to make the missing ones.
 
 #include <fmt/format.h>
 
@@ -23,6 +24,7 @@ class SetOpener {
 
   Result<DatasetView> Run() {
     view_.ref = ref_;
+    // First who sees and owns what, then what the sidecars say, then groups and layouts.
     LZY_ASSIGN_OR_RETURN(seen_, GatherSeen(comm_, ref_));
     LZY_RETURN_IF_ERROR(DropOldSights(context_, ref_, seen_));
     owners_ = AssignOwners(seen_);
@@ -42,6 +44,8 @@ class SetOpener {
   }
 
  private:
+  // Opens the members that this rank owns. Two names for one file would be two members that are lost together, so they
+  // are refused.
   Status OpenOwn() {
     std::map<std::string, std::string> places;
     for (const auto& [rank, path] : ref_.members) {
@@ -84,6 +88,7 @@ class SetOpener {
     return Status::Ok();
   }
 
+  // Of sidecars that are there and do not count.
   void Warn() {
     for (const auto& [rank, s] : members_) {
       if (s.fault == SidecarFault::kForeign || s.fault == SidecarFault::kOutdated) {
@@ -176,6 +181,7 @@ class SetOpener {
     return Status::Ok();
   }
 
+  // A member that nobody sees, for the process that is to make it.
   FileView MissingFile(std::uint32_t rank) const {
     FileView file;
     file.rank = rank;
@@ -185,6 +191,8 @@ class SetOpener {
     return file;
   }
 
+  // Sizes and times are those that the group recorded, whatever a member's own sidecar said. A layout that contradicts
+  // the records would write parity to wrong places, so it is refused.
   Status MakeEnsembles() {
     for (const auto& [ranks, info] : groups_) {
       Ensemble& ensemble = view_.ensembles.emplace_back();

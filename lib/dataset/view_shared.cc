@@ -1,4 +1,5 @@
-// A shared file opened: rank 0 holds its lock.
+// A shared file opened. Rank 0 holds its lock and says what counts. The others open the same files, and make sure that
+// they see the same sidecar; a directory that is not shared shows here.
 
 #include <fmt/format.h>
 

@@ -1,8 +1,10 @@
 #pragma once
-// The collective algorithms: protect, verify, repair, restore, info; and the epoch calls the interposition layer needs.
+// The facade of the engine: protect, verify, repair, restore, info, and the calls of epochs that the interposition layer
+// needs. Tools, hooks and the C API include this header.
 //
-// Every function here that takes a Context is collective over its communicator: all ranks call it with the same
-// arguments (DatasetRef::members excepted) and get the same report. None throws, prints or exits.
+// Every function that takes a Context is collective over its communicator. All ranks call it with the same arguments,
+// except DatasetRef::members, and get the same report. None throws, prints or exits. What went wrong is in
+// report.status; what was found is in report.state and report.damage, also after an error as far as it is known.
 
 #include <cstdint>
 #include <vector>
@@ -16,13 +18,16 @@
 
 namespace lzy {
 
+/// What to check, and whether to repair.
 struct VerifyRequest {
   bool from_disk = false;  ///< read everything past the page cache
   bool repair = false;     ///< mend what is damaged; never creates missing files
   bool force = false;      ///< with repair: stale and at-risk blocks go back to the committed content too
 };
+/// Reads and judges everything. Writes nothing unless `repair` is set.
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request);
 
+/// What to rebuild.
 struct RestoreRequest {
   std::vector<std::uint32_t> devices;  ///< to be treated as lost, besides those found missing
   bool dry_run = false;
@@ -31,6 +36,8 @@ struct RestoreRequest {
   /// Sets: by which process members are made that no process sees.
   Placing placing = Placing::kApart;
 };
+/// Makes lost files and sidecars again, and repairs damaged blocks. kBeyondRepair with nothing written if that is not
+/// possible, unless `salvage` is set.
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
 
 struct UnprotectRequest {

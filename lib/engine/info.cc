@@ -1,4 +1,5 @@
-// What metadata and times tell of a dataset; no data are read.
+// What metadata and times tell of a dataset. No data are read, so rot is not seen, and an edit is known by its mtime only.
+// Losses are judged as lzy-verify judges them: by the geometry (Layout::CanRebuild).
 
 #include <fmt/format.h>
 
@@ -48,6 +49,7 @@ void JudgeSizeAndTime(const FileView& file, Signs& signs, DatasetReport& report)
   }
 }
 
+// What is missing of one file, and what its intent says.
 void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
   if (!file.present) report.damage.push_back(Missing(file.path, file.rank, DamagePart::kData, file.stamp.size));
   if (!file.sidecar_usable()) {
@@ -87,6 +89,7 @@ void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) 
   }
 }
 
+// Which devices are coded together, for lzy-info --map.
 void MapGroups(DatasetKind kind, const Ensemble& ensemble, DatasetReport& report) {
   for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
     GroupMap& map = report.map.emplace_back();
@@ -133,6 +136,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     damage.beyond_repair = true;
   }
   report.in_epoch = signs.at_risk;
+  // The gravest sign decides.
   report.state = signs.beyond_repair      ? DatasetState::kUnrepairable
                  : report.unjudged        ? DatasetState::kUnprotected
                  : signs.repair_unfinished ? DatasetState::kDamaged

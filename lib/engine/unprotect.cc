@@ -1,4 +1,5 @@
-// Taking protection away: sidecars and parts are removed, data never.
+// Taking protection away: sidecars and parts are removed, data never. What could still repair something, or is in use,
+// stays unless force is set.
 
 #include <fmt/format.h>
 
@@ -67,6 +68,7 @@ Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vect
   return paths;
 }
 
+// The dataset is opened for writing, so nothing is removed while somebody commits.
 Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
   if (!request.force && IsNeeded(report)) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));

@@ -1,4 +1,5 @@
-// Verify, repair and restore: opening, examining, judging, and mending as far as asked.
+// Verify, repair and restore: opening, examining, judging, and mending as far as asked for. All three are one sequence
+// (Run); a Job says how far it goes.
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 namespace lzy {
 namespace {
 
+// What Verify or Restore was asked for.
 struct Job {
   bool from_disk = false;
   bool mend = false;
@@ -69,6 +71,7 @@ DatasetState StateAfter(const DatasetReport& report) {
   return mended ? DatasetState::kRestored : DatasetState::kIntact;
 }
 
+// Before the locks are taken, so that each sidecar is under the name of its file.
 Status RehomeAll(const Context& context, const DatasetRef& dataset) {
   const auto rehome = [&](const std::string& path) {
     // A name too long for a sidecar is no mistake of whoever asks what is protected.
@@ -115,10 +118,12 @@ Status JudgeFindings(const Context& context, const DatasetView& view, Findings& 
   });
 }
 
+// Force asked to take edits back, and parity cannot.
 Status NothingReset(const DatasetView& view) {
   return {Code::kBeyondRepair, fmt::format("{}: nothing was reset: more of it changed than parity can rebuild", view.ref.path)};
 }
 
+// Mends, and sets the state to what is left.
 Status MendFound(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
                  DatasetReport& report) {
   Status mended = Mend(context, view, findings, request, report);
@@ -177,6 +182,7 @@ void LeaveMissingParts(const std::string& why, DatasetView& view) {
   }
 }
 
+// The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));

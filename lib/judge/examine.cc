@@ -1,3 +1,6 @@
+// Reading and hashing a dataset. Each rank finds what it can in its part, and then all ranks put their findings together
+// in the same order.
+
 #include "judge/examine.h"
 
 #include <fmt/format.h>
@@ -31,6 +34,7 @@ void Append(const std::vector<T>& from, std::vector<T>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// Adds what one rank found in one file to the findings of all.
 void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
   FileFindings& to = findings.files.at(one.ensemble).at(one.file);
   FileView& file = view.ensembles[one.ensemble].files[one.file];
@@ -74,6 +78,7 @@ void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint
   if (tree.ok()) proven = std::move(tree).value();
 }
 
+// Whether all leaves that were unknown have been proven.
 bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tree>& proven) {
   return std::all_of(unknown.begin(), unknown.end(),
                      [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
@@ -104,12 +109,14 @@ void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
 struct Share {
   std::uint64_t first = 0, count = 0;
 };
+// Equal parts, to a block.
 Share ShareOf(std::uint64_t total, int rank, int size) {
   const std::uint64_t begin = total * static_cast<std::uint64_t>(rank) / static_cast<std::uint64_t>(size);
   const std::uint64_t end = total * (static_cast<std::uint64_t>(rank) + 1) / static_cast<std::uint64_t>(size);
   return {begin, end - begin};
 }
 
+// One call of Examine. Progress is counted over all of this rank's files.
 class Examiner {
  public:
   Examiner(const Context& context, DatasetView& view, bool from_disk) : context_(context), view_(view) {
@@ -253,6 +260,8 @@ class Examiner {
     }
   }
 
+  // The owner looks at the whole member. A sidecar that lost hashes which cannot be proven counts as no sidecar: its
+  // other hashes cannot be told from wrong ones.
   Status ExamineMember(Ensemble& ensemble, std::uint32_t f, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
     const Share data{0, layout.data_blocks(f)};
@@ -310,6 +319,7 @@ class Examiner {
 
 }  // namespace
 
+// Transient findings do not count: a second reading was right.
 bool Findings::clean() const {
   for (const auto& ensemble : files) {
     for (const FileFindings& f : ensemble) {

@@ -1,5 +1,12 @@
 #pragma once
-// Looking at everything a dataset has and judging it: what differs, why, and whether parity can mend it (docs/design.md "Judging a difference").
+// Reading everything that a dataset has, and judging it: what differs, why, and whether parity can repair it
+// (docs/design.md §8).
+//
+// Examine reads and finds (examine.cc). CauseOf, LostBlocks and Describe judge (judge.cc); they read nothing and depend
+// on the view and the findings alone, so every rank comes to the same verdict. Verify, protect, repair and heal judge by
+// these functions only.
+//
+// An invariant that all verdicts keep: what matches its hash is right, and what cannot be judged is not called damage.
 
 #include <span>
 #include <tuple>
@@ -9,6 +16,7 @@
 
 namespace lzy {
 
+/// What differs in one file. Numbers of blocks are those of its data, or of its parity region.
 struct FileFindings {
   std::vector<BadBlocks> data;
   std::vector<BadBlocks> parity;  ///< of the parity region of this file (shared: the only one)
@@ -27,14 +35,17 @@ struct Findings {
   bool clean() const;
 };
 
-/// Reads and hashes everything; collective. Recovers the leaves of members whose sidecar is lost
-/// (FileView::proven_data).
+/// Reads and hashes everything. Collective; each rank reads its members, or its share of a shared file. `from_disk`: past
+/// the page cache. Proves hashes that are lost from the blocks, where their root is known (FileView::proven_data). If a
+/// file changed while it was read, `view` has its new size and mtime afterwards, so that differences count as edits.
+/// Errors are those of reading; a bad sector is a finding, not an error.
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
 
 /// How blocks are best read and hashed. Without progress.
 CheckSettings SettingsFor(const Context& context, bool from_disk);
 
-/// How a difference in `file`, somewhere in these bytes of its data, is to be judged.
+/// How a difference in `file`, somewhere in `bytes` of its data, is to be judged. The first line of the table in
+/// docs/design.md §8 that applies.
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);
 
 /// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns: then what
@@ -77,7 +88,8 @@ void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
   }
 }
 
-/// Fills report.damage and report.state from the findings; metadata of the view into the rest of the report.
+/// Fills report.damage and report.state from the findings, and the rest of the report from the metadata of the view.
+/// Local; the same on all ranks.
 void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report);
 /// Only the fields that metadata alone tell.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report);

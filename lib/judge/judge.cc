@@ -1,4 +1,5 @@
-// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md "Judging a difference"); and the report on them.
+// What differences mean: damage, an edit, or an epoch that broke off (docs/design.md §8), and the report on them. The
+// order of questions in CauseOf is the order of lines in that table.
 
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@ bool Racy(const FileView& file) {
   return file.commit_clock_ns != 0 && file.stamp.mtime_ns >= file.commit_clock_ns;
 }
 
+// Whether the intent names any of these bytes.
 bool InIntent(const Intent& intent, const ByteRange& bytes) {
   if ((intent.flags & kIntentWholeFile) != 0) return true;
   return std::any_of(intent.ranges.begin(), intent.ranges.end(), [&](const ByteRange& r) {
@@ -30,14 +32,17 @@ bool InIntent(const Intent& intent, const ByteRange& bytes) {
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes) {
   if (fault == BlockFault::kUnreadable) return DamageCause::kUnreadable;
   if (!file.present) return DamageCause::kMissing;
+  // A repair's intent is no excuse: what it names was damaged before.
   const bool named = file.intent && InIntent(*file.intent, bytes);
   const bool repairing = named && IsOfRepair(*file.intent);
   if (named && !repairing) return DamageCause::kAtRisk;
+  // An old state of the file, as a backup or a node that was away has it. Nobody edited it.
   if (file.past && file.past->size == file.stat.size && file.past->mtime_ns == file.stat.mtime_ns) return DamageCause::kHash;
   if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
 
+// A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds the lock.
 bool CommittedSince(const Context& context, const DatasetView& view) {
   for (const FileView& file : view.files()) {
     const bool here =
@@ -56,6 +61,8 @@ bool CommittedSince(const Context& context, const DatasetView& view) {
   return false;
 }
 
+// One entry for each block, sorted by row. Causes are adjusted by row afterwards, because parity is only as good as
+// the data of its row.
 std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings) {
   const Layout& layout = *ensemble.layout;
   std::vector<LostBlock> lost;
@@ -66,6 +73,7 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
         if (bad.transient) continue;
         for (std::uint64_t i = bad.first; i < bad.first + bad.count; ++i) {
           const Layout::DeviceRow at = parity ? layout.LocateParity(f, i) : layout.LocateData(f, i);
+          // Padding of the parity region belongs to no row.
           if (parity && (at.row.unit_row >= layout.unit_rows(at.row.group) || layout.RowLength(at.row) == 0)) continue;
           LostBlock block{at.row.group, at.row.unit_row, at.row.slice, at.device, parity, DamageCause::kHash};
           block.forsaken = bad.fault == BlockFault::kForsaken;
@@ -108,6 +116,8 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
   return lost;
 }
 
+// All rows with lost hashes must have right data and an intact way to write parity, and the rest of their blocks must
+// be within what parity covers.
 bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
   const std::vector<std::string>& obstacles = ensemble.files[0].part_obstacles;
   bool any = false, all = true;
@@ -126,6 +136,7 @@ bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
   return any && all;
 }
 
+// Sorted by file, part and offset. Entries that differ in anything else stay apart.
 void MergeDamage(std::vector<Damage>& damage) {
   auto key = [](const Damage& d) { return std::tie(d.path, d.part, d.offset); };
   std::sort(damage.begin(), damage.end(), [&](const Damage& a, const Damage& b) { return key(a) < key(b); });
@@ -230,6 +241,7 @@ class Describer {
     Put(ExpandPattern(view_.ref.path, rank), rank, DamagePart::kData, {0, 0}, DamageCause::kMissing).beyond_repair = true;
   }
 
+  // After all ensembles: what is told once for the whole dataset.
   void Conclude() {
     MergeDamage(report_.damage);
     report_.unjudged = unjudged_;
@@ -241,6 +253,7 @@ class Describer {
         fmt::format("{}: {} rows of blocks are whole but have no parity; lzy-protect makes it", view_.ref.path, without_parity_));
   }
 
+  // The gravest wins. If hashes are lost, damage of parity and metadata alone says nothing about the data.
   DatasetState State() const {
     return beyond_          ? DatasetState::kUnrepairable
            : data_damaged_  ? DatasetState::kDamaged
@@ -253,6 +266,8 @@ class Describer {
 
  private:
   bool set() const { return view_.ref.kind == DatasetKind::kSet; }
+  // Of a set, devices are members. A shared file has its own device for each stripe; what is about the file as a whole
+  // counts for device 0.
   std::uint32_t DeviceOf(const FileView& file) const { return set() ? file.rank : 0; }
 
   Damage& Put(const std::string& path, std::uint32_t device, DamagePart part, ByteRange range, DamageCause cause) {
@@ -291,6 +306,7 @@ class Describer {
     Count(block.cause, d.part);
   }
 
+  // Blocks of which a second reading was right. Nothing is to be done; the user should know of the device.
   void AddTransient(const Layout& layout, const FileView& file, const std::vector<BadBlocks>& list, DamagePart part,
                     const BlockStream& stream) {
     for (const BadBlocks& bad : list) {
@@ -304,6 +320,7 @@ class Describer {
     }
   }
 
+  // What is about the file as a whole: it is missing, too long, or its metadata are damaged.
   void AddOfFile(const FileView& file, bool empty, const FileFindings& found) {
     if (!file.present && empty) {  // it has no blocks to miss, but it is missing
       Put(file.path, DeviceOf(file), DamagePart::kData, {0, 0}, DamageCause::kMissing);
