@@ -9,7 +9,8 @@ bool SeveralThreads() {
   static const bool several = [] {
     int initialized = 0;
     int provided = MPI_THREAD_SINGLE;
-    // Sessions have thread levels of their own, and MPI_Query_thread is not for programs that use nothing else.
+    // A session has a thread level of its own. In a program that uses only sessions, MPI_Query_thread may not be
+    // called.
     if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return true;
     return PMPI_Query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE;
   }();
@@ -18,6 +19,8 @@ bool SeveralThreads() {
 
 MPI_Offset PositionOf(MPI_File fh, Place place) {
   MPI_Offset at = -1;
+  // The program did not ask for the shared position, so an error of this call is none of its own. With several threads,
+  // silencing the handler would hide errors of other calls.
   std::optional<QuietErrors> quiet;
   if (IsShared(place) && !SeveralThreads()) quiet.emplace(fh);
   const int code = IsShared(place) ? PMPI_File_get_position_shared(fh, &at) : PMPI_File_get_position(fh, &at);

@@ -1,6 +1,10 @@
 #pragma once
-// Where the pointers of a file are. MPI libraries (ROMIO) answer in a time that grows with the position, so the individual
-// one is followed, and asked for only when it was moved out of sight.
+// Where the file pointers of a handle are, in etypes of its view. ROMIO needs a time that grows with the position to
+// answer. So the layer follows the individual pointer itself, and asks MPI only if the pointer moved out of sight.
+//
+// A call that uses the individual pointer takes the known position before the real call (TakeOwnPosition) and puts the
+// new one back after it (KeepOwnPosition). If the call fails or falls short, the position stays unknown. All functions
+// here are local and lock OpenFile::mutex themselves.
 
 #include <mpi.h>
 
@@ -13,15 +17,17 @@
 
 namespace lzy::hooks {
 
-/// Whether the program may make calls in several threads at once.
+/// Whether the program may make MPI calls in several threads at once. True if that cannot be told.
 bool SeveralThreads();
 
-/// Whether others may move that pointer meanwhile.
+/// Whether other ranks may move the pointer at `place` during a call.
 inline bool IsShared(Place place) {
   return place == Place::kSharedPointer || place == Place::kOrdered;
 }
 
-/// While it lives, errors of calls on the file are returned and nobody is told: perhaps there will be none.
+/// Silences the error handler of a file: while this object lives, calls on the file only return their errors. Use it if
+/// the layer may still repair the error, or if the program must not hear of it. The handler belongs to the file and not
+/// to the call, so do not use it if several threads make calls.
 class QuietErrors {
  public:
   explicit QuietErrors(MPI_File file) : file_(file) {
@@ -35,7 +41,8 @@ class QuietErrors {
   QuietErrors(const QuietErrors&) = delete;
   QuietErrors& operator=(const QuietErrors&) = delete;
 
-  /// Whether an error that was returned since has been told nobody.
+  /// Puts the program's handler back. True if it was replaced: then the program has not been told of errors that were
+  /// returned meanwhile.
   bool End() {
     const bool was_changed = std::exchange(changed_, false);
     if (was_changed) PMPI_File_set_errhandler(file_, handler_);
@@ -50,19 +57,22 @@ class QuietErrors {
   bool changed_ = false;
 };
 
-/// What MPI says; -1 where it does not. The file's error handler is not told.
+/// The position that MPI tells, in etypes; -1 if it tells none. For a shared pointer the error handler is silenced,
+/// unless the program has several threads.
 MPI_Offset PositionOf(MPI_File fh, Place place);
 
-/// Where a call works whose place only this thread can change; -1 when that cannot be told. The individual pointer is not
-/// known any more then, until it is kept again: an error handler may jump out of the call.
+/// The position at which `call` will work, in etypes; -1 if that cannot be told. Only for places that no other thread
+/// or rank can move: an explicit offset, or the individual pointer. It forgets the known position until
+/// KeepOwnPosition, because an error handler may jump out of the call.
 MPI_Offset TakeOwnPosition(OpenFile& file, const DataCall& call);
 
-/// The call has moved `bytes` bytes of data, all that it was to move, from etype number `position` on.
+/// Call it after a call that moved all of its `bytes` bytes, from etype number `position` on. No effect for other
+/// places than the individual pointer, or if `bytes` is no multiple of `etype_size` (in bytes).
 void KeepOwnPosition(OpenFile& file, const DataCall& call, MPI_Offset position, std::uint64_t bytes, std::uint64_t etype_size);
-/// It has moved something, nobody knows how much.
+/// The pointer has moved by an unknown amount: ask MPI the next time.
 void LoseOwnPosition(OpenFile& file);
-/// Something may move it at any time until the next commit: ROMIO sets it back while it waits for nonblocking collective
-/// calls, those with an offset too.
+/// The pointer may move at any time until the next commit, so KeepOwnPosition has no effect until then. ROMIO sets it
+/// back while it waits for nonblocking collective calls, even for those with an explicit offset.
 void LetPointerWander(OpenFile& file);
 
 }  // namespace lzy::hooks

@@ -8,7 +8,9 @@ Registry& Registry::Get() {
 }
 
 void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode) {
-  std::shared_ptr<OpenFile> replaced;  // an entry whose close was not seen; destroyed outside the lock
+  // An entry whose close was not seen. It is declared before the lock, so it is destroyed after the lock is released:
+  // its destructor frees a communicator, which is an MPI call.
+  std::shared_ptr<OpenFile> replaced;
   const std::lock_guard lock(mutex_);
   if (device != 0 || inode != 0) {
     std::weak_ptr<DiskFile>& known = disk_files_[{device, inode}];
@@ -91,6 +93,7 @@ void Registry::TouchWholeElsewhere(const OpenFile& file) {
   const std::lock_guard lock(mutex_);
   for (const auto& [handle, other] : files_) {
     if (other.get() == &file || other->reads_only || other->disk != file.disk) continue;
+    // The registry's mutex comes before that of a file; no code takes them in the other order.
     const std::lock_guard other_lock(other->mutex);
     other->touched.AddWhole();
   }

@@ -1,6 +1,8 @@
 #pragma once
-// The files that are tracked, by handle. Handles are reused by MPI after close, so an entry is taken out before the
-// real close.
+// The tracked files of this process, by MPI_File handle. calls/open.cc inserts, all other hooks look up.
+//
+// MPI reuses a handle after its close. So the hook of MPI_File_close takes the entry out before the real close; another
+// thread may get the same handle for a new file at once. All functions are local and thread-safe.
 
 #include <atomic>
 #include <map>
@@ -16,33 +18,38 @@
 
 namespace lzy::hooks {
 
-/// How many entries there are, and how many of them are of files whose reads are checked. The registry alone sets them.
+/// How many entries there are, and how many of them have checked reads. Only the registry writes them. The exported
+/// calls (preload/exports.cc) read them first: at 0, a write or a read goes straight to MPI.
 inline std::atomic<int> tracked_files{0};
 inline std::atomic<int> checked_files{0};
 
 class Registry {
  public:
-  /// The only one; never destroyed, since files may be closed while the process ends.
+  /// The only registry. It is never destroyed, because files may be closed while the process ends.
   static Registry& Get();
 
-  /// Sets file->disk (`device`, `inode`; 0, 0 when unknown) and counts the handle.
+  /// Adds a file open for writing. Sets file->disk to the one DiskFile of `device` and `inode`, or to a new one if both
+  /// are 0 (unknown). Counts the handle; Leave counts it down.
   void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode);
-  /// A file opened for reading, whose reads are checked: it has no disk file.
+  /// Adds a file opened for reading, whose reads are checked. It gets no DiskFile.
   void InsertReader(Word handle, std::shared_ptr<OpenFile> file);
-  std::shared_ptr<OpenFile> Find(Word handle);
-  /// Takes the entry out; nullptr when there is none. The handle still counts as one of its disk file's.
+  std::shared_ptr<OpenFile> Find(Word handle);  ///< nullptr if it is not tracked
+  /// Takes the entry out; nullptr if there is none. The handle still counts for its DiskFile until Leave.
   std::shared_ptr<OpenFile> Take(Word handle);
+  /// At MPI_Finalize: takes out all entries, that is the files that the program did not close.
   std::vector<std::shared_ptr<OpenFile>> TakeAll();
 
-  /// A file opened with MPI_MODE_DELETE_ON_CLOSE, which is not tracked: its sidecar from before goes when it goes.
+  /// Remembers the path of a file opened with MPI_MODE_DELETE_ON_CLOSE. Such a file is not tracked, but a sidecar that
+  /// it already had is removed together with it.
   void InsertDoomed(Word handle, std::string path);
-  /// Takes it out; empty when there is none.
+  /// Takes the path out; empty if the handle is none of these.
   std::string TakeDoomed(Word handle);
 
-  /// The handle of `file` is closed: whether this process has the file open by another one.
+  /// Counts the handle of `file` as closed; once for each Insert, after Take. True if this process has another handle
+  /// of the file. Not for readers, here and below.
   bool Leave(const OpenFile& file);
   bool IsOpenElsewhere(const OpenFile& file);
-  /// Makes the next commit by any other handle of this disk file cover all of it.
+  /// Makes the next commit by every other handle of this DiskFile cover the whole file.
   void TouchWholeElsewhere(const OpenFile& file);
 
  private:

@@ -12,7 +12,7 @@ namespace lzy::hooks {
 namespace {
 
 constexpr std::string_view kHintPrefix = "lzy_";
-/// What files are meant, and what to do where one cannot be protected.
+/// The options that say which files are meant, and what to do if one cannot be protected.
 constexpr std::array<std::string_view, 4> kOfTrouble = {"include", "exclude", "on-error", "log"};
 
 Settings ReadEnvironment() {
@@ -25,7 +25,7 @@ Settings ReadEnvironment() {
   for (const OptionSpec& spec : OptionSpecs()) {
     const char* value = std::getenv(EnvironmentName(spec.name).c_str());
     if (value == nullptr) continue;
-    // Programs change their directory.
+    // The program may change its directory before the key file is read, so make its path absolute now.
     const bool of_directory = std::string_view(spec.name) == "key" && *value != '/';
     settings.texts.list.push_back({spec.name, (of_directory ? settings.directory + "/" : std::string()) + value});
   }
@@ -51,7 +51,7 @@ std::string HintValue(MPI_Info info, const char* key) {
   return value;
 }
 
-/// The options among the hints, as they are.
+/// The hints that begin with "lzy_", unchecked.
 std::vector<OptionTexts::One> HintsIn(MPI_Info info) {
   std::vector<OptionTexts::One> hints;
   int keys = 0;

@@ -1,5 +1,9 @@
 #pragma once
-// The options a file is protected with: hint, then environment, then default (docs/reference/options.md).
+// The options that a file is protected with: a hint of MPI_File_open wins over the environment, and that over the
+// default (docs/reference/options.md).
+//
+// Rank 0 of a file reads its hints and environment and sends the texts to the other ranks, which parse them again. So
+// all ranks go by the same options even if their environments differ. All functions are local.
 
 #include <mpi.h>
 
@@ -12,8 +16,7 @@
 
 namespace lzy::hooks {
 
-/// Options as text, in the order in which they apply; what rank 0 of a file sends to the other ranks, so that all
-/// of them do the same whatever their own environment says.
+/// Options as text, in the order in which they apply: the last of one name counts. This is what rank 0 sends.
 struct OptionTexts {
   struct One {
     std::string name;
@@ -24,23 +27,27 @@ struct OptionTexts {
   LZY_FIELDS(list)
 };
 
-/// The environment's options, read once. An error is that of the first unusable variable.
+/// The options of the environment (LZY_*), read once. If a variable is unusable, `status` names the first one, and
+/// nothing is protected.
 struct Settings {
   Status status;
   Options options;
   OptionTexts texts;
-  /// The working directory at that time, which relative patterns and file names in options start from.
+  /// The working directory when the environment was read. Relative patterns and file names in options start from it.
   std::string directory;
 };
 const Settings& EnvironmentSettings();
 
-/// The environment's options with those of `info` (lzy_*) on top.
+/// The environment's options, then those of the hints lzy_* in `info` (may be MPI_INFO_NULL). Fails with the first
+/// option that is unusable, or that does not fit the others.
 Result<OptionTexts> TextsWithHints(MPI_Info info);
-/// Where one of them is unusable: which of the others say what files are meant and what to do about trouble.
+/// For when TextsWithHints fails: the usable ones among include, exclude, on-error and log. They decide whether the
+/// file is meant at all, and how to report that it is not protected.
 OptionTexts UsableTexts(MPI_Info info);
+/// The options that `texts` stand for. A relative `report` file becomes absolute.
 Result<Options> Parse(const OptionTexts& texts);
 
-/// Adds what a file is protected with to `info`, as hints (lzy_*).
+/// Adds the options that a file is protected with to `info`, as hints lzy_*. Values too long for a hint are left out.
 void AddHints(MPI_Info info, const Options& options);
 
 }  // namespace lzy::hooks
