@@ -9,6 +9,8 @@
 namespace lzy::hooks {
 namespace {
 
+/// Says how many bytes have rotted, split by what can be done: blocks with parity left, and blocks whose row was
+/// written over since (docs/design.md "Rot that a commit finds"). It gives the command for each part.
 void TellOfDamage(const Options& options, const DatasetReport& report) {
   std::uint64_t bytes = 0;
   std::uint64_t lost = 0;
@@ -36,6 +38,7 @@ void TellOfDamage(const Options& options, const DatasetReport& report) {
 void TellOfCommit(const Options& options, const DatasetReport& report) {
   if (!report.status.ok()) return;
   for (const std::string& warning : report.warnings) {
+    // The text of the warning is its own key, so that each different warning is said once.
     const bool names_it = warning.find(report.path) != std::string::npos;
     SayOnce(options, Options::Log::kWarn, report.path, warning.c_str(),
             names_it ? warning : fmt::format("{}: {}", report.path, warning));
@@ -45,6 +48,7 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
       fmt::format("{}: generation {} of {} made in {:.3f} s", report.path, report.generation, FormatSize(report.bytes),
                   report.phases.total));
   if (options.report.empty()) return;
+  // The commit stands even if its record cannot be written.
   const Status status = AppendCommitRecord(options.report, report);
   if (!status.ok()) SayOnce(options, Options::Log::kWarn, options.report, "report", status.message());
 }

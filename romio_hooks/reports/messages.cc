@@ -12,7 +12,8 @@
 namespace lzy::hooks {
 
 void Say(const std::string& text) noexcept {
-  const int saved = errno;  // the host may look at its own
+  // The program may look at errno after its MPI call, and expects its own.
+  const int saved = errno;
   try {
     const std::string line = "lzy: " + Printable(text) + "\n";
     [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
@@ -33,7 +34,7 @@ void SayOnce(const Options& options, Options::Log level, const std::string& abou
     static auto& said = *new std::set<std::pair<std::string, std::string>>;  // never destroyed: files may close at exit
     const std::lock_guard lock(mutex);
     if (!said.emplace(about, kind).second) return;
-  } catch (...) {  // then it may be said twice
+  } catch (...) {  // without memory to remember it, it may be said twice
   }
   Say(text);
 }

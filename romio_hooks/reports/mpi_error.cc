@@ -11,21 +11,23 @@ namespace {
 
 constexpr std::size_t kMostCodes = 64;
 
+/// The codes that were made so far. `codes` and `texts` have the same length, at most kMostCodes.
 struct Codes {
   std::mutex mutex;
   std::vector<int> codes;
   std::vector<std::string> texts;  // of the codes
-  std::size_t next = 0;            // to get another text when there are no more codes
-  int error_class = MPI_ERR_IO;    // that the codes have in MPI's eyes
+  std::size_t next = 0;            // the code that gets the next new text, once there are kMostCodes
+  int error_class = MPI_ERR_IO;    // the class that MPI has for the codes
 };
 
-/// The only ones; never destroyed, since files may be read while the process ends.
+/// Never destroyed, because files may be read while the process ends.
 Codes& All() {
   static auto& codes = *new Codes;
   return codes;
 }
 
-/// MPICH 4.0 forgets the texts of codes that are made in a class of the standard's own, so they get one that is ours.
+/// Makes one more code. The first one also makes a class for all of them: MPICH 4.0 forgets the texts of codes that are
+/// added to a class of the standard.
 bool MakeOne(Codes& all) {
   if (all.codes.empty() && PMPI_Add_error_class(&all.error_class) != MPI_SUCCESS) return false;
   int code = MPI_ERR_IO;
@@ -35,7 +37,8 @@ bool MakeOne(Codes& all) {
   return true;
 }
 
-/// The place of a code for `text`: its own, or that of the text that has been there longest.
+/// The index of the code for `text`: the one that has it already, else a new one, else the one with the oldest text. An
+/// index beyond the end if there is no code at all.
 std::size_t PlaceFor(Codes& all, const std::string& text) {
   const auto same = std::find(all.texts.begin(), all.texts.end(), text);
   if (same != all.texts.end()) return static_cast<std::size_t>(same - all.texts.begin());
@@ -64,6 +67,7 @@ int ErrorClass(RealCall real, int code, int* error_class) noexcept {
   const int result = real();
   if (result != MPI_SUCCESS || error_class == nullptr) return result;
   Codes& all = All();
+  // A program may also ask for the class of our class, which MPI then gives back unchanged.
   const std::lock_guard lock(all.mutex);
   const bool ours = std::find(all.codes.begin(), all.codes.end(), code) != all.codes.end();
   if (ours || *error_class == all.error_class) *error_class = MPI_ERR_IO;

@@ -1,5 +1,9 @@
 #pragma once
-// Error codes of the layer's own: of class MPI_ERR_IO, with a text that says what happened to which file.
+// MPI error codes of the layer's own. A program that asks for their class gets MPI_ERR_IO; the error string says what
+// happened to which file. transfers/verifying.cc returns them from reads of data that cannot be rebuilt.
+//
+// MPI keeps an error code until the process ends. So the layer makes a bounded number of them and gives them new texts.
+// Both functions are local and thread-safe.
 
 #include <string>
 
@@ -7,11 +11,13 @@
 
 namespace lzy::hooks {
 
-/// A code whose MPI_Error_class is MPI_ERR_IO and whose MPI_Error_string is `text`, cut to what MPI allows. MPI never gives
-/// codes back, so there are only so many: later texts take the places of the first. MPI_ERR_IO itself where MPI makes none.
+/// A code whose MPI_Error_class is MPI_ERR_IO and whose MPI_Error_string is `text`, cut to MPI_MAX_ERROR_STRING. The
+/// same text gives the same code. After 64 different texts, a new one replaces the oldest: an old code then has a new
+/// string. Returns MPI_ERR_IO itself if MPI makes no code.
 int IoErrorCode(const std::string& text) noexcept;
 
-/// MPI_Error_class: the classes that some MPI libraries give to codes made by programs are not the standard's own.
+/// The hook of MPI_Error_class: calls `real` and returns its code. If `code` is one of the layer's, or has the class
+/// that the layer made for them, it sets *error_class to MPI_ERR_IO.
 int ErrorClass(RealCall real, int code, int* error_class) noexcept;
 
 }  // namespace lzy::hooks

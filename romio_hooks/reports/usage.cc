@@ -48,6 +48,7 @@ void Usage::NoteCommit(const DatasetReport& report) {
   sidecar_bytes_ = report.sidecar_bytes;
 }
 
+// The share is of the run time of the program, not of the time that the dataset was open.
 std::string Usage::Line(const std::string& name, double run_seconds) const {
   const double seconds = static_cast<double>(nanoseconds_.load()) * 1e-9;
   const double share = run_seconds > 0 ? 100 * seconds / run_seconds : 0;
@@ -59,6 +60,7 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
 }
 
 void Usage::TellAll() {
+  // Taken out under the lock and written without it: a blocked stderr must not block other threads' opens.
   decltype(All::by_name) finished;
   {
     All& all = Everything();

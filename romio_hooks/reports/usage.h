@@ -1,5 +1,9 @@
 #pragma once
-// What the layer cost this process, dataset by dataset: for option summary.
+// For option summary: what the layer cost this process, dataset by dataset.
+//
+// OpenFile::usage points to the Usage of its dataset; hooks of the file count their time there (UsageTimer), commits
+// their results. At MPI_Finalize every Usage gives one line. Only ranks that speak for a dataset have one for it, so
+// the times are those of one rank. All functions are local and thread-safe.
 
 #include <atomic>
 #include <chrono>
@@ -12,16 +16,18 @@
 
 namespace lzy::hooks {
 
+/// The sums of one dataset.
 class Usage {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Run time counts from the first call of this.
+  /// The run time of the program counts from the first call of this (MPI_Init, or the first open).
   static void StartClock();
-  /// That of the dataset `name` (a file, or the pattern of a set), the same for all its opens.
+  /// The Usage of the dataset `name` (a path, or the pattern of a set): the same one for all opens until TellAll.
   static std::shared_ptr<Usage> Of(const std::string& name);
+  /// Counts a commit that succeeded. Sizes are those of the last commit, not sums.
   void NoteCommit(const DatasetReport& report);
-  /// One line on stderr for each dataset there was since the last call.
+  /// Writes one line on stderr for each dataset since the last call, and forgets them.
   static void TellAll();
 
   void AddTime(Clock::duration time) { nanoseconds_ += std::chrono::nanoseconds(time).count(); }
@@ -31,11 +37,12 @@ class Usage {
 
   std::atomic<std::int64_t> nanoseconds_{0};
   std::atomic<std::uint64_t> commits_{0};
-  std::atomic<std::uint64_t> bytes_{0};  // at the last commit, as the next
+  std::atomic<std::uint64_t> bytes_{0};  // of the data, at the last commit; the next field likewise
   std::atomic<std::uint64_t> sidecar_bytes_{0};
 };
 
-/// Counts its life as the layer's time, but for what the real calls in it take. Without a Usage it does nothing.
+/// Adds the time from its construction to its destruction to a Usage, without the time that real MPI calls take in it.
+/// Does nothing if `usage` is null. The Usage must outlive the timer.
 class UsageTimer {
  public:
   explicit UsageTimer(Usage* usage) : usage_(usage) {
@@ -47,6 +54,7 @@ class UsageTimer {
   UsageTimer(const UsageTimer&) = delete;
   UsageTimer& operator=(const UsageTimer&) = delete;
 
+  /// Makes the real call, and leaves its time out. Returns its code.
   int Call(RealCall real) {
     if (usage_ == nullptr) return real();
     const auto start = Usage::Clock::now();
