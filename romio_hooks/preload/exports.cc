@@ -1,11 +1,14 @@
-// The symbols of this library: MPI_X and PMPI_X for every wrapped call, both names of one function. "use mpi_f08" and
-// some C programs call PMPI_X for open and MPI_X for writes, so a layer with only one of the names would see writes on
-// handles it never saw opened. The real function is PMPI_X of the program's MPI (program_mpi.h); our own PMPI_X is
-// never called from here. (Calls that complete requests are two functions each, see LZY_COMPLETE.)
+// The exported symbols of this library: MPI_X and PMPI_X for every wrapped call, as two names of one function. Programs
+// that use mpi_f08, and some in C, call PMPI_X for open and MPI_X for writes. With only one of the names, the layer
+// would see writes on handles that it never saw opened. The real function is PMPI_X of the program's MPI
+// (program_mpi.h); the PMPI_X of this file is never called from here. Calls that complete requests are two functions
+// each (LZY_COMPLETE).
 //
-// mpi.h is not included on purpose. Its handle types are those of the MPI this library is built for; with them, a
-// handle of another MPI would be cut to the width of an int on its way through. prototypes_check.cc holds the list of
-// calls against mpi.h.
+// mpi.h is not included on purpose. Its handle types belong to one MPI. A wider handle of another MPI would be cut to
+// an int on its way through, so handles are machine words here. calls/prototypes_check.cc compares the list of calls
+// with mpi.h.
+//
+// Each macro below is what one kind of line in layer/wrapped_calls.def expands to.
 #include <cstdint>
 
 #include "hooks/layer/layer.h"
@@ -30,6 +33,9 @@ using Count = std::int64_t;
 
 #define LZY_AFTER_COMMA(...) __VA_OPT__(, ) __VA_ARGS__
 
+// One wrapped call: without a real function it fails, without a layer it passes through, else the layer's hook runs.
+// The hook gets the real call as a function, and calls it exactly once. `layer_when` is StartLayer or LoadedLayer. The
+// return address must be taken here, in the exported function itself: it says which object calls MPI.
 #define LZY_WRAP(name, layer_when, parameters, arguments, hook_call) \
   LZY_EXPORT int MPI_##name parameters {                             \
     static constinit Real<int parameters> real("PMPI_" #name);       \
@@ -40,6 +46,7 @@ using Count = std::int64_t;
   }                                                                  \
   LZY_EXPORT decltype(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)));
 
+// Calls that a program may begin with load the layer: MPI_Init and its variant (BEGIN), open and delete (FIRST).
 #define LZY_BEGIN(name, parameters, arguments) \
   LZY_WRAP(name, StartLayer, parameters, arguments, layer->Init([&] { return real arguments; }))
 #define LZY_FIRST(name, hook, parameters, arguments) \
@@ -48,6 +55,8 @@ using Count = std::int64_t;
 #define LZY_CALL(name, hook, parameters, arguments)  \
   LZY_WRAP(name, LoadedLayer, parameters, arguments, \
            layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
+// While no file is tracked, a write costs one look at an atomic. Relaxed is enough: a thread that writes to a handle
+// got it from the open, which synchronises the two.
 #define LZY_WRITE(name, place, N, shape)                                        \
   LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape, \
            layer->tracked_files->load(std::memory_order_relaxed) == 0           \
@@ -57,8 +66,8 @@ using Count = std::int64_t;
 #define LZY_WRITE_END(name)                                      \
   LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_END, LZY_ARGUMENTS_END, \
            layer->WriteEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
-// A read that moves the individual pointer, or may, is of interest where writes are followed; any other is where reads are
-// checked.
+// Which counter decides whether a read passes straight through. A read that may move the individual pointer matters to
+// every tracked file, because writes follow that pointer. Any other read matters only if reads are checked.
 #define LZY_INTEREST_kExplicit(done) (done == Done::kUntold ? layer->tracked_files : layer->checked_files)
 #define LZY_INTEREST_kOwnPointer(done) layer->tracked_files
 #define LZY_INTEREST_kSharedPointer(done) layer->checked_files
@@ -75,8 +84,8 @@ using Count = std::int64_t;
   LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_END, LZY_ARGUMENTS_END, \
            layer->ReadEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
 
-// All programs make these calls, not only those that do I/O, and tools that a program is linked with see them by their
-// MPI_ names. So each of the two names goes on to the same name.
+// All programs make these calls, not only those that do I/O. A tool that the program is linked with sees them by their
+// MPI_ names and must go on seeing them. So MPI_X goes on to the next MPI_X, and PMPI_X to PMPI_X.
 #define LZY_COMPLETE_BY(name, parameters, arguments, completion)                                \
   LZY_EXPORT int name parameters {                                                              \
     static constinit Real<int parameters> real(#name);                                          \

@@ -18,7 +18,8 @@ std::string_view BaseName(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// What the library that `address` is in calls itself: its DT_SONAME, or its file's name where it has none.
+/// The DT_SONAME of the library that has `address`, or the name of its file if it has none. Empty if no object has it.
+/// The SONAME, and not the path, says which MPI's binary interface this is.
 std::string SonameOf(void* address) {
   Dl_info info{};
   link_map* map = nullptr;
@@ -34,7 +35,7 @@ std::string SonameOf(void* address) {
     }
   }
   if (!named || strings == 0) return std::string(BaseName(info.dli_fname));
-  // On most machines the dynamic linker has made this an address already.
+  // With glibc on most machines, the dynamic linker has already turned this offset into an address.
   if (strings < map->l_addr) strings += map->l_addr;
   return reinterpret_cast<const char*>(strings + name);
 }
@@ -44,17 +45,20 @@ const void* BaseOf(const void* address) {
   return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-/// What dlsym finds from the object at `path`, which is loaded, and those that it is linked to; but not in this
-/// library.
+/// What dlsym finds in the loaded object at `path` and in those that it is linked to. Not a function of this library: a
+/// program that is linked with it would find our wrapper, which would call itself for ever.
 void* FindIn(const char* name, const char* path) {
   void* object = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
   if (object == nullptr) return nullptr;
   void* function = dlsym(object, name);
-  dlclose(object);  // it stays loaded as long as its code runs
+  // RTLD_NOLOAD has only counted a reference; the object stays loaded by whoever loaded it.
+  dlclose(object);
   static const void* const own = BaseOf(reinterpret_cast<const void*>(&FindReal));
   return function != nullptr && BaseOf(function) != own ? function : nullptr;
 }
 
+/// Looks in every loaded object. The paths are collected first, because dlopen must not be called while the linker's
+/// list is locked by dl_iterate_phdr.
 void* FindAnywhere(const char* name) {
   std::vector<std::string> paths;
   dl_iterate_phdr(
@@ -74,13 +78,14 @@ void* FindAnywhere(const char* name) {
 /// The MPI that the program uses.
 struct Program {
   std::string soname;   ///< empty: it uses none
-  std::string version;  ///< as it calls itself
+  std::string version;  ///< the first line of MPI_Get_library_version
 };
 
 using GetLibraryVersion = int (*)(char*, int*);
 
 std::string VersionOf(void* function) {
-  std::vector<char> text(std::size_t{64} << 10);  // Open MPI and MPICH disagree about the least size
+  // MPI_MAX_LIBRARY_VERSION_STRING differs between MPIs, and mpi.h is not known here: this is far above all of them.
+  std::vector<char> text(std::size_t{64} << 10);
   int length = 0;
   if (reinterpret_cast<GetLibraryVersion>(function)(text.data(), &length) != 0) return {};
   const std::string_view all(text.data());
@@ -105,8 +110,8 @@ bool Disabled() {
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
-/// Launchers number the processes they start; without MPI that is all there is to keep a thousand processes from saying
-/// the same.
+/// Whether this is process 0 of the job, by the variables of the launcher. MPI cannot be asked yet. Without this, a
+/// thousand processes would say the same. True if no launcher set a variable.
 bool FirstProcess() {
   for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
     const char* rank = std::getenv(name);
@@ -128,6 +133,8 @@ bool Exists(const std::string& path) {
   return access(path.c_str(), F_OK) == 0;
 }
 
+/// The search for the layer. It says what went wrong in the first process of the job only, except if the library exists
+/// and cannot be loaded.
 const Layer* Load(const void* caller) {
   if (Disabled()) return nullptr;
   const Program program = Examine(caller);
@@ -139,13 +146,17 @@ const Layer* Load(const void* caller) {
                       (mpi + "there is no layer for it: " + path + " (build lzy with that MPI)").c_str());
     return nullptr;
   }
-  // Without RTLD_GLOBAL: nothing in it is anybody else's business.
+  // RTLD_LOCAL: none of its symbols may take the place of the program's. RTLD_NOW: a missing symbol shows here, and not
+  // in the middle of a write.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {  // this may be the only node where it is so
+  // Every process says this: it may be so on one node only, and then ranks with a layer wait for this one.
+  if (library == nullptr) {
     const char* error = dlerror();
     Say("nothing is protected, and other ranks may hang", error != nullptr ? error : path.c_str());
     return nullptr;
   }
+  // The layer refuses if it is of another build, or if this MPI only shares the SONAME with the one that it was built
+  // for.
   auto* entry = reinterpret_cast<LayerEntry*>(dlsym(library, kLayerEntryName));
   const char* refusal = "of another build";
   const Layer* layer = entry == nullptr ? nullptr : entry(kLayerInterface, program.version.c_str(), &refusal);
@@ -163,25 +174,26 @@ const Layer* StartLayer(const void* caller) noexcept {
       return made;
     }();
     return layer;
-  } catch (...) {  // no memory to look around with
+  } catch (...) {  // no memory to search with
     return nullptr;
   }
 }
 
-// What the program is linked to comes next after this library. What it loaded itself (Python does) may be out of sight
-// there, but not to the code that calls it. Nor need that be of help: a call at the end of a function leaves that
-// function's caller to return to.
+// Three places, in this order: 1. What the program is linked to comes next after this library (RTLD_NEXT). 2. An MPI
+// that was loaded with dlopen, as Python does, may be out of sight there, but the code that calls it sees it. 3.
+// `caller` may mislead: after a tail call, the return address is in the caller's caller. Then all objects are searched.
 void* FindReal(const char* name, const void* caller) noexcept {
   try {
     if (void* function = dlsym(RTLD_NEXT, name)) return function;
-    // No tool is in sight, and one that comes before this library must not be called by it.
+    // No tool comes after this library. The other two searches could find one that comes before it, and that one has
+    // seen the call already. So only MPI's own function is searched for.
     if (*name != 'P') return FindReal((std::string("P") + name).c_str(), caller);
     Dl_info info{};
     if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
       if (void* function = FindIn(name, info.dli_fname)) return function;
     }
     return FindAnywhere(name);
-  } catch (...) {  // no memory to look around with
+  } catch (...) {  // no memory to search with
     return nullptr;
   }
 }

@@ -1,5 +1,11 @@
 #pragma once
-// The MPI library of the program that liblzy_mpiio.so was preloaded into or linked with, and the layer for it.
+// Finds the MPI library of the program that liblzy_mpiio.so was preloaded into or linked with, and loads the layer that
+// was built for it (docs/design.md "Two halves").
+//
+// exports.cc calls this from every wrapped function. `caller` is always the return address of that function, so it lies
+// in the code that called MPI. Everything here is local, thread-safe and usable before MPI_Init. Nothing throws, and
+// whatever fails leaves the program as it would run without lzy. This half is linked to no MPI and uses no room but
+// `layer`.
 
 #include <atomic>
 
@@ -8,15 +14,18 @@
 
 namespace lzy::hooks {
 
-/// The function `name` ("PMPI_...") of the MPI that code at `caller` uses; nullptr when it has none. By a name of the
-/// other kind ("MPI_..."), the one that comes next after this library's, which may be a tool's.
+/// The function `name` of the MPI that the code at `caller` uses; nullptr if there is none. Never a function of this
+/// library. For a name "PMPI_X" it is MPI's own function. For "MPI_X" it is the one that comes next after this
+/// library's in the order of the dynamic linker, which may be a tool's.
 void* FindReal(const char* name, const void* caller) noexcept;
-/// What a wrapper returns when there is no real function: no MPI_SUCCESS in any MPI.
+/// What a wrapper returns if there is no real function. No MPI has this value for MPI_SUCCESS.
 inline constexpr int kNoRealFunction = 15;
-/// "lzy: WHERE: WHAT" on stderr, if this is the first process of its job.
+/// Writes "lzy: WHERE: WHAT" on stderr, if this is the first process of its job as far as the launcher's variables
+/// tell.
 void SayInFirstProcess(const char* where, const char* what) noexcept;
 
-/// One function of the program's MPI, looked up when first called.
+/// One function of the program's MPI, looked up at its first call. A constinit static of each wrapper, so it needs no
+/// guard. Two threads may look it up at once and find the same.
 template <class Function>
 class Real;
 
@@ -24,7 +33,7 @@ template <class... Arguments>
 class Real<int(Arguments...)> {
  public:
   explicit constexpr Real(const char* name) : name_(name) {}
-  /// To be asked before calling it. False, and one line on stderr once, when there is no such function.
+  /// Call this before the operator. False if there is no such function; the first time, a line on stderr says so.
   bool Ready(const void* caller) {
     if (function_.load(std::memory_order_acquire) != nullptr) return true;
     const auto function = reinterpret_cast<Pointer>(FindReal(name_, caller));
@@ -44,12 +53,14 @@ class Real<int(Arguments...)> {
   std::atomic<bool> told_{false};
 };
 
-/// The layer once it is loaded, else nullptr.
+/// The layer, or nullptr as long as it is not loaded. It is never unloaded.
 inline std::atomic<const Layer*> loaded_layer{nullptr};
 
-/// Loads the layer, by the first call of those that a program may begin with. nullptr when there is none for the
-/// program's MPI, which is said on stderr once, or LZY_DISABLE is set.
+/// Loads the layer at its first call, which is one of the calls that a program may begin with. Later calls return the
+/// same answer. nullptr if LZY_DISABLE is set, or if there is no layer for the program's MPI; stderr says the latter
+/// once.
 const Layer* StartLayer(const void* caller) noexcept;
+/// For all other wrapped calls: they never load anything.
 inline const Layer* LoadedLayer(const void*) noexcept {
   return loaded_layer.load(std::memory_order_acquire);
 }
