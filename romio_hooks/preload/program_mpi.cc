@@ -57,8 +57,8 @@ void* FindIn(const char* name, const char* path) {
   return function != nullptr && BaseOf(function) != own ? function : nullptr;
 }
 
-/// Looks in every loaded object. The paths are collected first, because dlopen must not be called while the linker's
-/// list is locked by dl_iterate_phdr.
+/// Looks in every loaded object. The paths are collected first, so that no dlopen runs inside dl_iterate_phdr, which
+/// holds the linker's lock.
 void* FindAnywhere(const char* name) {
   std::vector<std::string> paths;
   dl_iterate_phdr(

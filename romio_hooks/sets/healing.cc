@@ -16,6 +16,7 @@
 namespace lzy::hooks {
 namespace {
 
+/// The damaged members by name, the first four of many.
 std::string Names(const DatasetReport& report) {
   std::set<std::string> names;
   for (const Damage& damage : report.damage) names.insert(Printable(BaseNameOf(damage.path)));
@@ -29,8 +30,8 @@ std::string Names(const DatasetReport& report) {
   return text;
 }
 
-/// Why a damaged set is left as it is; empty if it is to be healed. Others may be at work on it, and what has another version of its
-/// sidecar is somebody's to judge.
+/// Why a damaged set is left as it is; empty if it is to be healed. In an epoch, another program may be writing it. If
+/// a member is of another commit, only a person can judge which one is wanted.
 std::string ReasonToLeave(const DatasetReport& seen) {
   if (seen.in_epoch) return "it is being written, or was when a program broke off";
   const auto other = std::find_if(seen.damage.begin(), seen.damage.end(),
@@ -39,16 +40,19 @@ std::string ReasonToLeave(const DatasetReport& seen) {
   return fmt::format("{} is not that of the last commit", Printable(BaseNameOf(other->path)));
 }
 
+/// Heals one set if it is damaged and may be healed. Collective over `world`; Info gives all ranks the same report.
 void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
   const Context context{.fs = PosixFileSystem(), .comm = world, .options = options};
   const DatasetReport seen = Info(context, set);
   if (!seen.status.ok() || (seen.state != DatasetState::kDamaged && seen.state != DatasetState::kUnrepairable)) return;
+  // All ranks get here or none. If one of them runs out of memory, none of them restores.
   std::string why;
   if (!AgreeOn(world, [&] { why = ReasonToLeave(seen); }).ok()) return;
   DatasetReport healed;
   const auto start = std::chrono::steady_clock::now();
   if (why.empty()) {
     RestoreRequest request;
+    // A member belongs on the node whose rank will open it, which may be a new node.
     request.placing = Placing::kHome;
     healed = Restore(context, set, request);
   }
@@ -75,7 +79,8 @@ void HealSets(Communicator& world, std::vector<std::string> patterns) {
   const Status known = Agree(world, BroadcastRecord(world, patterns));
   if (!known.ok()) return Say(options, Options::Log::kWarn, "nothing healed: " + known.message());
   for (const std::string& pattern : patterns) {
-    std::vector<Status> troubles;  // the tools tell of them, and at the first run there is nothing yet
+    // Not reported here: at the first run of a program there is no set yet, and the tools report real trouble.
+    std::vector<Status> troubles;
     const auto sets = ResolvePath(PosixFileSystem(), world, pattern, Resolve::kProtected, &troubles);
     if (!sets.ok()) continue;
     for (const DatasetRef& set : *sets) {

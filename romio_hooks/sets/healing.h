@@ -1,5 +1,8 @@
 #pragma once
-// Option heal: file sets are mended before the program opens them (lzy-run --heal).
+// Option heal: restores file sets before the program opens them (lzy-run --heal; docs/design.md "Heal at startup").
+//
+// Sets::Heal calls this in the hook of MPI_Init. That is the one moment at which all ranks are known to make the same
+// calls. Nothing here fails: what cannot be healed is left as it is, and a message says so.
 
 #include <string>
 #include <vector>
@@ -8,10 +11,10 @@
 
 namespace lzy::hooks {
 
-/// Looks at the sets that these patterns stand for, by their metadata alone, and rebuilds those with members that are missing,
-/// without a sidecar, or shorter with the mtime as committed. What is stale, or in an epoch, or of another commit, is left to the
-/// program. Says, by rank 0, what was done, or why something could not be. Collective over all ranks of the program; `patterns`
-/// are absolute, and rank 0's count.
+/// Looks at the sets that `patterns` stand for, by their metadata alone (no data are read). It rebuilds sets with
+/// members that are missing, have no sidecar, or are shorter with the mtime as committed. A set that is stale, in an
+/// epoch or of another commit is left to the program. Rank 0 says what was done, or why something could not be done.
+/// Collective over `world`, all ranks of the program. The patterns are absolute; those of rank 0 count.
 void HealSets(Communicator& world, std::vector<std::string> patterns);
 
 }  // namespace lzy::hooks

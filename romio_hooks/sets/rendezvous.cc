@@ -19,8 +19,8 @@ Clock::time_point After(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Polling, soon at first and then less and less often, so that waiting does not take the processor from whoever is
-/// awaited.
+/// Pauses between polls: 50 us at first, doubled up to 5 ms. So waiting does not take the processor from the rank that
+/// is awaited, and a meeting of ranks that come together stays quick.
 class Backoff {
  public:
   void Reset() { pause_ = kShortest; }
@@ -39,7 +39,7 @@ ByteSpan BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// Content of an ABORT: whether the meeting was called off without having seen its receiver, and why.
+/// The content of an ABORT: one byte that says whether its receiver had arrived when it was decided, then the reason.
 struct Abort {
   explicit Abort(const std::vector<std::uint8_t>& content) : late(!content.empty() && content.front() != 0) {
     if (!content.empty()) why.assign(content.begin() + 1, content.end());
@@ -66,7 +66,8 @@ Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
   PMPI_Comm_size(comm_, &size_);
 }
 
-// Messages are small and so are gone already, all but those to a rank that never looked at them.
+// Small messages are sent at once by most MPIs. Only one to a rank that never looked at it may be left; waiting for it
+// could hang MPI_Finalize.
 Rendezvous::~Rendezvous() {
   for (Sending& sending : sending_) {
     int done = 0;
@@ -105,6 +106,7 @@ void Rendezvous::SendFirst(int to, std::list<Sending>& messages) {
     int done = 0;
     return PMPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
   });
+  // Splicing allocates nothing and keeps the address of the bytes that MPI will read.
   sending_.splice(sending_.end(), messages, messages.begin());
   Sending& sending = sending_.back();
   if (PMPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, kTag, comm_,
@@ -126,6 +128,7 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
     if (PMPI_Iprobe(MPI_ANY_SOURCE, kTag, comm_, &there, &status) != MPI_SUCCESS || !there) return std::nullopt;
     int length = 0;
     if (PMPI_Get_count(&status, MPI_BYTE, &length) != MPI_SUCCESS || length < 0) return std::nullopt;
+    // Everything that may throw comes before the receive. The two strings are no longer than the message.
     Bytes bytes(static_cast<std::size_t>(length));
     Message message;
     message.name.reserve(bytes.size());
@@ -157,7 +160,8 @@ Rendezvous::Outcome Rendezvous::Meet(const std::string& name, ByteSpan mine, dou
 // ------------------------------------------------------------------------------------------------------------- Rank 0
 
 Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide) {
-  // Nobody has been answered yet: if there is no memory for this, the others give up when their time is up.
+  // If there is no memory for these, no rank has been answered yet, and the others give up when their time is up. From
+  // here on there is always a message for each of them: this one, or the one that replaces it as a whole.
   std::list<Sending> word = Aborts(key, "rank 0 ran out of memory", {});
   Outcome outcome;
   outcome.status = NoThrow([&] {
@@ -171,7 +175,8 @@ Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeo
   return outcome;
 }
 
-// Receives what there is. Meetings that rank 0 has been to already are over: their number is not above count_.
+// Rank 0 receives all messages that are there, whatever meeting they are for. A meeting that rank 0 has left is over;
+// its number is at most count_. A message for a later meeting waits in meetings_ until rank 0 comes to it.
 void Rendezvous::TakeArrivals(const Key& current) {
   while (auto message = Receive()) {
     const Key key{message->name, message->number};
@@ -201,6 +206,7 @@ void Rendezvous::TakeArrivals(const Key& current) {
 Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide,
                               ByteSpan mine, Bytes& decision) {
   const Clock::time_point deadline = After(timeout_seconds);
+  // Ranks that arrived earlier have not been answered: PRESENT means that rank 0 is in the meeting.
   for (const auto& [rank, content] : meeting.arrived) Send(rank, Kind::kPresent, key, {});
   meeting.arrived[0].assign(mine.begin(), mine.end());
   meeting.in.insert(0);
@@ -208,11 +214,13 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
   std::size_t seen = 0;
   while (true) {
     TakeArrivals(key);
+    // A rank that withdrew has left and will not come to the commit, even if its PRESENT was on its way.
     if (!meeting.withdrawn.empty()) {
       return {Code::kTimeout, fmt::format("came late on rank 0: {} had given up", RankList(meeting.withdrawn))};
     }
     if (meeting.in.size() == static_cast<std::size_t>(size_)) break;
     if (Clock::now() >= deadline) {
+      // A rank that arrived and is not IN counts as missing, but it is not late.
       std::set<int> missing;
       for (int rank = 0; rank < size_; ++rank) {
         if (!meeting.in.contains(rank)) missing.insert(rank);
@@ -225,6 +233,7 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
     seen = now;
     backoff.Wait();
   }
+  // All ranks are in `arrived`, and a map is in the order of the ranks.
   std::vector<Bytes> brought;
   for (auto& [rank, content] : meeting.arrived) brought.push_back(std::move(content));
   LZY_ASSIGN_OR_RETURN(decision, decide(brought));
@@ -241,12 +250,14 @@ bool Rendezvous::FindAbort(const Key& key, std::string& reason) {
   return true;
 }
 
-// Of a meeting that this rank has yet to come to.
+// Keeps an ABORT of a meeting that this rank has yet to come to. One of an earlier meeting is dropped.
 void Rendezvous::NoteAbort(Message message, Key about) {
   const auto came = count_.find(about.first);
   if (came == count_.end() || about.second > came->second) aborts_[std::move(about)] = Abort(message.content).why;
 }
 
+// Messages are read before ARRIVE is sent: an ABORT of this meeting may be waiting already. Between IN and the answer,
+// an error of memory must not end the wait, since the others rely on the promise to stay.
 Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
   std::string reason;
   if (FindAbort(key, reason)) return {Status(Code::kTimeout, reason), {}, Outcome::Own::kCameLate};
@@ -264,7 +275,8 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
       if (about != key) {
         if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(std::move(*message), std::move(about)); });
       } else if (message->kind == Kind::kAbort) {
-        // It may have been sent before this rank arrived and yet be seen only now, so rank 0 says whom it missed.
+        // Rank 0 may have sent it before it saw this rank's ARRIVE. So the message itself says whether it missed this
+        // rank.
         const Abort abort(message->content);
         const auto own = arrived && !abort.late ? Outcome::Own::kNothing : Outcome::Own::kCameLate;
         return {Status(Code::kTimeout, abort.why), {}, own};

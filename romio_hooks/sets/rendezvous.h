@@ -1,19 +1,20 @@
 #pragma once
-// Meetings of all ranks that may fail: who does not come is named, and nobody waits for ever (docs/design.md "Sets").
+// Meetings of all ranks that may fail: a rank that does not come is named, and nobody waits for ever (docs/design.md
+// "Sets").
 //
-// A close of a set's member is a local call, so a collective operation in it would hang for ever when one rank does not
-// call it. Ranks therefore meet by messages, and only when all are known to be there, and have said that they will not
-// leave, is there a collective commit. Rank 0 coordinates:
+// The close of a set's member is a local call. A collective operation in it would hang for ever if one rank did not
+// close its member. So ranks first meet by messages. The collective commit begins only if all of them are there and
+// have promised to stay. Rank 0 coordinates:
 //
 //   rank r: ARRIVE ->            rank 0, once it is in the same meeting, answers each ARRIVE:   <- PRESENT
 //   rank r: IN ->                (r promises to stay)                when all are IN:           <- GO, or ABORT
 //   rank r: WITHDRAW ->          (no PRESENT within the time-out)                               <- ABORT to all
 //
-// Rank 0 ends every meeting within the time-out of its own arrival, so a rank that is IN waits without one; altogether
-// nobody waits for longer than twice the time-out. That holds when memory runs out, too: whoever is IN does nothing
-// that could fail before it has its answer, and rank 0 has an ABORT ready from the beginning. ABORT goes to ranks that
-// have not arrived too: they find it when they do. Meetings of one name are numbered by each rank for itself; a message
-// for another number than the one a rank is at is stale, or waits for it.
+// Invariants: - Rank 0 ends every meeting within the time-out after its own arrival. So a rank that is IN waits without
+// a time-out,   and no rank waits for longer than twice the time-out. - This holds if memory runs out, too. A rank that
+// is IN needs no memory to wait for its answer, and rank 0 has an ABORT   ready from the beginning. - ABORT also goes
+// to ranks that have not arrived. They find it when they do. - Each rank numbers the meetings of one name for itself. A
+// message for another number than the current one is stale, or   is kept for a later meeting.
 
 #include <mpi.h>
 
@@ -32,31 +33,36 @@
 
 namespace lzy::hooks {
 
+/// One per process. Not thread-safe: the caller holds a lock during Meet (Sets::mutex_).
 class Rendezvous {
  public:
   using Bytes = std::vector<std::uint8_t>;
-  /// Made on rank 0 from what each rank brought, by rank: what all of them get, or why the meeting is off.
+  /// Runs on rank 0 only, when all ranks are IN. It gets what each rank brought, by rank, and returns what all of them
+  /// get. An error calls the meeting off, and all ranks get its message.
   using Decide = std::function<Result<Bytes>(const std::vector<Bytes>&)>;
 
-  /// `comm`: of the layer's own, errors return; not freed here. Used for nothing else.
+  /// `comm`: a communicator of the layer's own with MPI_ERRORS_RETURN. It is not freed here. No other point-to-point
+  /// messages may use it.
   explicit Rendezvous(MPI_Comm comm);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   struct Outcome {
-    /// Ok: every rank gets `decision`. kTimeout: "waited 60 s for ranks 2, 5" or the like. On rank 0 also what Decide
-    /// said.
+    /// Ok: all ranks are here and got the same `decision`. kTimeout: the meeting is off on all ranks, for the reason in
+    /// the message ("waited 60 s for ranks 2, 5"). On rank 0 it may also be the error of Decide.
     Status status;
     Bytes decision;
-    /// What only this rank knows of a meeting that failed, while rank 0 knows all the rest.
+    /// What only this rank knows of a meeting that failed. Rank 0 knows everything else, so it speaks for the others.
     enum class Own : std::uint8_t {
       kNothing,
       kCameLate,    ///< the others had given up already
       kNobodyHere,  ///< rank 0 did not come
     } own = Own::kNothing;
   };
-  /// The next meeting called `name` (of at most kMostName bytes). Local: returns on every rank that calls it.
+  /// Comes to the next meeting called `name` (at most kMostName bytes) and brings `mine`. Returns within twice
+  /// `timeout_seconds` even if other ranks never call it. After success, collective calls of all ranks are safe,
+  /// because every rank has returned from this meeting or is about to.
   Outcome Meet(const std::string& name, ByteSpan mine, double timeout_seconds, const Decide& decide);
 
   static constexpr std::size_t kMostName = 4096;
@@ -71,28 +77,32 @@ class Rendezvous {
     Bytes content;
   };
   using Key = std::pair<std::string, std::uint64_t>;
-  /// What rank 0 knows of a meeting.
+  /// What rank 0 knows of a meeting. The sets have ranks.
   struct Meeting {
-    std::map<int, Bytes> arrived;
+    std::map<int, Bytes> arrived;  ///< what each rank brought
     std::set<int> in;
     std::set<int> withdrawn;
     std::set<int> late;  ///< not arrived when time was up
   };
+  /// A message on its way. MPI reads `bytes` until `request` is done, so a list holds these: their addresses never
+  /// change.
   struct Sending {
     Bytes bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
   static Bytes Encode(Kind kind, const Key& key, ByteSpan content);
-  /// The message for each other rank, so that sending needs no memory.
+  /// One message for each other rank, made in advance, so that sending it needs no memory.
   std::list<Sending> ForOthers(Kind kind, const Key& key, ByteSpan content) const;
-  /// The same for an ABORT; those in `late` were not there when it was decided.
+  /// The same for an ABORT. Ranks in `late` had not arrived when it was decided, and the message tells them so.
   std::list<Sending> Aborts(const Key& key, const std::string& why, const std::set<int>& late) const;
-  /// Sends the first of `messages`.
+  /// Moves the first of `messages` to sending_ and sends it. Never throws.
   void SendFirst(int to, std::list<Sending>& messages);
   void Send(int to, Kind kind, const Key& key, ByteSpan content);
-  /// What it throws, it throws before the message is taken.
+  /// The next message, if there is one; does not wait. It allocates all memory before it takes the message from MPI, so
+  /// no message is lost if it throws.
   std::optional<Message> Receive();
+  /// Rank 0: waits for all ranks and decides.
   Status Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide, ByteSpan mine,
                     Bytes& decision);
   void TakeArrivals(const Key& current);

@@ -34,9 +34,10 @@ std::unique_ptr<Sets>& Instance() {
 }
 
 using Named = std::map<std::string, std::string>;  // patterns by the id of the set
-using Verdict = std::pair<bool, std::string>;  // what rank 0 decides: whether there is anything to commit, and the pattern
+/// What rank 0 decides: whether there is anything to commit, and the pattern of the set as rank 0 has it.
+using Verdict = std::pair<bool, std::string>;
 
-// Not negative; the same for the same patterns, and hardly ever for others.
+// A hash of the patterns, whatever their order. Not negative, because Start also reduces its negation.
 int FingerprintOf(std::vector<std::string> patterns) {
   std::sort(patterns.begin(), patterns.end());
   std::uint32_t start = 0;
@@ -50,9 +51,9 @@ int FingerprintOf(std::vector<std::string> patterns) {
 struct Sets::Arrival {
   enum class State : std::uint8_t { kUntouched, kTouched, kGone, kFailed };
   State state = State::kUntouched;
-  std::string text;  ///< of kFailed
+  std::string text;  ///< why, if kFailed
 
-  // Not brought to the meeting.
+  // The fields from here on stay on this rank.
   bool open_elsewhere = false;
   Part part;                ///< for the commit
   Rendezvous::Bytes bytes;  ///< what is brought
@@ -61,7 +62,7 @@ struct Sets::Arrival {
   static Arrival Of(ByteSpan bytes) {
     auto arrival = DecodeRecord<Arrival>(bytes);
     if (arrival.ok()) return std::move(*arrival);
-    // A rank that had no memory to say what it wanted to.
+    // A rank that ran out of memory brings nothing.
     Arrival failed;
     failed.state = State::kFailed;
     failed.text = "out of memory";
@@ -89,7 +90,8 @@ void Sets::Start() {
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
-  // All ranks meet, or none does.
+  // One reduction tells all ranks the same: whether all succeeded, and what all environments ask for. The
+  // smallest number and the largest (by its negation) are equal only if the number is the same on all ranks.
   int have[5] = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0, declared, -declared};
   int all[5] = {0, 0, 0, 0, 0};
   if (PMPI_Allreduce(have, all, 5, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
@@ -126,6 +128,7 @@ void Sets::Heal() {
   if (known.ok()) HealSets(*world_, patterns);
 }
 
+// A member that is closed after this stays at risk: Get() is null then.
 void Sets::Finish() {
   if (!Instance()) return;
   Instance()->CommitPending();
@@ -142,6 +145,9 @@ Sets::~Sets() {
 
 // --------------------------------------------------------------------------------------------------- At sync and close
 
+// On rank 0. One failed member stops the commit, because parity needs all of them. If the files of some ranks are gone,
+// nothing is committed either. If the files of
+// all ranks are gone, the program has removed the set, and that is no failure.
 Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                              const std::string& pattern) {
   std::set<int> gone;
@@ -160,7 +166,8 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
   return EncodeRecord(Verdict(touched, pattern));
 }
 
-// This rank's own part, before anybody waits for it.
+// This rank's own part, done before the meeting. If it fails, the rank still comes and says so, and nobody waits in
+// vain.
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
   Part& part = mine.part;
   part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
@@ -169,8 +176,9 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
   Status local = file.failed;
   if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
   if (local.ok() && part.presence != Part::Presence::kThere) {
-    // A member that was renamed while open is no member any more: its name says what it is. Its sidecar stays, since it has
-    // parity that the others need and an intent that says what was written; it is found by the file's stamp.
+    // A member that was renamed while it was open is no member any more, because the name is the rank. Its sidecar
+    // stays. It has parity that the others need, and an intent that says what was written. Its file is found by its
+    // stamp.
     mine.state = Arrival::State::kGone;
     if (part.presence == Part::Presence::kMoved) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "moved",
@@ -189,10 +197,12 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
   mine.bytes = EncodeRecord(mine);
 }
 
+// Phases: this rank's part; the meeting; the collective commit and its check; after a failure, everything is marked as
+// touched again, and the member is remembered for MPI_Finalize.
 Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   const std::lock_guard lock(mutex_);
   Arrival mine;
-  // Should it fail, nothing is brought, which says so.
+  // If it throws, this rank still comes and brings nothing, which DecideCommit takes for a failure.
   if (!NoThrow([&] { Arrive(file, moment, data_safe, mine); }).ok()) mine.state = Arrival::State::kFailed;
   const auto decide = [&](const std::vector<Rendezvous::Bytes>& brought) {
     return DecideCommit(brought, file.set->pattern);
@@ -200,6 +210,8 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
   Status status = met.status;
   if (status.ok()) {
+    // If the decision cannot be decoded here, this rank goes on to the collective commit and fails there, with all
+    // others.
     const auto verdict = DecodeRecord<Verdict>(met.decision);
     if (verdict.ok() && !verdict->first) {
       if (moment == Moment::kClose && !mine.open_elsewhere && mine.state == Arrival::State::kUntouched) {
@@ -218,7 +230,8 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     TellOfFailedMeeting(file, moment, met);
   }
   Untake(file);
-  // Also what could not be protected so far: the trouble may be over by then, and nobody is called missing who came.
+  // This includes a member that could not be protected since its open: the trouble may be over by then. And if it is
+  // not listed, MPI_Finalize would name this rank as missing.
   if (moment == Moment::kClose && mine.state != Arrival::State::kGone) {
     const std::lock_guard disk_lock(file.disk->mutex);
     const auto& start = file.disk->start;
@@ -228,7 +241,7 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   return status;
 }
 
-// Rank 0 speaks for all, but for those that it cannot know of.
+// Rank 0 speaks for all ranks. Another rank speaks only of what rank 0 cannot know.
 void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const {
   using Own = Rendezvous::Outcome::Own;
   if (rank() != 0 && met.own == Own::kNothing) return;
@@ -240,7 +253,8 @@ void Sets::TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendez
                   moment == Moment::kClose ? "close" : "sync", why));
 }
 
-// A set that leaves out the member of a rank is not the set that the program wrote.
+// ProtectPatiently, for a set: a commit that left out the member of a rank would not be of the set that the program
+// wrote.
 DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
   DatasetReport report = ProtectPatiently(*world_, attempt, prepared);
   if (report.status.ok() && report.devices != static_cast<std::uint32_t>(size())) {
@@ -249,7 +263,8 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
   return report;
 }
 
-// All ranks are here, and nobody leaves: from now on the calls are collective over world_.
+// All ranks have promised to stay, so the calls are collective over world_ from here on. No rank may return before the
+// last of them, whatever fails on it: a failure goes through `prepared`, which Protect agrees on.
 Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::string& pattern, Written& written) {
   auto all = AllGatherRecords(*world_, mine.part);
   Attempt attempt;
@@ -285,8 +300,9 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
   return report.status;
 }
 
-// Ranks may have options of their own, but all come here. The commit stands, whatever comes out. Nothing of members is captured,
-// so that nothing can be written again.
+// For option verify-writes. Ranks may have different options, but all come here and agree on whether to check. The
+// commit stands whatever comes out. Members are not captured, so nothing can be written again: the function given does
+// nothing.
 Status Sets::CheckTogether(const OpenFile& file, const Written& written) {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t wanted, world_->AllReduceMax(file.options.verify_writes));
   if (wanted == 0) return Status::Ok();
@@ -296,16 +312,19 @@ Status Sets::CheckTogether(const OpenFile& file, const Written& written) {
 
 // -------------------------------------------------------------------------------------------------------- At the end
 
+// The meeting at MPI_Finalize. If LZY_SET declares sets, all ranks come. Otherwise the ranks that opened a member come.
+// If some rank opened none, those that did wait for it until the time-out.
 void Sets::CommitPending() {
   const std::lock_guard lock(mutex_);
   const Options& options = EnvironmentSettings().options;
-  // Whoever has declared sets says so on all ranks, by LZY_SET or by hints at open.
+  // Sets are declared on all ranks, by LZY_SET or by hints at the open of members.
   const bool declared = !options.set.empty() && declared_alike_;
   if (size() == 1 ? pending_.empty() : !declared && !members_seen_) return;
   Rendezvous::Bytes mine;
-  (void)NoThrow([&] { mine = ListPending(); });  // nothing is none
+  // If this fails, the rank brings nothing, and DecidePending counts it as a rank without a member to commit.
+  (void)NoThrow([&] { mine = ListPending(); });
   const auto decide = [this](const std::vector<Rendezvous::Bytes>& brought) { return DecidePending(brought); };
-  // Others may come straight from a close that waited as long as closes do, twice the time-out.
+  // Others may come straight from a close that waited for twice the time-out.
   const double timeout = 3.0 * options.timeout_seconds;
   const Rendezvous::Outcome met = rendezvous_.Meet(kFinalMeeting, mine, timeout, decide);
   if (!met.status.ok()) {
@@ -328,7 +347,8 @@ Rendezvous::Bytes Sets::ListPending() const {
   return EncodeRecord(named);
 }
 
-// The sets that every rank has a member of to commit, by id: the list is in the same order everywhere.
+// On rank 0: the sets that every rank has a member of to commit. Of the others it says which ranks are missing. The map
+// is ordered by id, so all ranks commit the sets in the same order.
 Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Bytes>& brought) {
   std::map<std::string, std::pair<std::string, std::set<int>>> sets;
   for (std::size_t rank = 0; rank < brought.size(); ++rank) {
@@ -360,6 +380,8 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
   return EncodeRecord(named);
 }
 
+// Collective over world_. What was touched is no longer known, so all of every member is committed. The intents that
+// were set by these ranks are exchanged, so that those of other programs are kept.
 void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   const auto at = pending_.find(id);
   Part mine;

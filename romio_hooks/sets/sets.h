@@ -1,5 +1,12 @@
 #pragma once
 // File sets: one file for each rank, opened on communicators of one rank, committed together (docs/design.md "Sets").
+//
+// The hooks of sync and close call Commit for a member. The ranks first meet by messages (Rendezvous), because these
+// calls are local. If all have come, they commit the set in collective calls over a duplicate of MPI_COMM_WORLD. A set
+// that could not be committed at close is tried once more in MPI_Finalize.
+//
+// One object per process, which only Start makes. Its mutex allows one commit at a time, so a commit of one set waits
+// for that of another. If ranks close members of two sets in different orders, the time-out ends the wait.
 
 #include <mpi.h>
 
@@ -24,38 +31,43 @@ namespace lzy::hooks {
 
 class Sets {
  public:
-  /// The communicators on which members' commits meet are made while MPI is initialised, since that is the last moment
-  /// at which all ranks are known to make the same calls: a first open or close of a member is a local call, in which
-  /// duplicating MPI_COMM_WORLD could hang, and MPI_Comm_idup could then come in another order on another rank.
+  /// Makes the object and its communicator. Collective over MPI_COMM_WORLD, in the hook of MPI_Init: that is the last
+  /// moment at which all ranks are known to make the same calls. The first open or close of a member is a local call.
+  /// There, duplicating MPI_COMM_WORLD could hang, and MPI_Comm_idup could come in another order on another rank. All
+  /// ranks have the object afterwards, or none.
   static void Start();
-  /// nullptr before Start and after Finish, and in programs that use MPI sessions only.
+  /// nullptr before Start, after Finish, if Start failed, and in programs that use only MPI sessions.
   static Sets* Get();
   /// Whether the environment of every rank of MPI_COMM_WORLD asks for verify-reads.
   bool all_check_reads() const { return all_check_reads_; }
-  /// Whether the environments of all ranks declare the same sets (LZY_SET). Where they do not, none is made of them: some ranks
-  /// would wait for others at every commit.
+  /// Whether the environments of all ranks declare the same sets (LZY_SET). If they do not, no set is made of them:
+  /// some ranks would wait for others at every commit.
   bool declared_alike() const { return declared_alike_; }
-  /// Mends the sets that the environment declares, where that of every rank asks for it (option heal). Right after Start,
-  /// by all ranks.
+  /// Restores damaged sets that the environment declares, if the environments of all ranks ask for it (option heal).
+  /// Collective over MPI_COMM_WORLD, right after Start.
   void Heal();
-  /// At MPI_Finalize, while MPI still works: commits once more what could not be committed at close, then frees the
-  /// communicators.
+  /// At MPI_Finalize, before the real call: tries once more to commit what could not be committed at close, then frees
+  /// the communicator. Ranks that do not come to MPI_Finalize are waited for up to three times option timeout.
   static void Finish();
 
+  /// For Start only. Takes over `comm`; `world` has a duplicate of it.
   Sets(MPI_Comm comm, std::unique_ptr<Communicator> world);
   ~Sets();
 
   std::uint32_t rank() const { return static_cast<std::uint32_t>(world_->rank()); }
   int size() const { return world_->size(); }
-  /// A member was opened here: MPI_Finalize will have to ask the others about unfinished commits.
+  /// A member was opened here, so MPI_Finalize has to ask the other ranks about unfinished commits.
   void NoteMember() { members_seen_ = true; }
 
-  /// Commits the set of which `file` is this rank's member; to be called by all ranks, and returns in bounded time when
-  /// they do not. The file is closed already when `moment` is kClose. Says on stderr what the user should know.
+  /// Commits the set that has `file` as this rank's member. All ranks should call it; if one does not, the others
+  /// return kTimeout after at most twice option timeout. With kClose, the real close has returned. `data_safe`: the
+  /// program's own sync on this rank succeeded. An error leaves all members at risk, and this rank tries again at
+  /// MPI_Finalize if `moment` was kClose. Says on stderr what the user should know.
   Status Commit(OpenFile& file, Moment moment, bool data_safe);
 
  private:
-  /// A member whose commit failed, to be tried again.
+  /// A member of this rank whose commit at close failed. The OpenFile is gone by MPI_Finalize, so this has what is
+  /// needed.
   struct Pending {
     std::string pattern;
     std::string path;
@@ -63,7 +75,7 @@ class Sets {
     std::optional<Intent> intent;
   };
 
-  /// What a member brings to a meeting, and what its rank keeps of it.
+  /// What a member brings to a meeting, and what its rank keeps for the commit.
   struct Arrival;
   void Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine);
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
@@ -84,7 +96,7 @@ class Sets {
   MPI_Comm comm_;
   std::unique_ptr<Communicator> world_;
   Rendezvous rendezvous_;
-  std::map<std::string, Pending> pending_;  // by id
+  std::map<std::string, Pending> pending_;  // by the id of the set
   std::atomic<bool> members_seen_{false};
 };
 
