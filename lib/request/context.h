@@ -13,6 +13,7 @@
 
 namespace lzy {
 
+/// Lives as long as the call. References must outlive it.
 struct Context {
   FileSystem& fs;
   Communicator& comm;

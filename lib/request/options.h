@@ -1,6 +1,8 @@
 #pragma once
-// The options of docs/reference/options.md: one table serves command lines, LZY_* variables and
-// lzy_* info hints.
+// The options of docs/reference/options.md. One table (options.cc) serves command lines, LZY_* variables and lzy_* info
+// hints, so an option is accepted, explained and refused in the same words everywhere.
+//
+// To add an option: a field here, a row in the table, a line in docs/reference/options.md (docs/design.md §15).
 
 #include <cstdint>
 #include <functional>
@@ -17,6 +19,7 @@
 
 namespace lzy {
 
+/// Values as parsed. Sizes are bytes, times are seconds. The defaults are those of docs/reference/options.md.
 struct Options {
   std::uint32_t parity = 1;
   std::uint32_t group = 8;

@@ -1,4 +1,5 @@
-// The symbol by which the preloaded half finds this one.
+// The symbol by which the preloaded half finds this one. It refuses an MPI with another binary interface than the one that
+// this library was built for: handles would be misread, and the program's files with them.
 #include <mpi.h>
 
 #include <string_view>
@@ -24,6 +25,7 @@ constexpr MpiFamily kBuiltFor = MpiFamily::kMpich;
 constexpr MpiFamily kBuiltFor = MpiFamily::kUnknown;
 #endif
 
+// By what MPI_Get_library_version says.
 MpiFamily FamilyOf(std::string_view version) {
   if (version.find("Open MPI") != std::string_view::npos) return MpiFamily::kOpenMpi;
   for (std::string_view name : {"MPICH", "MVAPICH", "Intel(R) MPI", "CRAY MPI"}) {

@@ -1,3 +1,9 @@
+// The calls of MPI-IO. Each one has the same shape: look up the file, note what the call is about to change, call the real
+// function, and note what it did. What is noted goes to the entry of the file (files/open_file.h).
+//
+// Two rules follow from crashes. What a write may touch is recorded, and an intent is durable, before the real call. And a
+// write that fails may have written any part, so it stays recorded.
+
 #include "hooks/calls/hooks.h"
 
 #include <mpi.h>
@@ -28,6 +34,7 @@ namespace {
 /// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
 thread_local bool inside_open = false;
 
+// Most programs have files that lzy does not track. The counter spares them the lock of the registry.
 std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
   if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
   try {
@@ -42,6 +49,7 @@ void TouchWhole(OpenFile& file) {
   file.touched.AddWhole();
 }
 
+// No ranges: nobody can tell which, so all of it counts.
 void Touch(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
   if (!ranges) return TouchWhole(file);
   const std::lock_guard lock(file.mutex);
@@ -167,6 +175,7 @@ int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
   return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
 }
 
+// Members of a set commit together with their set. A shared file commits alone.
 Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
   if (file.set && (moment == Moment::kClose || file.options.set_sync)) {
     if (Sets* sets = Sets::Get()) return sets->Commit(file, moment, data_safe);
@@ -193,6 +202,7 @@ std::string PathToDelete(const char* name) {
   return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
 }
 
+// The program has its file deleted already; a sidecar that stays is no error of the call.
 void ForgetDeleted(const std::string& path) {
   const Status status = Forget(PosixFileSystem(), path);
   if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
@@ -205,6 +215,7 @@ void AfterCloseOfDoomed(const std::string& path) {
 
 }  // namespace
 
+// From here on ranks know each other, so sets can be declared and healed.
 int StartMpi(RealCall real) {
   Usage::StartClock();
   const int code = real();
@@ -249,6 +260,7 @@ int SessionFinalize(RealCall real, void*) {
   return code;
 }
 
+// The real open may call MPI_File_open itself, or throw from an error handler.
 int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
   if (inside_open) return real();
   Usage::StartClock();
@@ -273,6 +285,7 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   return code;
 }
 
+// The real sync comes first: a commit must not vouch for data that are not durable.
 int Sync(RealCall real, Word fh) {
   const auto file = FindTracked(fh);
   if (!file || file->reads_only) return real();
@@ -293,6 +306,7 @@ int Sync(RealCall real, Word fh) {
   return code;
 }
 
+// The entry is taken before the real close, since MPI may give the same handle to another thread's open at once.
 int Close(RealCall real, Word* fh) {
   std::shared_ptr<OpenFile> file;
   std::string doomed;
@@ -316,6 +330,7 @@ int Close(RealCall real, Word* fh) {
   return code;
 }
 
+// The path is resolved before the file is gone.
 int Delete(RealCall real, const char* name, Word) {
   if (name == nullptr) return real();
   std::string path;
@@ -343,6 +358,7 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
   return code;
 }
 
+// What is cut off or added counts as touched.
 int SetSize(RealCall real, Word fh, std::int64_t size) {
   const auto file = FindTracked(fh);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
@@ -379,6 +395,7 @@ int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer
 
 }  // namespace
 
+// A known position makes the next write's range known.
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence) {
   const auto file = FindTracked(fh);
   if (!file) return real();

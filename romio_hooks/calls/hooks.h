@@ -1,6 +1,9 @@
 #pragma once
-// What each wrapped call does around the real one: the functions of Layer (layer.h), which says what they keep to. They
-// look at handles of the MPI this library is built for.
+// What each wrapped call does around the real one: the functions of Layer. layer.h says what all of them keep to: the
+// program gets the result of the real call, nothing is thrown, and calls for files that are not tracked cost next to
+// nothing.
+//
+// This half is built for one MPI, so it can look at its handles. The preloaded half (preload/) knows none.
 
 #include "hooks/layer/layer.h"
 

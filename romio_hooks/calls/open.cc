@@ -1,3 +1,7 @@
+// Opening. Rank 0 of the communicator decides whether the file is wanted and begins its epoch. The others learn from it what
+// they need. All ranks of the open agree before anybody has an entry: commits are collective, and a rank without an entry
+// would not come to them.
+
 #include "hooks/calls/open.h"
 
 #include <fmt/format.h>
@@ -127,6 +131,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   return std::optional<SetName>();
 }
 
+// Then nobody else of this program can write the file.
 bool InWorldOfOne() {
   int initialized = 0;
   int size = 0;
@@ -142,6 +147,7 @@ void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
 }
 
 /// A file opened by this process alone.
+// No agreement is needed, so a failure only takes the entry away again.
 void OpenedAlone(Candidate candidate, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;

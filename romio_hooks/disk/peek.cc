@@ -1,3 +1,5 @@
+// A few small reads while all copies agree. Anything unusual is left to Sidecar::Load, which knows how to choose.
+
 #include "hooks/disk/peek.h"
 
 #include <memory>
@@ -9,6 +11,7 @@
 namespace lzy::hooks {
 namespace {
 
+// Intents of other commits are void (docs/format.md §8).
 bool IsSet(const Intent& intent, const Superblock& superblock) {
   return intent.uuid == superblock.uuid && intent.generation == superblock.generation;
 }

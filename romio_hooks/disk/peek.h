@@ -1,5 +1,6 @@
 #pragma once
-// What a sidecar says about commits and intents, without reading all its hashes.
+// What a sidecar says about commits and intents, without reading all its hashes. Asked before writes and at commits, so it
+// must be cheap. Local; takes no lock.
 
 #include <cstdint>
 #include <optional>

@@ -1,3 +1,6 @@
+// Reads compared with leaves. The quick way looks at nothing but memory and hashes. Only if a block differs, it is made sure
+// which commit counts, whether the file was edited, and what parity gives back.
+
 #include "hooks/disk/read_check.h"
 
 #include <algorithm>
@@ -18,6 +21,7 @@ constexpr std::chrono::seconds kRecently{1};
 // A commit, or a repair, that comes between makes what was found out void.
 constexpr int kAttempts = 3;
 
+// Whether all of it is in memory that can be looked at and put right.
 bool InSight(std::span<const ReadPiece> parts) {
   return std::all_of(parts.begin(), parts.end(), [](const ReadPiece& part) { return part.memory != nullptr; });
 }
@@ -129,6 +133,8 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
   return known;
 }
 
+// Why a sidecar is unusable is told only where a key was given, or the sidecar is there: without, most files have
+// none.
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   const auto now = Clock::now();
   auto made = std::make_shared<Committed>();
@@ -170,6 +176,8 @@ std::uint64_t ReadCheck::CommittedSize() {
   return committed ? committed->size() : 0;
 }
 
+// A block that was read whole is hashed where it is. Otherwise the whole block is read again, held to its leaf, and
+// compared with the parts.
 bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::span<const ReadPiece> parts) {
   const std::uint64_t begin = index * committed.block_size;
   const std::uint64_t length = committed.LengthOf(index);
@@ -199,6 +207,7 @@ bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::sp
   });
 }
 
+// Pieces are in the order of the file, so the parts of a block follow one another.
 std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces,
                                                         bool unread, ReadVerdict& verdict) {
   std::vector<Suspect> suspects;
@@ -234,6 +243,7 @@ bool ReadCheck::IsEdited(const Committed& committed) const {
   return true;
 }
 
+// Verdicts of one attempt hold for one commit. If another one came between, all is done again.
 ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
   ReadVerdict verdict;
   auto committed = Current(Trust::kRecently);

@@ -1,5 +1,9 @@
 #pragma once
-// What reads return, held to what was committed: for option verify-reads. Needs no MPI.
+// What reads return, compared with what was committed: for option verify-reads (docs/design.md "Verified reads"). Needs no
+// MPI. transfers/ tells it where a read has put which bytes of the file.
+//
+// What matches its leaf is right, whoever writes meanwhile. What differs is judged by HealBlocks, which takes a second
+// look at everything. So a false alarm costs time, and never a wrong verdict.
 
 #include <chrono>
 #include <cstdint>
@@ -74,12 +78,17 @@ class ReadCheck {
     std::vector<ReadPiece> parts;
   };
   enum class Trust { kNow, kRecently };
+  // The commit that counts now, or did a moment ago. Null: there is none that can be used.
   std::shared_ptr<const Committed> Current(Trust trust);
   std::shared_ptr<const Committed> LoadAgain();
+  // Whether all parts that were read of block `index` are as committed.
   bool IsRight(const Committed& committed, std::uint64_t index, std::span<const ReadPiece> parts);
+  // Blocks that are not right, with the parts of them that were read.
   std::vector<Suspect> FindSuspects(const Committed& committed, std::span<const ReadPiece> pieces, bool unread,
                                     ReadVerdict& verdict);
+  // Whether the file was changed since the commit, so that differences mean nothing.
   bool IsEdited(const Committed& committed) const;
+  // Takes blocks out of `suspects` that were healed before, after putting them right in memory.
   void ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const;
   bool Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict);
 

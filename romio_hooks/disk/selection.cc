@@ -1,3 +1,5 @@
+// Names that the layer must leave alone. ROMIO makes files beside the program's; these are not the program's data.
+
 #include "hooks/disk/selection.h"
 
 #include <algorithm>
