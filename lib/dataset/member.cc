@@ -116,18 +116,9 @@ class MemberOpener {
   // A usable sidecar: what it says becomes part of the facts.
   Status Accept() {
     view_.sidecar = std::move(sidecar_).value();
-    s_.fault = SidecarFault::kNone;
-    s_.superblock = view_.sidecar->contents().superblock;
-    s_.superblock.copy = 0;
-    s_.superblock.extents.clear();
-    s_.info = EncodeInfo(view_.sidecar->contents().info);
-    s_.intent = view_.sidecar->intent();
+    LZY_RETURN_IF_ERROR(TellSidecar(view_, s_));
     s_.prepared = view_.sidecar->prepared_generation();
-    LZY_ASSIGN_OR_RETURN(const FileStat made, view_.sidecar->file().Stat());
-    s_.sidecar_bytes = stands_in_ ? 0 : view_.sidecar->file_size();
-    s_.sidecar_uid = made.uid;
-    s_.sidecar_gid = made.gid;
-    s_.parity_base = view_.sidecar->ParityFileOffset(0);
+    if (stands_in_) s_.sidecar_bytes = 0;
     return s_.superblock.parted() ? OpenItsParts() : Status::Ok();
   }
 
@@ -171,6 +162,23 @@ Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const s
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
                            FileView& view) {
   return MemberOpener(context, kind, path, write, view).Run();
+}
+
+Status TellSidecar(const FileView& view, Summary& s) {
+  Sidecar& sidecar = *view.sidecar;
+  s.fault = SidecarFault::kNone;
+  s.fault_text.clear();
+  s.superblock = sidecar.contents().superblock;
+  s.superblock.copy = 0;
+  s.superblock.extents.clear();
+  s.info = EncodeInfo(sidecar.contents().info);
+  s.intent = sidecar.intent();
+  LZY_ASSIGN_OR_RETURN(const FileStat made, sidecar.file().Stat());
+  s.sidecar_bytes = sidecar.file_size();
+  s.sidecar_uid = made.uid;
+  s.sidecar_gid = made.gid;
+  s.parity_base = sidecar.ParityFileOffset(0);
+  return Status::Ok();
 }
 
 // The stamp is a part of the superblock, so it travels with that.

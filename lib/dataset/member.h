@@ -31,6 +31,8 @@ Result<std::unique_ptr<File>> OpenData(FileSystem& fs, DatasetKind kind, const s
 /// Opens one member's files on its owner; with `write`, under the sidecar's lock. Absence is not a failure.
 Result<Summary> OpenMember(const Context& context, DatasetKind kind, const std::string& path, bool write,
                            FileView& view);
+/// Fills in what the sidecar that `view` has says; `s.parity_base` is that of a file without device directories.
+Status TellSidecar(const FileView& view, Summary& s);
 /// The agreed part of `view`, but for path and owner.
 void Fill(FileView& view, const Summary& s);
 

@@ -184,20 +184,11 @@ Result<bool> RollForward(const Context& context, FileView& file, Summary& s, con
     }
   }
   file.sidecar = std::move(sidecar).value();
-  s.fault = SidecarFault::kNone;
-  s.fault_text.clear();
+  LZY_RETURN_IF_ERROR(TellSidecar(file, s));
   s.sidecar_path = path;
-  s.superblock = file.sidecar->contents().superblock;
   s.superblock.state = SidecarState::kCommitted;
-  s.info = EncodeInfo(file.sidecar->contents().info);
-  s.intent = file.sidecar->intent();
   if (!s.intent) s.intent = before;
   s.prepared = 0;
-  LZY_ASSIGN_OR_RETURN(const FileStat made, file.sidecar->file().Stat());
-  s.sidecar_bytes = file.sidecar->file_size();
-  s.sidecar_uid = made.uid;
-  s.sidecar_gid = made.gid;
-  s.parity_base = file.sidecar->ParityFileOffset(0);
   return true;
 }
 

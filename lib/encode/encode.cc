@@ -203,15 +203,8 @@ Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
   }
   std::vector<RowRun> runs;
   for (const auto& [t, g, slice] : rows) {
-    if (!runs.empty()) {
-      RowRun& last = runs.back();
-      if (last.unit_row == t && last.group == g && last.first_slice + last.slices == slice) {
-        ++last.slices;
-        continue;
-      }
-    }
     LZY_ASSIGN_OR_RETURN(auto plan, plans.Encode(g));
-    runs.push_back({g, t, slice, 1, std::move(plan)});
+    AppendRun(runs, {g, t, slice, 1, std::move(plan)});
   }
   return runs;
 }
