@@ -210,7 +210,7 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
   const Rendezvous::Outcome met = rendezvous_.Meet(file.set->id, mine.bytes, file.options.timeout_seconds, decide);
   Status status = met.status;
   if (status.ok()) {
-    // If the decision cannot be decoded here, this rank goes on to the collective commit and fails there, with all
+    // If the decision cannot be decoded here, this rank goes on into the collective commit, where it expects the
     // others.
     const auto verdict = DecodeRecord<Verdict>(met.decision);
     if (verdict.ok() && !verdict->first) {

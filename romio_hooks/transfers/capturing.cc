@@ -8,32 +8,34 @@
 namespace lzy::hooks {
 namespace {
 
-// Writes of so many bytes take much longer than it takes to start a thread.
+// A write of so many bytes takes much longer than it takes to start a thread.
 constexpr std::uint64_t kWorthAThread = 1u << 20;
 
-/// What the next commit is expected to choose.
+/// The geometry that the next commit is expected to choose. If it chooses another one, the data are read back.
 GeometryParameters GeometryOf(const OpenFile& file) {
   Options options = file.options;
   options.parity = file.expected.parity;
   options.group = file.expected.group;
   options.block_size = file.expected.block_size;
   options.stripe = file.expected.stripe;
-  options.device_dirs.assign(file.expected.directories, "");  // which they are makes no difference
-  // A file that is new may become large; what is captured of one that stays small is of little worth anyhow.
+  options.device_dirs.assign(file.expected.directories, "");  // only their number matters
+  // A new file may become large. If it stays small, its capture does not fit, but reading it back is quick.
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
   return SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge);
 }
 
-/// With file.mutex held.
+/// Members of sets are not captured, nor files that others may write at any time. The caller holds file.mutex.
 bool MayCapture(const OpenFile& file) {
   return file.options.capture && !file.set && !file.uncoordinated && !file.capture_void;
 }
 
-/// The file's capture, made at its first use. Null where there is nothing to be captured. file.mutex is held.
+/// The capture of this epoch, made at its first use; null if nothing is to be captured. If it cannot be made, the epoch
+/// does without. The caller holds file.mutex.
 std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
   if (!MayCapture(file)) return nullptr;
   if (file.capture) return file.capture;
-  // With verify-writes most of it is for what was written, to be written again.
+  // A quarter of option memory is left to the commit. With verify-writes, two thirds of the rest may hold copies of
+  // what was written, so that it can be written again.
   const std::uint64_t memory = file.options.memory / 4 * 3;
   auto made = Capture::Create(GeometryOf(file), memory, file.options.verify_writes ? memory / 3 * 2 : 0,
                               file.options.key);
@@ -48,13 +50,14 @@ std::shared_ptr<Capture> LockedCaptureOf(OpenFile& file) {
   return CaptureOf(file);
 }
 
+/// Whether a thread could have a core to itself. Makes the capture if there is none, because that counts the cores.
 bool HasSpareCore(OpenFile& file) {
   const std::lock_guard lock(file.mutex);
   return CaptureOf(file) && file.threads > 1;
 }
 
-/// Whether a write that fails has a code that says so. With MPICH 5 it has none where the program has an error handler of
-/// its own.
+/// Whether a write that fails returns an error code. With MPICH 5 it returns success if the program has an error
+/// handler of its own. Then nothing can be captured, since a failed write would count.
 bool CodesTell(MPI_File handle) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (handle == MPI_FILE_NULL || PMPI_File_get_errhandler(handle, &handler) != MPI_SUCCESS) return true;
@@ -72,6 +75,7 @@ void MissIn(Capture& capture, const std::vector<Interval>& ranges) {
 WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
                            std::uint64_t bytes)
     : file_(file), view_(view), position_(position), bytes_(bytes) {
+  // MPI is asked without the lock, once in an epoch: other threads may write meanwhile, and MPI may wait.
   {
     std::unique_lock lock(file.mutex);
     if (!MayCapture(file)) return;
@@ -90,8 +94,9 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
   bool known = false;
   try {
     known = source_->Open(call);
-  } catch (...) {  // its bounds are beyond what an offset can say
+  } catch (...) {  // its bounds overflow an offset
   }
+  // Without a source, Run still misses the ranges: something is written there.
   if (!known || !source_->IsReadable(bytes)) source_.reset();
 }
 
@@ -102,6 +107,8 @@ bool WriteCapture::BufferIsThere() const {
 WriteCapture::~WriteCapture() = default;
 WriteCapture::WriteCapture(WriteCapture&&) noexcept = default;
 
+// Walks along the data in stretches of bounded memory. A stretch in many small pieces is missed instead of captured. If
+// the place of a stretch is not known, it could be anywhere, so the capture of the whole epoch is void.
 void WriteCapture::Run() {
   if (!capture_) return;
   DataWalk walk(view_, position_, bytes_, source_.get());
@@ -123,7 +130,8 @@ void WriteCapture::Run() {
 
 std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCall& call, const View& view,
                                                     MPI_Offset position, std::uint64_t bytes) {
-  // An error handler of the program's own might not return, and the buffer be gone while it is still read.
+  // CodesTell also means that the program has no error handler of its own. Such a handler might not return from the
+  // write, and the program might free the buffer while the thread still reads it.
   if (bytes < kWorthAThread || !CodesTell(As<MPI_File>(call.fh)) || !HasSpareCore(file)) return nullptr;
   WriteCapture capture(file, call, view, position, bytes);
   if (!capture.capture() || !capture.BufferIsThere()) return nullptr;
@@ -138,7 +146,7 @@ std::unique_ptr<CaptureBeside> CaptureBeside::Start(OpenFile& file, const DataCa
         raw->failed_ = true;
       }
     });
-  } catch (...) {  // it goes without
+  } catch (...) {  // no thread: the caller captures after the write
     Confirm(file, *epoch, true);
     return nullptr;
   }
@@ -152,6 +160,7 @@ CaptureBeside::~CaptureBeside() {
   if (thread_.joinable()) thread_.join();
 }
 
+// If the thread ran out of memory, parts of the write may be neither captured nor missed, so it counts as failed.
 void CaptureBeside::End(bool succeeded) {
   thread_.join();
   Confirm(*file_, epoch_, succeeded && !failed_);
@@ -173,7 +182,8 @@ void NoteWriteTime(OpenFile& file) {
 
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded) {
   const std::lock_guard lock(file.mutex);
-  if (file.captures_taken != epoch) return;  // its epoch did without
+  // A commit came first, found the write unconfirmed and did without captures. The counter is of another epoch now.
+  if (file.captures_taken != epoch) return;
   --file.writes_unconfirmed;
   if (!succeeded) VoidLockedCapture(file);
 }
@@ -196,6 +206,7 @@ void VoidLockedCapture(OpenFile& file) {
   file.capture.reset();
 }
 
+// Also makes a capture if there is none yet: one without blocks says that this rank wrote nothing that is unknown.
 std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   auto capture = CaptureOf(file);
   file.capture.reset();
@@ -215,6 +226,7 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   file.expected.block_size = report.block_size;
   file.expected.size = report.bytes;
   if (file.expected.directories > 0) file.expected.directories = report.devices;
+  // The unit may come from an option of an earlier commit. If the options do not lead to it, ask for it directly.
   if (GeometryOf(file).unit != report.unit) file.expected.stripe = report.unit;
 }
 

@@ -1,5 +1,12 @@
 #pragma once
-// Capturing what a program writes to a shared file (encode/capture.h): from MPI's write calls to bytes in the file.
+// Takes what a program writes to a shared file from its buffers (docs/design.md "Capture"). It turns the arguments of a
+// write call (buffer, datatype, view, position) into bytes at places in the file, and passes them to the Capture of
+// this rank (encode/capture.h). The hooks in calls/hooks.cc call it; the commit takes the result (TakeCapture).
+//
+// Invariant: a capture that the commit gets is right about every block that it knows. Everything doubtful is either
+// missed (these blocks are read back) or voids the capture of the whole epoch. So no function here fails: without
+// memory or without a known place, it misses or voids. All functions are local, and lock OpenFile::mutex unless they
+// say so.
 
 #include <mpi.h>
 
@@ -16,19 +23,20 @@
 
 namespace lzy::hooks {
 
-/// The capture of one write of `bytes` bytes from etype number `position` of the view on: of what is in the buffer, which
-/// the program does not change before the write is done.
+/// The capture of one write of `bytes` bytes, from etype number `position` of `view` on. It reads the program's buffer,
+/// which must not change until the write is done; MPI forbids the program to change it. `file` must outlive it.
 class WriteCapture {
  public:
-  /// All that has to be asked of MPI is asked here. Nothing is captured yet.
+  /// Asks MPI everything that must be asked, so that Run may be called in any thread. Captures nothing yet.
   WriteCapture(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position, std::uint64_t bytes);
   ~WriteCapture();
   WriteCapture(WriteCapture&&) noexcept;
-  /// Captures it, or notes that it is not captured. In any thread.
+  /// Captures the write, or notes that it is not captured. Calls no MPI.
   void Run();
 
-  const std::shared_ptr<Capture>& capture() const { return capture_; }  ///< where to; null: nowhere
-  /// Makes sure that reading the buffer, before MPI has, cannot end the program where MPI would report an error.
+  const std::shared_ptr<Capture>& capture() const { return capture_; }  ///< null: the write is not captured
+  /// Whether all pages of the buffer can be read now. If not, MPI would report an error, but reading it here first
+  /// would end the program with a signal.
   bool BufferIsThere() const;
 
  private:
@@ -40,20 +48,25 @@ class WriteCapture {
   std::unique_ptr<UserBuffer> source_;  // null: its bytes cannot be told
 };
 
-/// A write is captured by a thread of its own while MPI writes (docs/design.md "Capture"; Arslan and Alhussen: FIVER hashes while it
-/// transfers). Where that thread has a core to itself the program does not wait for it.
+/// A blocking write that a thread captures while MPI writes (docs/design.md "Capture"; Arslan and Alhussen: FIVER
+/// hashes while it transfers). If the thread has a core to itself, the program does not wait for it. The write is
+/// unconfirmed until End.
 class CaptureBeside {
  public:
-  /// Null where it is not worth it, or cannot be; then nothing is captured so far.
+  /// Starts the thread. Null if the write is small, if there is no spare core, or if the buffer cannot be read safely.
+  /// Then nothing is captured so far, and the caller captures when the write has returned.
   static std::unique_ptr<CaptureBeside> Start(OpenFile& file, const DataCall& call, const View& view, MPI_Offset position,
                                               std::uint64_t bytes);
+  /// Waits for the thread. If End was not called, the write stays unconfirmed, so the epoch does without captures.
   ~CaptureBeside();
-  /// The write has returned. Unless this is told that it succeeded in full, nothing captured in this epoch counts.
+  /// Call this when the write has returned; waits for the thread. `succeeded`: the write was written in full. If not,
+  /// nothing that was captured in this epoch counts.
   void End(bool succeeded);
 
  private:
   CaptureBeside(std::shared_ptr<OpenFile> file, WriteCapture capture, std::uint64_t epoch);
-  // Nothing of the caller's is needed: an error handler may jump out of the write past this object's destruction.
+  // The object owns all that its thread needs. An error handler may jump out of the write, past the end of the caller's
+  // variables.
   const std::shared_ptr<OpenFile> file_;
   WriteCapture capture_;
   const std::uint64_t epoch_;
@@ -61,24 +74,25 @@ class CaptureBeside {
   std::thread thread_;
 };
 
-/// Something in `capture` is not known to succeed: until all such writes are confirmed it is of no use. The epoch, for
-/// Confirm; none where it is not that of the epoch (any more).
+/// A write in `capture` may still fail: until all such writes are confirmed, a commit cannot use the capture. Returns
+/// the number of the epoch, to be passed to Confirm; none if `capture` is not that of the current epoch.
 std::optional<std::uint64_t> ExpectConfirmation(OpenFile& file, const std::shared_ptr<Capture>& capture);
+/// The end of such a write. If it failed, the capture of the epoch is void. No effect if the epoch is over.
 void Confirm(OpenFile& file, std::uint64_t epoch, bool succeeded);
 
-/// A write is done: with verify-writes, remembers when. file.mutex is not held.
+/// After a write: with verify-writes, remembers the mtime of the file. The caller does not hold file.mutex.
 void NoteWriteTime(OpenFile& file);
 
-/// Something is written there, now or before the next commit, and nothing of it captured.
+/// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
-/// All that is captured in this epoch is of no use.
+/// Nothing that was or will be captured in this epoch counts.
 void VoidCapture(OpenFile& file);
 void VoidLockedCapture(OpenFile& file);  ///< the same, with file.mutex held
 
-/// For the commit, with file.mutex held: what was captured since the last one; null if that is of no use. The next
-/// epoch captures anew.
+/// For the commit: what was captured in this epoch; null if it does not count. The next epoch captures anew. The caller
+/// holds file.mutex.
 std::shared_ptr<Capture> TakeCapture(OpenFile& file);
-/// After a commit: what comes next will have its geometry.
+/// After a commit: the next epoch captures for the geometry that `report` says.
 void ExpectSameGeometry(OpenFile& file, const DatasetReport& report);
 
 }  // namespace lzy::hooks

@@ -14,6 +14,8 @@
 namespace lzy::hooks {
 namespace {
 
+/// One pending request. A write has `file`, `epoch` and `bytes`; a read has only `read`. The file is weak: a program
+/// may close it before it completes the request, and the commit then does without captures.
 struct Pending {
   std::shared_ptr<UnfinishedRead> read;  // null: it is a write
   std::weak_ptr<OpenFile> file;
@@ -22,15 +24,17 @@ struct Pending {
   std::uint64_t number = 0;  // of all of them; 0: none
 };
 
+/// The list of pending requests. `number` tells two uses of one handle apart: between a look and a Take, MPI may have
+/// freed the handle and given it to another call.
 class PendingCalls {
  public:
-  /// The only one; never destroyed, since requests may be completed while the process ends.
+  /// Never destroyed, because requests may be completed while the process ends.
   static PendingCalls& Get() {
     static auto* const all = new PendingCalls;
     return *all;
   }
 
-  /// False when that request is known already: the other one was completed out of sight.
+  /// False if the request was in the list already: the earlier one was completed out of sight. Its entry is replaced.
   bool Insert(MPI_Request request, Pending call) {
     const std::lock_guard lock(mutex_);
     call.number = ++last_number_;
@@ -38,13 +42,13 @@ class PendingCalls {
     Count();
     return is_new;
   }
-  /// Its number; 0 when it is none.
+  /// The number of the request; 0 if it is not in the list.
   std::uint64_t NumberOf(MPI_Request request) {
     const std::lock_guard lock(mutex_);
     const auto at = calls_.find(request);
     return at == calls_.end() ? 0 : at->second.number;
   }
-  /// Takes it out if it is a read; null if not.
+  /// Takes the request out if it is a read; null if not, or if the handle is another call's by now.
   std::shared_ptr<UnfinishedRead> TakeRead(MPI_Request request, std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     const auto at = calls_.find(request);
@@ -54,8 +58,8 @@ class PendingCalls {
     Count();
     return read;
   }
-  /// Takes it out; one without a file when it is not there any more. Of two calls of which one called the other both had
-  /// seen it, and MPI may have given the handle to another call meanwhile.
+  /// Takes the request out. Returns a Pending without a file if it is not there any more. This happens if one MPI
+  /// function calls another one that is wrapped too: both see the request, and the inner one settles it.
   Pending Take(MPI_Request request, std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     const auto at = calls_.find(request);
@@ -74,16 +78,17 @@ class PendingCalls {
   std::uint64_t last_number_ = 0;
 };
 
-/// One of a call's requests that is known here.
+/// One of the requests of a completing call that is in the list.
 struct Watched {
-  int place = 0;  // in the call's array
+  int place = 0;  // index in the call's array of requests
   MPI_Request request = MPI_REQUEST_NULL;
   std::uint64_t number = 0;
-  /// Of a read: it is taken out beforehand. Whatever jumps out of the call leaves nothing that knows of the program's buffer,
-  /// and another thread's request may get the handle as soon as it is free.
+  /// A read is taken out of the list before the real call. If an error handler jumps out of that call, no entry is left
+  /// that points to the program's buffer. And another thread's call may get the handle as soon as it is free.
   std::shared_ptr<UnfinishedRead> read;
 };
 
+/// Must run before the real call, which sets the requests that it completes to MPI_REQUEST_NULL.
 std::vector<Watched> WatchedOf(const Completion& call) {
   std::vector<Watched> watched;
   const auto* requests = static_cast<const MPI_Request*>(call.requests);
@@ -101,7 +106,7 @@ bool IsIgnored(const void* statuses) {
   return statuses == MPI_STATUS_IGNORE || statuses == MPI_STATUSES_IGNORE;
 }
 
-/// The status of the request that was at `place`.
+/// The status of the request that was at `place`; null if the call did not complete it.
 MPI_Status* StatusOf(const Completion& call, int place) {
   auto* statuses = static_cast<MPI_Status*>(*call.statuses);
   if (call.outcome == Outcome::kEach) return statuses + place;
@@ -112,6 +117,7 @@ MPI_Status* StatusOf(const Completion& call, int place) {
   return nullptr;
 }
 
+/// Ends the doubt about a captured write, one way or the other.
 void SettleWrite(const Pending& write, bool succeeded) {
   const auto file = write.file.lock();
   if (!file) return;
@@ -124,7 +130,8 @@ std::span<MPI_Status> StatusesOf(const Completion& call) {
   return {static_cast<MPI_Status*>(*call.statuses), count > 0 ? static_cast<std::size_t>(count) : 0};
 }
 
-/// In the statuses of a call that has succeeded these are not set.
+/// MPI sets MPI_ERROR only if the call returns MPI_ERR_IN_STATUS. Before a status gets an error of ours, all are
+/// cleared.
 void ClearErrors(const Completion& call) {
   for (MPI_Status& status : StatusesOf(call)) status.MPI_ERROR = MPI_SUCCESS;
 }
@@ -166,13 +173,15 @@ void BeginPending(OpenFile& file, const std::shared_ptr<Capture>& capture, const
   if (made == MPI_REQUEST_NULL) return VoidCapture(file);  // it is done, but nobody knows how much of it
   const auto epoch = ExpectConfirmation(file, capture);
   if (!epoch) return;
-  // Should this fail it is never confirmed.
+  // If Insert throws, the write is never confirmed, and the epoch does without captures. If the handle was in the list
+  // already, an earlier write was completed unseen, so nobody knows whether it succeeded.
   if (!PendingCalls::Get().Insert(made, {nullptr, file.weak_from_this(), *epoch, bytes, 0})) VoidCapture(file);
 }
 
 namespace {
 
-/// What became of a call, and of each of its requests.
+/// What became of a completing call, and of each of its requests. Calls for several requests tell the errors of each in
+/// its status, and return MPI_ERR_IN_STATUS; calls for one request return its code.
 class Completed {
  public:
   Completed(const Completion& call, int code) : call_(call), code_(code) {
@@ -180,16 +189,17 @@ class Completed {
     in_statuses_ = several_ && code == MPI_ERR_IN_STATUS;
     told_ = call.statuses != nullptr && (code == MPI_SUCCESS || in_statuses_ || !several_);
   }
+  /// Done requests are MPI_REQUEST_NULL, except with MPI_Request_get_status, which leaves them and sets a flag.
   bool IsDone(const Watched& one) const {
     if (call_.outcome == Outcome::kUnknown) return false;
     if (call_.outcome == Outcome::kPeeked) return code_ == MPI_SUCCESS && *call_.some != 0;
     return static_cast<const MPI_Request*>(call_.requests)[one.place] == MPI_REQUEST_NULL;
   }
-  /// Null where nothing is known of it.
+  /// Null if the call has no status, or did not fill it in.
   MPI_Status* StatusFor(const Watched& one) const { return told_ ? StatusOf(call_, one.place) : nullptr; }
   int CodeFor(const MPI_Status* status) const { return in_statuses_ && status != nullptr ? status->MPI_ERROR : code_; }
 
-  /// The request has another code than MPI said.
+  /// Gives the request of `status` another code than MPI did, and the call the code that follows from all its requests.
   void Correct(MPI_Status* status, int code) {
     if (!several_) {
       code_ = code;
@@ -210,6 +220,8 @@ class Completed {
 
 }  // namespace
 
+// Phases: find the requests that are in the list, and give the call statuses if the program wants none; the real call;
+// then each request that it completed. Whatever fails before the real call, the real call is made.
 int Complete(RealCall real, const Completion& call) {
   std::vector<Watched> watched;
   std::vector<MPI_Status> own;
@@ -220,7 +232,7 @@ int Complete(RealCall real, const Completion& call) {
       own.resize(static_cast<std::size_t>(call.count));
       *call.statuses = own.data();
     }
-  } catch (...) {  // no memory: then they stay under way
+  } catch (...) {  // no memory: writes stay in the list and unconfirmed
     known = false;
   }
   Completed completed(call, real());
@@ -229,6 +241,8 @@ int Complete(RealCall real, const Completion& call) {
   for (const Watched& one : watched) {
     const bool done = completed.IsDone(one);
     if (one.read) {
+      // A read that is not done goes back into the list. One that the program gave up (MPI_Request_free) is forgotten:
+      // its end will not be seen.
       if (!done && call.outcome != Outcome::kUnknown) {
         (void)NoThrow([&] {
           PendingCalls::Get().Insert(one.request, {one.read, {}, 0, 0, 0});
@@ -243,6 +257,8 @@ int Complete(RealCall real, const Completion& call) {
       if (checked != code) completed.Correct(status, checked);
       continue;
     }
+    // MPI_Request_get_status leaves a write in the list for the call that frees it. A write that was given up, or whose
+    // call failed, counts as failed.
     if (call.outcome == Outcome::kPeeked) continue;
     const bool given_up = call.outcome == Outcome::kUnknown || failed;
     if (!given_up && !done) continue;

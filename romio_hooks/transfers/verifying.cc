@@ -25,6 +25,8 @@
 namespace lzy::hooks {
 namespace {
 
+/// One read, from before its real call until it is checked. It holds the file, but only points to the program's buffer,
+/// which MPI forbids the program to free before the read is done.
 class CheckedRead : public UnfinishedRead {
  public:
   int Finish(int code, void* status) override;
@@ -34,22 +36,24 @@ class CheckedRead : public UnfinishedRead {
   Place place = Place::kExplicit;
   View view;
   UserBuffer buffer;
-  bool in_sight = false;  ///< the buffer can be looked at
-  bool told = true;       ///< its status tells how much was read
+  bool in_sight = false;  ///< the processor can read the buffer, and its layout is known
+  bool told = true;       ///< the status tells how much was read
   bool blocking = false;
   std::uint64_t bytes = 0;
   std::optional<MPI_Offset> position;  ///< in etypes
-  /// Without a position: it lies in between, if that is known.
+  /// If the position is not known: the pointer before and after the call, in etypes. The data lie in between. -1: not
+  /// known.
   MPI_Offset low = -1, high = -1;
-  std::uint64_t seeks = 0;         ///< when it began
-  std::optional<FileStat> before;  ///< the file then
+  std::uint64_t seeks = 0;         ///< OpenFile::seeks_begun when the read began
+  std::optional<FileStat> before;  ///< the file when the read began
 
   std::uint64_t etype() const { return view.etype_size(); }
   MPI_Offset Etypes() const { return static_cast<MPI_Offset>(bytes / etype()); }
 };
 
-/// Where each rank's part of an ordered read begins. Collective over the file's communicator. The pointer is asked for when
-/// all ranks have come to the call, and so have done with whatever moved it before.
+/// Where this rank's part of an ordered read begins, in etypes; none if MPI does not tell. Each part begins where that
+/// of the previous rank ends. Rank 0 asks for the pointer after the all-gather: then all ranks have come to the call,
+/// and no earlier call can still move it. Collective over the file's communicator.
 std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read) {
   Communicator& comm = *read.file->comm;
   const auto all = AllGatherRecords(comm, std::int64_t{read.Etypes()});
@@ -59,13 +63,14 @@ std::optional<MPI_Offset> OrderedPosition(const CheckedRead& read) {
   return at;
 }
 
+/// The number of seeks so far; `under_way`: one has begun and not ended.
 std::uint64_t SeeksOf(OpenFile& file, bool& under_way) {
   const std::lock_guard lock(file.mutex);
   under_way = file.seeks_begun != file.seeks_ended;
   return file.seeks_begun;
 }
 
-/// All that must be asked before the read. Null where it cannot be checked.
+/// Finds out everything that must be known before the read. Null if the read cannot be checked, or has no data.
 std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<OpenFile>& file) {
   auto read = std::make_shared<CheckedRead>();
   read->file = file;
@@ -79,7 +84,7 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
     const std::lock_guard lock(file->mutex);
     read->view = file->view;
   }
-  // Other threads may move the shared pointer, and then the ranks' answer is none.
+  // With several threads, another call may move the shared pointer meanwhile, so the ranks' sums would be wrong.
   if (call.place == Place::kOrdered && file->ranks_agree && !SeveralThreads() && !file->sequential) {
     read->position = OrderedPosition(*read);
   } else if (call.place == Place::kExplicit) {
@@ -96,15 +101,18 @@ std::shared_ptr<CheckedRead> Begin(const DataCall& call, const std::shared_ptr<O
     if (auto stat = PosixFileSystem().Stat(file->path); stat.ok()) read->before = *stat;
     if (!under_way) read->low = PositionOf(As<MPI_File>(call.fh), call.place);
   }
+  // Only now: with kOrdered, this rank had to take part in the collective calls above even without data.
   if (read->bytes == 0) return nullptr;
   try {
     read->in_sight = read->buffer.Open(call, /*believe=*/true) && read->buffer.IsReadable(read->bytes);
-  } catch (...) {  // its bounds are beyond what an offset can say
+  } catch (...) {  // its bounds overflow an offset
   }
   return read;
 }
 
-/// Where the pointer is now tells where a read was that did not know: it is moved as soon as the read begins.
+/// For a read without a known position: asks for the pointer again. MPI moves it when the read begins. If it moved by
+/// just the size of this read, nobody else moved it, and the position is known. A seek meanwhile makes both ends
+/// worthless.
 void LocateAfter(CheckedRead& read) {
   if (read.position || read.low < 0) return;
   bool under_way = false;
@@ -117,7 +125,8 @@ void LocateAfter(CheckedRead& read) {
   }
 }
 
-/// Bytes [first, last) of the data, which were read, or (`unread`) were not.
+/// Checks bytes [first, last) of the data, and puts right what is damaged. `unread`: MPI did not read them, so the
+/// buffer has something else, and all of it must be filled in. Precondition: the position is known.
 ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last, bool unread) {
   ReadVerdict verdict;
   ReadCheck& check = *read.file->check;
@@ -142,7 +151,7 @@ ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last
         pieces.push_back(piece);
       }
     }
-    // Where its bytes cannot be told apart nobody can fill them in.
+    // If the place of each byte in the buffer is not known, the bytes cannot be filled in.
     if (unread && !walk.InPieces()) {
       verdict.as_committed = false;
     } else {
@@ -152,7 +161,8 @@ ReadVerdict CheckData(CheckedRead& read, std::uint64_t first, std::uint64_t last
   return verdict;
 }
 
-/// How far behind the first `got` bytes of data the file had some when it was committed last: what should have been read.
+/// How many bytes of data the read should have got: the first `got`, and those behind them that were in the file at its
+/// last commit. A file that was cut by damage gives less.
 std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
   const std::uint64_t committed = read.file->check->CommittedSize();
   std::uint64_t there = got;
@@ -166,7 +176,8 @@ std::uint64_t BytesThatShouldBeThere(CheckedRead& read, std::uint64_t got) {
   return std::min(there, read.bytes);
 }
 
-/// Whether another process has mended the file, or is just doing so, since the read began: that leaves the file with its mtime.
+/// Whether another process has mended the file since the read began, or is doing so. A repair changes the ctime and
+/// puts the mtime back; while it runs, its intent is in the sidecar.
 bool MendedSince(const CheckedRead& read) {
   const auto now = PosixFileSystem().Stat(read.file->path);
   if (!read.before || !now.ok() || now->inode != read.before->inode || now->ctime_ns == read.before->ctime_ns) return false;
@@ -176,7 +187,9 @@ bool MendedSince(const CheckedRead& read) {
   return sidecar.ok() && (*sidecar)->intent() && IsOfRepair(*(*sidecar)->intent());
 }
 
-/// It was read somewhere between two positions: all there is looked at. What was read may be of before another process mended it.
+/// For a read somewhere between two positions: checks everything in between on disk, not in the buffer. If another
+/// process mended it meanwhile, the disk is right now, but the buffer may have the bytes from before. That is an error,
+/// too.
 ReadVerdict CheckSomewhere(CheckedRead& read) {
   const auto ranges = read.view.Ranges(read.low, static_cast<std::uint64_t>(read.high - read.low) * read.etype(),
                                        kMostTouched);
@@ -193,6 +206,7 @@ ReadVerdict CheckSomewhere(CheckedRead& read) {
   return verdict;
 }
 
+/// Says what was found on stderr. What leads to an error is said by LostCode.
 void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string& path = read.file->path;
   if (verdict.healed > 0) {
@@ -219,12 +233,13 @@ void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
   }
 }
 
-/// Tells the program of an error that it has not been told of.
+/// Calls the file's error handler for an error that the program has not heard of, and returns the code.
 int Raise(const CheckedRead& read, int code) {
   PMPI_File_call_errhandler(As<MPI_File>(read.handle), code);
   return code;
 }
 
+/// A code of our own for data that are damaged and cannot be rebuilt; its string names the file and the bytes.
 int LostCode(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string text =
       fmt::format("{}: bytes {} to {} are damaged: {}; lzy-verify tells more, lzy-restore mends what can be mended", read.file->path,
@@ -238,7 +253,8 @@ std::uint64_t BytesRead(const CheckedRead& read, int code, const void* status) {
   return read.told ? std::min(read.bytes, BytesTold(status).value_or(read.bytes)) : read.bytes;
 }
 
-/// Of a read that fell short it is not where the program will look for it; but others may have moved it since they began.
+/// Puts the individual pointer where it would be if the read had got `bytes` bytes. Only for blocking reads: after
+/// others, later calls may have moved the pointer already.
 void SetPointerBehind(const CheckedRead& read, std::uint64_t bytes) {
   if (read.place != Place::kOwnPointer || !read.blocking) return;
   PMPI_File_seek(As<MPI_File>(read.handle), *read.position + static_cast<MPI_Offset>(bytes / read.etype()), MPI_SEEK_SET);
@@ -249,9 +265,10 @@ bool IsIoError(int code) {
   return PMPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_IO;
 }
 
-/// The code to return; `lost` if it is one of our own, which nobody has been told of yet.
+/// Checks a read that is done, and returns its code for the program. `lost`: the code is one of our own, and the error
+/// handler has not been called. Reads that failed are looked at only if it was an I/O error, perhaps a bad sector.
 int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
-  // What this process itself has written since the last commit is in its epoch.
+  // In an epoch of this process, the committed hashes say nothing about what it has written since.
   if (read.file->disk && read.file->disk->epoch_open.load()) return code;
   const bool whole_etypes = read.bytes % read.etype() == 0;
   if (code != MPI_SUCCESS && (!read.position || !IsIoError(code) || !read.in_sight || !whole_etypes)) return code;
@@ -262,12 +279,13 @@ int CheckedCode(CheckedRead& read, int code, void* status, bool& lost) {
   } else {
     const std::uint64_t got = BytesRead(read, code, status);
     if (got > 0) verdict = CheckData(read, 0, got, /*unread=*/false);
-    // A damaged file may be too short, and what cannot be read is not there at all.
+    // A damaged file may be too short, and a bad sector gives no bytes. What should have been there is rebuilt into the
+    // buffer, from the last whole etype on.
     const std::uint64_t from = got / read.etype() * read.etype();
     const std::uint64_t should = from < read.bytes && read.in_sight ? BytesThatShouldBeThere(read, from) : 0;
     if (should > got && read.buffer.IsThere(should, /*to_write=*/true)) {
       const ReadVerdict rest = CheckData(read, from, should, /*unread=*/true);
-      // Where nothing was damaged a call has failed for another reason.
+      // A failed read becomes a success only if damage was found and healed. Otherwise it failed for another reason.
       if (rest.as_committed && (code == MPI_SUCCESS || rest.healed > 0)) {
         if (status != nullptr) {
           PMPI_Status_set_elements_x(static_cast<MPI_Status*>(status), MPI_BYTE, static_cast<MPI_Count>(should));
@@ -289,7 +307,7 @@ int CheckedRead::Finish(int code, void* status) {
   int result = code;
   bool lost = false;
   Guarded("MPI_File_read", [&] { result = CheckedCode(*this, code, status, lost); });
-  // The program's own handler may throw, or jump away.
+  // Outside of Guarded: the program's own handler may throw, or jump away.
   return lost ? Raise(*this, result) : result;
 }
 
@@ -313,13 +331,15 @@ int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenF
     return code;
   }
   WantStatus(call.status, own);
-  // With several threads it would silence errors of other calls.
+  // The error handler is not called before the layer has tried to heal the read. Not with several threads: that would
+  // silence the errors of other calls on this file.
   std::optional<QuietErrors> quiet;
   if (!SeveralThreads()) quiet.emplace(As<MPI_File>(call.fh));
   const int code = real();
   const bool untold = quiet && quiet->End();
   Guarded("MPI_File_read", [&] { LocateAfter(*read); });
   const int result = read->Finish(code, *call.status);
+  // The error stands, so the program's handler must hear of it after all.
   if (result == code && code != MPI_SUCCESS && untold) Raise(*read, code);
   if (code == MPI_SUCCESS && read->position && BytesRead(*read, code, *call.status) == read->bytes) {
     KeepOwnPosition(*file, call, *read->position, read->bytes, read->etype());

@@ -1,7 +1,10 @@
 #pragma once
-// Option verify-reads: what a program has read is held to what was committed, and put right where it is damaged, before the
-// call that completes the read returns (docs/design.md "Verified reads"). Checking belongs to MPI's buffers and not to the file: so whatever
-// moved the data, be it another rank that read for this one, is checked along with it.
+// Option verify-reads: compares what a program has read with what was committed, before the call that completes the
+// read returns. Damaged data are put right (docs/design.md "Verified reads").
+//
+// The check looks at the program's buffer, not at the file. So whatever moved the data is checked too, for example
+// another rank that read for this one. This module finds out which bytes of the file are where in the buffer; ReadCheck
+// (disk/read_check.h) compares and heals them. Data in an epoch of this process are not checked.
 
 #include <memory>
 
@@ -10,7 +13,11 @@
 
 namespace lzy::hooks {
 
-/// Makes the read and checks it; of one that is not done at return, remembers to. For files with a ReadCheck.
+/// The hook of all reads of files with a ReadCheck: makes the real call once, and checks the data. A nonblocking or
+/// split read is remembered and checked when it is done (pending.h, OpenFile::split_read). Returns the code of the real
+/// call; or, if data are damaged and cannot be rebuilt, an error of class MPI_ERR_IO. A read that failed may become a
+/// success if all its data could be rebuilt. Local, except ordered reads, which are collective over the file's
+/// communicator.
 int ReadChecked(RealCall real, const DataCall& call, const std::shared_ptr<OpenFile>& file);
 
 }  // namespace lzy::hooks
