@@ -68,6 +68,7 @@ class Rendezvous {
   static constexpr std::size_t kMostName = 4096;
 
  private:
+  /// Ranks send the first three to rank 0, rank 0 sends the last three to the ranks.
   enum class Kind : std::uint8_t { kArrive = 1, kIn, kWithdraw, kPresent, kGo, kAbort };
   struct Message {
     Kind kind = Kind::kAbort;
@@ -76,6 +77,7 @@ class Rendezvous {
     std::uint64_t number = 0;
     Bytes content;
   };
+  /// Which meeting: its name, and its number among the meetings of this name, from 1.
   using Key = std::pair<std::string, std::uint64_t>;
   /// What rank 0 knows of a meeting. The sets have ranks.
   struct Meeting {
@@ -91,6 +93,7 @@ class Rendezvous {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  /// A message as bytes: kind, name, number, then the content up to the end.
   static Bytes Encode(Kind kind, const Key& key, ByteSpan content);
   /// One message for each other rank, made in advance, so that sending it needs no memory.
   std::list<Sending> ForOthers(Kind kind, const Key& key, ByteSpan content) const;
@@ -105,9 +108,12 @@ class Rendezvous {
   /// Rank 0: waits for all ranks and decides.
   Status Coordinate(const Key& key, Meeting& meeting, double timeout_seconds, const Decide& decide, ByteSpan mine,
                     Bytes& decision);
+  /// Rank 0: notes all messages that are there, and answers those who arrive at `current`.
   void TakeArrivals(const Key& current);
+  /// Meet on rank 0, and on the other ranks.
   Outcome Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide);
   Outcome Attend(const Key& key, ByteSpan mine, double timeout_seconds);
+  /// For ABORTs that come before this rank does: keeps one; finds and removes the one of a meeting.
   void NoteAbort(Message message, Key about);
   bool FindAbort(const Key& key, std::string& reason);
 

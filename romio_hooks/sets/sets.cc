@@ -21,13 +21,14 @@
 namespace lzy::hooks {
 namespace {
 
-/// The meeting at MPI_Finalize; no set can have this name.
+/// The name of the meeting at MPI_Finalize: empty, as no id of a set is.
 const std::string kFinalMeeting;
 
 FileSystem& Disk() {
   return PosixFileSystem();
 }
 
+/// Never destroyed by itself: after MPI_Finalize, its destructor could not free a communicator.
 std::unique_ptr<Sets>& Instance() {
   static auto& instance = *new std::unique_ptr<Sets>;
   return instance;
@@ -84,6 +85,7 @@ void Sets::Start() {
     checks_reads = environment.status.ok() && environment.options.verify_reads;
     heals = environment.status.ok() && environment.options.heal;
     declared = FingerprintOf(environment.options.set);
+    // The engine's collectives get a communicator of their own, so the messages of meetings cannot mix with them.
     auto world = MpiCommunicator(comm);
     if (!world.ok()) return world.status();
     (*world)->SetTopology(environment.options.topology);
@@ -104,6 +106,7 @@ void Sets::Start() {
     Instance() = std::move(made);
     return;
   }
+  // Failed somewhere. Every rank has a communicator to free, in one of two places.
   if (!mine.ok()) Say("file sets cannot be protected", mine.message().c_str());
   if (made) {
     made.reset();  // frees `comm`
@@ -214,6 +217,7 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     // others.
     const auto verdict = DecodeRecord<Verdict>(met.decision);
     if (verdict.ok() && !verdict->first) {
+      // No rank wrote anything: the intent of the open is taken back, unless another handle may still write.
       if (moment == Moment::kClose && !mine.open_elsewhere && mine.state == Arrival::State::kUntouched) {
         TakeIntentBack(file);
       }
@@ -266,6 +270,8 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
 // All ranks have promised to stay, so the calls are collective over world_ from here on. No rank may return before the
 // last of them, whatever fails on it: a failure goes through `prepared`, which Protect agrees on.
 Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::string& pattern, Written& written) {
+  // Each rank gets the parts of all, so that all make the same request: which ranges of which member are touched, and
+  // which intents this program has set.
   auto all = AllGatherRecords(*world_, mine.part);
   Attempt attempt;
   bool met_others = false;
@@ -281,6 +287,7 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
       theirs.cover_all |= MetOthers(theirs, *attempt.request.own_intents);
       if (r == rank()) met_others = MetOthers(theirs, *attempt.request.own_intents);
       if (!theirs.Touched() && !theirs.cover_all) continue;
+      // A size that changed counts as touched, but only if the rank touched anything.
       theirs.touched.Add(theirs.resized);
       theirs.touched.Clip(theirs.size);
       if (theirs.cover_all) theirs.touched.AddWhole();
@@ -290,6 +297,7 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
   });
   const DatasetReport report = Protect(attempt, prepared);
   if (!report.status.ok()) return report.status;
+  // Each rank ends the epoch of its own member only.
   const auto stat = Disk().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   if (file.usage) file.usage->NoteCommit(report);
@@ -342,6 +350,7 @@ void Sets::CommitPending() {
 }
 
 Rendezvous::Bytes Sets::ListPending() const {
+  // By id: a relative pattern leads to different absolute ones if the ranks have different working directories.
   Named named;
   for (const auto& [id, member] : pending_) named.emplace(id, member.pattern);
   return EncodeRecord(named);
@@ -383,6 +392,7 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
 // Collective over world_. What was touched is no longer known, so all of every member is committed. The intents that
 // were set by these ranks are exchanged, so that those of other programs are kept.
 void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
+  // A rank without the member cannot happen after DecidePending; if it does, all ranks skip this set.
   const auto at = pending_.find(id);
   Part mine;
   Status local = NoThrow([&] {

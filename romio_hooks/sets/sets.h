@@ -50,7 +50,7 @@ class Sets {
   /// the communicator. Ranks that do not come to MPI_Finalize are waited for up to three times option timeout.
   static void Finish();
 
-  /// For Start only. Takes over `comm`; `world` has a duplicate of it.
+  /// For Start only. Takes over `comm`; `world` has another one of the same ranks.
   Sets(MPI_Comm comm, std::unique_ptr<Communicator> world);
   ~Sets();
 
@@ -77,13 +77,18 @@ class Sets {
 
   /// What a member brings to a meeting, and what its rank keeps for the commit.
   struct Arrival;
+  /// Each rank before the meeting: fills in `mine`.
   void Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine);
+  /// Rank 0 in the meeting: an encoded Verdict, or why there can be no commit.
   static Result<Rendezvous::Bytes> DecideCommit(const std::vector<Rendezvous::Bytes>& brought,
                                                 const std::string& pattern);
+  /// All ranks after the meeting, collective over world_. `written`: what was committed, for CheckTogether.
   Status CommitTogether(OpenFile& file, const Arrival& mine, const std::string& pattern, Written& written);
   Status CheckTogether(const OpenFile& file, const Written& written);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport Protect(Attempt& attempt, const Status& prepared);
+  /// At MPI_Finalize: a meeting in which each rank brings the list of its members (ListPending). Rank 0 decides which
+  /// sets are complete (DecidePending), and these are committed one after the other.
   void CommitPending();
   Rendezvous::Bytes ListPending() const;
   Result<Rendezvous::Bytes> DecidePending(const std::vector<Rendezvous::Bytes>& brought);
