@@ -33,6 +33,9 @@ std::string ReportText(const DatasetReport& report, Action action, const std::st
 std::string StateText(const DatasetReport& report, Action action);
 /// The total in seconds, then that of each phase that took any time.
 std::string PhasesText(const Phases& phases);
+/// The command to type next, by what was found and what was asked for: lines, or nothing. `repeated`, `again`: see
+/// ReportText. Names in commands are those of `report`, quoted for a shell.
+std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again);
 /// What to do if `report.status` says that a dataset cannot be judged: a line, or nothing if there is no advice.
 /// `ruined_sidecar`: a sidecar that is there but cannot be read by this lzy, or empty. `protected_but_missing`: the
 /// file is missing, and its sidecar is there.

@@ -1,0 +1,170 @@
+// Advice: the command to type next. Each state has its commands; where only the user can decide, all of them are named.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "common/print.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// True if something of the dataset must be made anew: lzy-verify --repair does not do that, lzy-restore does.
+bool AnyMissing(const DatasetReport& report) {
+  return std::any_of(report.damage.begin(), report.damage.end(),
+                     [](const Damage& damage) { return damage.cause == DamageCause::kMissing && !damage.repaired; });
+}
+
+// True if data are missing. They cannot be accepted as they are.
+bool DataMissing(const DatasetReport& report) {
+  return std::any_of(report.damage.begin(), report.damage.end(), [](const Damage& damage) {
+    return damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing;
+  });
+}
+
+// True if no data are damaged, but some were edited, so that only a commit can make the rest of the dataset anew.
+bool WaitsForACommit(const DatasetReport& report) {
+  bool edited = false;
+  for (const Damage& damage : report.damage) {
+    if (damage.part != DamagePart::kData || damage.repaired || damage.transient) continue;
+    if (!IsEdit(damage.cause)) return false;
+    edited = true;
+  }
+  return edited;
+}
+
+// How edits are taken back, if they can be.
+std::string UndoText(const DatasetReport& report, const char* aim, const std::string& path) {
+  if (report.cannot_undo) return "it cannot be undone: more of it changed than parity can rebuild";
+  const char* const tool = AnyMissing(report) ? "lzy-restore --force" : "lzy-verify --repair --force";
+  return fmt::format("{}: {} {}", aim, tool, path);
+}
+
+/// What follows the name of a tool in a command.
+std::string Operands(const DatasetReport& report, const std::string& repeated) {
+  return repeated + ShellQuote(report.path);
+}
+
+// A removal was refused, since the sidecar may still be needed. Says what for.
+std::string KeptText(const DatasetReport& report, const std::string& path) {
+  const std::string anyway = fmt::format("to remove it anyway: lzy-protect --remove --force {}\n", path);
+  switch (report.state) {
+    case DatasetState::kUnrepairable:
+      return "  not removed, although it cannot repair everything that is missing; " + anyway;
+    case DatasetState::kAtRisk:
+      return "  not removed: a program may be writing the file; " + anyway;
+    default:
+      return fmt::format("  not removed: it can repair what is missing: lzy-restore {}; {}", path, anyway);
+  }
+}
+
+// For damage that can be repaired, at least in part. `again`: see ReportText.
+std::string RepairText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
+  // All of it has been repaired.
+  if (ExitCodeOf(report) == 0) return "";
+  const std::string commit =
+      !WaitsForACommit(report)
+          ? ""
+          : fmt::format("  to commit what was edited, and make the rest anew: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
+  if (action == Action::kRestore || action == Action::kSalvage) {
+    return commit.empty() ? "  the rest could not be repaired: a warning says why\n" : commit;
+  }
+  if (action == Action::kRestoreDryRun || action == Action::kSpreadDryRun) {
+    return fmt::format("  restore with: lzy-restore {}{}\n", again, path);
+  }
+  // Damaged files can be repaired in place; missing ones must be made.
+  return fmt::format("  {}: {} {}\n", AnyMissing(report) ? "restore with" : "repair with",
+                     AnyMissing(report) ? "lzy-restore" : "lzy-verify --repair", path) +
+         commit +
+         (action == Action::kProtect && commit.empty() && !DataMissing(report)
+              ? fmt::format("  to accept it as it is: lzy-protect --force {}\n", path)
+              : "");
+}
+
+// For data that are lost.
+std::string LossText(const DatasetReport& report, Action action, const std::string& path) {
+  const std::string deleted =
+      report.gone ? fmt::format("  if you deleted it: lzy-protect --remove --force {}\n", path) : "";
+  if (action != Action::kSalvage) return fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
+  if (report.gone) return "  nothing of it can be recovered, so it was not made; a copy must come from elsewhere\n" + deleted;
+  return fmt::format(
+      "  what could be recovered is written; add the rest from elsewhere, then commit it: lzy-protect {0} (if it is not what was "
+      "committed: lzy-protect --force {0})\n",
+      path);
+}
+
+}  // namespace
+
+/// The command to type next, by what was found and what was asked for. The path is the one of the report, quoted for
+/// a shell.
+std::string NextText(const DatasetReport& report, Action action, const std::string& repeated, const std::string& again) {
+  const std::string path = Operands(report, repeated);
+  // A dry run has said what would be done. The next command is the same one without --dry-run.
+  if (report.planned) return "";
+  if (action == Action::kRemove || action == Action::kRemoveDryRun) return KeptText(report, path);
+  // lzy-info has read no data, so it cannot advise to repair.
+  const bool fine = report.state == DatasetState::kIntact || report.state == DatasetState::kUnprotected;
+  if (action == Action::kInfo && !fine) {
+    return fmt::format("  this is from metadata and times alone; to check the data: lzy-verify {}\n", path);
+  }
+  // One case for each state. If there is a choice, all commands are named, because only the user can decide.
+  switch (report.state) {
+    case DatasetState::kIntact:
+    case DatasetState::kRestored:
+      return "";
+    case DatasetState::kDamaged:
+      return RepairText(report, action, path, again);
+    case DatasetState::kUnrepairable:
+      return LossText(report, action, path);
+    // An edit or damage: nobody but the user can know. So both commands are named.
+    case DatasetState::kStale:
+      return fmt::format("  to commit the change: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
+    case DatasetState::kAtRisk:
+      return fmt::format("  to commit it as it is: lzy-protect {}; {}\n", path, UndoText(report, "to reset it to the last commit", path));
+    case DatasetState::kUnprotected:
+      if (report.unjudged && !report.unchecked.empty()) {
+        return fmt::format("  it may well be right; to commit it as it is: lzy-protect {}\n", path);
+      }
+      return fmt::format("  protect it with: lzy-protect {}\n", path);
+  }
+  return "";
+}
+
+// From the most specific advice to the most general.
+std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated,
+                          bool protected_but_missing) {
+  const std::string path = Operands(report, repeated);
+  // The sidecar is whole, but of a newer version of the format.
+  if (report.status.code() == Code::kNewerFormat) {
+    if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
+    return fmt::format("  use the lzy that wrote it; or give up its sidecar: rm {}; lzy-protect {}\n",
+                       ShellQuote(ruined_sidecar), path);
+  }
+  if (report.status.code() == Code::kNotFound && protected_but_missing) {
+    return fmt::format("  it is missing, and has a sidecar: lzy-verify {}\n", path);
+  }
+  if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
+  const bool shared = report.kind == DatasetKind::kShared;
+  // The name of a sidecar is longer than that of its file, and file systems have limits.
+  if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
+  // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
+  if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
+  if (report.gone && !ruined_sidecar.empty()) {
+    return fmt::format("  the file is gone and its sidecar is destroyed; if it is a member of a set, give the set's pattern, so that the "
+                       "others repair it; if not, nothing of it can be restored: rm {}\n", ShellQuote(ruined_sidecar));
+  }
+  if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
+    return fmt::format("  if its sidecar was lost, and its parity is in device directories, name them: --device-dirs; if it never had one, "
+                       "protect it with: lzy-protect {}\n", path);
+  }
+  if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
+  if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
+  return fmt::format(
+      "  its sidecar is destroyed; if it is a member of a set, give the set's pattern, so that the others repair it; if not, "
+      "protect it as it is now: lzy-protect {}\n",
+      path);
+}
+
+}  // namespace lzy
