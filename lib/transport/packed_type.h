@@ -13,9 +13,11 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-namespace lzy::validated {
+namespace lzy::datatypes {
+struct Layout;
+}
 
-struct TypeNode;
+namespace lzy::validated {
 
 class Payload {
  public:
@@ -43,7 +45,7 @@ class Payload {
   std::uint8_t* base_ = nullptr;
   std::uint8_t* contiguous_ = nullptr;
   std::uint64_t bytes_ = 0;
-  std::shared_ptr<const TypeNode> map_;  // null: contiguous
+  std::shared_ptr<const datatypes::Layout> map_;  // null: contiguous
 };
 
 }  // namespace lzy::validated

@@ -6,8 +6,7 @@
 
 #include <algorithm>
 
-#include "hooks/ranges/type_contents.h"
-#include "hooks/ranges/type_map.h"
+#include "datatypes/type_map.h"
 
 namespace lzy::hooks {
 namespace {
@@ -33,9 +32,9 @@ std::uint64_t TotalOf(const std::vector<Interval>& intervals) {
 
 bool UserBuffer::Open(const DataCall& call, bool believe) {
   const auto type = As<MPI_Datatype>(call.type);
-  TypeShape shape;
+  datatypes::TypeShape shape;
   if (!shape.Read(type)) return false;
-  const TypeMap map = MapOf(type);
+  const datatypes::TypeMap map = datatypes::MapOf(type);
   tile_ = map.layout;
   extent_ = shape.extent;
   count_ = static_cast<std::uint64_t>(call.count);
@@ -91,7 +90,7 @@ bool UserBuffer::Seek(std::uint64_t first, std::uint64_t last) {
     pieces_.assign(1, {base + first, base + last});
     return true;
   }
-  pieces_ = BytesOf(tile_, count_, extent_, origin_, first, last, kMostPieces);
+  pieces_ = datatypes::BytesOf(tile_, count_, extent_, origin_, first, last, kMostPieces);
   return TotalOf(pieces_) == last - first;
 }
 

@@ -39,7 +39,7 @@ class UserBuffer {
   const std::uint8_t* First() const;
   std::uint64_t Reach(std::uint64_t bytes) const;
 
-  Layout tile_;
+  datatypes::Layout tile_;
   std::int64_t extent_ = 0;
   std::uint64_t count_ = 0;
   std::uint64_t origin_ = 0;

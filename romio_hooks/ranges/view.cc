@@ -3,11 +3,12 @@
 #include <cstring>
 #include <utility>
 
-#include "hooks/ranges/checked.h"
-#include "hooks/ranges/type_contents.h"
-#include "hooks/ranges/type_map.h"
+#include "datatypes/checked.h"
+#include "datatypes/type_map.h"
 
 namespace lzy::hooks {
+
+using datatypes::CheckedProduct, datatypes::CheckedSum, datatypes::TypeMap, datatypes::TypeShape;
 
 void View::Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                const char* representation) noexcept {
@@ -19,7 +20,7 @@ void View::Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetyp
   if (!element.Read(etype) || !tile.Read(filetype) || element.size <= 0) return;
   if (tile.size <= 0 || tile.extent <= 0 || tile.true_lower < 0 || tile.size % element.size != 0) return;
   try {
-    TypeMap map = MapOf(filetype);
+    TypeMap map = datatypes::MapOf(filetype);
     if (map.doubtful) return;
     tile_ = std::move(map.layout);
   } catch (...) {  // bounds beyond what an offset can say, or no memory
@@ -43,7 +44,7 @@ std::optional<std::vector<Interval>> View::Ranges(MPI_Offset offset, std::uint64
     const std::uint64_t tiles = (last - 1) / tile_.size + 1;
     // No byte may lie beyond what an offset can say; BytesOf relies on that.
     CheckedSum(CheckedSum(CheckedProduct(tiles - 1, extent_), tile_.end), static_cast<std::int64_t>(displacement_));
-    return BytesOf(tile_, tiles, extent_, displacement_, first, last, limit);
+    return datatypes::BytesOf(tile_, tiles, extent_, displacement_, first, last, limit);
   } catch (...) {
     return std::nullopt;
   }

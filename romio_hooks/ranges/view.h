@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/interval_set.h"
-#include "hooks/ranges/layout.h"
+#include "datatypes/layout.h"
 
 namespace lzy::hooks {
 
@@ -44,7 +44,7 @@ class View {
   std::uint64_t displacement_ = 0;
   std::uint64_t etype_size_ = 1;
   std::int64_t extent_ = 1;  // of the filetype
-  Layout tile_ = {0, 1, 1, true, {}};
+  datatypes::Layout tile_ = {0, 1, 1, true, {}};
 };
 
 /// Bytes of data of `count` elements of `type`; nullopt when the arguments make none (the real call will say so).

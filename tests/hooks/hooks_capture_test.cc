@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "hooks/ranges/type_map.h"
+#include "datatypes/type_map.h"
 #include "hooks/transfers/capturing.h"
 #include "hooks_types.h"
 
 namespace lzy::hooks {
+using namespace datatypes;
 namespace {
 
 constexpr std::uint64_t kBlock = 512;

@@ -20,11 +20,12 @@
 #include <string>
 #include <vector>
 
-#include "hooks/ranges/type_map.h"
+#include "datatypes/type_map.h"
 #include "hooks/ranges/view.h"
 #include "hooks_types.h"
 
 namespace lzy::hooks {
+using namespace datatypes;
 namespace {
 
 using Ranges = std::vector<Interval>;

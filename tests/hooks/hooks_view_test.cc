@@ -7,10 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "hooks/ranges/type_map.h"
+#include "datatypes/type_map.h"
 #include "hooks/ranges/view.h"
 
 namespace lzy::hooks {
+using namespace datatypes;
 namespace {
 
 using Ranges = std::vector<Interval>;

@@ -17,7 +17,7 @@ MODULES = {"lib": "", "romio_hooks": "hooks/"}
 
 # Who may include mpi.h: folders end with a slash. The public header is lib/capi's face, and docs/ has its example. The
 # preloaded half of the hooks knows no MPI, nor does what both halves include.
-MPI_PLACES = ("lib/transport/", "lib/validated/", "lib/mpi/", "lib/capi/", "lib/include/lzy/",
+MPI_PLACES = ("lib/datatypes/", "lib/transport/", "lib/validated/", "lib/mpi/", "lib/capi/", "lib/include/lzy/",
               "romio_hooks/reports/", "romio_hooks/ranges/", "romio_hooks/files/", "romio_hooks/transfers/", "romio_hooks/epochs/", "romio_hooks/sets/",
               "romio_hooks/calls/", "tools/common/mpi_session.cc", "tests/", "bench/", "docs/", "examples/")
 

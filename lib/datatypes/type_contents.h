@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 
 /// In numbers.
 struct TypeShape {
@@ -27,8 +27,9 @@ class TypeContents {
   TypeContents& operator=(const TypeContents&) = delete;
   ~TypeContents();
 
-  /// False when MPI does not tell, or when there are more numbers than are worth reading.
-  bool Read(MPI_Datatype type);
+  /// False when MPI does not tell, or when it has more than `most` numbers of one kind to tell. They are in memory only
+  /// while the type is looked at, some 30 bytes for each.
+  bool Read(MPI_Datatype type, std::uint64_t most);
   /// MPI_Type_get_value_index made it, of two predefined types.
   bool IsValueIndex() const;
 
@@ -41,4 +42,4 @@ class TypeContents {
                const std::vector<MPI_Count>& counts);
 };
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes

@@ -1,12 +1,12 @@
-#include "hooks/ranges/layout.h"
+#include "datatypes/layout.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "hooks/ranges/checked.h"
+#include "datatypes/checked.h"
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 
 bool Layout::InOrder() const {
   return inner ? inner->in_order : ordered;
@@ -49,7 +49,7 @@ Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) 
   }
   node->runs = SaturatedProduct(node->count, node->child.runs());
   node->in_order = node->child.InOrder() && node->stride >= CheckedDifference(node->child.end, node->child.begin);
-  return {begin, end, size, true, std::move(node), true};
+  return {begin, end, size, layout.exact, std::move(node), true};
 }
 
 namespace {
@@ -103,8 +103,10 @@ Layout LayoutList::Take() {
   node->begin = node->parts.front().layout.begin;
   std::int64_t end = node->begin;
   std::uint64_t size = 0;
+  bool exact = true;
   for (LayoutNode::Part& part : node->parts) {
     const Layout& layout = part.layout;
+    exact &= layout.exact;
     node->in_order &= layout.InOrder() && layout.begin >= end;
     node->begin = std::min(node->begin, layout.begin);
     end = std::max(end, layout.end);
@@ -114,7 +116,7 @@ Layout LayoutList::Take() {
     node->runs = SaturatedSum(node->runs, layout.runs());
   }
   const std::int64_t begin = node->begin;
-  return {begin, end, size, true, std::move(node), true};
+  return {begin, end, size, exact, std::move(node), true};
 }
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes

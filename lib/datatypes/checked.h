@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 
 [[noreturn]] inline void ThrowTooFar() {
   throw std::overflow_error("a datatype reaches beyond what an offset can say (2^63 bytes)");
@@ -47,4 +47,4 @@ inline std::uint64_t SaturatedProduct(std::uint64_t a, std::uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes

@@ -10,7 +10,7 @@
 
 #include "base/interval_set.h"
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 
 struct LayoutNode;
 
@@ -18,7 +18,7 @@ struct LayoutNode;
 /// freely: what is below is shared and never changes. Three forms:
 /// - one run: bytes [begin, end), in ascending order (`exact`, no `inner`);
 /// - a hull: somewhere in [begin, end), of which no more is known, or wanted (not `exact`, no `inner`);
-/// - what `inner` says, moved so that it begins at `begin`.
+/// - what `inner` says, moved so that it begins at `begin` (`exact` if there is no hull within).
 /// No data at all: size 0, and nothing else is of meaning.
 struct Layout {
   std::int64_t begin = 0;  ///< true bounds: of the bytes that are written, whatever the extent of the type
@@ -89,4 +89,4 @@ class LayoutList {
 std::vector<Interval> BytesOf(const Layout& tile, std::uint64_t count, std::int64_t stride, std::uint64_t origin,
                               std::uint64_t first, std::uint64_t last, std::size_t limit);
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes

@@ -1,15 +1,11 @@
-#include "hooks/ranges/type_contents.h"
+#include "datatypes/type_contents.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 namespace {
-
-/// How many numbers of one type are read at most. They are in memory only while the type is looked at, some 30 bytes
-/// for each.
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 20;
 
 #if MPI_VERSION >= 4
 using Number = MPI_Count;
@@ -29,9 +25,9 @@ struct Envelope {
     return PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS;
 #endif
   }
-  bool WorthReading() const {
+  bool HasAtMost(std::uint64_t most) const {
     const auto numbers = {integers, addresses, counts, types};
-    return std::all_of(numbers.begin(), numbers.end(), [](Number n) { return n >= 0 && n <= kMostNumbers; });
+    return std::all_of(numbers.begin(), numbers.end(), [=](Number n) { return n >= 0 && static_cast<std::uint64_t>(n) <= most; });
   }
 };
 
@@ -67,12 +63,12 @@ bool TypeContents::IsValueIndex() const {
   return MadeOfValueAndIndex(combiner);
 }
 
-bool TypeContents::Read(MPI_Datatype type) {
+bool TypeContents::Read(MPI_Datatype type, std::uint64_t most) {
   Envelope envelope;
   if (!envelope.Read(type)) return false;
   combiner = envelope.combiner;
   if (envelope.types == 0) return true;  // there are no contents to be had
-  if (!envelope.WorthReading()) return false;
+  if (!envelope.HasAtMost(most)) return false;
   std::vector<int> integers(static_cast<std::size_t>(envelope.integers));
   std::vector<MPI_Aint> addresses(static_cast<std::size_t>(envelope.addresses));
   std::vector<MPI_Count> counts(static_cast<std::size_t>(envelope.counts));
@@ -103,4 +99,4 @@ void TypeContents::Arrange(const std::vector<int>& integers, const std::vector<M
   numbers.insert(numbers.end(), addresses.begin(), addresses.end());
 }
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes

@@ -4,15 +4,19 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <limits>
 
-#include "hooks/ranges/layout.h"
+#include "datatypes/layout.h"
+#include "datatypes/type_contents.h"
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 
 /// Intel MPI, of which less is believed.
 bool IsIntelMpi();
 
 constexpr std::size_t kMostTypeParts = std::size_t{1} << 16;
+/// As a limit: whatever it takes. For data that must be moved, not only told.
+constexpr std::size_t kAllTypeParts = std::numeric_limits<std::size_t>::max();
 
 struct TypeMap {
   /// Where the data of one element lie, from its origin on, as the standard says.
@@ -25,8 +29,9 @@ struct TypeMap {
 
 /// Holds no handles: `type` may be freed. Exact as long as all types within need no more than `limit` (>= 1) parts
 /// altogether; neighbours are joined to hulls beyond that. What nests too deeply, takes too long or is built in a way
-/// that is not known here is a hull, too, by what MPI says of its bounds, and doubtful.
+/// that is not known here is a hull, too, by what MPI says of its bounds, and doubtful. No work is too long with
+/// kAllTypeParts.
 /// Throws std::overflow_error when a byte lies beyond what an offset can say.
 TypeMap MapOf(MPI_Datatype type, std::size_t limit = kMostTypeParts);
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes

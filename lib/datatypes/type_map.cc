@@ -1,4 +1,4 @@
-#include "hooks/ranges/type_map.h"
+#include "datatypes/type_map.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,14 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/ranges/checked.h"
-#include "hooks/ranges/type_contents.h"
+#include "datatypes/checked.h"
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 namespace {
 
 constexpr int kDeepest = 64;
-constexpr int kMostTypes = 1 << 18;  // that are looked at for one, however often it is made of the same
+// Without a limit on parts there is none on these.
+constexpr std::size_t kMostTypes = std::size_t{1} << 18;  // that are looked at for one, however often it is made of the same
+constexpr std::size_t kMostNumbers = std::size_t{1} << 20;  // that are read for one of them
 
 using Numbers = std::span<const std::int64_t>;
 
@@ -56,7 +57,8 @@ Layout Predefined(MPI_Datatype type) {
 /// no sense.
 class Decoder {
  public:
-  explicit Decoder(std::size_t limit) : left_(limit) {}
+  explicit Decoder(std::size_t limit)
+      : most_types_(std::max(limit, kMostTypes)), most_numbers_(std::max(limit, kMostNumbers)), left_(limit) {}
   Layout Decode(MPI_Datatype type);
   bool doubtful() const { return doubtful_; }
   bool regular() const { return regular_ && !doubtful_; }
@@ -94,8 +96,9 @@ class Decoder {
   std::size_t ListLimit() const { return std::max<std::size_t>(left_, 2) - 1; }
   Layout Counted(Layout made);
 
+  const std::size_t most_types_, most_numbers_;
   std::size_t left_;  // of the limit on parts
-  int types_ = 0;
+  std::size_t types_ = 0;
   int depth_ = 0;
   bool doubtful_ = false;
   bool regular_ = true;
@@ -104,7 +107,7 @@ class Decoder {
 
 Layout Decoder::Decode(MPI_Datatype type) {
   TypeContents contents;
-  if (types_ < kMostTypes && depth_ < kDeepest && contents.Read(type)) {
+  if (types_ < most_types_ && depth_ < kDeepest && contents.Read(type, most_numbers_)) {
     ++types_;
     if (contents.types.empty()) return Single(type, contents.combiner);
     ++depth_;
@@ -381,4 +384,4 @@ TypeMap MapOf(MPI_Datatype type, std::size_t limit) {
   return map;
 }
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes

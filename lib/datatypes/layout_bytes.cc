@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "hooks/ranges/checked.h"
-#include "hooks/ranges/layout.h"
+#include "datatypes/checked.h"
+#include "datatypes/layout.h"
 
-namespace lzy::hooks {
+namespace lzy::datatypes {
 namespace {
 
 std::uint64_t Distance(std::int64_t from, std::int64_t to) {
@@ -197,4 +197,4 @@ std::vector<Interval> BytesOf(const Layout& tile, std::uint64_t count, std::int6
   return cover.Take();
 }
 
-}  // namespace lzy::hooks
+}  // namespace lzy::datatypes
