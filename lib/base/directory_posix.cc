@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 
 #include "base/file.h"
 #include "base/file_posix.h"
+#include "base/node.h"
 #include "fmt/format.h"
 
 namespace lzy {
@@ -152,6 +154,18 @@ Result<std::vector<std::string>> posix::List(const Place& place) {
   return names;
 }
 
+// What decides which file a path means: the machine, what is mounted, the root, the working directory, and the user.
+// Without one of these, the text is that of this process.
+std::string posix::View() {
+  struct stat mounts {}, root {}, here {};
+  std::array<char, PATH_MAX> directory{};
+  const bool known = stat("/proc/self/ns/mnt", &mounts) == 0 && stat("/", &root) == 0 && stat(".", &here) == 0 &&
+                     getcwd(directory.data(), directory.size()) != nullptr;
+  if (!known) return fmt::format("{} process {}", ThisNode(), getpid());
+  return fmt::format("{} mounts {}:{} root {}:{} in {}:{} {} user {}", ThisNode(), mounts.st_dev, mounts.st_ino, root.st_dev,
+                     root.st_ino, here.st_dev, here.st_ino, directory.data(), geteuid());
+}
+
 namespace {
 
 // A path as it is: relative to the working directory if it is not absolute.
@@ -176,6 +190,7 @@ class PosixFiles final : public FileSystem {
   Result<std::vector<std::string>> List(const std::string& path) override { return posix::List(Here(path)); }
   Status MakeDirectories(const std::string& path) override;
   Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
+  std::string View() override { return posix::View(); }
 
  private:
   Result<std::string> Resolve(const std::string& path, int symlinks_left);

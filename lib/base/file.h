@@ -12,9 +12,12 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <typeindex>
 #include <vector>
 
 #include "base/bytes.h"
@@ -125,6 +128,30 @@ class FileSystem {
   /// The absolute path without symbolic links. The last component need not exist; for a dangling link, this is where
   /// the link points to.
   virtual Result<std::string> RealPath(const std::string& path) = 0;
+  /// Processes of one machine for which this is the same see the same files under the same paths, relative ones too.
+  /// If that cannot be told, it is a text of this process alone.
+  virtual std::string View();
+
+  /// What a layer above remembers of this file system: one object of each type, made at first use. It lives as long as
+  /// the file system. Thread-safe; the object must be, too.
+  template <class T>
+  T& Memo() {
+    std::lock_guard lock(memo_mutex_);
+    auto& memo = memos_[typeid(T)];
+    if (!memo) memo = std::make_shared<T>();
+    return *static_cast<T*>(memo.get());
+  }
+
+ protected:
+  /// For a file system whose past can change, as in tests.
+  void ForgetMemos() {
+    std::lock_guard lock(memo_mutex_);
+    memos_.clear();
+  }
+
+ private:
+  std::mutex memo_mutex_;
+  std::map<std::type_index, std::shared_ptr<void>> memos_;
 };
 
 /// The operating system's file system. Lives until the process ends; thread-safe.

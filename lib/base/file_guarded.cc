@@ -194,6 +194,7 @@ class GuardedFiles final : public FileSystem {
   Status MakeDirectories(const std::string& path) override;
   Result<std::uint64_t> FreeBytes(const std::string& directory) override;
   Result<std::string> RealPath(const std::string& path) override;
+  std::string View() override { return posix::View(); }
 
  private:
   /// A name in a directory.

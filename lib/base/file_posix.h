@@ -79,5 +79,6 @@ Result<bool> RenameIfAbsent(const Place& from, const Place& to);
 Status Remove(const Place& place);
 Status SyncDirectory(const Place& place);
 Result<std::vector<std::string>> List(const Place& place);
+std::string View();
 
 }  // namespace lzy::posix

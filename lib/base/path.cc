@@ -1,6 +1,7 @@
 // Paths as text, and the helpers of base/file.h that need no file system of their own.
 
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -24,6 +25,11 @@ std::string_view Trimmed(std::string_view path) {
 }
 
 }  // namespace
+
+// Of this object, which other processes do not have.
+std::string FileSystem::View() {
+  return fmt::format("process {} at {}", getpid(), static_cast<const void*>(this));
+}
 
 // The slash before the name stays with Trimmed, so that the directory of "/name" is "/" and not "".
 std::string DirectoryOf(const std::string& path) {

@@ -113,6 +113,7 @@ TEST_F(EpochTest, ARenamedFileWithAReusedInodeKeepsItsOwnSidecar) {
   fs_.Put("d/g", {});
   Begin("d/g");  // and never comes to commit
   fs_.At("d/f").stat.inode = fs_.At("d/g").stat.inode;
+  fs_.At("d/f").stat.birth_ns = fs_.At("d/g").stat.birth_ns + CoarseGranularityNs();
   ASSERT_OK(fs_.Remove("d/g"));
   ASSERT_OK(Protect(Here(), ref_, {}).status);  // as if it had been made with that inode
   ASSERT_OK(fs_.Rename("d/f", "d/g"));

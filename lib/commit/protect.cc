@@ -68,7 +68,7 @@ Status Protector::EnsureSidecars() {
     return EnsureSidecar(ref_.path, 0);
   }
   for (const auto& [rank, path] : ref_.members) {
-    if (!is_lost(path)) LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
+    if (ref_.IsDealtHere(rank) && !is_lost(path)) LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
   }
   return Status::Ok();
 }

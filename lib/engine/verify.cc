@@ -82,7 +82,9 @@ Status RehomeAll(const Context& context, const DatasetRef& dataset) {
     if (dataset.kind == DatasetKind::kShared) {
       return context.comm.rank() == 0 ? rehome(dataset.path) : Status::Ok();
     }
-    for (const auto& [rank, path] : dataset.members) LZY_RETURN_IF_ERROR(rehome(path));
+    for (const auto& [rank, path] : dataset.members) {
+      if (dataset.IsDealtHere(rank)) LZY_RETURN_IF_ERROR(rehome(path));
+    }
     return Status::Ok();
   });
 }

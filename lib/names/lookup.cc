@@ -6,49 +6,15 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
-#include "merkle/hash.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
-#include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
 
-Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
-  const bool committed = sb.state != SidecarState::kNeverCommitted;
-  const bool counts = committed && sb.kind == DatasetKind::kSet;
-  return {.uuid = sb.uuid,
-          .generation = sb.generation,
-          .kind = sb.kind,
-          .committed = committed,
-          .rank = sb.rank,
-          .members = counts ? sb.members : 0,
-          .wall_time_ns = sb.wall_time_ns,
-          .stamp = sb.stamp,
-          .name = info.name,
-          .parts = info.parts};
-}
-
 bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
   return file.size == stamp.size && file.mtime_ns == stamp.mtime_ns;
-}
-
-/// Reads only superblocks and the info record. Fails if anything is unusual; the caller then loads the whole sidecar.
-/// A directory may have thousands of sidecars, and their trees take a 4096th of the data.
-Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
-  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
-  LZY_ASSIGN_OR_RETURN(const Superblock sb, AgreedSuperblock(*file));
-  const Extent* extent = FindExtent(sb.extents, ExtentKind::kInfo);
-  if (extent == nullptr || extent->length > kMaxInfoBytes) return {Code::kCorrupt, "no info record"};
-  LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
-  if (extent->length > stat.size) return {Code::kCorrupt, "info record lies past the end"};
-  std::vector<std::uint8_t> bytes(extent->length);
-  LZY_RETURN_IF_ERROR(ReadExactly(*file, extent->offset, bytes));
-  if (HashBytes(HashTag::kInfo, 0, bytes) != sb.info_hash) return {Code::kCorrupt, "info record differs from its hash"};
-  LZY_ASSIGN_OR_RETURN(const InfoRecord info, DecodeInfo(bytes));
-  return PeekOf(sb, info);
 }
 
 // What is known of `name`; calls `find` only at the first time. References stay valid, because maps do not move nodes.
@@ -68,24 +34,6 @@ bool LooksNew(const FileStat& file) {
 
 }  // namespace
 
-bool MayBe(const FileStat& file, const Stamp& stamp) {
-  const bool known = file.birth_ns != 0 && stamp.birth_ns != 0;
-  return file.inode == stamp.inode && (!known || file.birth_ns == stamp.birth_ns);
-}
-
-void SetIdentity(Stamp& stamp, const FileStat& file) {
-  stamp.inode = file.inode;
-  stamp.device = file.device;
-  stamp.birth_ns = file.birth_ns;
-}
-
-// The quick way only saves time. Whatever it cannot read, Load may still put together from other copies.
-Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path) {
-  if (auto quick = PeekQuickly(fs, path); quick.ok()) return quick;
-  LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, path, OpenMode::kRead));
-  return PeekOf(sidecar->contents().superblock, sidecar->contents().info);
-}
-
 std::string FollowLink(FileSystem& fs, const std::string& path) {
   const auto self = fs.Stat(path, /*follow=*/false);
   if (!self.ok() || self->type != FileStat::Type::kOther) return path;
@@ -103,13 +51,6 @@ void Directory::List() {
   list_status_ = names.status();
   if (!names.ok()) return;
   names_.insert(names->begin(), names->end());
-  for (const std::string& name : names_) {
-    const auto owner = DataPathOf(name);
-    // Temporary names are kept, too; they never have an owner by name.
-    if (!owner && !name.starts_with(kTemporaryPrefix)) continue;
-    sidecar_names_.push_back(name);
-    if (!owner || !names_.contains(*owner)) without_owner_.push_back(name);
-  }
 }
 
 Result<const std::set<std::string>*> Directory::Names() {
@@ -122,8 +63,9 @@ const std::vector<std::string>& Directory::Sidecars() {
   if (!listed_) List();
   if (!sidecars_) {
     sidecars_.emplace();
-    std::copy_if(sidecar_names_.begin(), sidecar_names_.end(), std::back_inserter(*sidecars_),
-                 [&](const std::string& name) { return IsRegular(name); });
+    std::copy_if(names_.begin(), names_.end(), std::back_inserter(*sidecars_), [&](const std::string& name) {
+      return (DataPathOf(name) || name.starts_with(kTemporaryPrefix)) && IsRegular(name);
+    });
   }
   return *sidecars_;
 }
@@ -152,33 +94,59 @@ bool Directory::OfSameSet(const std::string& sidecar, const Peek& peek) {
   return other.ok() && other->kind == DatasetKind::kSet && other->uuid == peek.uuid;
 }
 
-// One stat for each file, so only when a question by inode comes up.
-const std::multimap<std::uint64_t, std::string>& Directory::FilesByInode() {
-  if (!files_by_inode_) {
-    files_by_inode_.emplace();
-    if (!listed_) List();
-    for (const std::string& name : names_) {
-      if (IsLzyName(name)) continue;
-      if (auto stat = fs_.Stat(PathOf(name), /*follow=*/false); stat.ok()) files_by_inode_->emplace(stat->inode, name);
-    }
+class Directory::Asking {
+ public:
+  Asking(Directory& directory, const std::string& name) : directory_(directory), outer_(directory.asking_.empty()) {
+    if (outer_) directory_.asking_ = name;
   }
-  return *files_by_inode_;
+  ~Asking() {
+    if (outer_) directory_.asking_.clear();
+  }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+ private:
+  Directory& directory_;
+  const bool outer_;
+};
+
+const Neighbours& Directory::Around() {
+  if (looked_now_) return *look_;
+  const auto file = asking_.empty() ? std::nullopt : StatOf(asking_);
+  if (look_ && file && look_->Saw(asking_, *file)) return *look_;
+  const auto found = file ? Neighbours::For(fs_, path_, asking_, *file) : Neighbours::Found{Neighbours::Look(fs_, path_), true};
+  look_ = found.look;
+  looked_now_ = found.is_new;
+  return *look_;
 }
 
-// By the inode in the stamp. Sidecars that cannot be read are left out; only their names speak for them.
-const std::multimap<std::uint64_t, std::string>& Directory::SidecarsByInode() {
-  if (!sidecars_by_inode_) {
-    sidecars_by_inode_.emplace();
-    for (const std::string& sidecar : Sidecars()) {
-      const auto& peek = PeekAt(sidecar);
-      if (peek.ok()) sidecars_by_inode_->emplace(peek->stamp.inode, sidecar);
-    }
-  }
-  return *sidecars_by_inode_;
+std::vector<std::string> Directory::StillTrue(const std::function<std::vector<std::string>()>& ask,
+                                              const std::function<bool(const std::string&)>& is_true) {
+  std::vector<std::string> names = ask();
+  if (looked_now_ || std::ranges::all_of(names, is_true)) return names;
+  look_ = Neighbours::Look(fs_, path_);
+  looked_now_ = true;
+  return ask();
+}
+
+std::vector<std::string> Directory::FilesOf(std::uint64_t inode) {
+  return StillTrue([&] { return Around().FilesOf(inode); },
+                   [&](const std::string& name) {
+                     const auto file = fs_.Stat(PathOf(name), /*follow=*/false);
+                     return file.ok() && file->inode == inode;
+                   });
+}
+
+std::vector<std::string> Directory::SidecarsFor(std::uint64_t inode) {
+  return StillTrue([&] { return Around().SidecarsFor(inode); },
+                   [&](const std::string& name) { return PeekAt(name).ok() && PeekAt(name)->stamp.inode == inode; });
 }
 
 std::string Directory::SidecarOf(const std::string& name) {
-  return Once(sidecar_of_, name, [&] { return FindSidecarOf(name); });
+  return Once(sidecar_of_, name, [&] {
+    const Asking asking(*this, name);
+    return FindSidecarOf(name);
+  });
 }
 
 // In this order, cheapest and surest first:
@@ -199,24 +167,27 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   // a program fills.
   const bool looks_new = LooksNew(*data);
   if (!has_own && looks_new) return "";
-  if (!Names().ok()) return has_own ? own : "";
-  if (peek != nullptr && MayBe(*data, peek->stamp)) {
+  const bool is_own = peek != nullptr && MayBe(*data, peek->stamp);
+  // Inode and time of birth are those of no other file.
+  if (is_own && data->birth_ns != 0 && peek->stamp.birth_ns != 0) return own;
+  if (!Around().status().ok()) return has_own ? own : "";
+  if (is_own) {
     // As a rule it was edited, or never committed yet. But inodes are given out again: this may be a file for which
     // another sidecar was committed, and which was renamed to this name. That sidecar then has no file of its own
     // name. Only such sidecars are looked at, which spares looking into all of them.
-    const auto it = std::find_if(without_owner_.begin(), without_owner_.end(),
-                                 [&](const std::string& sidecar) { return HomeByStamp(sidecar) == name; });
-    return it != without_owner_.end() ? *it : own;
+    const std::vector<std::string> others = Around().without_owner();
+    const auto it = std::ranges::find_if(others, [&](const std::string& sidecar) { return HomeByStamp(sidecar) == name; });
+    return it != others.end() ? *it : own;
   }
   if (!looks_new || data->birth_ns == 0) {
     // Several sidecars may claim one inode. A stamp wins at once; among the others, the latest commit.
-    const std::string* latest = nullptr;
-    for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
-      if (HomeByStamp(at->second) == name) return at->second;
-      if (HomeByInode(at->second) != name) continue;
-      if (latest == nullptr || PeekAt(at->second)->wall_time_ns > PeekAt(*latest)->wall_time_ns) latest = &at->second;
+    std::string latest;
+    for (const std::string& sidecar : SidecarsFor(data->inode)) {
+      if (HomeByStamp(sidecar) == name) return sidecar;
+      if (HomeByInode(sidecar) != name) continue;
+      if (latest.empty() || PeekAt(sidecar)->wall_time_ns > PeekAt(latest)->wall_time_ns) latest = sidecar;
     }
-    if (latest != nullptr) return *latest;
+    if (!latest.empty()) return latest;
   }
   // A sidecar that was committed for another file says nothing about this one, although it has the name.
   return has_own && !HomeByStamp(own) && !HomeByInode(own) ? own : "";
@@ -243,6 +214,8 @@ bool Directory::IsMisplaced(const std::string& sidecar, const Peek& peek) const 
 
 // A home by inode counts only if the file does not have a better sidecar.
 std::optional<std::string> Directory::HomeOf(const std::string& sidecar) {
+  const auto owner = DataPathOf(sidecar);
+  const Asking asking(*this, owner && StatOf(*owner) ? *owner : "");
   if (auto home = HomeByStamp(sidecar)) return home;
   auto home = HomeByInode(sidecar);
   return home && SidecarOf(*home) == sidecar ? home : std::nullopt;
@@ -258,11 +231,8 @@ bool Directory::FitsOwnSidecar(const std::string& name, const FileStat& file) {
 
 bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
   if (peek.kind != DatasetKind::kSet) return false;
-  return std::any_of(Sidecars().begin(), Sidecars().end(), [&](const std::string& sidecar) {
-    const auto other = DataPathOf(sidecar);
-    if (!other || *other == owner || !NamesMember(*other, owner, peek) || !OfSameSet(sidecar, peek)) return false;
-    const auto file = StatOf(*other);
-    return file && MayBe(*file, PeekAt(sidecar)->stamp);
+  return std::ranges::any_of(Around().MembersAtHome(peek.uuid), [&](const std::string& other) {
+    return other != owner && NamesMember(other, owner, peek);
   });
 }
 
@@ -285,15 +255,13 @@ std::optional<std::string> Directory::FindHomeByInode(const std::string& sidecar
   // Or it took the place of a member that was moved away.
   const bool misplaced = IsMisplaced(sidecar, *peek);
   if (namesake && !misplaced && OthersAreAtHome(*owner, *peek)) return std::nullopt;
-  for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
-    const auto file = StatOf(at->second);
+  for (const std::string& name : FilesOf(peek->stamp.inode)) {
+    const auto file = StatOf(name);
     // A candidate must have the same birth, no fitting sidecar of its own, and no name of another member.
     const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
-    if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(at->second, *file)) continue;
-    if (owner && !misplaced && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek))) {
-      continue;
-    }
-    return at->second;
+    if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(name, *file)) continue;
+    if (owner && !misplaced && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek))) continue;
+    return name;
   }
   return std::nullopt;
 }
@@ -308,12 +276,12 @@ std::optional<std::string> Directory::FindHomeByStamp(const std::string& sidecar
   const auto owner = DataPathOf(sidecar);
   // Hard links have the same stamp; the name decides among them.
   if (owner && HasStamp(*owner, peek->stamp)) return owner;
-  for (auto [at, end] = FilesByInode().equal_range(peek->stamp.inode); at != end; ++at) {
-    if (!HasStamp(at->second, peek->stamp)) continue;
+  for (const std::string& name : FilesOf(peek->stamp.inode)) {
+    if (!HasStamp(name, peek->stamp)) continue;
     // Members that were exchanged keep the sidecars of their names, unless it was the sidecars that were exchanged.
-    if (owner && !IsMisplaced(sidecar, *peek) && (OfSameSet(kSidecarPrefix + at->second, *peek) || NamesMember(at->second, *owner, *peek)))
-      return std::nullopt;
-    return at->second;
+    const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek));
+    if (other_member && !IsMisplaced(sidecar, *peek)) return std::nullopt;
+    return name;
   }
   return std::nullopt;
 }
@@ -330,25 +298,17 @@ std::optional<std::string> Directory::OtherMemberIn(const std::string& name) {
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
   const std::string own = SidecarOf(name);
   if (!data.ok() || own.empty() || !PeekAt(own).ok() || PeekAt(own)->stamp.inode == data->inode) return std::nullopt;
-  for (auto [at, end] = SidecarsByInode().equal_range(data->inode); at != end; ++at) {
-    const Peek& other = *PeekAt(at->second);
-    if (at->second != own && OfSameSet(own, other) && HasStamp(name, other.stamp)) return DataPathOf(at->second);
+  const Asking asking(*this, name);
+  for (const std::string& sidecar : SidecarsFor(data->inode)) {
+    const auto& other = PeekAt(sidecar);
+    if (sidecar != own && other.ok() && OfSameSet(own, *other) && HasStamp(name, other->stamp)) return DataPathOf(sidecar);
   }
   return std::nullopt;
 }
 
-const std::vector<std::string>& Directory::SetPatterns() {
-  if (!set_patterns_) {
-    std::set<std::string> patterns;
-    for (const std::string& sidecar : Sidecars()) {
-      const auto owner = DataPathOf(sidecar);
-      const auto& peek = PeekAt(sidecar);
-      if (!owner || !peek.ok() || peek->kind != DatasetKind::kSet || !peek->committed) continue;
-      if (auto pattern = PatternFromTail(PathOf(*owner), peek->name, peek->rank)) patterns.insert(*pattern);
-    }
-    set_patterns_.emplace(patterns.begin(), patterns.end());
-  }
-  return *set_patterns_;
+std::vector<std::string> Directory::SetPatternsAround(const std::string& name) {
+  const Asking asking(*this, name);
+  return Around().set_patterns();
 }
 
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path) {

@@ -7,7 +7,9 @@
 //
 // Everything here only reads, is local to one process, and follows no symbolic link within the directory.
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,34 +17,10 @@
 
 #include "base/file.h"
 #include "base/status.h"
-#include "sidecar/sidecar_format.h"
+#include "names/neighbours.h"
+#include "names/peek.h"
 
 namespace lzy {
-
-/// What a sidecar says about its owner: from superblock and info record, without the trees, which may be large.
-struct Peek {
-  Uuid uuid{};
-  std::uint64_t generation = 0;
-  DatasetKind kind = DatasetKind::kShared;
-  bool committed = false;
-  std::uint32_t rank = 0;
-  /// Number of members of a committed set. 0 for shared files, and for a set that was never committed.
-  std::uint32_t members = 0;
-  std::int64_t wall_time_ns = 0;
-  Stamp stamp;
-  std::string name;  ///< of the info record: base name, or the tail of the pattern
-  Parts parts;       ///< where its parity is, if in device directories
-};
-/// Reads as little as possible: as a rule a page or two and the info record. If that shows anything unusual, it loads
-/// the whole sidecar. Errors are those of Sidecar::Load. Seals are not checked.
-Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
-
-/// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: the inode must be the
-/// same, and the time of birth, if both are known. The device number does not count, because it changes from mount to
-/// mount.
-bool MayBe(const FileStat& file, const Stamp& stamp);
-/// Makes `stamp` one of `file`: inode, device and time of birth. Size and mtime stay.
-void SetIdentity(Stamp& stamp, const FileStat& file);
 
 /// The files and sidecars of one directory. Each is looked at when it is first needed, and only once. So answers agree
 /// with each other, but later changes are not seen: make a new one to see them. Not thread-safe.
@@ -71,11 +49,12 @@ class Directory {
   std::optional<std::string> UserOf(const std::string& sidecar);
   /// If the file `name` was another member of its set at the last commit: the name that it had then.
   std::optional<std::string> OtherMemberIn(const std::string& name);
-  /// Patterns of the sets that have committed sidecars here, derived from the places of these sidecars.
-  const std::vector<std::string>& SetPatterns();
+  /// Patterns of the sets that have committed sidecars here, derived from the places of these sidecars. The file `name`,
+  /// if it is there, is the one that may be a member.
+  std::vector<std::string> SetPatternsAround(const std::string& name);
 
  private:
-  /// Fills names_, sidecar_names_ and without_owner_, or list_status_.
+  /// Fills names_, or list_status_.
   void List();
   bool IsRegular(const std::string& name);
   std::string FindSidecarOf(const std::string& name);
@@ -102,27 +81,31 @@ class Directory {
   bool NamesMember(const std::string& name, const std::string& owner, const Peek& peek) const;
   /// Whether `sidecar` is a member's, but has the name of another member of its set: sidecars were renamed, not data.
   bool IsMisplaced(const std::string& sidecar, const Peek& peek) const;
-  /// Indexes, made at first use: that of sidecars has to look into all of them.
-  const std::multimap<std::uint64_t, std::string>& FilesByInode();
-  const std::multimap<std::uint64_t, std::string>& SidecarsByInode();
+  /// While it lives, questions are about the file `name`, unless they are part of an earlier question. Empty: about no
+  /// file in particular.
+  class Asking;
+  /// A look that answers for the file that is asked about. If it is about none, the look is no older than this object.
+  const Neighbours& Around();
+  /// Names with this inode, and sidecars whose stamp has it. If the look is one of before and they are not what it says,
+  /// there is a new one.
+  std::vector<std::string> FilesOf(std::uint64_t inode);
+  std::vector<std::string> SidecarsFor(std::uint64_t inode);
+  std::vector<std::string> StillTrue(const std::function<std::vector<std::string>()>& ask,
+                                     const std::function<bool(const std::string&)>& is_true);
 
   FileSystem& fs_;
   const std::string path_;
   bool listed_ = false;
   Status list_status_;
   std::set<std::string> names_;
-  // All names that sidecars can have, whatever is behind them.
-  std::vector<std::string> sidecar_names_;
-  // Those of them that have no file of their own name beside them.
-  std::vector<std::string> without_owner_;
   std::optional<std::vector<std::string>> sidecars_;
+  std::shared_ptr<const Neighbours> look_;
+  bool looked_now_ = false;  // look_ is no older than this object
+  std::string asking_;
   std::map<std::string, Result<Peek>> peeks_;
   std::map<std::string, std::string> sidecar_of_;                     // by file
   std::map<std::string, std::optional<std::string>> home_by_stamp_;  // by sidecar
   std::map<std::string, std::optional<std::string>> home_by_inode_;
-  std::optional<std::multimap<std::uint64_t, std::string>> files_by_inode_;
-  std::optional<std::multimap<std::uint64_t, std::string>> sidecars_by_inode_;
-  std::optional<std::vector<std::string>> set_patterns_;
 };
 
 /// The path of the sidecar of `data_path`, in the same directory. Symbolic links are followed first. It is, in this

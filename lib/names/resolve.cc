@@ -1,4 +1,4 @@
-// Puts together what the ranks found. In four exchanges all ranks tell all others what they found, which version of
+// Puts together what the ranks found. One rank of each node looks. In four exchanges all ranks tell all others what they found, which version of
 // each set is the newest they see, what there is to say about each dataset, and which datasets are the same. All
 // decode the same bytes in the same order, so all get the same list.
 
@@ -17,6 +17,28 @@
 
 namespace lzy {
 namespace {
+
+/// The processes that share one view of the file system. One of them looks, and tells the others: the metadata server
+/// of a parallel file system answers each question once for each node, not once for each process.
+struct Companions {
+  int leader = 0;
+  std::uint32_t count = 1;
+  std::uint32_t place = 0;  ///< of this process among them; 0: it leads
+  bool any = false;         ///< some process of the communicator has companions; the same on all ranks
+  bool leads() const { return place == 0; }
+};
+
+Result<Companions> GatherCompanions(FileSystem& fs, Communicator& comm) {
+  Companions out{.leader = comm.rank()};
+  if (comm.size() == 1) return out;
+  LZY_ASSIGN_OR_RETURN(const auto views, AllGatherRecords(comm, fmt::format("{}\n{}", comm.ProcessorName(), fs.View())));
+  const auto mine = static_cast<std::size_t>(comm.rank());
+  out.leader = static_cast<int>(std::ranges::find(views, views[mine]) - views.begin());
+  out.count = static_cast<std::uint32_t>(std::ranges::count(views, views[mine]));
+  out.place = static_cast<std::uint32_t>(std::count(views.begin(), views.begin() + comm.rank(), views[mine]));
+  out.any = std::set(views.begin(), views.end()).size() < views.size();
+  return out;
+}
 
 /// What this rank found: datasets by path, and what stood in the way.
 struct Found {
@@ -45,10 +67,10 @@ Result<Found> UniteFound(Communicator& comm, const Survey& survey) {
 }
 
 /// The newest version of each of `patterns` that any rank sees. Collective; `patterns` must be the same on all ranks.
-Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& comm,
+Result<std::vector<SetVersion>> AgreeOnVersions(Survey& survey, Communicator& comm, bool leads,
                                                 const std::vector<std::string>& patterns) {
-  std::vector<SetVersion> newest;
-  for (const std::string& pattern : patterns) newest.push_back(survey.NewestOf(pattern));
+  std::vector<SetVersion> newest(patterns.size());
+  for (std::size_t i = 0; leads && i < patterns.size(); ++i) newest[i] = survey.NewestOf(patterns[i]);
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, newest));
   for (const auto& theirs : all) {
     for (std::size_t i = 0; i < newest.size(); ++i) newest[i] = std::max(newest[i], theirs.at(i));
@@ -96,15 +118,33 @@ struct Remarks {
   }
 };
 
+/// Tells the members that the leader found to its companions. Collective.
+Status ShareMembers(Communicator& comm, const Companions& companions, std::vector<DatasetRef>& datasets) {
+  for (DatasetRef& dataset : datasets) {
+    dataset.companions = companions.count;
+    dataset.companion = companions.place;
+  }
+  if (!companions.any || std::ranges::all_of(datasets, [](const DatasetRef& d) { return d.kind == DatasetKind::kShared; })) {
+    return Status::Ok();
+  }
+  LZY_ASSIGN_OR_RETURN(const auto node, comm.Split(companions.leader));
+  std::vector<std::map<std::uint32_t, std::string>> members;
+  for (DatasetRef& dataset : datasets) members.push_back(std::move(dataset.members));
+  // All nodes agree on how it went: a node must not go on alone.
+  LZY_RETURN_IF_ERROR(Agree(comm, BroadcastRecord(*node, members)));
+  for (std::size_t i = 0; i < datasets.size(); ++i) datasets[i].members = std::move(members[i]);
+  return Status::Ok();
+}
+
 /// Fills in members, notes and hints. Collective. A set to which PATH leads only by leftovers of an older version is
 /// not what the user asked for. It is dropped, and the leftovers are added to `troubles` as unprotected.
-Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef>& datasets,
+Status AgreeOnMembers(Survey& survey, Communicator& comm, bool leads, std::vector<DatasetRef>& datasets,
                       std::vector<Status>& troubles) {
   std::vector<std::string> patterns;
   for (const DatasetRef& dataset : datasets) {
     if (dataset.kind == DatasetKind::kSet) patterns.push_back(dataset.path);
   }
-  LZY_ASSIGN_OR_RETURN(const std::vector<SetVersion> versions, AgreeOnVersions(survey, comm, patterns));
+  LZY_ASSIGN_OR_RETURN(const std::vector<SetVersion> versions, AgreeOnVersions(survey, comm, leads, patterns));
   // Each rank's part. `version` advances with the sets among the datasets.
   std::vector<Remarks> mine;
   auto version = versions.begin();
@@ -113,7 +153,9 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
     if (found != survey.found().end()) dataset.notes = found->second.notes;
     Remarks& own = mine.emplace_back();
     own.meant = true;
-    if (dataset.kind == DatasetKind::kSet) {
+    if (!leads) {
+      own.meant = false;
+    } else if (dataset.kind == DatasetKind::kSet) {
       own.meant = survey.IsMeant(dataset.path, *version);
       for (Leftover& leftover : survey.FillMembers(dataset, *version++)) own.leftovers.emplace(leftover.path, std::move(leftover));
     }
@@ -148,17 +190,17 @@ Status AgreeOnMembers(Survey& survey, Communicator& comm, std::vector<DatasetRef
 }
 
 /// Keeps datasets once that are named in several ways (through a link, say). Collective. A dataset is dropped only if
-/// every rank finds it to be the same as an earlier one. So all ranks drop the same ones.
-Status DropDoubles(FileSystem& fs, Communicator& comm, std::vector<DatasetRef>& datasets) {
+/// every rank that looks finds it to be the same as an earlier one. So all ranks drop the same ones.
+Status DropDoubles(FileSystem& fs, Communicator& comm, bool leads, std::vector<DatasetRef>& datasets) {
   std::vector<std::uint32_t> mine;
   std::map<std::string, std::uint32_t> first;
-  for (std::uint32_t i = 0; i < datasets.size(); ++i) {
+  for (std::uint32_t i = 0; leads && i < datasets.size(); ++i) {
     mine.push_back(first.emplace(DatasetKey(fs, datasets[i]), i).first->second);
   }
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, mine));
   std::vector<bool> distinct(datasets.size(), false);
   for (const auto& theirs : all) {
-    for (std::uint32_t i = 0; i < datasets.size(); ++i) distinct[i] = distinct[i] || theirs.at(i) == i;
+    for (std::uint32_t i = 0; i < theirs.size(); ++i) distinct.at(i) = distinct.at(i) || theirs[i] == i;
   }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -175,8 +217,9 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   if (path.empty())
     return Status(Code::kInvalidArgument, "an empty PATH: a file, a pattern or a directory is accepted");
   // A rank that finds nothing must not fail alone: another one may see the files. Real errors are agreed on at once.
+  LZY_ASSIGN_OR_RETURN(const Companions companions, GatherCompanions(fs, comm));
   Survey survey(fs, what);
-  const Status mine = survey.Add(path);
+  const Status mine = companions.leads() ? survey.Add(path) : Status::Ok();
   const bool absent = mine.code() == Code::kInvalidArgument || mine.code() == Code::kUnprotected;
   LZY_RETURN_IF_ERROR(Agree(comm, absent ? Status::Ok() : mine));
   LZY_ASSIGN_OR_RETURN(Found found, UniteFound(comm, survey));
@@ -187,8 +230,9 @@ Result<std::vector<DatasetRef>> ResolvePath(FileSystem& fs, Communicator& comm, 
   }
   std::vector<DatasetRef> datasets;
   for (const auto& [name, kind] : found.datasets) datasets.push_back({kind, name, {}, {}});
-  LZY_RETURN_IF_ERROR(AgreeOnMembers(survey, comm, datasets, found.troubles));
-  LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, datasets));
+  LZY_RETURN_IF_ERROR(AgreeOnMembers(survey, comm, companions.leads(), datasets, found.troubles));
+  LZY_RETURN_IF_ERROR(DropDoubles(fs, comm, companions.leads(), datasets));
+  LZY_RETURN_IF_ERROR(ShareMembers(comm, companions, datasets));
   if (troubles == nullptr && !found.troubles.empty()) return found.troubles.front();
   if (troubles != nullptr) troubles->insert(troubles->end(), found.troubles.begin(), found.troubles.end());
   return datasets;

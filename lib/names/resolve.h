@@ -29,6 +29,12 @@ struct DatasetRef {
   std::vector<std::string> notes = {};
   /// Sentences that explain a difference, if the engine finds one. Do not print them otherwise.
   std::vector<std::string> hints = {};
+  /// How many processes see the same members because they share a view of one machine, and which of them this one is.
+  /// What one of them can do for all is dealt among them.
+  std::uint32_t companions = 1;
+  std::uint32_t companion = 0;
+  /// Whether that falls to this process for the member `rank`.
+  bool IsDealtHere(std::uint32_t rank) const { return rank % companions == companion; }
 };
 
 enum class Resolve {

@@ -188,7 +188,7 @@ std::optional<std::string> Survey::PatternOfSiblings(const std::string& path) {
   for (const std::string& pattern : set_patterns_) {
     if (is_member(pattern)) return pattern;
   }
-  for (const std::string& pattern : At(DirectoryOf(path)).SetPatterns()) {
+  for (const std::string& pattern : At(DirectoryOf(path)).SetPatternsAround(BaseNameOf(path))) {
     if (is_member(pattern)) return pattern;
   }
   return std::nullopt;

@@ -88,6 +88,7 @@ class MemoryFileSystem final : public FileSystem {
     return out;
   }
   void Restore(const std::map<std::string, Node>& copy) {
+    ForgetMemos();
     nodes_.clear();
     for (const auto& [path, node] : copy) {
       nodes_[path] = std::make_shared<Node>(node);
@@ -96,6 +97,7 @@ class MemoryFileSystem final : public FileSystem {
   }
   /// The power fails: of what was not synced, each sector is there or not, as chance has it.
   void PowerLoss(std::mt19937_64& rng, std::size_t sector = 4096) {
+    ForgetMemos();
     for (auto& [path, node] : nodes_) {
       std::vector<std::uint8_t> left = rng() % 2 != 0 ? node->durable : node->bytes;
       std::vector<std::uint8_t> was = node->durable, is = node->bytes;

@@ -10,6 +10,7 @@
 
 #include "names/orphans.h"
 #include "names/resolve.h"
+#include "passing_files.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
@@ -17,29 +18,6 @@
 namespace lzy {
 
 namespace stdfs = std::filesystem;
-
-/// Passes everything on: for file systems that differ in one thing.
-class PassingFileSystem : public FileSystem {
- public:
-  explicit PassingFileSystem(FileSystem& fs) : fs_(fs) {}
-  Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
-                                     std::uint32_t create_mode) override {
-    return fs_.Open(path, mode, follow, create_mode);
-  }
-  Result<FileStat> Stat(const std::string& path, bool follow) override { return fs_.Stat(path, follow); }
-  Status Rename(const std::string& from, const std::string& to) override { return fs_.Rename(from, to); }
-  Result<bool> RenameIfAbsent(const std::string& from, const std::string& to) override {
-    return fs_.RenameIfAbsent(from, to);
-  }
-  Status Remove(const std::string& path) override { return fs_.Remove(path); }
-  Status SyncDirectory(const std::string& path) override { return fs_.SyncDirectory(path); }
-  Result<std::vector<std::string>> List(const std::string& path) override { return fs_.List(path); }
-  Status MakeDirectories(const std::string& path) override { return fs_.MakeDirectories(path); }
-  Result<std::string> RealPath(const std::string& path) override { return fs_.RealPath(path); }
-
- private:
-  FileSystem& fs_;
-};
 
 /// A scratch directory, which is the working directory, with data files and sidecars that hold no more than resolving
 /// needs.

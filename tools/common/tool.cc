@@ -79,15 +79,15 @@ int EndEarly(const std::string& tool, bool speaks, bool json, const Status& stat
   return exit_code;
 }
 
-/// Bytes of the dataset's files that this process sees: about what there is to read. For TuneForWork.
-std::uint64_t BytesHere(FileSystem& fs, const DatasetRef& dataset) {
+/// About the bytes of the dataset that this process has to read. For TuneForWork.
+std::uint64_t BytesHere(FileSystem& fs, const Communicator& comm, const DatasetRef& dataset) {
   const auto size_of = [&](const std::string& path) {
     const auto stat = fs.Stat(path);
     return stat.ok() ? stat->size : 0;
   };
-  if (dataset.kind == DatasetKind::kShared) return size_of(dataset.path);
+  if (dataset.kind == DatasetKind::kShared) return size_of(dataset.path) / static_cast<std::uint64_t>(comm.size());
   std::uint64_t bytes = 0;
-  for (const auto& [rank, path] : dataset.members) bytes += size_of(path);
+  for (const auto& [rank, path] : dataset.members) bytes += dataset.IsDealtHere(rank) ? size_of(path) : 0;
   return bytes;
 }
 
@@ -318,7 +318,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   };
   context.stop = [] { return stop_wanted != 0; };
   // Info reads metadata only.
-  if (tool.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, dataset) / static_cast<std::uint64_t>(comm_.size()));
+  if (tool.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, comm_, dataset));
   DatasetReport report = tool.engine(context, dataset);
   // Notes say how the dataset was found, such as under an old name. Hints are of use only if there is damage.
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());

@@ -1,0 +1,193 @@
+// What a file costs in operations on names, however many other files are beside it.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine_fixture.h"
+#include "passing_files.h"
+#include "status_matchers.h"
+#include "thread_communicator.h"
+
+namespace lzy::testing {
+namespace {
+
+constexpr std::int64_t kLongAgo = 1'000'000'000'000'000'000;
+
+class CostsTest : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return scratch_ / name; }
+
+  void Write(const std::string& name) {
+    WriteFile(Path(name), Bytes(4096, static_cast<std::uint8_t>(++written_)));
+    SetMtime(Path(name), kLongAgo);
+  }
+  /// Adds files until there are so many, and protects all of them.
+  void Fill(std::size_t files) {
+    for (; files_ < files; ++files_) Write(fmt::format("neighbour.{}", files_));
+    CountingFileSystem fs(PosixFileSystem());
+    const auto all = ResolvePath(fs, alone_, scratch_.path(), Resolve::kProtectable);
+    ASSERT_OK(all);
+    for (const DatasetRef& file : *all) ASSERT_OK(Protect({fs, alone_, options_}, file, {}).status);
+  }
+  /// The operations of `work` in a process of its own, which has seen nothing of the directory yet.
+  template <class Work>
+  std::uint64_t Operations(const Work& work) {
+    CountingFileSystem fs(PosixFileSystem());
+    work(fs);
+    return fs.operations();
+  }
+  /// Of all paths that need no look around, one number for each.
+  std::vector<std::uint64_t> OfOneFile() {
+    const DatasetRef file{DatasetKind::kShared, Path("file"), {}, {}};
+    std::vector<std::uint64_t> counts;
+    const auto count = [&](const auto& work) {
+      counts.push_back(Operations([&](FileSystem& fs) { work(Context{fs, alone_, options_}); }));
+    };
+    WriteFile(file.path, {});
+    count([&](const Context& context) { ASSERT_OK(BeginEpoch(context.fs, options_, file.path, "")); });
+    WriteFile(file.path, Bytes(4096, 1));
+    ProtectRequest touched;
+    touched.touched = std::map<std::uint32_t, IntervalSet>{};
+    (*touched.touched)[0].AddWhole();
+    count([&](const Context& context) { ASSERT_OK(Protect(context, file, touched).status); });
+    count([&](const Context& context) { EXPECT_EQ(ExitCodeOf(Verify(context, file, {})), 0); });
+    count([&](const Context& context) { ASSERT_OK(Info(context, file).status); });
+    WriteAt(file.path, 100, Bytes(10, 9));
+    count([&](const Context& context) { EXPECT_EQ(ExitCodeOf(Verify(context, file, {})), 9); });
+    count([&](const Context& context) { ASSERT_OK(Protect(context, file, {}).status); });
+    count([&](const Context& context) { ASSERT_OK(Protect(context, file, {}).status); });
+    const std::int64_t mtime = MtimeOf(file.path);
+    WriteAt(file.path, 200, Bytes(10, 7));
+    SetMtime(file.path, mtime);
+    count([&](const Context& context) { EXPECT_EQ(ExitCodeOf(Restore(context, file, {})), 0); });
+    count([&](const Context& context) {
+      const auto found = ResolvePath(context.fs, alone_, file.path, Resolve::kProtected);
+      ASSERT_OK(found);
+      EXPECT_EQ(found->size(), 1u);
+    });
+    count([&](const Context& context) { ASSERT_OK(Unprotect(context, file, {}).status); });
+    std::filesystem::remove(file.path);
+    return counts;
+  }
+
+  Scratch scratch_;
+  const std::unique_ptr<Communicator> self_ = SelfCommunicator();
+  Communicator& alone_ = *self_;
+  Options options_;
+  std::size_t files_ = 0;
+  int written_ = 0;
+};
+
+TEST_F(CostsTest, OneFileCostsTheSameWhateverIsBesideIt) {
+  Fill(10);
+  const auto few = OfOneFile();
+  Fill(1000);
+  EXPECT_EQ(OfOneFile(), few);
+  if (kSanitized) return;
+  Fill(10000);
+  EXPECT_EQ(OfOneFile(), few);
+}
+
+// Files that have no sidecar may have been renamed. All of them together need one look around.
+TEST_F(CostsTest, AFileOfADirectoryCostsTheSameInASmallAndALargeOne) {
+  const auto of_each = [&](std::size_t files) {
+    const Scratch other;
+    for (std::size_t i = 0; i < files; ++i) {
+      WriteFile(other / fmt::format("f{}", i), Bytes(4096, 1));
+      SetMtime(other / fmt::format("f{}", i), kLongAgo);
+    }
+    std::vector<double> counts;
+    const auto count = [&](Resolve what, const auto& work) {
+      const std::uint64_t operations = Operations([&](FileSystem& fs) {
+        const auto found = ResolvePath(fs, alone_, other.path(), what);
+        ASSERT_OK(found);
+        ASSERT_EQ(found->size(), files);
+        for (const DatasetRef& file : *found) ASSERT_EQ(ExitCodeOf(work(Context{fs, alone_, options_}, file)), 0);
+      });
+      counts.push_back(static_cast<double>(operations) / static_cast<double>(files));
+    };
+    const auto protect = [](const Context& context, const DatasetRef& file) { return Protect(context, file, {}); };
+    count(Resolve::kProtectable, protect);
+    count(Resolve::kProtectable, protect);
+    count(Resolve::kProtected, [](const Context& context, const DatasetRef& file) { return Verify(context, file, {}); });
+    count(Resolve::kProtected, [](const Context& context, const DatasetRef& file) { return Restore(context, file, {}); });
+    count(Resolve::kProtected, [](const Context& context, const DatasetRef& file) { return Info(context, file); });
+    return counts;
+  };
+  const auto few = of_each(10);
+  const auto many = of_each(1000);
+  for (std::size_t i = 0; i < few.size(); ++i) EXPECT_LE(many[i], few[i] * 1.05) << "path " << i;
+}
+
+// All files have other inodes than their sidecars say, so each may be another one that was renamed.
+TEST_F(CostsTest, ACopiedTreeIsLookedAtOnce) {
+  const auto of_each = [&](std::size_t files) {
+    const Scratch from, to;
+    for (std::size_t i = 0; i < files; ++i) {
+      const std::string path = from / fmt::format("f{}", i);
+      WriteFile(path, Bytes(4096, 1));
+      SetMtime(path, kLongAgo);
+      EXPECT_OK(Protect({PosixFileSystem(), alone_, options_}, {DatasetKind::kShared, path, {}, {}}, {}).status);
+    }
+    for (const auto& [path, image] : ImageOf(from.path())) {
+      WriteFile(to / std::filesystem::path(path).filename().string(), image.bytes);
+    }
+    return static_cast<double>(Operations([&](FileSystem& fs) {
+             const auto found = ResolvePath(fs, alone_, to.path(), Resolve::kProtected);
+             ASSERT_OK(found);
+             ASSERT_EQ(found->size(), files);
+             for (const DatasetRef& file : *found) ASSERT_EQ(ExitCodeOf(Verify({fs, alone_, options_}, file, {})), 0);
+           })) /
+           static_cast<double>(files);
+  };
+  const double few = of_each(10);
+  EXPECT_LE(of_each(500), few * 1.05);
+}
+
+TEST_F(CostsTest, AMemberCostsTheSameInASmallAndALargeSet) {
+  const auto of_each = [&](int members) {
+    const Scratch directory;
+    const std::string pattern = directory / "state.%r";
+    for (int i = 0; i < members; ++i) {
+      WriteFile(directory / fmt::format("state.{}", i), Bytes(5000, static_cast<std::uint8_t>(i)));
+      SetMtime(directory / fmt::format("state.{}", i), kLongAgo);
+    }
+    Options options;
+    options.group = 8;
+    std::vector<double> counts;
+    const auto count = [&](Resolve what, const auto& work) {
+      const std::uint64_t operations = Operations([&](FileSystem& fs) {
+        RunRanks(std::min(members, 64), [&](Communicator& comm) {
+          const auto found = ResolvePath(fs, comm, pattern, what);
+          ASSERT_OK(found);
+          ASSERT_EQ(found->size(), 1u);
+          EXPECT_EQ(ExitCodeOf(work(Context{fs, comm, options}, found->front())), 0);
+        });
+      });
+      counts.push_back(static_cast<double>(operations) / members);
+    };
+    const auto protect = [](const Context& context, const DatasetRef& set) { return Protect(context, set, {}); };
+    count(Resolve::kProtectable, protect);
+    count(Resolve::kProtectable, protect);
+    count(Resolve::kProtected, [](const Context& context, const DatasetRef& set) { return Verify(context, set, {}); });
+    count(Resolve::kProtected, [](const Context& context, const DatasetRef& set) { return Info(context, set); });
+    std::filesystem::remove(directory / "state.1");
+    count(Resolve::kProtected, [](const Context& context, const DatasetRef& set) { return Restore(context, set, {}); });
+    return counts;
+  };
+  const auto two = of_each(2), many = of_each(64), most = of_each(kSanitized ? 128 : 512);
+  for (std::size_t i = 0; i < two.size(); ++i) {
+    EXPECT_LE(many[i], two[i] * 1.05) << "path " << i;
+    EXPECT_LE(most[i], two[i] * 1.05) << "path " << i;
+  }
+}
+
+}  // namespace
+}  // namespace lzy::testing

@@ -1,0 +1,183 @@
+#include "names/neighbours.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <set>
+
+#include "names/set_names.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// A sidecar that changed less than this before a look may have changed once more, within the same tick of the clock. The
+// clock of a remote file system may also be a little behind.
+constexpr std::int64_t kSettledNs = 2'000'000'000;
+
+// Looks at more directories than these are forgotten, the oldest first. A tool that walks a tree goes through its
+// directories one by one.
+constexpr std::size_t kMaxKept = 8;
+
+bool SameFile(const FileStat& a, const FileStat& b) {
+  return a.inode == b.inode && a.size == b.size && a.mtime_ns == b.mtime_ns && a.ctime_ns == b.ctime_ns;
+}
+
+// Somebody is giving sidecars other names (dataset/rehome). One that is on its way may not be in the list.
+bool IsUnsettled(const std::vector<std::string>& names) {
+  return std::ranges::binary_search(names, std::string(kTemporaryPrefix) + "lock");
+}
+
+}  // namespace
+
+struct Neighbours::Kept {
+  struct Place {
+    std::mutex mutex;
+    std::shared_ptr<const Neighbours> look;
+  };
+  std::shared_ptr<Place> At(const std::string& directory) {
+    std::lock_guard lock(mutex);
+    auto& place = places[directory];
+    if (place) return place;
+    order.push_back(directory);
+    place = std::make_shared<Place>();
+    auto found = place;
+    if (order.size() > kMaxKept) {
+      places.erase(order.front());
+      order.pop_front();
+    }
+    return found;
+  }
+
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Place>> places;
+  std::deque<std::string> order;
+};
+
+std::shared_ptr<const Neighbours> Neighbours::Look(FileSystem& fs, const std::string& directory) {
+  const auto place = fs.Memo<Kept>().At(directory);
+  std::lock_guard lock(place->mutex);
+  return LookAgain(fs, directory, place->look);
+}
+
+Neighbours::Found Neighbours::For(FileSystem& fs, const std::string& directory, const std::string& name, const FileStat& file) {
+  const auto place = fs.Memo<Kept>().At(directory);
+  std::lock_guard lock(place->mutex);
+  if (place->look && place->look->Saw(name, file)) return {place->look, false};
+  return {LookAgain(fs, directory, place->look), true};
+}
+
+// Files are seen before sidecars are listed. Otherwise a file could be protected and renamed in between, and its sidecar
+// would be missing from a look that has its new name.
+std::shared_ptr<const Neighbours> Neighbours::LookAgain(FileSystem& fs, const std::string& directory,
+                                                        std::shared_ptr<const Neighbours>& kept) {
+  auto look = std::make_shared<Neighbours>();
+  look->began_ns_ = CoarseNowNs();
+  const auto first = fs.List(directory);
+  if (first.ok()) look->SeeFiles(fs, directory, *first);
+  const auto second = first.ok() ? fs.List(directory) : first;
+  look->status_ = second.status();
+  if (!second.ok()) return look;
+  look->SeeSidecars(fs, directory, *second, kept.get());
+  look->Index();
+  kept = IsUnsettled(*first) || IsUnsettled(*second) ? nullptr : look;
+  return look;
+}
+
+bool Neighbours::Saw(const std::string& name, const FileStat& file) const {
+  const auto at = std::ranges::lower_bound(files_, name, {}, &Seen::name);
+  // A file of several names can be renamed by one of them and protected by another.
+  return at != files_.end() && at->name == name && at->inode == file.inode && at->ctime_ns == file.ctime_ns &&
+         at->birth_ns == file.birth_ns && file.links == 1;
+}
+
+void Neighbours::SeeFiles(FileSystem& fs, const std::string& directory, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (IsLzyName(name)) continue;
+    const auto stat = fs.Stat(JoinPath(directory, name), /*follow=*/false);
+    if (stat.ok()) files_.push_back({name, stat->inode, stat->ctime_ns, stat->birth_ns});
+  }
+}
+
+void Neighbours::SeeSidecars(FileSystem& fs, const std::string& directory, const std::vector<std::string>& names,
+                             const Neighbours* before) {
+  for (const std::string& name : names) {
+    const auto owner = DataPathOf(name);
+    // Temporary names are kept, too; they never have an owner by name.
+    if (!owner && !name.starts_with(kTemporaryPrefix)) continue;
+    if (!owner || !std::ranges::binary_search(names, *owner)) without_owner_.push_back(name);
+    const std::string path = JoinPath(directory, name);
+    const auto stat = fs.Stat(path, /*follow=*/false);
+    if (!stat.ok() || stat->type != FileStat::Type::kRegular) continue;
+    const Entry* known = nullptr;
+    if (before != nullptr) {
+      const auto at = std::ranges::lower_bound(before->sidecars_, name, {}, &Entry::name);
+      const bool same = at != before->sidecars_.end() && at->name == name && SameFile(at->file, *stat);
+      if (same && stat->ctime_ns < before->began_ns_ - kSettledNs) known = &*at;
+    }
+    sidecars_.push_back(known != nullptr ? *known : Read(fs, path, name, *stat));
+  }
+}
+
+Neighbours::Entry Neighbours::Read(FileSystem& fs, const std::string& path, std::string name, const FileStat& file) {
+  Entry entry;
+  entry.name = std::move(name);
+  entry.file = file;
+  const auto peek = PeekSidecar(fs, path);
+  entry.status = peek.status();
+  if (!peek.ok()) return entry;
+  entry.inode = peek->stamp.inode;
+  entry.birth_ns = peek->stamp.birth_ns;
+  entry.of_set = peek->kind == DatasetKind::kSet && peek->committed;
+  if (!entry.of_set) return entry;
+  entry.set = peek->uuid;
+  const auto owner = DataPathOf(path);
+  entry.pattern = owner ? PatternFromTail(*owner, peek->name, peek->rank).value_or("") : "";
+  return entry;
+}
+
+void Neighbours::Index() {
+  for (std::uint32_t i = 0; i < files_.size(); ++i) files_by_inode_.emplace_back(files_[i].inode, i);
+  std::set<std::string> patterns;
+  for (std::uint32_t i = 0; i < sidecars_.size(); ++i) {
+    const Entry& entry = sidecars_[i];
+    if (!entry.status.ok()) continue;
+    sidecars_by_inode_.emplace_back(entry.inode, i);
+    if (!entry.of_set) continue;
+    if (!entry.pattern.empty()) patterns.insert(entry.pattern);
+    const auto owner = DataPathOf(entry.name);
+    const auto at = owner ? std::ranges::lower_bound(files_, *owner, {}, &Seen::name) : files_.end();
+    if (at == files_.end() || at->name != *owner) continue;
+    const FileStat file{.inode = at->inode, .birth_ns = at->birth_ns};
+    if (MayBe(file, {.inode = entry.inode, .birth_ns = entry.birth_ns})) at_home_[entry.set].push_back(*owner);
+  }
+  std::ranges::sort(files_by_inode_);
+  std::ranges::sort(sidecars_by_inode_);
+  set_patterns_.assign(patterns.begin(), patterns.end());
+}
+
+std::vector<std::string> Neighbours::FilesOf(std::uint64_t inode) const {
+  std::vector<std::string> names;
+  for (auto at = std::ranges::lower_bound(files_by_inode_, std::pair(inode, std::uint32_t{0}));
+       at != files_by_inode_.end() && at->first == inode; ++at) {
+    names.push_back(files_[at->second].name);
+  }
+  return names;
+}
+
+std::vector<std::string> Neighbours::SidecarsFor(std::uint64_t inode) const {
+  std::vector<std::string> names;
+  for (auto at = std::ranges::lower_bound(sidecars_by_inode_, std::pair(inode, std::uint32_t{0}));
+       at != sidecars_by_inode_.end() && at->first == inode; ++at) {
+    names.push_back(sidecars_[at->second].name);
+  }
+  return names;
+}
+
+const std::vector<std::string>& Neighbours::MembersAtHome(const Uuid& set) const {
+  static const std::vector<std::string> none;
+  const auto at = at_home_.find(set);
+  return at == at_home_.end() ? none : at->second;
+}
+
+}  // namespace lzy

@@ -1,0 +1,38 @@
+#pragma once
+// What one sidecar says about its owner, read from its first pages. Local to one process; nothing is written.
+
+#include <cstdint>
+#include <string>
+
+#include "base/file.h"
+#include "base/status.h"
+#include "sidecar/sidecar_format.h"
+
+namespace lzy {
+
+/// What a sidecar says about its owner: from superblock and info record, without the trees, which may be large.
+struct Peek {
+  Uuid uuid{};
+  std::uint64_t generation = 0;
+  DatasetKind kind = DatasetKind::kShared;
+  bool committed = false;
+  std::uint32_t rank = 0;
+  /// Number of members of a committed set. 0 for shared files, and for a set that was never committed.
+  std::uint32_t members = 0;
+  std::int64_t wall_time_ns = 0;
+  Stamp stamp;
+  std::string name;  ///< of the info record: base name, or the tail of the pattern
+  Parts parts;       ///< where its parity is, if in device directories
+};
+/// Reads as little as possible: as a rule a page or two and the info record. If that shows anything unusual, it loads
+/// the whole sidecar. Errors are those of Sidecar::Load. Seals are not checked.
+Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
+
+/// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: the inode must be the
+/// same, and the time of birth, if both are known. The device number does not count, because it changes from mount to
+/// mount.
+bool MayBe(const FileStat& file, const Stamp& stamp);
+/// Makes `stamp` one of `file`: inode, device and time of birth. Size and mtime stay.
+void SetIdentity(Stamp& stamp, const FileStat& file);
+
+}  // namespace lzy
