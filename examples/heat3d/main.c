@@ -1,0 +1,270 @@
+// Options, the loop over the steps, restarts, and failures.
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heat3d.h"
+
+enum { PATH_LIMIT = 4096 };
+
+typedef struct {
+  int size;
+  int steps;
+  int every;
+  const char* checkpoint;
+  bool per_rank;
+  const char* hdf5;
+  const char* final;
+  bool restart;
+  bool quiet;
+} Options;
+
+_Noreturn void fail(const char* format, ...) {
+  char message[2 * PATH_LIMIT];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  fprintf(stderr, "heat3d: rank %d: %s\n", rank, message);
+  fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  abort();
+}
+
+void check(int code, const char* call, const char* path) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  fail("%s: %s: %s", path, call, text);
+}
+
+void check_moved(const MPI_Status* status, MPI_Datatype type, int64_t expected, const char* call,
+                        const char* path) {
+  MPI_Count elements = 0;
+  MPI_Get_elements_x(status, type, &elements);
+  if (elements != expected) {
+    fail("%s: %s: short transfer: %lld of %" PRId64 " elements", path, call, (long long)elements, expected);
+  }
+}
+
+void* allocate(size_t count, size_t bytes) {
+  void* memory = calloc(count, bytes);
+  if (!memory) fail("out of memory: %zu times %zu bytes", count, bytes);
+  return memory;
+}
+
+// Replaces %r, or %04r for leading zeroes, by the rank. Returns the number of replacements or -1 for a bad pattern.
+static int expand_pattern(const char* pattern, int rank, char out[PATH_LIMIT]) {
+  size_t used = 0;
+  int replaced = 0;
+  for (const char* p = pattern; *p; ++p) {
+    char text[32] = {*p, '\0'};
+    if (*p == '%' && p[1] == '%') {
+      ++p;
+    } else if (*p == '%') {
+      char* end = NULL;
+      const long width = strtol(p + 1, &end, 10);
+      if (*end != 'r' || width < 0 || width > 20 || p[1] == '+' || p[1] == ' ') return -1;
+      if (p[1] == '0') {
+        snprintf(text, sizeof text, "%0*d", (int)width, rank);
+      } else {
+        snprintf(text, sizeof text, "%*d", (int)width, rank);
+      }
+      ++replaced;
+      p = end;
+    }
+    const size_t length = strlen(text);
+    if (used + length >= PATH_LIMIT) return -1;
+    memcpy(out + used, text, length);
+    used += length;
+  }
+  out[used] = '\0';
+  return replaced;
+}
+
+static void print_usage(FILE* stream) {
+  fputs(
+      "usage: heat3d [options]\n"
+      "  --size N              cells along each edge of the cube (default 96)\n"
+      "  --steps S             the step to stop at (default 100)\n"
+      "  --every K             checkpoint after every K steps, 0 for none (default 10)\n"
+      "  --checkpoint PATTERN  checkpoint to a shared MPI-IO file, or to a file per rank if PATTERN has %r or %04r\n"
+      "  --hdf5 FILE           checkpoint to a shared HDF5 file\n"
+      "  --restart             go on from the checkpoint that --checkpoint or --hdf5 names\n"
+      "  --final FILE          write the field at the end as raw doubles, x fastest\n"
+      "  --quiet               print nothing\n"
+      "  --help                print this\n",
+      stream);
+}
+
+static bool parse_number(const char* text, int least, int* value) {
+  char* end = NULL;
+  errno = 0;
+  const long number = strtol(text, &end, 10);
+  if (errno || end == text || *end || number < least || number > 1000000000) return false;
+  *value = (int)number;
+  return true;
+}
+
+// Returns -1 to run, else the exit code. Only rank 0 prints.
+static int parse_options(int argc, char** argv, int rank, Options* options) {
+  static const struct option known[] = {
+      {"size", required_argument, NULL, 'n'},  {"steps", required_argument, NULL, 's'},
+      {"every", required_argument, NULL, 'k'}, {"checkpoint", required_argument, NULL, 'c'},
+      {"hdf5", required_argument, NULL, '5'},  {"restart", no_argument, NULL, 'r'},
+      {"final", required_argument, NULL, 'f'}, {"quiet", no_argument, NULL, 'q'},
+      {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+  *options = (Options){.size = 96, .steps = 100, .every = 10};
+  opterr = rank == 0;
+  const char* error = NULL;
+  char path[PATH_LIMIT];
+  int option = 0;
+  while (!error && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+    switch (option) {
+      case 'n':
+        if (!parse_number(optarg, 1, &options->size)) error = "--size takes a number from 1";
+        break;
+      case 's':
+        if (!parse_number(optarg, 0, &options->steps)) error = "--steps takes a number from 0";
+        break;
+      case 'k':
+        if (!parse_number(optarg, 0, &options->every)) error = "--every takes a number from 0";
+        break;
+      case 'c': {
+        const int replaced = expand_pattern(optarg, 0, path);
+        if (replaced < 0) error = "--checkpoint takes a path with %r or %04r for the rank and %% for a percent sign";
+        options->checkpoint = optarg;
+        options->per_rank = replaced > 0;
+        break;
+      }
+      case '5':
+        options->hdf5 = optarg;
+        break;
+      case 'r':
+        options->restart = true;
+        break;
+      case 'f':
+        options->final = optarg;
+        break;
+      case 'q':
+        options->quiet = true;
+        break;
+      case 'h':
+        if (rank == 0) print_usage(stdout);
+        return 0;
+      default:
+        if (rank == 0) print_usage(stderr);
+        return 2;
+    }
+  }
+  if (!error && optind < argc) error = "there are no arguments besides the options";
+  if (!error && options->checkpoint && options->hdf5) error = "--checkpoint and --hdf5 exclude each other";
+  if (!error && options->restart && !options->checkpoint && !options->hdf5) {
+    error = "--restart needs --checkpoint or --hdf5";
+  }
+#ifndef HEAT_HAVE_HDF5
+  if (!error && options->hdf5) error = "--hdf5: built without parallel HDF5";
+#endif
+  if (!error) return -1;
+  if (rank == 0) fprintf(stderr, "heat3d: %s\n", error);
+  return 2;
+}
+
+static double slowest(const Solver* s, double seconds) {
+  MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, s->comm);
+  return seconds;
+}
+
+static void restart(Solver* s, const Options* options) {
+  char path[PATH_LIMIT];
+  int step = 0;
+  if (options->hdf5) {
+    step = read_hdf5(s, options->hdf5);
+  } else {
+    expand_pattern(options->checkpoint, s->rank, path);
+    step = options->per_rank ? read_per_rank(s, path) : read_shared(s, path);
+  }
+  int bounds[2] = {step, -step};
+  MPI_Allreduce(MPI_IN_PLACE, bounds, 2, MPI_INT, MPI_MAX, s->comm);
+  if (bounds[0] != -bounds[1]) {
+    fail("the ranks' checkpoints are of different steps: %d to %d, this rank's %d", -bounds[1], bounds[0], step);
+  }
+  if (step > options->steps) fail("the checkpoint is of step %d, beyond --steps %d", step, options->steps);
+  s->step = step;
+}
+
+// Returns how long it took.
+static double checkpoint(Solver* s, const Options* options) {
+  char path[PATH_LIMIT];
+  MPI_Barrier(s->comm);
+  const double begin = MPI_Wtime();
+  double bytes = (double)cube_bytes(s);
+  if (options->hdf5) {
+    write_hdf5(s, options->hdf5);
+    bytes *= 2;
+  } else {
+    expand_pattern(options->checkpoint, s->rank, path);
+    if (options->per_rank) {
+      write_per_rank(s, path);
+    } else {
+      write_shared(s, path, true);
+    }
+  }
+  const double seconds = slowest(s, MPI_Wtime() - begin);
+  if (s->rank == 0 && !options->quiet) {
+    printf("checkpoint step %d time %.3f seconds %.6f MB/s %.1f\n", s->step, time_of(s->step), seconds,
+           bytes / 1e6 / seconds);
+    fflush(stdout);
+  }
+  return seconds;
+}
+
+static void run(Solver* s, const Options* options) {
+  set_up_fields(s);
+  if (options->restart) restart(s, options);
+  const bool checkpoints = (options->checkpoint || options->hdf5) && options->every > 0;
+  const double begin = MPI_Wtime();
+  double checkpoint_seconds = 0;
+  while (s->step < options->steps) {
+    advance(s);
+    if (checkpoints && s->step % options->every == 0) checkpoint_seconds += checkpoint(s, options);
+  }
+  const double seconds = slowest(s, MPI_Wtime() - begin);
+  if (options->final) write_shared(s, options->final, false);
+  const uint64_t sum = checksum(s);
+  if (s->rank == 0 && !options->quiet) {
+    printf("final step %d time %.3f checksum %016" PRIx64 " seconds %.6f checkpoint-seconds %.6f\n", s->step,
+           time_of(s->step), sum, seconds, checkpoint_seconds);
+  }
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  Options options;
+  int code = parse_options(argc, argv, rank, &options);
+  if (code < 0) {
+    Solver solver;
+    code = 0;
+    if (decompose(&solver, options.size)) {
+      run(&solver, &options);
+      tear_down(&solver);
+    } else {
+      if (rank == 0) {
+        fprintf(stderr, "heat3d: --size %d is too small for %d ranks as %dx%dx%d\n", options.size, solver.ranks,
+                solver.dims[Z], solver.dims[Y], solver.dims[X]);
+      }
+      code = 2;
+    }
+  }
+  MPI_Finalize();
+  return code;
+}
