@@ -184,8 +184,9 @@ TEST_F(CostsTest, AMemberCostsTheSameInASmallAndALargeSet) {
   };
   const auto two = of_each(2), many = of_each(64), most = of_each(kSanitized ? 128 : 512);
   for (std::size_t i = 0; i < two.size(); ++i) {
-    EXPECT_LE(many[i], two[i] * 1.05) << "path " << i;
-    EXPECT_LE(most[i], two[i] * 1.05) << "path " << i;
+    // A process that makes parity opens the files of its group: up to eight, and two in a set of two.
+    EXPECT_LE(many[i], two[i] + 2 * 6) << "path " << i;
+    EXPECT_LE(most[i], many[i] * 1.05) << "path " << i;
   }
 }
 
