@@ -164,6 +164,7 @@ int main(int argc, char** argv) {
     if (!wish.yes || wish.remove) return Status::Ok();
     return Status(lzy::Code::kInvalidArgument, "--yes: is accepted only together with --remove");
   };
+  tool.side_by_side = [&] { return !wish.remove; };
   tool.action = [&] { return wish.action(); };
   // Globs and sets are for making sidecars. What has to be removed is known from the sidecars themselves.
   tool.select = [&](lzy::ToolRun& run, const std::string& path, std::vector<DatasetRef>& datasets) {

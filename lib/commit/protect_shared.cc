@@ -6,8 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <random>
-
+#include "base/node.h"
 #include "comm/records.h"
 #include "commit/protector.h"
 #include "dataset/parts.h"
@@ -179,9 +178,8 @@ class SharedFile : public Protector {
 
   // Those of another encoding stay as they are until this one counts.
   void NameParts(const FileView& file) {
-    std::random_device entropy;
     Parts& parts = contents_.info.parts;
-    parts.id = std::uint64_t{entropy()} << 32 | entropy();
+    parts.id = DrawRandom<std::uint64_t>();
     parts.name = PartName(real_path_, parts.id);
     parts.home = real_path_;
     parts.directories = options_.device_dirs;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/record.h"
 #include "base/status.h"
 #include "geometry/layout.h"
 #include "merkle/hash.h"
@@ -36,11 +37,13 @@ struct Damage {
   bool repaired = false;
   bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
   std::vector<std::string> objects;  ///< names of what lies there, e.g. HDF5 datasets
+  LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects)
 };
 
 /// Seconds of one operation, the slowest rank's.
 struct Phases {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0, sync = 0, total = 0;
+  LZY_FIELDS(read, hash, encode, exchange, write, sync, total)
 };
 
 /// Adds the seconds since it was made, or since the last time, to a field.
@@ -61,8 +64,10 @@ struct GroupMap {
     std::uint32_t device = 0;
     std::string path;    ///< member's path; empty for stripe positions
     std::string domain;  ///< failure domain; empty when unknown
+    LZY_FIELDS(device, path, domain)
   };
   std::vector<Device> devices;
+  LZY_FIELDS(devices)
 };
 
 struct DatasetReport {
@@ -93,6 +98,7 @@ struct DatasetReport {
     std::string path;
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
+    LZY_FIELDS(path, offset, length)
   };
   std::vector<Unchecked> unchecked;
   /// Some rows have more edited blocks than parity can rebuild: the edits cannot be taken back.
@@ -118,6 +124,10 @@ struct DatasetReport {
   Phases phases;
   /// Not ok: the operation itself failed (bad options, I/O, no sidecar, ...); `state` is what is known nevertheless.
   Status status;
+
+  LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, unit, bytes, sidecar_bytes, unsealed, key, generation,
+             commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, gone, warnings, map, in_epoch, placed, bytes_read,
+             bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 
 const char* Name(DatasetState state);   ///< "intact", "at-risk", ...

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <random>
 
 #include "base/file.h"
+#include "base/node.h"
 
 namespace lzy {
 namespace {
@@ -58,7 +58,7 @@ std::string NewDataPath(const std::string& data_path) {
 std::string TemporarySidecarPath(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path).substr(sizeof(kSidecarPrefix) - 1);
   // A random number, not the process's: processes on other nodes or in other containers may have the same number.
-  return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, std::random_device()(), name));
+  return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, DrawRandom<std::uint32_t>(), name));
 }
 
 std::string PartName(const std::string& data_path, std::uint64_t id) {

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <random>
 
+#include "base/node.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -114,11 +114,9 @@ Status CheckFields(const Superblock& sb) {
 
 }  // namespace
 
-// std::random_device and no seeded generator: ranks that start at the same moment must not draw the same number.
+// No seeded generator: ranks that start at the same moment must not draw the same number.
 Uuid NewUuid() {
-  std::random_device entropy;
-  Uuid uuid;
-  for (auto& byte : uuid) byte = static_cast<std::uint8_t>(entropy());
+  auto uuid = DrawRandom<Uuid>();
   uuid[6] = static_cast<std::uint8_t>((uuid[6] & 0x0f) | 0x40);  // RFC 4122 version 4
   uuid[8] = static_cast<std::uint8_t>((uuid[8] & 0x3f) | 0x80);
   return uuid;

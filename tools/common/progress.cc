@@ -35,6 +35,28 @@ std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint
   return line;
 }
 
+std::string ProgressLine(std::uint64_t files, std::uint64_t total, std::uint64_t bytes, double seconds) {
+  std::string line = fmt::format("{} of {} files  {:.0f} %", files, total, 100.0 * static_cast<double>(files) / static_cast<double>(total));
+  if (seconds <= 0 || files == 0) return line;
+  line += fmt::format("  {}/s", FormatSize(static_cast<std::uint64_t>(static_cast<double>(bytes) / seconds)));
+  return line + fmt::format("  {} to go", Duration(static_cast<double>(total - files) * seconds / static_cast<double>(files)));
+}
+
+// Short work shows nothing, and a terminal is not flooded.
+bool Progress::IsDue(Clock::time_point now) {
+  if (now - begin_ < kSilence || now < next_) return false;
+  next_ = now + kInterval;
+  return true;
+}
+
+void Progress::Show(const std::string& line) {
+  // Spaces over what is left of a longer line.
+  const std::size_t padding = shown_ > line.size() ? shown_ - line.size() : 0;
+  fmt::print(stderr, "\r{}{:{}}", line, "", padding);
+  std::fflush(stderr);
+  shown_ = line.size();
+}
+
 void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total) {
   if (!enabled_) return;
   const std::lock_guard lock(mutex_);
@@ -45,15 +67,16 @@ void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total
     phase_begin_ = now;
   }
   last_done_ = done;
-  // Short work shows nothing, and a terminal is not flooded.
-  if (now - begin_ < kSilence || now < next_) return;
-  next_ = now + kInterval;
-  const std::string line = ProgressLine(phase_, done, total, std::chrono::duration<double>(now - phase_begin_).count());
-  // Spaces over what is left of a longer line.
-  const std::size_t padding = shown_ > line.size() ? shown_ - line.size() : 0;
-  fmt::print(stderr, "\r{}{:{}}", line, "", padding);
-  std::fflush(stderr);
-  shown_ = line.size();
+  if (IsDue(now)) Show(ProgressLine(phase_, done, total, std::chrono::duration<double>(now - phase_begin_).count()));
+}
+
+void Progress::Count(std::uint64_t files, std::uint64_t total, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  file_bytes_ += bytes;
+  const auto now = Clock::now();
+  if (enabled_ && IsDue(now)) {
+    Show(ProgressLine(files, total, file_bytes_, std::chrono::duration<double>(now - begin_).count()));
+  }
 }
 
 void Progress::Clear() {

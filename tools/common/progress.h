@@ -12,6 +12,9 @@ namespace lzy {
 /// `total` is 0, there is neither a percentage nor a remaining time.
 std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint64_t total, double seconds);
 
+/// The line for many small files: "1234 of 10000 files  12 %  4.1 MiB/s  0:07 to go". `bytes`: of the files that are done.
+std::string ProgressLine(std::uint64_t files, std::uint64_t total, std::uint64_t bytes, double seconds);
+
 /// Writes to stderr, from one second after its construction on, a few times a second. Thread-safe. If not enabled,
 /// does nothing.
 class Progress {
@@ -23,16 +26,23 @@ class Progress {
 
   /// The state of the work. A new phase, or a smaller `done`, starts the rate anew.
   void Update(const char* phase, std::uint64_t done, std::uint64_t total);
+  /// So many of `total` files are done, one more than before, and this one had `bytes` bytes.
+  void Count(std::uint64_t files, std::uint64_t total, std::uint64_t bytes);
   /// Takes the line off the terminal, so that something else can be printed. The next Update shows it again.
   void Clear();
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// True if it is time for another line.
+  bool IsDue(Clock::time_point now);
+  void Show(const std::string& line);
+
   const bool enabled_;
   const Clock::time_point begin_;
   std::mutex mutex_;
   std::string phase_;
   std::uint64_t last_done_ = 0;
+  std::uint64_t file_bytes_ = 0;  // of all Count() calls
   Clock::time_point phase_begin_;
   Clock::time_point next_;
   /// Length of the line on the terminal; 0: there is none.

@@ -1,5 +1,5 @@
 // The frame of the tools. RunTool, at the end, is the whole of main(): RunWithin parses and checks,
-// ToolRun::HandlePath and HandleDataset do the work, ToolRun::Finish ends. Above them is the advice that a report
+// ToolRun::HandlePath, HandleSome, HandleOne and Tell do the work, ToolRun::Finish ends. Above them is the advice that a report
 // ends with if the operation failed.
 
 #include "common/tool.h"
@@ -20,9 +20,11 @@
 #include <new>
 
 #include "base/printable.h"
+#include "comm/records.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
 #include "request/commit_record.h"
+#include "merkle/hash.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
 
@@ -274,11 +276,23 @@ void ToolRun::TellUnjudged() {
              Printable(fmt::format("{}", fmt::join(unjudged, ", "))));
 }
 
-// Ranks may see different files. If one rank has not met the dataset, all handle it: skipping is collective, too.
-bool ToolRun::SeenBefore(const DatasetRef& dataset) {
-  const bool fresh = seen_.insert(DatasetKey(*fs_, dataset)).second;
-  auto fresh_anywhere = comm_.AllReduceMax(fresh ? 1 : 0);
-  return fresh_anywhere.ok() && *fresh_anywhere == 0;
+// Ranks may see different files. If one rank has not met a dataset, all handle it: skipping is collective, too.
+Status ToolRun::DropSeen(std::vector<DatasetRef>& datasets) {
+  std::vector<bool> fresh;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+    for (const DatasetRef& dataset : datasets) {
+      const std::string key = DatasetKey(*fs_, dataset);
+      const ByteSpan bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size());
+      fresh.push_back(seen_.insert(HashBytes(HashTag::kInfo, 0, bytes).bytes).second);
+    }
+  }));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, fresh));
+  std::vector<DatasetRef> left;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (std::ranges::any_of(all, [&](const auto& theirs) { return theirs.at(i); })) left.push_back(std::move(datasets[i]));
+  }
+  datasets = std::move(left);
+  return Status::Ok();
 }
 
 // The datasets are the same on all ranks: ResolvePath gathers what they see.
@@ -299,18 +313,49 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   if (tool.select) {
     if (Status selected = tool.select(*this, path, *datasets); !selected.ok()) return Fail(selected);
   }
-  for (const DatasetRef& dataset : *datasets) {
-    // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
-    if (Interrupted()) {
-      if (unfinished_.empty()) unfinished_ = dataset.path;
-      return;
-    }
-    if (!SeenBefore(dataset)) HandleDataset(tool, dataset);
+  // What is handled side by side, and told when all of it is done.
+  constexpr std::size_t kOfARank = 256;
+  const std::size_t most = kOfARank * static_cast<std::size_t>(comm_.size());
+  for (std::size_t i = 0; i < datasets->size() && !interrupted_; i += most) {
+    const auto begin = datasets->begin() + static_cast<std::ptrdiff_t>(i);
+    const std::size_t some = std::min(most, datasets->size() - i);
+    HandleSome(tool, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets->size());
   }
 }
 
-// One engine call and its report. What comes before `speaks_` is for all ranks, what comes after for rank 0.
-void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
+void ToolRun::HandleSome(const Tool& tool, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total) {
+  // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
+  if (Interrupted()) {
+    if (unfinished_.empty()) unfinished_ = datasets.front().path;
+    return;
+  }
+  if (Status dropped = DropSeen(datasets); !dropped.ok()) return Fail(dropped);
+  std::vector<std::optional<DatasetReport>> reports(datasets.size());
+  if (datasets.size() > 1 && tool.side_by_side()) {
+    Context context{*fs_, comm_, options_};
+    context.stop = [] { return stop_wanted != 0; };
+    auto small = HandleSmall(context, datasets, tool.engine, [&, done = before](std::uint64_t bytes) mutable {
+      // Rank 0 shows its own share of what all do.
+      done = std::min(done + static_cast<std::size_t>(comm_.size()), total);
+      progress_->Count(done, total, bytes * static_cast<std::uint64_t>(comm_.size()));
+    });
+    if (!small.ok()) return Fail(small.status());
+    reports = *std::move(small);
+  }
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (!reports[i]) {
+      // What was done side by side after this one is told nevertheless.
+      if (Interrupted()) {
+        if (unfinished_.empty()) unfinished_ = datasets[i].path;
+        continue;
+      }
+      reports[i] = HandleOne(tool, datasets[i]);
+    }
+    Tell(tool, datasets[i], *std::move(reports[i]));
+  }
+}
+
+DatasetReport ToolRun::HandleOne(const Tool& tool, const DatasetRef& dataset) {
   // The engine tells how far it is, and asks whether to stop, from any of its threads.
   Context context{*fs_, comm_, options_};
   context.progress = [this](const char* phase, std::uint64_t done, std::uint64_t total) {
@@ -319,7 +364,11 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   context.stop = [] { return stop_wanted != 0; };
   // Info reads metadata only.
   if (tool.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, comm_, dataset));
-  DatasetReport report = tool.engine(context, dataset);
+  return tool.engine(context, dataset);
+}
+
+// What comes before `speaks_` is for all ranks, what comes after for rank 0.
+void ToolRun::Tell(const Tool& tool, const DatasetRef& dataset, DatasetReport report) {
   // Notes say how the dataset was found, such as under an old name. Hints are of use only if there is damage.
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   if (!report.damage.empty()) {
@@ -328,7 +377,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
   // Not counted as finished; TellInterrupted names it.
   if (report.status.code() == Code::kInterrupted) {
     interrupted_ = true;
-    unfinished_ = report.path;
+    if (unfinished_.empty()) unfinished_ = report.path;
     return;
   }
   // Counted on all ranks: TellInterrupted and Finish are collective.
@@ -364,7 +413,7 @@ void ToolRun::HandleDataset(const Tool& tool, const DatasetRef& dataset) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), PhasesText(report.phases));
   }
   // Kept to the end, since JSON is one document.
-  datasets_.push_back(ToJson(report));
+  if (arguments_.json) datasets_.push_back(ToJson(report));
   if (tool.after_dataset) tool.after_dataset(*this, report);
 }
 

@@ -6,6 +6,7 @@
 // Tools run alone or under mpiexec with any number of ranks. Everything that handles a PATH or a dataset is
 // collective, so all ranks take the same way through it. Rank 0 alone prints. All ranks exit with the same code.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "common/json.h"
 #include "common/print.h"
 #include "engine/engine.h"
+#include "engine/side_by_side.h"
 
 namespace lzy {
 
@@ -53,11 +55,14 @@ class ToolRun {
 
  private:
   friend int RunTool(const struct Tool& tool, int argc, char** argv);
-  /// All datasets of one PATH, and one dataset: the engine call and its report. Collective.
+  /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
   void HandlePath(const struct Tool& tool, const std::string& path);
-  void HandleDataset(const struct Tool& tool, const DatasetRef& dataset);
-  /// True on all ranks if all of them have met the dataset before. Collective.
-  bool SeenBefore(const DatasetRef& dataset);
+  void HandleSome(const struct Tool& tool, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
+  DatasetReport HandleOne(const struct Tool& tool, const DatasetRef& dataset);
+  /// Counts a report, and prints it.
+  void Tell(const struct Tool& tool, const DatasetRef& dataset, DatasetReport report);
+  /// Drops datasets that all ranks have met before. Collective.
+  Status DropSeen(std::vector<DatasetRef>& datasets);
   /// A failure on stderr and in the JSON document. Its exit code is counted elsewhere.
   void Complain(const Status& status);
   /// Names the datasets that could not be judged, if others were.
@@ -75,8 +80,8 @@ class ToolRun {
   /// This is rank 0.
   const bool speaks_;
   std::unique_ptr<Progress> progress_;
-  /// Keys of datasets that were handled.
-  std::set<std::string> seen_;
+  /// Hashes of the keys of datasets that were handled.
+  std::set<std::array<std::uint8_t, 16>> seen_;
   /// Messages of failures that were printed.
   std::set<std::string> told_;
   Json datasets_ = Json::array();
@@ -116,7 +121,9 @@ struct Tool {
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
   /// The engine call. Collective.
-  std::function<DatasetReport(const Context&, const DatasetRef&)> engine;
+  EngineCall engine;
+  /// False if only one engine call may be made at a time, because it asks the user.
+  std::function<bool()> side_by_side = [] { return true; };
   /// Called first with each PATH. True: there is nothing more to do about it. Collective. May be empty.
   std::function<bool(ToolRun&, const std::string& path)> before_path = {};
   /// Drops or replaces some of the datasets that a PATH stands for. Must leave the same list on all ranks.

@@ -1,0 +1,94 @@
+#include "engine/side_by_side.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "comm/records.h"
+#include "dataset/view.h"
+#include "storage/parallel.h"
+
+namespace lzy {
+namespace {
+
+/// What a rank sees of a shared file. Nothing: it is no small file, or is not there.
+struct Seen {
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  LZY_FIELDS(inode, size, mtime_ns)
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+
+std::optional<Seen> Look(FileSystem& fs, const DatasetRef& dataset) {
+  if (dataset.kind != DatasetKind::kShared) return std::nullopt;
+  const auto stat = fs.Stat(dataset.path);
+  if (!stat.ok() || stat->type != FileStat::Type::kRegular || stat->size > kSmallFile) return std::nullopt;
+  return Seen{stat->inode, stat->size, stat->mtime_ns};
+}
+
+/// The sizes of those that are small and alike for all ranks; the same on all ranks. Of processes that share a view of
+/// the file system, the first one looks. Collective.
+Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& context, std::span<const DatasetRef> datasets) {
+  std::vector<std::optional<Seen>> mine;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] {
+    for (const DatasetRef& dataset : datasets) {
+      if (dataset.companion == 0) mine.push_back(Look(context.fs, dataset));
+    }
+  }));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context.comm, mine));
+  std::vector<std::optional<std::uint64_t>> sizes(datasets.size());
+  const std::vector<std::optional<Seen>>* first = nullptr;
+  for (const auto& theirs : all) {
+    if (theirs.size() != datasets.size()) continue;  // it leaves that to another one of its machine
+    if (first == nullptr) first = &theirs;
+    for (std::size_t i = 0; i < datasets.size(); ++i) {
+      const bool alike = theirs[i] && theirs[i] == (*first)[i];
+      if (first == &theirs && alike) sizes[i] = theirs[i]->size;
+      if (!alike) sizes[i] = std::nullopt;
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+// Index i goes to rank i mod ranks: neighbours in a directory are often of the same size.
+Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets,
+                                                              const EngineCall& call,
+                                                              const std::function<void(std::uint64_t bytes)>& finished) {
+  LZY_ASSIGN_OR_RETURN(const auto sizes, SmallSizes(context, datasets));
+  const auto ranks = static_cast<std::size_t>(context.comm.size()), rank = static_cast<std::size_t>(context.comm.rank());
+  std::vector<std::size_t> dealt;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (sizes[i] && i % ranks == rank) dealt.push_back(i);
+  }
+  std::vector<std::pair<std::uint64_t, DatasetReport>> reports(dealt.size());
+  Options options = context.options;
+  options.threads = 1;
+  std::mutex mutex;
+  const Status done = NoThrow([&] {
+    ParallelFor(dealt.size(), ThreadsFor(context), [&](std::size_t n) {
+      const DatasetRef& dataset = datasets[dealt[n]];
+      DatasetReport report(dataset.path, dataset.kind);
+      if (context.stop && context.stop()) {
+        report.status = Status(Code::kInterrupted, dataset.path + ": interrupted");
+      } else {
+        const auto alone = SelfCommunicator();
+        Context here{context.fs, *alone, options};
+        here.stop = context.stop;
+        report = call(here, dataset);
+      }
+      const std::lock_guard lock(mutex);
+      reports[n] = {dealt[n], std::move(report)};
+      if (finished) finished(*sizes[dealt[n]]);
+    });
+  });
+  LZY_RETURN_IF_ERROR(Agree(context.comm, done));
+  LZY_ASSIGN_OR_RETURN(auto all, UniteRecords(context.comm, reports));
+  std::vector<std::optional<DatasetReport>> out(datasets.size());
+  for (auto& [index, report] : all) out.at(index) = std::move(report);
+  return out;
+}
+
+}  // namespace lzy
