@@ -113,6 +113,16 @@ static bool parse_number(const char* text, int least, int* value) {
   return true;
 }
 
+// Options that do not go together, or NULL.
+static const char* find_conflict(const Options* options) {
+  if (options->checkpoint && options->hdf5) return "--checkpoint and --hdf5 exclude each other";
+  if (options->restart && !options->checkpoint && !options->hdf5) return "--restart needs --checkpoint or --hdf5";
+#ifndef HEAT_HAVE_HDF5
+  if (options->hdf5) return "--hdf5: built without parallel HDF5";
+#endif
+  return NULL;
+}
+
 // Returns -1 to run, else the exit code. Only rank 0 prints.
 static int parse_options(int argc, char** argv, int rank, Options* options) {
   static const struct option known[] = {
@@ -165,13 +175,7 @@ static int parse_options(int argc, char** argv, int rank, Options* options) {
     }
   }
   if (!error && optind < argc) error = "there are no arguments besides the options";
-  if (!error && options->checkpoint && options->hdf5) error = "--checkpoint and --hdf5 exclude each other";
-  if (!error && options->restart && !options->checkpoint && !options->hdf5) {
-    error = "--restart needs --checkpoint or --hdf5";
-  }
-#ifndef HEAT_HAVE_HDF5
-  if (!error && options->hdf5) error = "--hdf5: built without parallel HDF5";
-#endif
+  if (!error) error = find_conflict(options);
   if (!error) return -1;
   if (rank == 0) fprintf(stderr, "heat3d: %s\n", error);
   return 2;

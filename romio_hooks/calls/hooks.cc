@@ -6,9 +6,8 @@
 
 #include "hooks/calls/hooks.h"
 
-#include <mpi.h>
-
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include <memory>
 #include <string>
@@ -379,6 +378,33 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
 
 namespace {
 
+/// A write from before its real call until it is accounted for. Left by an exception or a jump out of the real call (an
+/// error handler's), it may have written anything.
+class WriteUnderWay {
+ public:
+  WriteUnderWay(OpenFile& file, Place place) : file_(file), counts_(SeveralThreads() || IsShared(place)) {
+    if (counts_) Count(1);
+  }
+  ~WriteUnderWay() {
+    if (!accounted_for) Guarded("MPI_File_write", [&] { TouchWhole(file_); });
+    if (!accounted_for) Guarded("MPI_File_write", [&] { VoidCapture(file_); });
+    if (counts_) Count(-1);
+  }
+  WriteUnderWay(const WriteUnderWay&) = delete;
+  WriteUnderWay& operator=(const WriteUnderWay&) = delete;
+
+  bool accounted_for = false;
+
+ private:
+  void Count(int by) {
+    const std::lock_guard lock(file_.mutex);
+    file_.writes_under_way += by;
+  }
+
+  OpenFile& file_;
+  const bool counts_;
+};
+
 /// A write that another thread has under way may go to where this leads.
 int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer_if_done) {
   {
@@ -416,38 +442,6 @@ int GetInfo(RealCall real, Word fh, void* info) {
   }
   return code;
 }
-
-namespace {
-
-/// A write from before its real call until it is accounted for. Left by an exception or a jump out of the real call (an
-/// error handler's), it may have written anything.
-class WriteUnderWay {
- public:
-  WriteUnderWay(OpenFile& file, Place place)
-      : file_(file), counts_(SeveralThreads() || IsShared(place)) {
-    if (counts_) Count(1);
-  }
-  ~WriteUnderWay() {
-    if (!accounted_for) Guarded("MPI_File_write", [&] { TouchWhole(file_); });
-    if (!accounted_for) Guarded("MPI_File_write", [&] { VoidCapture(file_); });
-    if (counts_) Count(-1);
-  }
-  WriteUnderWay(const WriteUnderWay&) = delete;
-  WriteUnderWay& operator=(const WriteUnderWay&) = delete;
-
-  bool accounted_for = false;
-
- private:
-  void Count(int by) {
-    const std::lock_guard lock(file_.mutex);
-    file_.writes_under_way += by;
-  }
-
-  OpenFile& file_;
-  const bool counts_;
-};
-
-}  // namespace
 
 int TrackedWrite(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);

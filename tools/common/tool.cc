@@ -1,13 +1,10 @@
 // The frame of the tools. RunTool, at the end, is the whole of main(): RunWithin parses and checks,
-// ToolRun::HandlePath, HandleSome, HandleOne and Tell do the work, ToolRun::Finish ends. Above them is the advice that a report
-// ends with if the operation failed.
+// ToolRun::HandlePath, HandleSome, HandleOne and Tell do the work, ToolRun::Finish ends.
 
 #include "common/tool.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,10 +18,11 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "common/failure_advice.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
-#include "request/commit_record.h"
 #include "merkle/hash.h"
+#include "request/commit_record.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
 
@@ -91,76 +89,6 @@ std::uint64_t BytesHere(FileSystem& fs, const Communicator& comm, const DatasetR
   std::uint64_t bytes = 0;
   for (const auto& [rank, path] : dataset.members) bytes += dataset.IsDealtHere(rank) ? size_of(path) : 0;
   return bytes;
-}
-
-// The data files of a dataset that this process knows.
-std::vector<std::string> FilesOf(const DatasetRef& dataset) {
-  std::vector<std::string> files;
-  if (dataset.kind == DatasetKind::kShared) files.push_back(dataset.path);
-  for (const auto& [rank, path] : dataset.members) files.push_back(path);
-  return files;
-}
-
-/// A sidecar of the dataset that is there but cannot be read; empty if there is none.
-std::string RuinedSidecar(FileSystem& fs, const DatasetRef& dataset) {
-  for (const std::string& file : FilesOf(dataset)) {
-    const auto sidecar = FindSidecar(fs, file);
-    if (sidecar.ok() && !PeekSidecar(fs, *sidecar).ok()) return *sidecar;
-  }
-  return "";
-}
-
-// True if any file of the dataset has a sidecar, readable or not.
-bool HasSidecar(FileSystem& fs, const DatasetRef& dataset) {
-  return std::ranges::any_of(FilesOf(dataset), [&](const std::string& file) { return FindSidecar(fs, file).ok(); });
-}
-
-// False only if permission is missing. Other failures, such as a missing file, are not about permission.
-bool MayAccess(const std::string& path, int mode) {
-  return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0 || errno != EACCES;
-}
-
-/// Something that has the name of a sidecar and can be none, such as a directory. No other advice helps as long as it
-/// is there.
-std::string Obstacle(FileSystem& fs, const DatasetRef& dataset) {
-  for (const std::string& file : FilesOf(dataset)) {
-    const auto sidecar = SidecarPath(file);
-    const auto stat = sidecar.ok() ? fs.Stat(*sidecar, /*follow=*/false) : Result<FileStat>(sidecar.status());
-    if (!stat.ok() || stat->type == FileStat::Type::kRegular) continue;
-    return fmt::format("  {} has the name that the sidecar must have: rename it\n", Printable(*sidecar));
-  }
-  return "";
-}
-
-/// After an I/O error: says which file may not be read, or that nothing can be written beside the data.
-std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const DatasetRef& dataset, Action action) {
-  if (report.status.code() != Code::kIo && report.status.code() != Code::kWriteFailed) return "";
-  for (const std::string& file : FilesOf(dataset)) {
-    const auto sidecar = FindSidecar(fs, file);
-    // Data and sidecar may have different owners.
-    for (const std::string& path : {file, sidecar.ok() ? *sidecar : file}) {
-      if (MayAccess(path, R_OK)) continue;
-      return fmt::format("  you may not read {}: have its owner run this, or let you read it\n", Printable(path));
-    }
-  }
-  // These write nothing.
-  if (action == Action::kVerify || action == Action::kInfo) return "";
-  const std::vector<std::string> files = FilesOf(dataset);
-  const std::string some = files.empty() ? dataset.path : files[0];
-  const std::string directory = DirectoryOf(some);
-  // A read-only mount comes before permissions: no permission helps there.
-  struct statvfs system {};
-  if (statvfs(directory.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0) {
-    return fmt::format(
-        "  {} is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for "
-        "anything else mount it for writing, or copy data and sidecars elsewhere\n",
-        Printable(some));
-  }
-  if (MayAccess(directory, W_OK)) return "";
-  return fmt::format(
-      "  you may not write to {}, where sidecars are made beside their files: lzy-verify and lzy-info work there; for anything "
-      "else have its owner run this, or let you write there\n",
-      Printable(directory));
 }
 
 /// Options that the next command needs as this one did. Those that the environment sets, it will set again.
@@ -402,12 +330,7 @@ void ToolRun::Tell(const Tool& tool, const DatasetRef& dataset, DatasetReport re
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
   Say(ReportText(report, tool.action(), repeated, tool.again ? tool.again() : std::string()));
-  if (!report.status.ok()) {
-    const std::string obstacle = Obstacle(*fs_, dataset);
-    Say(!obstacle.empty() ? obstacle
-                          : FailureAdvice(report, RuinedSidecar(*fs_, dataset), repeated, HasSidecar(*fs_, dataset)) +
-                                PlaceAdvice(*fs_, report, dataset, tool.action()));
-  }
+  if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool.action(), repeated));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
     fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), PhasesText(report.phases));
