@@ -247,11 +247,12 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   for (std::size_t i = 0; i < datasets->size() && !interrupted_; i += most) {
     const auto begin = datasets->begin() + static_cast<std::ptrdiff_t>(i);
     const std::size_t some = std::min(most, datasets->size() - i);
-    HandleSome(tool, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets->size());
+    HandleSome(tool, path, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets->size());
   }
 }
 
-void ToolRun::HandleSome(const Tool& tool, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total) {
+void ToolRun::HandleSome(const Tool& tool, const std::string& path, std::vector<DatasetRef> datasets, std::size_t before,
+                         std::size_t total) {
   // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
   if (Interrupted()) {
     if (unfinished_.empty()) unfinished_ = datasets.front().path;
@@ -279,8 +280,19 @@ void ToolRun::HandleSome(const Tool& tool, std::vector<DatasetRef> datasets, std
       }
       reports[i] = HandleOne(tool, datasets[i]);
     }
-    Tell(tool, datasets[i], *std::move(reports[i]));
+    if (!HasGone(tool, path, datasets[i], *reports[i])) Tell(tool, datasets[i], *std::move(reports[i]));
   }
+}
+
+// Other programs go on while a directory is gone through. lzy-protect needs the file, the others a sidecar.
+bool ToolRun::HasGone(const Tool& tool, const std::string& path, const DatasetRef& dataset, const DatasetReport& report) {
+  const bool makes = tool.resolve() == Resolve::kProtectable;
+  if (dataset.path == path || dataset.kind != DatasetKind::kShared) return false;
+  if (report.status.ok() && (!makes || ExitCodeOf(report) == 0)) return false;
+  if (report.status.code() == Code::kInterrupted) return false;
+  const bool here = makes ? fs_->Stat(dataset.path).ok() : FindSidecar(*fs_, dataset.path).ok();
+  const auto anywhere = comm_.AllReduceMax(here ? 1 : 0);
+  return anywhere.ok() && *anywhere == 0;
 }
 
 DatasetReport ToolRun::HandleOne(const Tool& tool, const DatasetRef& dataset) {

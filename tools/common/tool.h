@@ -57,8 +57,12 @@ class ToolRun {
   friend int RunTool(const struct Tool& tool, int argc, char** argv);
   /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
   void HandlePath(const struct Tool& tool, const std::string& path);
-  void HandleSome(const struct Tool& tool, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
+  void HandleSome(const struct Tool& tool, const std::string& path, std::vector<DatasetRef> datasets, std::size_t before,
+                  std::size_t total);
   DatasetReport HandleOne(const struct Tool& tool, const DatasetRef& dataset);
+  /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there any
+  /// more: somebody renamed or removed the file meanwhile. Collective if the dataset could not be handled.
+  bool HasGone(const struct Tool& tool, const std::string& path, const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
   void Tell(const struct Tool& tool, const DatasetRef& dataset, DatasetReport report);
   /// Drops datasets that all ranks have met before. Collective.
