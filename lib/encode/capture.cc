@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint64_t kChunkBytes = 1u << 20;
 // What Plan::Apply asks of its inputs.
 constexpr std::size_t kAlignment = 32;
+// So many whole blocks stay open, because programs write some again: small pieces that lie upon each other, metadata.
+constexpr std::size_t kOpenBlocks = 16;
 
 // A shared file has one group (Create checks it).
 Rotation OnlyRotation(const Layout& layout) {
@@ -23,8 +25,25 @@ Rotation OnlyRotation(const Layout& layout) {
 
 }  // namespace
 
-Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& parameters, std::uint64_t memory,
-                                                 std::uint64_t hold, std::shared_ptr<const LeafKey> key) {
+Result<std::unique_ptr<Capture>> Capture::Create(CaptureSetup setup) {
+  const GeometryParameters parameters = setup.parameters;
+  std::unique_ptr<Capture> capture(new Capture(std::move(setup)));
+  LZY_RETURN_IF_ERROR(capture->SetGeometry(parameters));
+  return capture;
+}
+
+Capture::Capture(CaptureSetup setup)
+    : block_(setup.parameters.block_size),
+      memory_(setup.memory - setup.hold),
+      certain_from_(setup.certain_from),
+      decided_(setup.certain_from == 0),
+      open_(block_),
+      holds_(setup.hold > 0),
+      room_to_hold_(setup.hold),
+      key_(std::move(setup.key)),
+      parts_(block_) {}
+
+Status Capture::SetGeometry(const GeometryParameters& parameters) {
   if (parameters.kind != DatasetKind::kShared || parameters.groups.size() != 1) {
     return {Code::kInvalidArgument, "capture: a shared file with one group of devices is needed"};
   }
@@ -33,29 +52,21 @@ Result<std::unique_ptr<Capture>> Capture::Create(const GeometryParameters& param
   LZY_ASSIGN_OR_RETURN(Layout layout, Layout::Create(parameters, {kLargest}));
   const Rotation rotation = OnlyRotation(layout);
   LZY_ASSIGN_OR_RETURN(Codec codec, Codec::Create(rotation.n, rotation.m));
-  return std::unique_ptr<Capture>(new Capture(std::move(layout), std::move(codec), memory - hold, hold, std::move(key)));
-}
-
-Capture::Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold, std::shared_ptr<const LeafKey> key)
-    : layout_(std::move(layout)),
-      plan_(codec.EncodePlan()),
-      block_(layout_.block_size()),
-      chunk_slices_(static_cast<std::uint32_t>(
-          std::clamp<std::uint64_t>(kChunkBytes / block_, 1, layout_.slices()))),
-      memory_(memory),
-      rows_at_once_(block_ * OnlyRotation(layout_).k() <= memory / 4),
-      holds_(hold > 0),
-      room_to_hold_(hold),
-      key_(std::move(key)) {
-  used_ = block_ * (rows_at_once_ ? OnlyRotation(layout_).k() : 1);  // for scratch_
+  if (layout_) used_ -= block_ * (rows_at_once_ ? OnlyRotation(*layout_).k() : 1);
+  layout_ = std::move(layout);
+  plan_ = codec.EncodePlan();
+  chunk_slices_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(kChunkBytes / block_, 1, layout_->slices()));
+  rows_at_once_ = block_ * rotation.k() <= memory_ / 4;
+  used_ += block_ * (rows_at_once_ ? rotation.k() : 1);  // for scratch_
+  return Status::Ok();
 }
 
 // The program's write must not fail because lzy is out of memory. Whatever is thrown, the bytes are missed.
-void Capture::Take(std::uint64_t offset, ByteSpan bytes) noexcept {
+void Capture::Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) noexcept {
   if (bytes.empty()) return;
   try {
     const std::lock_guard lock(mutex_);
-    TakeAll(offset, bytes);
+    TakeAll(offset, bytes, turn);
   } catch (...) {
     Miss({offset, offset + bytes.size()});
   }
@@ -71,8 +82,25 @@ void Capture::MissAll() noexcept {
   missed_.AddWhole();
   pages_.clear();
   chunks_.clear();
-  stitches_.clear();
+  EraseOpen({0, kEverythingBehind});
   held_.clear();
+}
+
+// What is cut off stays written: another process may write it now, and nobody would know in which order. This process
+// knows, and may capture it again.
+void Capture::Cut(std::uint64_t size) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (missed_.whole()) return;
+  const Interval gone{size / block_, kEverythingBehind};
+  ForEachCaptured([&](std::uint64_t block) {
+    if (block >= gone.begin) cut_.Add({block, block + 1});
+  });
+  for (auto at = open_.blocks().lower_bound(gone.begin); at != open_.blocks().end(); ++at) {
+    cut_.Add({at->first, at->first + 1});
+  }
+  used_ -= open_.Cut(size) * open_.BytesEach();
+  ForgetCaptured(gone);
+  RenewSums();
 }
 
 Interval Capture::BlocksOf(Interval bytes) const {
@@ -80,26 +108,52 @@ Interval Capture::BlocksOf(Interval bytes) const {
 }
 
 // Splits a write into whole blocks and the parts at both ends.
-void Capture::TakeAll(std::uint64_t offset, ByteSpan bytes) {
+void Capture::TakeAll(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) {
   if (missed_.whole()) return;
+  if (!decided_ && offset + bytes.size() >= certain_from_) Decide();
   if (const std::uint64_t at = offset % block_; at != 0) {
     const auto length = std::min<std::uint64_t>(block_ - at, bytes.size());
-    TakePart(offset / block_, static_cast<std::uint32_t>(at), bytes.first(length));
+    TakeOpen(offset / block_, at, bytes.first(length), turn);
     offset += length;
     bytes = bytes.subspan(length);
   }
   const std::uint64_t whole = bytes.size() / block_;
-  if (whole > 0) TakeBlocks({offset / block_, offset / block_ + whole}, bytes.data());
+  if (whole > 0) TakeWhole({offset / block_, offset / block_ + whole}, bytes.data(), turn);
   const ByteSpan rest = bytes.subspan(whole * block_);
-  if (!rest.empty()) TakePart(offset / block_ + whole, 0, rest);
+  if (!rest.empty()) TakeOpen(offset / block_ + whole, 0, rest, turn);
+}
+
+// From here on, blocks go into sums as soon as they are whole.
+void Capture::Decide() {
+  decided_ = true;
+  CloseOldest(kOpenBlocks);
+}
+
+// Block 0 stays open, because headers are written again, and so does everything while the geometry is not certain.
+// A block that is open and now comes whole needs its old bytes no longer.
+void Capture::TakeWhole(Interval blocks, const std::uint8_t* bytes, std::uint64_t turn) {
+  const std::uint64_t first = blocks.begin;
+  for (; blocks.begin < blocks.end && (!decided_ || blocks.begin == 0); ++blocks.begin) {
+    TakeOpen(blocks.begin, 0, ByteSpan(bytes + (blocks.begin - first) * block_, block_), turn);
+  }
+  if (blocks.begin == blocks.end) return;
+  for (auto at = open_.blocks().lower_bound(blocks.begin); at != open_.blocks().end() && at->first < blocks.end;) {
+    const auto& [block, open] = *at++;
+    if (turn > open.turn) {
+      EraseOpen({block, block + 1});
+    } else {
+      MissBlocks({block, block + 1});
+    }
+  }
+  TakeBlocks(blocks, bytes + (blocks.begin - first) * block_);
 }
 
 // `bytes`: those of all of `blocks`. If there are enough blocks to have whole rows among them, they are taken row by
 // row. Then the sums of a row are made by one Apply, which writes them once instead of k times.
 void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
-  const Rotation rotation = OnlyRotation(layout_);
-  const std::uint64_t slices = layout_.slices();
-  const std::uint64_t stripe = slices * layout_.devices();
+  const Rotation rotation = OnlyRotation(*layout_);
+  const std::uint64_t slices = layout_->slices();
+  const std::uint64_t stripe = slices * layout_->devices();
   if (blocks.end - blocks.begin < 2 * stripe || !rows_at_once_) {
     for (std::uint64_t i = blocks.begin; i < blocks.end; ++i)
       TakeBlock(i, ByteSpan(bytes + (i - blocks.begin) * block_, block_));
@@ -117,12 +171,12 @@ void Capture::TakeBlocks(Interval blocks, const std::uint8_t* bytes) {
 // Takes the blocks of one row that are of `blocks`. The quick way needs all k blocks, unwritten, and a sum that
 // nothing is in: it overwrites the sum. Otherwise the blocks are taken one by one.
 void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* bytes) {
-  const Rotation rotation = OnlyRotation(layout_);
+  const Rotation rotation = OnlyRotation(*layout_);
   std::array<std::uint64_t, kMaxGroup> index;
   bool all = true;
   for (std::uint32_t k = 0; k < rotation.k(); ++k) {
-    const std::uint32_t device = layout_.group(0)[rotation.DeviceAt(rotation.m + k, row.unit_row)];
-    index[k] = layout_.DataBlock(device, row.unit_row, row.slice).index;
+    const std::uint32_t device = layout_->group(0)[rotation.DeviceAt(rotation.m + k, row.unit_row)];
+    index[k] = layout_->DataBlock(device, row.unit_row, row.slice).index;
     all = all && index[k] >= blocks.begin && index[k] < blocks.end && IsUnwritten(index[k]);
   }
   Chunk* chunk = all ? ChunkFor(row) : nullptr;
@@ -156,7 +210,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
     Hold(index[k], ByteSpan(from, block_));
   }
   for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(*chunk, row, q);
-  plan_.Apply({which.data(), rotation.k()}, inputs.data(), sums.data(), block_, /*accumulate=*/false);
+  plan_->Apply({which.data(), rotation.k()}, inputs.data(), sums.data(), block_, /*accumulate=*/false);
   for (std::uint32_t k = 0; k < rotation.k(); ++k) pages[k]->captured.set(index[k] % kPageBlocks);
   chunk->blocks[SliceInChunk(row)] = rotation.k();
 }
@@ -178,7 +232,7 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
 // nobody knows in which order two writes reached the file.
 void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   if (!IsUnwritten(block)) return MissBlocks({block, block + 1});
-  const Layout::DeviceRow at = layout_.LocateData(0, block);
+  const Layout::DeviceRow at = layout_->LocateData(0, block);
   Chunk* chunk = ChunkFor(at.row);
   Page* page = chunk == nullptr ? nullptr : PageFor(block);
   if (page == nullptr || chunk->spoiled[SliceInChunk(at.row)]) return MissBlocks({block, block + 1});
@@ -213,44 +267,52 @@ ByteSpan Capture::Held(std::uint64_t block) const {
 // Adds the share of one block to the m sums of its row. `whole`: block_size bytes, aligned. The first block of a row
 // overwrites what is there, so chunks need not be cleared.
 void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::uint8_t* whole) {
-  const Rotation rotation = OnlyRotation(layout_);
-  const std::uint32_t which = rotation.PositionOf(layout_.index_in_group(at.device), at.row.unit_row) - rotation.m;
+  const Rotation rotation = OnlyRotation(*layout_);
+  const std::uint32_t which = rotation.PositionOf(layout_->index_in_group(at.device), at.row.unit_row) - rotation.m;
   std::array<std::uint8_t*, kMaxGroup> sums;
   for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(chunk, at.row, q);
   std::uint32_t& blocks = chunk.blocks[SliceInChunk(at.row)];
-  plan_.Apply({&which, 1}, &whole, sums.data(), block_, /*accumulate=*/blocks > 0);
+  plan_->Apply({&which, 1}, &whole, sums.data(), block_, /*accumulate=*/blocks > 0);
   ++blocks;
 }
 
 // Its row has a captured block, so the chunk is there (SortRows).
 void Capture::AddRead(std::uint64_t block, const std::uint8_t* whole) {
   const std::lock_guard lock(mutex_);
-  const Layout::DeviceRow at = layout_.LocateData(0, block);
+  const Layout::DeviceRow at = layout_->LocateData(0, block);
   AddToSums(at, *ChunkFor(at.row), whole);
 }
 
-// Parts that meet make a block. Parts that overlap are a second write, so the block is missed.
-void Capture::TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes) {
-  if (!IsNew(block)) return MissBlocks({block, block + 1});
-  auto stitch = stitches_.find(block);
-  if (stitch == stitches_.end()) {
-    if (!Reserve(StitchBytes())) return MissBlocks({block, block + 1});
-    stitch = stitches_.try_emplace(block).first;
-    stitch->second.bytes = AlignedBuffer(block_);
+void Capture::TakeOpen(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn) {
+  if (!IsNew(block) || (!open_.Has(block) && !ReserveOpen()) || !open_.Put(block, at, bytes, turn)) {
+    return MissBlocks({block, block + 1});
   }
-  Stitch& parts = stitch->second;
-  const Interval part{at, at + bytes.size()};
-  if (parts.have.Overlaps(part) || parts.have.intervals().size() >= 16) return MissBlocks({block, block + 1});
-  std::copy(bytes.begin(), bytes.end(), parts.bytes.data() + at);
-  parts.have.Add(part);
-  // Add has run out of memory: then the set is whole, and says nothing.
-  if (parts.have.whole()) return MissBlocks({block, block + 1});
-  if (parts.have.intervals().front() != Interval{0, block_}) return;
-  // The stitch goes first: TakeBlock accepts only a block without parts.
-  const Stitch whole = std::move(parts);
-  stitches_.erase(stitch);
-  used_ -= StitchBytes();
-  TakeBlock(block, ByteSpan(whole.bytes.data(), block_));
+  if (decided_) CloseOldest(kOpenBlocks);
+}
+
+// If memory runs out, what is whole goes into sums, which take less.
+bool Capture::ReserveOpen() {
+  if (Reserve(open_.BytesEach())) return true;
+  decided_ = true;
+  CloseOldest(0);
+  return Reserve(open_.BytesEach());
+}
+
+void Capture::CloseOldest(std::size_t keep) {
+  while (const auto block = open_.OldestWhole(keep)) Close(*block, true);
+}
+
+// The block goes out of open_ first: TakeBlock accepts only a block that is not open. Its buffer is aligned, and padded
+// with zeros if the file ends in it.
+void Capture::Close(std::uint64_t block, bool counts) {
+  const OpenBlocks::Block open = open_.Take(block);
+  used_ -= open_.BytesEach();
+  if (!counts) return MissBlocks({block, block + 1});
+  TakeBlock(block, ByteSpan(open.bytes.data(), LengthOf(block)));
+}
+
+std::uint64_t Capture::LengthOf(std::uint64_t block) const {
+  return std::min(block_, size_ - std::min(size_, block * block_));
 }
 
 bool Capture::IsCaptured(std::uint64_t block) const {
@@ -263,12 +325,7 @@ bool Capture::IsNew(std::uint64_t block) const {
 }
 
 bool Capture::IsUnwritten(std::uint64_t block) const {
-  return IsNew(block) && !stitches_.contains(block);
-}
-
-// The buffer, and an estimate of what comes with it: nodes of maps, intervals, alignment.
-std::uint64_t Capture::StitchBytes() const {
-  return std::max<std::uint64_t>(block_, AlignedBuffer::kAlignment) + sizeof(Stitch) + 512;
+  return IsNew(block) && !open_.Has(block);
 }
 
 void Capture::MissBlocks(Interval blocks) {
@@ -277,23 +334,48 @@ void Capture::MissBlocks(Interval blocks) {
   Forget(blocks);
 }
 
-// Forgets what was captured of these blocks, and their parts. Allocates nothing, because Miss must not fail. A share
-// cannot be taken out of a sum: over GF(256) one would add it again, but its bytes are gone. So the sum is spoiled.
 void Capture::Forget(Interval blocks) {
+  ForgetCaptured(blocks);
+  EraseOpen(blocks);
+}
+
+void Capture::EraseOpen(Interval blocks) {
+  used_ -= open_.Erase(blocks) * open_.BytesEach();
+}
+
+// Allocates nothing, because Miss must not fail. A share cannot be taken out of a sum: over GF(256) one would add it
+// again, but its bytes are gone. So the sum is spoiled.
+void Capture::ForgetCaptured(Interval blocks) {
   for (auto page = pages_.lower_bound(blocks.begin / kPageBlocks);
        page != pages_.end() && page->first * kPageBlocks < blocks.end; ++page) {
     for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
       const std::uint64_t block = page->first * kPageBlocks + i;
       if (block < blocks.begin || block >= blocks.end || !page->second->captured.test(i)) continue;
       page->second->captured.reset(i);
-      const RowId row = layout_.LocateData(0, block).row;
+      const RowId row = layout_->LocateData(0, block).row;
       chunks_.at({row.group, row.unit_row, row.slice / chunk_slices_}).spoiled[SliceInChunk(row)] = true;
     }
   }
   held_.erase(held_.lower_bound(blocks.begin), held_.lower_bound(blocks.end));
-  for (auto stitch = stitches_.lower_bound(blocks.begin); stitch != stitches_.end() && stitch->first < blocks.end;) {
-    stitch = stitches_.erase(stitch);
-    used_ -= StitchBytes();
+}
+
+// The first block of a row overwrites its sum (AddToSums), so a sum that nothing counts in may begin anew.
+void Capture::RenewSums() {
+  for (auto& [key, chunk] : chunks_) {
+    const auto& [group, unit_row, number] = key;
+    for (std::uint32_t i = 0; i < chunk_slices_; ++i) {
+      if (chunk.blocks[i] == 0) continue;
+      const RowId row{group, unit_row, number * chunk_slices_ + i};
+      bool used = false;
+      const Rotation rotation = OnlyRotation(*layout_);
+      for (std::uint32_t k = rotation.m; k < rotation.n && !used; ++k) {
+        const std::uint32_t device = layout_->group(0)[rotation.DeviceAt(k, row.unit_row)];
+        used = IsCaptured(layout_->DataBlock(device, row.unit_row, row.slice).index);
+      }
+      if (used) continue;
+      chunk.blocks[i] = 0;
+      chunk.spoiled[i] = false;
+    }
   }
 }
 
@@ -314,7 +396,7 @@ Capture::Chunk* Capture::ChunkFor(const RowId& row) {
   const ChunkKey key{row.group, row.unit_row, row.slice / chunk_slices_};
   const auto at = chunks_.find(key);
   if (at != chunks_.end()) return &at->second;
-  const std::uint64_t bytes = layout_.parity() * chunk_slices_ * block_;
+  const std::uint64_t bytes = layout_->parity() * chunk_slices_ * block_;
   if (!Reserve(sizeof(Chunk) + bytes)) return nullptr;
   Chunk chunk;
   if (bytes > 0) chunk.parity = sums_.Take(bytes);
@@ -330,110 +412,6 @@ const Capture::Chunk* Capture::FindChunk(const RowId& row) const {
 
 std::uint8_t* Capture::Sum(Chunk& chunk, const RowId& row, std::uint32_t q) const {
   return chunk.parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
-}
-
-// Placement is not compared: it says where parity goes, not which blocks make a row.
-bool Capture::Fits(const Layout& layout) const {
-  const GeometryParameters& a = layout_.parameters();
-  const GeometryParameters& b = layout.parameters();
-  return a.kind == b.kind && a.block_size == b.block_size && a.unit == b.unit && a.parity == b.parity &&
-         a.groups == b.groups;
-}
-
-// After this, a block is captured only if its leaf and the sum of its row both count. The order matters: the last
-// block and the parts may spoil sums, and the last loop looks at all of them.
-void Capture::Finish(std::uint64_t size) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t last = size / block_;
-  const std::uint64_t rest = size % block_;
-  // The last block is whole if its parts are [0, rest). If it was captured with all its bytes, the file was cut since.
-  if (const auto stitch = stitches_.find(last); stitch != stitches_.end() && rest > 0) {
-    const auto& have = stitch->second.have.intervals();
-    if (have.size() == 1 && have[0] == Interval{0, rest}) {
-      Stitch parts = std::move(stitch->second);
-      stitches_.erase(stitch);
-      used_ -= StitchBytes();
-      std::fill(parts.bytes.data() + rest, parts.bytes.data() + block_, std::uint8_t{0});
-      TakeBlock(last, ByteSpan(parts.bytes.data(), rest));
-    }
-  } else if (rest > 0 && IsCaptured(last)) {
-    MissBlocks({last, last + 1});
-  }
-  // Blocks of which only parts were written are missed. If verify-writes asked for it, the parts themselves are kept.
-  if (holds_) parts_ = std::move(stitches_);
-  if (holds_) stitches_.clear();
-  for (const auto& [block, parts] : parts_) MissBlocks({block, block + 1});
-  while (!stitches_.empty()) MissBlocks({stitches_.begin()->first, stitches_.begin()->first + 1});
-  // Blocks behind the end were cut off. They are not missed, since the file does not have them.
-  Forget({last + (rest > 0), kEverythingBehind});
-  // Without its sum, a leaf is of no use: the row is read, and the block with it.
-  for (const auto& [number, page] : pages_) {
-    for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
-      if (!page->captured.test(i)) continue;
-      const std::uint64_t block = number * kPageBlocks + i;
-      const RowId row = layout_.LocateData(0, block).row;
-      if (FindChunk(row)->spoiled[SliceInChunk(row)]) {
-        page->captured.reset(i);
-        missed_.Add({block, block + 1});
-      } else {
-        bytes_captured_ += block == last ? rest : block_;
-      }
-    }
-  }
-}
-
-// Pages are in the order of blocks, so neighbours in different pages join, too.
-std::vector<Interval> Capture::Captured(std::size_t limit) const {
-  std::vector<Interval> out;
-  for (const auto& [number, page] : pages_) {
-    for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
-      if (!page->captured.test(i)) continue;
-      const std::uint64_t block = number * kPageBlocks + i;
-      if (!out.empty() && out.back().end == block) {
-        ++out.back().end;
-      } else if (out.size() < limit) {
-        out.push_back({block, block + 1});
-      } else {
-        return out;
-      }
-    }
-  }
-  return out;
-}
-
-std::vector<Interval> Capture::Written(std::size_t limit) const {
-  IntervalSet all;
-  all.Add(missed_.intervals());
-  all.Add(Captured(std::numeric_limits<std::size_t>::max()));
-  if (missed_.whole() || all.whole()) return {{0, kEverythingBehind}};
-  all.Coarsen(limit);
-  return all.intervals();
-}
-
-// What was missed, less the blocks whose parts are known.
-std::vector<Interval> Capture::Unknown(std::size_t limit) const {
-  if (missed_.whole()) return {{0, kEverythingBehind}};
-  IntervalSet unknown;
-  for (const Interval& missed : missed_.intervals()) {
-    std::uint64_t from = missed.begin;
-    for (auto part = parts_.lower_bound(missed.begin); part != parts_.end() && part->first < missed.end; ++part) {
-      if (part->first > from) unknown.Add({from, part->first});
-      from = part->first + 1;
-    }
-    if (from < missed.end) unknown.Add({from, missed.end});
-  }
-  unknown.Coarsen(limit);
-  return unknown.intervals();
-}
-
-const Hash& Capture::leaf(std::uint64_t block) const {
-  return pages_.at(block / kPageBlocks)->leaves[block % kPageBlocks];
-}
-
-const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
-  const Chunk* chunk = FindChunk(row);
-  if (chunk == nullptr || chunk->blocks[SliceInChunk(row)] == 0 || chunk->spoiled[SliceInChunk(row)]) return nullptr;
-  return chunk->parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
 }
 
 }  // namespace lzy

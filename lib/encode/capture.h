@@ -8,12 +8,17 @@
 // (commit/protect_shared.cc) takes leaves and sums from it.
 //
 // What is kept is a promise about the contents of the file. So anything doubtful is not kept, but *missed*: blocks
-// written twice, in parts that do not meet, beyond the bound on memory, or in a way that was not seen. The commit
-// reads them. Blocks that other processes wrote, too, are found when coverage is exchanged (encode/coverage.h).
+// written again when their bytes are gone, in parts that do not meet, beyond the bound on memory, or in a way that was
+// not seen. The commit reads them. Blocks that other processes wrote, too, are found when coverage is exchanged
+// (encode/coverage.h).
 //
-// States of a block: unwritten; in parts (stitches_); captured (a bit in its page, its share in a sum); missed. A
-// missed block never becomes captured again. Invariant: a captured block has a leaf, and the sum of its row has its
-// share once. A sum that has the share of a block that is no longer captured is spoiled, and is not used.
+// States of a block: unwritten; open (its bytes are kept, whole or in parts: encode/open_blocks.h); captured (a bit in
+// its page, its share in a sum); missed. A missed block never becomes captured again. Invariant: a captured block has a
+// leaf, and the sum of its row has its share once. A sum that has the share of a block that is no longer captured is
+// spoiled, and is not used.
+//
+// While the file may turn out to be small, its geometry is not certain (docs/design.md §3). Then all blocks stay open
+// until the commit knows the geometry, or until the file is too large for another one.
 
 #include <array>
 #include <bitset>
@@ -27,6 +32,7 @@
 
 #include "base/bytes.h"
 #include "base/interval_set.h"
+#include "encode/open_blocks.h"
 #include "erasure/codec.h"
 #include "geometry/layout.h"
 #include "merkle/leaf_key.h"
@@ -35,22 +41,34 @@
 
 namespace lzy {
 
+/// What a capture is made for.
+struct CaptureSetup {
+  /// Of the layout that the commit is expected to choose. If it chooses another one, everything is read back.
+  GeometryParameters parameters;
+  /// If not 0: `parameters` are those of a file of at least so many bytes, and a smaller file may have others.
+  std::uint64_t certain_from = 0;
+  std::uint64_t memory = 0;  ///< bytes that may be kept in all
+  /// Bytes of `memory` that are set aside for copies of captured blocks, for Held().
+  std::uint64_t hold = 0;
+  std::shared_ptr<const LeafKey> key = nullptr;  ///< makes the leaves of a sealed dataset; null: none
+};
+
 /// One epoch of one shared file on one process. Nothing of it is persistent. All is local: it makes no MPI calls.
 class Capture {
  public:
-  /// `parameters`: of the layout that the commit is expected to choose. If it chooses another one, everything is read
-  /// back. `memory`: bytes that may be kept in all. `hold` (at most `memory`): bytes of these that are set aside for
-  /// copies of captured blocks, for Held(). `key`: makes the leaves of a sealed dataset; null: none. kInvalidArgument
-  /// for parameters that no layout of a shared file with one group can have.
-  static Result<std::unique_ptr<Capture>> Create(const GeometryParameters& parameters, std::uint64_t memory,
-                                                 std::uint64_t hold = 0,
-                                                 std::shared_ptr<const LeafKey> key = nullptr);
+  /// kInvalidArgument for parameters that no layout of a shared file with one group can have.
+  static Result<std::unique_ptr<Capture>> Create(CaptureSetup setup);
 
   // While the file is written. These calls are thread-safe and never fail: what cannot be kept is missed.
 
   /// Says that the file has these bytes at [offset, offset + bytes.size()) now. `bytes` need no alignment, and must
-  /// not change during the call.
-  void Take(std::uint64_t offset, ByteSpan bytes) noexcept;
+  /// not change during the call. `turn`: the number of the write, larger than that of any write that had ended before
+  /// it began; 0 if another write is under way. Bytes of a larger turn replace those of a smaller one. If the order of
+  /// two writes to a block is not known, the block is missed.
+  void Take(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn = 0) noexcept;
+  /// Says that the file is about to be cut to `size` bytes, or to grow to them. What this process wrote at or behind
+  /// `size` is gone, and these blocks may be captured again. No write of this process may be under way.
+  void Cut(std::uint64_t size) noexcept;
   /// Says that something was written to [begin, end), or may be until the commit. Its blocks are missed.
   void Miss(Interval bytes) noexcept;
   /// The same for the whole file. Frees what was kept, but for the memory of sums.
@@ -60,14 +78,25 @@ class Capture {
   // or AddRead, but not both.
 
   std::uint64_t block_size() const { return block_; }
-  /// Whether blocks and rows are where `layout` has them. Sizes do not matter.
-  bool Fits(const Layout& layout) const;
-  /// Tells that the file has `size` bytes. Drops what is of no use: blocks behind the end, parts that are no whole
-  /// blocks, blocks of spoiled sums. Captures the last block if its parts are exactly what the file has of it. Call it
-  /// once.
-  void Finish(std::uint64_t size);
-  /// Blocks that were captured, as intervals of block numbers; at most `limit` intervals, a subset if there are more.
+  /// Tells the layout of the file. If no sum was made so far, the capture takes its geometry. Drops what is of no use:
+  /// blocks behind the end, parts that are no whole blocks, blocks of spoiled sums. The last block is whole if its parts
+  /// are exactly what the file has of it. False if blocks and rows are not where `layout` has them: then the sums are of
+  /// no use, and the leaves are right all the same. Call it once.
+  bool Finish(const Layout& layout);
+  /// Blocks whose shares are in sums, as intervals of block numbers; at most `limit` intervals, a subset if there are
+  /// more.
   std::vector<Interval> Captured(std::size_t limit) const;
+  /// Blocks that are open still, and whole, in the same way. CloseOpen captures those that belong to this process.
+  std::vector<Interval> Open(std::size_t limit) const;
+  /// Captures the open blocks for which belongs(block) is true, and drops the others. Asks for them in ascending order.
+  template <class Fn>
+  void CloseOpen(const Fn& belongs) {
+    const std::lock_guard lock(mutex_);
+    while (!open_.blocks().empty()) {
+      const std::uint64_t block = open_.blocks().begin()->first;
+      Close(block, belongs(block));
+    }
+  }
   /// Blocks of which this process wrote anything, as intervals of block numbers; a superset if there are more than
   /// `limit`. One interval up to the largest number stands for all.
   std::vector<Interval> Written(std::size_t limit) const;
@@ -81,7 +110,7 @@ class Capture {
   /// bytes) in the order of offsets.
   template <class Fn>
   void ForEachPart(const Fn& fn) const {
-    for (const auto& [block, parts] : parts_) {
+    for (const auto& [block, parts] : parts_.blocks()) {
       for (const Interval& part : parts.have.intervals()) {
         fn(block * block_ + part.begin, ByteSpan(parts.bytes.data() + part.begin, part.end - part.begin));
       }
@@ -114,31 +143,54 @@ class Capture {
     std::vector<std::uint32_t> blocks;  // by slice: how many are summed up
     std::vector<bool> spoiled;          // by slice: the sum has blocks in it that are not captured
   };
-  // A block of which some parts were written. More than 16 parts are not followed.
-  struct Stitch {
-    AlignedBuffer bytes;
-    IntervalSet have{16};
-  };
   using ChunkKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, number in it
 
-  Capture(Layout layout, Codec codec, std::uint64_t memory, std::uint64_t hold, std::shared_ptr<const LeafKey> key);
+  explicit Capture(CaptureSetup setup);
+  /// Chooses where blocks and rows are. Precondition: there are no sums.
+  Status SetGeometry(const GeometryParameters& parameters);
+  /// Whether blocks and rows are where `layout` has them. Sizes do not matter.
+  bool Fits(const Layout& layout) const;
   Interval BlocksOf(Interval bytes) const;
-  void TakeAll(std::uint64_t offset, ByteSpan bytes);
+  void TakeAll(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn);
+  /// From now on, the geometry is certain.
+  void Decide();
+  void TakeWhole(Interval blocks, const std::uint8_t* bytes, std::uint64_t turn);
   void TakeBlocks(Interval blocks, const std::uint8_t* bytes);
   void TakeRow(const RowId& row, Interval blocks, const std::uint8_t* bytes);
   void TakeBlock(std::uint64_t block, ByteSpan bytes);
   Hash CopyAligned(std::uint64_t block, const std::uint8_t* from, std::uint8_t* copy, const std::uint8_t*& use) const;
   void AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::uint8_t* whole);
-  void TakePart(std::uint64_t block, std::uint32_t at, ByteSpan bytes);
-  /// Neither captured nor missed; parts of it may be there.
+  void TakeOpen(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn);
+  /// Makes room for one more open block; false if there is none.
+  bool ReserveOpen();
+  /// Takes a whole block out of open_. If it `counts`, it becomes captured.
+  void Close(std::uint64_t block, bool counts);
+  /// Captures whole open blocks until at most `keep` of them are left.
+  void CloseOldest(std::size_t keep);
+  /// How many bytes the file has of the block. Before Finish, files are as large as can be.
+  std::uint64_t LengthOf(std::uint64_t block) const;
+  /// Neither captured nor missed; it may be open.
   bool IsNew(std::uint64_t block) const;
-  /// The same, and no parts either.
+  /// The same, and not open either.
   bool IsUnwritten(std::uint64_t block) const;
-  /// What a stitch counts against memory_.
-  std::uint64_t StitchBytes() const;
   /// Marks blocks as missed, and forgets what was kept of them.
   void MissBlocks(Interval blocks);
   void Forget(Interval blocks);
+  void ForgetCaptured(Interval blocks);
+  void EraseOpen(Interval blocks);
+  /// Lets sums in which no captured block is be made again from nothing.
+  void RenewSums();
+  void FinishOpen();
+  void DropSpoiled();
+  /// Calls fn(block) for all captured blocks, in ascending order.
+  template <class Fn>
+  void ForEachCaptured(const Fn& fn) const {
+    for (const auto& [number, page] : pages_) {
+      for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
+        if (page->captured.test(i)) fn(number * kPageBlocks + i);
+      }
+    }
+  }
   /// Counts `bytes` against memory_; false if there is no room for them.
   bool Reserve(std::uint64_t bytes);
   void Hold(std::uint64_t block, ByteSpan bytes);
@@ -152,25 +204,29 @@ class Capture {
   std::uint8_t* Sum(Chunk& chunk, const RowId& row, std::uint32_t q) const;
   std::uint32_t SliceInChunk(const RowId& row) const { return row.slice % chunk_slices_; }
 
-  const Layout layout_;  // of the largest possible file
-  const Plan plan_;
+  std::optional<Layout> layout_;  // of the largest possible file
+  std::optional<Plan> plan_;
   const std::uint64_t block_;
-  const std::uint32_t chunk_slices_;
-  const std::uint64_t memory_;  // without what is for held_
-  const bool rows_at_once_;     // there is room to copy all blocks of a row
-  std::mutex mutex_;            // for all that follows, while the file is written
-  std::uint64_t used_ = 0;      // of memory_
+  std::uint32_t chunk_slices_ = 1;
+  const std::uint64_t memory_;      // without what is for held_
+  const std::uint64_t certain_from_;
+  bool decided_;                    // the geometry is certain, or taken for certain
+  bool rows_at_once_ = false;       // there is room to copy all blocks of a row
+  std::uint64_t size_ = kEverythingBehind;  // of the file, as far as it is known
+  std::mutex mutex_;                // for all that follows, while the file is written
+  std::uint64_t used_ = 0;          // of memory_
   std::uint64_t bytes_captured_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Page>> pages_;
   std::map<ChunkKey, Chunk> chunks_;
   Arena sums_;  // of all chunks
-  std::map<std::uint64_t, Stitch> stitches_;
+  OpenBlocks open_;
   const bool holds_;  // `hold` was not 0
   std::uint64_t room_to_hold_;
   const std::shared_ptr<const LeafKey> key_;
   std::map<std::uint64_t, std::vector<std::uint8_t>> held_;  // by block
-  std::map<std::uint64_t, Stitch> parts_;                    // by block: what Finish leaves of stitches_, if holds_
+  OpenBlocks parts_;          // what Finish leaves of blocks that are not whole, if holds_
   IntervalSet missed_{4096};  // block numbers
+  IntervalSet cut_{4096};     // blocks that were written and then cut off
   AlignedBuffer scratch_;     // aligned copies of the blocks that are being taken
 };
 

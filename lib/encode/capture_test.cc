@@ -87,7 +87,13 @@ class CapturedFile {
     std::vector<std::unique_ptr<lzy::Capture>> captures;
     std::vector<Edits> edits(static_cast<std::size_t>(ranks_));
     for (int r = 0; r < ranks_; ++r) {
-      auto made = lzy::Capture::Create(SharedGeometry(sample_.options, expected), sample_.options.memory, 0, sample_.options.key);
+      CaptureSetup setup = SetupFor(expected);
+      // As for a new file: the geometry of a large one, which counts only if the file becomes large.
+      if (OneIn(rng_, 2)) {
+        setup = SetupFor(std::uint64_t{1} << 60);
+        setup.certain_from = 4 * setup.parameters.unit * setup.parameters.groups[0].size();
+      }
+      auto made = lzy::Capture::Create(std::move(setup));
       ASSERT_OK(made);
       captures.push_back(std::move(*made));
       edits[static_cast<std::size_t>(r)].try_emplace(0);
@@ -97,7 +103,10 @@ class CapturedFile {
     departs_from_ = start->intent;
     const bool fresh = generation_ == 0;
     const bool all_captured = OneIn(rng_, 2);
+    const bool ordered = OneIn(rng_, 2);
+    std::uint64_t turn = 0;
     for (const Write& write : Pattern(rng_, size, block, ranks_)) {
+      if (OneIn(rng_, 20)) Cut(captures, edits);
       lzy::Capture& capture = *captures[static_cast<std::size_t>(write.rank)];
       // The buffer lies anyhow in memory.
       const std::uint64_t skew = Below(rng_, 64);
@@ -106,7 +115,7 @@ class CapturedFile {
       Put(write.offset, data);
       AddTouched(edits[static_cast<std::size_t>(write.rank)][0], write.offset, write.length);
       if (all_captured || !OneIn(rng_, 8)) {
-        capture.Take(write.offset, data);
+        capture.Take(write.offset, data, ordered ? ++turn : 0);
       } else {
         capture.Miss({write.offset, write.offset + write.length});
       }
@@ -127,14 +136,23 @@ class CapturedFile {
     ASSERT_EQ(close(file), 0);
   }
 
+  CaptureSetup SetupFor(std::uint64_t size) const {
+    return {.parameters = SharedGeometry(sample_.options, size), .memory = sample_.options.memory, .key = sample_.options.key};
+  }
+
   // As MPI_File_set_size is told: from the smaller of the two sizes on.
   void Cut(std::vector<std::unique_ptr<lzy::Capture>>& captures, std::vector<Edits>& edits) {
     const std::uint64_t old = ReadFile(sample_.path).size();
-    const std::uint64_t size = Below(rng_, 2 * old);
+    const std::uint64_t size = OneIn(rng_, 3) ? 0 : Below(rng_, 2 * old + 1);
+    const bool known = !OneIn(rng_, 4);
     Truncate(sample_.path, size);
     const std::uint64_t from = std::min(old, size) - (std::min(old, size) > 0);
     for (std::size_t r = 0; r < captures.size(); ++r) {
-      captures[r]->Miss({from, std::uint64_t{1} << 62});
+      if (known) {
+        captures[r]->Cut(size);
+      } else {
+        captures[r]->Miss({from, std::uint64_t{1} << 62});
+      }
       AddTouched(edits[r][0], from, std::max(old, size) + 1 - from);
     }
   }
@@ -223,7 +241,7 @@ TEST(CaptureGaps, AreReadAloneAndRotInThemStaysDamage) {
       ASSERT_OK(Protect(context, file, {}).status);
       const auto start = BeginEpoch(PosixFileSystem(), options, path, "");
       ASSERT_OK(start);
-      auto capture = lzy::Capture::Create(SharedGeometry(options, kSize), options.memory);
+      auto capture = lzy::Capture::Create({.parameters = SharedGeometry(options, kSize), .memory = options.memory});
       ASSERT_OK(capture);
       const auto layout = Layout::Create(SharedGeometry(options, kSize), {kSize});
       ASSERT_OK(layout);

@@ -14,11 +14,12 @@ constexpr std::size_t kMostIntervals = 1u << 18;
 // This many blocks can be sent and added up in the time in which one is read, hashed and multiplied.
 constexpr std::uint64_t kWorthSending = 4;
 
-// What a rank captured and wrote, and whether that is all that it captured.
+// What a rank captured and wrote, and whether that is all that it captured. `open`: blocks that it can capture still,
+// and that are in no sum.
 struct Share {
   bool complete = false;
-  std::vector<Interval> captured, written;
-  LZY_FIELDS(complete, captured, written)
+  std::vector<Interval> captured, open, written;
+  LZY_FIELDS(complete, captured, open, written)
 };
 
 // Where more than one rank has written. `written`: the intervals of all ranks; those of one rank are disjoint. In the
@@ -46,13 +47,13 @@ bool IsIn(const std::vector<Interval>& all, std::uint64_t block) {
   return at != all.end() && at->begin <= block;
 }
 
-// Splits a captured piece. What is disputed of it goes to coverage.disputed, the rest to coverage.pieces.
-void Add(Coverage::Piece piece, const std::vector<Interval>& disputed, Coverage& coverage) {
+// Splits a piece. What is disputed of it goes to coverage.disputed if it is in a sum, the rest to coverage.pieces.
+void Add(Coverage::Piece piece, bool in_sum, const std::vector<Interval>& disputed, Coverage& coverage) {
   auto next = At(disputed, piece.blocks.begin);
   Interval rest = piece.blocks;
   for (; next != disputed.end() && next->begin < rest.end; ++next) {
     if (next->begin > rest.begin) coverage.pieces.push_back({{rest.begin, next->begin}, piece.rank});
-    coverage.disputed.push_back({std::max(rest.begin, next->begin), std::min(rest.end, next->end)});
+    if (in_sum) coverage.disputed.push_back({std::max(rest.begin, next->begin), std::min(rest.end, next->end)});
     rest.begin = std::max(rest.begin, next->end);
     if (rest.begin >= rest.end) return;
   }
@@ -100,7 +101,8 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   Share own;
   const Status local = NoThrow([&] {
     own.captured = mine.Captured(limit);
-    own.complete = own.captured.size() < limit;
+    own.open = mine.Open(limit);
+    own.complete = own.captured.size() < limit && own.open.size() < limit;
     own.written = mine.Written(limit);
   });
   const auto all = AllGatherRecords(comm, own);
@@ -108,16 +110,16 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   const Status united = NoThrow([&]() -> Status {
     LZY_RETURN_IF_ERROR(local);
     LZY_RETURN_IF_ERROR(all.status());
-    std::vector<Coverage::Piece> captured;
     std::vector<Interval> written;
-    for (std::size_t rank = 0; rank < all->size(); ++rank) {
-      const Share& theirs = (*all)[rank];
+    for (const Share& theirs : *all) {
       coverage.complete = theirs.complete && coverage.complete;
-      for (const Interval& one : theirs.captured) captured.push_back({one, static_cast<int>(rank)});
       written.insert(written.end(), theirs.written.begin(), theirs.written.end());
     }
     const std::vector<Interval> disputed = Disputed(std::move(written));
-    for (const Coverage::Piece& piece : captured) Add(piece, disputed, coverage);
+    for (std::size_t rank = 0; rank < all->size(); ++rank) {
+      for (const Interval& one : (*all)[rank].captured) Add({one, static_cast<int>(rank)}, true, disputed, coverage);
+      for (const Interval& one : (*all)[rank].open) Add({one, static_cast<int>(rank)}, false, disputed, coverage);
+    }
     SortAndJoin(coverage.disputed);
     std::sort(coverage.pieces.begin(), coverage.pieces.end(),
               [](const auto& a, const auto& b) { return a.blocks.begin < b.blocks.begin; });
@@ -125,6 +127,11 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   });
   LZY_RETURN_IF_ERROR(Agree(comm, united));
   return coverage;
+}
+
+void CloseOpen(const Coverage& coverage, int rank, Capture& mine) {
+  Captors captors(coverage, 0);
+  mine.CloseOpen([&](std::uint64_t block) { return captors.Of(block) == rank; });
 }
 
 // All ranks walk through the same rows with the same numbers, `dealt` included. So each knows which rows the others

@@ -2,7 +2,7 @@
 // Who captured what of a shared file. All ranks find it out together at the commit, and sort the rows by how their
 // parity can be had (docs/design.md §4, "Capture").
 //
-// The commit calls ShareCoverage once, then SortRows. Rows to reread go to EncodePass::Run, gaps to
+// The commit calls ShareCoverage once, then CloseOpen and SortRows. Rows to reread go to EncodePass::Run, gaps to
 // EncodePass::ReadInto, the others to EncodeCaptured. verify-writes uses the coverage, too (commit/check_written.cc).
 // All ranks have the same Coverage, so they sort rows alike without further messages.
 
@@ -32,6 +32,9 @@ struct Coverage {
 /// Exchanges what the ranks captured and wrote. Costs one all-gather of at most some megabytes. Precondition: Finish
 /// was called on the captures. Collective; the same Status on all ranks.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
+/// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Local; throws
+/// std::bad_alloc.
+void CloseOpen(const Coverage& coverage, int rank, Capture& mine);
 
 /// Walks through a coverage in ascending order of blocks. `coverage` must outlive it.
 class Captors {

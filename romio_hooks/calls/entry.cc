@@ -44,6 +44,7 @@ constexpr Layer kLayer = {
     .Delete = Delete,
     .SetView = SetView,
     .SetSize = SetSize,
+    .Preallocate = Preallocate,
     .Seek = Seek,
     .SeekShared = SeekShared,
     .GetInfo = GetInfo,

@@ -357,23 +357,40 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
   return code;
 }
 
-// What is cut off or added counts as touched.
-int SetSize(RealCall real, Word fh, std::int64_t size) {
+namespace {
+
+/// Makes a call that changes the size of the file to `size`, or, if it only `adds`, to at least that. What is cut off or
+/// added is touched: everything from the smaller of the two sizes on, and a byte earlier, since the block with the end
+/// in it becomes another one. The rank that will do it looks before it does, and that is enough.
+int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
   const auto file = FindTracked(fh);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
     Guarded("MPI_File_set_size", [&] {
-      // Everything from the smaller of the two sizes on; a byte earlier, since the block with the end in it becomes
-      // another one. The rank that will do it looks before it does, and that is enough.
       const auto stat = PosixFileSystem().Stat(file->path);
       const auto wanted = static_cast<std::uint64_t>(size);
-      const std::uint64_t least = stat.ok() ? std::min(stat->size, wanted) : 0;
-      TouchUnseen(*file, std::vector<Interval>{{least == 0 ? 0 : least - 1, kEverythingBehind}});
+      const std::uint64_t now = stat.ok() ? stat->size : 0;
+      const std::uint64_t least = adds ? now : std::min(now, wanted);
+      const std::vector<Interval> changed{{least == 0 ? 0 : least - 1, kEverythingBehind}};
+      Touch(*file, changed);
+      if (!adds) CutCapture(*file, wanted, changed);
       EnsureEpoch(*file);
     });
   }
   const int code = real();
   if (file && !file->reads_only) Guarded("MPI_File_set_size", [&] { NoteWriteTime(*file); });
   return code;
+}
+
+}  // namespace
+
+int SetSize(RealCall real, Word fh, std::int64_t size) {
+  return ChangeSize(real, fh, size, /*adds=*/false);
+}
+
+// What the file has so far stays as it is. MPI leaves open what the added bytes are: the commit reads those that nobody
+// writes.
+int Preallocate(RealCall real, Word fh, std::int64_t size) {
+  return ChangeSize(real, fh, size, /*adds=*/true);
 }
 
 namespace {

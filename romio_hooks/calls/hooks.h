@@ -20,6 +20,7 @@ int Delete(RealCall real, const char* name, Word info);
 int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
             Word info);
 int SetSize(RealCall real, Word fh, std::int64_t size);
+int Preallocate(RealCall real, Word fh, std::int64_t size);
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence);
 int SeekShared(RealCall real, Word fh, std::int64_t offset, int whence);
 int GetInfo(RealCall real, Word fh, void* info);

@@ -88,7 +88,8 @@ struct Layer {
   int (*Delete)(RealCall real, const char* name, Word info);
   int (*SetView)(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype,
                  const char* representation, Word info);
-  int (*SetSize)(RealCall real, Word fh, std::int64_t size);  ///< also for preallocate
+  int (*SetSize)(RealCall real, Word fh, std::int64_t size);
+  int (*Preallocate)(RealCall real, Word fh, std::int64_t size);
   int (*Seek)(RealCall real, Word fh, std::int64_t offset, int whence);
   int (*SeekShared)(RealCall real, Word fh, std::int64_t offset, int whence);
   int (*GetInfo)(RealCall real, Word fh,
@@ -108,7 +109,7 @@ struct Layer {
 };
 
 /// Both halves are of one build when this agrees; to be counted up whenever anything above changes.
-inline constexpr std::uint32_t kLayerInterface = 5;
+inline constexpr std::uint32_t kLayerInterface = 6;
 
 /// The one symbol of the loaded half. `mpi`: how the program's MPI calls itself. nullptr, and why in `refusal`, when
 /// this half is not for it.

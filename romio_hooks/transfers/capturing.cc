@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataset/view.h"
+#include "hooks/files/pointers.h"
 #include "storage/parallel.h"
 
 namespace lzy::hooks {
@@ -11,17 +12,36 @@ namespace {
 // A write of so many bytes takes much longer than it takes to start a thread.
 constexpr std::uint64_t kWorthAThread = 1u << 20;
 
-/// The geometry that the next commit is expected to choose. If it chooses another one, the data are read back.
-GeometryParameters GeometryOf(const OpenFile& file) {
+/// The geometry that a commit chooses for a file of `size` bytes.
+GeometryParameters GeometryOf(const OpenFile& file, std::uint64_t size) {
   Options options = file.options;
   options.parity = file.expected.parity;
   options.group = file.expected.group;
   options.block_size = file.expected.block_size;
   options.stripe = file.expected.stripe;
   options.device_dirs.assign(file.expected.directories, "");  // only their number matters
-  // A new file may become large. If it stays small, its capture does not fit, but reading it back is quick.
+  return SharedGeometry(options, size);
+}
+
+/// What the next commit is expected to need. A file that is small so far, or new, may become large: then its unit is that
+/// of large files. A file that is large is taken to stay so. If it does not, the data are read back.
+CaptureSetup SetupFor(const OpenFile& file) {
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 60;
-  return SharedGeometry(options, file.expected.size > 0 ? file.expected.size : kLarge);
+  CaptureSetup setup;
+  setup.parameters = GeometryOf(file, kLarge);
+  // The unit of a shared file follows from its size below that (docs/format.md §6).
+  const std::uint64_t large = 4 * setup.parameters.unit * setup.parameters.groups.at(0).size();
+  if (file.expected.size < large) {
+    setup.certain_from = large;
+  } else {
+    setup.parameters = GeometryOf(file, file.expected.size);
+  }
+  // A quarter of option memory is left to the commit. With verify-writes, two thirds of the rest may hold copies of
+  // what was written, so that it can be written again.
+  setup.memory = file.options.memory / 4 * 3;
+  setup.hold = file.options.verify_writes ? setup.memory / 3 * 2 : 0;
+  setup.key = file.options.key;
+  return setup;
 }
 
 /// Members of sets are not captured, nor files that others may write at any time. The caller holds file.mutex.
@@ -34,11 +54,7 @@ bool MayCapture(const OpenFile& file) {
 std::shared_ptr<Capture> CaptureOf(OpenFile& file) {
   if (!MayCapture(file)) return nullptr;
   if (file.capture) return file.capture;
-  // A quarter of option memory is left to the commit. With verify-writes, two thirds of the rest may hold copies of
-  // what was written, so that it can be written again.
-  const std::uint64_t memory = file.options.memory / 4 * 3;
-  auto made = Capture::Create(GeometryOf(file), memory, file.options.verify_writes ? memory / 3 * 2 : 0,
-                              file.options.key);
+  auto made = Capture::Create(SetupFor(file));
   if (made.ok()) file.capture = std::move(*made);
   file.threads = ThreadsFor({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options});
   file.capture_void = !made.ok();
@@ -85,6 +101,9 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
     lock.lock();
     file.codes_tell = tell;
     if (tell) capture_ = CaptureOf(file);
+    // Without other writes of this process under way, this one comes after all that were captured.
+    const bool alone = !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
+    turn_ = alone ? ++file.writes_begun : 0;
   }
   if (!capture_) {
     VoidCapture(file);
@@ -121,7 +140,7 @@ void WriteCapture::Run() {
     for (const Interval& range : *walk.ranges()) {
       for (std::uint64_t at = range.begin; at < range.end;) {
         const ByteSpan piece = source_->Next(range.end - at);
-        capture_->Take(at, piece);
+        capture_->Take(at, piece, turn_);
         at += piece.size();
       }
     }
@@ -196,6 +215,11 @@ void MissRanges(OpenFile& file, const std::vector<Interval>& ranges) {
   }
 }
 
+void CutCapture(OpenFile& file, std::uint64_t size, const std::vector<Interval>& changed) {
+  if (SeveralThreads()) return MissRanges(file, changed);
+  if (const auto capture = LockedCaptureOf(file)) capture->Cut(size);
+}
+
 void VoidCapture(OpenFile& file) {
   const std::lock_guard lock(file.mutex);
   VoidLockedCapture(file);
@@ -227,7 +251,7 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   file.expected.size = report.bytes;
   if (file.expected.directories > 0) file.expected.directories = report.devices;
   // The unit may come from an option of an earlier commit. If the options do not lead to it, ask for it directly.
-  if (GeometryOf(file).unit != report.unit) file.expected.stripe = report.unit;
+  if (GeometryOf(file, report.bytes).unit != report.unit) file.expected.stripe = report.unit;
 }
 
 }  // namespace lzy::hooks

@@ -45,6 +45,7 @@ class WriteCapture {
   MPI_Offset position_;
   std::uint64_t bytes_;
   std::shared_ptr<Capture> capture_;
+  std::uint64_t turn_ = 0;              // of Capture::Take
   std::unique_ptr<UserBuffer> source_;  // null: its bytes cannot be told
 };
 
@@ -85,6 +86,10 @@ void NoteWriteTime(OpenFile& file);
 
 /// Something is written to `ranges`, now or before the next commit, and is not captured: the commit reads these blocks.
 void MissRanges(OpenFile& file, const std::vector<Interval>& ranges);
+/// MPI_File_set_size is about to cut the file to `size`, or to let it grow. What was captured at or behind `size` is
+/// forgotten, and may be captured again. `changed`: the bytes that become others; they are missed if writes of other
+/// threads could be under way.
+void CutCapture(OpenFile& file, std::uint64_t size, const std::vector<Interval>& changed);
 /// Nothing that was or will be captured in this epoch counts.
 void VoidCapture(OpenFile& file);
 void VoidLockedCapture(OpenFile& file);  ///< the same, with file.mutex held

@@ -83,7 +83,10 @@ class CaptureOfWrites : public testing::Test {
     ASSERT_EQ(capture == nullptr, failed_) << trace_;
     if (std::exchange(failed_, false)) return;
     const std::vector<std::uint8_t> now = Content();
-    capture->Finish(now.size());
+    const auto layout = Layout::Create(SharedGeometry(file.options, now.size()), {now.size()});
+    ASSERT_TRUE(layout.ok());
+    ASSERT_TRUE(capture->Finish(*layout)) << trace_;
+    capture->CloseOpen([](std::uint64_t) { return true; });
     for (const Interval& blocks : capture->Captured(1u << 20)) {
       for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
         const ByteSpan block = ByteSpan(now).subspan(i * kBlock, std::min<std::uint64_t>(kBlock, now.size() - i * kBlock));
@@ -217,7 +220,10 @@ TEST_F(CaptureBesideWrites, CountsOnceTheWriteHasSucceeded) {
   beside->End(true);
   const auto capture = Take();
   ASSERT_NE(capture, nullptr);
-  capture->Finish(kBytes);
+  const auto layout = Layout::Create(SharedGeometry(open_->options, kBytes), {kBytes});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_TRUE(capture->Finish(*layout));
+  capture->CloseOpen([](std::uint64_t) { return true; });
   EXPECT_EQ(capture->bytes_captured(), kBytes);
   EXPECT_EQ(capture->leaf(3), HashBytes(HashTag::kDataLeaf, 3, ByteSpan(buffer() + 3 * 4096, 4096)));
 }

@@ -1,0 +1,146 @@
+// The commit's side of a capture: what of it counts, and what it has (encode/capture.h).
+
+#include "encode/capture.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace lzy {
+
+// Placement is not compared: it says where parity goes, not which blocks make a row.
+bool Capture::Fits(const Layout& layout) const {
+  const GeometryParameters& a = layout_->parameters();
+  const GeometryParameters& b = layout.parameters();
+  return a.kind == b.kind && a.block_size == b.block_size && a.unit == b.unit && a.parity == b.parity &&
+         a.groups == b.groups;
+}
+
+// After this, a block is captured or open only if the sum of its row will count. The order matters: the end of the file
+// and blocks that are not whole may spoil sums, and DropSpoiled looks at all of them.
+bool Capture::Finish(const Layout& layout) {
+  const std::lock_guard lock(mutex_);
+  // If this fails, the geometry is as it was, and does not fit.
+  if (chunks_.empty() && layout.block_size() == block_ && !Fits(layout)) (void)SetGeometry(layout.parameters());
+  size_ = layout.file_size(0);
+  const std::uint64_t last = size_ / block_;
+  const std::uint64_t rest = size_ % block_;
+  // Blocks behind the end were cut off. They are not missed, since the file does not have them. The last block may have
+  // been captured with more bytes than the file has of it now.
+  Forget({last + (rest > 0), kEverythingBehind});
+  if (rest > 0 && IsCaptured(last)) MissBlocks({last, last + 1});
+  FinishOpen();
+  DropSpoiled();
+  return Fits(layout);
+}
+
+// What is not whole is missed. If verify-writes asked for it, the parts themselves are kept. What is whole gets a place in
+// a page and a sum now, so CloseOpen cannot fail for want of room.
+void Capture::FinishOpen() {
+  for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
+    const std::uint64_t block = at++->first;
+    const RowId row = layout_->LocateData(0, block).row;
+    if (open_.IsWhole(block, LengthOf(block)) && ChunkFor(row) != nullptr && PageFor(block) != nullptr) {
+      open_.Pad(block, LengthOf(block));
+      continue;
+    }
+    if (holds_) parts_.Insert(block, open_.Take(block));
+    MissBlocks({block, block + 1});
+  }
+}
+
+// Without its sum, a leaf is of no use: the row is read, and the block with it.
+void Capture::DropSpoiled() {
+  const auto spoiled = [&](std::uint64_t block) {
+    const RowId row = layout_->LocateData(0, block).row;
+    return FindChunk(row)->spoiled[SliceInChunk(row)];
+  };
+  const auto judge = [&](std::uint64_t block) {
+    if (spoiled(block)) {
+      missed_.Add({block, block + 1});
+    } else {
+      bytes_captured_ += LengthOf(block);
+    }
+    return spoiled(block);
+  };
+  for (const auto& [number, page] : pages_) {
+    for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
+      if (page->captured.test(i) && judge(number * kPageBlocks + i)) page->captured.reset(i);
+    }
+  }
+  for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
+    const std::uint64_t block = at++->first;
+    if (judge(block)) EraseOpen({block, block + 1});
+  }
+}
+
+namespace {
+
+// Adds a block to ascending intervals of blocks. False if that would make more than `limit` of them.
+bool Append(std::vector<Interval>& intervals, std::uint64_t block, std::size_t limit) {
+  if (!intervals.empty() && intervals.back().end == block) {
+    ++intervals.back().end;
+    return true;
+  }
+  if (intervals.size() >= limit) return false;
+  intervals.push_back({block, block + 1});
+  return true;
+}
+
+}  // namespace
+
+// Pages are in the order of blocks, so neighbours in different pages join, too.
+std::vector<Interval> Capture::Captured(std::size_t limit) const {
+  std::vector<Interval> out;
+  bool room = true;
+  ForEachCaptured([&](std::uint64_t block) { room = room && Append(out, block, limit); });
+  return out;
+}
+
+std::vector<Interval> Capture::Open(std::size_t limit) const {
+  std::vector<Interval> out;
+  for (const auto& [block, open] : open_.blocks()) {
+    if (!Append(out, block, limit)) break;
+  }
+  return out;
+}
+
+std::vector<Interval> Capture::Written(std::size_t limit) const {
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  IntervalSet all;
+  all.Add(missed_.intervals());
+  all.Add(cut_.intervals());
+  all.Add(Captured(kAll));
+  all.Add(Open(kAll));
+  if (missed_.whole() || cut_.whole() || all.whole()) return {{0, kEverythingBehind}};
+  all.Coarsen(limit);
+  return all.intervals();
+}
+
+// What was missed, less the blocks whose parts are known.
+std::vector<Interval> Capture::Unknown(std::size_t limit) const {
+  if (missed_.whole()) return {{0, kEverythingBehind}};
+  IntervalSet unknown;
+  for (const Interval& missed : missed_.intervals()) {
+    std::uint64_t from = missed.begin;
+    const auto& parts = parts_.blocks();
+    for (auto part = parts.lower_bound(missed.begin); part != parts.end() && part->first < missed.end; ++part) {
+      if (part->first > from) unknown.Add({from, part->first});
+      from = part->first + 1;
+    }
+    if (from < missed.end) unknown.Add({from, missed.end});
+  }
+  unknown.Coarsen(limit);
+  return unknown.intervals();
+}
+
+const Hash& Capture::leaf(std::uint64_t block) const {
+  return pages_.at(block / kPageBlocks)->leaves[block % kPageBlocks];
+}
+
+const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
+  const Chunk* chunk = FindChunk(row);
+  if (chunk == nullptr || chunk->blocks[SliceInChunk(row)] == 0 || chunk->spoiled[SliceInChunk(row)]) return nullptr;
+  return chunk->parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
+}
+
+}  // namespace lzy

@@ -1,0 +1,90 @@
+#include "encode/open_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lzy {
+
+bool OpenBlocks::IsWhole(std::uint64_t block, std::uint64_t length) const {
+  const auto at = blocks_.find(block);
+  if (at == blocks_.end()) return false;
+  const IntervalSet& have = at->second.have;
+  return !have.whole() && have.intervals().size() == 1 && have.intervals()[0] == Interval{0, length};
+}
+
+// Nodes of maps, intervals and alignment come with the buffer.
+std::uint64_t OpenBlocks::BytesEach() const {
+  return std::max<std::uint64_t>(block_, AlignedBuffer::kAlignment) + sizeof(Block) + 512;
+}
+
+// Parts that were written in known order may lie upon each other: the last one counts. Parts of one write, or of writes
+// that were under way together, have no order.
+bool OpenBlocks::Put(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn) {
+  auto found = blocks_.find(block);
+  if (found == blocks_.end()) {
+    AlignedBuffer room(block_);
+    found = blocks_.try_emplace(block).first;
+    found->second.bytes = std::move(room);
+  }
+  Block& open = found->second;
+  const Interval part{at, at + bytes.size()};
+  const bool ordered = turn > open.turn;
+  if (open.have.Overlaps(part) && !ordered) return false;
+  if (open.have.intervals().size() >= 16 && part != Interval{0, block_}) return false;
+  std::copy(bytes.begin(), bytes.end(), open.bytes.data() + at);
+  open.have.Add(part);
+  // Add has run out of memory: then the set is whole, and says nothing.
+  if (open.have.whole()) return false;
+  open.turn = std::max(open.turn, turn);
+  if (!open.queued && open.have.intervals().front() == Interval{0, block_}) {
+    whole_.push_back(block);
+    open.queued = true;
+  }
+  return true;
+}
+
+OpenBlocks::Block OpenBlocks::Take(std::uint64_t block) {
+  return std::move(blocks_.extract(block).mapped());
+}
+
+void OpenBlocks::Pad(std::uint64_t block, std::uint64_t length) {
+  AlignedBuffer& bytes = blocks_.at(block).bytes;
+  std::fill(bytes.data() + length, bytes.data() + block_, std::uint8_t{0});
+}
+
+std::uint64_t OpenBlocks::Erase(Interval blocks) noexcept {
+  std::uint64_t erased = 0;
+  for (auto at = blocks_.lower_bound(blocks.begin); at != blocks_.end() && at->first < blocks.end; ++erased) {
+    at = blocks_.erase(at);
+  }
+  return erased;
+}
+
+std::uint64_t OpenBlocks::Cut(std::uint64_t size) {
+  const std::uint64_t rest = size % block_;
+  std::uint64_t erased = Erase({size / block_ + (rest != 0), kEverythingBehind});
+  const auto last = blocks_.find(size / block_);
+  if (last != blocks_.end()) {
+    last->second.have.Clip(rest);
+    last->second.queued = false;
+    if (last->second.have.empty()) {
+      blocks_.erase(last);
+      ++erased;
+    }
+  }
+  return erased;
+}
+
+std::optional<std::uint64_t> OpenBlocks::OldestWhole(std::size_t keep) {
+  while (whole_.size() > keep) {
+    const std::uint64_t block = whole_.front();
+    whole_.pop_front();
+    const auto at = blocks_.find(block);
+    if (at == blocks_.end() || !at->second.queued) continue;
+    at->second.queued = false;
+    if (block != 0 && IsWhole(block, block_)) return block;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lzy
