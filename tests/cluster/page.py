@@ -45,7 +45,7 @@ What you can do:
 
 - If there is an older checkpoint, start the job from it. When the job writes this set again, the set is protected
   again.
-- If you have a backup, copy the missing files back together with their sidecars. Then run `lzy-verify`.
+- If you have a backup of the same checkpoint, copy the missing files back. Then run `lzy-verify`.
 - `lzy-restore --salvage '/local/state.%r'` writes what can be rebuilt. The exit code is still 2.
 
 What `--salvage` leaves:
@@ -104,8 +104,8 @@ If the program is still running, wait until it has ended. Then decide:
 
 - Stale files may be a complete, newer checkpoint. `--force` discards it. If you are not sure, first copy the files.
 - A checkpoint that is at risk is often only partly written. Keep it only if you know that it is complete.
-- `--force` works only if not more changed than parity can rebuild. If a job has written all members again, the last
-  commit cannot come back. The tool then prints `it cannot be undone`. Use another checkpoint.
+- `--force` rebuilds the last commit from parity. So at most m members of a group may have changed (`--parity m`). If a
+  job has written all members again, the tool prints `it cannot be undone`. Then use another checkpoint.
 
 ## What else can go wrong
 
