@@ -115,7 +115,7 @@ If the program is still running, wait until it has ended. Then decide:
 - *Another node dies while `lzy-restore` runs.* If the scheduler does not end the job, end the job yourself. Then run
   `lzy-restore` again on the remaining nodes. A restored file gets its name only when all of it has been checked. An
   unfinished file is rebuilt.
-- *The job reads old files after the restart.* Perhaps a member was restored on another node, and later its old node
+- *The job reads old files after the restart.* Perhaps a member was restored on another node. Later its old node
   comes back with an old file. The tools of lzy use the file of the newest commit. But a program on the old node opens
   the old file. So remove the old files from that node before the node joins the job again.
 """
