@@ -11,26 +11,113 @@ import nodes
 
 HEAD = """# A node died
 
-What to type when a node and its disk are gone, what the tools print, and what can go wrong.
+This page shows which commands you need when a node and its disk are lost. It also shows what the tools print, and what
+can go wrong. [Words](reference/words.md) explains special words.
 
-A job of four ranks on nodes n1 to n4 writes a checkpoint, one file per rank. Each rank writes to the disk of its own node,
-`/local/state.%r`. With `--parity 1`, any one node may be lost; with `--parity 2`, any two.
+In the example, a job has four ranks on the nodes n1 to n4. It writes a checkpoint with one file per rank (a *set*).
+Each rank writes its file, a *member* of the set, to the disk of its own node: `/local/state.0` to `/local/state.3`. The
+pattern of these names is `/local/state.%r`. With `--parity 1`, any one node may be lost. With `--parity 2`, any two
+nodes may be lost.
 
-The output is from a run on the test cluster (`tests/cluster/page.py` makes this page, `scripts/cluster` the nodes). The options
-that start `mpiexec` on these nodes are left out, and directories are shortened.
+Start the tools with `mpiexec`, with one rank on every node that is left. A rank sees only the disk of its own node. A
+file on a node without a rank counts as missing.
+
+The output below is from a test cluster (`scripts/cluster`). `tests/cluster/page.py` makes this page. Some options of
+`mpiexec` are left out, and the directories are shortened.
+"""
+READING = """
+How to read these lines:
+
+- `device 1` is the member of rank 1, here `/local/state.1`.
+- `/local/.LZY.state.1` is its *sidecar*. It contains parity and metadata. The sidecar is missing as a whole, so its
+  metadata has no range: the line says `offset 0, length 0`.
+- `repairable` means: `lzy-restore` can rebuild this range.
+"""
+AFTER_SPREAD = """
+Now n3 and n4 have two members each. If one of these nodes is lost, two members are lost. This changes when a later
+checkpoint is written on more nodes.
+
+Before you start the job again, read [Start each rank on the node with its
+file](#start-each-rank-on-the-node-with-its-file).
+"""
+AFTER_LOSS = """
+What you can do:
+
+- If there is an older checkpoint, start the job from it. When the job writes this set again, the set is protected
+  again.
+- If you have a backup of the same checkpoint, copy the missing files back. Then run `lzy-verify`.
+- `lzy-restore --salvage '/local/state.%r'` writes what can be rebuilt. The exit code is still 2.
+
+What `--salvage` leaves:
+
+- If a part of a lost file can be rebuilt, the file is made in its full length. The lost bytes are zeros. They still
+  count as damage, and `lzy-verify` lists them (`lost: …`).
+- If nothing of a lost file can be rebuilt, the file is not made. This is so in the example above.
+- In a file that exists, blocks that cannot be rebuilt stay as they are.
+
+If you get the lost bytes from elsewhere, write them into the files. Then run `lzy-verify`. If the bytes are those of
+the last commit, the files are intact. If they are others, commit them with `lzy-protect --force '/local/state.%r'`.
 """
 TAIL = """
+## Start each rank on the node with its file
+
+A program opens files on its own node. So each rank must run on the node that has its member. First list the files of
+all nodes:
+
+    mpiexec -hosts n3,n4 sh -c 'echo $(hostname): /local/state.*'
+
+After the restore to two nodes above, this prints:
+
+    n3: /local/state.0 /local/state.2
+    n4: /local/state.1 /local/state.3
+
+Write a file `ranks` with one line per rank. The first line is the node of rank 0:
+
+    n3
+    n4
+    n3
+    n4
+
+Start the job with this file:
+
+    mpiexec -f ranks -n 4 ./app --restart                            # MPICH
+    mpiexec --map-by seq --hostfile ranks -n 4 ./app --restart       # Open MPI
+    SLURM_HOSTFILE=ranks srun -m arbitrary -n 4 ./app --restart      # Slurm
+
+Only the MPICH line was tested for this page. As always, put `lzy-run` in front, so that new checkpoints are protected.
+
+## Stale or at risk
+
+`lzy-verify` prints "stale" or "at risk", and the exit code is 9. In both cases, data do not match the last commit:
+
+| word | what happened | typical reason |
+|---|---|---|
+| stale | Somebody wrote the files without lzy. Their mtime (time of last modification) is newer than the commit | The job was started without `lzy-run` |
+| at risk | A program wrote the files with lzy, and no commit followed | The program was killed while it wrote the checkpoint, or it is still running |
+
+If the program is still running, wait until it has ended. Then decide:
+
+| decision | command |
+|---|---|
+| Keep the newer data | `lzy-protect '/local/state.%r'`. All members must be there |
+| Discard the newer data, and go back to the last commit | `lzy-restore --force '/local/state.%r'` |
+
+- Stale files may be a complete, newer checkpoint. `--force` discards it. If you are not sure, first copy the files.
+- A checkpoint that is at risk is often only partly written. Keep it only if you know that it is complete.
+- `--force` rebuilds the last commit from parity. So at most m members of a group may have changed (`--parity m`). If a
+  job has written all members again, the tool prints `it cannot be undone`. Then use another checkpoint.
+
 ## What else can go wrong
 
-- *The node dies while a checkpoint is written.* That checkpoint is at risk, or was never committed. Give checkpoints two names in
-  turn (`first.%r`, `second.%r`), and both patterns to `--set`, so that the previous one is still there. Restore that one and use it.
-- *Another node dies while `lzy-restore` runs.* If your scheduler does not end the job, end it yourself. Run `lzy-restore` again on the
-  nodes that are left. A restored file gets its name only after all of it was checked. A file that was not finished is rebuilt.
-- *The tool says "stale" or "at risk" (exit code 9).* Somebody wrote the files without the layer, or a checkpoint was interrupted.
-  `lzy-restore --force` takes the files back to the last commit.
-- *The restarted job reads old files on its own node.* Start each rank where its checkpoint is (`is on NODE`, above). If the member of
-  a node was restored elsewhere, remove the old files of that node before it joins again. The tools of lzy use the newest commit; a
-  program uses the name.
+- *The node dies while a checkpoint is written.* This checkpoint is at risk, or was never committed. So let the program
+  use two names alternately (`first.%r`, `second.%r`). Give both patterns: `--set 'first.%r:second.%r'`. Then the
+  previous checkpoint still exists. Restore the previous one, and start from it.
+- *Another node dies while `lzy-restore` runs.* If the scheduler does not end the job, end the job yourself. Then run
+  `lzy-restore` again on the remaining nodes. A restored file gets its name only when all of it has been checked. An
+  unfinished file is rebuilt.
+- *The job reads old files after the restart.* Perhaps a member was restored on another node. Later its old node
+  comes back with an old file. The tools of lzy use the file of the newest commit. But a program on the old node opens
+  the old file. So remove the old files from that node before the node joins the job again.
 """
 
 
@@ -59,27 +146,29 @@ class Page(nodes.Nodes):
         self.begin(1)
         self.lose("n2")
         self.boot("n2")
-        out += "\n## A new node has replaced the lost one\n\nIt has the name and the mount point of the lost node, and an empty disk.\n"
+        out += "\n## A new node has replaced the lost one\n\nThe new node has the same name and mount point. Its disk is empty.\n"
         out += self.said(1, "lzy-verify", self.set)
+        out += READING
         out += self.said(0, "lzy-restore", self.set)
         out += self.said(0, "lzy-verify", self.set)
-        out += "\nYou may start the ranks in any order: a lost member goes to a node that has no other member of its group. Now start the job again.\n"
+        out += ("\nThe order of the nodes does not matter. `lzy-restore` writes a lost member to a node that has no other member of its\n"
+                "group (members that share parity are a group). Now start the job again.\n")
 
         self.begin(2)
         self.lose("n1", "n2")
         self.up = ["n3", "n4"]
-        out += "\n## There is no new node\n\nTwo nodes are gone (`--parity 2`). First a dry run, then the restore:\n"
+        out += "\n## There is no new node\n\nTwo nodes are lost, and the job used `--parity 2`. `--spread` distributes the lost members to the remaining nodes.\n`--dry-run` shows what would be done. Then restore:\n"
         out += self.said(1, "lzy-restore", "--spread", "--dry-run", self.set)
         out += self.said(0, "lzy-restore", "--spread", self.set)
-        out += ("\nStart the job with each rank where its checkpoint is. Each of these nodes has two members now. Until the next checkpoint "
-                "on more\nnodes, the loss of one node is the loss of two members.\n")
+        out += AFTER_SPREAD
 
         self.begin(1)
         self.lose("n2", "n3")
         self.boot("n2", "n3")
         self.up = self.all
-        out += "\n## More nodes are gone than parity covers\n\nTwo nodes are gone, with `--parity 1`. `lzy-restore` writes nothing and lists the loss.\n"
+        out += "\n## More nodes are gone than parity covers\n\nTwo nodes are lost, and the job used `--parity 1`. `lzy-restore` writes nothing. It lists the lost bytes.\n"
         out += self.said(2, "lzy-restore", self.set)
+        out += AFTER_LOSS
 
         self.begin(1)
         kept = self.save("n3")
@@ -87,7 +176,7 @@ class Page(nodes.Nodes):
         self.kill("n3")
         self.put_back("n3", kept)
         self.boot("n3")
-        out += "\n## A node comes back with an old disk\n\nIts checkpoint and sidecar are older than those of the other nodes. Their generation shows this, and lzy never uses them.\n"
+        out += "\n## A node comes back with an old disk\n\nThe node has an older checkpoint and an older sidecar. The number of the last commit in the sidecar (its *generation*)\nis too small, so lzy does not use the sidecar. `lzy-restore` makes the newest committed file.\n"
         out += self.said(1, "lzy-verify", self.set)
         out += self.said(0, "lzy-restore", self.set)
         sys.stdout.write(out + TAIL)
