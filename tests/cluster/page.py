@@ -20,7 +20,8 @@ pattern of these names is `/local/state.%r`. With `--parity 1`, any one node may
 nodes may be lost.
 
 Start the tools with `mpiexec`, with one rank on every node that is left. A rank sees only the disk of its own node. A
-file on a node without a rank counts as missing.
+file on a node without a rank counts as missing. The commands on this page are for MPICH. For Open MPI and Slurm, see
+[When to use mpiexec](guide/operations.md#when-to-use-mpiexec).
 
 The output below is from a test cluster (`scripts/cluster`). `tests/cluster/page.py` makes this page. Some options of
 `mpiexec` are left out, and the directories are shortened.
@@ -32,6 +33,8 @@ How to read these lines:
 - `/local/.LZY.state.1` is its *sidecar*. It contains parity and metadata. The sidecar is missing as a whole, so its
   metadata has no range: the line says `offset 0, length 0`.
 - `repairable` means: `lzy-restore` can rebuild this range.
+
+Now rebuild the lost files, and check the result:
 """
 AFTER_SPREAD = """
 Now n3 and n4 have two members each. If one of these nodes is lost, two members are lost. This changes when a later
@@ -56,7 +59,8 @@ What `--salvage` leaves:
 - In a file that exists, blocks that cannot be rebuilt stay as they are.
 
 If you get the lost bytes from elsewhere, write them into the files. Then run `lzy-verify`. If the bytes are those of
-the last commit, the files are intact. If they are others, commit them with `lzy-protect --force '/local/state.%r'`.
+the last commit, the files are intact. If the bytes are different, commit them with
+`lzy-protect --force '/local/state.%r'`.
 """
 TAIL = """
 ## Start each rank on the node with its file
@@ -109,14 +113,14 @@ If the program is still running, wait until it has ended. Then decide:
 
 ## What else can go wrong
 
-- *The node dies while a checkpoint is written.* This checkpoint is at risk, or was never committed. So let the program
-  use two names alternately (`first.%r`, `second.%r`). Give both patterns: `--set 'first.%r:second.%r'`. Then the
-  previous checkpoint still exists. Restore the previous one, and start from it.
+- *The node dies while a checkpoint is written.* This checkpoint is at risk, or was never committed. Start from the
+  previous checkpoint: restore it first. To have a previous checkpoint, the program must always use two names
+  alternately (`first.%r`, `second.%r`). Give both patterns: `--set 'first.%r:second.%r'`.
 - *Another node dies while `lzy-restore` runs.* If the scheduler does not end the job, end the job yourself. Then run
   `lzy-restore` again on the remaining nodes. A restored file gets its name only when all of it has been checked. An
   unfinished file is rebuilt.
-- *The job reads old files after the restart.* Perhaps a member was restored on another node. Later its old node
-  comes back with an old file. The tools of lzy use the file of the newest commit. But a program on the old node opens
+- *The job reads old files after the restart.* If a member was restored on another node, its old node may come
+  back later with an old file. The tools of lzy use the file of the newest commit. But a program on the old node opens
   the old file. So remove the old files from that node before the node joins the job again.
 """
 
