@@ -66,6 +66,10 @@ class File {
   /// The same, but past the page cache if the system allows it: by O_DIRECT, else by dropping the cached pages first.
   /// Bytes of `to` beyond the returned count are undefined.
   virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
+  /// The first offset, from `offset` on, where something is stored: all before it are holes, which read as zeros. The
+  /// largest number if there is none; `offset` if the file system cannot tell. Some file systems know only what was
+  /// synced.
+  virtual std::uint64_t NextData(std::uint64_t offset) { return offset; }
   /// Writes all of `from` and extends the file if needed. After an error, any part of it may have been written.
   virtual Status WriteAt(std::uint64_t offset, ByteSpan from) = 0;
   virtual Status Truncate(std::uint64_t size) = 0;

@@ -119,6 +119,12 @@ Result<std::size_t> PosixFile::ReadAt(std::uint64_t offset, MutableByteSpan to) 
   return done;
 }
 
+std::uint64_t PosixFile::NextData(std::uint64_t offset) {
+  const off_t data = lseek(fd_.get(), static_cast<off_t>(offset), SEEK_DATA);
+  if (data >= 0) return static_cast<std::uint64_t>(data);
+  return errno == ENXIO ? std::numeric_limits<std::uint64_t>::max() : offset;
+}
+
 Result<std::size_t> PosixFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckRange(offset, to.size()));
   if (to.empty()) return std::size_t{0};

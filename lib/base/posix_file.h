@@ -28,6 +28,7 @@ class PosixFile final : public File {
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  std::uint64_t NextData(std::uint64_t offset) override;
   Status WriteAt(std::uint64_t offset, ByteSpan from) override;
   Status Truncate(std::uint64_t size) override;
   Status Sync() override;

@@ -40,6 +40,7 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
       job_.data = file.data.get();
+      job_.synced = request_.touched.has_value();  // the layer syncs before it commits
       return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
     }));
     LZY_RETURN_IF_ERROR(ShareStat());
@@ -228,7 +229,7 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
       if (captured) {
-        CloseOpen(coverage, comm_.rank(), *request_.capture);
+        CloseOpen(*layout_, rows.reread, coverage, comm_.rank(), *request_.capture);
         rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
         LZY_RETURN_IF_ERROR(pass_.ReadInto(*request_.capture, job_, layout_->block_size(), rows.gaps));
       }
@@ -236,6 +237,7 @@ class SharedFile : public Protector {
     }));
     if (captured) {
       LZY_RETURN_IF_ERROR(EncodeCaptured(context_, *layout_, *request_.capture, coverage, rows, job_, pass_));
+      KeepUnfinished(*layout_, coverage, *request_.capture);
     }
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       Stopwatch watch;
@@ -267,7 +269,7 @@ class SharedFile : public Protector {
     LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
     report_.captures_count = worst != kVoid;
     // verify-writes compares leaves with the file, of whatever shape.
-    if (worst == kOfAnotherShape && mine != kVoid) capture->CloseOpen([](std::uint64_t) { return true; });
+    if (worst == kOfAnotherShape && mine != kVoid) capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
     return worst == kOfUse;
   }
 

@@ -26,21 +26,19 @@ Rotation OnlyRotation(const Layout& layout) {
 }  // namespace
 
 Result<std::unique_ptr<Capture>> Capture::Create(CaptureSetup setup) {
-  const GeometryParameters parameters = setup.parameters;
   std::unique_ptr<Capture> capture(new Capture(std::move(setup)));
-  LZY_RETURN_IF_ERROR(capture->SetGeometry(parameters));
+  LZY_RETURN_IF_ERROR(capture->SetGeometry(capture->setup_.parameters));
   return capture;
 }
 
 Capture::Capture(CaptureSetup setup)
-    : block_(setup.parameters.block_size),
-      memory_(setup.memory - setup.hold),
-      certain_from_(setup.certain_from),
-      decided_(setup.certain_from == 0),
+    : setup_(std::move(setup)),
+      block_(setup_.parameters.block_size),
+      memory_(setup_.memory - setup_.hold),
+      decided_(setup_.certain_from == 0),
       open_(block_),
-      holds_(setup.hold > 0),
-      room_to_hold_(setup.hold),
-      key_(std::move(setup.key)),
+      closed_(block_),
+      room_to_hold_(setup_.hold),
       parts_(block_) {}
 
 Status Capture::SetGeometry(const GeometryParameters& parameters) {
@@ -110,7 +108,7 @@ Interval Capture::BlocksOf(Interval bytes) const {
 // Splits a write into whole blocks and the parts at both ends.
 void Capture::TakeAll(std::uint64_t offset, ByteSpan bytes, std::uint64_t turn) {
   if (missed_.whole()) return;
-  if (!decided_ && offset + bytes.size() >= certain_from_) Decide();
+  if (!decided_ && offset + bytes.size() >= setup_.certain_from) Decide();
   if (const std::uint64_t at = offset % block_; at != 0) {
     const auto length = std::min<std::uint64_t>(block_ - at, bytes.size());
     TakeOpen(offset / block_, at, bytes.first(length), turn);
@@ -180,7 +178,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
     all = all && index[k] >= blocks.begin && index[k] < blocks.end && IsUnwritten(index[k]);
   }
   Chunk* chunk = all ? ChunkFor(row) : nullptr;
-  if (chunk == nullptr || chunk->blocks[SliceInChunk(row)] != 0 || chunk->spoiled[SliceInChunk(row)]) {
+  if (chunk == nullptr || SliceOf(*chunk, row).blocks != 0 || SliceOf(*chunk, row).spoiled) {
     for (std::uint32_t k = 0; k < rotation.k(); ++k) {
       if (index[k] < blocks.begin || index[k] >= blocks.end) continue;
       TakeBlock(index[k], ByteSpan(bytes + (index[k] - blocks.begin) * block_, block_));
@@ -211,8 +209,11 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
   }
   for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(*chunk, row, q);
   plan_->Apply({which.data(), rotation.k()}, inputs.data(), sums.data(), block_, /*accumulate=*/false);
-  for (std::uint32_t k = 0; k < rotation.k(); ++k) pages[k]->captured.set(index[k] % kPageBlocks);
-  chunk->blocks[SliceInChunk(row)] = rotation.k();
+  for (std::uint32_t k = 0; k < rotation.k(); ++k) {
+    pages[k]->captured.set(index[k] % kPageBlocks);
+    pages[k]->carried.reset(index[k] % kPageBlocks);
+  }
+  SliceOf(*chunk, row).blocks = rotation.k();
 }
 
 // The hash of a block. `use` gets the address where its bytes are aligned: in place, or in `copy`. A copy and its hash
@@ -222,10 +223,10 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
   use = from;
   if (reinterpret_cast<std::uintptr_t>(from) % kAlignment != 0) {
     use = copy;
-    if (!key_) return CopyAndHash(HashTag::kDataLeaf, block, ByteSpan(from, block_), copy, CurrentTuning().HashCopy(block_));
+    if (!setup_.key) return CopyAndHash(HashTag::kDataLeaf, block, ByteSpan(from, block_), copy, CurrentTuning().HashCopy(block_));
     std::copy_n(from, block_, copy);
   }
-  return LeafHash(key_.get(), HashTag::kDataLeaf, block, ByteSpan(use, block_));
+  return LeafHash(setup_.key.get(), HashTag::kDataLeaf, block, ByteSpan(use, block_));
 }
 
 // `bytes`: all of the block, or of the last block what the file has of it. A block that was written before is missed:
@@ -235,7 +236,7 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
   const Layout::DeviceRow at = layout_->LocateData(0, block);
   Chunk* chunk = ChunkFor(at.row);
   Page* page = chunk == nullptr ? nullptr : PageFor(block);
-  if (page == nullptr || chunk->spoiled[SliceInChunk(at.row)]) return MissBlocks({block, block + 1});
+  if (page == nullptr || SliceOf(*chunk, at.row).spoiled) return MissBlocks({block, block + 1});
 
   const std::uint8_t* input = bytes.data();
   Hash& leaf = page->leaves[block % kPageBlocks];
@@ -243,12 +244,13 @@ void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
     scratch_.Reserve(block_);
     leaf = CopyAligned(block, bytes.data(), scratch_.data(), input);
   } else {  // Finish padded it with zeros, and it is aligned
-    leaf = LeafHash(key_.get(), HashTag::kDataLeaf, block, bytes);
+    leaf = LeafHash(setup_.key.get(), HashTag::kDataLeaf, block, bytes);
   }
   // Hold may throw, so it comes first: a share that is in the sum without its block being captured would spoil it.
   Hold(block, bytes);
   AddToSums(at, *chunk, input);
   page->captured.set(block % kPageBlocks);
+  page->carried.reset(block % kPageBlocks);
 }
 
 // Keeps a copy while there is room. Room is never given back, so the first blocks of an epoch are the ones that are
@@ -271,7 +273,7 @@ void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::ui
   const std::uint32_t which = rotation.PositionOf(layout_->index_in_group(at.device), at.row.unit_row) - rotation.m;
   std::array<std::uint8_t*, kMaxGroup> sums;
   for (std::uint32_t q = 0; q < rotation.m; ++q) sums[q] = Sum(chunk, at.row, q);
-  std::uint32_t& blocks = chunk.blocks[SliceInChunk(at.row)];
+  std::uint32_t& blocks = SliceOf(chunk, at.row).blocks;
   plan_->Apply({&which, 1}, &whole, sums.data(), block_, /*accumulate=*/blocks > 0);
   ++blocks;
 }
@@ -279,8 +281,12 @@ void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::ui
 // Its row has a captured block, so the chunk is there (SortRows).
 void Capture::AddRead(std::uint64_t block, const std::uint8_t* whole) {
   const std::lock_guard lock(mutex_);
+  // Zeros are no share. Then the block may still be written: it is a hole, or lies behind the end of the file.
+  if (std::all_of(whole, whole + block_, [](std::uint8_t byte) { return byte == 0; })) return;
   const Layout::DeviceRow at = layout_->LocateData(0, block);
-  AddToSums(at, *ChunkFor(at.row), whole);
+  Chunk& chunk = *ChunkFor(at.row);
+  SliceOf(chunk, at.row).mixed = true;
+  AddToSums(at, chunk, whole);
 }
 
 void Capture::TakeOpen(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn) {
@@ -299,16 +305,20 @@ bool Capture::ReserveOpen() {
 }
 
 void Capture::CloseOldest(std::size_t keep) {
-  while (const auto block = open_.OldestWhole(keep)) Close(*block, true);
+  while (const auto block = open_.OldestWhole(keep)) Close(*block);
 }
 
 // The block goes out of open_ first: TakeBlock accepts only a block that is not open. Its buffer is aligned, and padded
 // with zeros if the file ends in it.
-void Capture::Close(std::uint64_t block, bool counts) {
-  const OpenBlocks::Block open = open_.Take(block);
-  used_ -= open_.BytesEach();
-  if (!counts) return MissBlocks({block, block + 1});
+void Capture::Close(std::uint64_t block) {
+  OpenBlocks::Block open = open_.Take(block);
   TakeBlock(block, ByteSpan(open.bytes.data(), LengthOf(block)));
+  if (open.carried && IsCaptured(block)) PageFor(block)->carried.set(block % kPageBlocks);
+  if (IsSmall()) {
+    closed_.Insert(block, std::move(open));
+  } else {
+    used_ -= open_.BytesEach();
+  }
 }
 
 std::uint64_t Capture::LengthOf(std::uint64_t block) const {
@@ -353,7 +363,7 @@ void Capture::ForgetCaptured(Interval blocks) {
       if (block < blocks.begin || block >= blocks.end || !page->second->captured.test(i)) continue;
       page->second->captured.reset(i);
       const RowId row = layout_->LocateData(0, block).row;
-      chunks_.at({row.group, row.unit_row, row.slice / chunk_slices_}).spoiled[SliceInChunk(row)] = true;
+      SliceOf(chunks_.at({row.group, row.unit_row, row.slice / chunk_slices_}), row).spoiled = true;
     }
   }
   held_.erase(held_.lower_bound(blocks.begin), held_.lower_bound(blocks.end));
@@ -362,19 +372,16 @@ void Capture::ForgetCaptured(Interval blocks) {
 // The first block of a row overwrites its sum (AddToSums), so a sum that nothing counts in may begin anew.
 void Capture::RenewSums() {
   for (auto& [key, chunk] : chunks_) {
-    const auto& [group, unit_row, number] = key;
     for (std::uint32_t i = 0; i < chunk_slices_; ++i) {
-      if (chunk.blocks[i] == 0) continue;
-      const RowId row{group, unit_row, number * chunk_slices_ + i};
+      if (chunk.slices[i].blocks == 0) continue;
+      const RowId row = RowOf(key, i);
       bool used = false;
       const Rotation rotation = OnlyRotation(*layout_);
       for (std::uint32_t k = rotation.m; k < rotation.n && !used; ++k) {
         const std::uint32_t device = layout_->group(0)[rotation.DeviceAt(k, row.unit_row)];
         used = IsCaptured(layout_->DataBlock(device, row.unit_row, row.slice).index);
       }
-      if (used) continue;
-      chunk.blocks[i] = 0;
-      chunk.spoiled[i] = false;
+      if (!used) chunk.slices[i] = {};
     }
   }
 }
@@ -399,9 +406,8 @@ Capture::Chunk* Capture::ChunkFor(const RowId& row) {
   const std::uint64_t bytes = layout_->parity() * chunk_slices_ * block_;
   if (!Reserve(sizeof(Chunk) + bytes)) return nullptr;
   Chunk chunk;
-  if (bytes > 0) chunk.parity = sums_.Take(bytes);
-  chunk.blocks.assign(chunk_slices_, 0);
-  chunk.spoiled.assign(chunk_slices_, false);
+  if (bytes > 0) chunk.parity = sums_->Take(bytes);
+  chunk.slices.resize(chunk_slices_);
   return &chunks_.emplace(key, std::move(chunk)).first->second;
 }
 

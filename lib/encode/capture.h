@@ -88,20 +88,24 @@ class Capture {
   std::vector<Interval> Captured(std::size_t limit) const;
   /// Blocks that are open still, and whole, in the same way. CloseOpen captures those that belong to this process.
   std::vector<Interval> Open(std::size_t limit) const;
-  /// Captures the open blocks for which belongs(block) is true, and drops the others. Asks for them in ascending order.
+  /// What becomes of an open block.
+  enum class Fate { kCaptured, kOpen, kDropped };
+  /// Asks fate(block) for all open blocks, in ascending order, and does it.
   template <class Fn>
-  void CloseOpen(const Fn& belongs) {
+  void CloseOpen(const Fn& fate) {
     const std::lock_guard lock(mutex_);
-    while (!open_.blocks().empty()) {
-      const std::uint64_t block = open_.blocks().begin()->first;
-      Close(block, belongs(block));
+    for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
+      const std::uint64_t block = at++->first;
+      const Fate what = fate(block);
+      if (what == Fate::kCaptured) Close(block);
+      if (what == Fate::kDropped) MissBlocks({block, block + 1});
     }
   }
   /// Blocks of which this process wrote anything, as intervals of block numbers; a superset if there are more than
   /// `limit`. One interval up to the largest number stands for all.
   std::vector<Interval> Written(std::size_t limit) const;
   /// The leaf of a block. Precondition: the block is captured.
-  const Hash& leaf(std::uint64_t block) const;
+  const Hash& leaf(std::uint64_t block) const { return PageOf(block).leaves[block % kPageBlocks]; }
   /// What was written to the block, if there was room to keep a copy; empty if not. Of the last block of a file, it is
   /// what the file has of it. Precondition: the block is captured. verify-writes compares this with the file, and
   /// writes it again.
@@ -126,8 +130,24 @@ class Capture {
   /// The share of this process's blocks in parity block `q` of a row: block_size bytes, valid until the capture ends.
   /// Null if no block of the row is captured.
   const std::uint8_t* ParityOf(const RowId& row, std::uint32_t q) const;
-  /// Bytes of the file in captured blocks, counted by Finish.
-  std::uint64_t bytes_captured() const { return bytes_captured_; }
+  /// Whether the block was captured in an epoch before this one. Precondition: the block is captured.
+  bool IsCarried(std::uint64_t block) const { return PageOf(block).carried.test(block % kPageBlocks); }
+  /// Says that the commit used this capture, and for which rows Carry may keep sums: unfinished(row).
+  template <class Fn>
+  void KeepSums(const Fn& unfinished) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, chunk] : chunks_) {
+      for (std::uint32_t i = 0; i < chunk_slices_; ++i) {
+        chunk.slices[i].kept = chunk.slices[i].blocks > 0 && !chunk.slices[i].spoiled && !chunk.slices[i].mixed &&
+                               unfinished(RowOf(key, i));
+      }
+    }
+    carries_ = true;
+  }
+  /// Prepares for the next epoch, after the commit counts: the file is now as it was captured. Keeps the bytes of a small
+  /// file's blocks, and the sums of a large file's rows that KeepSums said. Blocks in these stay captured. False if the
+  /// capture is of no further use.
+  bool Carry() noexcept;
 
  private:
   // Leaves are kept for stretches of blocks, so the map has few entries and sparse writes cost little.
@@ -135,13 +155,19 @@ class Capture {
   struct Page {
     std::array<Hash, kPageBlocks> leaves;
     std::bitset<kPageBlocks> captured;
+    std::bitset<kPageBlocks> carried;  // captured before this epoch
   };
   // Parity sums for consecutive slices of one unit row: m stretches, one for each parity block of the row, each slice
   // by slice.
+  struct Slice {
+    std::uint32_t blocks = 0;  // how many are summed up
+    bool spoiled = false;      // the sum has a block in it that is no longer captured
+    bool mixed = false;        // the sum has a block in it that was read
+    bool kept = false;         // KeepSums
+  };
   struct Chunk {
-    std::uint8_t* parity = nullptr;     // in sums_; a slice without blocks is undefined
-    std::vector<std::uint32_t> blocks;  // by slice: how many are summed up
-    std::vector<bool> spoiled;          // by slice: the sum has blocks in it that are not captured
+    std::uint8_t* parity = nullptr;  // in sums_; a slice without blocks is undefined
+    std::vector<Slice> slices;
   };
   using ChunkKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, number in it
 
@@ -163,8 +189,8 @@ class Capture {
   void TakeOpen(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std::uint64_t turn);
   /// Makes room for one more open block; false if there is none.
   bool ReserveOpen();
-  /// Takes a whole block out of open_. If it `counts`, it becomes captured.
-  void Close(std::uint64_t block, bool counts);
+  /// Captures a whole open block.
+  void Close(std::uint64_t block);
   /// Captures whole open blocks until at most `keep` of them are left.
   void CloseOldest(std::size_t keep);
   /// How many bytes the file has of the block. Before Finish, files are as large as can be.
@@ -182,6 +208,10 @@ class Capture {
   void RenewSums();
   void FinishOpen();
   void DropSpoiled();
+  void CarryBytes();
+  void CarrySums();
+  /// A file of this size may get another geometry.
+  bool IsSmall() const { return size_ < setup_.certain_from; }
   /// Calls fn(block) for all captured blocks, in ascending order.
   template <class Fn>
   void ForEachCaptured(const Fn& fn) const {
@@ -196,33 +226,37 @@ class Capture {
   void Hold(std::uint64_t block, ByteSpan bytes);
   /// The page of a block, made if it is not there; null if there is no room for it.
   Page* PageFor(std::uint64_t block);
+  const Page& PageOf(std::uint64_t block) const { return *pages_.at(block / kPageBlocks); }
   bool IsCaptured(std::uint64_t block) const;
   /// The same for the chunk of a row.
   Chunk* ChunkFor(const RowId& row);
   const Chunk* FindChunk(const RowId& row) const;
+  Slice& SliceOf(Chunk& chunk, const RowId& row) const { return chunk.slices[SliceInChunk(row)]; }
+  RowId RowOf(const ChunkKey& key, std::uint32_t slice) const {
+    return {std::get<0>(key), std::get<1>(key), std::get<2>(key) * chunk_slices_ + slice};
+  }
   /// Where the sum for parity block `q` of the row is.
   std::uint8_t* Sum(Chunk& chunk, const RowId& row, std::uint32_t q) const;
   std::uint32_t SliceInChunk(const RowId& row) const { return row.slice % chunk_slices_; }
 
   std::optional<Layout> layout_;  // of the largest possible file
   std::optional<Plan> plan_;
+  const CaptureSetup setup_;
   const std::uint64_t block_;
   std::uint32_t chunk_slices_ = 1;
   const std::uint64_t memory_;      // without what is for held_
-  const std::uint64_t certain_from_;
   bool decided_;                    // the geometry is certain, or taken for certain
   bool rows_at_once_ = false;       // there is room to copy all blocks of a row
   std::uint64_t size_ = kEverythingBehind;  // of the file, as far as it is known
   std::mutex mutex_;                // for all that follows, while the file is written
   std::uint64_t used_ = 0;          // of memory_
-  std::uint64_t bytes_captured_ = 0;
+  bool carries_ = false;            // KeepSums was called
   std::map<std::uint64_t, std::unique_ptr<Page>> pages_;
   std::map<ChunkKey, Chunk> chunks_;
-  Arena sums_;  // of all chunks
+  std::unique_ptr<Arena> sums_ = std::make_unique<Arena>();  // of all chunks
   OpenBlocks open_;
-  const bool holds_;  // `hold` was not 0
+  OpenBlocks closed_;         // of a small file: what was open until the commit
   std::uint64_t room_to_hold_;
-  const std::shared_ptr<const LeafKey> key_;
   std::map<std::uint64_t, std::vector<std::uint8_t>> held_;  // by block
   OpenBlocks parts_;          // what Finish leaves of blocks that are not whole, if holds_
   IntervalSet missed_{4096};  // block numbers

@@ -3,7 +3,10 @@
 #include "encode/capture.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <new>
+#include <utility>
 
 namespace lzy {
 
@@ -43,7 +46,7 @@ void Capture::FinishOpen() {
       open_.Pad(block, LengthOf(block));
       continue;
     }
-    if (holds_) parts_.Insert(block, open_.Take(block));
+    if (setup_.hold > 0) parts_.Insert(block, open_.Take(block));
     MissBlocks({block, block + 1});
   }
 }
@@ -52,24 +55,19 @@ void Capture::FinishOpen() {
 void Capture::DropSpoiled() {
   const auto spoiled = [&](std::uint64_t block) {
     const RowId row = layout_->LocateData(0, block).row;
-    return FindChunk(row)->spoiled[SliceInChunk(row)];
-  };
-  const auto judge = [&](std::uint64_t block) {
-    if (spoiled(block)) {
-      missed_.Add({block, block + 1});
-    } else {
-      bytes_captured_ += LengthOf(block);
-    }
-    return spoiled(block);
+    return FindChunk(row)->slices[SliceInChunk(row)].spoiled;
   };
   for (const auto& [number, page] : pages_) {
     for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
-      if (page->captured.test(i) && judge(number * kPageBlocks + i)) page->captured.reset(i);
+      const std::uint64_t block = number * kPageBlocks + i;
+      if (!page->captured.test(i) || !spoiled(block)) continue;
+      page->captured.reset(i);
+      missed_.Add({block, block + 1});
     }
   }
   for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
     const std::uint64_t block = at++->first;
-    if (judge(block)) EraseOpen({block, block + 1});
+    if (spoiled(block)) MissBlocks({block, block + 1});
   }
 }
 
@@ -133,14 +131,83 @@ std::vector<Interval> Capture::Unknown(std::size_t limit) const {
   return unknown.intervals();
 }
 
-const Hash& Capture::leaf(std::uint64_t block) const {
-  return pages_.at(block / kPageBlocks)->leaves[block % kPageBlocks];
-}
-
 const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
   const Chunk* chunk = FindChunk(row);
-  if (chunk == nullptr || chunk->blocks[SliceInChunk(row)] == 0 || chunk->spoiled[SliceInChunk(row)]) return nullptr;
+  if (chunk == nullptr || chunk->slices[SliceInChunk(row)].blocks == 0 || chunk->slices[SliceInChunk(row)].spoiled) return nullptr;
   return chunk->parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
+}
+
+// The capture is as at its beginning, but for what is carried. If memory runs out, nothing is.
+bool Capture::Carry() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(carries_, false)) return false;
+  try {
+    if (IsSmall()) {
+      CarryBytes();
+    } else {
+      CarrySums();
+    }
+  } catch (...) {
+    return false;
+  }
+  missed_.Clear();
+  cut_.Clear();
+  parts_.Clear();
+  held_.clear();
+  room_to_hold_ = setup_.hold;
+  size_ = kEverythingBehind;
+  return true;
+}
+
+// A small file may get another geometry, so only bytes are of use.
+void Capture::CarryBytes() {
+  pages_.clear();
+  chunks_.clear();
+  sums_ = std::make_unique<Arena>();
+  for (auto at = closed_.blocks().begin(); at != closed_.blocks().end();) {
+    const std::uint64_t block = at++->first;
+    open_.Insert(block, closed_.Take(block));
+  }
+  open_.Carry();
+  used_ = 0;
+  layout_.reset();
+  if (!SetGeometry(setup_.parameters).ok()) throw std::bad_alloc();
+  used_ += open_.blocks().size() * open_.BytesEach();
+  decided_ = false;
+}
+
+// Copies what is kept, because the pieces of an arena go together. A last block that is not whole gets another leaf when
+// the file grows, so its row is not kept.
+void Capture::CarrySums() {
+  if (size_ % block_ != 0) {
+    const RowId row = layout_->LocateData(0, size_ / block_).row;
+    const auto chunk = chunks_.find({row.group, row.unit_row, row.slice / chunk_slices_});
+    if (chunk != chunks_.end()) SliceOf(chunk->second, row).kept = false;
+  }
+  auto sums = std::make_unique<Arena>();
+  const std::uint64_t bytes = layout_->parity() * chunk_slices_ * block_;
+  used_ -= chunks_.size() * (sizeof(Chunk) + bytes) + pages_.size() * sizeof(Page);
+  for (auto at = chunks_.begin(); at != chunks_.end();) {
+    Chunk& chunk = at->second;
+    const bool any = std::ranges::any_of(chunk.slices, &Slice::kept);
+    if (any && bytes > 0) chunk.parity = std::copy_n(chunk.parity, bytes, sums->Take(bytes)) - bytes;
+    for (Slice& slice : chunk.slices) slice = slice.kept ? Slice{.blocks = slice.blocks} : Slice{};
+    at = any ? std::next(at) : chunks_.erase(at);
+  }
+  sums_ = std::move(sums);
+  for (auto at = pages_.begin(); at != pages_.end();) {
+    Page& page = *at->second;
+    for (std::uint64_t i = 0; i < kPageBlocks; ++i) {
+      if (!page.captured.test(i)) continue;
+      const RowId row = layout_->LocateData(0, at->first * kPageBlocks + i).row;
+      const Chunk* chunk = FindChunk(row);
+      if (chunk == nullptr || chunk->slices[SliceInChunk(row)].blocks == 0) page.captured.reset(i);
+    }
+    page.carried = page.captured;
+    at = page.captured.any() ? std::next(at) : pages_.erase(at);
+  }
+  used_ += chunks_.size() * (sizeof(Chunk) + bytes) + pages_.size() * sizeof(Page);
+  EraseOpen({0, kEverythingBehind});
 }
 
 }  // namespace lzy

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "dataset/view.h"
 #include "rows/retry.h"
@@ -84,9 +85,13 @@ class CapturedFile {
     const std::uint64_t size = 1 + Below(rng_, block * (OneIn(rng_, 3) ? 200 : 40));
     // The one that will be, or a wrong one.
     const std::uint64_t expected = OneIn(rng_, 8) ? Below(rng_, 2 * size) : std::max(before, size);
-    std::vector<std::unique_ptr<lzy::Capture>> captures;
+    auto captures = std::exchange(carried_, {});
+    if (OneIn(rng_, 3)) captures.clear();
+    captures.resize(static_cast<std::size_t>(ranks_));
     std::vector<Edits> edits(static_cast<std::size_t>(ranks_));
     for (int r = 0; r < ranks_; ++r) {
+      edits[static_cast<std::size_t>(r)].try_emplace(0);
+      if (captures[static_cast<std::size_t>(r)]) continue;
       CaptureSetup setup = SetupFor(expected);
       // As for a new file: the geometry of a large one, which counts only if the file becomes large.
       if (OneIn(rng_, 2)) {
@@ -95,8 +100,7 @@ class CapturedFile {
       }
       auto made = lzy::Capture::Create(std::move(setup));
       ASSERT_OK(made);
-      captures.push_back(std::move(*made));
-      edits[static_cast<std::size_t>(r)].try_emplace(0);
+      captures[static_cast<std::size_t>(r)] = std::move(*made);
     }
     const auto start = BeginEpoch(PosixFileSystem(), sample_.options, sample_.path, "");
     ASSERT_OK(start);
@@ -105,7 +109,10 @@ class CapturedFile {
     const bool all_captured = OneIn(rng_, 2);
     const bool ordered = OneIn(rng_, 2);
     std::uint64_t turn = 0;
-    for (const Write& write : Pattern(rng_, size, block, ranks_)) {
+    std::vector<Write> writes = Pattern(rng_, size, block, ranks_);
+    const std::uint64_t behind = OneIn(rng_, 3) ? before + (OneIn(rng_, 3) ? Below(rng_, 30 * block) : 0) : 0;
+    for (Write& write : writes) write.offset += behind;
+    for (const Write& write : writes) {
       if (OneIn(rng_, 20)) Cut(captures, edits);
       lzy::Capture& capture = *captures[static_cast<std::size_t>(write.rank)];
       // The buffer lies anyhow in memory.
@@ -128,6 +135,8 @@ class CapturedFile {
   std::uint64_t read_back() const { return read_back_; }
   /// Commits with sums that arrived wrong at first.
   std::uint64_t made_again() const { return made_again_; }
+  /// Captures that went on in another epoch.
+  std::uint64_t carried() const { return carried_commits_; }
 
  private:
   void Put(std::uint64_t offset, ByteSpan bytes) {
@@ -183,6 +192,13 @@ class CapturedFile {
     read_back_ += reports[0].bytes_read;
     EXPECT_TRUE(reports[0].damage.empty());
     ExpectSame(FingerprintOf(sample_.files), FingerprintOfCopy(sample_, scratch_.path()));
+    // As the layer does after a sync.
+    for (auto& capture : captures) {
+      const bool carries = reports[0].captures_count && capture->Carry();
+      carried_commits_ += carries ? 1 : 0;
+      if (!carries) capture.reset();
+    }
+    carried_ = std::move(captures);
   }
 
   Rng rng_;
@@ -191,7 +207,8 @@ class CapturedFile {
   int ranks_ = 1;
   std::uint64_t generation_ = 0;
   Intent departs_from_;
-  std::uint64_t captured_ = 0, read_back_ = 0, made_again_ = 0;
+  std::uint64_t captured_ = 0, read_back_ = 0, made_again_ = 0, carried_commits_ = 0;
+  std::vector<std::unique_ptr<lzy::Capture>> carried_;  // to the next epoch, by rank
 };
 
 // 3,200 epochs in all, and 40,000 in slow.capture; with a sanitizer fewer, since it is slow.
@@ -205,7 +222,7 @@ class Capture : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Capture, MakesTheSameAsReadingBack) {
   const std::uint64_t seed = SeedOf(GetParam());
-  std::uint64_t captured = 0, read_back = 0, made_again = 0;
+  std::uint64_t captured = 0, read_back = 0, made_again = 0, carried = 0;
   for (std::uint64_t i = 0; i < RoundsOf(kRounds) && !HasFailure(); ++i) {
     SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
     CapturedFile test(seed + i);
@@ -213,11 +230,13 @@ TEST_P(Capture, MakesTheSameAsReadingBack) {
     captured += test.captured();
     read_back += test.read_back();
     made_again += test.made_again();
+    carried += test.carried();
   }
   // Both ways were tried.
   EXPECT_GT(captured, read_back / 4);
   EXPECT_GT(read_back, captured / 20);
   EXPECT_GT(made_again, 2u) << "hardly any sum was wrong";
+  EXPECT_GT(carried, 20u);
 }
 
 // Of a row with one block that nobody wrote, that block is read, and held to its leaf.

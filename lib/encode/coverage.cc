@@ -1,6 +1,8 @@
 #include "encode/coverage.h"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "comm/records.h"
@@ -129,9 +131,44 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
   return coverage;
 }
 
-void CloseOpen(const Coverage& coverage, int rank, Capture& mine) {
+namespace {
+
+// Whether the rows of `runs` have the row of data block `block`. `runs`: in the order of RowsToEncode, one group.
+bool HaveRowOf(const Layout& layout, std::span<const RowRun> runs, std::uint64_t block) {
+  const RowId row = layout.LocateData(0, block).row;
+  const auto after = std::upper_bound(runs.begin(), runs.end(), row, [](const RowId& id, const RowRun& run) {
+    return std::tie(id.unit_row, id.slice) < std::tie(run.unit_row, run.first_slice);
+  });
+  if (after == runs.begin()) return false;
+  const RowRun& run = *std::prev(after);
+  return run.unit_row == row.unit_row && row.slice < run.first_slice + run.slices;
+}
+
+}  // namespace
+
+void CloseOpen(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank, Capture& mine) {
   Captors captors(coverage, 0);
-  mine.CloseOpen([&](std::uint64_t block) { return captors.Of(block) == rank; });
+  mine.CloseOpen([&](std::uint64_t block) {
+    if (captors.Of(block) != rank) return Capture::Fate::kDropped;
+    return HaveRowOf(layout, runs, block) ? Capture::Fate::kCaptured : Capture::Fate::kOpen;
+  });
+}
+
+void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& mine) {
+  // Without all that is in sums, nobody knows which are right.
+  if (!coverage.complete) return;
+  const Rotation rotation = layout.rotation(0);
+  mine.KeepSums([&](const RowId& row) {
+    bool unfinished = false;
+    for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
+      const std::uint32_t device = layout.group(0)[rotation.DeviceAt(position, row.unit_row)];
+      const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
+      // A sum with a disputed block in it is of no use.
+      if (IsIn(coverage.disputed, place.index)) return false;
+      unfinished = unfinished || place.length == 0 || Captors(coverage, place.index).Of(place.index) == Captors::kNobody;
+    }
+    return unfinished;
+  });
 }
 
 // All ranks walk through the same rows with the same numbers, `dealt` included. So each knows which rows the others
@@ -158,8 +195,9 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
       RowCaptors& row = rows[s];
-      // The first rank that captured some of the row fills its gaps: it has a sum to add them to.
-      const bool fillable = row.gaps <= row.captured && !row.disputed && coverage.complete;
+      // The first rank that captured some of the row fills its gaps: it has a sum to add them to. Gaps are less than the
+      // row, but to combine the sums of several ranks has a cost of its own.
+      const bool fillable = (row.gaps <= row.captured || !row.several) && !row.disputed && coverage.complete;
       if (row.captured == 0 || (row.gaps > 0 && !fillable) || (row.several && !combine) ||
           dealt[static_cast<std::size_t>(row.first)] + row.gaps > share) {
         row.first = kNobody;

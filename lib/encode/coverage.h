@@ -32,9 +32,12 @@ struct Coverage {
 /// Exchanges what the ranks captured and wrote. Costs one all-gather of at most some megabytes. Precondition: Finish
 /// was called on the captures. Collective; the same Status on all ranks.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
-/// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Local; throws
-/// std::bad_alloc.
-void CloseOpen(const Coverage& coverage, int rank, Capture& mine);
+/// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Blocks of rows that are not
+/// among `runs`, the rows to encode, stay open. Local; throws std::bad_alloc.
+void CloseOpen(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank, Capture& mine);
+/// After the rows were encoded: lets `mine` keep the sums of rows that have blocks which nobody wrote yet. A program that
+/// appends writes these next. Local.
+void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& mine);
 
 /// Walks through a coverage in ascending order of blocks. `coverage` must outlive it.
 class Captors {
@@ -77,7 +80,8 @@ struct SortedRows {
   std::vector<BlockPlace> gaps;
 };
 /// Sorts the `runs` of a shared file. Rows are reread if any of these holds:
-/// - less than half of the row was captured, or it has a gap that cannot be filled (Coverage::disputed, complete);
+/// - it has a gap that cannot be filled (Coverage::disputed, complete);
+/// - several ranks captured it, and together less than half of it;
 /// - several ranks captured it, and there are so many ranks that reading is cheaper. To combine a row, every rank
 ///   sends as much as the parity of the row;
 /// - several ranks captured it, and the buffers to combine it would need more than an eighth of `memory` (bytes);

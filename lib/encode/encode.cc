@@ -241,6 +241,7 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
     if (jobs[f] == nullptr) continue;
     data[f] = DataStream(layout, f, jobs[f]->data, nullptr, nullptr);
+    data[f].synced = jobs[f]->synced;
     setup.data[f] = &data[f];
   }
   return ExecuteRows(
@@ -269,10 +270,11 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
     Stopwatch watch;
     for (std::size_t i = first; i < last && done.ok() && !failed; ++i) {
       const MutableByteSpan bytes(buffer.data(), blocks[i].length);
-      done = ReadWhole(*job.data, blocks[i].offset, bytes);
+      const auto read = ReadWhole(*job.data, blocks[i].offset, bytes, job.synced);
       watch.AddTo(mine.read);
+      done = read.status();
       if (!done.ok()) break;
-      mine.bytes_read += bytes.size();
+      mine.bytes_read += *read;
       done = TakeSource(job, blocks[i], bytes);
       watch.AddTo(mine.hash);
       std::fill(buffer.data() + bytes.size(), buffer.data() + block_size, std::uint8_t{0});

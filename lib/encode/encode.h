@@ -32,6 +32,8 @@ struct FileJob {
   File* data = nullptr;
   /// The key of a sealed dataset, which makes its leaves (docs/format.md §12); null: none.
   const LeafKey* key = nullptr;
+  /// The file was synced since it was written last (BlockStream::synced).
+  bool synced = false;
   /// The stamp of the file when reading began, and the clock of the file system at that time. Set by Settle.
   FileStat before;
   std::int64_t clock_ns = 0;

@@ -63,7 +63,7 @@ class CapturedRows {
         if (by != comm_.rank()) return;  // leaves of nobody's were computed when these were read (ReadInto)
         job_.data_leaves[place.index] = mine_.leaf(place.index);
         job_.data_known[place.index] = 1;
-        stats_.bytes_captured += place.length;
+        if (!mine_.IsCarried(place.index)) stats_.bytes_captured += place.length;
       });
     }
   }

@@ -36,6 +36,7 @@ bool OpenBlocks::Put(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std:
   // Add has run out of memory: then the set is whole, and says nothing.
   if (open.have.whole()) return false;
   open.turn = std::max(open.turn, turn);
+  open.carried = false;
   if (!open.queued && open.have.intervals().front() == Interval{0, block_}) {
     whole_.push_back(block);
     open.queued = true;
@@ -73,6 +74,16 @@ std::uint64_t OpenBlocks::Cut(std::uint64_t size) {
     }
   }
   return erased;
+}
+
+// Writes of the last epoch have ended, so the next one comes after them, whatever its turn.
+void OpenBlocks::Carry() {
+  whole_.clear();
+  for (auto& [block, open] : blocks_) {
+    open.turn = 0;
+    open.queued = false;
+    open.carried = true;
+  }
 }
 
 std::optional<std::uint64_t> OpenBlocks::OldestWhole(std::size_t keep) {

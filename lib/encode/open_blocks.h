@@ -27,6 +27,7 @@ class OpenBlocks {
     IntervalSet have{16};      ///< which of them were written; a block in more than 16 parts is not followed
     std::uint64_t turn = 0;    ///< the largest turn of a write to it
     bool queued = false;
+    bool carried = false;      ///< nothing was written to it in this epoch
   };
   using Map = std::map<std::uint64_t, Block>;
 
@@ -52,6 +53,9 @@ class OpenBlocks {
   std::uint64_t Erase(Interval blocks) noexcept;
   /// Drops what lies at or behind byte `size` of the file. Returns how many blocks went.
   std::uint64_t Cut(std::uint64_t size);
+  /// Begins another epoch: the blocks are in the file as they are here.
+  void Carry();
+  void Clear() { blocks_.clear(); }
   /// The block that became whole first, of more than `keep`; none if there are no more. Block 0 is never the one: most
   /// file formats have a header there, which is written again at the end.
   std::optional<std::uint64_t> OldestWhole(std::size_t keep);

@@ -322,13 +322,13 @@ class Pipeline {
       return false;
     }
     const std::uint64_t offset = stream->base + blocks[0].place.offset;
-    const Status read = ReadWhole(*stream->file, offset, MutableByteSpan(to, length));
+    const auto read = ReadWhole(*stream->file, offset, MutableByteSpan(to, length), stream->synced);
     effort.Spent(effort.stats.read);
     if (!read.ok()) {
-      Remember(read);
+      Remember(read.status());
       return false;
     }
-    effort.stats.bytes_read += length;
+    effort.stats.bytes_read += *read;
     std::fill(to + length, to + slices * layout_.block_size(), std::uint8_t{0});
     std::uint64_t at = 0;
     for (const RowBlock& one : blocks) {
@@ -402,10 +402,14 @@ RowStats& RowStats::operator+=(const RowStats& other) {
   return *this;
 }
 
-Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes) {
+Result<std::uint64_t> ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes, bool synced) {
+  if (synced && file.NextData(offset) >= offset + bytes.size()) {
+    std::ranges::fill(bytes, std::uint8_t{0});
+    return 0;
+  }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t got, file.ReadAt(offset, bytes));
-  if (got == bytes.size()) return Status::Ok();
-  return {Code::kIo, fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
+  if (got == bytes.size()) return got;
+  return Status{Code::kIo, fmt::format("{}: ends at {} while its bytes up to {} were being read; something else changes it",
                                  file.path(), offset + got, offset + bytes.size())};
 }
 

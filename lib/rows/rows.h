@@ -69,8 +69,9 @@ using SourceFn = std::function<Status(const RowBlock&, MutableByteSpan)>;
 /// the other, blocks[i].place.length bytes each; it is valid during the call. Thread-safe. A failure is remembered.
 using TargetFn = std::function<Status(std::span<const RowBlock> blocks, ByteSpan bytes)>;
 
-/// Reads all of `bytes`. kIo if the file ends before: then something else cut it meanwhile. Local.
-Status ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes);
+/// Fills `bytes` from `offset` on. kIo if the file ends before: then something else cut it meanwhile. Returns how many
+/// bytes were read: none of a hole, if the file is `synced` (BlockStream). Local.
+Result<std::uint64_t> ReadWhole(File& file, std::uint64_t offset, MutableByteSpan bytes, bool synced);
 
 /// Executes the runs. Between ranks, sums are proven (rows/xor_checks.h). Wrong ones are made again from the sources,
 /// and never delivered. If some stay wrong, that is kMpi. Failures of any rank (reading, callbacks) are agreed on at

@@ -51,6 +51,8 @@ struct BlockStream {
   const Tree* expected = nullptr;
   /// Place of block i within the stream; length 0 for holes. Called by several threads.
   std::function<BlockPlace(std::uint64_t)> place;
+  /// The file was synced, so what it says of holes is right (File::NextData), and they need not be read.
+  bool synced = false;
 };
 
 /// How to read, and whom to tell.

@@ -360,8 +360,8 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
 namespace {
 
 /// Makes a call that changes the size of the file to `size`, or, if it only `adds`, to at least that. What is cut off or
-/// added is touched: everything from the smaller of the two sizes on, and a byte earlier, since the block with the end
-/// in it becomes another one. The rank that will do it looks before it does, and that is enough.
+/// added is touched: everything from the smaller of the two sizes on. The rank that will do it looks before it does, and
+/// that is enough.
 int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
   const auto file = FindTracked(fh);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
@@ -370,7 +370,7 @@ int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
       const auto wanted = static_cast<std::uint64_t>(size);
       const std::uint64_t now = stat.ok() ? stat->size : 0;
       const std::uint64_t least = adds ? now : std::min(now, wanted);
-      const std::vector<Interval> changed{{least == 0 ? 0 : least - 1, kEverythingBehind}};
+      const std::vector<Interval> changed{{file->BeginOfChange(least), kEverythingBehind}};
       Touch(*file, changed);
       if (!adds) CutCapture(*file, wanted, changed);
       EnsureEpoch(*file);

@@ -285,7 +285,9 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     if (file.Leads()) TellOfFailure(file.options, file.path, status);
     return status;
   }
-  return file.options.verify_writes ? CheckWrites(file, sum) : status;
+  if (file.options.verify_writes) return CheckWrites(file, sum);
+  if (moment == Moment::kSync && sum.captures_count) CarryCapture(file, std::move(sum.capture));
+  return status;
 }
 
 }  // namespace lzy::hooks

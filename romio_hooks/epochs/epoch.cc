@@ -113,10 +113,8 @@ void LookAtDisk(OpenFile& file, Part& part) {
   const std::lock_guard lock(file.epoch_mutex);
   part.size = std::max(stat->size, file.epoch.size);
   if (stat->size != file.epoch.size) {
-    // Whoever changed the size, and whatever a write left beyond the old end. Begins a byte early because the block
-    // with the end in it is another one now.
-    const std::uint64_t least = std::min(stat->size, file.epoch.size);
-    part.resized = {least == 0 ? 0 : least - 1, part.size};
+    // Whoever changed the size, and whatever a write left beyond the old end.
+    part.resized = {file.BeginOfChange(std::min(stat->size, file.epoch.size)), part.size};
   }
   // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
   const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);

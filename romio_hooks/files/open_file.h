@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -147,6 +148,12 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   Family family;
 
   bool Leads() const { return comm->rank() == 0; }
+  /// Where a change of the file's size from or to `size` begins: a byte earlier if a block ends there in the middle,
+  /// since that block becomes another one. Locks `mutex`.
+  std::uint64_t BeginOfChange(std::uint64_t size) {
+    const std::lock_guard lock(mutex);
+    return size - (size % std::max<std::uint64_t>(1, expected.block_size) != 0);
+  }
 };
 
 }  // namespace lzy::hooks

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "dataset/view.h"
 #include "datatypes/type_map.h"
 #include "hooks/transfers/capturing.h"
 #include "hooks_types.h"
@@ -83,10 +84,10 @@ class CaptureOfWrites : public testing::Test {
     ASSERT_EQ(capture == nullptr, failed_) << trace_;
     if (std::exchange(failed_, false)) return;
     const std::vector<std::uint8_t> now = Content();
-    const auto layout = Layout::Create(SharedGeometry(file.options, now.size()), {now.size()});
+    const auto layout = lzy::Layout::Create(SharedGeometry(file.options, now.size()), {now.size()});
     ASSERT_TRUE(layout.ok());
     ASSERT_TRUE(capture->Finish(*layout)) << trace_;
-    capture->CloseOpen([](std::uint64_t) { return true; });
+    capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
     for (const Interval& blocks : capture->Captured(1u << 20)) {
       for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
         const ByteSpan block = ByteSpan(now).subspan(i * kBlock, std::min<std::uint64_t>(kBlock, now.size() - i * kBlock));
@@ -220,11 +221,11 @@ TEST_F(CaptureBesideWrites, CountsOnceTheWriteHasSucceeded) {
   beside->End(true);
   const auto capture = Take();
   ASSERT_NE(capture, nullptr);
-  const auto layout = Layout::Create(SharedGeometry(open_->options, kBytes), {kBytes});
+  const auto layout = lzy::Layout::Create(SharedGeometry(open_->options, kBytes), {kBytes});
   ASSERT_TRUE(layout.ok());
   EXPECT_TRUE(capture->Finish(*layout));
-  capture->CloseOpen([](std::uint64_t) { return true; });
-  EXPECT_EQ(capture->bytes_captured(), kBytes);
+  capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
+  EXPECT_EQ(capture->Captured(2), (std::vector<Interval>{{0, kBytes / 4096}}));
   EXPECT_EQ(capture->leaf(3), HashBytes(HashTag::kDataLeaf, 3, ByteSpan(buffer() + 3 * 4096, 4096)));
 }
 
