@@ -1,6 +1,7 @@
 """What the scripts of bench/ share: their options, running programs, what came of them, taking turns, tables."""
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import json
@@ -114,20 +115,30 @@ def run(command, discard=False, **settings):
 
 
 def client(build, program, *words, layer=None):
-    """Runs BUILD/bench/`program`: bare, or preloaded with the layer and its options `layer`. It must not print errors."""
+    """Runs BUILD/bench/`program`: bare, or preloaded with the layer and its options `layer`. Returns what it measured,
+    {name: number}: the medians of the lines "NAME NUMBER" that it printed, and "process", its own seconds as a whole."""
     settings = {}
     if layer is not None:
         settings = {f"LZY_{name.upper()}": value for name, value in layer.items()}
         settings["LD_PRELOAD"] = f"{build}/lib/liblzy_mpiio.so"
     done = run([f"{build}/bench/{program}", *words], **settings)
+    # A layer that says something did not do what is measured, or more than that.
     if done.errors:
         raise Failed(f"{program}: unexpected: {done.errors}")
-    return done
+    found = collections.defaultdict(list)
+    for name, value in map(str.split, done.output.splitlines()):
+        found[name].append(float(value))
+    return {"process": done.seconds, **{name: statistics.median(values) for name, values in found.items()}}
 
 
 def turns(rounds, measure, *variants):
     """A list for each variant: what `measure` returned for it in each round. In a round, the variants take turns."""
     return list(zip(*([measure(variant) for variant in variants] for _ in range(rounds))))
+
+
+def medians(runs):
+    """Of {name: number} of each run: the median of each name."""
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def table(header, rows):
@@ -136,15 +147,14 @@ def table(header, rows):
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def options(doc, *positional, **defaults):
-    """The command line of a script: words that it must have, and options by their defaults. False is a switch, a list can
-    be given several times."""
+def options(doc, positional, **defaults):
+    """The command line of a script: words that it must have, {name: what argparse is told about them}, and options by
+    their defaults. False is a switch."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in positional:
-        parser.add_argument(name, type=os.path.abspath)
+    for name, kind in positional.items():
+        parser.add_argument(name, **kind)
     for name, default in defaults.items():
-        kind = {"action": "store_true"} if default is False else {"action": "append"} if default == [] else {
-            "type": type(default)}
+        kind = {"action": "store_true"} if default is False else {"type": type(default)}
         parser.add_argument(f"--{name}", default=default, **kind)
     return parser.parse_args()
 
