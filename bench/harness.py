@@ -236,15 +236,6 @@ def remove(*paths):
             os.unlink(path)
 
 
-def fill(path, mib):
-    """A file that cannot be compressed, on disk."""
-    with open(path, "wb") as file:
-        for _ in range(mib):
-            file.write(os.urandom(MIB))
-        file.flush()
-        os.fsync(file.fileno())
-
-
 @contextlib.contextmanager
 def damaged(path):
     """The open file, to be damaged. Its times stay as they are, else it would be an edit, and not damage."""

@@ -66,23 +66,6 @@ struct Group {
   lzy::PlanCache plans;
 };
 
-/// The communicator of this rank's group. Groups are of ranks that are p / n apart, as they are when they are dealt
-/// across nodes. With `split_each` there is a call for each group in turn, otherwise one for all. Collective.
-MPI_Comm MakeGroup(const Json& settings, int groups) {
-  const int mine = Rank() % groups;
-  MPI_Comm comm = MPI_COMM_NULL;
-  if (settings.at("split_each") == 0) {
-    MPI_Comm_split(MPI_COMM_WORLD, mine, Rank(), &comm);
-    return comm;
-  }
-  for (int g = 0; g < groups; ++g) {
-    MPI_Comm part = MPI_COMM_NULL;
-    MPI_Comm_split(MPI_COMM_WORLD, g == mine ? 0 : MPI_UNDEFINED, Rank(), &part);
-    if (part != MPI_COMM_NULL) comm = part;
-  }
-  return comm;
-}
-
 /// Encodes the rows of this rank's group, or rebuilds the devices `lost`, and adds to `out` what the most loaded rank
 /// took. Collective. The time ends with the agreement of all ranks.
 void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::uint32_t>& lost, Json& out) {
@@ -157,7 +140,9 @@ void Rows(const Json& settings, bool restore) {
   if (Ranks() % groups != 0) throw std::runtime_error("groups are not of one size");
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = scale::Now();
-  const MPI_Comm comm = MakeGroup(settings, groups);
+  // Groups are of ranks that are p / n apart, as they are when they are dealt across nodes.
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, Rank() % groups, Rank(), &comm);
   const double split = Most(scale::Now() - start);
   const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
   Json out = {{"ranks", Ranks()}, {"group", Ranks() / groups}, {"groups", groups}, {"split", split}};
