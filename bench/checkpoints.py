@@ -1,5 +1,9 @@
 """Programs that write through MPI-IO, bare and under lzy-run."""
 
+# bench/run has these measured as its first groups. The program is bench_writer, which times itself from the open until
+# the close has returned: the start of MPI, which takes longer than many a checkpoint, is not in that time. Whole
+# processes are timed besides.
+
 import functools
 import json
 import os
@@ -17,6 +21,7 @@ class Case:
         chosen = ("--set", self.data) if pattern == "set" else ()
         self.bare = bench.mpiexec(ranks, bench.program("bench_writer"), pattern, self.path, self.bytes,
                                   *(["--sync"] if sync else []))
+        # --report: what the layer itself counted, one line of JSON for each commit.
         self.protected = [bench.tool("lzy-run"), *chosen, *layer, "--report", self.report, "--", *self.bare]
 
     def measure(self, command):
@@ -25,8 +30,10 @@ class Case:
             os.sync()  # what earlier runs left to be written is not this one's to wait for
         found = run(command)
         inside = json.loads(found.output)
+        # Of the program itself. `run` sees only the launcher, or lzy-run.
         found.inside, found.resident = inside["seconds"], max(inside["resident"])
         if command is self.protected:
+            # Bytes that a commit had to read back are what the layer is there to avoid.
             found.reread, found.captured = commits(self.report)
         return found
 
@@ -36,7 +43,8 @@ def compare(bench, name, title, more_rounds=0, disk=False, **settings):
     sides = {label: (command, case.bytes * case.ranks, functools.partial(case.measure, command))
              for label, command in (("bare", case.bare), ("protected", case.protected))}
     result = bench.alternate(Result(name, title), sides, bench.repeat + more_rounds)
-    run([bench.tool("lzy-verify"), "--quiet", case.data])  # the last run's, which must be intact
+    # What the last run left must be intact: a layer that protects nothing would be the cheapest.
+    run([bench.tool("lzy-verify"), "--quiet", case.data])
     clear(case.directory)
     return result
 
@@ -46,6 +54,7 @@ def cases(*found):
     return lambda bench: [compare(bench, name, title, **settings) for name, title, settings in found]
 
 
+# Smaller files than elsewhere, since only the differences between the sizes of `option` matter.
 def sweep(option, *sizes):
     return cases(*((f"{option} {size}", size, {"size": 128, "layer": (f"--{option}", size)}) for size in sizes))
 
@@ -76,10 +85,12 @@ def hdf5(bench):
 def touches(bench):
     """1 % of a protected file changed, against protecting all of it. What counts is the sync and close alone."""
     size = bench.size(1024)
+    # Only the times of sync and close are used: what the layer does while the program writes is little here.
     cases = {kind: Case(bench, bench.tmpfs, f"touch-{kind}", size=1024, sync=True) for kind in ("contiguous", "scattered")}
     path = cases["contiguous"].path
     protect = [bench.tool("lzy-protect"), "--quiet", "--threads", "2", path]
 
+    # The sidecar is removed before a full protection only, so each touch finds the file protected.
     def full():
         remove(f"{bench.tmpfs}/.LZY.state")
         return run(protect)

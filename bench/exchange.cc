@@ -177,6 +177,7 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   const auto ranks = static_cast<std::uint64_t>(Ranks());
   const std::uint64_t owners = settings.owners == 0 ? ranks : std::min(settings.owners, ranks);
   const std::uint64_t part = std::max<std::uint64_t>(1, bytes / sizeof(std::uint64_t) / owners);
+  // Other words on each rank: with equal ones, XOR gives zeros, and a way that adds a wrong part would pass.
   std::mt19937_64 random(static_cast<std::uint64_t>(Rank()) + 1);
   Words send(part * owners);
   for (std::uint64_t& word : send) word = random();
@@ -185,6 +186,7 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   Words expected;
   // Of this rank, by way; only in rounds that count.
   std::vector<double> processor(ways.size());
+  // All ways get the same number of rounds: as many as fit into their seconds together.
   const Rounds rounds{.most = settings.most, .seconds = settings.seconds * static_cast<double>(ways.size())};
   const std::vector<Times> times = TakeTurns(ways.size(), rounds, [&](std::size_t w, bool counted) {
     // Filled anew, so that a way which writes nothing cannot pass by the result of the way before.

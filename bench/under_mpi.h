@@ -61,6 +61,8 @@ inline double ProcessorSeconds() {
 
 /// Elapsed seconds of `work` on the slowest rank; the same on all ranks. Collective. Adds this rank's processor time to
 /// `*processor`. All ranks begin together.
+///
+/// The slowest rank counts, because a program goes on when all ranks are done. The mean would hide a rank that waits.
 template <class Work>
 double Timed(const Work& work, double* processor = nullptr) {
   MPI_Barrier(MPI_COMM_WORLD);

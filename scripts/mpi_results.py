@@ -25,11 +25,13 @@ def record(name, description, version, junit, result):
         ran = case.get("status") == "run" and case.find("failure") is None and case.find("skipped") is None
         # Also of a test that passed: it may have left out some of its cases.
         reasons = SKIPPED.findall(case.findtext("system-out") or "")
-        skipped += [{"case": f"{test}.{method}{parameters}", "reason": reason} for method, parameters, _, reason in reasons]
+        skipped += [{"case": f"{test}.{method}{parameters}", "reason": reason}
+                    for method, parameters, _, reason in reasons]
         passed += ran
         # ctest also calls a test "skipped" whose program is missing. Such a test gives no reason.
         if not ran and (case.find("skipped") is None or not reasons):
             failed.append(test)
+    # All that the table and its reader need later; build directories of other MPIs may be gone by then.
     document = {"name": name, "description": description, "version": version, "passed": passed, "failed": len(failed),
                 "failures": failed, "skipped": skipped}
     with open(result, "w", encoding="utf-8") as file:

@@ -7,6 +7,10 @@
 //
 // All times are of the slowest rank, in virtual seconds: they do not depend on the machine or on other programs.
 
+//
+// To add a kind of simulation, add its name in Run and a call in bench/scale/scale_page.py; `run` passes settings on as
+// they are, and keeps results by them.
+
 #include <mpi.h>
 #include <sys/resource.h>
 
@@ -88,6 +92,7 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
   std::iota(setup.owner.begin(), setup.owner.end(), 0);
   setup.data.assign(group.layout.files(), &stream);
   setup.parity.assign(group.layout.regions(), &stream);
+  // As option memory has it; buffers are simulated too, so their limit shapes batches and messages as in a real run.
   setup.memory = settings.at("memory");
   // Without helper threads, reading, exchange and writing do not overlap. Sums cannot be proven, since the payloads are
   // not there.
@@ -97,6 +102,7 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
   const double targets = lost.empty() ? settings.at("parity").get<double>() : static_cast<double>(lost.size());
   lzy::RowStats stats;
   MPI_Barrier(MPI_COMM_WORLD);
+  // Opening files, sidecars and locks are not simulated, so the clock starts at the rows.
   const double start = scale::Now();
   const Status done = lzy::ExecuteRows(
       setup, runs,
@@ -115,6 +121,7 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
       },
       stats);
   Check(lzy::Agree(world, done));
+  // Each from the rank with the most of it, so the parts may add up to more than the whole.
   out["seconds"] = Most(scale::Now() - start);
   out["read"] = Most(spent.read);
   out["compute"] = Most(spent.compute);
@@ -144,6 +151,7 @@ void Rows(const Json& settings, bool restore) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, Rank() % groups, Rank(), &comm);
   const double split = Most(scale::Now() - start);
+  // Device 0 in each group: all groups have the same work, and the slowest rank is in any of them.
   const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
   Json out = {{"ranks", Ranks()}, {"group", Ranks() / groups}, {"groups", groups}, {"split", split}};
   RunRows(settings, comm, lost, out);

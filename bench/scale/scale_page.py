@@ -18,7 +18,9 @@ PAPER = {
 # Microseconds, of the topology paper: 24 processors with the best group count; 4 bytes, mean over processor counts.
 TOPOLOGY_PAPER = {"pipelined": (806, 1776), "daisy": (338, 1429), "hierarchical": (1625, 4610),
                   "hypercube": (1168, 1888)}
+# All topologies by their names in option `topology`; bcast is MPI's own.
 WAYS = ("pipelined", "daisy", "hierarchical", "hypercube", "bcast")
+# Bytes of each rank: little enough to simulate 4,096 ranks in minutes.
 WEAK_DATA = 8 << 20
 WEAK_RANKS = (16, 32, 64, 256, 1024, 4096)
 # what, group, network, disk, processor: those on a network of 2004 to 256 ranks, since they only repeat the others at
@@ -34,6 +36,7 @@ def seconds(value):
 
 
 def table_one_row(ranks, group, protect, restore, paper=(None, None, None)):
+    # The file is created before protection, at the speed of the disk; nothing of lzy is in that column.
     create = (ranks - 1) * PAPER_BLOCK / DISKS["2004"].write
     cells = (create, paper[0], protect["read"], protect["exchange"] + protect["compute"], protect["write"], paper[1],
              protect["seconds"], restore["seconds"], paper[2])
@@ -70,9 +73,11 @@ def weak(simulator, most):
     for what, group, network, disk, cpu in WEAK:
         base = None
         for ranks in WEAK_RANKS:
+            # Fewer ranks than a group are one smaller group: another dataset, to which nothing can be compared.
             if ranks < max(16, group) or ranks > (most if network == "200G" else MOST_OF_2004):
                 continue
             found = simulator.rows(network, disk, cpu, ranks, what, group, WEAK_DATA)
+            # The first has the fewest ranks.
             base = base or found["seconds"]
             ratio = found["seconds"] / base
             rows.append([what, group, f"{network}, {disk}", ranks, f"{found['seconds'] * 1e3:.4g}",
@@ -91,6 +96,7 @@ def topologies(simulator):
             for ranks in (24, 48, 72, 96, 120) for groups in (2, 4, 6, 8) if ranks % groups == 0
             for size in (4, 4096, 40960)]
     rows = [[*what, *(f"{found[way] * 1e6:.0f}" for way in WAYS), found["auto"]] for *what, found in runs]
+    # What the choice costs where it is wrong.
     worst = max(found[found["auto"]] / min(found[way] for way in WAYS) for *_, found in runs)
     at_24 = [found for ranks, _, size, found in runs if (ranks, size) == (24, 4)]
     four_groups = [found for _, groups, size, found in runs if (groups, size) == (4, 4)]
