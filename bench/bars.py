@@ -24,6 +24,7 @@ def bars(title, unit, rows, mark=None):
     middle = sorted(row[1] for row in rows)[len(rows) // 2]
     highest = min(max(max(row[1], row[3]) for row in rows), 6 * middle)
     step = nice_step(highest)
+    # Every bar begins at 0. A scale that begins elsewhere would show small differences as large ones.
     scale = WIDTH / highest
     height = TOP + len(rows) * (BAR + GAP) + BOTTOM
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LABEL + WIDTH + 90}" height="{height}" '

@@ -121,10 +121,8 @@ const char* const kPhases[] = {"read", "hash", "encode", "exchange", "write", "s
 // lzy_protect or lzy_verify.
 using Operation = int(MPI_Comm, const char*, const lzy_options*, lzy_report**);
 
-// A failed call is the fastest, so its time must not be taken for one.
-//
-// Runs one operation on one dataset; throws if it finds anything wrong. The result's strings are freed with the
-// report: only its numbers may be used.
+// Runs one operation on one dataset. Throws if it finds anything wrong: a call that fails early would be the fastest.
+// The result's strings are freed with the report: only its numbers may be used.
 lzy_dataset Call(Operation* operation, const std::string& path, const lzy_options& options) {
   lzy_report* report = nullptr;
   const int code = operation(MPI_COMM_WORLD, path.c_str(), &options, &report);

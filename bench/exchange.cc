@@ -3,6 +3,8 @@
 // compares the results of all ways. `MPI` (MPI_Reduce_scatter) is only here, not in the library: it was the fastest
 // nowhere (docs/performance/exchange.md).
 //
+// With --waiting, it measures instead what waiting for other ranks costs.
+//
 // Each rank has words for every owner. Owner i gets the XOR of what all ranks have for it. With --owners, only the
 // first ranks own something, as in a restore.
 

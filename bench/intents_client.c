@@ -69,8 +69,7 @@ int main(int argc, char** argv) {
     tell("after-sync");
     MPI(MPI_File_close(&file));
   }
-  // Last, so that these files are in no directory that the layer looks through before.
-  // What the file system itself takes for such writes.
+  // Last, so that it cannot disturb what is measured above: what the file system itself takes for such writes.
   for (int i = 0; i < files; ++i) {
     snprintf(path, sizeof path, "%s/durable%d", argv[1], i);
     durable_write("durable-new", path, argv[1]);

@@ -85,7 +85,7 @@ void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& check
   SetBytes(state, state.range(1));
 }
 
-// The two checksums that are taken while bytes are copied. Both must be worth fusing by themselves.
+// The two checksums that the library takes while it copies bytes.
 //
 // XXH3, for leaves: what capture does with the bytes of a write.
 void CopyHash(benchmark::State& state) {

@@ -170,7 +170,7 @@ def ratios_plot(title, results):
     rows = []
     for result in results:
         if not result.absent:
-            # Each protected run by the median of the bare ones: the black line is the spread of the protected runs.
+            # Each protected run divided by the median of the bare ones. The black line is the spread of protected runs.
             bare = result.sides["bare"].median("inside")
             ratios = [seconds / bare for seconds in result.sides["protected"].values("inside")]
             rows.append((result.title, *summary(ratios), True))

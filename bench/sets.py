@@ -14,6 +14,7 @@ from harness import Result, Sample, Side, clear, remove, run
 
 # Four members, their copies by `rewrite` and their sidecars must fit into memory together.
 SIZE = 256  # MiB a member
+# A mirror, XOR of three members and a parity, and the least Reed-Solomon code: the three ways in which lzy encodes.
 KINDS = ((2, 1), (4, 1), (4, 2))  # ranks, m
 
 

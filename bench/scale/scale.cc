@@ -151,7 +151,7 @@ void Rows(const Json& settings, bool restore) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, Rank() % groups, Rank(), &comm);
   const double split = Most(scale::Now() - start);
-  // Device 0 in each group: all groups have the same work, and the slowest rank is in any of them.
+  // The first device of each group, so all groups have the same work.
   const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
   Json out = {{"ranks", Ranks()}, {"group", Ranks() / groups}, {"groups", groups}, {"split", split}};
   RunRows(settings, comm, lost, out);
