@@ -1,5 +1,11 @@
 """lzy-protect, lzy-verify and repair of one big file, beside the programs that people use for the same."""
 
+# bench/run has it measured as group `archive`. All programs get the same bytes and, as far as they can be told, the
+# same redundancy and the same number of threads. Where they cannot, the page says so (ARCHIVE in bench/run).
+#
+# Each operation needs what the one before left: verification needs protection, and a repair needs damage. A Tool does
+# what is missing before the clock starts, so each operation can be measured by itself and repeated.
+
 import glob
 import json
 import os
@@ -7,8 +13,9 @@ import shutil
 
 from harness import MIB, Failed, Result, clear, damaged, remove, run, write
 
+# lzy's defaults: one device in eight is parity, units of 1 MiB. The others are told to do the same.
 DATA_DEVICES = 7  # and one of parity, for everyone
-LOST = 3          # the device position that is lost
+LOST = 3          # the device position that is lost; any is as good
 THREADS = 2       # of everyone who can be told so
 PATIENCE = 15     # seconds
 UNIT = MIB        # lzy's default stripe: unit q of a shared file lies on device q mod 8
@@ -35,6 +42,7 @@ class Tool:
     def check_repair(self, output):
         """Fails if `repair`, which printed this, mended something else; verification comes besides."""
 
+    # What protects anew must not find what it made before: there would be less to do.
     def measure_protect(self):
         self.forget()
         found = run(self.protect)
@@ -51,6 +59,7 @@ class Tool:
             self.measure_protect()
         self.damage()
         done = run(self.repair)
+        # A repair that does nothing would be the fastest.
         self.check_repair(done.output)
         run(self.verify)
         return done
@@ -65,6 +74,7 @@ class Lzy(Tool):
         self.protect = [self.bench.tool("lzy-protect"), *at_two]
         self.verify = [self.bench.tool("lzy-verify"), *at_two]
         self.repair = [self.bench.tool("lzy-verify"), "--repair", "--json", *at_two]
+        # Units of the lost position. Parity takes its turn at each position, so these hold data and parity.
         self.lost = range(LOST * UNIT, self.bytes, (DATA_DEVICES + 1) * UNIT)
         self.to_repair = sum(min(UNIT, self.bytes - offset) for offset in self.lost)
 
@@ -72,6 +82,7 @@ class Lzy(Tool):
         remove(os.path.join(os.path.dirname(self.path), ".LZY." + os.path.basename(self.path)))
 
     def damage(self):
+        # Making random bytes takes longer than the repair, and no block of lzy's is longer than what is repeated here.
         garbage = os.urandom(64 << 10) * (UNIT // (64 << 10))
         with damaged(self.path) as file:
             for offset in self.lost:
@@ -95,15 +106,12 @@ class SnapRaid(Tool):
         self.place = f"{self.bench.tmpfs}/snapraid"
         disks = [f"{self.place}/d{i}" for i in range(DATA_DEVICES)]
         lines = [f"parity {self.place}/parity/parity", f"content {self.place}/parity/content", f"content {disks[0]}/content"]
-        share = -(-self.bytes // DATA_DEVICES)
         os.makedirs(f"{self.place}/parity")
-        with open(self.path, "rb") as whole:
-            for i, disk in enumerate(disks):
-                os.mkdir(disk)
-                lines.append(f"data d{i} {disk}")
-                with open(f"{disk}/part", "wb") as part:
-                    for at in range(0, share, MIB):
-                        part.write(whole.read(min(MIB, share - at)))
+        run(["split", "-n", DATA_DEVICES, "-d", "-a", 1, self.path, f"{self.place}/part"])
+        for i, disk in enumerate(disks):
+            os.mkdir(disk)
+            os.rename(f"{self.place}/part{i}", f"{disk}/part")
+            lines.append(f"data d{i} {disk}")
         write(self.place, {"conf": "\n".join(lines) + "\n"})
         command = ["snapraid", "-c", f"{self.place}/conf", "--test-skip-device", "--test-skip-self"]
         self.protect = [*command, "sync"]
@@ -111,6 +119,7 @@ class SnapRaid(Tool):
         self.repair = [*command, "fix", "-d", f"d{LOST}"]
         self.to_repair = os.path.getsize(f"{self.place}/d{LOST}/part")
 
+    # One of its two lists of contents lies with the parity, the other on a data disk.
     def forget(self):
         clear(f"{self.place}/parity")
         remove(f"{self.place}/d0/content")
@@ -127,6 +136,7 @@ class Par2(Tool):
 
     def prepare(self):
         self.base = f"{os.path.dirname(self.path)}/{self.label}.par2"
+        # -m1024: MiB of memory, the same for both implementations. -n1: one file of recovery blocks.
         common = ("-q", "-q", f"-t{THREADS}", "-m1024")
         program = self.program.format(build=self.bench.build)
         self.protect = [program, "create", *common, "-b140", "-c20", "-n1", self.base, self.path]
@@ -154,6 +164,7 @@ class Reader(Tool):
 class Cat(Reader):
     label, package, program = "cat", "coreutils", "cat"
 
+    # Its output is the file itself. Through a pipe, this script would be a part of the time.
     def measure_verify(self):
         return run(self.verify, discard=True)
 
@@ -166,6 +177,7 @@ class Blake3(Reader):
     label, package, program, options = "b3sum", "b3sum", "b3sum", ("--num-threads", THREADS)
 
 
+# In the order of the tables, after lzy.
 PEERS = (SnapRaid, Par2, Par2Turbo, Cat, XxHash, Blake3)
 
 
@@ -181,6 +193,7 @@ class Archive:
 
     def make(self):
         if self.tools is None:
+            # Memory is short: what other groups left would push out the caches that this one means to be warm.
             clear(self.bench.tmpfs)
             os.mkdir(f"{self.bench.tmpfs}/archive")
             path = f"{self.bench.tmpfs}/archive/state"
@@ -188,6 +201,7 @@ class Archive:
             self.tools = [Lzy(self.bench, path)] + [kind(self.bench, path) for kind in PEERS if there(self.bench, kind)]
         return self.tools
 
+    # size: of what GB/s are. In a repair, programs may have lost different amounts.
     def compare(self, what, title, size=lambda tool: tool.bytes):
         absent = {kind.label: f"{kind.package} is not installed" for kind in PEERS
                   if what in kind.does and not there(self.bench, kind)}

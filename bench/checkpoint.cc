@@ -4,6 +4,9 @@
 // every rank) and closes it. `protected` does the same and then calls lzy_protect, without any sidecars there before.
 // Both begin without files and end when the last rank is done. Medians are printed. Do not preload the layer: then
 // nothing would be bare.
+//
+// This is the C API's price: all that was written is read back. The layer captures what is written instead, which
+// bench/run measures with bench_writer. bench/sets.py runs this with --json for the time of the call alone.
 
 #include <fmt/format.h>
 #include <lzy/lzy.h>
@@ -118,8 +121,8 @@ const char* const kPhases[] = {"read", "hash", "encode", "exchange", "write", "s
 // lzy_protect or lzy_verify.
 using Operation = int(MPI_Comm, const char*, const lzy_options*, lzy_report**);
 
-// Runs one operation on one dataset; throws if it finds anything wrong. The result's strings are freed with the
-// report: only its numbers may be used.
+// Runs one operation on one dataset. Throws if it finds anything wrong: a call that fails early would be the fastest.
+// The result's strings are freed with the report: only its numbers may be used.
 lzy_dataset Call(Operation* operation, const std::string& path, const lzy_options& options) {
   lzy_report* report = nullptr;
   const int code = operation(MPI_COMM_WORLD, path.c_str(), &options, &report);
@@ -136,10 +139,11 @@ lzy_dataset Call(Operation* operation, const std::string& path, const lzy_option
 // one that is returned, of the last run, describes all of them.
 lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& times) {
   lzy_dataset dataset{};
-  // Run -1 is not counted: it warms up memory and allocators.
+  // Run -1 is not counted: it warms up memory and allocators, and the MPI library connects the ranks in it.
   for (int i = -1; i < settings.repeat; ++i) {
     checkpoint.Clear();
     const double bare = Timed([&] { checkpoint.Write(); });
+    // Once more, so that both kinds write into fresh pages.
     checkpoint.Clear();
     double protect = 0;
     const double all = Timed([&] {
@@ -152,6 +156,7 @@ lzy_dataset Measure(const Settings& settings, Checkpoint& checkpoint, AllTimes& 
     // Verified from the page cache, since the files were just written.
     const double verify = Timed([&] { (void)Call(lzy_verify, checkpoint.path(), settings.options); });
     if (i < 0) continue;
+    // The phases are of rank 0, as its report has them.
     const std::pair<const char*, double> found[] = {{"bare", bare},
                                                     {"protected", all},
                                                     {"protect", protect},
@@ -220,6 +225,7 @@ int Run(int argc, char** argv) {
   CLI::App app("What protection costs a program that writes checkpoints through MPI-IO", "bench_checkpoint");
   AddOptions(app, settings);
   if (const auto exit_code = Parse(app, argc, argv)) return *exit_code;
+  // Refused before anything is written, on all ranks alike: none waits for another.
   // The buffer consists of words, and MPI counts in int.
   const std::uint64_t step = settings.transfer;
   if (settings.files < 1 || step == 0 || step % 8 != 0 || step > (1u << 30)) {

@@ -1,5 +1,9 @@
 """Programs that write through MPI-IO, bare and under lzy-run."""
 
+# bench/run has these measured as its first groups. The program is bench_writer, which times itself from the open until
+# the close has returned: the start of MPI, which takes longer than many a checkpoint, is not in that time. Whole
+# processes are timed besides.
+
 import functools
 import json
 import os
@@ -17,6 +21,7 @@ class Case:
         chosen = ("--set", self.data) if pattern == "set" else ()
         self.bare = bench.mpiexec(ranks, bench.program("bench_writer"), pattern, self.path, self.bytes,
                                   *(["--sync"] if sync else []))
+        # --report: what the layer itself counted, one line of JSON for each commit.
         self.protected = [bench.tool("lzy-run"), *chosen, *layer, "--report", self.report, "--", *self.bare]
 
     def measure(self, command):
@@ -25,72 +30,67 @@ class Case:
             os.sync()  # what earlier runs left to be written is not this one's to wait for
         found = run(command)
         inside = json.loads(found.output)
+        # Of the program itself. `run` sees only the launcher, or lzy-run.
         found.inside, found.resident = inside["seconds"], max(inside["resident"])
         if command is self.protected:
+            # Bytes that a commit had to read back are what the layer is there to avoid.
             found.reread, found.captured = commits(self.report)
         return found
 
 
-def compare(bench, name, title, repeat=None, disk=False, **settings):
+def compare(bench, name, title, more_rounds=0, disk=False, **settings):
     case = Case(bench, bench.disk if disk else bench.tmpfs, **settings)
     sides = {label: (command, case.bytes * case.ranks, functools.partial(case.measure, command))
              for label, command in (("bare", case.bare), ("protected", case.protected))}
-    result = bench.alternate(Result(name, title), sides, repeat)
-    run([bench.tool("lzy-verify"), "--quiet", case.data])  # the last run's, which must be intact
+    result = bench.alternate(Result(name, title), sides, bench.repeat + more_rounds)
+    # What the last run left must be intact: a layer that protects nothing would be the cheapest.
+    run([bench.tool("lzy-verify"), "--quiet", case.data])
     clear(case.directory)
     return result
 
 
-def tmpfs(bench):
-    return [compare(bench, "tmpfs", "shared file, tmpfs")]
+def cases(*found):
+    """A function that measures these: name, title and settings of each."""
+    return lambda bench: [compare(bench, name, title, **settings) for name, title, settings in found]
 
 
-def disk(bench):
-    return [compare(bench, "disk", "shared file, disk, with sync", bench.repeat + 2, disk=True, sync=True)]
+# Smaller files than elsewhere, since only the differences between the sizes of `option` matter.
+def sweep(option, *sizes):
+    return cases(*((f"{option} {size}", size, {"size": 128, "layer": (f"--{option}", size)}) for size in sizes))
 
 
-def patterns(bench):
-    found = [compare(bench, f"pattern {pattern}", pattern.replace("-", ", "), pattern=pattern)
-             for pattern in ("strided-collective", "strided-independent", "strided-odd")]
-    found.append(compare(bench, "spare core", "contiguous, one rank, a core to spare", ranks=1))
+# A disk has more noise than memory, so it gets more rounds.
+CHECKPOINT = cases(("tmpfs", "shared file, tmpfs", {}),
+                   ("disk", "shared file, disk, with sync", {"more_rounds": 2, "disk": True, "sync": True}),
+                   ("memory", "shared file, tmpfs, --memory 64M", {"layer": ("--memory", "64M")}))
+# With one rank, the other core is free for the layer's threads: what it costs a job that does not use all cores.
+PATTERNS = cases(*((f"pattern {pattern}", pattern.replace("-", ", "), {"pattern": pattern})
+                   for pattern in ("strided-collective", "strided-independent", "strided-odd")),
+                 ("spare core", "contiguous, one rank, a core to spare", {"ranks": 1}))
+PARITIES = cases(*((f"shared m={m}", f"shared file, m = {m}", {"layer": ("--parity", m)}) for m in (0, 2)),
+                 *((f"set {ranks} m={m}", f"file set of {ranks}, m = {m}",
+                    {"pattern": "set", "ranks": ranks, "size": 256, "layer": ("--parity", m)})
+                   for ranks, m in ((2, 0), (2, 1), (4, 1), (4, 2))))
+
+
+def hdf5(bench):
+    """Also says why, if it cannot be measured: bench_writer may be built without HDF5."""
     try:
         run(bench.mpiexec(1, bench.program("bench_writer"), "hdf5", f"{bench.tmpfs}/state", MIB))
     except Failed as error:
-        return [*found, Result("pattern hdf5", "HDF5", absent={"protected": str(error).splitlines()[-1]})]
-    return [*found, compare(bench, "pattern hdf5", "HDF5, one dataset, collective", pattern="hdf5")]
-
-
-def parities(bench):
-    found = [compare(bench, f"shared m={m}", f"shared file, m = {m}", layer=("--parity", m)) for m in (0, 2)]
-    for ranks, m in ((2, 0), (2, 1), (4, 1), (4, 2)):
-        found.append(compare(bench, f"set {ranks} m={m}", f"file set of {ranks}, m = {m}", pattern="set", ranks=ranks,
-                             size=256, layer=("--parity", m)))
-    return found
-
-
-def sweep(bench, option, sizes):
-    return [compare(bench, f"{option} {size}", size, size=128, layer=(f"--{option}", size)) for size in sizes]
-
-
-def block_sizes(bench):
-    return sweep(bench, "block-size", ("16K", "64K", "256K", "1M"))
-
-
-def stripes(bench):
-    return sweep(bench, "stripe", ("64K", "256K", "1M", "4M"))
-
-
-def little_memory(bench):
-    return [compare(bench, "memory", "shared file, tmpfs, --memory 64M", layer=("--memory", "64M"))]
+        return [Result("pattern hdf5", "HDF5", absent={"protected": str(error).splitlines()[-1]})]
+    return [compare(bench, "pattern hdf5", "HDF5, one dataset, collective", pattern="hdf5")]
 
 
 def touches(bench):
     """1 % of a protected file changed, against protecting all of it. What counts is the sync and close alone."""
     size = bench.size(1024)
+    # Only the times of sync and close are used: what the layer does while the program writes is little here.
     cases = {kind: Case(bench, bench.tmpfs, f"touch-{kind}", size=1024, sync=True) for kind in ("contiguous", "scattered")}
     path = cases["contiguous"].path
     protect = [bench.tool("lzy-protect"), "--quiet", "--threads", "2", path]
 
+    # The sidecar is removed before a full protection only, so each touch finds the file protected.
     def full():
         remove(f"{bench.tmpfs}/.LZY.state")
         return run(protect)

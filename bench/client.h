@@ -2,15 +2,21 @@
 // What the clients of bench/ share. They are C programs that use MPI-IO as a user's program does, and know nothing
 // about lzy. The scripts run them bare and with the layer preloaded.
 
+//
+// They are in C, since most programs that use MPI-IO are, and so that no runtime of another language is in their
+// memory.
+
 #include <mpi.h>
 #include <stdio.h>
 
 // Ends the program on all ranks unless `good`. `what` was to be done; it goes into the message.
 static inline void check(int good, const char* what) {
   int rank = 0;
+  // First, since it is called in loops that are timed.
   if (good) return;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   fprintf(stderr, "bench: rank %d: %s failed\n", rank, what);
+  // The other ranks would wait for this one for ever.
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 

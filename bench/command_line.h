@@ -16,6 +16,7 @@ void AddSize(CLI::App& app, const char* name, Size& to, const char* help) {
 /// Reads the command line. Returns the exit code if the program must end: after --help, or because of an error. Only
 /// rank 0 prints.
 inline std::optional<int> Parse(CLI::App& app, int argc, char** argv) {
+  // All ranks have the same words, so all of them end, without a message to each other.
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

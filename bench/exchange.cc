@@ -3,6 +3,8 @@
 // compares the results of all ways. `MPI` (MPI_Reduce_scatter) is only here, not in the library: it was the fastest
 // nowhere (docs/performance/exchange.md).
 //
+// With --waiting, it measures instead what waiting for other ranks costs.
+//
 // Each rank has words for every owner. Owner i gets the XOR of what all ranks have for it. With --owners, only the
 // first ranks own something, as in a restore.
 
@@ -32,13 +34,14 @@ using lzy::Status;
 using Words = std::vector<std::uint64_t>;
 
 // The command line. 0 owners: all ranks. No names in `only`: all ways. Sizes are bytes of one rank, for all owners
-// together; `seconds` is the time for a way and size.
+// together; `seconds` is the time for a way and size. With `waiting`, the rest does not matter.
 struct Settings {
   std::vector<std::uint64_t> sizes = {1u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20};
   std::uint64_t owners = 0;
   std::vector<std::string> only;
   double seconds = 0.5;
   int most = 200;
+  bool waiting = false;
 };
 
 // One way, by the name that the table shows. All ranks call it together. `send` has the words for all ranks one after
@@ -176,6 +179,7 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   const auto ranks = static_cast<std::uint64_t>(Ranks());
   const std::uint64_t owners = settings.owners == 0 ? ranks : std::min(settings.owners, ranks);
   const std::uint64_t part = std::max<std::uint64_t>(1, bytes / sizeof(std::uint64_t) / owners);
+  // Other words on each rank: with equal ones, XOR gives zeros, and a way that adds a wrong part would pass.
   std::mt19937_64 random(static_cast<std::uint64_t>(Rank()) + 1);
   Words send(part * owners);
   for (std::uint64_t& word : send) word = random();
@@ -184,6 +188,7 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   Words expected;
   // Of this rank, by way; only in rounds that count.
   std::vector<double> processor(ways.size());
+  // All ways get the same number of rounds: as many as fit into their seconds together.
   const Rounds rounds{.most = settings.most, .seconds = settings.seconds * static_cast<double>(ways.size())};
   const std::vector<Times> times = TakeTurns(ways.size(), rounds, [&](std::size_t w, bool counted) {
     // Filled anew, so that a way which writes nothing cannot pass by the result of the way before.
@@ -212,6 +217,30 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   std::fflush(stdout);
 }
 
+// What waiting for other ranks costs: a blocking MPI_Allreduce of one word, beside Communicator::AllReduceMax, which
+// waits by MPI_Test and offers the processor to others. With more ranks than cores, the difference is large. Prints a
+// row for the table of the page: ranks, microseconds of each, ratio.
+void MeasureWaiting(lzy::Communicator& comm) {
+  // Calls that are timed together, because the clock is too coarse for one.
+  constexpr int kCalls = 50;
+  std::uint64_t value = 1, greatest = 0;
+  // The number of rounds is fixed, so each rank may have times of its own; rank 0 prints its own.
+  const std::vector<Times> times = TakeTurns(2, {.least = 9, .most = 9}, [&](std::size_t way, bool) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    for (int i = 0; i < kCalls; ++i) {
+      if (way == 0) {
+        MPI_Allreduce(&value, &greatest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+      } else {
+        Check(comm.AllReduceMax(value).status());
+      }
+    }
+    return (MPI_Wtime() - begin) / kCalls * 1e6;
+  });
+  const double blocking = Median(times[0]), yielding = Median(times[1]);
+  if (Rank() == 0) fmt::print("| {} | {:.1f} | {:.1f} | {:.2f} |\n", Ranks(), blocking, yielding, blocking / yielding);
+}
+
 int Run(int argc, char** argv) {
   Settings settings;
   CLI::App app("Ways to XOR what all ranks have for each of them", "bench_exchange");
@@ -220,10 +249,15 @@ int Run(int argc, char** argv) {
   app.add_option("--only", settings.only, "a way to be timed, more than once for several (default all in turn)");
   app.add_option("--seconds", settings.seconds, "how long to measure, a way and size")->capture_default_str();
   app.add_option("--most", settings.most, "measured calls at most, a way and size")->capture_default_str();
+  app.add_flag("--waiting", settings.waiting, "measure instead what waiting for other ranks costs");
   if (const auto exit_code = Parse(app, argc, argv)) return *exit_code;
   if (Ranks() < 2) throw std::runtime_error("two ranks or more are needed");
   auto comm = lzy::MpiCommunicator(MPI_COMM_WORLD);
   Check(comm.status());
+  if (settings.waiting) {
+    MeasureWaiting(**comm);
+    return 0;
+  }
   lzy::Result<std::unique_ptr<lzy::SharedExchange>> shared(nullptr);
   // Making shared memory is done once per communicator, so it is told apart.
   const double setup = Timed([&] { shared = lzy::SharedExchange::Make(**comm, [] {}); });

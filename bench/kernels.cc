@@ -2,6 +2,10 @@
 // the tree. Encode and decode count the k blocks that are read. Small blocks fit the cache and show the speed of the
 // kernels; large ones show that of memory.
 
+//
+// The numbers say how much of a run faster code could save at most. What users wait for is measured by bench/run, where
+// the kernel's copying takes most of the time (docs/performance/profiles.md).
+
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -61,7 +65,8 @@ void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& check
   const auto block = static_cast<std::size_t>(state.range(0));
   const auto span = static_cast<std::size_t>(state.range(1));
   const CopyMethod method{static_cast<std::uint32_t>(state.range(2)), state.range(3) != 0};
-  // Static, since filling them takes longer than a run.
+  // Two buffers that do not overlap, both far longer than the cache, whatever the span: a short one lies in their
+  // beginning. Static, since filling them takes longer than a run.
   static const Blocks from(1, kLargestSpan);
   static const Blocks to(1, kLargestSpan);
   const std::uint8_t* source = from.pointers()[0];
@@ -80,6 +85,8 @@ void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& check
   SetBytes(state, state.range(1));
 }
 
+// The two checksums that the library takes while it copies bytes.
+//
 // XXH3, for leaves: what capture does with the bytes of a write.
 void CopyHash(benchmark::State& state) {
   CopyWith(
@@ -118,6 +125,7 @@ void RunPlan(benchmark::State& state, const Plan& plan, std::size_t block) {
   const Blocks targets(plan.targets(), block);
   std::vector<std::uint32_t> all(plan.sources());
   std::iota(all.begin(), all.end(), 0);
+  // All sources at once. `false`: targets are overwritten, not added to.
   for (auto _ : state) {
     plan.Apply(all, sources.pointers(), targets.pointers(), block, false);
     benchmark::ClobberMemory();
@@ -157,6 +165,7 @@ void Codes(benchmark::internal::Benchmark* benchmark) {
       for (std::int64_t block = kSmallestBlock; block <= kLargestBlock; block *= 2) benchmark->Args({n, m, block});
     }
   }
+  // There are many; the default of half a second each would take minutes.
   benchmark->MinTime(0.1);
 }
 BENCHMARK(Encode)->Apply(Codes);

@@ -1,5 +1,8 @@
 """The results page: what was to be reached and whether it was, all numbers, and plots."""
 
+# bench/run has measured, this only writes. Nothing here depends on time or machine, so the same results make the same
+# page (tests/bench). The page begins with the targets: whoever changes lzy must see first what that made slower.
+
 import math
 import statistics
 
@@ -22,6 +25,7 @@ class Target:
     def row(self, results):
         """(what, bound, measured, reached): reached is True, False or None."""
         bound = f"{'≥' if self.least else '≤'} {self.need:g}"
+        # With --only, or without a peer, some results are missing. That is neither reached nor missed.
         try:
             value = self.value(results)
         except (KeyError, statistics.StatisticsError):
@@ -32,6 +36,7 @@ class Target:
         return self.title, bound, measured, value >= self.need if self.least else value <= self.need
 
 
+# Ratios of a program's own clock: the start of MPI, the same on both sides, would make every ratio look better.
 def layer_ratio(name, of=statistics.median):
     return lambda results: results[name].ratio("protected", "bare", "inside", of)
 
@@ -42,10 +47,7 @@ def speed(name, label):
 
 def faster(name, peer):
     """How many times as fast as `peer` lzy is, by bytes a second: in a repair the two may have lost different amounts."""
-    def value(results):
-        sides = results[name].sides
-        return sides["lzy"].gigabytes_per_second() / sides[peer].gigabytes_per_second()
-    return value
+    return lambda results: speed(name, "lzy")(results) / speed(name, peer)(results)
 
 
 def bound(ranks, m):
@@ -59,11 +61,14 @@ def touched(kind):
 
 def more_memory(results, memory):
     """MiB that the layer adds to a rank, in the worst case of those measured with this option memory."""
+    # The most that a protected run needed, less what is usual without: not a difference of two medians, since memory
+    # that is needed once must be there.
     found = [max(r.sides["protected"].values("resident")) - r.sides["bare"].median("resident")
              for r in results.values() if "protected" in r.sides and (r.name == "memory") == (memory != MEMORY)]
     return max(found) / 1024 if found else None
 
 
+# A target that is missed stays here, and the page says so.
 TARGETS = [
     Target("2 ranks × 512 MiB, shared, 7+1, disk with sync: protected ÷ bare", 1.20, layer_ratio("disk"),
            note=lambda r: f"best against best {layer_ratio('disk', min)(r):.3f}"),
@@ -92,6 +97,7 @@ TARGETS = [
 ]
 
 
+# Bars of these have the second colour. All others are lzy.
 PEER_LABELS = {kind.label for kind in PEERS} | {"reading and writing"} | {least(*kind) for kind in KINDS}
 
 
@@ -106,9 +112,11 @@ def reach(results):
 
 def number(value):
     """Three digits, and never an exponent."""
+    # More digits would be those of the noise.
     return f"{value:.0f}" if value >= 100 else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
 
 
+# What a bar and its line show.
 def summary(values):
     return statistics.median(values), min(values), max(values)
 
@@ -119,6 +127,8 @@ def spread(side, field="seconds"):
 
 
 def layer_table(results):
+    # The columns after the medians: of the best runs, which a disturbance meets least, and of whole processes, which is
+    # what a user waits for.
     rows = []
     for result in results:
         if result.absent:
@@ -137,6 +147,7 @@ def layer_table(results):
 def sides_table(result):
     """One row a side; a column of ratios to the first."""
     first = next(iter(result.sides))
+    # Columns that would be empty in all rows are left out.
     own_clock = any(side.values("inside") for side in result.sides.values())
     rows = []
     for label, side in result.sides.items():
@@ -149,6 +160,7 @@ def sides_table(result):
     return table(["", "s", f"÷ {first}", *inside, "GB/s of data", "memory, MiB", "runs"], rows)
 
 
+# So that a reader can repeat one of them without this script.
 def commands(results):
     lines = [f"# {result.title}: {label}\n{side.command}" for result in results for label, side in result.sides.items()]
     return "\n".join(["```", *lines, "```"])
@@ -158,6 +170,7 @@ def ratios_plot(title, results):
     rows = []
     for result in results:
         if not result.absent:
+            # Each protected run divided by the median of the bare ones. The black line is the spread of protected runs.
             bare = result.sides["bare"].median("inside")
             ratios = [seconds / bare for seconds in result.sides["protected"].values("inside")]
             rows.append((result.title, *summary(ratios), True))
@@ -188,6 +201,7 @@ def page(found, described, slug):
              "## Targets", reach({result.name: result for result in every})]
     for group, results in found:
         parts += [f"## {group.title}", group.explanation]
+        # A group of the layer is one table with a row for each comparison. All other comparisons have a table each.
         if "protected" in (*results[0].sides, *results[0].absent):
             parts += [layer_table(results), plot(group.name, ratios_plot(group.title, results))]
             continue

@@ -1,5 +1,9 @@
 """File sets: protecting all of them, and restoring one member."""
 
+# bench/run has them measured as groups `sets` and `restore`. What lzy does is compared with plain MPI-IO that reads and
+# writes as many bytes: nothing that protects or restores can be faster than that on the same machine, so the difference
+# is what hashing, arithmetic and messages cost.
+
 import functools
 import glob
 import itertools
@@ -8,7 +12,9 @@ import os
 
 from harness import Result, Sample, Side, clear, remove, run
 
+# Four members, their copies by `rewrite` and their sidecars must fit into memory together.
 SIZE = 256  # MiB a member
+# A mirror, XOR of three members and a parity, and the least Reed-Solomon code: the three ways in which lzy encodes.
 KINDS = ((2, 1), (4, 1), (4, 2))  # ranks, m
 
 
@@ -31,6 +37,7 @@ def least(ranks, m):
 
 def measure(command, *patterns, own_clock=False):
     """Runs it after removing what it writes: what matches. own_clock: it prints the seconds of its own work."""
+    # What is there would be written again in its old pages, and lzy-protect would find its own sidecars.
     remove(*itertools.chain.from_iterable(map(glob.glob, patterns)))
     found = run(command)
     found.inside = json.loads(found.output)["seconds"] if own_clock else None
@@ -52,9 +59,12 @@ def protect(bench):
         whole[least(ranks, m)] = (plain, size * ranks, lambda plain=plain, path=path: Sample(
             measure(plain, f"{path}.also.*", own_clock=True).inside))
     result = bench.alternate(Result("set-protect", "File sets protected"), whole)
+    # All that was protected last is intact; then the space is needed.
     run([bench.tool("lzy-verify"), "--quiet", *(f"{bench.tmpfs}/{ranks}-{m}.%r" for ranks, m in KINDS)])
     clear(bench.tmpfs)
-    for ranks, m in KINDS:  # this program has its own rounds, of which the first is not counted either
+    # The call alone cannot take turns with the others, since the program has its own rounds. Its first one is not
+    # counted either.
+    for ranks, m in KINDS:
         command = bench.mpiexec(ranks, bench.program("bench_checkpoint"), "--set", "--size", size, "--parity", m,
                                 "--repeat", bench.repeat, "--json", "--directory", bench.tmpfs)
         times = json.loads(run(command).output)["seconds"]["protect"]["all"]
@@ -69,6 +79,7 @@ def restore(bench):
     pattern = make(bench, 4, f"{bench.tmpfs}/state")
     size = bench.size(SIZE)
     run(bench.mpiexec(4, bench.tool("lzy-protect"), "--quiet", pattern))
+    # Links, so that both sides read the same pages, and the side without lzy writes a file of its own.
     for rank in range(3):
         os.symlink(f"state.{rank}", f"{bench.tmpfs}/plain.{rank}")
     command = bench.mpiexec(4, bench.tool("lzy-restore"), "--json", pattern)

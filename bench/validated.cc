@@ -201,7 +201,8 @@ struct Way {
   std::function<void(Bytes&, bool sends)> run;
 };
 
-// Seconds there and back, halved; of rank 0.
+// Seconds there and back, halved; of rank 0. The clocks of two ranks cannot be compared to the microsecond, so one rank
+// must see the message leave and come back.
 double ThereAndBack(const Way& way, Bytes& bytes) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
@@ -217,9 +218,10 @@ double ThereAndBack(const Way& way, Bytes& bytes) {
 // The script `validated` reads that.
 void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64_t size) {
   std::mt19937_64 random(1);
+  // Random bytes, so that a wrong leaf cannot be right by chance. Both ranks make the same.
   Bytes good(size);
   for (auto& byte : good) byte = static_cast<std::uint8_t>(random());
-  // Half of the seconds, because times are halved.
+  // Two rounds do not count, since connections are made in them. Half of the seconds, because times are halved.
   const Rounds rounds{.most = settings.most, .seconds = settings.seconds / 2, .uncounted = 2};
   const std::vector<Times> times = TakeTurns(ways.size(), rounds, [&](std::size_t w, bool) {
     // A copy, because the receiver's side must not have the right bytes from the round before.
@@ -236,6 +238,8 @@ void Measure(const Settings& settings, const std::vector<Way>& ways, std::uint64
   std::fflush(stdout);
 }
 
+// Collective; two ranks. Options but --size, --leaf, --bad, --leaf-by-leaf and --seconds are for trying other cuts by
+// hand (docs/performance/validated.md, "How messages are cut").
 int Run(int argc, char** argv) {
   Settings settings;
   CLI::App app("Messages that are proven beside plain ones", "bench_validated");

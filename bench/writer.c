@@ -112,6 +112,7 @@ static void strided(void) {
   int (*write)(MPI_File, const void*, int, MPI_Datatype, MPI_Status*) =
       is("strided-collective") ? MPI_File_write_all : MPI_File_write;
   MPI_Datatype pieces;
+  // All pieces of a rank are one vector, so that MPI may combine those of all ranks in a collective call.
   // RDWR, because ROMIO may read what lies between the pieces (data sieving).
   MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR);
   MPI(MPI_Type_vector((int)((bytes + piece - 1) / piece), piece, ranks * piece, MPI_BYTE, &pieces));
@@ -123,7 +124,8 @@ static void strided(void) {
   finish(&file);
 }
 
-// Changes 1 % of an existing file; every rank does its share.
+// Changes 1 % of an existing file; every rank does its share. In one place, or in many: a commit must read what lies
+// beside the changed bytes, so where they lie matters.
 static void touch(void) {
   MPI_File file = open_file(MPI_COMM_WORLD, path, MPI_MODE_RDWR);
   if (is("touch-scattered")) {
@@ -136,6 +138,9 @@ static void touch(void) {
   finish(&file);
 }
 
+// `survivors` and `rewrite` know nothing of lzy either. They move the bytes that lzy must move, without hashes and
+// sums.
+//
 // The least that a restore of one member can do: the other ranks read, the last one writes.
 static void survivors(void) {
   if (rank == ranks - 1) {
@@ -242,6 +247,7 @@ int main(int argc, char** argv) {
   memory = malloc((size_t)held);
   check(memory != NULL, "malloc");
   fill(memory, held);
+  // From here on, the slowest rank counts; making the data must not be in the time.
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
   work();

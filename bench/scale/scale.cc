@@ -7,6 +7,10 @@
 //
 // All times are of the slowest rank, in virtual seconds: they do not depend on the machine or on other programs.
 
+//
+// To add a kind of simulation, add its name in Run and a call in bench/scale/scale_page.py; `run` passes settings on as
+// they are, and keeps results by them.
+
 #include <mpi.h>
 #include <sys/resource.h>
 
@@ -66,23 +70,6 @@ struct Group {
   lzy::PlanCache plans;
 };
 
-/// The communicator of this rank's group. Groups are of ranks that are p / n apart, as they are when they are dealt
-/// across nodes. With `split_each` there is a call for each group in turn, otherwise one for all. Collective.
-MPI_Comm MakeGroup(const Json& settings, int groups) {
-  const int mine = Rank() % groups;
-  MPI_Comm comm = MPI_COMM_NULL;
-  if (settings.at("split_each") == 0) {
-    MPI_Comm_split(MPI_COMM_WORLD, mine, Rank(), &comm);
-    return comm;
-  }
-  for (int g = 0; g < groups; ++g) {
-    MPI_Comm part = MPI_COMM_NULL;
-    MPI_Comm_split(MPI_COMM_WORLD, g == mine ? 0 : MPI_UNDEFINED, Rank(), &part);
-    if (part != MPI_COMM_NULL) comm = part;
-  }
-  return comm;
-}
-
 /// Encodes the rows of this rank's group, or rebuilds the devices `lost`, and adds to `out` what the most loaded rank
 /// took. Collective. The time ends with the agreement of all ranks.
 void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::uint32_t>& lost, Json& out) {
@@ -105,6 +92,7 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
   std::iota(setup.owner.begin(), setup.owner.end(), 0);
   setup.data.assign(group.layout.files(), &stream);
   setup.parity.assign(group.layout.regions(), &stream);
+  // As option memory has it; buffers are simulated too, so their limit shapes batches and messages as in a real run.
   setup.memory = settings.at("memory");
   // Without helper threads, reading, exchange and writing do not overlap. Sums cannot be proven, since the payloads are
   // not there.
@@ -114,6 +102,7 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
   const double targets = lost.empty() ? settings.at("parity").get<double>() : static_cast<double>(lost.size());
   lzy::RowStats stats;
   MPI_Barrier(MPI_COMM_WORLD);
+  // Opening files, sidecars and locks are not simulated, so the clock starts at the rows.
   const double start = scale::Now();
   const Status done = lzy::ExecuteRows(
       setup, runs,
@@ -132,6 +121,7 @@ void RunRows(const Json& settings, MPI_Comm group_comm, const std::vector<std::u
       },
       stats);
   Check(lzy::Agree(world, done));
+  // Each from the rank with the most of it, so the parts may add up to more than the whole.
   out["seconds"] = Most(scale::Now() - start);
   out["read"] = Most(spent.read);
   out["compute"] = Most(spent.compute);
@@ -157,8 +147,11 @@ void Rows(const Json& settings, bool restore) {
   if (Ranks() % groups != 0) throw std::runtime_error("groups are not of one size");
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = scale::Now();
-  const MPI_Comm comm = MakeGroup(settings, groups);
+  // Groups are of ranks that are p / n apart, as they are when they are dealt across nodes.
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, Rank() % groups, Rank(), &comm);
   const double split = Most(scale::Now() - start);
+  // The first device of each group, so all groups have the same work.
   const std::vector<std::uint32_t> lost(restore ? 1 : 0, 0);
   Json out = {{"ranks", Ranks()}, {"group", Ranks() / groups}, {"groups", groups}, {"split", split}};
   RunRows(settings, comm, lost, out);

@@ -1,5 +1,9 @@
 """What is simulated, and where each figure is from."""
 
+# The page has a row for each of these, with its source. What no source has is called assumed there. Those of 2004 are
+# for comparison with the papers' measurements; the others are to show what grows with the number of ranks, for which
+# their exact values do not matter.
+
 from typing import NamedTuple
 
 

@@ -1,4 +1,5 @@
-// What is replaced in a simulation: lib/transport/mpi_call.cc, and aligned memory.
+// What is replaced in a simulation: lib/transport/mpi_call.cc, and aligned memory. The linker takes these definitions,
+// because bench_scale does not link the library's.
 #include "simulated.h"
 
 #include <array>
@@ -22,7 +23,8 @@ Status AwaitMpi(MPI_Request& request, const char* call) {
 
 }  // namespace lzy
 
-// lzy::AlignedBuffer is all that asks for aligned memory.
+// lzy::AlignedBuffer is all that asks for aligned memory. With memory of their own, 4,096 ranks would need a hundred
+// gigabytes. Here all buffers are the same pages; what is in them does not matter.
 void* operator new(std::size_t size, std::align_val_t) {
   if (size > scale::kPool) throw std::bad_alloc();
   scale::HeldHere().Add(size);

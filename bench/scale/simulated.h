@@ -3,7 +3,8 @@
 // that all processes have in common, since what is in them does not matter.
 //
 // SimGrid runs all simulated processes in one, one at a time, so there are no locks here. Time passes only in Pass()
-// and in SMPI's own calls. simulated.cc has what replaces functions of the library and of the runtime.
+// and in SMPI's own calls, so code of lzy that only computes takes no time; the delays stand for it. simulated.cc has
+// what replaces functions of the library and of the runtime.
 
 #include <mpi.h>
 
@@ -44,6 +45,7 @@ inline double Now() {
 }
 
 /// Lets `seconds` of virtual time pass for this process, and adds them to `spent`.
+/// Only this process sleeps: all others go on, as if each had a processor of its own.
 inline void Pass(double seconds, double& spent) {
   simgrid::s4u::this_actor::sleep_for(seconds);
   spent += seconds;
@@ -137,6 +139,7 @@ class SimulatedCommunicator final : public lzy::Communicator {
     const lzy::Status status = ring ? Exchange(lzy::RingExchange(comm_, rank_, counts, kMost))
                                     : Exchange(lzy::PairwiseExchange(comm_, rank_, counts, kMost));
     spent_.exchange += Now() - start;
+    // Which one it was must be known here, because they differ in how much each rank adds.
     // In pairs, a rank adds up its own part from everybody. In a ring, it adds its share to all that it passes on.
     const std::uint64_t mine = counts[static_cast<std::size_t>(rank_)] * (counts.size() - 1);
     const std::uint64_t passing = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
@@ -148,6 +151,7 @@ class SimulatedCommunicator final : public lzy::Communicator {
  private:
   static lzy::Status None() { return {lzy::Code::kInternal, "not simulated"}; }
 
+  /// Sends and receives in the same words: SMPI does not copy shared memory, so nothing is overwritten.
   /// Runs one of lzy's exchanges in the pool. Counts its staging memory as held while it runs.
   template <class Exchanger>
   static lzy::Status Exchange(const Exchanger& exchange) {
