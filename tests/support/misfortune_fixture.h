@@ -15,6 +15,7 @@
 #include "engine_fixture.h"
 #include "memory_files.h"
 #include "sidecar/names.h"
+#include "sidecar/sidecar.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
 
@@ -66,6 +67,29 @@ class MisfortuneTest : public ::testing::Test {
     return Verify(Here(), Ref(), request);
   }
   MemoryFileSystem::Node& Data(std::uint32_t r = 0) { return fs_.At(paths_[r]); }
+  static std::string StateOf(const DatasetReport& report) { return Name(report.state); }
+  /// Removes member `r` and its sidecar.
+  void LoseMember(std::uint32_t r) {
+    ASSERT_OK(fs_.Remove(paths_[r]));
+    ASSERT_OK(fs_.Remove(*SidecarPath(paths_[r])));
+  }
+  /// Member `r` and its sidecar are again as the first commit left them.
+  void PutBackMember(std::uint32_t r) {
+    for (const std::string& path : {paths_[r], *SidecarPath(paths_[r])}) {
+      fs_.Put(path, Bytes(committed_.at(path).bytes), committed_.at(path).stat.mtime_ns);
+    }
+  }
+  /// A commit built the sidecar of member `r` anew, with the parity of `old`, and did not get to rename it.
+  void WriteNewSidecar(std::uint32_t r, Sidecar& old, const SidecarContents& contents) {
+    auto data = fs_.Open(paths_[r], OpenMode::kRead);
+    ASSERT_OK(data);
+    auto fresh = Sidecar::Create(fs_, NewSidecarPath(paths_[r]), contents, **data);
+    ASSERT_OK(fresh);
+    Bytes parity(contents.superblock.parity_size);
+    ASSERT_OK(ReadExactly(old.file(), old.ParityFileOffset(0), parity));
+    ASSERT_OK((*fresh)->file().WriteAt((*fresh)->ParityFileOffset(0), parity));
+    ASSERT_OK((*fresh)->WriteAll(contents));
+  }
   /// Protects, commits, verifies or restores with three ranks, of which rank 1 has no memory for its operation `at`; nothing
   /// when it has not so many.
   std::vector<DatasetReport> RunWithoutMemory(const std::string& what, int at) {
@@ -115,6 +139,23 @@ class MisfortuneTest : public ::testing::Test {
     EXPECT_EQ(std::string(Name(report.state)), "intact");
     EXPECT_TRUE(report.damage.empty());
     EXPECT_EQ(report.root, root_);
+  }
+
+  void ExpectBytes(const std::map<std::string, MemoryFileSystem::Node>& expected) {
+    for (const auto& [path, node] : expected) EXPECT_EQ(fs_.At(path).bytes, node.bytes) << path;
+  }
+  /// Neither a look nor a repair without force changes the first file.
+  void ExpectLeftAlone(const std::string& state, const Bytes& edited) {
+    for (int again = 0; again < 2; ++again) {
+      const DatasetReport after = again == 0 ? Check() : Repair();
+      EXPECT_EQ(StateOf(after), state) << Text(after);
+      EXPECT_EQ(Data().bytes, edited) << "data were taken back without force";
+    }
+  }
+  void ExpectTakenBackByForce() {
+    EXPECT_EQ(ExitCodeOf(Repair(/*force=*/true)), 0);
+    ExpectDataAsCommitted();
+    ExpectIntact();
   }
 
   /// Nothing of the data is called rot that is not, and a commit makes everything whole again.
