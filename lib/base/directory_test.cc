@@ -68,7 +68,7 @@ TEST_F(FileTest, RenameReplacesAndRemoveRemoves) {
   EXPECT_THAT(gone.message(), StartsWith(dir_ / "new"));
 }
 
-TEST_F(FileTest, SyncDirectoryWantsADirectory) {
+TEST_F(FileTest, SyncDirectoryRefusesAFile) {
   Make(dir_ / "f");
   EXPECT_CODE(files_.SyncDirectory(dir_ / "f"), Code::kIo);
   EXPECT_CODE(files_.SyncDirectory(dir_ / "none"), Code::kNotFound);

@@ -61,7 +61,7 @@ TEST_F(FileTest, WritingPastTheEndLeavesZeros) {
 }
 
 // Where it says so; elsewhere there is nothing to be held to.
-TEST_F(FileTest, StampsEveryChangeAfterALook) {
+TEST_F(FileTest, EveryWriteAfterAStatChangesTheMtime) {
   for (const char* parent : {"/tmp", "/dev/shm"}) {
     const TempDir directory(parent);
     auto file = PosixFileSystem().Open(directory.path() + "/f", OpenMode::kCreateNew);

@@ -15,7 +15,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(PartsTest, DirectoryThatIsElsewhereNow) {
+TEST_F(PartsTest, AMovedDirectoryIsFoundThroughTheOption) {
   UseDirectories(4, 1);
   MakeFile(30000);
   ASSERT_OK(ProtectIt().status);
@@ -35,7 +35,7 @@ TEST_F(PartsTest, DirectoryThatIsElsewhereNow) {
   EXPECT_EQ(StateOf(after), "intact") << Text(after);
 }
 
-TEST_F(PartsTest, DirectoriesThatMovedAsAWholeAreRecordedByARestore) {
+TEST_F(PartsTest, ARestoreRecordsDirectoriesThatMoved) {
   UseDirectories(3, 1);
   MakeFile(30000);
   ASSERT_OK(ProtectIt().status);
@@ -50,7 +50,7 @@ TEST_F(PartsTest, DirectoriesThatMovedAsAWholeAreRecordedByARestore) {
 }
 
 // The copies of the metadata must not grow into the parity behind them.
-TEST_F(PartsTest, NamesForWhichThereIsNoRoomAreRefused) {
+TEST_F(PartsTest, DirectoryNamesTooLongForTheSidecarAreRefused) {
   UseDirectories(3, 1);
   MakeFile(3000);
   ASSERT_OK(ProtectIt().status);
@@ -72,7 +72,7 @@ TEST_F(PartsTest, NamesForWhichThereIsNoRoomAreRefused) {
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
 }
 
-TEST_F(PartsTest, PartsGoWithTheirFile) {
+TEST_F(PartsTest, PartsFollowARenameAndAreRemovedWithTheirFile) {
   UseDirectories(3, 1);
   MakeFile(20000);
   ASSERT_OK(ProtectIt().status);
@@ -133,7 +133,7 @@ TEST_F(PartsTest, CopyOfAFileAndItsSidecarDoesNotWriteToTheOriginalsParts) {
   EXPECT_EQ(of_original.root, made.root);
 }
 
-TEST_F(PartsTest, CopyWhoseOriginalWasMovedOwnsNothing) {
+TEST_F(PartsTest, CopyWhoseOriginalWasMovedOwnsNoParts) {
   UseDirectories(4, 1);
   fs::create_directory(scratch_ / "run1");
   path_ = scratch_ / "run1/f";
@@ -160,7 +160,7 @@ TEST_F(PartsTest, CopyWhoseOriginalWasMovedOwnsNothing) {
   EXPECT_EQ(ExitCodeOf(VerifyIt(other_, true)), 0);
 }
 
-TEST_F(PartsTest, OtherFilesPartsAreNotWrittenToWhateverASidecarSays) {
+TEST_F(PartsTest, PartsOfAnotherFileAreNotWritten) {
   UseDirectories(3, 1);
   MakeFile(30000);
   ASSERT_OK(ProtectIt().status);
@@ -205,7 +205,7 @@ TEST_F(PartsTest, OlderSidecarBesideTheFileIsReplacedByTheNewestSpare) {
   }
 }
 
-TEST_F(PartsTest, PartOfAnOlderCommitIsFoundAndMadeAgain) {
+TEST_F(PartsTest, PartOfAnOlderCommitIsFoundAndRebuilt) {
   UseDirectories(4, 1);
   MakeFile(60000);
   const DatasetReport first = ProtectIt();

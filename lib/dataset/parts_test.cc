@@ -19,7 +19,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(PartsTest, AnyDevicesOfAsManyAsParityAreMended) {
+TEST_F(PartsTest, AnyDevicesUpToParityAreRebuilt) {
   for (std::uint64_t round = 0; round < RoundsOf(40); ++round) {
     const auto parity = static_cast<std::uint32_t>(1 + Below(rng_, 3));
     const auto count = static_cast<std::uint32_t>(parity + 1 + Below(rng_, 7));
@@ -57,7 +57,7 @@ TEST_F(PartsTest, AnyDevicesOfAsManyAsParityAreMended) {
   }
 }
 
-TEST_F(PartsTest, OneDeviceMoreIsRefusedAndNothingIsWritten) {
+TEST_F(PartsTest, OneDeviceMoreThanParityIsRefusedAndNothingIsWritten) {
   UseDirectories(5, 2);
   MakeFile(50000);
   const DatasetReport made = ProtectIt();
@@ -68,7 +68,7 @@ TEST_F(PartsTest, OneDeviceMoreIsRefusedAndNothingIsWritten) {
   EXPECT_EQ(Differences(before, ImageOf(scratch_.path())), "");
 }
 
-TEST_F(PartsTest, RootAndParityAreThoseOfOneSidecarOfTheSameGeometry) {
+TEST_F(PartsTest, RootIsTheSameAsWithOneSidecarOfTheSameGeometry) {
   UseDirectories(4, 1, 4);
   MakeFile(40000);
   const DatasetReport in_parts = ProtectIt();
@@ -85,7 +85,7 @@ TEST_F(PartsTest, RootAndParityAreThoseOfOneSidecarOfTheSameGeometry) {
   EXPECT_EQ(in_parts.devices, in_one.devices);
 }
 
-TEST_F(PartsTest, TouchedRowsAloneAreWritten) {
+TEST_F(PartsTest, OnlyTouchedRowsAreWritten) {
   UseDirectories(5, 2);
   MakeFile(100000);
   ASSERT_OK(ProtectIt().status);
@@ -131,7 +131,7 @@ TEST_F(PartsTest, OtherDirectoriesAreAnotherGeometry) {
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
 }
 
-TEST_F(PartsTest, WhatIsNotAcceptedIsNamed) {
+TEST_F(PartsTest, WrongDirectoriesAreRefusedWithTheReason) {
   MakeFile(1000);
   UseDirectories(3, 1);
   const auto message = [&](std::vector<std::string> directories) {
@@ -148,7 +148,7 @@ TEST_F(PartsTest, WhatIsNotAcceptedIsNamed) {
   EXPECT_EQ(message({d}), "device-dirs: 1 named, and parity is 1: 2 to 4096 directories are accepted");
 }
 
-TEST_F(PartsTest, LostSidecarIsReadAndMadeAgainFromASpare) {
+TEST_F(PartsTest, LostSidecarIsReadAndRebuiltFromASpare) {
   UseDirectories(4, 2);
   MakeFile(30000);
   const DatasetReport made = ProtectIt();
@@ -174,7 +174,7 @@ TEST_F(PartsTest, LostSidecarIsReadAndMadeAgainFromASpare) {
   }
 }
 
-TEST_F(PartsTest, ProtectDoesNotBlessDamageOfAFileWhoseSidecarIsLost) {
+TEST_F(PartsTest, ProtectDoesNotCommitDamageOfAFileWhoseSidecarIsLost) {
   UseDirectories(4, 1);
   MakeFile(30000);
   ASSERT_OK(ProtectIt().status);

@@ -9,7 +9,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(MisfortuneTest, BadSectorsAreErasures) {
+TEST_F(MisfortuneTest, BadSectorsInDataAreRepaired) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().unreadable = {{5 * kBlock + 3, 1}};
@@ -26,7 +26,7 @@ TEST_F(MisfortuneTest, BadSectorsAreErasures) {
   }
 }
 
-TEST_F(MisfortuneTest, BadSectorsInParityAreErasures) {
+TEST_F(MisfortuneTest, BadSectorsInParityAreRepaired) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     const std::string path = *SidecarPath(paths_[0]);
@@ -42,7 +42,7 @@ TEST_F(MisfortuneTest, BadSectorsInParityAreErasures) {
   }
 }
 
-TEST_F(MisfortuneTest, BadSectorsInMetadataAreHealed) {
+TEST_F(MisfortuneTest, BadSectorsInMetadataAreRepaired) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     const std::string path = *SidecarPath(paths_[0]);
@@ -58,7 +58,7 @@ TEST_F(MisfortuneTest, BadSectorsInMetadataAreHealed) {
   }
 }
 
-TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsMended) {
+TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsRepaired) {
   Make(4);
   LoseMember(1);
   Data(2).unreadable.emplace_back(3 * kBlock, kBlock);
@@ -104,7 +104,7 @@ TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
   }
 }
 
-TEST_F(MisfortuneTest, TransientReadingsAreToldAndNothingIsWritten) {
+TEST_F(MisfortuneTest, TransientReadErrorsAreReportedAndNothingIsWritten) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().flaky = {{7 * kBlock, 2}};
@@ -124,7 +124,7 @@ TEST_F(MisfortuneTest, TransientReadingsAreToldAndNothingIsWritten) {
 }
 
 // Judged clean, and then encoded from what the page cache has wrong: the wrong bytes must not become the truth.
-TEST_F(MisfortuneTest, TransientReadingsAreNotCommitted) {
+TEST_F(MisfortuneTest, TransientReadErrorsAreNotCommitted) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 2 * kBlock, Bytes(10, 0xee));

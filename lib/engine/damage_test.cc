@@ -250,7 +250,7 @@ class Campaign {
 /// 1,100 damages in all, in parts that may run beside each other.
 class DamageCampaign : public ::testing::TestWithParam<int> {};
 
-TEST_P(DamageCampaign, EveryDamageIsNamedAndMended) {
+TEST_P(DamageCampaign, EveryDamageIsNamedAndRepaired) {
   const std::uint64_t seed = SeedOf(20250101) + static_cast<std::uint64_t>(GetParam()) * 1000003;
   const std::uint64_t datasets = RoundsOf(25);
   std::uint64_t damages = 0;

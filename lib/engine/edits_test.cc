@@ -18,7 +18,7 @@ TEST_F(MisfortuneTest, ATouchedFileIsIntact) {
   EXPECT_EQ(ExitCodeOf(Repair()), 0);
 }
 
-TEST_F(MisfortuneTest, ARacyStampJudgesNothing) {
+TEST_F(MisfortuneTest, ChangesWithinTheClockTickOfTheCommitAreStaleNotDamaged) {
   Make();
   // The commit's clock reads no later than the mtime: a change within the same tick would not show.
   {
@@ -35,7 +35,7 @@ TEST_F(MisfortuneTest, ARacyStampJudgesNothing) {
 }
 
 // Reading takes time, in which somebody who does not know of us may edit the file.
-TEST_F(MisfortuneTest, EditsMadeWhileARepairReadsAreNotTakenBack) {
+TEST_F(MisfortuneTest, EditsDuringARepairAreKept) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().bytes[5 * kBlock] ^= 1;
@@ -60,7 +60,7 @@ TEST_F(MisfortuneTest, EditsMadeWhileARepairReadsAreNotTakenBack) {
   }
 }
 
-TEST_F(MisfortuneTest, EditsAfterABrokenRepairAreEdits) {
+TEST_F(MisfortuneTest, EditsAfterARepairThatBrokeOffAreKept) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().bytes[5 * kBlock] ^= 1;
@@ -168,7 +168,7 @@ TEST_F(MisfortuneTest, AMemberIsRestoredBesideAnEditedOne) {
 }
 
 // A node that was away, or a backup: no edit, and no truth either.
-TEST_F(MisfortuneTest, AMemberOfThePastIsDamage) {
+TEST_F(MisfortuneTest, AMemberFromAnOlderCommitIsDamage) {
   Make(4);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
   ASSERT_OK(Protect(Here(), ref_, {}).status);
@@ -183,7 +183,7 @@ TEST_F(MisfortuneTest, AMemberOfThePastIsDamage) {
 }
 
 // What does not look exactly as its old sidecar says may be an edit.
-TEST_F(MisfortuneTest, AnEditOfAMemberOfThePastIsAnEdit) {
+TEST_F(MisfortuneTest, AnEditedMemberFromAnOlderCommitIsAnEdit) {
   for (const std::string edit : {"bytes", "longer", "racy", "while it is read"}) {
     SCOPED_TRACE(edit);
     Make(4);

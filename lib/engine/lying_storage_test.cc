@@ -249,7 +249,7 @@ TEST_P(LieTest, Restore) {
 }
 
 // The page cache has what was there before the damage.
-TEST_F(LyingStorage, WhatPagesHideIsFoundFromDisk) {
+TEST_F(LyingStorage, DamageThatThePageCacheHidesIsFoundFromDisk) {
   for (const std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 3 * kBlock, Bytes(100, 0x5a));

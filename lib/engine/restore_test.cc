@@ -14,7 +14,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(MisfortuneTest, ANamedDeviceIsMadeAgain) {
+TEST_F(MisfortuneTest, ANamedDeviceIsRebuilt) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     for (std::uint32_t device = 0; device < 4; ++device) {
@@ -53,7 +53,7 @@ TEST_F(MisfortuneTest, DryRunWritesNothing) {
   EXPECT_FALSE(fs_.Has(paths_[1]));
 }
 
-TEST_F(MisfortuneTest, SurvivorsAreReadOnce) {
+TEST_F(MisfortuneTest, ARestoreReadsSurvivorsOnce) {
   for (const bool sidecar_too : {true, false}) {
     Make(4);
     fs_.Remove(paths_[1]).ok();
@@ -73,7 +73,7 @@ TEST_F(MisfortuneTest, SurvivorsAreReadOnce) {
 }
 
 // Whichever block it is, a source or not: it is mended too, and told.
-TEST_F(MisfortuneTest, WhatElseIsDamagedIsFoundByARestore) {
+TEST_F(MisfortuneTest, ARestoreRepairsOtherDamageToo) {
   Make(4);
   const auto sound = fs_.Copy();
   for (const std::uint32_t r : {0u, 2u, 3u}) {
@@ -103,7 +103,7 @@ TEST_F(MisfortuneTest, WhatElseIsDamagedIsFoundByARestore) {
 }
 
 // By ranks of one node and of several, each with a member: whoever finds the wrong source, all look again.
-TEST_F(MisfortuneTest, RanksFindTogetherWhatElseIsDamaged) {
+TEST_F(MisfortuneTest, ARestoreByManyRanksRepairsOtherDamageToo) {
   for (const bool one_node : {true, false}) {
     for (const bool sidecar_too : {true, false}) {
       for (std::uint64_t at = 0; at < 24 * kBlock; at += 3 * kBlock) {
@@ -184,7 +184,7 @@ TEST_F(MisfortuneTest, ARestoreThatFailsLeavesNoHalfFile) {
   }
 }
 
-TEST_F(MisfortuneTest, DamageIsJudgedAsBeforeInARestoredMember) {
+TEST_F(MisfortuneTest, DamageInARestoredMemberIsFound) {
   // The members' commit clocks differ: the first was read before the last one was written.
   options_.parity = 1;
   ref_ = {DatasetKind::kSet, "d/s.%r", {}};

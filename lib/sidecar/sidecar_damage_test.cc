@@ -9,7 +9,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(SidecarTest, AnyOneByteMayFlip) {
+TEST_F(SidecarTest, AnyOneFlippedByteIsTolerated) {
   const SidecarContents contents = MakeContents(1, 3, 2, 1);
   Create(contents);
   const Bytes good = File();
@@ -32,7 +32,7 @@ TEST_F(SidecarTest, AnyOneByteMayFlip) {
   }
 }
 
-TEST_F(SidecarTest, AnyTwoBytesMayFlipWithoutHarmBeyondUnknownLeaves) {
+TEST_F(SidecarTest, SeveralFlippedBytesCostAtMostUnknownLeaves) {
   std::mt19937_64 rng(7);
   for (const auto& contents :
        {MakeContents(1, 3, 2, 1), MakeContents(2, 600, 300, 2), MakeContents(3, 40, 0, 0, DatasetKind::kSet)}) {
@@ -80,7 +80,7 @@ TEST_F(SidecarTest, TruncationAtEveryLength) {
   }
 }
 
-TEST_F(SidecarTest, WhatIsNoSidecarIsUnprotected) {
+TEST_F(SidecarTest, BytesThatAreNoSidecarAreUnprotected) {
   EXPECT_CODE(Load(), Code::kNotFound);
   for (const Bytes& bytes : {Bytes(), Bytes(1), Bytes(100000), Bytes(100000, 0xff)}) {
     fs_.Put(kPath, bytes);
@@ -93,7 +93,7 @@ TEST_F(SidecarTest, WhatIsNoSidecarIsUnprotected) {
   EXPECT_CODE(Load(), Code::kUnprotected);
 }
 
-TEST_F(SidecarTest, CopiesTogetherMakeWhatNoneHasAlone) {
+TEST_F(SidecarTest, TwoDamagedCopiesTogetherAreWhole) {
   const SidecarContents contents = MakeContents(5, 3 * kPageFanout, 2 * kPageFanout, 1);
   Create(contents);
   std::vector<Superblock> sb;
@@ -131,7 +131,7 @@ TEST_F(SidecarTest, CopiesTogetherMakeWhatNoneHasAlone) {
   EXPECT_CODE(Load(), Code::kUnprotected);
 }
 
-TEST_F(SidecarTest, OneCopyIsOldTheOthersAreNew) {
+TEST_F(SidecarTest, TheNewestCopyCounts) {
   const SidecarContents before = MakeContents(1, 300, 100, 2);
   const SidecarContents after = MakeContents(2, 300, 100, 2, DatasetKind::kShared, 2);
   auto sidecar = Create(before);

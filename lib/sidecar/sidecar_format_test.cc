@@ -104,7 +104,7 @@ TEST(IntentFormat, RoundTripAndEveryFlip) {
   }
 }
 
-TEST(PartBytes, AreThoseOfTheUnitsDealtToAPart) {
+TEST(PartBytes, CountTheBytesOfTheUnitsOfEachPart) {
   for (std::uint64_t size : {0u, 1u, 511u, 512u, 513u, 5120u, 5121u, 10000u}) {
     for (std::uint32_t parts : {1u, 2u, 3u, 7u, 30u}) {
       std::vector<std::uint64_t> want(parts);

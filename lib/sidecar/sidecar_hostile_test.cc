@@ -145,7 +145,7 @@ TEST_F(SidecarTest, HostileInfoRecordsDoNoHarm) {
   }
 }
 
-TEST_F(SidecarTest, NamesThatLeadOutAreRefused) {
+TEST_F(SidecarTest, NamesThatLeadOutOfTheDirectoryAreRefused) {
   for (const char* name : {"", "/x", "../x", "a/../../x", "a/..", "..", "/"}) {
     InfoRecord info = MakeContents(1, 3, 2, 1).info;
     info.name = name;

@@ -28,7 +28,7 @@ TEST_F(SidecarTest, IntentIsSetDurablyAndTakenBack) {
   EXPECT_TRUE((*loaded)->damage().empty());
 }
 
-TEST_F(SidecarTest, TooManyRangesAreTheWholeFile) {
+TEST_F(SidecarTest, AnIntentOfTooManyRangesCoversTheWholeFile) {
   auto sidecar = Create(MakeContents(1, 30, 10, 1));
   std::vector<ByteRange> ranges(240, {1, 1});
   ASSERT_OK(sidecar->SetIntent(NewIntent(0, ranges)));
@@ -49,7 +49,7 @@ TEST_F(SidecarTest, ACommitVoidsTheIntent) {
   EXPECT_TRUE((*loaded)->damage().empty());
 }
 
-TEST_F(SidecarTest, OneIntentPageIsEnough) {
+TEST_F(SidecarTest, OneTornIntentPageIsTolerated) {
   auto sidecar = Create(MakeContents(1, 30, 10, 1));
   ASSERT_OK(sidecar->SetIntent(NewIntent(kIntentWholeFile)));
   const std::size_t at = 2 * 8192;

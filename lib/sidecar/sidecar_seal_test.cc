@@ -14,7 +14,7 @@ std::shared_ptr<const LeafKey> KeyOf(std::uint8_t byte) {
   return *LeafKey::Make(Bytes(32, byte));
 }
 
-TEST_F(SidecarTest, ASealedOneIsOpenedByItsKeyAlone) {
+TEST_F(SidecarTest, ASealedSidecarIsOpenedOnlyByItsKey) {
   SidecarContents contents = MakeContents(1, 300, 100);
   contents.key = KeyOf(1);
   Create(contents);
@@ -41,7 +41,7 @@ TEST_F(SidecarTest, ASealedOneIsOpenedByItsKeyAlone) {
   EXPECT_OK((*loaded)->Unseal(KeyOf(1)));
 }
 
-TEST_F(SidecarTest, OneWithoutASealIsNotOpenedByAKey) {
+TEST_F(SidecarTest, ASidecarWithoutASealIsNotOpenedByAKey) {
   Create(MakeContents(1, 300, 100));
   auto loaded = Load();
   ASSERT_OK(loaded);

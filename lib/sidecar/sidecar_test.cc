@@ -28,7 +28,7 @@ TEST_F(SidecarTest, RoundTrip) {
   }
 }
 
-TEST_F(SidecarTest, WrittenInPlaceIsAsWrittenAfresh) {
+TEST_F(SidecarTest, WritingInPlaceEqualsWritingAfresh) {
   for (std::uint64_t blocks : {1u, 255u, 256u, 257u, 300u}) {
     SidecarContents first = MakeContents(1, 280, 100, 1);
     SidecarContents second = MakeContents(2, blocks, blocks / 3, 1, DatasetKind::kShared, 2);

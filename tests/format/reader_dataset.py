@@ -1,5 +1,5 @@
-"""A whole dataset: what its sidecars say of each other, its geometry, its data and its parity (docs/format.md, §3, §5 to §7
-and §13). Part of the independent reader (format_reader.py).
+"""A whole dataset: what its sidecars say of each other, its geometry, its data and its parity: docs/format.md, §3, §5, §6,
+§7 and §13. Part of the independent reader (format_reader.py).
 """
 import glob
 import hashlib
@@ -9,8 +9,8 @@ import re
 
 import numpy as np
 
-from reader_fields import (COMMITTED, DATA_TREE, IN_DIRECTORIES, MEMBER_TREE, NEVER, PARITY_LEVEL, PARITY_TREE, PER_DEVICE, POOLED,
-                           SEALED, SET, SHARED, STRIPED, Refused, view_of)
+from reader_fields import (COMMITTED, DATA_TREE, IN_DIRECTORIES, MEMBER_TREE, NEVER, PARITY_LEVEL, PARITY_TREE,
+                           PER_DEVICE, POOLED, SEALED, SET, SHARED, STRIPED, Refused, view_of)
 from reader_geometry import Group, unit_by_rule
 from reader_hashes import dataset_root, differing_hashes, leaf_of, levels_of, root_of
 from reader_sidecar import Sidecar

@@ -6,10 +6,10 @@ import struct
 
 import numpy as np
 
-from reader_fields import (COMMITTED, DATA_LEVEL, DATA_TREE, DECIDED, INFO, INTENT, IN_DIRECTORIES, MAGIC, MEMBER_TREE, NEVER,
-                           PAGE, PARITY, PARITY_LEVEL, PARITY_TREE, PARTED, PER_DEVICE, POOLED, PREPARED, SEALED, SET, SHARED,
-                           STRIPED, ZERO_HASH, Refused, decode_info, is_power, parity_here, parse_superblock, refuse_unknown,
-                           view_of)
+from reader_fields import (COMMITTED, DATA_LEVEL, DATA_TREE, DECIDED, INFO, INTENT, IN_DIRECTORIES, MAGIC, MEMBER_TREE,
+                           NEVER, PAGE, PARITY, PARITY_LEVEL, PARITY_TREE, PARTED, PER_DEVICE, POOLED, PREPARED, SEALED,
+                           SET, SHARED, STRIPED, ZERO_HASH, Refused, decode_info, is_power, parity_here,
+                           parse_superblock, refuse_unknown, view_of)
 from reader_hashes import H, dataset_root, differing_hashes, parents, root_of
 
 

@@ -41,7 +41,7 @@ class Calls(Layer):
                 self.assertTrue(self.has(f".LZY.with.{call}"))
                 self.assertEqual(self.verify(f"with.{call}"), 0)
 
-    def test_each_call_is_seen(self):
+    def test_each_call_is_committed_over_a_committed_file(self):
         """Written over a committed file, whose blocks must not be taken for untouched."""
         self.assertEqual(self.run_program([WRITE_CALLS, "--call", "set_size", *self.VIEW, "f"]).returncode, 0)
         for call in listed_calls():
@@ -80,7 +80,7 @@ class Modes(Layer):
                 os.remove(self.path("f"))
                 os.remove(self.path(".LZY.f"))
 
-    def test_delete_takes_the_sidecar_along(self):
+    def test_delete_removes_the_sidecar(self):
         self.mode("delete")
         self.assertEqual(self.files(), [])
 
@@ -121,7 +121,7 @@ class Modes(Layer):
             self.assertEqual(self.content("with"), self.content("bare"))
             self.assertEqual(self.verify("with"), 0)
 
-    def test_disabled(self):
+    def test_the_layer_switched_off_protects_nothing(self):
         self.mode("sync", disable=1)
         self.assertEqual(self.files(), ["f"])
 

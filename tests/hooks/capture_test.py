@@ -50,14 +50,14 @@ class Capture(Layer):
                 self.assertEqual(self.verify(), 0)
                 self.assertEqual(self.content("f")[-1:], b"n")  # in the first half some MPIs write nothing, either
 
-    def test_the_pointer_is_where_mpi_has_it(self):
+    def test_the_individual_pointer_is_where_mpi_sets_it(self):
         bare = self.run_program([CLIENT, "pointer_set_back", "bare"], layer=False)
         mpi_known.leave_out_if_known(self, "MPI_File_iwrite_at_all", bare)
         self.client("pointer_set_back", block_size="4K", stripe="4K")
         self.assertEqual(self.content("f"), self.content("bare"))
         self.assertEqual(self.verify(), 0)
 
-    def test_written_again_in_the_same_epoch_it_is_read(self):
+    def test_data_written_twice_in_one_epoch_are_read_back(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)
         self.client("slabs_twice", ranks=2, report="report", **self.GEOMETRY)
         self.assertEqual(self.reports()[1]["bytes_captured"], 0)

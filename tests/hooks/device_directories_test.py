@@ -60,7 +60,7 @@ class DeviceDirectories(Layer):
         for report in reports[1:]:
             self.assertLess(report["bytes_reread"], report["bytes"])
 
-    def test_an_update_after_a_part_was_lost_makes_all_anew(self):
+    def test_an_update_after_a_lost_part_encodes_the_whole_file(self):
         self.client("slabs", **self.options)
         self.lose(1, self.info()["unit"])
         self.assertEqual(self.run_tool("lzy-verify", "--repair", "--quiet", "f").returncode, 0)
@@ -70,7 +70,7 @@ class DeviceDirectories(Layer):
         self.assertEqual(self.verify(), 0)
         self.assertEqual(self.parts(), [1, 1, 1, 1])
 
-    def test_delete_takes_the_parts_along(self):
+    def test_delete_removes_the_parts(self):
         done = self.run_program([WRITE_CALLS, "--call", "write_at_all", "f"], **self.options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.parts(), [1, 1, 1, 1])
@@ -78,7 +78,7 @@ class DeviceDirectories(Layer):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.parts(), [0, 0, 0, 0])
 
-    def test_a_directory_that_is_lost_costs_protection_and_nothing_else(self):
+    def test_without_a_device_directory_writes_succeed_unprotected(self):
         self.client("slabs", **self.options)
         shutil.rmtree(self.directories[2])
         done = self.client("scattered_updates", ranks=2, **self.options)
@@ -88,7 +88,7 @@ class DeviceDirectories(Layer):
         self.quiet(self.client("scattered_updates", ranks=2, **self.options))
         self.assertEqual(self.verify(), 0)
 
-    def test_a_lost_sidecar_is_had_from_a_spare(self):
+    def test_a_lost_sidecar_is_recovered_from_a_spare(self):
         """And what a lost device has done to the file is not taken for new."""
         self.client("slabs", **self.options)
         before = self.content("f")

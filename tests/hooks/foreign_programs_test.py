@@ -25,18 +25,18 @@ class Foreign(Layer):
                     done = self.preloaded(command, **bind)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_programs_without_mpi_do_not_get_one(self):
+    def test_the_layer_loads_no_mpi_into_programs_without_it(self):
         done = self.preloaded(["cat", "/proc/self/maps"])
         self.assertIn("liblzy_mpiio.so", done.stdout)
         self.assertNotRegex(done.stdout, r"/libmpi|liblzy_mpiio-")
 
-    def test_another_mpi_passes_through_and_is_told_of_once(self):
+    def test_another_mpi_is_left_alone_and_reported_once(self):
         done = self.preloaded([f"{self.FOREIGN}/hooks_foreign_client"])
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("Other MPI 1.0", done.stderr)
 
-    def test_another_mpi_loaded_out_of_sight(self):
+    def test_another_mpi_loaded_by_dlopen(self):
         program = "import ctypes, os, sys; sys.exit(ctypes.CDLL(sys.argv[1], mode=os.RTLD_LOCAL).foreign_main())"
         [library] = glob.glob(f"{self.FOREIGN}/libmpi.so.[0-9]*")
         odd = self.path("libvendor_gnu_91.so.12")

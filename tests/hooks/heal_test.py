@@ -23,7 +23,7 @@ class Heal(Layer):
         for name in names:
             os.remove(self.path(name))
 
-    def test_nothing_to_do_is_said_of_nothing(self):
+    def test_nothing_is_reported_if_nothing_is_lost(self):
         self.quiet(self.program())
         self.lose(*self.files())
         self.quiet(self.program())
@@ -41,14 +41,14 @@ class Heal(Layer):
                                      {name: data for name, data in self.before.items() if not name.startswith(".")})
                     self.assertEqual(self.verify("s.%r"), 0)
 
-    def test_one_that_is_cut_short(self):
+    def test_a_member_that_is_truncated(self):
         times = os.stat(self.path("s.1"))
         os.truncate(self.path("s.1"), 5000)
         os.utime(self.path("s.1"), ns=(times.st_atime_ns, times.st_mtime_ns))
         self.assertIn("rebuilt before", self.program().stderr)
         self.assertEqual(self.content("s.1"), self.before["s.1"])
 
-    def test_more_than_parity_is_told_and_left(self):
+    def test_more_losses_than_parity_are_reported_and_left(self):
         self.lose("s.1", "s.2")
         done = self.program()
         self.assertEqual(done.stderr.count("\n"), 1)
@@ -56,7 +56,7 @@ class Heal(Layer):
         self.assertIn("lzy-verify", done.stderr)
         self.assertEqual(self.files(), [".LZY.s.0", ".LZY.s.1", ".LZY.s.2", "s.0"])
 
-    def test_what_somebody_may_be_writing_is_left(self):
+    def test_members_of_an_open_epoch_are_left(self):
         self.crash("set_sync", name="s", set="s.%r")
         self.lose("s.1", ".LZY.s.1")
         done = self.program()
@@ -80,7 +80,7 @@ class Heal(Layer):
         self.quiet(self.program())
         self.assertEqual(self.content("s.1")[:6], b"edited")
 
-    def test_where_not_all_ranks_ask_for_it(self):
+    def test_only_if_all_ranks_ask_for_it(self):
         self.lose("s.1")
         only = f"[ {RANK} = 0 ] || unset LZY_HEAL; exec \"$@\""
         done = self.run_program(["sh", "-c", only, "sh", CLIENT, "plain", "g", ""], ranks=2, set="s.%r", heal="on", include="s.*")

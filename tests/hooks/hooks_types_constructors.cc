@@ -25,19 +25,23 @@ int Int(std::int64_t number) {
   return static_cast<int>(number);
 }
 
-/// Calls `visit` with the indices of all elements of an array, in the order that they have in memory.
-void ForEachIndex(const Many& sizes, int order, const std::function<void(const Many&)>& visit) {
+/// The elements of an array, by their number in the order that they have in memory, of which `chosen(d, at)` holds for the
+/// index `at` in each dimension d.
+Many ChosenElements(const Many& sizes, int order, const std::function<bool(std::size_t, std::int64_t)>& chosen) {
+  Many elements;
   Many index(sizes.size(), 0);
   const std::size_t n = sizes.size();
-  while (true) {
-    visit(index);
+  for (std::int64_t element = 0;; ++element) {
+    bool all = true;
+    for (std::size_t d = 0; d < n; ++d) all &= chosen(d, index[d]);
+    if (all) elements.push_back(element);
     std::size_t i = 0;
     for (; i < n; ++i) {
       const std::size_t d = order == MPI_ORDER_C ? n - 1 - i : i;
       if (++index[d] < sizes[d]) break;
       index[d] = 0;
     }
-    if (i == n) return;
+    if (i == n) return elements;
   }
 }
 
@@ -204,13 +208,10 @@ bool TypeMaker::Subarray(TestType& made, const TestType& child) {
   const char* order_name = order == MPI_ORDER_C ? "C" : "Fortran";
   Draft draft{fmt::format("subarray({}{}{} {}, {})", Text(sizes), Text(parts), Text(starts), order_name, child.text),
               {}};
-  std::int64_t element = 0;
-  ForEachIndex(sizes, order, [&](const Many& index) {
-    bool within = true;
-    for (std::size_t d = 0; d < n; ++d) within &= index[d] >= starts[d] && index[d] < starts[d] + parts[d];
-    if (within) draft.places.push_back({element * child.extent, &child});
-    ++element;
-  });
+  const auto within = [&](std::size_t d, std::int64_t at) { return at >= starts[d] && at < starts[d] + parts[d]; };
+  for (const std::int64_t element : ChosenElements(sizes, order, within)) {
+    draft.places.push_back({element * child.extent, &child});
+  }
   if (!Accept(made, draft)) return false;
   MPI_Datatype type;
 #if MPI_VERSION >= 4
@@ -262,13 +263,10 @@ bool TypeMaker::Darray(TestType& made, const TestType& child) {
   Draft draft{fmt::format("darray({} of {}{}{}{} {}, {})", rank, Text(grid), Text(sizes), Text(kinds), Text(arguments),
                           order_name, child.text),
               {}};
-  std::int64_t element = 0;
-  ForEachIndex(sizes, order, [&](const Many& index) {
-    bool mine = true;
-    for (std::size_t d = 0; d < n; ++d) mine &= index[d] / blocks[d] % grid[d] == place[d];
-    if (mine) draft.places.push_back({element * child.extent, &child});
-    ++element;
-  });
+  const auto mine = [&](std::size_t d, std::int64_t at) { return at / blocks[d] % grid[d] == place[d]; };
+  for (const std::int64_t element : ChosenElements(sizes, order, mine)) {
+    draft.places.push_back({element * child.extent, &child});
+  }
   if (!Accept(made, draft)) return false;
   MPI_Datatype type;
   const int dims = Int(static_cast<std::int64_t>(n));

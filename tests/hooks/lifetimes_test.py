@@ -9,7 +9,7 @@ from layered import Layer
 class Lifetimes(Layer):
     """Files that are open in several ways, or do not end with a close."""
 
-    def test_handles_beside_each_other(self):
+    def test_several_handles_of_one_file(self):
         for action in ["two_handles", "alone_and_together", "each_alone"]:
             for again in range(2):
                 with self.subTest(action=action, again=again):
@@ -57,18 +57,18 @@ class Lifetimes(Layer):
         self.client("scattered_updates", ranks=3)
         self.assertEqual(self.verify(), 0)
 
-    def test_threads(self):
+    def test_several_threads(self):
         for again in range(2):
             self.quiet(self.client("threads"))
             for name in ["f"] + [f"f.{number}" for number in range(8)]:
                 with self.subTest(again=again, name=name):
                     self.assertEqual(self.verify(name), 0)
 
-    def test_no_positions_to_ask_for(self):
+    def test_sequential_mode(self):
         self.quiet(self.client("sequential"))
         self.assertEqual(self.verify(), 0)
 
-    def test_a_prefix_for_romio(self):
+    def test_a_file_name_with_a_romio_prefix(self):
         # Only ROMIO takes it for one: to Open MPI's own I/O it is a part of the name.
         self.client("plain", name="ufs:f", layer=False)
         [name] = self.files()

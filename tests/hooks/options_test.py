@@ -20,7 +20,7 @@ class Selection(Layer):
         self.client("plain", name="h", exclude="?")
         self.assertEqual(self.files(), [".LZY.f", "f", "g", "h"])
 
-    def test_hint_over_environment(self):
+    def test_a_hint_overrides_the_environment(self):
         done = self.client("with_hint", argument="lzy_parity=2", parity=1, ranks=3)
         self.quiet(done)
         self.assertEqual(self.info()["parity"], 2)
@@ -40,7 +40,7 @@ class Selection(Layer):
         self.assertIn("LZY_PARITY", done.stderr)
         self.assertEqual(self.files(), ["f"])
 
-    def test_where_it_is_asked_for_an_unusable_option_fails_sync_and_close(self):
+    def test_with_on_error_fail_an_unusable_option_fails_sync_and_close(self):
         for name, options in (("f", {"parity": "many"}), ("f", {"parity": "3", "group": "3"}), ("f", {"set": "x"}),
                               ("f" * 251, {})):
             for ranks in (1, 2):
@@ -53,14 +53,14 @@ class Selection(Layer):
                     self.assertEqual(done.stdout.count("ok"), 2 * ranks, "it is not meant")
                     os.remove(self.path(name))
 
-    def test_refusals_are_mpis_own(self):
+    def test_errors_of_mpi_stay_as_without_the_layer(self):
         bare = self.client("refused", layer=False)
         done = self.client("refused")
         self.assertEqual(done.stdout, bare.stdout)
         self.assertNotIn("lzy", done.stderr)  # MPI may say itself what it refuses
         self.assertEqual(self.verify(), 0)
 
-    def test_closing_no_file_is_mpis_own_affair(self):
+    def test_closing_a_null_file_stays_as_without_the_layer(self):
         bare = self.run_program([CLIENT, "close_nothing", "f"], layer=False)
         mpi_known.leave_out_if_known(self, "MPI_File_close(MPI_FILE_NULL)", bare)
         self.assertEqual(self.client("close_nothing").stdout, bare.stdout)
@@ -105,12 +105,12 @@ class Summary(Layer):
         self.assertEqual(list(told), [self.path("s.%r")])
         self.assertRegex(list(told.values())[0], r" in 1 commit, parity and hashes ")
 
-    def test_of_what_was_never_committed(self):
+    def test_of_a_file_that_was_never_committed(self):
         self.client("plain")
         told = self.summary(self.client("nothing", summary="on"))
         self.assertEqual(told, {self.path("f"): "nothing committed"})
 
-    def test_hints_in_effect_are_told(self):
+    def test_hints_in_effect_are_in_the_info_of_the_file(self):
         done = self.client("hints", argument="lzy_parity=2:lzy_group=5", block_size="4K", stripe="64K")
         told = dict(line.split("=", 1) for line in done.stdout.splitlines() if line.startswith("lzy_"))
         self.assertEqual({key: told[key] for key in ["lzy_parity", "lzy_group", "lzy_block_size", "lzy_stripe", "lzy_on_error"]},
@@ -138,7 +138,7 @@ class Failures(Layer):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertEqual(done.stdout.count("MPI_ERR_IO"), 6)
 
-    def test_the_data_are_written_all_the_same(self):
+    def test_the_data_are_written_without_protection(self):
         self.client("codes", on_error="fail")
         self.client("plain", name="g", layer=False)
         self.assertEqual(self.content("f"), self.content("g"))

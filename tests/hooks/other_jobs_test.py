@@ -8,7 +8,7 @@ import unittest
 from layered import Held
 
 
-class Others(Held):
+class OtherJobs(Held):
     """Other processes that work on the same file meanwhile."""
     TIMEOUT = 3
 
@@ -24,7 +24,7 @@ class Others(Held):
     def seconds(self, done):
         return max(float(text) for text in re.findall(r"took ([0-9.]+)", done.stdout))
 
-    def test_what_another_job_wrote_and_did_not_commit(self):
+    def test_uncommitted_writes_of_another_job_stay_at_risk(self):
         self.client("plain", ranks=3, **self.SMALL)
         self.start("held_up", ranks=1)
         with self.between(1):
@@ -38,7 +38,7 @@ class Others(Held):
         self.assertEqual(self.state(), "intact")
         self.assertEqual(self.verify(), 0)
 
-    def test_who_opens_it_and_does_not_write_leaves_no_trace(self):
+    def test_opening_without_writing_leaves_no_intent(self):
         for _ in range(2):
             self.quiet(self.client("one_of_several_writes", ranks=3))
             self.assertEqual((self.verify(), self.state()), (0, "intact"))
@@ -64,7 +64,7 @@ class Others(Held):
         self.assertLess(self.seconds(done), 4 * self.TIMEOUT)
         self.assertEqual(self.state(), "at-risk")
 
-    def test_after_a_commit_that_failed_there_is_an_intent(self):
+    def test_a_failed_commit_leaves_an_intent(self):
         self.client("plain")
         self.start("held_up_at_sync", timeout=1)
         with contextlib.ExitStack() as lock:

@@ -37,7 +37,7 @@ class Sealed(Layer):
         self.quiet(self.client("slabs_twice", key="key", **self.GEOMETRY))
         self.assertEqual(self.judge("--key", "key"), 0)
 
-    def test_a_program_without_the_key_loses_protection_and_nothing_else(self):
+    def test_without_the_key_writes_succeed_unprotected(self):
         self.client("slabs", name="bare", layer=False)
         self.client("slabs", key="key", **self.GEOMETRY)
         seal = self.content(".LZY.f")
@@ -47,7 +47,7 @@ class Sealed(Layer):
         self.assertEqual(self.content("f"), self.content("bare"))
         self.assertEqual(self.content(".LZY.f"), seal)
 
-    def test_a_file_that_is_not_sealed_is_for_its_user_to_seal(self):
+    def test_a_file_that_is_not_sealed_is_not_sealed_by_a_program(self):
         self.client("slabs", **self.GEOMETRY)
         done = self.client("slabs_twice", key="key", **self.GEOMETRY)
         self.assertRegex(done.stderr, r"f: not protected: .*: it is not sealed with key [0-9a-f]{32}")

@@ -24,7 +24,7 @@ class Sets(Layer):
         self.quiet(self.members("set"))
         self.assertEqual(self.verify("s.%r"), 0)
 
-    def test_of_one_rank(self):
+    def test_a_set_of_one_rank(self):
         self.quiet(self.members("set", ranks=1, parity=0))
         self.assertEqual(self.verify("s.%r"), 0)
 
@@ -46,7 +46,7 @@ class Sets(Layer):
         for step in range(3):
             self.assertEqual(self.verify(f"s.{step}.%r"), 0)
 
-    def test_again_and_again(self):
+    def test_the_same_set_is_written_many_times(self):
         for _ in range(2):
             self.quiet(self.members("set_again", report="report"))
             self.assertEqual(self.verify("s.%r"), 0)
@@ -88,7 +88,7 @@ class Sets(Layer):
         for racks in ("* 1", "* 10", "/ 2"):
             self.assertEqual(run_in(racks, group=4, parity=2), "")
 
-    def test_by_hint(self):
+    def test_a_set_declared_by_a_hint(self):
         self.quiet(self.client("set_hint", name="s", ranks=3))
         self.assertEqual(self.verify("s.%r"), 0)
 
@@ -113,7 +113,7 @@ class Sets(Layer):
                 self.assertEqual(self.verify("s.%r"), 9)
                 self.clear()
 
-    def test_a_late_rank_is_told_and_the_end_mends_it(self):
+    def test_a_late_rank_is_named_and_the_set_is_committed_at_the_end(self):
         for late in [2, 0]:
             with self.subTest(late=late):
                 done = self.members("set_late", argument=str(late), timeout=self.TIMEOUT)
@@ -127,12 +127,12 @@ class Sets(Layer):
         self.assertEqual(sorted(re.findall(r"close (\d) (ok|MPI_ERR_IO)", done.stdout)),
                          [("0", "MPI_ERR_IO"), ("1", "MPI_ERR_IO")])
 
-    def test_the_member_of_another_rank(self):
+    def test_writing_the_member_of_another_rank_is_refused(self):
         done = self.members("set_wrong_rank")
         self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 writes it", done.stderr)
         self.assertEqual(self.files(), ["s.0", "s.1", "s.2"])
 
-    def test_declared_by_some_ranks_only(self):
+    def test_a_set_declared_by_some_ranks_only(self):
         unlike = f"[ {RANK} = 1 ] && unset LZY_SET; exec \"$@\""
         for fail in (False, True):
             start = time.monotonic()
@@ -152,7 +152,7 @@ class Sets(Layer):
         self.assertEqual((hinted.returncode, hinted.stderr), (0, ""))
         self.assertEqual(self.verify("s.%r"), 0)
 
-    def test_ranks_that_want_unlike_parity(self):
+    def test_ranks_with_different_parity(self):
         unlike = f"export LZY_PARITY=$((1 + {RANK} / 2)); exec \"$@\""
         done = self.run_program(["sh", "-c", unlike, "sh", CLIENT, "set", "s", ""], ranks=3, set="s.%r")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -161,7 +161,7 @@ class Sets(Layer):
         self.quiet(self.members("set"))
         self.assertEqual(self.verify("s.%r"), 0)
 
-    def test_a_member_edited_behind_the_layer_that_the_next_run_does_not_write(self):
+    def test_an_edited_member_that_the_next_run_does_not_write(self):
         self.quiet(self.members("set"))
         with open(self.path("s.1"), "r+b") as file:
             file.write(b"edited")

@@ -44,7 +44,7 @@ class Symbols(unittest.TestCase):
         """Programs look which calls there are, and would take it for one."""
         self.assertEqual(self.layer - self.mpi, set())
 
-    def test_what_is_listed_is_in_mpi(self):
+    def test_every_listed_call_is_in_mpi(self):
         """But for large counts and sessions, which not every MPI has yet."""
         new = {name for name in self.wrapped if name.endswith("_c")} | {"MPI_Session_finalize"}
         self.assertEqual(self.wrapped - self.mpi - new, set())
@@ -54,7 +54,7 @@ class Symbols(unittest.TestCase):
         self.assertEqual(self.layer, short | {"P" + name for name in short})
         self.assertEqual(short - self.wrapped, set())
 
-    def test_the_layer_itself_calls_mpi_by_its_second_name(self):
+    def test_the_layer_calls_mpi_by_pmpi_names(self):
         """So that tools which count what a program does do not count it, nor are called from within its calls."""
         [half] = glob.glob(f"{BUILD}/lib/liblzy_mpiio-*.so")
         out = subprocess.run(["nm", "-D", "--undefined-only", half], check=True, capture_output=True, text=True).stdout

@@ -25,7 +25,7 @@ class Updates(Layer):
             self.quiet(self.client("scattered_updates", ranks=3))
             self.assertEqual(self.verify(), 0)
 
-    def test_by_the_individual_pointer_wherever_it_was_moved(self):
+    def test_writes_by_the_individual_pointer(self):
         bare = self.client("own_pointer", ranks=1, layer=False)
         content = self.content("f")
         os.remove(self.path("f"))
@@ -45,7 +45,7 @@ class Updates(Layer):
         for report in reports[1:]:
             self.assertLess(report["bytes_reread"], report["bytes"])
 
-    def test_what_was_not_written_is_not_taken_for_new(self):
+    def test_rot_in_blocks_that_were_not_written_is_reported(self):
         small = {"block_size": "4K", "stripe": "4K"}
         self.run_program([WRITE_CALLS, "--call", "write_at_all", "f"], **small)
         # The update begins in block 320. Blocks 312 and 327 are in one row (docs/format.md: unit row 45), so the parity
@@ -58,7 +58,7 @@ class Updates(Layer):
         # With parity 1 nothing could: its row has lost the rotten block and what was in place of the new one.
         self.assertEqual(self.verify(), 2)
 
-    def test_rot_is_not_taken_for_new_where_the_file_was_cut(self):
+    def test_rot_is_not_committed_when_the_file_is_truncated(self):
         small = {"block_size": "4K", "stripe": "4K"}
         self.client("slabs", ranks=2, **small)
         self.damage("f", 5 << 20)
