@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <ostream>
 #include <string>
 
 #include "misfortune_fixture.h"
@@ -21,6 +22,14 @@ enum class Fate {
   kUnreadable,  ///< a bad sector is read, once
   kNotRead,     ///< reading fails, once, for another reason
 };
+
+const char* TextOf(Fate fate) {
+  constexpr const char* kNames[] = {"Crash", "Fails", "Torn", "Unreadable", "NotRead"};
+  return kNames[static_cast<int>(fate)];
+}
+void PrintTo(Fate fate, std::ostream* out) {
+  *out << TextOf(fate);
+}
 
 class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fate> {
  protected:
@@ -139,8 +148,7 @@ TEST_P(FateTest, Restore) {
 
 
 std::string NameOfFate(const ::testing::TestParamInfo<Fate>& test) {
-  constexpr const char* kNames[] = {"Crash", "Fails", "Torn", "Unreadable", "NotRead"};
-  return kNames[static_cast<int>(test.param)];
+  return TextOf(test.param);
 }
 INSTANTIATE_TEST_SUITE_P(Of, FateTest,
                          ::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn, Fate::kUnreadable, Fate::kNotRead),

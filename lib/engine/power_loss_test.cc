@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ostream>
 #include <set>
 #include <tuple>
 
@@ -301,6 +302,10 @@ struct Scenario {
   void (PowerLossTest::*check)(bool returned);
   bool in_directories = false;
 };
+
+void PrintTo(const Scenario& scenario, std::ostream* out) {
+  *out << scenario.name;
+}
 
 class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterface<Scenario> {
  public:

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <map>
+#include <ostream>
 
 #include "status_matchers.h"
 
@@ -101,6 +102,10 @@ struct BadValue {
   const char* value;
   const char* accepted;
 };
+
+void PrintTo(const BadValue& bad, std::ostream* out) {
+  *out << bad.name << " '" << bad.value << "'";
+}
 
 class BadOption : public ::testing::TestWithParam<BadValue> {};
 
