@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "engine_fixture.h"
+#include "memory_dataset.h"
 #include "memory_files.h"
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
@@ -24,27 +25,15 @@ namespace lzy::testing {
 inline constexpr std::uint32_t kBlock = 512;
 inline constexpr std::int64_t kPast = 1'600'000'000'000'000'000;
 
-class MisfortuneTest : public ::testing::Test {
+class MisfortuneTest : public MemoryDatasetTest {
  protected:
-  MisfortuneTest() {
-    options_.block_size = kBlock;
-    options_.stripe = kBlock;
-    options_.group = 4;
-    options_.parity = 2;
-    options_.threads = 1;
-    options_.timeout_seconds = 1;
-  }
+  MisfortuneTest() : MemoryDatasetTest(kBlock, kBlock, 4) {}
 
   /// A shared file of 24 blocks and some bytes, or a set of `members` such files; protected.
   void Make(std::uint32_t members = 0) {
-    fs_.Restore({});
-    paths_.clear();
-    ref_ = {DatasetKind::kShared, "d/f", {}};
-    if (members > 0) ref_ = {DatasetKind::kSet, "d/s.%r", {}};
-    for (std::uint32_t r = 0; r < std::max(1u, members); ++r) {
-      paths_.push_back(members > 0 ? ExpandPattern(ref_.path, r) : ref_.path);
+    NameFiles(members);
+    for (std::uint32_t r = 0; r < paths_.size(); ++r) {
       fs_.Put(paths_[r], RandomBytes(rng_, 24 * kBlock - 100 * r - 7), kPast + r);
-      if (members > 0) ref_.members[r] = paths_[r];
     }
     const DatasetReport made = Protect(Here(), ref_, {});
     ASSERT_OK(made.status);
@@ -52,20 +41,6 @@ class MisfortuneTest : public ::testing::Test {
     committed_ = fs_.Copy();
   }
 
-  Context Here() { return {fs_, *self_, options_}; }
-  /// Only what is there is seen.
-  DatasetRef Ref() {
-    DatasetRef ref = ref_;
-    std::erase_if(ref.members, [&](const auto& m) { return !fs_.Has(m.second) && !fs_.Has(*SidecarPath(m.second)); });
-    return ref;
-  }
-  DatasetReport Check() { return Verify(Here(), Ref(), {}); }
-  DatasetReport Repair(bool force = false) {
-    VerifyRequest request;
-    request.repair = true;
-    request.force = force;
-    return Verify(Here(), Ref(), request);
-  }
   MemoryFileSystem::Node& Data(std::uint32_t r = 0) { return fs_.At(paths_[r]); }
   static std::string StateOf(const DatasetReport& report) { return Name(report.state); }
   /// Removes member `r` and its sidecar.
@@ -213,12 +188,6 @@ class MisfortuneTest : public ::testing::Test {
     return done;
   }
 
-  Rng rng_{42};
-  MemoryFileSystem fs_;
-  Options options_;
-  std::unique_ptr<Communicator> self_ = SelfCommunicator();
-  DatasetRef ref_;
-  std::vector<std::string> paths_;
   std::map<std::string, MemoryFileSystem::Node> committed_;
   Hash root_;
   bool program_writes_ = false;  ///< in Epoch(): not lzy

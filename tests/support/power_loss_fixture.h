@@ -20,6 +20,7 @@
 
 #include "engine/engine.h"
 #include "engine_fixture.h"
+#include "memory_dataset.h"
 #include "memory_files.h"
 #include "merkle/hash.h"
 #include "power_loss.h"
@@ -30,7 +31,7 @@
 
 namespace lzy::testing {
 
-class PowerLossFixture : public ::testing::Test {
+class PowerLossFixture : public MemoryDatasetTest {
  public:
   static constexpr std::uint32_t kBlock = 1024;  // two sectors
   static constexpr std::uint64_t kSector = 512;
@@ -49,13 +50,7 @@ class PowerLossFixture : public ::testing::Test {
   /// Looks at what is left. `returned`: the power failed after the run had come to its end.
   using CheckFn = std::function<void(bool returned)>;
 
-  PowerLossFixture() {
-    options_.block_size = kBlock;
-    options_.stripe = 2 * kBlock;
-    options_.group = 5;
-    options_.parity = 2;
-    options_.threads = 1;
-    options_.timeout_seconds = 1;
+  PowerLossFixture() : MemoryDatasetTest(kBlock, 2 * kBlock, 5) {
     fs_.now = [this] { return clock_ += 1000; };
   }
 
@@ -63,16 +58,9 @@ class PowerLossFixture : public ::testing::Test {
 
   /// Files that are not protected yet: a shared file, or a set of `members`.
   void MakeFiles(std::uint32_t members, std::uint64_t blocks) {
-    fs_.Restore({});
     versions_.clear();
-    paths_.clear();
-    ref_ = {DatasetKind::kShared, "d/f", {}};
-    if (members > 0) ref_ = {DatasetKind::kSet, "d/s.%r", {}};
-    for (std::uint32_t r = 0; r < std::max(1u, members); ++r) {
-      paths_.push_back(members > 0 ? ExpandPattern(ref_.path, r) : ref_.path);
-      fs_.Put(paths_[r], RandomBytes(rng_, blocks * kBlock - 100 * r - 7));
-      if (members > 0) ref_.members[r] = paths_[r];
-    }
+    NameFiles(members);
+    for (std::uint32_t r = 0; r < paths_.size(); ++r) fs_.Put(paths_[r], RandomBytes(rng_, blocks * kBlock - 100 * r - 7));
     for (const std::string& directory : options_.device_dirs) fs_.Put(directory + "/lost+found", {});
   }
   /// From now on shared files have device directories, as many as a group has devices.
@@ -232,29 +220,7 @@ class PowerLossFixture : public ::testing::Test {
     }
   }
 
-  // ---------------------------------------------------------------------------------------------- what the engine says
-
-  Context Here() { return {fs_, *self_, options_}; }
-  /// Only what is there is seen.
-  DatasetRef Ref() {
-    DatasetRef ref = ref_;
-    std::erase_if(ref.members, [&](const auto& m) { return !fs_.Has(m.second) && !fs_.Has(*SidecarPath(m.second)); });
-    return ref;
-  }
-  DatasetReport Check() { return Verify(Here(), Ref(), {}); }
-  DatasetReport Repair() {
-    VerifyRequest request;
-    request.repair = true;
-    return Verify(Here(), Ref(), request);
-  }
-
-  Rng rng_{42};
   std::int64_t clock_ = kPast;
-  MemoryFileSystem fs_;
-  Options options_;
-  std::unique_ptr<Communicator> self_ = SelfCommunicator();
-  DatasetRef ref_;
-  std::vector<std::string> paths_;
   std::map<std::array<std::uint8_t, 16>, Contents> versions_;  // what was ever committed, by root
   std::optional<PowerLoss> run_;
   Edits touched_;       // by the run, in all its epochs
