@@ -1,5 +1,5 @@
-"""A whole dataset: what its sidecars say of each other, its geometry, its data and its parity: docs/format.md, §3, §5, §6,
-§7 and §13. Part of the independent reader (format_reader.py).
+"""A whole dataset: what its sidecars say of each other, its geometry, its data and its parity: docs/format.md, §3,
+§5, §6, §7 and §13. Part of the independent reader (format_reader.py).
 """
 import glob
 import hashlib

@@ -1,5 +1,5 @@
-"""One sidecar: finds its superblocks, chooses the copy that counts, and checks every copy against docs/format.md (§4, §5,
-§8, §9, §12, §13). Part of the independent reader (format_reader.py).
+"""One sidecar: finds its superblocks, chooses the copy that counts, and checks every copy against docs/format.md (§4,
+§5, §8, §9, §12, §13). Part of the independent reader (format_reader.py).
 """
 import os
 import struct

@@ -25,8 +25,8 @@ int Int(std::int64_t number) {
   return static_cast<int>(number);
 }
 
-/// The elements of an array, by their number in the order that they have in memory, of which `chosen(d, at)` holds for the
-/// index `at` in each dimension d.
+/// The numbers of the elements of an array, in the order that they have in memory. Only those for which `chosen(d, at)` is
+/// true in each dimension d, where `at` is the index in d.
 Many ChosenElements(const Many& sizes, int order, const std::function<bool(std::size_t, std::int64_t)>& chosen) {
   Many elements;
   Many index(sizes.size(), 0);

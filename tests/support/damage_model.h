@@ -1,6 +1,6 @@
 #pragma once
-// What a dataset was when it was committed, and what is damaged now. It compares bytes with what they were. It shares the
-// geometry with the engine, nothing else.
+// What a dataset was when it was committed, and what is damaged now. It compares bytes with what they were. It shares
+// the geometry with the engine, nothing else.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -52,7 +52,9 @@ struct Judgement {
 
 class DamageModel {
  public:
-  DamageModel(std::string directory, Sample sample) : directory_(std::move(directory)), sample_(std::move(sample)) { Load(); }
+  DamageModel(std::string directory, Sample sample) : directory_(std::move(directory)), sample_(std::move(sample)) {
+    Load();
+  }
 
   /// Takes what is on disk now for what was committed.
   void Load();

@@ -84,8 +84,8 @@ class Layer(unittest.TestCase):
 
     def run_tool(self, name, *arguments):
         """Runs a tool there, without MPI and without the layer."""
-        return subprocess.run([f"{BUILD}/bin/{name}", *arguments], cwd=self.dir, capture_output=True, text=True, timeout=PATIENCE,
-                              check=False)
+        return subprocess.run([f"{BUILD}/bin/{name}", *arguments], cwd=self.dir, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
 
     def verify(self, name="f"):
         """lzy-verify's exit code."""

@@ -125,8 +125,9 @@ struct Model {
   std::uint64_t stride = 0;
 };
 
-inline std::vector<std::vector<ModelUnit>> CutIntoUnits(const GeometryParameters& p, const std::vector<std::uint64_t>& sizes,
-                                                 std::size_t devices) {
+inline std::vector<std::vector<ModelUnit>> CutIntoUnits(const GeometryParameters& p,
+                                                        const std::vector<std::uint64_t>& sizes,
+                                                        std::size_t devices) {
   std::vector<std::vector<ModelUnit>> units(devices);
   for (std::size_t file = 0; file < sizes.size(); ++file) {
     std::size_t device = file;

@@ -60,7 +60,9 @@ class PowerLossFixture : public MemoryDatasetTest {
   void MakeFiles(std::uint32_t members, std::uint64_t blocks) {
     versions_.clear();
     NameFiles(members);
-    for (std::uint32_t r = 0; r < paths_.size(); ++r) fs_.Put(paths_[r], RandomBytes(rng_, blocks * kBlock - 100 * r - 7));
+    for (std::uint32_t r = 0; r < paths_.size(); ++r) {
+      fs_.Put(paths_[r], RandomBytes(rng_, blocks * kBlock - 100 * r - 7));
+    }
     for (const std::string& directory : options_.device_dirs) fs_.Put(directory + "/lost+found", {});
   }
   /// From now on shared files have device directories, as many as a group has devices.

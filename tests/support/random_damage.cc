@@ -156,8 +156,8 @@ void RandomDamage::SpoilDevices(std::size_t most, bool metadata_too) {
 
 std::uint64_t RandomDamage::LongestBurst(const ModelGroup& group, std::uint64_t size) const {
   // docs/format.md "Geometry": a burst of so many bytes costs no row more than m blocks.
-  if (model_.sample().kind == DatasetKind::kShared) return model_.parity() * group.layout.unit() - group.layout.block_size() + 1;
-  return size;
+  if (model_.sample().kind == DatasetKind::kSet) return size;
+  return model_.parity() * group.layout.unit() - group.layout.block_size() + 1;
 }
 
 void RandomDamage::Burst() {
