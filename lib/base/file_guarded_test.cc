@@ -53,7 +53,7 @@ class Guarded : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(Guarded, DoesWhatTheOtherDoes) {
+TEST_F(Guarded, AllOperationsWorkBelowNamedPaths) {
   const auto fs = GuardedFileSystem({"d/f", "d/sub"});
   EXPECT_EQ(Opened(*fs, "d/f"), "d/f");
   EXPECT_EQ(Opened(*fs, root_ + "/d/sub/g"), "d/sub/g");
@@ -90,7 +90,7 @@ TEST_F(Guarded, DoesWhatTheOtherDoes) {
   }
 }
 
-TEST_F(Guarded, FollowsLinksInWhatWasNamedAndNoOthers) {
+TEST_F(Guarded, FollowsLinksInNamedPathsAndNoOthers) {
   stdfs::create_symlink("outside", "to_outside");
   stdfs::create_symlink("../to_outside/f", "d/link");
   stdfs::create_symlink("f", "d/other");
@@ -115,7 +115,7 @@ TEST_F(Guarded, FollowsLinksInWhatWasNamedAndNoOthers) {
   EXPECT_EQ(*real, root_ + "/d/link");
 }
 
-TEST_F(Guarded, DirectoriesThatAreLinksOfOnesOwnAreFollowedButByRoot) {
+TEST_F(Guarded, LinksToDirectoriesThatTheUserOwnsAreFollowedExceptByRoot) {
   stdfs::create_directory_symlink("../outside", "d/away");
   const auto as = [&](uid_t uid, const std::string& path) {
     if (geteuid() == 0 && uid != 0) {
@@ -136,7 +136,7 @@ TEST_F(Guarded, DirectoriesThatAreLinksOfOnesOwnAreFollowedButByRoot) {
   EXPECT_EQ(as(kStranger, "d/away/f"), "outside/f");
 }
 
-TEST_F(Guarded, ADirectoryStaysTheOneItWas) {
+TEST_F(Guarded, ADirectoryThatIsReplacedByALinkIsStillUsed) {
   const auto fs = GuardedFileSystem({"d/f"});
   EXPECT_EQ(Opened(*fs, "d/sub/g"), "d/sub/g");
   stdfs::rename("d/sub", "d/was");
@@ -152,7 +152,7 @@ TEST_F(Guarded, ADirectoryStaysTheOneItWas) {
   EXPECT_FALSE(stdfs::exists("outside/renamed") || stdfs::exists("outside/made") || stdfs::exists("outside/sub/new"));
 }
 
-TEST_F(Guarded, WhatWasNamedStaysWhereItLed) {
+TEST_F(Guarded, ANamedLinkThatIsReplacedStillLeadsToItsFirstTarget) {
   stdfs::create_symlink("d/f", "link");
   const auto fs = GuardedFileSystem({"link", "d/sub/g"});
   EXPECT_EQ(Opened(*fs, "link"), "d/f");
@@ -177,7 +177,7 @@ TEST_F(Guarded, ManyDirectoriesAreNotAllHeldOpen) {
   EXPECT_EQ(Opened(*fs, "d/n0/f"), "d/n0");
 }
 
-TEST_F(Guarded, RefusesWhatLeadsOut) {
+TEST_F(Guarded, RefusesPathsThatLeadOutside) {
   const auto fs = GuardedFileSystem({"d/f"});
   for (const char* path : {"d/sub/../../outside/f", "d/../outside/f", "d/sub/../f"}) {
     EXPECT_CODE(fs->Open(path, OpenMode::kRead), Code::kInvalidArgument) << path;
@@ -216,7 +216,7 @@ class GuardedRoot : public Guarded {
   }
 };
 
-TEST_F(GuardedRoot, AStrangersLinkLeadsToHisOwnOnly) {
+TEST_F(GuardedRoot, ALinkOfAnotherUserLeadsOnlyToFilesOfThatUser) {
   Link("f", "d/fine");
   Link("../outside/f", "d/foul");
   Link("../outside", "d/away");
@@ -234,7 +234,7 @@ TEST_F(GuardedRoot, AStrangersLinkLeadsToHisOwnOnly) {
   EXPECT_FALSE(stdfs::exists("outside/none"));
 }
 
-TEST_F(GuardedRoot, BesideWhatWasNamedOnlyInTheSameUsersDirectories) {
+TEST_F(GuardedRoot, OtherDirectoriesAreAllowedOnlyIfTheSameUserOwnsThem) {
   stdfs::create_directories("his");
   stdfs::create_directories("d/inner");
   ASSERT_EQ(chown("his", kStranger, kStranger), 0);
@@ -253,7 +253,7 @@ TEST_F(GuardedRoot, BesideWhatWasNamedOnlyInTheSameUsersDirectories) {
   EXPECT_FALSE(stdfs::exists("beside"));
 }
 
-TEST_F(GuardedRoot, FilesThatOthersMayHaveGivenANameAreNotWritten) {
+TEST_F(GuardedRoot, HardLinksThatOthersMayHaveMadeAreNotWritten) {
   const auto open = [&](const char* path, OpenMode mode) {
     return GuardedFileSystem({path})->Open(path, mode).status();
   };

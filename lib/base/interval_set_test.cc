@@ -19,7 +19,7 @@ TEST(IntervalSet, StartsEmpty) {
   EXPECT_TRUE(set.empty());
 }
 
-TEST(IntervalSet, JoinsWhatTouches) {
+TEST(IntervalSet, JoinsAdjacentIntervals) {
   IntervalSet set;
   set.Add({10, 20});
   set.Add({30, 40});
@@ -49,13 +49,13 @@ TEST(IntervalSet, AddsManyAtOnce) {
   EXPECT_TRUE(set.whole() && set.intervals().empty());
 }
 
-TEST(SortAndJoin, JoinsWhatTouchesOrOverlaps) {
+TEST(SortAndJoin, JoinsAdjacentAndOverlappingIntervals) {
   Intervals intervals = {{50, 60}, {0, 10}, {10, 20}, {55, 58}, {30, 31}};
   SortAndJoin(intervals);
   EXPECT_EQ(intervals, (Intervals{{0, 20}, {30, 31}, {50, 60}}));
 }
 
-TEST(IntervalSet, WholeTakesEverythingIn) {
+TEST(IntervalSet, AddWholeCoversAllIntervals) {
   IntervalSet set;
   set.Add({1, 2});
   set.AddWhole();

@@ -36,7 +36,7 @@ TEST(ThisNode, IsTheSameForProcessesOfOneNode) {
   EXPECT_EQ(NodeOfAnother([] { return true; }), ThisNode());
 }
 
-TEST(ThisNode, IsAnotherInNamespacesThatNodesHaveOfTheirOwn) {
+TEST(ThisNode, DiffersInOtherNamespacesOfANode) {
   for (const int space : {CLONE_NEWUTS, CLONE_NEWIPC}) {
     const auto node = NodeOfAnother([space] { return unshare(space) == 0; });
     if (!node) GTEST_SKIP() << "no namespaces can be made here";
@@ -45,7 +45,7 @@ TEST(ThisNode, IsAnotherInNamespacesThatNodesHaveOfTheirOwn) {
 }
 
 // A process namespace is that of the children, never one's own.
-TEST(ThisNode, IsAnotherAmongOtherProcesses) {
+TEST(ThisNode, DiffersInAnotherProcessNamespace) {
   const auto node = NodeOfAnother([] {
     if (unshare(CLONE_NEWPID) != 0) return false;
     const pid_t inner = fork();
@@ -57,7 +57,7 @@ TEST(ThisNode, IsAnotherAmongOtherProcesses) {
   EXPECT_NE(*node, ThisNode());
 }
 
-TEST(ThisNode, IsTheSameForContainersThatOnlyMountForThemselves) {
+TEST(ThisNode, IsTheSameInAnotherMountNamespace) {
   const auto node = NodeOfAnother([] { return unshare(CLONE_NEWNS) == 0; });
   if (!node) GTEST_SKIP() << "no namespaces can be made here";
   EXPECT_EQ(*node, ThisNode());

@@ -5,7 +5,7 @@
 namespace lzy {
 namespace {
 
-TEST(Printable, ControlCharactersAreWrittenOut) {
+TEST(Printable, ControlCharactersAreEscaped) {
   EXPECT_EQ(Printable("a\nb\tc\rd"), "a\\nb\\tc\\rd");
   EXPECT_EQ(Printable("\x1b[2J\x7f\x01"), "\\x1b[2J\\x7f\\x01");
   EXPECT_EQ(Printable(std::string("\0", 1)), "\\x00");
@@ -15,7 +15,7 @@ TEST(Printable, ControlCharactersAreWrittenOut) {
             "2J");
 }
 
-TEST(Printable, EverythingElseStays) {
+TEST(Printable, OtherCharactersStay) {
   for (const char* text :
        {"", "plain", "with space", "umlaut-\xc3\xbc", "\xc2\xa0", "not utf-8 \xff\xc2", "back\\slash"}) {
     EXPECT_EQ(Printable(text), text);

@@ -27,7 +27,7 @@ TEST(ParseTopology, TakesTheCostsOfANetwork) {
   EXPECT_EQ(TopologyText(*ParseTopology("auto:0:0:1e-3")), "auto:0:0:0.001");
 }
 
-TEST(ParseTopology, TakesNothingElse) {
+TEST(ParseTopology, RefusesOtherText) {
   for (const char* bad : {"", "ring", "Auto", "auto ", "daisy:1:1:1", "auto:", "auto:1", "auto:1:1", "auto:1:1:", "auto:1:1:0",
                           "auto:1:1:1:", "auto:1:1:1:1", "auto:-1:1:1", "auto:1:nan:1", "auto:1:1:inf", "auto:1:1:1e999",
                           "auto::1:1", "auto:1:1:5x", "auto: 1:1:1", ":1:1:1"}) {

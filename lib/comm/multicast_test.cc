@@ -56,7 +56,7 @@ std::string WhatIsWrong(const Schedule& schedule, int ranks, int root) {
   return got.size() == static_cast<std::size_t>(ranks) ? "" : "not all ranks get it";
 }
 
-TEST(Schedule, BringsTheMessageToEverybodyOnceAndInThePapersSteps) {
+TEST(Schedule, ReachesEachRankOnceInTheStepsOfThePaper) {
   int schedules = 0;
   for (const Topology shape : kShapes) {
     for (int m = 1; m <= 40; ++m) {
@@ -72,7 +72,7 @@ TEST(Schedule, BringsTheMessageToEverybodyOnceAndInThePapersSteps) {
   EXPECT_EQ(schedules, 4 * 40 * 40);
 }
 
-TEST(Schedule, BringsItToManyUnequalGroups) {
+TEST(Schedule, ReachesAllRanksOfManyUnequalGroups) {
   for (const Topology shape : kShapes) {
     for (const int m : {1, 2, 3, 100, 513}) {
       RankGroups groups;
@@ -98,7 +98,7 @@ std::vector<std::pair<int, int>> AmongLeaders(Topology shape) {
   return out;
 }
 
-TEST(Schedule, HasTheShapeOfItsName) {
+TEST(Schedule, EachTopologyConnectsLeadersInItsShape) {
   using P = std::pair<int, int>;
   EXPECT_THAT(AmongLeaders(Topology::kPipelined), ElementsAre(P{0, 1}, P{1, 2}, P{2, 3}, P{3, 4}));
   EXPECT_THAT(AmongLeaders(Topology::kDaisy), ElementsAre(P{0, 1}, P{0, 2}, P{0, 3}, P{0, 4}));
@@ -107,7 +107,7 @@ TEST(Schedule, HasTheShapeOfItsName) {
 }
 
 // Rank 4 of {0 1 2} {3 4 5} {6 7 8} leads its group, and leads all.
-TEST(Schedule, TheRootLeads) {
+TEST(Schedule, TheRootLeadsItsGroupAndAll) {
   const Schedule schedule = MakeSchedule(Topology::kDaisy, EvenGroups(3, 3), 4);
   std::set<int> from_root;
   for (const MulticastMessage& message : schedule) {
@@ -120,7 +120,7 @@ TEST(Schedule, OfOneRankIsEmpty) {
   for (const Topology shape : kShapes) EXPECT_TRUE(MakeSchedule(shape, {{0}}, 0).empty());
 }
 
-TEST(CheckOfSchedules, FindsWhatIsWrong) {
+TEST(CheckOfSchedules, FindsEachFaultOfASchedule) {
   EXPECT_EQ(WhatIsWrong({{1, 0, 1}, {2, 1, 2}}, 3, 0), "");
   EXPECT_EQ(WhatIsWrong({{1, 0, 1}}, 3, 0), "not all ranks get it");
   EXPECT_EQ(WhatIsWrong({{1, 0, 1}, {1, 1, 2}}, 3, 0), "sent before it was there");
@@ -142,7 +142,7 @@ TEST(CriticalPath, AddsUpWhatFollowsOnOneAnother) {
   EXPECT_DOUBLE_EQ(CriticalPath({}, 5, model), 0);
 }
 
-TEST(BcastTime, IsOfATreeOrOfARing) {
+TEST(BcastTime, TakesTheTimeOfATreeOrARing) {
   const CostModel model{.latency = 100, .gap = 10, .byte_time = 1};
   EXPECT_DOUBLE_EQ(BcastTime(1, 1 << 20, model), 0);
   EXPECT_DOUBLE_EQ(BcastTime(8, 0, model), 3 * 110);
@@ -151,7 +151,7 @@ TEST(BcastTime, IsOfATreeOrOfARing) {
 
 // Where a message's way is long and sending it costs little, the root is best off to send to all leaders itself; where
 // sending is what costs, many must send.
-TEST(ChooseTopology, TakesTheCheapest) {
+TEST(ChooseTopology, TakesTheFastest) {
   const CostModel far{.latency = 1e-3, .gap = 1e-7, .byte_time = 1e-10};
   EXPECT_EQ(ChooseTopology(EvenGroups(8, 8), 0, 8, far), Topology::kDaisy);
   const CostModel slow{.latency = 1e-6, .gap = 1e-6, .byte_time = 1e-6};
@@ -160,7 +160,7 @@ TEST(ChooseTopology, TakesTheCheapest) {
   EXPECT_EQ(ChooseTopology(EvenGroups(1, 1), 0, 8, slow), Topology::kBcast);
 }
 
-TEST(ChooseTopology, IsNeverDearerThanAnyOther) {
+TEST(ChooseTopology, IsNeverSlowerThanAnyOther) {
   for (const double latency : {1e-6, 1e-4}) {
     for (const double gap : {1e-7, 1e-5}) {
       for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{40} << 10, std::uint64_t{4} << 20}) {

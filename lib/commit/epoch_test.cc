@@ -121,7 +121,7 @@ TEST_F(EpochTest, ARenamedFileWithAReusedInodeKeepsItsOwnSidecar) {
   EXPECT_EQ(StateNow(), "intact");
 }
 
-TEST_F(EpochTest, ACommitCoversWhatAnotherWriterWroteAndKeepsHisIntent) {
+TEST_F(EpochTest, ACommitCoversTheWritesOfAnotherWriterAndKeepsItsIntent) {
   for (const std::uint32_t members : {0u, 3u}) {
     SCOPED_TRACE(members);
     Make(members);
@@ -146,7 +146,7 @@ TEST_F(EpochTest, ACommitCoversWhatAnotherWriterWroteAndKeepsHisIntent) {
 }
 
 // It was damage before the repair, and is none of the program's doing.
-TEST_F(EpochTest, WhatABrokenOffRepairLeftIsNotCommitted) {
+TEST_F(EpochTest, DamageThatABrokenRepairLeftIsNotCommitted) {
   for (const std::uint32_t members : {0u, 3u}) {
     SCOPED_TRACE(members);
     Make(members);
@@ -188,7 +188,7 @@ TEST_F(EpochTest, OwnIntentsEndWithACommit) {
   }
 }
 
-TEST_F(EpochTest, NoMomentOfACommitIsWithoutTheOtherIntent) {
+TEST_F(EpochTest, ACommitKeepsTheIntentOfAnotherWriterAtEveryStep) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
   const EpochStart his = Begin(paths_[0]);
@@ -209,7 +209,7 @@ TEST_F(EpochTest, NoMomentOfACommitIsWithoutTheOtherIntent) {
   EXPECT_GT(looked, 10);
 }
 
-TEST_F(EpochTest, TakingBackLeavesAnotherWritersIntent) {
+TEST_F(EpochTest, AbandoningKeepsTheIntentOfAnotherWriter) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
   const EpochStart his = Begin(paths_[0]);
@@ -224,7 +224,7 @@ TEST_F(EpochTest, TakingBackLeavesAnotherWritersIntent) {
   EXPECT_FALSE(IntentOf(paths_[0]));
 }
 
-TEST_F(EpochTest, TakingBackAfterACommitBringsNothingOldBack) {
+TEST_F(EpochTest, AbandoningAfterACommitDoesNotRestoreOldIntents) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
   const EpochStart his = Begin(paths_[0]);
@@ -234,7 +234,7 @@ TEST_F(EpochTest, TakingBackAfterACommitBringsNothingOldBack) {
   EXPECT_FALSE(IntentOf(paths_[0])) << "mine was for the generation before";
 }
 
-TEST_F(EpochTest, ASidecarThatHoldsNothingButIntentsGoesWithTheLast) {
+TEST_F(EpochTest, ASidecarOfIntentsAloneIsRemovedWithTheLastIntent) {
   fs_.Put("d/f", Random(1000), kPast);
   const EpochStart mine = Begin("d/f");
   const EpochStart his = Begin("d/f");
@@ -245,7 +245,7 @@ TEST_F(EpochTest, ASidecarThatHoldsNothingButIntentsGoesWithTheLast) {
   EXPECT_OK(AbandonEpoch(fs_, options_, "d/f", mine));
 }
 
-TEST_F(EpochTest, NothingIsTakenBackUnderSomebodysLock) {
+TEST_F(EpochTest, AbandoningAnEpochNeedsTheLock) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
   auto sidecar = fs_.Open(*SidecarPath(paths_[0]), OpenMode::kReadWrite);

@@ -57,7 +57,7 @@ class LockTest : public ::testing::Test {
   }
 };
 
-TEST_F(LockTest, ManyWhoMakeASidecarAtOnceHoldTheSame) {
+TEST_F(LockTest, ManyThreadsThatMakeASidecarGetTheSameOne) {
   WriteFile(data_, Bytes(100));
   for (int round = 0; round < 60 && !HasFailure(); ++round) {
     (void)fs_.Remove(sidecar_);
@@ -65,7 +65,7 @@ TEST_F(LockTest, ManyWhoMakeASidecarAtOnceHoldTheSame) {
   }
 }
 
-TEST_F(LockTest, ManyWhoReplaceRuinsAtOnceHoldTheSame) {
+TEST_F(LockTest, ManyThreadsThatReplaceADestroyedSidecarGetTheSameOne) {
   WriteFile(data_, Bytes(100));
   for (int round = 0; round < 60 && !HasFailure(); ++round) {
     WriteFile(sidecar_, Bytes(20000, 0x5a));
@@ -73,7 +73,7 @@ TEST_F(LockTest, ManyWhoReplaceRuinsAtOnceHoldTheSame) {
   }
 }
 
-TEST_F(LockTest, RuinsStayWhereNothingIsToBeMade) {
+TEST_F(LockTest, ADestroyedSidecarIsNotReplacedWithoutContents) {
   WriteFile(data_, Bytes(100));
   WriteFile(sidecar_, Bytes(20000, 0x5a));
   EXPECT_CODE(LockSidecar(fs_, sidecar_, nullptr, nullptr, 1), Code::kUnprotected);
@@ -81,7 +81,7 @@ TEST_F(LockTest, RuinsStayWhereNothingIsToBeMade) {
   EXPECT_CODE(LockSidecar(fs_, dir_ / ".LZY.g", nullptr, nullptr, 1), Code::kNotFound);
 }
 
-TEST_F(LockTest, AHolderIsNamedAfterTheTimeout) {
+TEST_F(LockTest, ATimeoutNamesTheHolderOfTheLock) {
   WriteFile(data_, Bytes(100));
   auto data = Data();
   const EmptySidecar empty = Empty();
@@ -103,7 +103,7 @@ TEST_F(LockTest, AHolderIsNamedAfterTheTimeout) {
 }
 
 // Parity reveals data.
-TEST_F(LockTest, WhoeverIsShutOutOfTheFileIsShutOutOfItsSidecar) {
+TEST_F(LockTest, TheSidecarGetsTheModeOfTheFile) {
   WriteFile(data_, Bytes(100));
   ASSERT_EQ(chmod(data_.c_str(), 0664), 0);
   auto data = Data();
@@ -139,7 +139,7 @@ TEST_F(LockTest, VerifyAndRepairNarrowTheSidecarToo) {
 }
 
 // As two lzy-protect of one file: either makes it, or finds it made.
-TEST_F(LockTest, TwoWhoProtectAFileForTheFirstTimeBothSucceed) {
+TEST_F(LockTest, TwoThreadsProtectAFileForTheFirstTime) {
   Rng rng(1);
   WriteFile(data_, RandomBytes(rng, 1 << 20));
   Options options;

@@ -28,7 +28,7 @@ TEST(PlaceLost, GoesToItsOwnNumber) {
   EXPECT_THAT(*PlaceLost(places, {{6, 0, kMember}}, Placing::kApart), ElementsAre(Pair(6, 2)));
 }
 
-TEST(PlaceLost, GoesToWhoReachesTheDirectory) {
+TEST(PlaceLost, GoesToARankThatReachesTheDirectory) {
   Places places = OnDisks({"a", "b", "c"}, 1, {0, 0, 0});
   places.sites[1][0].reachable = false;
   EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 0)));
@@ -85,7 +85,7 @@ TEST(PlaceLost, SpreadMakesNoDirectories) {
   EXPECT_THAT(PlaceLost(places, {{0, 0, kMember}}, Placing::kRoom).status().message(), HasSubstr("none has its directory"));
 }
 
-TEST(PlaceLost, AtHomeWhoeverIsThere) {
+TEST(PlaceLost, HomeIgnoresMembersThatAreThere) {
   Places places = OnDisks({"a", "b", "c"}, 1, {0, 0, 0});
   places.residents["b"] = {0, 0};
   EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 0)));

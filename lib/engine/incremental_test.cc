@@ -312,7 +312,7 @@ TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
 }
 
 // Of two parity blocks one is rotten, too: the other is enough.
-TEST(Rot, IsRebuiltFromThePartOfTheParityThatIsRight) {
+TEST(Rot, IsRebuiltWhenOneOfTwoParityBlocksIsRotten) {
   const std::uint64_t seed = SeedOf(2718);
   std::uint64_t caught = 0;
   for (std::uint64_t i = 0; i < RoundsOf(20) && !::testing::Test::HasFailure(); ++i) {
@@ -349,7 +349,7 @@ TEST(Rot, IsRebuiltFromThePartOfTheParityThatIsRight) {
 
 // A program that is started with another block size goes on with the old one where it writes only some of a file: leaves of other
 // blocks could be held to nothing.
-TEST_P(Incremental, AnotherBlockSizeBlessesNoRot) {
+TEST_P(Incremental, AnotherBlockSizeDoesNotCommitRot) {
   Rng rng(SeedOf(5));
   Scratch scratch;
   RottenEpoch epoch(rng, scratch, GetParam());
@@ -371,7 +371,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Incremental, ::testing::Values(DatasetKind::kSha
                          [](const auto& test) { return test.param == DatasetKind::kShared ? "Shared" : "Set"; });
 
 /// The same bytes, protected, verified and restored by other numbers of ranks, whatever members each of them sees.
-TEST(Ranks, AnyNumberMakesTheSame) {
+TEST(Ranks, AnyNumberOfRanksMakesTheSameRootAndParity) {
   const std::uint64_t seed = SeedOf(99);
   for (std::uint64_t i = 0; i < RoundsOf(30) && !::testing::Test::HasFailure(); ++i) {
     Rng rng(seed + i);

@@ -3,6 +3,7 @@
 // right may be lost to it.
 #include <cstdio>
 #include <mutex>
+#include <ostream>
 
 #include "commit/check_written.h"
 #include "misfortune_fixture.h"
@@ -90,6 +91,14 @@ class LyingStorage : public MisfortuneTest {
     return checked.ok() ? checked->faults : 0;
   }
 };
+
+const char* TextOf(About about) {
+  constexpr const char* kNames[] = {"Lost", "Torn", "Stale", "StalePages"};
+  return kNames[static_cast<int>(about)];
+}
+void PrintTo(About about, std::ostream* out) {
+  *out << TextOf(about);
+}
 
 class LieTest : public LyingStorage, public ::testing::WithParamInterface<About> {
  protected:
@@ -249,7 +258,7 @@ TEST_P(LieTest, Restore) {
 }
 
 // The page cache has what was there before the damage.
-TEST_F(LyingStorage, WhatPagesHideIsFoundFromDisk) {
+TEST_F(LyingStorage, DamageThatThePageCacheHidesIsFoundFromDisk) {
   for (const std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 3 * kBlock, Bytes(100, 0x5a));
@@ -340,8 +349,7 @@ TEST_F(LyingStorage, RandomLies) {
 }
 
 std::string NameOfLie(const ::testing::TestParamInfo<About>& test) {
-  constexpr const char* kNames[] = {"Lost", "Torn", "Stale", "StalePages"};
-  return kNames[static_cast<int>(test.param)];
+  return TextOf(test.param);
 }
 INSTANTIATE_TEST_SUITE_P(Of, LieTest, ::testing::Values(About::kLost, About::kTorn, About::kStale, About::kStalePages),
                          NameOfLie);

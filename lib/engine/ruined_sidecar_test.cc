@@ -179,11 +179,11 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
   Image start_;
 };
 
-TEST_P(RuinedSidecar, NeverMakesWholeDataDamaged) {
+TEST_P(RuinedSidecar, NeverCallsIntactDataDamaged) {
   Sweep(nullptr, kSanitized ? 4 * 512 : 512);
 }
 
-TEST_P(RuinedSidecar, NeverHidesRotNorBlamesItsNeighbours) {
+TEST_P(RuinedSidecar, NeverHidesRotAndBlamesNoOtherBlock) {
   const Rotten rotten{files_.back(), GetParam().size / 2 + 3};
   Sweep(&rotten, 8 * 512);
 }

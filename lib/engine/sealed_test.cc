@@ -135,7 +135,7 @@ class Sealed : public ::testing::Test {
   Image truth_;
 };
 
-TEST_F(Sealed, NobodyWithoutTheKeyDoesAnything) {
+TEST_F(Sealed, NothingWorksWithoutTheKey) {
   for (const bool set : {false, true}) {
     files_.clear();
     set ? MakeSet() : MakeShared();
@@ -174,7 +174,7 @@ TEST_F(Sealed, RanksWithDifferentKeysCommitNothing) {
 }
 
 // A leftover, or somebody's mischief: the other members' seals still count.
-TEST_F(Sealed, AStrayKeySpoilsNoSet) {
+TEST_F(Sealed, AForeignKeyInOneMemberDoesNotHarmTheSet) {
   MakeSet();
   const Image whole = truth_;
   {
@@ -189,7 +189,7 @@ TEST_F(Sealed, AStrayKeySpoilsNoSet) {
   for (const std::string& file : files_) EXPECT_EQ(ReadFile(file), whole.at(file).bytes) << file;
 }
 
-TEST_F(Sealed, DamageIsFoundAndRepairedAsEver) {
+TEST_F(Sealed, DamageInASealedSetIsFoundAndRepaired) {
   MakeSet();
   Rot(rng_, files_[1], 20'000, 3);
   Rot(rng_, SidecarOf(2), ContentsOf(2).superblock.spacing * 2 + 10, 1);
@@ -212,7 +212,7 @@ TEST_F(Sealed, WhatWasSealedWithAnotherKeyIsNotBelieved) {
   ExpectNothingIsBelieved();
 }
 
-TEST_F(Sealed, RuinsAreNotSealedAnew) {
+TEST_F(Sealed, ADestroyedSidecarIsNotSealedAnew) {
   for (const int how : {0, 1, 2}) {
     MakeShared();
     Rot(rng_, path_, 8192, 100);
@@ -237,7 +237,7 @@ TEST_F(Sealed, RuinsAreNotSealedAnew) {
   }
 }
 
-TEST_F(Sealed, ASetIsNoDifferent) {
+TEST_F(Sealed, AForgedSetIsNotBelieved) {
   MakeSet();
   ProtectAsForger(nullptr);
   ExpectNothingIsBelieved();
@@ -247,7 +247,7 @@ TEST_F(Sealed, ASetIsNoDifferent) {
 }
 
 // Leaves of the right key, but not where it put them: two blocks of the file change places, and their leaves with them.
-TEST_F(Sealed, LeavesStayWhereTheyWere) {
+TEST_F(Sealed, SwappedBlocksAndLeavesAreFound) {
   MakeShared();
   Bytes data = ReadFile(path_);
   std::swap_ranges(data.begin(), data.begin() + 4096, data.begin() + 3 * 4096);

@@ -125,7 +125,7 @@ class Damaged {
 
 class Heal : public ::testing::TestWithParam<bool> {};
 
-TEST_P(Heal, GivesBackWhatWasCommitted) {
+TEST_P(Heal, ReturnsTheCommittedBytes) {
   const bool write = GetParam();
   Rng rng(SeedOf(write ? 71 : 72));
   std::uint64_t healed = 0, lost = 0, mended = 0;
@@ -230,7 +230,7 @@ TEST_F(HealOne, AnEditIsNoDamage) {
   EXPECT_EQ(ReadFile(path_), edited);
 }
 
-TEST_F(HealOne, WhatSomebodyMayBeWritingIsNotJudged) {
+TEST_F(HealOne, BlocksOfAnOpenEpochAreNotJudged) {
   const auto begun = BeginEpoch(PosixFileSystem(), options_, path_, "");
   ASSERT_OK(begun);
   RotBlock(1);  // as a colleague's write looks whose mtime is not there yet
@@ -260,7 +260,7 @@ TEST_F(HealOne, IntentsOfRangesNameRows) {
   EXPECT_FALSE(far.mended) << "while an epoch is open";
 }
 
-TEST_F(HealOne, WhoeverHasTheLockIsNotWaitedForLong) {
+TEST_F(HealOne, WaitsOnlyShortlyForTheLock) {
   RotBlock(3);
   const auto sidecar = LockSidecar(PosixFileSystem(), *SidecarPath(path_), nullptr, nullptr, 0);
   ASSERT_OK(sidecar);
@@ -272,7 +272,7 @@ TEST_F(HealOne, WhoeverHasTheLockIsNotWaitedForLong) {
   EXPECT_FALSE(block.mended);
 }
 
-TEST_F(HealOne, SeveralAtOnceLeaveNothingDamaged) {
+TEST_F(HealOne, SeveralThreadsHealOneBlockAtOnce) {
   const std::uint64_t rounds = RoundsOf(40);
   Rng rng(7);
   for (std::uint64_t round = 0; round < rounds && !HasFailure(); ++round) {
@@ -322,7 +322,7 @@ TEST_F(HealOne, AnotherFileOrAnotherCommitIsNotJudged) {
   EXPECT_FALSE(HealBlocks(PosixFileSystem(), options_, replaced).ok());
 }
 
-TEST_F(HealOne, WhatARepairThatDiedHasLeftIsNotBroughtToAnEnd) {
+TEST_F(HealOne, ARepairThatBrokeOffIsNotFinished) {
   {
     const auto sidecar = Sidecar::Load(PosixFileSystem(), *SidecarPath(path_), OpenMode::kReadWrite);
     ASSERT_OK(sidecar);
@@ -342,7 +342,7 @@ TEST_F(HealOne, WhatARepairThatDiedHasLeftIsNotBroughtToAnEnd) {
   EXPECT_TRUE(edited->gave_up_waiting);
 }
 
-TEST_F(HealOne, WhatHasNoSidecarIsAnError) {
+TEST_F(HealOne, AFileWithoutASidecarIsAnError) {
   ASSERT_OK(PosixFileSystem().Remove(*SidecarPath(path_)));
   EXPECT_FALSE(HealBlocks(PosixFileSystem(), options_, {.path = path_, .blocks = {0}, .write = true}).ok());
 }

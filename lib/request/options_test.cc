@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <map>
+#include <ostream>
 
 #include "status_matchers.h"
 
@@ -21,7 +22,7 @@ Options With(const std::string& name, const std::string& value) {
   return options;
 }
 
-TEST(OptionTable, HasEveryOptionOfTheInterface) {
+TEST(OptionTable, HasEveryDocumentedOption) {
   std::vector<std::string> names;
   for (const OptionSpec& spec : OptionSpecs()) {
     names.emplace_back(spec.name);
@@ -33,7 +34,7 @@ TEST(OptionTable, HasEveryOptionOfTheInterface) {
                                  "timeout", "report", "key", "heal", "summary", "log"));
 }
 
-TEST(OptionTable, HasTheDefaultsOfTheInterface) {
+TEST(OptionTable, HasTheDocumentedDefaults) {
   const Options options;
   EXPECT_EQ(options.parity, 1u);
   EXPECT_EQ(options.group, 8u);
@@ -77,7 +78,7 @@ TEST(SetOption, TakesGoodValues) {
   }
 }
 
-TEST(OptionText, IsWhatSetOptionTakes) {
+TEST(OptionText, IsAcceptedBySetOption) {
   const std::pair<const char*, const char*> values[] = {
       {"parity", "3"},        {"group", "7"},       {"block-size", "512"}, {"block-size", "16M"},
       {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
@@ -102,9 +103,13 @@ struct BadValue {
   const char* accepted;
 };
 
+void PrintTo(const BadValue& bad, std::ostream* out) {
+  *out << bad.name << " '" << bad.value << "'";
+}
+
 class BadOption : public ::testing::TestWithParam<BadValue> {};
 
-TEST_P(BadOption, IsRefusedWithNameValueAndWhatIsAccepted) {
+TEST_P(BadOption, IsRefusedWithItsNameItsValueAndTheAcceptedValues) {
   const BadValue& bad = GetParam();
   Options options;
   const Status status = SetOption(options, bad.name, bad.value);
@@ -258,7 +263,7 @@ TEST(ParseSize, TakesPowersOf1024) {
   }
 }
 
-TEST(FormatSize, IsForPeople) {
+TEST(FormatSize, UsesBinaryUnits) {
   EXPECT_EQ(FormatSize(0), "0 bytes");
   EXPECT_EQ(FormatSize(1), "1 byte");
   EXPECT_EQ(FormatSize(1000), "1000 bytes");

@@ -55,7 +55,7 @@ TEST(ExitCode, FollowsTheStatus) {
   EXPECT_EQ(of(Code::kNoMemory), 8);
 }
 
-TEST(CombineExitCodes, HighestOf23194AndOthersWin) {
+TEST(CombineExitCodes, AFailureWinsThenTheGravestState) {
   const int states[] = {0, 4, 9, 1, 2};  // by gravity
   for (int i = 0; i < 5; ++i) {
     for (int j = 0; j < 5; ++j) EXPECT_EQ(CombineExitCodes(states[i], states[j]), states[i > j ? i : j]);
@@ -71,7 +71,7 @@ TEST(CombineExitCodes, HighestOf23194AndOthersWin) {
   }
 }
 
-TEST(CodeOfMany, WhatWasRefusedCountsAsUnjudgedBesideOthers) {
+TEST(CodeOfMany, ARefusedDatasetCountsAsUnprotectedBesideOthers) {
   CodeOfMany alone;
   alone.AddDataset("sealed", 3);
   EXPECT_EQ(alone.code(), 3);
@@ -87,7 +87,7 @@ TEST(CodeOfMany, WhatWasRefusedCountsAsUnjudgedBesideOthers) {
   }
 }
 
-TEST(CodeOfMany, AWrongPathStaysOne) {
+TEST(CodeOfMany, AWrongPathKeepsItsCodeBesideDamage) {
   CodeOfMany codes;
   codes.AddDataset("damaged", 1);
   codes.Add(3);
@@ -96,7 +96,7 @@ TEST(CodeOfMany, AWrongPathStaysOne) {
   EXPECT_EQ(codes.code(), 2);
 }
 
-TEST(Names, AreThoseOfTheInterface) {
+TEST(Names, StatesPartsAndCausesHaveTheDocumentedNames) {
   EXPECT_STREQ(Name(DatasetState::kAtRisk), "at-risk");
   EXPECT_STREQ(Name(DatasetState::kUnrepairable), "unrepairable");
   EXPECT_STREQ(Name(DatasetState::kRestored), "restored");

@@ -72,14 +72,14 @@ class Exchanged {
   std::uint64_t turn_;
 };
 
-TEST(XorChecks, ProveWhatArrivesRight) {
+TEST(XorChecks, ProveBlocksThatArriveRight) {
   Rng rng(1);
   for (int i = 0; i < 50; ++i) {
     for (const auto& unproven : Exchanged(rng).Run(nullptr)) EXPECT_TRUE(unproven.empty());
   }
 }
 
-TEST(XorChecks, ZerosNeedNotBeLookedAt) {
+TEST(XorChecks, ZerosMayBeNotedWithoutReadingThem) {
   const Words zeros(kWords);
   RunRanks(1, [&](Communicator& comm) {
     for (const bool looked : {true, false}) {
@@ -96,7 +96,7 @@ TEST(XorChecks, ZerosNeedNotBeLookedAt) {
   });
 }
 
-TEST(XorChecks, NameTheBlockThatDoesNot) {
+TEST(XorChecks, NameTheBlockThatArrivesWrong) {
   Rng rng(2);
   for (int i = 0; i < 300; ++i) {
     Exchanged exchange(rng);
@@ -118,7 +118,7 @@ TEST(XorChecks, NameTheBlockThatDoesNot) {
   }
 }
 
-TEST(XorChecks, MissAShareThatIsLostWithItsCheckWords) {
+TEST(XorChecks, FindAShareThatIsLostWithItsCheckWords) {
   Rng rng(3);
   for (int who = 0; who < Exchanged::kRanks; ++who) {
     Exchanged exchange(rng);
@@ -127,7 +127,7 @@ TEST(XorChecks, MissAShareThatIsLostWithItsCheckWords) {
   }
 }
 
-TEST(XorChecks, TellTheSumsOfTwoExchangesApart) {
+TEST(XorChecks, RefuseTheSumsOfAnEarlierExchange) {
   Rng rng(4);
   std::vector<Words> before(Exchanged::kRanks * 2);
   std::vector<int> call(Exchanged::kRanks, 0);
@@ -173,7 +173,7 @@ Sample SetOf(Rng& rng, const Scratch& scratch, std::uint32_t members) {
   return sample;
 }
 
-TEST(WrongSumsTest, AreMadeAgainInCommitsAndRestores) {
+TEST(WrongSumsTest, AreComputedAgainInCommitsAndRestores) {
   const std::uint64_t seed = SeedOf(815);
   std::uint64_t faults = 0, told = 0;
   for (std::uint64_t i = 0; i < RoundsOf(60) && !::testing::Test::HasFailure(); ++i) {
@@ -211,7 +211,7 @@ TEST(WrongSumsTest, AreMadeAgainInCommitsAndRestores) {
   EXPECT_GT(told, 0u);
 }
 
-TEST(WrongSumsTest, ThatStayWrongAreAnErrorAndLeaveWhatWas) {
+TEST(WrongSumsTest, ThatStayWrongAreAnErrorAndChangeNothing) {
   for (const std::uint64_t seed : {1, 2, 3, 4}) {
     Rng rng(seed);
     Scratch scratch;
@@ -234,7 +234,7 @@ TEST(WrongSumsTest, ThatStayWrongAreAnErrorAndLeaveWhatWas) {
 }
 
 // A rank that brings no right sums is no trouble of messages.
-TEST(WrongSumsTest, OutOfMemoryIsNotTakenForMessagesThatErr) {
+TEST(WrongSumsTest, OutOfMemoryIsNotTakenForWrongMessages) {
   RunRanks(3, [&](Communicator& comm) {
     const std::vector<RowRun> runs(1);
     const auto again = GatherWrong(comm, runs, {{0, 0}}, comm.rank() == 1);

@@ -32,7 +32,7 @@ TEST(ParallelFor, ThrowsWhatWasThrown) {
   EXPECT_LE(calls, 2);
 }
 
-TEST(ParallelParts, CoverAllOnce) {
+TEST(ParallelParts, CoverEachItemOnce) {
   for (const unsigned threads : {1u, 2u, 5u}) {
     for (const std::size_t count : {0u, 1u, 3u, 1000u}) {
       std::vector<std::atomic<int>> calls(count);

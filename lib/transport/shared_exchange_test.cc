@@ -26,7 +26,7 @@ std::unique_ptr<SharedExchange> Make(Communicator& comm, std::uint64_t memory = 
   return std::move(*made);
 }
 
-TEST(SharedExchange, AddsUpWhateverIsBrought) {
+TEST(SharedExchange, AddsUpTheSharesOfAllRanks) {
   for (const int ranks : {2, 3, 5}) {
     for (const std::uint64_t memory : {std::uint64_t{1}, std::uint64_t{4096}, SharedExchange::kMemory}) {
       RunRanks(ranks, [&](Communicator& comm) {
@@ -41,7 +41,7 @@ TEST(SharedExchange, AddsUpWhateverIsBrought) {
 }
 
 // Rank 1 comes only after rank 0 has called `idle`, as a peer in a call of MPI that needs rank 0 to make progress.
-TEST(SharedExchange, WhoWaitsLetsOthersMakeProgress) {
+TEST(SharedExchange, ARankThatWaitsMakesProgressForOthers) {
   std::atomic<bool> idled = false;
   RunRanks(2, [&](Communicator& comm) {
     auto shared = SharedExchange::Make(comm, [&] { idled = true; });
@@ -69,7 +69,7 @@ class Limited {
   rlimit before_{};
 };
 
-TEST(SharedExchange, IsNotThereWithoutMemoryOrDescriptors) {
+TEST(SharedExchange, IsUnavailableWithoutMemoryOrDescriptors) {
   {
     const Limited files(RLIMIT_FSIZE, 1000);  // whatever grows a file past this gets SIGXFSZ
     RunRanks(2, [](Communicator& comm) { EXPECT_EQ(Make(comm), nullptr); });

@@ -32,7 +32,7 @@ Tuning LastIsBest() {
   return tuning;
 }
 
-TEST(Tuning, BeginsWithWhatIsGoodEverywhere) {
+TEST(Tuning, HasDefaultsThatAreGoodEverywhere) {
   const Tuning tuning;
   EXPECT_FALSE(tuning.measured());
   EXPECT_EQ(tuning.encode_piece_bytes(), 64u << 10);
@@ -117,7 +117,7 @@ TEST(TuningCache, KeepsSpeedsAndPicks) {
   EXPECT_EQ(*read, tuning);
 }
 
-TEST(TuningCache, BelievesNothingButSpeedsOfKnownCandidates) {
+TEST(TuningCache, AcceptsOnlySpeedsOfKnownCandidates) {
   using Json = nlohmann::json;
   const Json good = Json::parse(EncodeTuning(LastIsBest()));
   const std::vector<std::pair<const char*, std::function<void(Json&)>>> edits = {
@@ -161,7 +161,7 @@ TEST(TuningCache, BelievesNothingButSpeedsOfKnownCandidates) {
 }
 
 // What libFuzzer found: the parser needs time quadratic in the depth.
-TEST(TuningCache, DeepNestingTakesNoLonger) {
+TEST(TuningCache, DeepNestingIsRefusedInLittleTime) {
   for (const char* bracket : {"[", "{\"a\":"}) {
     std::string text = "{\"schema\":";
     while (text.size() < 65'000) text += bracket;
@@ -169,7 +169,7 @@ TEST(TuningCache, DeepNestingTakesNoLonger) {
   }
 }
 
-TEST(TuningCache, LiesWhereCachesDo) {
+TEST(TuningCache, IsInTheCacheDirectoryOfTheUser) {
   const auto path = [](std::map<std::string, const char*> variables) {
     return TuningCachePath([&](const char* name) { return variables.contains(name) ? variables[name] : nullptr; });
   };
@@ -182,7 +182,7 @@ TEST(TuningCache, LiesWhereCachesDo) {
   EXPECT_EQ(path({}), "");
 }
 
-TEST(TuningCache, IsPutInPlaceWholeForThisUserOnly) {
+TEST(TuningCache, IsReplacedAsAWholeAndReadableOnlyByTheUser) {
   const Scratch scratch;
   const std::string path = scratch / "not/yet/there.json";
   FileSystem& fs = PosixFileSystem();
@@ -253,7 +253,7 @@ TEST(CurrentTuning, IsMeasuredAndKeptForLargeWork) {
   });
 }
 
-TEST(CurrentTuning, IsWhatWasKept) {
+TEST(CurrentTuning, IsLoadedFromTheCache) {
   ExpectInFreshProcess([](const std::string&) {
     const bool stored = StoreTuning(PosixFileSystem(), TuningCachePath(), LastIsBest()).ok();
     TuneForWork(std::uint64_t{1} << 30);  // nothing is left to measure
@@ -261,7 +261,7 @@ TEST(CurrentTuning, IsWhatWasKept) {
   });
 }
 
-TEST(CurrentTuning, DoesWithoutACache) {
+TEST(CurrentTuning, WorksWithoutACache) {
   ExpectInFreshProcess([](const std::string& cache) {
     const bool in_the_way = StoreTuning(PosixFileSystem(), cache, Tuning()).ok();  // a file, not a directory
     TuneForWork(std::uint64_t{1} << 30);

@@ -37,7 +37,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(self.alternate(2, a=[9, 1, 2], b=[8, 3, 4]), {"a": [1, 2], "b": [3, 4]})
         self.assertEqual(self.order, ["a", "b"] * 3)
 
-    def test_who_takes_too_long_runs_once(self):
+    def test_a_slow_program_runs_once(self):
         self.assertEqual(self.alternate(2, 15, a=[16], b=[15, 3, 4]), {"a": [16], "b": [3, 4]})
 
     def test_medians_and_ratios(self):
@@ -64,7 +64,7 @@ class Page(unittest.TestCase):
                 target = page.Target("t", 2, lambda _, value=value: value, least)
                 self.assertEqual(target.row({}), ("t", "≥ 2" if least else "≤ 2", f"{value:.3f}", reached))
 
-    def test_what_is_not_to_be_had_is_neither_reached_nor_missed(self):
+    def test_a_side_without_a_result_is_neither_reached_nor_missed(self):
         result = harness.Result("protect", "t", sides={"lzy": side(0.25)}, absent={"par2": "not there"})
         text = page.reach({"protect": result})
         self.assertIn("| lzy-protect of 2 GiB, tmpfs, 2 threads: GB/s of data | ≥ 6 | 4.000 | **no** |", text)

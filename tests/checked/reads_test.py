@@ -87,11 +87,11 @@ class EveryCall(Reads):
 
 
 class Damage(Reads):
-    def test_nothing_is_said_while_all_is_well(self):
+    def test_nothing_is_reported_without_damage(self):
         self.assertEqual(self.read("read_at_all", ranks=2), ["0 right 187500", "1 right 187500"])
         self.assertEqual(self.said, [])
 
-    def test_not_asked_for(self):
+    def test_verify_reads_off(self):
         self.damage("f", 5000)
         self.assertEqual(self.read("read_at", verify_reads="off"), ["0 wrong 625"])
         self.assertEqual(self.said, [])
@@ -140,7 +140,7 @@ class Damage(Reads):
         self.assertEqual(self.read("read_at", "plain", "rdwr", str(BYTES // 8)), ["0 right 375000"])
         self.assertTrue(self.is_good())
 
-    def test_a_sidecar_that_is_destroyed_is_told(self):
+    def test_a_destroyed_sidecar_is_reported(self):
         with open(self.path(".LZY.f"), "r+b") as sidecar:
             sidecar.write(b"x" * os.path.getsize(self.path(".LZY.f")))
         self.assertEqual(self.read("read_at"), ["0 right 375000"])
@@ -153,7 +153,7 @@ class Damage(Reads):
         line, = self.read("read_at", "plain", "rdonly", str(BYTES // 8))
         self.assertRegex(line, "^0 error MPI_ERR_IO lzy: ")
 
-    def test_without_a_sidecar_reads_are_as_ever(self):
+    def test_a_file_without_a_sidecar_is_read(self):
         os.remove(self.path(".LZY.f"))
         self.assertEqual(self.read("read_at_all", ranks=2), ["0 right 187500", "1 right 187500"])
         self.assertEqual(self.said, [])

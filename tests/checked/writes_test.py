@@ -46,7 +46,7 @@ class Writes(Layer):
 
 
 class Faults(Writes):
-    def test_nothing_is_said_while_all_is_well(self):
+    def test_nothing_is_reported_without_faults(self):
         for call in CALLS:
             with self.subTest(call=call):
                 self.fresh()
@@ -75,7 +75,7 @@ class Faults(Writes):
                 self.assertTrue(self.check(*words))
                 self.assertEqual(self.verify(), 0)
 
-    def test_what_cannot_be_had_again_is_an_error(self):
+    def test_lost_data_that_cannot_be_written_again_are_an_error(self):
         """On all ranks alike. There is no room to keep all that is written, and too much is lost for parity."""
         for on_error, codes in (("warn", "ok"), ("fail", "MPI_ERR_IO")):
             with self.subTest(on_error=on_error):
@@ -93,7 +93,7 @@ class Faults(Writes):
                 self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
 
 
-class Others(Writes):
+class PosixWrites(Writes):
     def test_a_header_written_by_posix_calls_is_no_fault(self):
         """Behind MPI's back, before the close: nobody may put back what MPI-IO had written there."""
         done = self.client("patched", verify_writes="on")

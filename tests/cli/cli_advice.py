@@ -7,7 +7,7 @@ import unittest
 from harness import CliTest, pattern_bytes
 
 
-class Found(CliTest):
+class Findings(CliTest):
     def file(self, name, size=1000000, *options):
         self.write(name, pattern_bytes(size))
         self.age(name)
@@ -45,7 +45,7 @@ class Found(CliTest):
         self.assertEqual(self.datasets(2, "lzy-info", "large")[0]["state"], "unrepairable")
         self.check(2, "lzy-verify", "large")
 
-    def test_protecting_a_missing_file_names_the_way_out(self):
+    def test_protecting_a_missing_file_advises_a_restore(self):
         self.file("f", 100000)
         os.remove(self.path("f"))
         for words in (("lzy-protect",), ("lzy-protect", "--dry-run")):
@@ -76,7 +76,7 @@ class Found(CliTest):
             for sidecar in [name for name in os.listdir(self.scratch) if name.startswith(".LZY.s")]:
                 os.remove(self.path(sidecar))
 
-    def test_edits_past_repair_are_not_called_loss(self):
+    def test_edits_beyond_repair_are_not_called_loss(self):
         self.file("f")
         self.edit("f", 900000)
         edited = self.read("f")
@@ -100,7 +100,7 @@ class Found(CliTest):
         self.check(0, "lzy-protect", "s.%r")
         self.check(0, "lzy-verify", "s.%r")
 
-    def test_salvage_makes_no_file_of_nothing(self):
+    def test_salvage_makes_no_file_if_nothing_can_be_recovered(self):
         self.file("f", 1000000, "--parity", "0")
         os.remove(self.path("f"))
         told = self.check(2, "lzy-restore", "--salvage", "f").stdout

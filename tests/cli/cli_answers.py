@@ -62,7 +62,7 @@ class Verdicts(CliTest):
 class LostHashes(CliTest):
     """A sidecar that has lost its hashes says nothing about its data."""
 
-    def test_whole_data_are_not_called_lost(self):
+    def test_intact_data_are_not_called_lost(self):
         self.write("c", pattern_bytes(300 * 65536 + 17))  # two pages of hashes
         self.age("c")
         self.check(0, "lzy-protect", "-q", "c")
@@ -98,7 +98,7 @@ class Interrupts(CliTest):
             if int(caught, 16) & (1 << (signal.SIGTERM - 1)):
                 return
 
-    def test_codes_and_the_line(self):
+    def test_the_exit_code_and_the_message_of_a_signal(self):
         with open(self.path("large"), "wb") as file:
             file.truncate(1 << 40)  # a hole: nothing to store, hours to read
         self.write("small", pattern_bytes(100000))
@@ -217,7 +217,7 @@ class Removal(CliTest):
             os.close(master)
             os.close(slave)
 
-    def test_it_keeps_what_mends_missing_data(self):
+    def test_remove_keeps_parity_that_can_rebuild_missing_data(self):
         os.remove(self.path("s.2"))
         done = self.check(1, "lzy-protect", "--remove", "--yes", "s.%r")
         self.assertIn("not removed", done.stdout)

@@ -39,7 +39,7 @@ class Devices(CliTest):
         shutil.rmtree(self.path(self.DEVICES[number]))
 
 
-class Full(Devices):
+class FullDirectory(Devices):
     def test_a_full_directory_keeps_nobody_from_mending_data(self):
         self.protect()
         self.lose(1)
@@ -60,7 +60,7 @@ class Full(Devices):
         self.check(0, "lzy-verify", "f")
 
 
-class Lost(Devices):
+class LostDevices(Devices):
     def test_two_devices_with_all_that_was_on_them(self):
         for ranks in (None, 3):
             with self.subTest(ranks=ranks):
@@ -139,7 +139,7 @@ class Lost(Devices):
         self.check(0, "lzy-verify", "--key", "key", "f")
 
 
-class Kept(Devices):
+class PartsOfParity(Devices):
     def test_one_root_for_directories_and_one_sidecar(self):
         self.protect()
         self.write("g", pattern_bytes(SIZE))

@@ -106,7 +106,7 @@ KINDS = ("link", "dangling", "fifo", "directory", "socket", "device")
 
 
 @needs_root
-class Planted(Hostile):
+class PlantedLinks(Hostile):
     def each(self, target, *names):
         """Plants each kind of thing under each name, then has each tool go there: outside nothing changes, nothing hangs."""
         before = self.tell()
@@ -131,7 +131,7 @@ class Planted(Hostile):
     def test_a_sidecar(self):
         self.each("u/f", "u/.LZY.f")
 
-    def test_what_is_built_aside(self):
+    def test_files_that_are_built_aside(self):
         self.each("u/f", "u/.LZY-new.f", "u/.LZY-data.f", "u/.LZY-tmp.lock")
 
     def test_a_member(self):
@@ -140,7 +140,7 @@ class Planted(Hostile):
     def test_a_member_that_is_named(self):
         self.each("u/s.2", "u/s.2")
 
-    def test_what_a_member_has(self):
+    def test_sidecars_of_a_member(self):
         self.each("u/s.%r", "u/.LZY.s.2", "u/.LZY-new.s.2")
 
     def test_a_directory_of_a_set(self):
@@ -231,7 +231,7 @@ class Planted(Hostile):
         self.assertEqual(len(os.listdir(self.path("u/home/.cache/lzy"))), 1)
 
 
-class Forged(Hostile):
+class ForgedSidecars(Hostile):
     """Sidecars that say, with all hashes right, what they should not."""
 
     def everything(self, *targets):
@@ -353,7 +353,7 @@ def start_swapping(pairs):
 
 
 @needs_root
-class Raced(Hostile):
+class RacedLinks(Hostile):
     """The owner of the directory swaps names for links as fast as he can, while root runs the tools."""
 
     def race(self, pairs, targets, runs):
@@ -386,7 +386,7 @@ class Raced(Hostile):
                           ["u/f", "u/s.%r"], 100)
         self.assertGreater(len(codes), 1)
 
-    def test_what_is_built_aside(self):
+    def test_files_that_are_built_aside(self):
         self.fresh()
         os.remove(self.path("u/s.2"))
         names = (".LZY-new.f", ".LZY-data.s.2", ".LZY-new.s.2", ".LZY-tmp.lock")

@@ -124,7 +124,7 @@ class Renamed(NamesTest):
         self.check(0, "lzy-restore", "node%r/old")
         self.assertEqual(self.read("node1/old"), pattern_bytes(50000, seed=1))
 
-    def test_over_what_a_deleted_file_left(self):
+    def test_renamed_onto_the_name_of_a_deleted_file(self):
         self.protect("e", pattern_bytes(50000))
         self.protect("dead", pattern_bytes(50000, seed=1))
         self.rename("e", "f")
@@ -137,7 +137,7 @@ class Renamed(NamesTest):
         self.check(0, "lzy-protect", *SMALL, "e")
         self.assertEqual(self.paths(0, "lzy-verify", "f"), ["f"])
 
-    def test_copy_over_the_file_with_ones_old_name(self):
+    def test_a_copy_onto_the_old_name_of_a_file(self):
         for name in ("a", "b"):
             self.protect(name, pattern_bytes(50000, seed=ord(name)))
         self.rename("a", "t")
@@ -149,7 +149,7 @@ class Renamed(NamesTest):
         self.assertEqual(self.paths(9, "lzy-verify", "."), ["a", "b"])
         self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", ".").stdout)
 
-    def test_name_from_before_means_the_file_of_now(self):
+    def test_an_old_name_means_the_renamed_file(self):
         self.protect("g", pattern_bytes(50000))
         self.rename("g", "g2")
         done = self.check(0, "lzy-verify", "g")
@@ -205,14 +205,14 @@ class Leftovers(NamesTest):
         self.rename("kept", "d/s.3")
         self.rename("kept.sidecar", "d/.LZY.s.3")
 
-    def test_set_and_directory_warn(self):
+    def test_a_set_and_its_directory_warn_of_a_leftover(self):
         for path in ("d/s.%r", "d", "d/s.0"):
             for tool in ("lzy-verify", "lzy-info", "lzy-protect"):
                 done = self.check(0, tool, path)
                 self.assertEqual(done.stderr.count("'d/s.3' is left over"), 1, done.stderr)
                 self.assertIn("older set of 4 files", done.stderr)
 
-    def test_named_alone_it_is_not_fine(self):
+    def test_a_leftover_named_alone_is_unprotected(self):
         for tool in ("lzy-verify", "lzy-restore", "lzy-info", "lzy-protect"):
             done = self.check(4, tool, "d/s.3")
             self.assertIn("'d/s.3' is left over", done.stderr)
@@ -224,7 +224,7 @@ class Leftovers(NamesTest):
         self.check(0, "lzy-protect", "d/s.3")
         self.assertEqual(self.paths(0, "lzy-verify", "d/s.3"), ["d/s.3"])
 
-    def test_named_alone_when_it_is_gone(self):
+    def test_a_deleted_leftover_named_alone(self):
         os.remove(self.path("d/s.3"))
         self.assertIn("'d/s.3' is gone", self.check(4, "lzy-verify", "d/s.3").stderr)
         self.assertEqual(self.check(0, "lzy-verify", "d").stderr, "")

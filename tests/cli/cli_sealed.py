@@ -23,7 +23,7 @@ class SealedFiles(CliTest):
         self.assertIn("a: intact", self.check(0, "lzy-verify", "a", env={"LZY_KEY": "key"}).stdout)
         self.assertIn("a: intact", self.check(0, "lzy-verify", "--key", "key", "a", env={"LZY_KEY": "other"}).stdout)
 
-    def test_without_it_nothing_is_done(self):
+    def test_nothing_is_done_without_the_key(self):
         before = self.read(".LZY.a")
         for tool in (["lzy-verify"], ["lzy-verify", "--repair", "--force"], ["lzy-restore"], ["lzy-restore", "--salvage"],
                      ["lzy-protect"], ["lzy-protect", "--force"], ["lzy-info"]):
@@ -33,7 +33,7 @@ class SealedFiles(CliTest):
                 self.assertIn(reason, done.stderr)
         self.assertEqual(self.read(".LZY.a"), before)
 
-    def test_which_key_it_was(self):
+    def test_the_id_of_the_key_is_shown(self):
         [dataset] = self.report(0, "lzy-info", "--key", "key", "a")["datasets"]
         self.assertRegex(dataset["key"], "^[0-9a-f]{32}$")
         self.assertIn(dataset["key"], self.check(0, "lzy-info", "--key", "key", "a").stdout)
@@ -51,7 +51,7 @@ class SealedFiles(CliTest):
         self.check(0, *advice.split())
         self.assertEqual(self.read("a"), self.content)
 
-    def test_what_is_not_sealed_is_not_believed(self):
+    def test_a_sidecar_without_a_seal_is_refused(self):
         self.write("b", self.content)
         self.check(0, "lzy-protect", *GEOMETRY, "b")
         for tool in (["lzy-verify"], ["lzy-verify", "--repair"], ["lzy-restore"], ["lzy-protect"]):

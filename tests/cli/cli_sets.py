@@ -7,7 +7,8 @@ import unittest
 from harness import CliTest, pattern_bytes
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
-import format_reader
+from reader_fields import PARITY, PARITY_LEVEL
+from reader_sidecar import Sidecar
 
 SMALL = ("--block-size", "4K", "--stripe", "16K")
 RANKS = 5
@@ -146,11 +147,11 @@ class Sets(CliTest):
 
     def test_sidecar_that_lost_its_hashes(self):
         sidecar = "d/.LZY.state.1"
-        reader = format_reader.Sidecar(self.path(sidecar), self.path("d/state.1"))
-        leaves = [next(extent.offset for extent in reader._extents(copy, format_reader.PARITY_LEVEL) if extent.level == 0)
+        reader = Sidecar(self.path(sidecar), self.path("d/state.1"))
+        leaves = [next(extent.offset for extent in reader._extents(copy, PARITY_LEVEL) if extent.level == 0)
                   for copy in reader.copies.values()]
         self.assertEqual(len(set(leaves)), 2)
-        base = next(extent.offset for extent in reader._extents(next(iter(reader.copies.values())), format_reader.PARITY))
+        base = next(extent.offset for extent in reader._extents(next(iter(reader.copies.values())), PARITY))
         for at in (*leaves, base + 100):
             self.flip(sidecar, at)
         self.check(1, "lzy-verify", "d/state.%r")

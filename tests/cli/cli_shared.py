@@ -79,7 +79,7 @@ class SharedFile(CliTest):
             f"together {len(units) * BLOCK // 1024} KiB, device 1: differs from its hash; repairable; --json lists them"])
         self.assertEqual(len(self.only(self.report(0, "lzy-verify", "--repair", "large"))["damage"]), len(units))
 
-    def test_restore_mends_too(self):
+    def test_restore_repairs_a_damaged_file(self):
         self.flip("a", 0)
         self.flip("a", len(self.content) - 1)
         before = self.read("a")
@@ -113,7 +113,7 @@ class SharedFile(CliTest):
         self.check(0, "lzy-protect", "a")
         self.check(0, "lzy-verify", "a")
 
-    def test_edit_taken_back(self):
+    def test_force_takes_an_edit_back(self):
         self.write("a", b"edited" + self.content[6:])
         self.check(0, "lzy-verify", "--repair", "--force", "a")
         self.assertEqual(self.read("a"), self.content)
@@ -281,7 +281,7 @@ class Directories(CliTest):
     def paths(self, exit_code, *words):
         return [dataset["path"] for dataset in self.report(exit_code, *words)["datasets"]]
 
-    def test_all_below(self):
+    def test_a_directory_means_all_files_below(self):
         self.assertEqual(self.paths(0, "lzy-protect", "d"), ["d/a.h5", "d/b.nc", "d/e/c.h5"])
         self.assertEqual(self.paths(0, "lzy-verify", "d"), ["d/a.h5", "d/b.nc", "d/e/c.h5"])
         self.flip("d/e/c.h5", 1000)

@@ -57,7 +57,7 @@ class BadOptions(CliTest):
             self.assertIn(accepted, done.stderr)
             self.assertEqual(done.stdout, "")
 
-    def test_variables_too(self):
+    def test_a_bad_variable_is_refused_like_its_option(self):
         for name, value, accepted in self.BAD:
             variable = "LZY_" + name.upper().replace("-", "_")
             for tool in ("lzy-protect", "lzy-verify", "lzy-restore", "lzy-info"):
@@ -65,7 +65,7 @@ class BadOptions(CliTest):
                 self.assertIn(f"{tool}: {variable}: '{value}' is not accepted: ", done.stderr)
                 self.assertIn(accepted, done.stderr)
 
-    def test_option_goes_before_environment(self):
+    def test_an_option_overrides_the_environment(self):
         self.assertIn("--parity: 'x'", self.check(3, "lzy-protect", "--parity", "x", "a", env={"LZY_PARITY": "2"}).stderr)
 
     def test_unknown_variable(self):
@@ -88,7 +88,7 @@ class BadOptions(CliTest):
     def test_device_must_be_a_number(self):
         self.assertIn("--device: 'x' is not accepted", self.check(3, "lzy-restore", "--device", "x", "a").stderr)
 
-    def test_json_is_a_document_all_the_same(self):
+    def test_json_is_a_document_after_a_usage_error(self):
         for words in (["--bogus"], ["--memory", "x", "a"], ["absent"]):
             document = self.report(3, "lzy-verify", *words)
             self.assertEqual(document["datasets"], [])
@@ -176,7 +176,7 @@ class Tuning(CliTest):
         self.tune()
         self.assertEqual(json.loads(self.read(cache))["schema"], "lzy-tuning/1")
 
-    def test_what_cannot_be_kept_is_shown_all_the_same(self):
+    def test_results_are_shown_if_the_cache_cannot_be_written(self):
         self.write("cache", b"")  # in the way
         done = self.tune()
         self.assertIn("* picked; not kept\n", done.stdout)
@@ -184,7 +184,7 @@ class Tuning(CliTest):
         self.assertIn(self.path("cache"), done.stderr)
         self.assertIsNone(json.loads(self.tune("--json").stdout)["cache"])
 
-    def test_goes_with_nothing_else(self):
+    def test_tuning_takes_no_path_and_no_other_option(self):
         self.write("a", b"a" * 100)
         self.assertIn("'a' is not accepted: no PATH", self.check(3, "lzy-info", "--tuning", "a").stderr)
         self.assertIn("--tuning: is not accepted together with", self.check(3, "lzy-info", "--tuning", "--map").stderr)

@@ -44,7 +44,7 @@ class InTheMidst(nodes.Nodes):
 
 
 class MidSync(InTheMidst):
-    def test_the_checkpoint_before_survives(self):
+    def test_the_older_checkpoint_survives(self):
         """Each checkpoint has a name of its own; the one that was being made when a node went is lost, the one before is not."""
         expected = self.reference(30)
         dice = random.Random(SEED)
@@ -80,7 +80,7 @@ class MidSync(InTheMidst):
         self.assertGreater(hit, 0, "no job was still running when its node was lost")
 
 
-    def test_the_one_before_was_renamed(self):
+    def test_the_older_checkpoint_was_renamed(self):
         """As many programs do: the last checkpoint gets another name, a new one gets its own. Nobody tells lzy of it."""
         expected = self.reference(30)
         dice = random.Random(SEED)
@@ -108,7 +108,7 @@ class MidSync(InTheMidst):
 
 
 class MidRestore(InTheMidst):
-    def test_run_again_it_completes(self):
+    def test_a_restore_that_broke_off_completes_when_run_again(self):
         expected = self.reference()
         dice = random.Random(SEED)
         self.solve(10, parity=2)

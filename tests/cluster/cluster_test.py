@@ -10,7 +10,7 @@ import unittest
 import nodes
 
 
-class Apart(nodes.Nodes):
+class SeparateNodes(nodes.Nodes):
     NODES = 2
 
     def on(self, node, *words):
@@ -76,7 +76,7 @@ class Apart(nodes.Nodes):
         self.assertEqual(self.on("n2", "hostname"), "n2")
 
 
-class Lost(nodes.Nodes):
+class KilledNodes(nodes.Nodes):
     NODES = 2
 
     def processes(self):
@@ -113,7 +113,7 @@ class Lost(nodes.Nodes):
         self.assertEqual(self.files("n1"), [])
         self.assertEqual(sorted(self.run_job(["hostname"]).stdout.split()), ["n1", "n2"])
 
-    def test_down_leaves_nothing(self):
+    def test_a_cluster_that_is_taken_down_leaves_nothing(self):
         links = os.listdir("/sys/class/net")
         mounts = self.content("/proc/self/mounts")
         self.assertNotIn(self.dir.encode(), mounts)
@@ -122,7 +122,7 @@ class Lost(nodes.Nodes):
         self.assertEqual(os.listdir("/sys/class/net"), links)
         self.down()  # once more: nothing
 
-    def test_what_is_no_cluster_is_left_alone(self):
+    def test_a_directory_that_is_no_cluster_is_left_alone(self):
         with tempfile.TemporaryDirectory(prefix="lzy-cluster-test-") as other:
             with open(f"{other}/mine", "w", encoding="utf-8") as file:
                 file.write("mine")
@@ -132,7 +132,7 @@ class Lost(nodes.Nodes):
                 self.assertIn(other, done.stderr)
             self.assertEqual(os.listdir(other), ["mine"])
 
-    def test_wrong_words(self):
+    def test_usage_errors(self):
         for words, code in [([], 3), (["op"], 3), (["up"], 3), (["up", "0"], 3), (["up", "1", "--disk-size", "much"], 3),
                             (["exec", self.dir, "n3", "true"], 1), (["kill", self.dir, "n0"], 1), (["down", "a b"], 1)]:
             with self.subTest(words=words):
@@ -147,10 +147,10 @@ class Lost(nodes.Nodes):
             time.sleep(0.01)
 
 
-class Abandoned(unittest.TestCase):
+class AbandonedCluster(unittest.TestCase):
     """A test that is killed leaves a cluster: its nodes end with it, the next one removes the rest."""
 
-    def test_the_next_one_removes_it(self):
+    def test_the_next_cluster_removes_an_abandoned_one(self):
         with tempfile.TemporaryDirectory(prefix="lzy-cluster-abandoned-") as base:
             variables = dict(nodes.environment(), TMPDIR=base)
             left = f"{base}/lzy-cluster-left"

@@ -13,7 +13,7 @@ ROUNDS = int(os.environ.get("CLUSTER_TEST_ROUNDS", "3"))
 class EightNodes(nodes.Nodes):
     NODES = 8
 
-    def test_losses_by_lot(self):
+    def test_random_losses(self):
         expected = self.reference()
         dice = random.Random(SEED)
         for turn in range(ROUNDS):

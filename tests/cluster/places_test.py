@@ -6,7 +6,7 @@ import unittest
 import nodes
 
 
-class Order(nodes.Nodes):
+class OtherRankOrder(nodes.Nodes):
     def test_survivors_have_other_rank_numbers(self):
         expected = self.reference()
         self.solve(10)
@@ -67,7 +67,7 @@ class Racks(nodes.Nodes):
                 self.boot(*self.all)
 
 
-class Fewer(nodes.Nodes):
+class FewerNodes(nodes.Nodes):
     DISK_SIZE = "3M"
 
     # These disks are lost with their nodes, and seen from nowhere else.
@@ -117,7 +117,7 @@ class Fewer(nodes.Nodes):
         self.assertEqual([self.listed(node) for node in here], lists)
 
 
-class Returned(nodes.Nodes):
+class ReturnedNodes(nodes.Nodes):
     def test_an_older_checkpoint_is_never_mixed_in(self):
         """A disk that was away while the others went on: with its data and sidecar of then, or only one of them."""
         expected = self.reference()

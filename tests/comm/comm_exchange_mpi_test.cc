@@ -124,7 +124,7 @@ TEST_F(XorExchangeTest, InSharedMemory) {
   }
 }
 
-TEST_F(XorExchangeTest, AsChosen) {
+TEST_F(XorExchangeTest, ByTheMethodThatIsChosen) {
   for (const Words& counts : XorCounts(ranks_, 5000)) CheckAsChosen(counts);
   CheckAsChosen(Words(ranks_, 1'000'000));
 }
@@ -148,7 +148,7 @@ TEST_F(XorExchangeTest, WithoutSharedMemory) {
 }
 
 // The last rank comes to the exchange only when rank 0, which is there already, has taken its message.
-TEST_F(XorExchangeTest, WhoWaitsStillReceives) {
+TEST_F(XorExchangeTest, ARankThatWaitsStillReceives) {
   if (size_ == 1) GTEST_SKIP() << "no message";
   std::vector<char> message(16 << 20, static_cast<char>(rank_));
   const auto length = static_cast<int>(message.size());

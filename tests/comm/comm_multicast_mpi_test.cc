@@ -92,7 +92,7 @@ TEST_F(MulticastTest, BroadcastsGoByTheRootsTopology) {
   }
 }
 
-TEST_F(MulticastTest, WhatIsSplitOffGoesTheSameWay) {
+TEST_F(MulticastTest, ASplitCommunicatorKeepsTheTopology) {
   auto made = MpiCommunicator(MPI_COMM_WORLD);
   ASSERT_OK(made);
   (*made)->SetTopology({Topology::kPipelined, {}});

@@ -132,7 +132,7 @@ TEST_P(ExchangeTest, AllGatherSizes) {
   }
 }
 
-TEST_P(ExchangeTest, BroadcastOfUnequalAmountsHoldsNobodyUp) {
+TEST_P(ExchangeTest, BroadcastOfUnequalSizesBlocksNoRank) {
   if (size_ < 2) GTEST_SKIP() << "for two ranks or more";
   for (const std::size_t size : {std::size_t{10}, std::size_t{5000}}) {
     for (const std::size_t other : {size - 1, size + 1, std::size_t{20000}}) {

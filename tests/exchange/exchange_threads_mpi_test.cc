@@ -122,7 +122,7 @@ TEST_F(ExchangeThreads, OnOneCommunicatorWithTagsOfTheirOwn) {
 }
 
 // One waits for a message that is sent only after the other is done with many of its own.
-TEST_F(ExchangeThreads, OneThatWaitsHoldsNobodyUp) {
+TEST_F(ExchangeThreads, AThreadThatWaitsBlocksNoOther) {
   Faults faults(3);
   faults.share = kShare;
   InThreads([this](int thread) {

@@ -13,6 +13,9 @@ from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import format_reader  # noqa: E402
+import reader_dataset  # noqa: E402
+import reader_geometry  # noqa: E402
+import reader_hashes  # noqa: E402
 from format_writer_for_tests import H, Lies, write  # noqa: E402
 
 
@@ -92,7 +95,7 @@ class Accepts(Case):
 
     def setUp(self):
         super().setUp()
-        chunk = mock.patch.object(format_reader, "CHUNK", 20000)  # several to a file
+        chunk = mock.patch.object(reader_dataset, "CHUNK", 20000)  # several to a file
         chunk.start()
         self.addCleanup(chunk.stop)
 
@@ -373,7 +376,7 @@ class RejectsLies(Case):
 class Mathematics(unittest.TestCase):
     def test_rotation_by_hand(self):
         # n = 3, m = 1, the published layout: P0 skips device 0, P1 device 1, P2 device 2.
-        r = format_reader.Rotation(3, 1)
+        r = reader_geometry.Rotation(3, 1)
         self.assertEqual([[bool(r.is_data[j, t]) for j in range(3)] for t in range(3)],
                          [[False, True, True], [True, False, True], [True, True, False]])
         self.assertEqual([r.row_of(0, k) for k in range(4)], [1, 2, 4, 5])
@@ -382,8 +385,8 @@ class Mathematics(unittest.TestCase):
         self.assertEqual([int(r.parity_before(1, t)) for t in range(6)], [0, 0, 1, 1, 1, 2])
 
     def test_field(self):
-        self.assertEqual((format_reader.MUL[2, 128], format_reader.INVERSE[2]), (0x1D, 0x8E))
-        self.assertTrue(all(format_reader.MUL[a, format_reader.INVERSE[a]] == 1 for a in range(1, 256)))
+        self.assertEqual((reader_geometry.MUL[2, 128], reader_geometry.INVERSE[2]), (0x1D, 0x8E))
+        self.assertTrue(all(reader_geometry.MUL[a, reader_geometry.INVERSE[a]] == 1 for a in range(1, 256)))
 
     def test_matrix_is_that_of_isal(self):
         isal = ctypes.CDLL("libisal.so.2")
@@ -392,11 +395,11 @@ class Mathematics(unittest.TestCase):
             isal.gf_gen_cauchy1_matrix(matrix, n, n - m)
             for q in range(m):
                 want = list(matrix[(n - m + q) * (n - m):(n - m + q + 1) * (n - m)])
-                self.assertEqual([format_reader.coefficient(n, m, q, j) for j in range(n - m)], want)
+                self.assertEqual([reader_geometry.coefficient(n, m, q, j) for j in range(n - m)], want)
 
     def test_hash_is_low_word_first(self):
         # XXH3_128bits of no bytes, seed 0, published: low64 6001c324468d497f, high64 99aa06d3014798d8.
-        self.assertEqual(format_reader.H(0, 0, b"").hex(), "7f498d4624c30160d8984701d306aa99")
+        self.assertEqual(reader_hashes.H(0, 0, b"").hex(), "7f498d4624c30160d8984701d306aa99")
 
 
 class Program(Case):

@@ -58,7 +58,7 @@ Input Mutated(Rng& rng, Input input) {
 
 class FuzzTargets : public ::testing::TestWithParam<const fuzz::Target*> {};
 
-TEST_P(FuzzTargets, ComeBackFromAnything) {
+TEST_P(FuzzTargets, ReturnForAnyInput) {
   const fuzz::Target& target = *GetParam();
   const std::vector<Input> corpus = CorpusOf(target);
   ASSERT_FALSE(corpus.empty());

@@ -215,7 +215,7 @@ class CaptureBesideWrites : public CaptureOfWrites {
   std::shared_ptr<OpenFile> open_;
 };
 
-TEST_F(CaptureBesideWrites, CountsOnceTheWriteHasSucceeded) {
+TEST_F(CaptureBesideWrites, CountsAfterTheWriteHasSucceeded) {
   auto beside = Start(buffer());
   ASSERT_NE(beside, nullptr);
   beside->End(true);
@@ -229,7 +229,7 @@ TEST_F(CaptureBesideWrites, CountsOnceTheWriteHasSucceeded) {
   EXPECT_EQ(capture->leaf(3), HashBytes(HashTag::kDataLeaf, 3, ByteSpan(buffer() + 3 * 4096, 4096)));
 }
 
-TEST_F(CaptureBesideWrites, NothingCountsAfterOneThatFailed) {
+TEST_F(CaptureBesideWrites, NothingCountsAfterAWriteThatFailed) {
   Start(buffer())->End(true);
   Start(buffer())->End(false);
   EXPECT_EQ(Take(), nullptr);
@@ -237,14 +237,14 @@ TEST_F(CaptureBesideWrites, NothingCountsAfterOneThatFailed) {
   EXPECT_NE(Take(), nullptr) << "the next epoch is another";
 }
 
-TEST_F(CaptureBesideWrites, NothingCountsWhereNobodySaidHowItEnded) {
+TEST_F(CaptureBesideWrites, NothingCountsIfTheEndOfTheWriteIsUnknown) {
   Start(buffer()).reset();
   EXPECT_EQ(Take(), nullptr);
   Start(buffer())->End(true);
   EXPECT_NE(Take(), nullptr);
 }
 
-TEST_F(CaptureBesideWrites, ACommitMeanwhileDoesWithout) {
+TEST_F(CaptureBesideWrites, ACommitDuringTheWriteDoesNotUseIt) {
   auto beside = Start(buffer());
   EXPECT_EQ(Take(), nullptr);
   auto next = Start(buffer());

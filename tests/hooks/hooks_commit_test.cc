@@ -34,7 +34,7 @@ class CommitTest : public ::testing::Test {
   const std::filesystem::path directory_;
 };
 
-TEST_F(CommitTest, IsMadeTogether) {
+TEST_F(CommitTest, AllRanksCommitTogether) {
   testing::RunRanks(3, [&](Communicator& comm) {
     Attempt attempt = Whole();
     const DatasetReport report = ProtectPatiently(comm, attempt, Status::Ok());
@@ -108,7 +108,7 @@ class IntentTest : public CommitTest {
   OpenFile file_;
 };
 
-TEST_F(IntentTest, AStrangersIsNotReliedOn) {
+TEST_F(IntentTest, AnIntentOfAnotherProgramIsNotReliedOn) {
   const Intent his = SetByAnother(1);
   EnsureEpoch(file_);
   EXPECT_EQ(Set().pid, IntentOfThisProcess().pid);
@@ -116,7 +116,7 @@ TEST_F(IntentTest, AStrangersIsNotReliedOn) {
   EXPECT_TRUE(SameWriter(*file_.disk->start->before, his));
 }
 
-TEST_F(IntentTest, OneOfTheSameProgramIsReliedOn) {
+TEST_F(IntentTest, AnIntentOfTheSameProgramIsReliedOn) {
   MeetAnother();
   const Intent theirs = SetByAnother(1);
   EnsureEpoch(file_);

@@ -55,7 +55,7 @@ TEST_F(Names, APrefixThatIsPartOfAFilesNameStays) {
   fs::current_path(before);
 }
 
-TEST(NeverProtected, OwnAndRomioNames) {
+TEST(NeverProtected, NamesOfLzyAndRomioFiles) {
   for (const char* name : {"/d/.LZY.x", "/d/.LZY-new.x", "/d/.LZY-data.x", "/d/.x.shfp.123", "/d/.commonfstest.0",
                            "/proc/self/mem", "/sys/x", "/dev/sda", "/dev/null"}) {
     EXPECT_TRUE(IsNeverProtected(name)) << name;

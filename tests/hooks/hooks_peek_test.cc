@@ -69,7 +69,7 @@ TEST_F(PeekTest, ReadsLittleWhileAllCopiesAgree) {
   EXPECT_LE(bytes, 4 * 4096u);  // two superblocks, two intent pages
 }
 
-TEST_F(PeekTest, AnotherCopyStandsInForTheFirst) {
+TEST_F(PeekTest, AnotherCopyReplacesADamagedFirstOne) {
   SpoilCopy(0);
   ExpectAsLoaded(1, false);
   ASSERT_OK(BeginEpoch(fs_, options_, "d/f", ""));

@@ -66,7 +66,7 @@ TEST_F(Meetings, RankZeroMayCallItOff) {
   EXPECT_OK(Meet("a", kLong).status);
 }
 
-TEST_F(Meetings, NobodyIsLeftWaitingWhenMemoryRunsOutWhereItIsDecided) {
+TEST_F(Meetings, NoRankWaitsForRankZeroWithoutMemory) {
   const auto outcome =
       rendezvous_->Meet("a", {}, kLong, [](const std::vector<Bytes>&) -> Result<Bytes> { throw std::bad_alloc(); });
   EXPECT_CODE(outcome.status, rank_ == 0 ? Code::kNoMemory : Code::kTimeout);
@@ -74,7 +74,7 @@ TEST_F(Meetings, NobodyIsLeftWaitingWhenMemoryRunsOutWhereItIsDecided) {
   EXPECT_OK(Meet("a", kLong).status);
 }
 
-TEST_F(Meetings, ARankThatDoesNotComeIsNamedAndFindsOut) {
+TEST_F(Meetings, AMissingRankIsNamedAndIsToldWhenItComes) {
   const int absent = size_ - 1;
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank_ != absent) {

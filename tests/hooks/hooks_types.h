@@ -20,6 +20,13 @@ struct Piece {
   std::int64_t size;
 };
 
+struct Span {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+/// From the first byte of any piece to the end of the last one; empty without pieces.
+Span SpanOf(const std::vector<Piece>& pieces);
+
 /// A datatype, freed with the last copy of this.
 struct TestType {
   std::shared_ptr<MPI_Datatype> handle;

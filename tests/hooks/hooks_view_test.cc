@@ -26,7 +26,7 @@ View ViewOf(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype) 
   return view;
 }
 
-TEST(View, OfAFileJustOpened) {
+TEST(View, DefaultViewOfAnOpenedFile) {
   const View view;
   EXPECT_EQ(view.Ranges(100, 50, kMany), (Ranges{{100, 150}}));
   EXPECT_EQ(view.Ranges(100, 0, kMany), Ranges());
@@ -184,7 +184,7 @@ TEST(View, DoubtfulTypesAreNotFollowed) {
   MPI_Type_free(&vector);
 }
 
-TEST(View, WhatMakesNoSenseIsNotFollowed) {
+TEST(View, ViewsWithoutMeaningAreNotFollowed) {
   View view;
   view.Set(0, MPI_INT, MPI_INT, "external32");
   EXPECT_FALSE(view.Ranges(0, 4, kMany));
@@ -199,7 +199,7 @@ TEST(View, WhatMakesNoSenseIsNotFollowed) {
   EXPECT_FALSE(ViewOf(0, MPI_BYTE, nothing).Ranges(0, 4, kMany));
 }
 
-TEST(View, BeyondWhatOffsetsCanSay) {
+TEST(View, OffsetsThatOverflow) {
   if (IsIntelMpi()) GTEST_SKIP() << kOfIntel;
   MPI_Datatype wide;
   MPI_Type_create_resized(MPI_INT, 0, std::numeric_limits<MPI_Aint>::max() / 2, &wide);
@@ -268,7 +268,7 @@ TEST(MapOf, WorkIsBounded) {
 }
 
 // What is joined keeps in mind whether it was in order: filetypes that are not must not be followed.
-TEST(LayoutList, HullsKnowWhetherTheyWereInOrder) {
+TEST(LayoutList, HullsRememberIfRunsWereInOrder) {
   for (const bool swapped : {false, true}) {
     LayoutList list(4, 100);
     for (int i = 0; i < 100; ++i) list.Add(Layout::Run(10 * (swapped && i < 2 ? 1 - i : i), 5));
@@ -298,7 +298,7 @@ TEST(MapOf, ManyBlocksAreJoined) {
   MPI_Type_free(&type);
 }
 
-TEST(DataBytes, OfCallsThatMakeSense) {
+TEST(DataBytes, CountsBytesAndRefusesWrongArguments) {
   EXPECT_EQ(DataBytes(10, MPI_INT), 10 * sizeof(int));
   EXPECT_EQ(DataBytes(0, MPI_INT), 0u);
   EXPECT_FALSE(DataBytes(-1, MPI_INT));

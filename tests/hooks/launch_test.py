@@ -53,12 +53,12 @@ class Launchers(Layer):
         self.assert_protected("data")
         self.assert_protected("more")
 
-    def test_the_last_word_is_the_commands(self):
+    def test_the_exit_code_and_output_are_those_of_the_command(self):
         # One rank: launchers end the others where one fails, perhaps before they said anything.
         self.assertEqual(self.lzy_run([MPIEXEC, "-n", "1", "sh", "-c", "echo out; echo err >&2; exit 5"], expected=5).stdout,
                          "out\n")
 
-    def test_helpers_get_no_mpi(self):
+    def test_shells_of_a_job_load_no_mpi(self):
         """The processes of a job that are not MPI programs: shells and what they call, in every rank."""
         done = self.lzy_run([MPIEXEC, "-n", "2", "sh", "-c", "cat /proc/self/maps; cat /proc/$$/maps"])
         self.assertIn(os.path.realpath(LAYER), done.stdout)
@@ -70,7 +70,7 @@ class Launchers(Layer):
         done = self.lzy_run(["env", f"LD_PRELOAD={other}", LZY_RUN, "--", "sh", "-c", "echo $LD_PRELOAD"])
         self.assertEqual(done.stdout.split(), [f"{other}:{LAYER}"])
 
-    def test_tools_that_trace_calls_see_what_they_always_saw(self):
+    def test_tools_that_trace_calls_see_the_same_calls(self):
         tool = f"{BUILD}/tests/libhooks_tool.so"
         ranks = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={tool}"]
         bare = subprocess.run([*ranks, CLIENT, "plain", "data"], cwd=self.dir, capture_output=True, text=True, check=True,
@@ -90,7 +90,7 @@ class Launchers(Layer):
             self.assertEqual(done.stderr, "")
         self.assert_protected()
 
-    def test_values_arrive_as_they_are(self):
+    def test_option_values_reach_the_ranks_unchanged(self):
         patterns = "a;b,c d=e.%r"
         done = self.lzy_run([MPIEXEC, "-n", "2", "sh", "-c", "echo $LZY_SET"], ["--set", patterns])
         self.assertEqual(done.stdout.splitlines(), [patterns] * 2)

@@ -170,7 +170,7 @@ class Layering(unittest.TestCase):
     def test_mpi_is_included_only_where_it_belongs(self):
         self.assertEqual([], [f for p, text in self.sources.items() for f in mpi_faults(p, text)])
 
-    def test_no_include_goes_up(self):
+    def test_no_include_names_a_parent_folder(self):
         self.assertEqual([], [f for p, text in self.sources.items() for f in parent_faults(p, text)])
 
     def test_tools_hooks_and_benchmarks_do_not_use_each_other(self):
@@ -189,7 +189,7 @@ def dead_links(path, text):
 
 
 class Documents(unittest.TestCase):
-    def test_links_lead_somewhere(self):
+    def test_every_link_has_a_target(self):
         documents = [p for p in tree_files() if p.endswith(".md")]
         self.assertIn("README.md", documents)
         self.assertEqual([], [f for p in documents for f in dead_links(p, text_of(p))])
@@ -240,7 +240,7 @@ class TheChecksThemselves(unittest.TestCase):
         self.assertEqual(["base"], unused_depends("hooks/files", ['#include <vector>\n'], self.LAYERS))
         self.assertEqual([], unused_depends("hooks/files", ['#include "base/b.h"\n'], self.LAYERS))
 
-    def test_a_circle_is_found(self):
+    def test_a_cycle_is_found(self):
         self.assertEqual([], cycle_among(self.LAYERS))
         self.assertEqual(["a", "b", "c"], cycle_among({"a": {"b"}, "b": {"a"}, "c": {"a"}, "d": set()}))
 
@@ -257,11 +257,11 @@ class TheChecksThemselves(unittest.TestCase):
         self.assertEqual(1, len(mpi_faults("tools/lzy_run.cc", '#include "mpi.h"\n')))
         self.assertEqual(1, len(mpi_faults("lib/engine/a.cc", '#include "mpi/mpi_communicator.h"\n')))
 
-    def test_a_way_up_is_found(self):
+    def test_an_include_of_a_parent_folder_is_found(self):
         self.assertEqual(1, len(parent_faults("lib/engine/a.cc", '#include "../merkle/tree.h"\n')))
         self.assertEqual([], parent_faults("lib/engine/a.cc", 'f("../merkle/tree.h");\n'))
 
-    def test_a_neighbour_is_found(self):
+    def test_a_tool_that_includes_the_hooks_is_found(self):
         self.assertEqual(1, len(neighbour_faults("romio_hooks/a.cc", '#include "tools/common/print.h"\n')))
         self.assertEqual(1, len(neighbour_faults("tools/a.cc", '#include "hooks/files/registry.h"\n')))
         self.assertEqual([], neighbour_faults("romio_hooks/calls/a.cc", '#include "hooks/files/registry.h"\n'))

@@ -14,13 +14,13 @@ FAILED = '<testcase name="{name}" status="fail"><failure message=""/><system-out
 NOT_RUN = '<testcase name="{name}" status="notrun"><skipped message="Unable to find executable"/></testcase>'
 LEFT_OUT = ('<testcase name="{name}" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>'
             '<system-out>{output}</system-out></testcase>')
-OUTPUT = """test_calls (hooks_test.Calls.test_calls) (call='a') ... skipped "it doesn't work"
-test_calls (hooks_test.Calls.test_calls) ... ok
-test_each (hooks_test.Calls.test_each)
+OUTPUT = """test_calls (calls_test.Calls.test_calls) (call='a') ... skipped "it doesn't work"
+test_calls (calls_test.Calls.test_calls) ... ok
+test_each (calls_test.Calls.test_each)
 What it does. ...
-  test_each (hooks_test.Calls.test_each) (call='b')
+  test_each (calls_test.Calls.test_each) (call='b')
 What it does. ... skipped 'nor that'
-test_more (hooks_test.Calls.test_more) ... skipped 'neither does this'
+test_more (calls_test.Calls.test_more) ... skipped 'neither does this'
 """
 
 

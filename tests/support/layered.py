@@ -19,6 +19,8 @@ MPIEXEC = os.environ.get("HOOKS_TEST_MPIEXEC", "mpiexec")
 LAYER = ":".join([*os.environ.get("HOOKS_TEST_SANITIZER", "").split(), f"{BUILD}/lib/liblzy_mpiio.so"])
 WRITE_CALLS = f"{BUILD}/clients/write_calls"
 CLIENT = f"{BUILD}/clients/hooks_client"
+# In a shell that an MPI launcher started: the rank of its process.
+RANK = "${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}"
 # Bounds what a test can hang for; nothing waits for it to pass. Machines may be so busy that seconds mean nothing.
 PATIENCE = 600
 
@@ -71,14 +73,29 @@ class Layer(unittest.TestCase):
     def files(self):
         return sorted(os.listdir(self.dir))
 
+    def clear(self):
+        """Removes all files of the directory."""
+        for name in self.files():
+            os.remove(self.path(name))
+
     def content(self, name):
         with open(self.path(name), "rb") as file:
             return file.read()
 
+    def run_tool(self, name, *arguments):
+        """Runs a tool there, without MPI and without the layer."""
+        return subprocess.run([f"{BUILD}/bin/{name}", *arguments], cwd=self.dir, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+
     def verify(self, name="f"):
         """lzy-verify's exit code."""
-        return subprocess.run([f"{BUILD}/bin/lzy-verify", "--quiet", name], cwd=self.dir, capture_output=True,
-                              timeout=PATIENCE).returncode
+        return self.run_tool("lzy-verify", "--quiet", name).returncode
+
+    def info(self, name="f", *options, code=0):
+        """What lzy-info says of a dataset. `code`: its exit code, None for any."""
+        done = self.run_tool("lzy-info", "--json", *options, name)
+        self.assertIn(code, (None, done.returncode), done.stderr)
+        return json.loads(done.stdout)["datasets"][0]
 
     def damage(self, name, offset):
         """Flips a byte as bad storage does: the times stay."""

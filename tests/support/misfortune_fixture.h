@@ -13,8 +13,10 @@
 
 #include "engine/engine.h"
 #include "engine_fixture.h"
+#include "memory_dataset.h"
 #include "memory_files.h"
 #include "sidecar/names.h"
+#include "sidecar/sidecar.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
 
@@ -23,27 +25,15 @@ namespace lzy::testing {
 inline constexpr std::uint32_t kBlock = 512;
 inline constexpr std::int64_t kPast = 1'600'000'000'000'000'000;
 
-class MisfortuneTest : public ::testing::Test {
+class MisfortuneTest : public MemoryDatasetTest {
  protected:
-  MisfortuneTest() {
-    options_.block_size = kBlock;
-    options_.stripe = kBlock;
-    options_.group = 4;
-    options_.parity = 2;
-    options_.threads = 1;
-    options_.timeout_seconds = 1;
-  }
+  MisfortuneTest() : MemoryDatasetTest(kBlock, kBlock, 4) {}
 
   /// A shared file of 24 blocks and some bytes, or a set of `members` such files; protected.
   void Make(std::uint32_t members = 0) {
-    fs_.Restore({});
-    paths_.clear();
-    ref_ = {DatasetKind::kShared, "d/f", {}};
-    if (members > 0) ref_ = {DatasetKind::kSet, "d/s.%r", {}};
-    for (std::uint32_t r = 0; r < std::max(1u, members); ++r) {
-      paths_.push_back(members > 0 ? ExpandPattern(ref_.path, r) : ref_.path);
+    NameFiles(members);
+    for (std::uint32_t r = 0; r < paths_.size(); ++r) {
       fs_.Put(paths_[r], RandomBytes(rng_, 24 * kBlock - 100 * r - 7), kPast + r);
-      if (members > 0) ref_.members[r] = paths_[r];
     }
     const DatasetReport made = Protect(Here(), ref_, {});
     ASSERT_OK(made.status);
@@ -51,21 +41,30 @@ class MisfortuneTest : public ::testing::Test {
     committed_ = fs_.Copy();
   }
 
-  Context Here() { return {fs_, *self_, options_}; }
-  /// Only what is there is seen.
-  DatasetRef Ref() {
-    DatasetRef ref = ref_;
-    std::erase_if(ref.members, [&](const auto& m) { return !fs_.Has(m.second) && !fs_.Has(*SidecarPath(m.second)); });
-    return ref;
-  }
-  DatasetReport Check() { return Verify(Here(), Ref(), {}); }
-  DatasetReport Repair(bool force = false) {
-    VerifyRequest request;
-    request.repair = true;
-    request.force = force;
-    return Verify(Here(), Ref(), request);
-  }
   MemoryFileSystem::Node& Data(std::uint32_t r = 0) { return fs_.At(paths_[r]); }
+  static std::string StateOf(const DatasetReport& report) { return Name(report.state); }
+  /// Removes member `r` and its sidecar.
+  void LoseMember(std::uint32_t r) {
+    ASSERT_OK(fs_.Remove(paths_[r]));
+    ASSERT_OK(fs_.Remove(*SidecarPath(paths_[r])));
+  }
+  /// Member `r` and its sidecar are again as the first commit left them.
+  void PutBackMember(std::uint32_t r) {
+    for (const std::string& path : {paths_[r], *SidecarPath(paths_[r])}) {
+      fs_.Put(path, Bytes(committed_.at(path).bytes), committed_.at(path).stat.mtime_ns);
+    }
+  }
+  /// A commit built the sidecar of member `r` anew, with the parity of `old`, and did not get to rename it.
+  void WriteNewSidecar(std::uint32_t r, Sidecar& old, const SidecarContents& contents) {
+    auto data = fs_.Open(paths_[r], OpenMode::kRead);
+    ASSERT_OK(data);
+    auto fresh = Sidecar::Create(fs_, NewSidecarPath(paths_[r]), contents, **data);
+    ASSERT_OK(fresh);
+    Bytes parity(contents.superblock.parity_size);
+    ASSERT_OK(ReadExactly(old.file(), old.ParityFileOffset(0), parity));
+    ASSERT_OK((*fresh)->file().WriteAt((*fresh)->ParityFileOffset(0), parity));
+    ASSERT_OK((*fresh)->WriteAll(contents));
+  }
   /// Protects, commits, verifies or restores with three ranks, of which rank 1 has no memory for its operation `at`; nothing
   /// when it has not so many.
   std::vector<DatasetReport> RunWithoutMemory(const std::string& what, int at) {
@@ -115,6 +114,23 @@ class MisfortuneTest : public ::testing::Test {
     EXPECT_EQ(std::string(Name(report.state)), "intact");
     EXPECT_TRUE(report.damage.empty());
     EXPECT_EQ(report.root, root_);
+  }
+
+  void ExpectBytes(const std::map<std::string, MemoryFileSystem::Node>& expected) {
+    for (const auto& [path, node] : expected) EXPECT_EQ(fs_.At(path).bytes, node.bytes) << path;
+  }
+  /// Neither a look nor a repair without force changes the first file.
+  void ExpectLeftAlone(const std::string& state, const Bytes& edited) {
+    for (int again = 0; again < 2; ++again) {
+      const DatasetReport after = again == 0 ? Check() : Repair();
+      EXPECT_EQ(StateOf(after), state) << Text(after);
+      EXPECT_EQ(Data().bytes, edited) << "data were taken back without force";
+    }
+  }
+  void ExpectTakenBackByForce() {
+    EXPECT_EQ(ExitCodeOf(Repair(/*force=*/true)), 0);
+    ExpectDataAsCommitted();
+    ExpectIntact();
   }
 
   /// Nothing of the data is called rot that is not, and a commit makes everything whole again.
@@ -172,12 +188,6 @@ class MisfortuneTest : public ::testing::Test {
     return done;
   }
 
-  Rng rng_{42};
-  MemoryFileSystem fs_;
-  Options options_;
-  std::unique_ptr<Communicator> self_ = SelfCommunicator();
-  DatasetRef ref_;
-  std::vector<std::string> paths_;
   std::map<std::string, MemoryFileSystem::Node> committed_;
   Hash root_;
   bool program_writes_ = false;  ///< in Epoch(): not lzy

@@ -68,7 +68,7 @@ class Restless(Troubled):
     def trouble(self, n=0):
         return {"kind": "restless", "seed": SEED + n}
 
-    def test_files_as_the_layers_above_see_them(self):
+    def test_the_file_tests_pass_with_short_and_interrupted_calls(self):
         for n in range(4):
             with self.subTest(seed=SEED + n):
                 done = self.command(self.trouble(n), f"{BUILD}/tests/base_test", "--gtest_brief=1")

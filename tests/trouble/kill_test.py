@@ -286,7 +286,7 @@ class InProgramsAndThenRenamed(Killed):
 
         self.at_every_point(lambda **kill: self.run_program("shared", 2, "file", PARTS, KILL_RANK="0", **kill), check, step=5)
 
-    def test_that_had_replaced_another(self):
+    def test_a_file_that_had_replaced_another(self):
         self.prepare(["file"], None)
         self.committed = ["file"]
 

@@ -427,7 +427,7 @@ class InPlaceOfASidecar(Held, Trouble):
         self.expect_told(self.take_place(lambda path: os.symlink(self.path("elsewhere"), path)), "")
         self.assertEqual(self.content("elsewhere"), b"precious")
 
-    def test_nothing_or_rubbish(self):
+    def test_an_empty_file_or_random_bytes(self):
         def rubbish(path):
             with open(path, "wb") as file:
                 file.write(os.urandom(5000))

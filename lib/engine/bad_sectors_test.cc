@@ -1,0 +1,142 @@
+// Bad sectors, and wrong readings that pass.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "misfortune_fixture.h"
+#include "sidecar/sidecar.h"
+
+namespace lzy::testing {
+namespace {
+
+TEST_F(MisfortuneTest, BadSectorsInDataAreRepaired) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Data().unreadable = {{5 * kBlock + 3, 1}};
+    const DatasetReport found = Check();
+    ASSERT_OK(found.status);
+    ASSERT_EQ(found.damage.size(), 1u) << Text(found);
+    EXPECT_EQ(found.damage[0].cause, DamageCause::kUnreadable);
+    EXPECT_EQ(found.damage[0].offset, 5 * kBlock);
+    EXPECT_EQ(found.damage[0].length, kBlock);
+    EXPECT_EQ(ExitCodeOf(Repair()), 0);
+    EXPECT_TRUE(Data().unreadable.empty()) << "it was written over";
+    ExpectDataAsCommitted();
+    ExpectIntact();
+  }
+}
+
+TEST_F(MisfortuneTest, BadSectorsInParityAreRepaired) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    const std::string path = *SidecarPath(paths_[0]);
+    const std::uint64_t base = (*Sidecar::Load(fs_, path, OpenMode::kRead))->ParityFileOffset(0);
+    fs_.At(path).unreadable = {{base + kBlock, 1}};
+    const DatasetReport found = Check();
+    ASSERT_EQ(found.damage.size(), 1u) << Text(found);
+    EXPECT_EQ(found.damage[0].cause, DamageCause::kUnreadable);
+    EXPECT_EQ(found.damage[0].part, DamagePart::kParity);
+    EXPECT_EQ(found.damage[0].offset, base + kBlock);
+    EXPECT_EQ(ExitCodeOf(Repair()), 0);
+    ExpectIntact();
+  }
+}
+
+TEST_F(MisfortuneTest, BadSectorsInMetadataAreRepaired) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    const std::string path = *SidecarPath(paths_[0]);
+    for (std::uint64_t at : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{8192}, std::uint64_t{8192 + 4096}}) {
+      fs_.At(path).unreadable = {{at, 1}};
+      const DatasetReport found = Check();
+      ASSERT_OK(found.status);
+      EXPECT_EQ(ExitCodeOf(found), 1) << Text(found);
+      EXPECT_EQ(ExitCodeOf(Repair()), 0);
+      fs_.At(path).unreadable.clear();
+      ExpectIntact();
+    }
+  }
+}
+
+TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsRepaired) {
+  Make(4);
+  LoseMember(1);
+  Data(2).unreadable.emplace_back(3 * kBlock, kBlock);
+  const DatasetReport restored = Restore(Here(), Ref(), {});
+  EXPECT_EQ(ExitCodeOf(restored), 0) << Text(restored);
+  ExpectDataAsCommitted();
+  ExpectIntact();
+}
+
+TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Write(0, 2 * kBlock, Bytes(10, 0xee));
+    const std::int64_t edited_at = Data().stat.mtime_ns;
+    ASSERT_NE(edited_at, kPast);
+    const Bytes edited = Data().bytes;
+    Data().unreadable = {{9 * kBlock, 1}};
+    const DatasetReport mended = Repair();
+    ASSERT_OK(mended.status);
+    EXPECT_EQ(StateOf(mended), "stale") << Text(mended);
+    EXPECT_EQ(Data().bytes, edited);
+    EXPECT_TRUE(Data().unreadable.empty());
+    EXPECT_NE(Data().stat.mtime_ns, kPast) << "with the committed mtime the edit would look like rot";
+    // The edit must still be an edit, and stay so, whatever is done without force.
+    ExpectLeftAlone("stale", edited);
+    ExpectTakenBackByForce();
+  }
+}
+
+TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    ASSERT_OK(BeginEpoch(fs_, options_, paths_[0], members > 0 ? ref_.path : ""));
+    Write(0, 2 * kBlock, Bytes(10, 0xee));
+    const Bytes edited = Data().bytes;
+    Data().unreadable = {{9 * kBlock, 1}};
+    const DatasetReport mended = Repair();
+    ASSERT_OK(mended.status);
+    EXPECT_EQ(StateOf(mended), "at-risk") << Text(mended);
+    EXPECT_EQ(Data().bytes, edited);
+    ExpectLeftAlone("at-risk", edited);
+    ExpectTakenBackByForce();
+  }
+}
+
+TEST_F(MisfortuneTest, TransientReadErrorsAreReportedAndNothingIsWritten) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Data().flaky = {{7 * kBlock, 2}};
+    const auto before = fs_.Copy();
+    for (const bool repair : {false, true}) {
+      const DatasetReport found = repair ? Repair() : Check();
+      ASSERT_OK(found.status);
+      ASSERT_EQ(found.damage.size(), 1u) << Text(found);
+      EXPECT_TRUE(found.damage[0].transient);
+      EXPECT_EQ(found.damage[0].offset, 7 * kBlock);
+      EXPECT_EQ(ExitCodeOf(found), 0) << Text(found);
+      ExpectBytes(before);
+    }
+    Data().flaky.clear();
+    ExpectIntact();
+  }
+}
+
+// Judged clean, and then encoded from what the page cache has wrong: the wrong bytes must not become the truth.
+TEST_F(MisfortuneTest, TransientReadErrorsAreNotCommitted) {
+  for (std::uint32_t members : {0u, 4u}) {
+    Make(members);
+    Write(0, 2 * kBlock, Bytes(10, 0xee));
+    Data().flaky = {{7 * kBlock, 2}};
+    const DatasetReport made = Protect(Here(), Ref(), {});
+    ASSERT_OK(made.status);
+    EXPECT_EQ(ExitCodeOf(made), 0) << Text(made);
+    Data().flaky.clear();
+    root_ = made.root;
+    ExpectIntact();
+  }
+}
+
+}  // namespace
+}  // namespace lzy::testing

@@ -1,0 +1,75 @@
+"""The ways in which programs open, cut, grow and rewrite a file (bench/idioms.c): nothing is read back, and the commit is
+the same as if all had been."""
+
+import os
+import struct
+import unittest
+
+from layered import BUILD, Layer
+
+PROGRAM = f"{BUILD}/bench/bench_idioms"
+IDIOMS = ["plain", "cut-to-zero", "final-size", "grow", "shrink", "preallocate", "exclusive", "delete", "sync", "header-last",
+          "header-in-place", "random", "random-large", "small", "backwards"]
+MIB = 1 << 20
+# A file from 2 MiB on has the unit of large files: 4 * 8 devices * 64 KiB.
+GEOMETRY = {"block_size": "4K", "stripe": "64K"}
+EXTENT_COUNT, EXTENTS, EXTENT = 256, 264, struct.Struct("<HHIQQQQ")  # docs/format.md, section 4
+PARITY = 5
+
+
+@unittest.skipUnless(os.path.exists(PROGRAM), "the benchmarks are not built")
+class Idioms(Layer):
+    """Each idiom, with captures and without."""
+
+    def parity(self, name):
+        """The bytes of the parity region."""
+        sidecar = self.content(f".LZY.{name}")
+        [count] = struct.unpack_from("<I", sidecar, EXTENT_COUNT)
+        extents = [EXTENT.unpack_from(sidecar, EXTENTS + i * EXTENT.size) for i in range(count)]
+        [(offset, length)] = [(one[4], one[5]) for one in extents if one[0] == PARITY]
+        return sidecar[offset:offset + length]
+
+    def write(self, idiom, ranks, size, **options):
+        """Runs the idiom, over an older file with other contents; returns what its commits report."""
+        self.clear()
+        done = self.run_program([PROGRAM, "backwards", "f", str(192 * 1024 * ranks)], ranks=ranks, **GEOMETRY, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = self.run_program([PROGRAM, idiom, "f", str(size)], ranks=ranks, report="report", **GEOMETRY, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.verify(), 0)
+        return self.reports()
+
+    def check(self, ranks, size, idioms=tuple(IDIOMS), most=0.01, **options):
+        """At most the share `most` of the file is read back, and the sidecar is that of a commit that reads all."""
+        root, parity = None, None
+        for idiom in idioms:
+            with self.subTest(idiom=idiom, ranks=ranks, size=size, **options):
+                reports = self.write(idiom, ranks, size, **options)
+                read, captured = (sum(one[key] for one in reports) for key in ("bytes_reread", "bytes_captured"))
+                self.assertLessEqual(read, most * size)
+                self.assertGreaterEqual(captured, (1 - most) * size)
+                if root is None:
+                    reread = self.write(idiom, ranks, size, capture="off", **options)
+                    self.assertGreaterEqual(sum(one["bytes_reread"] for one in reread), size)
+                    root, parity = self.info()["root"], self.parity("f")
+                    self.write(idiom, ranks, size, **options)
+                self.assertEqual(self.info()["root"], root)
+                self.assertEqual(self.parity("f"), parity)
+
+    def test_of_a_large_file_nothing_is_read_back(self):
+        self.check(2, 8 * MIB)
+
+    def test_of_a_large_file_with_two_parity_blocks_nothing_is_read_back(self):
+        self.check(2, 8 * MIB, ["cut-to-zero", "preallocate", "sync", "header-last", "random"], parity=2)
+
+    def test_of_a_small_file_nothing_is_read_back(self):
+        self.check(3, 3 * 192 * 1024)
+
+    # The file is cut in the middle of a rank's part. What is cut off is in the sums of the rows there.
+    def test_of_a_file_that_is_cut_only_the_rows_at_the_cut_are_read_back(self):
+        self.check(1, 8 * MIB, ["shrink"], most=0.12)
+        self.check(3, 12 * MIB, ["shrink"], most=0.08)
+
+
+if __name__ == "__main__":
+    unittest.main()
