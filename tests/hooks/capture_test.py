@@ -60,7 +60,7 @@ class Capture(Layer):
     def test_data_written_twice_in_one_epoch_are_read_back(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)
         self.client("slabs_twice", ranks=2, report="report", **self.GEOMETRY)
-        self.assertEqual(self.reports()[1]["bytes_captured"], 0)
+        self.assertLess(self.reports()[1]["bytes_captured"], self.reports()[1]["bytes"] // 100)  # block 0, which stays open
         self.assertEqual(self.verify(), 0)
 
 
