@@ -66,45 +66,6 @@ std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, 
   return parents;
 }
 
-// One walk down two trees of the same kind, in step. If the trees differ in height, it begins at the top of the higher
-// one; levels that only one tree has are passed through without comparing.
-class Comparison {
- public:
-  Comparison(const Tree& a, const Tree& b, std::size_t fanout, const std::function<void(std::uint64_t)>& visit)
-      : a_(a), b_(b), fanout_(fanout), visit_(visit) {}
-
-  std::uint64_t Run() {
-    const std::size_t height = std::max(a_.levels().size(), b_.levels().size());
-    if (height > 0) Descend(height - 1, 0);
-    return compared_;
-  }
-
- private:
-  static std::uint64_t CountAt(const Tree& tree, std::size_t level) {
-    return level < tree.levels().size() ? tree.levels()[level].size() : 0;
-  }
-
-  void Descend(std::size_t level, std::uint64_t index) {
-    if (index < CountAt(a_, level) && index < CountAt(b_, level)) {
-      ++compared_;
-      if (a_.levels()[level][index] == b_.levels()[level][index]) return;
-    }
-    if (level == 0) {
-      visit_(index);
-      return;
-    }
-    const std::uint64_t below = std::max(CountAt(a_, level - 1), CountAt(b_, level - 1));
-    const std::uint64_t first = index * fanout_;
-    for (std::uint64_t child = first; child < std::min(first + fanout_, below); ++child) Descend(level - 1, child);
-  }
-
-  const Tree& a_;
-  const Tree& b_;
-  const std::size_t fanout_;
-  const std::function<void(std::uint64_t)>& visit_;
-  std::uint64_t compared_ = 0;
-};
-
 }  // namespace
 
 Hash Tree::NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children) {
@@ -193,10 +154,6 @@ Tree::Proof Tree::Prove(std::uint64_t index) const {
   return proof;
 }
 
-bool Tree::Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root) {
-  return RootFrom(kind, proof, leaf) == root;
-}
-
 std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash& leaf) {
   if (proof.leaf_count > kMaxLeaves || proof.index >= proof.leaf_count) return std::nullopt;
   const std::size_t fanout = FanoutOf(kind);
@@ -216,11 +173,6 @@ std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash
     node = parent;
   }
   return RootOf(kind, proof.leaf_count, proof.bytes, known);
-}
-
-std::uint64_t Tree::Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit) {
-  assert(a.kind_ == b.kind_);
-  return Comparison(a, b, FanoutOf(a.kind_), visit).Run();
 }
 
 }  // namespace lzy
