@@ -23,7 +23,6 @@ namespace lzy {
 namespace {
 
 using posix::CheckPath;
-using posix::Descriptor;
 using posix::kMaxSymlinks;
 using posix::Place;
 using posix::Retry;

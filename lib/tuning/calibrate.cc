@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "erasure/codec.h"
 #include "merkle/hash.h"
 #include "storage/parallel.h"
@@ -36,21 +37,16 @@ class CachedFile {
  public:
   CachedFile() : fd_(memfd_create("lzy-calibration", MFD_CLOEXEC)) {
     const std::vector<std::uint8_t> content(kFileBytes, 0x5A);
-    failed_ = pwrite(fd_, content.data(), content.size(), 0) != static_cast<ssize_t>(kFileBytes);
+    failed_ = pwrite(fd_.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(kFileBytes);
   }
-  ~CachedFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  CachedFile(const CachedFile&) = delete;
-  CachedFile& operator=(const CachedFile&) = delete;
 
   void Read(std::size_t offset, std::uint8_t* to, std::size_t count) const {
-    if (pread(fd_, to, count, static_cast<off_t>(offset)) != static_cast<ssize_t>(count)) failed_ = true;
+    if (pread(fd_.get(), to, count, static_cast<off_t>(offset)) != static_cast<ssize_t>(count)) failed_ = true;
   }
   bool failed() const { return failed_; }
 
  private:
-  const int fd_;
+  const Descriptor fd_;
   mutable bool failed_ = false;
 };
 
