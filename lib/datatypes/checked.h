@@ -2,7 +2,6 @@
 // Arithmetic on offsets that does not wrap around.
 
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 
 namespace lzy::datatypes {
@@ -33,18 +32,6 @@ Number CheckedProduct(Factor a, Number b) {
   Number product = 0;
   if (__builtin_mul_overflow(a, b, &product)) ThrowTooFar();
   return product;
-}
-
-// Where a number only steers how ranges are joined, too large to tell is as good as the largest.
-
-inline std::uint64_t SaturatedSum(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
-}
-
-inline std::uint64_t SaturatedProduct(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
 }  // namespace lzy::datatypes

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/numbers.h"
 #include "datatypes/checked.h"
 
 namespace lzy::datatypes {

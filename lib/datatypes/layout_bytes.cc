@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "datatypes/checked.h"
+#include "base/numbers.h"
 #include "datatypes/layout.h"
 
 namespace lzy::datatypes {

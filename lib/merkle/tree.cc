@@ -6,6 +6,8 @@
 #include <cassert>
 #include <utility>
 
+#include "base/numbers.h"
+
 namespace lzy {
 namespace {
 
@@ -28,10 +30,6 @@ HashTag RootTag(TreeKind kind) {
       break;
   }
   return HashTag::kDatasetTreeRoot;
-}
-
-std::uint64_t ParentCount(std::uint64_t children, std::uint64_t fanout) {
-  return children / fanout + (children % fanout != 0 ? 1 : 0);
 }
 
 // The children of node `index` among the nodes of the level below.
@@ -58,7 +56,7 @@ std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, 
     if (child < new_count && (parents.empty() || parents.back() != child / fanout)) parents.push_back(child / fanout);
   }
   if (old_count < new_count) {
-    for (std::uint64_t p = old_count / fanout; p < ParentCount(new_count, fanout); ++p) parents.push_back(p);
+    for (std::uint64_t p = old_count / fanout; p < CeilDiv(new_count, fanout); ++p) parents.push_back(p);
   } else if (new_count < old_count && new_count % fanout != 0) {
     parents.push_back(new_count / fanout);
   }
@@ -84,7 +82,7 @@ std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves
   std::vector<std::uint64_t> counts;
   if (leaves == 0) return counts;
   counts.push_back(leaves);
-  while (counts.back() > 1) counts.push_back(ParentCount(counts.back(), FanoutOf(kind)));
+  while (counts.back() > 1) counts.push_back(CeilDiv(counts.back(), FanoutOf(kind)));
   return counts;
 }
 
