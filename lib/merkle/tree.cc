@@ -13,23 +13,16 @@ namespace {
 
 constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // an index shares the 64-bit seed with the tag
 
-HashTag NodeTag(TreeKind kind, std::size_t level) {
-  HashTag base = HashTag::kDataNode;
-  if (kind == TreeKind::kParity) base = HashTag::kParityNode;
-  if (kind == TreeKind::kDataset) base = HashTag::kDatasetNode;
-  return static_cast<HashTag>(static_cast<std::size_t>(base) + level);
-}
+/// By TreeKind: the tag of the root, and the one to which the level of a node is added.
+struct Tags {
+  HashTag root, node;
+};
+constexpr Tags kTags[] = {{HashTag::kDataRoot, HashTag::kDataNode},
+                          {HashTag::kParityRoot, HashTag::kParityNode},
+                          {HashTag::kDatasetTreeRoot, HashTag::kDatasetNode}};
 
-HashTag RootTag(TreeKind kind) {
-  switch (kind) {
-    case TreeKind::kData:
-      return HashTag::kDataRoot;
-    case TreeKind::kParity:
-      return HashTag::kParityRoot;
-    case TreeKind::kDataset:
-      break;
-  }
-  return HashTag::kDatasetTreeRoot;
+const Tags& TagsOf(TreeKind kind) {
+  return kTags[static_cast<std::size_t>(kind)];
 }
 
 // The children of node `index` among the nodes of the level below.
@@ -67,7 +60,8 @@ std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, 
 }  // namespace
 
 Hash Tree::NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children) {
-  return HashBytes(NodeTag(kind, level), index, children);
+  const auto tag = static_cast<HashTag>(static_cast<std::size_t>(TagsOf(kind).node) + level);
+  return HashBytes(tag, index, children);
 }
 
 Hash Tree::RootOf(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, const Hash& top) {
@@ -75,7 +69,7 @@ Hash Tree::RootOf(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, 
   writer.Put(leaf_count);
   writer.Put(bytes);
   writer.PutBytes(top.bytes);
-  return HashBytes(RootTag(kind), 0, writer.bytes());
+  return HashBytes(TagsOf(kind).root, 0, writer.bytes());
 }
 
 std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves) {

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "merkle/hash.h"
-#include "request/options.h"
 
 namespace lzy {
 namespace {
@@ -57,20 +56,6 @@ std::string KernelText(const std::string& path) {
   return text;
 }
 
-// Sizes of the caches of the first processor, nearest first. sysconf would be simpler, but in a virtual machine glibc
-// 2.36 reports ten times the last cache of an AMD processor.
-std::vector<std::uint64_t> CacheSizes() {
-  std::vector<std::uint64_t> sizes;
-  for (int index = 0; index < 8; ++index) {
-    std::string text = KernelText(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    const auto size = ParseSize(text);
-    if (!size) break;
-    sizes.push_back(*size);
-  }
-  return sizes;
-}
-
 // The lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM. Not the clock, and not the
 // flags, which change with microcode and kernels.
 std::string ProcessorModel() {
@@ -97,7 +82,11 @@ std::string MachineKey() {
                       __builtin_cpu_supports("avx512f") != 0, __builtin_cpu_supports("avx512bw") != 0,
                       __builtin_cpu_supports("vpclmulqdq") != 0);
 #endif
-  text += fmt::format("caches {}\n", fmt::join(CacheSizes(), " "));
+  // Of the first processor. sysconf would be simpler, but in a virtual machine glibc 2.36 reports ten times the last cache
+  // of an AMD processor.
+  for (int index = 0; index < 8; ++index) {
+    text += KernelText(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+  }
   text += fmt::format("xxhash {} isa-l {}.{}\n", XXH_versionNumber(), ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION);
   const ByteSpan bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return HashBytes(HashTag::kInfo, 0, bytes).Hex().substr(0, 16);
@@ -110,10 +99,6 @@ std::atomic<const Tuning*> current{nullptr};
 
 std::span<const TuningChoice, kTunedCount> TuningChoices() {
   return kChoices;
-}
-
-bool Tuning::measured() const {
-  return *this != Tuning();
 }
 
 // Speed 0 of the default means that it could not be measured: then nothing can be said to be faster.

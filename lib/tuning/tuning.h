@@ -55,8 +55,6 @@ class Tuning {
   std::size_t picked_index(Tuned what) const { return picked_[static_cast<std::size_t>(what)]; }
   /// Speed of a candidate in 10^9 bytes per second; 0 if it was not measured.
   double gb_per_s(Tuned what, std::size_t candidate) const { return rates_[static_cast<std::size_t>(what)][candidate]; }
-  /// True if anything differs from the defaults.
-  bool measured() const;
 
   /// Takes the speeds of a choice's candidates, in their order, and picks the fastest. They are rounded to two decimals,
   /// as they are written. The default stays unless another one is more than 10 % faster, because measurements vary by
