@@ -393,7 +393,9 @@ int lzy_options_init(lzy_options* options, size_t size) {
 // The switches of lzy_options that concern an operation go into its request. All others have no effect on it.
 int lzy_protect(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
   const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
-    return lzy::Protect(context, dataset, {.force = given.force != 0});
+    lzy::ProtectRequest request;
+    request.force = given.force != 0;
+    return lzy::Protect(context, dataset, request);
   };
   return Run({"lzy_protect", lzy::Resolve::kProtectable, engine}, comm, path, options, report);
 }
