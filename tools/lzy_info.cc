@@ -135,8 +135,8 @@ int main(int argc, char** argv) {
     app.add_flag("--dry-run", dry_run, "with --prune: list them only");
     app.add_flag(
         "--tuning", tuning,
-        "without PATH: measure with which sizes this machine reads and encodes fastest, keep the result for all programs "
-        "of this user, and print it");
+        "without PATH: measure with which sizes this machine reads and encodes fastest, keep the result for all "
+        "programs of this user, and print it");
   };
   tool.without_path = [&] { return tuning; };
   tool.run_without_path = ShowTuning;

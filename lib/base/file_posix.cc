@@ -271,7 +271,8 @@ Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follo
   const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
   // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be a regular one.
-  const int flags = kOpenFlags[static_cast<std::size_t>(mode)] | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW);
+  const int flags = kOpenFlags[static_cast<std::size_t>(mode)] | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
+                    (follow ? 0 : O_NOFOLLOW);
   Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), flags, static_cast<mode_t>(create_mode)); }));
   if (!fd.valid()) {
     int error = errno;

@@ -265,8 +265,8 @@ void Present(Entry& entry) {
   to.seconds_total = from.phases.total;
 }
 
-// Adds a failure to a report. The gravest code and the first message count: later failures are as a rule consequences of
-// the first one.
+// Adds a failure to a report. The gravest code and the first message count: later failures are as a rule consequences
+// of the first one.
 void Fail(lzy_report& report, const Status& status) {
   if (status.ok()) return;
   report.code = lzy::CombineExitCodes(report.code, lzy::ExitCodeOf(status));
@@ -282,7 +282,8 @@ struct Operation {
   DatasetReport (*engine)(const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given);
 };
 
-// All datasets of a path, one after the other, in an order that is the same on all ranks (ResolvePath). Trouble with one is in its own entry and does not stop the others.
+// All datasets of a path, one after the other, in an order that is the same on all ranks (ResolvePath). Trouble with
+// one is in its own entry and does not stop the others.
 Status Work(const Operation& operation, Communicator& comm, const Call& call, lzy_report& report) {
   // Not the guarded file system of the tools: the library acts for its program, and follows links as the program
   // does.

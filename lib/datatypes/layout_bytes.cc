@@ -110,7 +110,8 @@ std::uint64_t RunsOf(const Slice& slice) {
   return n == 2 ? ends : SaturatedSum(ends, children.RunsBetween());
 }
 
-/// The narrowest interval around the slice's bytes; a wider one if parts are in no order. Also descends on the edges only.
+/// The narrowest interval around the slice's bytes; a wider one if parts are in no order. Also descends on the edges
+/// only.
 Interval HullOf(const Slice& slice) {
   if (slice.layout->IsRun()) {
     const std::uint64_t begin = slice.origin + static_cast<std::uint64_t>(slice.layout->begin);

@@ -11,7 +11,7 @@
 
 namespace lzy::datatypes {
 
-/// A type in numbers (bytes). The "true" bounds are those of the data; the others may be set by MPI_Type_create_resized.
+/// A type in numbers (bytes). The "true" bounds are those of the data; MPI_Type_create_resized sets the others.
 struct TypeShape {
   MPI_Count size = 0;
   MPI_Count lower = 0, extent = 0;
@@ -30,8 +30,8 @@ class TypeContents {
   TypeContents& operator=(const TypeContents&) = delete;
   ~TypeContents();
 
-  /// False if MPI does not tell, or if there are more than `most` numbers of one kind. They are in memory only while the
-  /// type is looked at, some 30 bytes for each. Call it once.
+  /// False if MPI does not tell, or if there are more than `most` numbers of one kind. They are in memory only while
+  /// the type is looked at, some 30 bytes for each. Call it once.
   bool Read(MPI_Datatype type, std::uint64_t most);
   /// MPI_Type_get_value_index made it, of two predefined types.
   bool IsValueIndex() const;

@@ -34,9 +34,10 @@ struct TypeMap {
 };
 
 /// The result holds no handles, so `type` may be freed. It is exact if all types within need at most `limit` (>= 1)
-/// parts together; beyond that, neighbours are joined to hulls. A type that nests too deeply, takes too long, or is made
-/// by a call that is not known here becomes a hull by the bounds that MPI gives, and is doubtful. With kAllTypeParts,
-/// nothing takes too long. Local. Throws std::overflow_error if a byte lies beyond what an offset can say.
+/// parts together; beyond that, neighbours are joined to hulls. A type that nests too deeply, takes too long, or is
+/// made by a call that is not known here becomes a hull by the bounds that MPI gives, and is doubtful. With
+/// kAllTypeParts, nothing takes too long. Local. Throws std::overflow_error if a byte lies beyond what an offset can
+/// say.
 TypeMap MapOf(MPI_Datatype type, std::size_t limit = kMostTypeParts);
 
 }  // namespace lzy::datatypes

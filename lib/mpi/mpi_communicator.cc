@@ -288,8 +288,8 @@ Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
   return sizes;
 }
 
-// The steps are those at the beginning of this file. All ranks learn the amounts, even if only one rank needs the bytes:
-// all must choose the same of the two ways.
+// The steps are those at the beginning of this file. All ranks learn the amounts, even if only one rank needs the
+// bytes: all must choose the same of the two ways.
 Result<std::vector<Communicator::Bytes>> Mpi::Collect(ByteSpan mine, int root) {
   validated::Records records(*link_, mine);
   LZY_RETURN_IF_ERROR(records.Gather());
@@ -325,11 +325,11 @@ Status Mpi::CollectAtOnce(const Sizes& sizes, ByteSpan mine, int root, Bytes& fl
   const int brought = counts[static_cast<std::size_t>(rank_)];
   LZY_RETURN_IF_ERROR(CallMpi(root == kEveryRank ? "MPI_Iallgatherv" : "MPI_Igatherv", [&](MPI_Request* request) {
     if (root == kEveryRank) {
-      return PMPI_Iallgatherv(mine.data(), brought, MPI_BYTE, flat.data(), counts.data(), offsets.data(), MPI_BYTE, comm_,
-                              request);
+      return PMPI_Iallgatherv(mine.data(), brought, MPI_BYTE, flat.data(), counts.data(), offsets.data(), MPI_BYTE,
+                              comm_, request);
     }
-    return PMPI_Igatherv(mine.data(), brought, MPI_BYTE, flat.data(), counts.data(), offsets.data(), MPI_BYTE, root, comm_,
-                         request);
+    return PMPI_Igatherv(mine.data(), brought, MPI_BYTE, flat.data(), counts.data(), offsets.data(), MPI_BYTE, root,
+                         comm_, request);
   }));
   for (std::size_t i = 0; i < all.size(); ++i) std::copy_n(flat.begin() + offsets[i], counts[i], all[i].begin());
   return Status::Ok();

@@ -249,7 +249,8 @@ std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
       // A candidate must have the same birth, no fitting sidecar of its own, and no name of another member.
       const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
       if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(name, *file)) continue;
-      if (owner && !misplaced && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek))) continue;
+      const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek));
+      if (other_member && !misplaced) continue;
       return name;
     }
     return std::nullopt;

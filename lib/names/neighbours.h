@@ -75,7 +75,8 @@ class Neighbours {
   // Inodes, sorted, and where in files_ or sidecars_ each is.
   using ByInode = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
   template <class Item>
-  static std::vector<std::string> NamesWith(std::uint64_t inode, const ByInode& by_inode, const std::vector<Item>& items);
+  static std::vector<std::string> NamesWith(std::uint64_t inode, const ByInode& by_inode,
+                                            const std::vector<Item>& items);
 
   static std::shared_ptr<const Neighbours> LookAgain(FileSystem& fs, const std::string& directory,
                                                      std::shared_ptr<const Neighbours>& kept);

@@ -28,8 +28,8 @@ Result<std::size_t> Read(const BlockStream& stream, std::uint64_t offset, bool f
                      : stream.file->ReadAt(stream.base + offset, to);
 }
 
-// Reads one block from the device. Returns what is wrong if its bytes cannot be had, nothing if they were read. An error is one that
-// is not the block's.
+// Reads one block from the device. Returns what is wrong if its bytes cannot be had, nothing if they were read. An
+// error is one that is not the block's.
 Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const BlockPlace& place, MutableByteSpan to) {
   const auto got = Read(stream, place.offset, /*from_device=*/true, to);
   if (!got.ok()) {

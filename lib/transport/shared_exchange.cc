@@ -66,8 +66,8 @@ Descriptor CreateMemory(std::uint64_t bytes, Offer& offer) {
   return ftruncate(made.get(), static_cast<off_t>(bytes)) == 0 ? std::move(made) : Descriptor();
 }
 
-/// Opens the memory of rank 0; not valid if it cannot. On another node, or in another name space, the number may be of another
-/// process. So the link is read first: what is not the memory that was meant is not even opened.
+/// Opens the memory of rank 0; not valid if it cannot. On another node, or in another name space, the number may be of
+/// another process. So the link is read first: what is not the memory that was meant is not even opened.
 Descriptor OpenMemory(const Offer& offer) {
   const std::string expected = fmt::format("/memfd:{}", offer.Name());
   std::array<char, 128> target{};

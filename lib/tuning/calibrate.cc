@@ -1,5 +1,5 @@
-// Calibrate() of tuning.h. It measures the candidates on the operations that they are for: the encoding of rows, and the
-// reading of a file in the page cache. One thread, about 2 MiB of memory and 1 MiB of file.
+// Calibrate() of tuning.h. It measures the candidates on the operations that they are for: the encoding of rows, and
+// the reading of a file in the page cache. One thread, about 2 MiB of memory and 1 MiB of file.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -82,8 +82,8 @@ std::string MachineKey() {
                       __builtin_cpu_supports("avx512f") != 0, __builtin_cpu_supports("avx512bw") != 0,
                       __builtin_cpu_supports("vpclmulqdq") != 0);
 #endif
-  // Of the first processor. sysconf would be simpler, but in a virtual machine glibc 2.36 reports ten times the last cache
-  // of an AMD processor.
+  // Of the first processor. sysconf would be simpler, but in a virtual machine glibc 2.36 reports ten times the last
+  // cache of an AMD processor.
   for (int index = 0; index < 8; ++index) {
     text += KernelText(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
   }

@@ -56,9 +56,10 @@ class Tuning {
   /// Speed of a candidate in 10^9 bytes per second; 0 if it was not measured.
   double gb_per_s(Tuned what, std::size_t candidate) const { return rates_[static_cast<std::size_t>(what)][candidate]; }
 
-  /// Takes the speeds of a choice's candidates, in their order, and picks the fastest. They are rounded to two decimals,
-  /// as they are written. The default stays unless another one is more than 10 % faster, because measurements vary by
-  /// that much. Returns false, and takes nothing, unless there is one speed for each candidate, each from 0 to 10^4.
+  /// Takes the speeds of a choice's candidates, in their order, and picks the fastest. They are rounded to two
+  /// decimals, as they are written. The default stays unless another one is more than 10 % faster, because measurements
+  /// vary by that much. Returns false, and takes nothing, unless there is one speed for each candidate, each from 0 to
+  /// 10^4.
   bool Pick(Tuned what, std::span<const double> gb_per_s);
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
@@ -75,8 +76,8 @@ class Tuning {
 /// and nothing on disk. Never fails.
 Tuning Calibrate(unsigned budget_ms);
 
-/// JSON with the schema "lzy-tuning/2": the machine; choices with candidates, speeds, and what is picked. (Version 1 had
-/// ways of copying, too.)
+/// JSON with the schema "lzy-tuning/2": the machine; choices with candidates, speeds, and what is picked. (Version 1
+/// had ways of copying, too.)
 std::string EncodeTuning(const Tuning& tuning);
 /// Nothing unless `text` is what this version writes on this machine for some speeds. So a forged file can do no more
 /// than pick a slow candidate.
