@@ -1,6 +1,6 @@
-// Throughput, on one core, of all code that touches every byte: hashing, copying, encoding, decoding. And the cost of
-// the tree. Encode and decode count the k blocks that are read. Small blocks fit the cache and show the speed of the
-// kernels; large ones show that of memory.
+// Throughput, on one core, of all code that touches every byte: hashing, encoding, decoding. And the cost of the tree.
+// Encode and decode count the k blocks that are read. Small blocks fit the cache and show the speed of the kernels;
+// large ones show that of memory.
 
 //
 // The numbers say how much of a run faster code could save at most. What users wait for is measured by bench/run, where
@@ -8,12 +8,10 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "erasure/codec.h"
-#include "merkle/copy_hash.h"
 #include "merkle/hash.h"
 #include "merkle/tree.h"
 #include "storage/parallel.h"
@@ -21,10 +19,9 @@
 namespace lzy {
 namespace {
 
-// Bytes. The span is far larger than any cache.
+// Bytes.
 constexpr std::int64_t kSmallestBlock = 4 << 10;
 constexpr std::int64_t kLargestBlock = 1 << 20;
-constexpr std::int64_t kLargestSpan = 256 << 20;
 
 // `count` blocks of `size` bytes, aligned as the engine's are. All are written to, so that no page is the shared page
 // of zeros, which would always be in the cache.
@@ -57,66 +54,6 @@ void HashBlock(benchmark::State& state) {
   SetBytes(state, state.range(0));
 }
 BENCHMARK(HashBlock)->ArgName("block")->RangeMultiplier(2)->Range(kSmallestBlock, kLargestBlock);
-
-// Copies a span block by block, with a checksum of each block. Piece 0 is what fusing is compared with: the whole
-// span is copied, then its blocks are hashed. Otherwise see CopyMethod. Bytes are those copied.
-template <class Fused, class Checksum>
-void CopyWith(benchmark::State& state, const Fused& fused, const Checksum& checksum) {
-  const auto block = static_cast<std::size_t>(state.range(0));
-  const auto span = static_cast<std::size_t>(state.range(1));
-  const CopyMethod method{static_cast<std::uint32_t>(state.range(2)), state.range(3) != 0};
-  // Two buffers that do not overlap, both far longer than the cache, whatever the span: a short one lies in their
-  // beginning. Static, since filling them takes longer than a run.
-  static const Blocks from(1, kLargestSpan);
-  static const Blocks to(1, kLargestSpan);
-  const std::uint8_t* source = from.pointers()[0];
-  std::uint8_t* copy = to.pointers()[0];
-  for (auto _ : state) {
-    if (method.piece_bytes == 0) std::memcpy(copy, source, span);
-    for (std::size_t at = 0; at < span; at += block) {
-      if (method.piece_bytes == 0) {
-        benchmark::DoNotOptimize(checksum(ByteSpan(copy + at, block)));
-      } else {
-        benchmark::DoNotOptimize(fused(ByteSpan(source + at, block), copy + at, method));
-      }
-    }
-    benchmark::ClobberMemory();
-  }
-  SetBytes(state, state.range(1));
-}
-
-// The two checksums that the library takes while it copies bytes.
-//
-// XXH3, for leaves: what capture does with the bytes of a write.
-void CopyHash(benchmark::State& state) {
-  CopyWith(
-      state,
-      [](ByteSpan from, std::uint8_t* to, const CopyMethod& how) {
-        return CopyAndHash(HashTag::kDataLeaf, 0, from, to, how);
-      },
-      [](ByteSpan bytes) { return HashBytes(HashTag::kDataLeaf, 0, bytes); });
-}
-// CRC-32C, which proves sums between ranks.
-void CopyCrc32c(benchmark::State& state) {
-  CopyWith(
-      state, [](ByteSpan from, std::uint8_t* to, const CopyMethod& how) { return CopyAndCrc32c(0, from, to, how); },
-      [](ByteSpan bytes) { return Crc32c(0, bytes); });
-}
-
-// Spans within the cache and far beyond it. If others use the machine, let the candidates alternate:
-// --benchmark_enable_random_interleaving=true --benchmark_repetitions=7.
-void Copies(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"block", "span", "piece", "past_cache"});
-  for (const std::int64_t span : {std::int64_t{64} << 10, kLargestSpan}) {
-    for (const std::int64_t piece : {0, 2 << 10, 4 << 10, 16 << 10, 64 << 10}) {
-      for (const std::int64_t past_cache : {0, 1}) {
-        if (piece != 0 || past_cache == 0) benchmark->Args({64 << 10, span, piece, past_cache});
-      }
-    }
-  }
-}
-BENCHMARK(CopyHash)->Apply(Copies);
-BENCHMARK(CopyCrc32c)->Apply(Copies);
 
 // Applies a plan to one row of blocks of `block` bytes, again and again, as the row pipeline does with each row. Bytes
 // are those of the sources, which are read once; the targets are written besides.

@@ -91,10 +91,9 @@ std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
     text += fmt::format("{}: {}\n", choice.name, choice.what);
     for (std::size_t i = 0; i < choice.candidates.size(); ++i) {
       text += fmt::format("  {} {:<20} {:>7.2f} GB/s\n", i == tuning.picked_index(what) ? '*' : ' ',
-                          choice.candidates[i].Name(), tuning.gb_per_s(what, i));
+                          lzy::FormatSize(choice.candidates[i]), tuning.gb_per_s(what, i));
     }
   }
-  text += fmt::format("buffers of {} and more count as larger than the cache\n", lzy::FormatSize(lzy::FarFromBytes()));
   return text + (cache.empty() ? "* picked; not kept\n" : fmt::format("* picked; kept in {}\n", lzy::Printable(cache)));
 }
 
@@ -136,8 +135,8 @@ int main(int argc, char** argv) {
     app.add_flag("--dry-run", dry_run, "with --prune: list them only");
     app.add_flag(
         "--tuning", tuning,
-        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep the "
-        "result for all programs of this user, and print it");
+        "without PATH: measure with which sizes this machine reads and encodes fastest, keep the result for all "
+        "programs of this user, and print it");
   };
   tool.without_path = [&] { return tuning; };
   tool.run_without_path = ShowTuning;

@@ -25,7 +25,6 @@
 namespace lzy {
 
 using posix::CheckPath;
-using posix::Descriptor;
 using posix::kMaxSymlinks;
 using posix::Place;
 using posix::Retry;

@@ -176,6 +176,8 @@ std::string DirectoryOf(const std::string& path);
 std::string BaseNameOf(const std::string& path);
 /// dir + "/" + name, without doubling slashes; `name` alone if dir is empty or ".".
 std::string JoinPath(const std::string& dir, const std::string& name);
+/// The components between slashes, without empty ones.
+std::vector<std::string> Components(const std::string& path);
 
 /// Fills `to` from `offset` on. kCorrupt, with the path and "ends early", if the file is too short.
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);

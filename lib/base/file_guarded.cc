@@ -23,7 +23,6 @@ namespace lzy {
 namespace {
 
 using posix::CheckPath;
-using posix::Descriptor;
 using posix::kMaxSymlinks;
 using posix::Place;
 using posix::Retry;
@@ -40,11 +39,8 @@ bool IsRoot() {
 /// because "a/.." is not "." if `a` is a link.
 std::string Normal(const std::string& path) {
   std::string out = path.starts_with('/') ? "/" : "";
-  for (std::size_t at = 0; at < path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    const std::string component = path.substr(at, end - at);
-    if (!component.empty() && component != ".") out = JoinPath(out, component);
-    at = end + 1;
+  for (const std::string& component : Components(path)) {
+    if (component != ".") out = JoinPath(out, component);
   }
   return out.empty() ? "." : out;
 }
@@ -112,11 +108,8 @@ Result<Target> Follow(int from, const std::string& from_real, const std::string&
   at.self = Descriptor(Retry([&] { return openat(from, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC); }));
   if (!at.self.valid()) return SystemError(shown, "open directory", errno);
   at.real = absolute ? "/" : from_real;
-  for (std::size_t begin = 0; begin < path.size();) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    const std::string name = path.substr(begin, end - begin);
-    begin = end + 1;
-    if (name.empty() || name == ".") continue;
+  for (const std::string& name : Components(path)) {
+    if (name == ".") continue;
     if (!at.self.valid()) return SystemError(shown, "resolve", ENOENT);
     Target next;
     const bool up = name == "..";
@@ -164,15 +157,8 @@ Result<DirectoryPtr> MakeDirectory(Descriptor fd, const std::string& path, std::
   struct stat raw {};
   if (fstat(fd.get(), &raw) != 0) return SystemError(path, "stat", errno);
   if (!S_ISDIR(raw.st_mode)) return SystemError(path, "open directory", ENOTDIR);
-  auto out = std::make_shared<Directory>();
-  out->fd = std::make_shared<const Descriptor>(std::move(fd));
-  out->real = std::move(real);
-  out->within = within;
-  out->owner = raw.st_uid;
-  out->device = raw.st_dev;
-  out->inode = raw.st_ino;
-  out->mode = raw.st_mode & 07777;
-  return DirectoryPtr(std::move(out));
+  return std::make_shared<const Directory>(Directory{std::make_shared<const Descriptor>(std::move(fd)), std::move(real),
+                                                     within, raw.st_uid, raw.st_mode & 07777, raw.st_dev, raw.st_ino});
 }
 
 /// The file system. Maps are keyed by normal paths (see Normal) and guarded by mutex_, which is not held during system
@@ -341,13 +327,11 @@ Result<GuardedFiles::Spot> GuardedFiles::SpotOf(const std::string& path, bool fo
     if (!pinned.empty()) normal = std::move(pinned);
   }
   if (is_directory()) {
-    LZY_ASSIGN_OR_RETURN(DirectoryPtr self, At(normal));
-    Place place{self->fd, ".", path};
-    return Spot{std::move(self), std::move(place)};
+    LZY_ASSIGN_OR_RETURN(const DirectoryPtr self, At(normal));
+    return Spot{self, {self->fd, ".", path}};
   }
-  LZY_ASSIGN_OR_RETURN(DirectoryPtr directory, At(DirectoryOf(normal)));
-  Place place{directory->fd, BaseNameOf(normal), path};
-  return Spot{std::move(directory), std::move(place)};
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(DirectoryOf(normal)));
+  return Spot{directory, {directory->fd, BaseNameOf(normal), path}};
 }
 
 Status GuardedFiles::CheckWithin(const Directory& directory, const std::string& path) {

@@ -59,19 +59,8 @@ bool ExceedsFileSizeLimit(std::uint64_t end) {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
 }
 
-int OpenFlags(OpenMode mode) {
-  switch (mode) {
-    case OpenMode::kRead:
-      return O_RDONLY;
-    case OpenMode::kReadWrite:
-      return O_RDWR;
-    case OpenMode::kCreate:
-      return O_RDWR | O_CREAT;
-    case OpenMode::kCreateNew:
-      return O_RDWR | O_CREAT | O_EXCL;
-  }
-  return O_RDONLY;
-}
+/// By OpenMode: kRead, kReadWrite, kCreate, kCreateNew.
+constexpr int kOpenFlags[] = {O_RDONLY, O_RDWR, O_RDWR | O_CREAT, O_RDWR | O_CREAT | O_EXCL};
 
 }  // namespace
 
@@ -288,7 +277,8 @@ Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follo
   const std::string& path = place.path;
   LZY_RETURN_IF_ERROR(CheckPath(path));
   // Opening a FIFO waits for the other end. O_NONBLOCK prevents this until the file is known to be a regular one.
-  const int flags = OpenFlags(mode) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW);
+  const int flags = kOpenFlags[static_cast<std::size_t>(mode)] | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
+                    (follow ? 0 : O_NOFOLLOW);
   Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), flags, static_cast<mode_t>(create_mode)); }));
   if (!fd.valid()) {
     int error = errno;

@@ -11,33 +11,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/file.h"
 
 namespace lzy::posix {
 
 inline constexpr int kMaxSymlinks = 40;  // as the kernel
-
-/// Owns a file descriptor and closes it. Move only; assignment swaps, so the old one closes with the other object.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 /// A name in a directory: what the *at() system calls take, and the path to show in messages.
 struct Place {

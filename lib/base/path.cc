@@ -52,6 +52,16 @@ std::string JoinPath(const std::string& dir, const std::string& name) {
   return path + name;
 }
 
+std::vector<std::string> Components(const std::string& path) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    if (end > at) out.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to) {
   LZY_ASSIGN_OR_RETURN(std::size_t count, file.ReadAt(offset, to));
   if (count == to.size()) return Status::Ok();

@@ -17,19 +17,6 @@ constexpr std::array<const char*, 6> kNames = {"auto", "bcast", "pipelined", "da
 constexpr double kMicrosecond = 1e-6;
 constexpr double kMegabyte = 1e6;
 
-/// The decimal number, not negative, between `at` and the next ':' or the end of `text`. Moves `at` there.
-std::optional<double> NumberAt(const std::string& text, std::size_t& at) {
-  const std::size_t end = std::min(text.find(':', at), text.size());
-  const std::string word = text.substr(at, end - at);
-  at = end;
-  if (word.empty() || std::isdigit(static_cast<unsigned char>(word[0])) == 0) return std::nullopt;  // no sign, no "nan"
-  // Not strtod: it depends on the locale, which the program may have changed.
-  double value = 0;
-  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || rest != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 const char* TopologyName(Topology topology) {
@@ -45,14 +32,17 @@ std::optional<TopologyChoice> ParseTopology(const std::string& text) {
   // Only `auto` takes costs: exactly three numbers, each after a ':'.
   if (choice.topology != Topology::kAuto) return std::nullopt;
   std::array<double, 3> costs{};
-  std::size_t at = name.size();
+  const char* at = text.data() + name.size();
+  const char* const end = text.data() + text.size();
   for (double& cost : costs) {
-    if (at == text.size()) return std::nullopt;
-    const auto number = NumberAt(text, ++at);
-    if (!number) return std::nullopt;
-    cost = *number;
+    // A digit comes first: no sign, no "nan".
+    if (end - at < 2 || at[0] != ':' || std::isdigit(static_cast<unsigned char>(at[1])) == 0) return std::nullopt;
+    // Not strtod: it depends on the locale, which the program may have changed.
+    const auto [rest, error] = std::from_chars(at + 1, end, cost);
+    if (error != std::errc() || !std::isfinite(cost)) return std::nullopt;
+    at = rest;
   }
-  if (at != text.size() || costs[2] <= 0) return std::nullopt;
+  if (at != end || costs[2] <= 0) return std::nullopt;
   // A bandwidth near zero makes the time per byte infinite, which would spoil every comparison of costs.
   choice.costs = {costs[0] * kMicrosecond, costs[1] * kMicrosecond, 1 / (costs[2] * kMegabyte)};
   if (!std::isfinite(choice.costs->byte_time)) return std::nullopt;

@@ -92,6 +92,11 @@ int Said(const Status& status, int code) {
   return status.ok() ? LZY_EXCHANGE_OK : Fail(code, status.message());
 }
 
+// The same for a failure before anything was sent.
+int Refused(const Status& status) {
+  return Said(status, ArgumentCode(status));
+}
+
 // Runs `work`, which returns a code. An exception must not reach C code, which cannot unwind.
 template <class Work>
 int Guarded(const Work& work) noexcept {
@@ -174,7 +179,8 @@ Result<Attached> NeedLink(MPI_Comm comm) {
 
 // ---- messages from one rank to another
 
-// The arguments of a send or a receive, in MPI's order, and which one it is.
+// The arguments of a send or a receive, in MPI's order, and which one it is. `in_place`: the receiver has the bytes
+// already, and they are only compared (lzy_validate_*).
 struct Message {
   const void* buffer;
   MPI_Count count;
@@ -270,7 +276,7 @@ int End(Request request, MPI_Status* status) {
 int Transfer(const Message& message, MPI_Status* status) {
   return Guarded([&] {
     auto request = Begin(message);
-    if (!request.ok()) return Said(request.status(), ArgumentCode(request.status()));
+    if (!request.ok()) return Refused(request.status());
     const lzy_request_state* state = request->get();
     Pump::OfProcess().RunUntil([&] { return IsDone(state); });
     return End(std::move(*request), status);
@@ -284,7 +290,7 @@ int Start(const Message& message, lzy_request* to) {
   *to = LZY_REQUEST_NULL;
   return Guarded([&] {
     auto request = Begin(message);
-    if (!request.ok()) return Said(request.status(), ArgumentCode(request.status()));
+    if (!request.ok()) return Refused(request.status());
     *to = request->release();
     return static_cast<int>(LZY_EXCHANGE_OK);
   });
@@ -299,7 +305,7 @@ int RunTogether(MPI_Comm comm, const Make& make) {
   return Guarded([&] {
     auto link = EnsureLink(comm);
     auto task = link.ok() ? make(*link) : Result<Task>(link.status());
-    if (!task.ok()) return Said(task.status(), ArgumentCode(task.status()));
+    if (!task.ok()) return Refused(task.status());
     const Status status = Pump::OfProcess().Run(std::move(task).value());
     return Said(status, CodeOf(status));
   });
@@ -315,7 +321,7 @@ int Broadcast(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Co
   });
 }
 
-// The arguments of an all-gather, in MPI's order.
+// The arguments of an all-gather, in MPI's order. `from` may be MPI_IN_PLACE; then the two after it mean nothing.
 struct Gather {
   const void* from;
   MPI_Count from_count;
@@ -363,23 +369,19 @@ const char* lzy_exchange_error_text(void) {
 
 // Collective the first time, because it makes communicators; afterwards only a look at the attribute.
 int lzy_exchange_attach(MPI_Comm comm) {
-  return Guarded([&] {
-    const Status status = EnsureLink(comm).status();
-    return Said(status, ArgumentCode(status));
-  });
+  return Guarded([&] { return Refused(EnsureLink(comm).status()); });
 }
 
 // MPI calls Delete above when the attribute is removed. This function holds the Link until it returns, so the
 // communicators are freed at its end.
 int lzy_exchange_detach(MPI_Comm comm) {
   return Guarded([&] {
-    const auto link = NeedLink(comm);
-    Status status = link.status();
-    if (status.ok()) {
-      const auto keyval = Keyval();
-      status = keyval.ok() ? lzy::CheckMpi(PMPI_Comm_delete_attr(comm, *keyval), "MPI_Comm_delete_attr") : keyval.status();
-    }
-    return Said(status, ArgumentCode(status));
+    const auto detach = [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(const Attached link, NeedLink(comm));
+      LZY_ASSIGN_OR_RETURN(const int keyval, Keyval());
+      return lzy::CheckMpi(PMPI_Comm_delete_attr(comm, keyval), "MPI_Comm_delete_attr");
+    };
+    return Refused(detach());
   });
 }
 

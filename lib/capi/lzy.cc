@@ -12,7 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <functional>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <string>
@@ -32,7 +32,8 @@ using lzy::Communicator;
 using lzy::DatasetReport;
 using lzy::Status;
 
-// One dataset of a report: what the engine said, and the same in C. `view` and `damage` point into the other fields,
+// One dataset of a report: what the engine said, and the same in C. The engine's report is kept because C has pointers
+// to its texts. `view` and `damage` point into the other fields,
 // so an entry must not move once Present has filled it.
 struct Entry {
   explicit Entry(DatasetReport engine_report) : report(std::move(engine_report)) {}
@@ -48,7 +49,7 @@ struct Entry {
 
 }  // namespace
 
-// What a caller gets and frees.
+// What a caller gets and frees. Immutable once Run has returned it, so threads of the program may read it together.
 struct lzy_report {
   int code = LZY_OK;
   std::string message;
@@ -130,14 +131,16 @@ lzy::Result<std::unique_ptr<Communicator>> MakeCommunicator(MPI_Comm comm) {
   return lzy::MpiCommunicator(comm);
 }
 
-// The arguments of an operation, as C gave them and as the engine takes them.
+// The arguments of an operation, as C gave them and as the engine takes them. Both are kept: switches such as `force`
+// belong to requests, not to the engine's options.
 struct Call {
   std::string path;
   lzy_options given{};
   lzy::Options options;
 };
 
-// What must be the same on all ranks: what decides which collective calls come; not memory, threads or timeout.
+// What must be the same on all ranks: what decides which collective calls come. Memory, threads and timeout may differ:
+// ranks may run on machines of different sizes. The bytes never leave the job, so their format may change freely.
 Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   lzy::ByteWriter out;
   out.PutString(operation);
@@ -182,11 +185,8 @@ Status MakeCall(const char* path, const lzy_options* options, Call& call) {
 
 // ---- from the engine to C
 
-lzy_kind ToC(lzy::DatasetKind kind) {
-  return kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
-}
-
-// The C enumerations have the engine's values in the engine's order; these tests notice a new one in the middle.
+// The C enumerations have the engine's values in the engine's order, so casts are enough. These tests notice a new one
+// in the middle.
 static_assert(LZY_STATE_INTACT == static_cast<int>(lzy::DatasetState::kIntact));
 static_assert(LZY_STATE_RESTORED == static_cast<int>(lzy::DatasetState::kRestored));
 static_assert(LZY_PART_DATA == static_cast<int>(lzy::DamagePart::kData));
@@ -194,31 +194,23 @@ static_assert(LZY_PART_METADATA == static_cast<int>(lzy::DamagePart::kMetadata))
 static_assert(LZY_CAUSE_HASH == static_cast<int>(lzy::DamageCause::kHash));
 static_assert(LZY_CAUSE_AT_RISK == static_cast<int>(lzy::DamageCause::kAtRisk));
 
-lzy_state ToC(lzy::DatasetState state) {
-  return static_cast<lzy_state>(state);
-}
-lzy_part ToC(lzy::DamagePart part) {
-  return static_cast<lzy_part>(part);
-}
-lzy_cause ToC(lzy::DamageCause cause) {
-  return static_cast<lzy_cause>(cause);
-}
-
-// The name of a value of one of these enumerations, whose last value is `last`.
+// The name of a value of one of these enumerations, whose last value is `last`. The names are those of the JSON of the
+// tools. A program may give any int.
 template <class Enum>
 const char* NameOf(int value, Enum last) {
   return value < 0 || value > static_cast<int>(last) ? "unknown" : lzy::Name(static_cast<Enum>(value));
 }
 
-// Points into `from` and `objects`.
+// Points into `from` and `objects`. Filled field by field, here and in Present: a field that a later version adds stays
+// zero until somebody fills it, whatever its place in the struct.
 lzy_damage ToC(const lzy::Damage& from, const std::vector<const char*>& objects) {
   lzy_damage to{};
   to.path = from.path.c_str();
   to.device = from.device;
-  to.part = ToC(from.part);
+  to.part = static_cast<lzy_part>(from.part);
   to.offset = from.offset;
   to.length = from.length;
-  to.cause = ToC(from.cause);
+  to.cause = static_cast<lzy_cause>(from.cause);
   to.transient = from.transient ? 1 : 0;
   to.repaired = from.repaired ? 1 : 0;
   to.beyond_repair = from.beyond_repair ? 1 : 0;
@@ -243,8 +235,8 @@ void Present(Entry& entry) {
     entry.damage.push_back(ToC(damage, names));
   }
   to.path = from.path.c_str();
-  to.kind = ToC(from.kind);
-  to.state = ToC(from.state);
+  to.kind = from.kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
+  to.state = static_cast<lzy_state>(from.state);
   // The same code that the tools would exit with for this dataset alone.
   to.code = static_cast<lzy_code>(lzy::ExitCodeOf(from));
   to.message = entry.message.c_str();
@@ -273,7 +265,8 @@ void Present(Entry& entry) {
   to.seconds_total = from.phases.total;
 }
 
-// Adds a failure to a report. The gravest code and the first message count.
+// Adds a failure to a report. The gravest code and the first message count: later failures are as a rule consequences
+// of the first one.
 void Fail(lzy_report& report, const Status& status) {
   if (status.ok()) return;
   report.code = lzy::CombineExitCodes(report.code, lzy::ExitCodeOf(status));
@@ -289,7 +282,8 @@ struct Operation {
   DatasetReport (*engine)(const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given);
 };
 
-// All datasets of a path, one after the other. Trouble with one is in its own entry and does not stop the others.
+// All datasets of a path, one after the other, in an order that is the same on all ranks (ResolvePath). Trouble with
+// one is in its own entry and does not stop the others.
 Status Work(const Operation& operation, Communicator& comm, const Call& call, lzy_report& report) {
   // Not the guarded file system of the tools: the library acts for its program, and follows links as the program
   // does.
@@ -355,7 +349,8 @@ int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_o
   return code;
 }
 
-// Null for a bad index, and for a null report.
+// Null for a bad index, and for a null report: a program that ignores the code of an operation must not crash when it
+// looks at the report.
 const Entry* EntryOf(const lzy_report* report, std::size_t index) {
   return report != nullptr && index < report->entries.size() ? &report->entries[index] : nullptr;
 }
@@ -364,31 +359,23 @@ const Entry* EntryOf(const lzy_report* report, std::size_t index) {
 
 extern "C" {
 
+// The codes are the exit codes of the tools (docs/reference), so a script and a program read the same numbers.
 const char* lzy_strerror(int code) {
-  switch (code) {
-    case LZY_OK:
-      return "intact, or made so";
-    case LZY_DAMAGED:
-      return "damage found, all of it repairable";
-    case LZY_UNREPAIRABLE:
-      return "damage beyond repair";
-    case LZY_USAGE:
-      return "bad option, path or argument";
-    case LZY_UNPROTECTED:
-      return "no usable sidecar: not protected, or metadata destroyed";
-    case LZY_REPAIR_FAILED:
-      return "repair or restore was tried, and writing or checking the result failed";
-    case LZY_IO:
-      return "I/O error or no permission";
-    case LZY_INTERNAL:
-      return "internal or MPI error";
-    case LZY_NO_MEMORY:
-      return "out of memory";
-    case LZY_STALE:
-      return "stale or at risk: the file changed since its last commit";
-    default:
-      return "unknown code";
-  }
+  // By code, from 0.
+  static constexpr const char* kTexts[] = {
+      "intact, or made so",
+      "damage found, all of it repairable",
+      "damage beyond repair",
+      "bad option, path or argument",
+      "no usable sidecar: not protected, or metadata destroyed",
+      "repair or restore was tried, and writing or checking the result failed",
+      "I/O error or no permission",
+      "internal or MPI error",
+      "out of memory",
+      "stale or at risk: the file changed since its last commit",
+  };
+  static_assert(std::size(kTexts) == LZY_STALE + 1, "each code has a text");
+  return code < 0 || code > LZY_STALE ? "unknown code" : kTexts[code];
 }
 
 const char* lzy_version(void) {
@@ -430,12 +417,10 @@ int lzy_repair(MPI_Comm comm, const char* path, const lzy_options* options, lzy_
 
 int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
   const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given) {
-    lzy::RestoreRequest request;
-    request.devices.assign(given.devices, given.devices + given.device_count);
-    request.dry_run = given.dry_run != 0;
-    request.salvage = given.salvage != 0;
-    request.force = given.force != 0;
-    return lzy::Restore(context, dataset, request);
+    return lzy::Restore(context, dataset, {.devices = {given.devices, given.devices + given.device_count},
+                                           .dry_run = given.dry_run != 0,
+                                           .salvage = given.salvage != 0,
+                                           .force = given.force != 0});
   };
   return Run({"lzy_restore", lzy::Resolve::kProtected, engine}, comm, path, options, report);
 }

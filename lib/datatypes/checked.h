@@ -1,8 +1,12 @@
 #pragma once
-// Arithmetic on offsets that does not wrap around.
+// Arithmetic on offsets that does not wrap around. Used by this room and by romio_hooks/ranges.
+//
+// The numbers of a datatype are the program's, and extents multiply from level to level. An offset that wrapped around
+// would be a wrong place in a file. These functions throw, unlike the rest of lib/, because they stand in the middle of
+// expressions. Callers of MapOf and Repeated catch std::overflow_error: the hooks then take the whole file as touched,
+// and a validated message is refused.
 
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 
 namespace lzy::datatypes {
@@ -11,7 +15,7 @@ namespace lzy::datatypes {
   throw std::overflow_error("a datatype reaches beyond what an offset can say (2^63 bytes)");
 }
 
-/// a + b; throws std::overflow_error when that is no Number.
+/// a + b; throws std::overflow_error if a Number cannot hold it.
 template <class Number>
 Number CheckedSum(Number a, Number b) {
   Number sum = 0;
@@ -19,7 +23,7 @@ Number CheckedSum(Number a, Number b) {
   return sum;
 }
 
-/// a - b; throws std::overflow_error when that is no Number.
+/// a - b; throws std::overflow_error if a Number cannot hold it.
 template <class Number>
 Number CheckedDifference(Number a, Number b) {
   Number difference = 0;
@@ -27,24 +31,12 @@ Number CheckedDifference(Number a, Number b) {
   return difference;
 }
 
-/// a * b; throws std::overflow_error when that is no Number, the type of b.
+/// a * b; throws std::overflow_error if a Number, the type of b, cannot hold it.
 template <class Factor, class Number>
 Number CheckedProduct(Factor a, Number b) {
   Number product = 0;
   if (__builtin_mul_overflow(a, b, &product)) ThrowTooFar();
   return product;
-}
-
-// Where a number only steers how ranges are joined, too large to tell is as good as the largest.
-
-inline std::uint64_t SaturatedSum(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
-}
-
-inline std::uint64_t SaturatedProduct(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
 }  // namespace lzy::datatypes

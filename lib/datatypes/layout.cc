@@ -1,9 +1,12 @@
+// How layouts are put together (layout.h). layout_bytes.cc answers questions about them.
+
 #include "datatypes/layout.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "base/numbers.h"
 #include "datatypes/checked.h"
 
 namespace lzy::datatypes {
@@ -28,6 +31,7 @@ Layout Moved(Layout layout, std::int64_t by) {
   return layout;
 }
 
+// The forms that need no node of their own come first. What they save is saved at every query.
 Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) {
   if (count == 0 || layout.size == 0) return {};
   if (count == 1) return layout;
@@ -35,6 +39,7 @@ Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) 
   const std::int64_t last = CheckedProduct(count - 1, stride);
   const std::int64_t begin = CheckedSum(layout.begin, std::min<std::int64_t>(last, 0));
   const std::int64_t end = CheckedSum(layout.end, std::max<std::int64_t>(last, 0));
+  // Runs that touch are one run.
   if (layout.IsRun() && stride == layout.end - layout.begin) return Layout::Run(begin, size);
   auto node = std::make_shared<LayoutNode>();
   node->begin = begin;
@@ -43,7 +48,8 @@ Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout) 
   node->child = layout;
   if (const LayoutNode* inner = layout.inner.get();
       inner != nullptr && inner->count > 0 && stride == CheckedProduct(inner->count, inner->stride)) {
-    node->count = CheckedProduct(count, inner->count);  // it just goes on
+    // The repetition below just goes on, so one level is enough. Its child keeps its place in the layout.
+    node->count = CheckedProduct(count, inner->count);
     node->stride = inner->stride;
     node->child = Moved(inner->child, layout.begin - inner->begin);
   }
@@ -63,6 +69,7 @@ void JoinTo(Layout& layout, const Layout& next) {
 
 }  // namespace
 
+// Three cases: the part continues the last run; the last hull is not full yet; or the list gets one more.
 void LayoutList::Add(Layout part) {
   if (part.size == 0) return;
   if (!parts_.empty() && part.IsRun()) {
@@ -83,6 +90,7 @@ void LayoutList::Add(Layout part) {
   }
 }
 
+// Halves the list. So each part is joined at most log2 times, and all hulls but the last stand for as many parts.
 void LayoutList::JoinPairs() {
   const bool odd = parts_.size() % 2 != 0;
   std::size_t kept = 0;
@@ -95,6 +103,7 @@ void LayoutList::JoinPairs() {
   together_ *= 2;
 }
 
+// Bounds, order and sums are computed once here; queries rely on them.
 Layout LayoutList::Take() {
   if (parts_.empty()) return {};
   if (parts_.size() == 1) return std::move(parts_.front().layout);

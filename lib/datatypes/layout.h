@@ -1,6 +1,19 @@
 #pragma once
-// Where in a file the data of a datatype lie: a compact tree that is built once and then asked for the bytes of any
-// part of the data. Numbers only, no MPI.
+// Where the data of a datatype lie, in a file or in memory: a compact tree that is built once and then asked for the
+// bytes of any part of the data. Numbers only, no MPI.
+//
+// type_map.h makes layouts from MPI datatypes. The hooks (romio_hooks/ranges) ask BytesOf which bytes of a file or of a
+// buffer a call touches. Payload (transport/packed_type) walks through a layout to copy its runs.
+//
+// A program may describe millions of pieces by a few numbers. So the tree has the form of the datatype: it stores a
+// repetition as a count and a stride, and never lists what it repeats. Queries cost time in proportion to the depth of
+// the tree and to the intervals in the answer, not to the pieces.
+//
+// Invariants:
+//  - Every byte of the data lies in [begin, end). A layout may claim too much (a hull), but never too little: the hooks
+//    encode rows again for what is claimed.
+//  - Data are numbered from 0 in the order in which they are written, across holes and levels.
+//  - Layouts are immutable once they are shared, so threads may use them together.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,38 +27,42 @@ namespace lzy::datatypes {
 
 struct LayoutNode;
 
-/// Some data in the order in which they are written, and the bytes that they go to, relative to an origin. Copied
-/// freely: what is below is shared and never changes. Three forms:
-/// - one run: bytes [begin, end), in ascending order (`exact`, no `inner`);
-/// - a hull: somewhere in [begin, end), of which no more is known, or wanted (not `exact`, no `inner`);
-/// - what `inner` says, moved so that it begins at `begin` (`exact` if there is no hull within).
-/// No data at all: size 0, and nothing else is of meaning.
+/// Some data in the order in which they are written, and the bytes that they go to, relative to an origin. Cheap to
+/// copy: what is below is shared and never changes. Three forms:
+///  - one run: bytes [begin, end), in ascending order (`exact`, no `inner`);
+///  - a hull: somewhere in [begin, end); more is not known, or would take too much room (not `exact`, no `inner`);
+///  - what `inner` says, moved so that it begins at `begin` (`exact` if there is no hull within).
+/// If `size` is 0, there are no data, and the other fields mean nothing.
 struct Layout {
   std::int64_t begin = 0;  ///< true bounds: of the bytes that are written, whatever the extent of the type
   std::int64_t end = 0;
   std::uint64_t size = 0;  ///< bytes of data
   bool exact = true;
   std::shared_ptr<const LayoutNode> inner;
-  bool ordered = true;  ///< of a hull: what it stands for was in order
+  bool ordered = true;  ///< of a hull: the data that it stands for were in ascending order
 
   static Layout Run(std::int64_t begin, std::uint64_t size);
   static Layout Hull(std::int64_t begin, std::int64_t end, std::uint64_t size) { return {begin, end, size, false, {}, true}; }
   bool IsRun() const { return !inner && exact; }
+  /// Whether later data lie behind earlier data, without overlaps. Then the first and the last piece bound the others.
   bool InOrder() const;
-  std::uint64_t runs() const;  ///< how many runs and hulls; the largest number stands for more than that
+  /// How many runs and hulls it has. The largest number also stands for more than that.
+  std::uint64_t runs() const;
 };
 
-/// Either `child` repeated, or `parts` one after another.
+/// Either `child` repeated, or `parts` one after another. Offsets are relative to the node's own origin. A Layout moves
+/// it by its own `begin`, so one node serves in several places (a datatype that is used twice).
 struct LayoutNode {
   struct Part {
     Layout layout;
+    // Sums, so that the part with any piece of data is found by a binary search.
     std::uint64_t data_before = 0;  ///< in the parts before this one
     std::uint64_t runs_before = 0;
   };
 
   std::int64_t begin = 0;
   std::uint64_t runs = 0;
-  bool in_order = true;  ///< no byte lies before or on one of data that come earlier
+  bool in_order = true;  ///< see Layout::InOrder
   // count > 0: data of `child` at its own place, then at `stride`, 2 * `stride`, ...
   std::uint64_t count = 0;
   std::int64_t stride = 0;
@@ -54,16 +71,17 @@ struct LayoutNode {
   std::vector<Part> parts;
 };
 
-// How layouts are made. All throw std::overflow_error when a byte would lie beyond what an offset can say.
+// How layouts are made. All throw std::overflow_error if a byte would lie beyond what an offset can say (2^63).
 
 /// The same data `by` bytes further on.
 Layout Moved(Layout layout, std::int64_t by);
 
-/// `count` times `layout`, each `stride` bytes after the one before it.
+/// `count` times `layout`, each `stride` bytes after the one before it. The stride may be negative or 0. Neighbours
+/// that touch become one run, and repetitions of repetitions one, so common types stay small.
 Layout Repeated(std::uint64_t count, std::int64_t stride, const Layout& layout);
 
-/// Layouts one after another, each where it says. At most `limit` (>= 1) are told apart: when there are more,
-/// neighbours are joined to hulls, as many in each.
+/// Layouts one after another, each where it says. At most `limit` (>= 1) are told apart. If there are more, neighbours
+/// are joined to hulls, the same number in each, so memory is bounded and all of the data lose the same precision.
 class LayoutList {
  public:
   /// `expected`: how many there will be.
@@ -78,13 +96,14 @@ class LayoutList {
 
   std::size_t limit_;
   std::vector<LayoutNode::Part> parts_;
-  std::size_t together_ = 1;  // how many of the parts that were added are one of parts_
-  std::size_t in_last_ = 1;   // and in the last of them
+  std::size_t together_ = 1;  // how many added parts each of parts_ stands for; a power of two
+  std::size_t in_last_ = 1;   // the same for the last one, which may not be full
 };
 
-/// The bytes, from `origin` on, that bytes [first, last) of the data of `count` times `tile`, each `stride` after the
-/// one before it, go to: sorted, disjoint, with gaps between them, `limit` (>= 1) at most. Exact when they are no
-/// more than `limit` runs in the order of the data; otherwise a superset, found without looking at each run.
+/// Which bytes, counted from `origin`, hold data [first, last) of `count` times `tile`, each `stride` after the one
+/// before it. For a view: the tile is the filetype, the origin its displacement. The result is sorted, disjoint, with
+/// gaps, and has at most `limit` (>= 1) intervals. It is exact if the data are at most `limit` runs in ascending order.
+/// Otherwise it is a superset, found without looking at each run.
 /// Preconditions: first < last <= count * tile.size; stride > 0; no byte of the whole is below 0 or beyond 2^63.
 std::vector<Interval> BytesOf(const Layout& tile, std::uint64_t count, std::int64_t stride, std::uint64_t origin,
                               std::uint64_t first, std::uint64_t last, std::size_t limit);

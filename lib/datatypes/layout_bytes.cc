@@ -1,7 +1,12 @@
+// Which bytes a part of a layout's data goes to (BytesOf of layout.h).
+//
+// The answer may have far fewer intervals than the data have runs. So a budget of intervals is divided on the way down:
+// each child gets a share in proportion to its runs, and a child with a budget of 1 is answered by its hull.
+
 #include <algorithm>
 #include <utility>
 
-#include "datatypes/checked.h"
+#include "base/numbers.h"
 #include "datatypes/layout.h"
 
 namespace lzy::datatypes {
@@ -11,8 +16,8 @@ std::uint64_t Distance(std::int64_t from, std::int64_t to) {
   return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
 }
 
-// What follows is asked of layouts whose bytes all lie between 0 and 2^63. Intermediate sums may leave that range, and
-// are therefore unsigned, where they come back.
+// All bytes in question lie between 0 and 2^63. Intermediate sums may leave that range (a child may begin before its
+// origin), so they are unsigned: they wrap around, and come back.
 
 /// Data [first, last) of `layout`, whose origin is at byte `origin`.
 struct Slice {
@@ -24,8 +29,8 @@ struct Slice {
   bool IsAll() const { return first == 0 && last == layout->size; }
 };
 
-/// The children of a node that a slice has a part in, first to last, under the node's own origin. Children are the
-/// repetitions or the parts: from here on both are alike.
+/// The children of a node in which a slice has data, first to last, under the node's own origin. Children are the
+/// repetitions or the parts; the rest of this file need not tell them apart. Making it costs O(log parts).
 class Children {
  public:
   explicit Children(const Slice& slice)
@@ -55,13 +60,15 @@ class Children {
     return group;
   }
 
-  /// Of those between the first and the last, which are in the slice as a whole. Precondition: count() > 2.
+  /// Of the children between the first and the last: the slice has all of their data, so no descent is needed.
+  /// Precondition: count() > 2.
   std::uint64_t RunsBetween() const {
     if (node_.count > 0) return SaturatedProduct(count() - 2, node_.child.runs());
     return node_.parts[last_].runs_before - node_.parts[first_ + 1].runs_before;
   }
   Interval HullBetween() const {
     if (node_.count > 0) {
+      // With a negative stride, the last one lies lowest.
       const Interval a = Bounds((*this)[1]);
       const Interval b = Bounds((*this)[count() - 2]);
       return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
@@ -93,6 +100,7 @@ class Children {
   std::uint64_t first_, last_;
 };
 
+/// How many runs and hulls the slice has. Descends on its two edges only.
 std::uint64_t RunsOf(const Slice& slice) {
   if (!slice.layout->inner || slice.IsAll()) return slice.layout->runs();
   const Children children(slice);
@@ -102,7 +110,8 @@ std::uint64_t RunsOf(const Slice& slice) {
   return n == 2 ? ends : SaturatedSum(ends, children.RunsBetween());
 }
 
-/// The narrowest interval around the slice's bytes; a wider one where parts are in no order.
+/// The narrowest interval around the slice's bytes; a wider one if parts are in no order. Also descends on the edges
+/// only.
 Interval HullOf(const Slice& slice) {
   if (slice.layout->IsRun()) {
     const std::uint64_t begin = slice.origin + static_cast<std::uint64_t>(slice.layout->begin);
@@ -121,8 +130,8 @@ Interval HullOf(const Slice& slice) {
   return hull;
 }
 
-/// Divides a number of intervals among `parts` that need `total`: each gets what it needs if that suffices; otherwise
-/// one, and of the rest in proportion to its needs.
+/// Divides a budget of intervals among `parts` that need `total`. If that is enough, each gets what it needs. Otherwise
+/// each gets one, and a share of the rest in proportion to its needs. Precondition: budget >= parts.
 class Shares {
  public:
   Shares(std::size_t budget, std::uint64_t parts, std::uint64_t total)
@@ -142,6 +151,7 @@ class Shares {
   bool enough_;
 };
 
+/// Collects the answer. As a rule intervals come in ascending order; only if they do not, they are sorted at the end.
 class Cover {
  public:
   /// Adds at most `budget` (>= 1) intervals.
@@ -150,6 +160,7 @@ class Cover {
     const Children children(slice);
     const std::uint64_t n = children.count();
     if (n > budget) {
+      // Not even one for each child: hulls of as many neighbours each.
       const std::uint64_t each = n / budget;
       const std::uint64_t one_more = n % budget;
       for (std::uint64_t i = 0, g = 0; g < budget; ++g) {

@@ -1,3 +1,5 @@
+// Questions to MPI about a datatype (type_contents.h).
+
 #include "datatypes/type_contents.h"
 
 #include <algorithm>
@@ -13,6 +15,7 @@ using Number = MPI_Count;
 using Number = int;
 #endif
 
+// How many arguments of each kind the call had. MPI-3 has no calls with large counts, so `counts` stays 0 there.
 struct Envelope {
   Number integers = 0, addresses = 0, counts = 0, types = 0;
   int combiner = MPI_COMBINER_NAMED;
@@ -88,7 +91,8 @@ bool TypeContents::Read(MPI_Datatype type, std::uint64_t most) {
   return true;
 }
 
-// Large counts stand where the call has them: after the number of dimensions for arrays, else in place of all.
+// MPI returns large counts in an array of their own. They go back to their place in the call: behind the numbers that
+// stay ints even there (for arrays, the number of dimensions; for a distributed one, also processes and rank).
 void TypeContents::Arrange(const std::vector<int>& integers, const std::vector<MPI_Aint>& addresses,
                            const std::vector<MPI_Count>& counts) {
   numbers.assign(integers.begin(), integers.end());

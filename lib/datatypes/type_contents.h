@@ -1,5 +1,8 @@
 #pragma once
-// What MPI tells of a datatype.
+// What MPI tells of a datatype: its extents, and the call that made it. type_map.cc follows these contents down to
+// predefined types. Here end the differences between MPI-3 and MPI-4, and between calls with and without large counts.
+//
+// Only PMPI_ names are called, so neither tools of the program nor the hooks see these calls.
 
 #include <mpi.h>
 
@@ -8,18 +11,18 @@
 
 namespace lzy::datatypes {
 
-/// In numbers.
+/// A type in numbers (bytes). The "true" bounds are those of the data; MPI_Type_create_resized sets the others.
 struct TypeShape {
   MPI_Count size = 0;
   MPI_Count lower = 0, extent = 0;
   MPI_Count true_lower = 0, true_extent = 0;
 
-  /// False when there is no such type.
+  /// False for MPI_DATATYPE_NULL, and if MPI does not tell.
   bool Read(MPI_Datatype type);
 };
 
-/// The call that made a type: its arguments, in the order of the call whether it was one with large counts or not, and
-/// the types it was made of, which are released with this. No `types`: a predefined type.
+/// The call that made a type: its arguments, in the order of the call, whether or not it was one with large counts; and
+/// the types that it was made of, which are released with this. If `types` is empty, the type is predefined.
 class TypeContents {
  public:
   TypeContents() = default;
@@ -27,8 +30,8 @@ class TypeContents {
   TypeContents& operator=(const TypeContents&) = delete;
   ~TypeContents();
 
-  /// False when MPI does not tell, or when it has more than `most` numbers of one kind to tell. They are in memory only
-  /// while the type is looked at, some 30 bytes for each.
+  /// False if MPI does not tell, or if there are more than `most` numbers of one kind. They are in memory only while
+  /// the type is looked at, some 30 bytes for each. Call it once.
   bool Read(MPI_Datatype type, std::uint64_t most);
   /// MPI_Type_get_value_index made it, of two predefined types.
   bool IsValueIndex() const;

@@ -1,3 +1,9 @@
+// MapOf: follows a datatype down to predefined types, and builds the layout on the way up (type_map.h).
+//
+// One function of Decoder for each kind of call that makes types. The comment before it lists the arguments of that
+// call as TypeContents has them. They are checked before they are used: a library may tell nonsense, and then the type
+// is a hull by its bounds.
+
 #include "datatypes/type_map.h"
 
 #include <algorithm>
@@ -15,7 +21,7 @@ namespace lzy::datatypes {
 namespace {
 
 constexpr int kDeepest = 64;
-// Without a limit on parts there is none on these.
+// Bounds on work, against types that are made to be hostile or by a loop. Without a limit on parts, they do not apply.
 constexpr std::size_t kMostTypes = std::size_t{1} << 18;  // that are looked at for one, however often it is made of the same
 constexpr std::size_t kMostNumbers = std::size_t{1} << 20;  // that are read for one of them
 
@@ -25,7 +31,7 @@ bool NoneNegative(Numbers numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](std::int64_t n) { return n >= 0; });
 }
 
-/// By what MPI says, without knowing more.
+/// A hull by the bounds that MPI gives. Correct for any type, and all that is known if its contents are not.
 Layout Bounds(MPI_Datatype type) {
   TypeShape shape;
   if (!shape.Read(type) || shape.size <= 0) return {};
@@ -53,8 +59,8 @@ Layout Predefined(MPI_Datatype type) {
   return bounds;
 }
 
-/// Follows types down to what they are made of. The functions for each kind of type give nullopt when its numbers make
-/// no sense.
+/// Follows types down to what they are made of. The functions for each kind of type return nullopt if its numbers make
+/// no sense. One object decodes one type: budgets and findings (doubtful, regular) are for all that is within it.
 class Decoder {
  public:
   explicit Decoder(std::size_t limit)
@@ -64,7 +70,7 @@ class Decoder {
   bool regular() const { return regular_ && !doubtful_; }
 
  private:
-  /// What the constructors of a type, all down to what is predefined, are.
+  /// What the calls were that made a type, down to predefined ones. Faults of ROMIO depend on it.
   struct Features {
     bool composed = false;  ///< others than those of contiguous types
     bool bounded = false;   ///< of resized types or arrays: ROMIO keeps marks for their bounds
@@ -79,6 +85,7 @@ class Decoder {
     std::int64_t size, kind, argument, processes, place;
   };
 
+  /// A predefined type, or one that counts as such.
   Layout Single(MPI_Datatype type, int combiner);
   std::optional<Layout> Follow(MPI_Datatype type, const TypeContents& contents);
   std::optional<Layout> Resized(Numbers numbers, MPI_Datatype type);
@@ -89,11 +96,14 @@ class Decoder {
   std::optional<Layout> Darray(Numbers numbers, MPI_Datatype type);
   std::optional<Layout> Distributed(const Distribution& how, std::int64_t stride, const Layout& layout);
 
+  /// The layout and extent of a type that another one is made of. Only extents decide where the next one begins.
   Element ElementOf(MPI_Datatype type);
+  /// Repeated, within the budget.
   Layout Again(std::int64_t count, std::int64_t stride, const Layout& layout);
   Layout InARow(LayoutList& parts) { return Counted(parts.Take()); }
   /// For a new list: one more is needed for the list itself.
   std::size_t ListLimit() const { return std::max<std::size_t>(left_, 2) - 1; }
+  /// Takes the parts of a new node from the budget. If they are too many, a hull takes their place.
   Layout Counted(Layout made);
 
   const std::size_t most_types_, most_numbers_;
@@ -115,7 +125,7 @@ Layout Decoder::Decode(MPI_Datatype type) {
     --depth_;
     if (followed) return *std::move(followed);
   }
-  doubtful_ = true;  // for what may be within
+  doubtful_ = true;  // anything may be within
   return Bounds(type);
 }
 
@@ -182,7 +192,6 @@ Decoder::Element Decoder::ElementOf(MPI_Datatype type) {
   element.features = features_;
   features_ = {features_.composed || outer.composed, features_.bounded || outer.bounded};
   doubtful_ |= element.layout.size == 0;  // as for empty blocks
-
   return element;
 }
 
@@ -374,8 +383,10 @@ TypeMap MapOf(MPI_Datatype type, std::size_t limit) {
   map.regular = decoder.regular();
   // Intel MPI 2021 writes some views of other types elsewhere, and not the same ones each time.
   map.doubtful = decoder.doubtful() || (!map.regular && IsIntelMpi());
+  // What was decoded is compared with what MPI says of the whole type. Only size and bounds can be compared, but a
+  // mistake in reading contents rarely keeps them. MPICH's bounds of darrays include holes of the elements, so wider
+  // bounds are no contradiction.
   const Layout bounds = Bounds(type);
-  // (MPICH's bounds of darrays take in holes of the elements.)
   const Layout& layout = map.layout;
   if (layout.size != bounds.size || layout.begin < bounds.begin || layout.end > bounds.end) {
     map.layout = Layout::Hull(std::min(layout.begin, bounds.begin), std::max(layout.end, bounds.end), bounds.size);

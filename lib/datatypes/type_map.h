@@ -1,5 +1,9 @@
 #pragma once
 // From MPI datatypes to layouts: what MPI_Type_get_envelope and MPI_Type_get_contents tell, put together.
+//
+// The hooks call MapOf at MPI_File_set_view and for buffers; Payload (transport/packed_type) for messages. Contents say
+// what the standard demands. MPI libraries differ from it in known cases (ROMIO, Intel MPI), for which a map is
+// `doubtful`. A caller that must not miss a byte then takes the whole file.
 
 #include <mpi.h>
 
@@ -11,11 +15,12 @@
 
 namespace lzy::datatypes {
 
-/// Intel MPI, of which less is believed.
+/// True under Intel MPI, of which less is believed (see MapOf in type_map.cc). Asks MPI once.
 bool IsIntelMpi();
 
+/// Parts of a map that only tells where data lie. Some megabytes of memory at most; beyond that, hulls.
 constexpr std::size_t kMostTypeParts = std::size_t{1} << 16;
-/// As a limit: whatever it takes. For data that must be moved, not only told.
+/// No limit: for data that must be moved, so every run counts.
 constexpr std::size_t kAllTypeParts = std::numeric_limits<std::size_t>::max();
 
 struct TypeMap {
@@ -23,15 +28,16 @@ struct TypeMap {
   Layout layout;
   /// The type is of a form with which an MPI library is known to write elsewhere, or is not known well enough to say.
   bool doubtful = false;
-  /// Made of vectors and subarrays only, and not doubtful: what all MPI libraries get right in memory, too.
+  /// Made of contiguous types, vectors and subarrays only, and not doubtful. All MPI libraries get these right in
+  /// memory, too.
   bool regular = true;
 };
 
-/// Holds no handles: `type` may be freed. Exact as long as all types within need no more than `limit` (>= 1) parts
-/// altogether; neighbours are joined to hulls beyond that. What nests too deeply, takes too long or is built in a way
-/// that is not known here is a hull, too, by what MPI says of its bounds, and doubtful. No work is too long with
-/// kAllTypeParts.
-/// Throws std::overflow_error when a byte lies beyond what an offset can say.
+/// The result holds no handles, so `type` may be freed. It is exact if all types within need at most `limit` (>= 1)
+/// parts together; beyond that, neighbours are joined to hulls. A type that nests too deeply, takes too long, or is
+/// made by a call that is not known here becomes a hull by the bounds that MPI gives, and is doubtful. With
+/// kAllTypeParts, nothing takes too long. Local. Throws std::overflow_error if a byte lies beyond what an offset can
+/// say.
 TypeMap MapOf(MPI_Datatype type, std::size_t limit = kMostTypeParts);
 
 }  // namespace lzy::datatypes

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "tuning/tuning.h"
-
 namespace lzy {
 namespace {
 
@@ -216,14 +214,12 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
   SliceOf(*chunk, row).blocks = rotation.k();
 }
 
-// The hash of a block. `use` gets the address where its bytes are aligned: in place, or in `copy`. A copy and its hash
-// are one pass over the bytes, but for keyed hashes.
+// The hash of a block. `use` gets the address where its bytes are aligned: in place, or in `copy`.
 Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::uint8_t* copy,
                           const std::uint8_t*& use) const {
   use = from;
   if (reinterpret_cast<std::uintptr_t>(from) % kAlignment != 0) {
     use = copy;
-    if (!setup_.key) return CopyAndHash(HashTag::kDataLeaf, block, ByteSpan(from, block_), copy, CurrentTuning().HashCopy(block_));
     std::copy_n(from, block_, copy);
   }
   return LeafHash(setup_.key.get(), HashTag::kDataLeaf, block, ByteSpan(use, block_));

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <ranges>
 #include <utility>
+
+#include "base/numbers.h"
 
 namespace lzy {
 namespace {
@@ -13,27 +16,11 @@ namespace {
 constexpr std::uint64_t kMaxFileSize = 1ull << 62;
 constexpr std::uint64_t kMaxRegion = std::numeric_limits<std::int64_t>::max();  // what off_t can address
 
-std::uint64_t CeilDiv(std::uint64_t a, std::uint64_t b) {
-  return a / b + (a % b != 0);
-}
-
 // Bytes of block `slice` of a unit that has `unit_length` bytes.
 std::uint32_t SliceLength(std::uint64_t unit_length, std::uint32_t slice, std::uint32_t block_size) {
   const std::uint64_t begin = std::uint64_t{slice} * block_size;
   if (unit_length <= begin) return 0;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(unit_length - begin, block_size));
-}
-
-// Sizes from a hostile sidecar can be anything up to 2^62, and parity may be 254 times the data. A sum that saturates
-// fails the bound after it; one that wraps would pass.
-std::uint64_t SaturatingAdd(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
-}
-
-std::uint64_t SaturatingMultiply(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
 }
 
 Status Invalid(std::string message) {
@@ -226,7 +213,8 @@ Status Layout::ExtendRegion(std::uint32_t device, std::uint64_t rows_end) {
     const std::uint64_t length = UnitRowLength(g, row);
     if (length == 0) continue;
     const std::uint64_t unit_index = ParityUnitIndex(device, row);
-    const std::uint64_t end = SaturatingAdd(SaturatingMultiply(unit_index, stride_), length);
+    // Sizes from a hostile sidecar can be anything up to 2^62, and parity may be 254 times the data.
+    const std::uint64_t end = SaturatedSum(SaturatedProduct(unit_index, stride_), length);
     if (end > kMaxRegion) {
       return Invalid(
           fmt::format("file size {} with parity {} in a group of {} devices: needs a parity region of more "
@@ -241,9 +229,7 @@ Status Layout::ExtendRegion(std::uint32_t device, std::uint64_t rows_end) {
 }
 
 std::uint32_t Layout::largest_group() const {
-  std::size_t largest = 0;
-  for (const auto& group : parameters_.groups) largest = std::max(largest, group.size());
-  return static_cast<std::uint32_t>(largest);
+  return static_cast<std::uint32_t>(std::ranges::max(parameters_.groups | std::views::transform(std::ranges::size)));
 }
 
 std::uint64_t Layout::data_blocks(std::uint32_t file) const {
@@ -279,11 +265,9 @@ std::uint32_t Layout::RowLength(const RowId& row) const {
 BlockPlace Layout::DataBlock(std::uint32_t device, std::uint64_t unit_row, std::uint32_t slice) const {
   std::uint64_t unit_index = rotation(group_of(device)).DataUnitsBefore(index_in_group(device), unit_row);
   if (kind() == DatasetKind::kShared) unit_index = unit_index * devices() + device;
-  BlockPlace place;
-  place.offset = unit_index * unit() + std::uint64_t{slice} * block_size();
-  place.length = SliceLength(DataUnitLength(device, unit_row), slice, block_size());
-  place.index = unit_index * slices() + slice;
-  return place;
+  return {.offset = unit_index * unit() + std::uint64_t{slice} * block_size(),
+          .length = SliceLength(DataUnitLength(device, unit_row), slice, block_size()),
+          .index = unit_index * slices() + slice};
 }
 
 // The table "Where parity lies" of docs/format.md §6, column x.
@@ -304,11 +288,9 @@ std::uint64_t Layout::ParityUnitIndex(std::uint32_t device, std::uint64_t unit_r
 
 BlockPlace Layout::ParityBlock(std::uint32_t device, std::uint64_t unit_row, std::uint32_t slice) const {
   const std::uint64_t unit_index = ParityUnitIndex(device, unit_row);
-  BlockPlace place;
-  place.offset = unit_index * stride_ + std::uint64_t{slice} * block_size();
-  place.length = RowLength({group_of(device), unit_row, slice});
-  place.index = unit_index * slices() + slice;
-  return place;
+  return {.offset = unit_index * stride_ + std::uint64_t{slice} * block_size(),
+          .length = RowLength({group_of(device), unit_row, slice}),
+          .index = unit_index * slices() + slice};
 }
 
 Layout::DeviceRow Layout::LocateData(std::uint32_t file, std::uint64_t index) const {

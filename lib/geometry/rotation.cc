@@ -43,27 +43,16 @@ std::uint64_t Rotation::DataUnitsBefore(std::uint32_t device, std::uint64_t row)
 std::uint64_t Rotation::RowOfDataUnit(std::uint32_t device, std::uint64_t unit) const {
   const auto rest = static_cast<std::int64_t>(unit % k());
   const std::int64_t begin = FirstParityRow(device, m);
-  std::int64_t row = 0;
-  if (begin >= 0) {
-    // Data before and after one interval of parity.
-    row = rest < begin ? rest : rest + m;
-  } else {
-    // Data between two intervals of parity; the first one ends with row `device`.
-    row = rest + device + 1;
-  }
+  // Data lie between two intervals of parity, of which the first ends with row `device`; or before and after one.
+  const std::int64_t row = begin < 0 ? rest + device + 1 : rest < begin ? rest : rest + m;
   return unit / k() * n + static_cast<std::uint64_t>(row);
 }
 
 std::uint64_t Rotation::RowOfParityUnit(std::uint32_t device, std::uint64_t unit) const {
   const auto rest = static_cast<std::int64_t>(unit % m);
   const std::int64_t begin = FirstParityRow(device, m);
-  std::int64_t row = 0;
-  if (begin >= 0) {
-    row = begin + rest;
-  } else {
-    // The head has rows 0..device; the tail starts where m - device - 1 rows of the turn are left.
-    row = rest <= device ? rest : rest + n - m;
-  }
+  // With two intervals, the head has rows 0..device; the tail starts where m - device - 1 rows of the turn are left.
+  const std::int64_t row = begin >= 0 ? begin + rest : rest <= device ? rest : rest + n - m;
   return unit / m * n + static_cast<std::uint64_t>(row);
 }
 

@@ -6,32 +6,23 @@
 #include <cassert>
 #include <utility>
 
+#include "base/numbers.h"
+
 namespace lzy {
 namespace {
 
 constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // an index shares the 64-bit seed with the tag
 
-HashTag NodeTag(TreeKind kind, std::size_t level) {
-  HashTag base = HashTag::kDataNode;
-  if (kind == TreeKind::kParity) base = HashTag::kParityNode;
-  if (kind == TreeKind::kDataset) base = HashTag::kDatasetNode;
-  return static_cast<HashTag>(static_cast<std::size_t>(base) + level);
-}
+/// By TreeKind: the tag of the root, and the one to which the level of a node is added.
+struct Tags {
+  HashTag root, node;
+};
+constexpr Tags kTags[] = {{HashTag::kDataRoot, HashTag::kDataNode},
+                          {HashTag::kParityRoot, HashTag::kParityNode},
+                          {HashTag::kDatasetTreeRoot, HashTag::kDatasetNode}};
 
-HashTag RootTag(TreeKind kind) {
-  switch (kind) {
-    case TreeKind::kData:
-      return HashTag::kDataRoot;
-    case TreeKind::kParity:
-      return HashTag::kParityRoot;
-    case TreeKind::kDataset:
-      break;
-  }
-  return HashTag::kDatasetTreeRoot;
-}
-
-std::uint64_t ParentCount(std::uint64_t children, std::uint64_t fanout) {
-  return children / fanout + (children % fanout != 0 ? 1 : 0);
+const Tags& TagsOf(TreeKind kind) {
+  return kTags[static_cast<std::size_t>(kind)];
 }
 
 // The children of node `index` among the nodes of the level below.
@@ -58,7 +49,7 @@ std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, 
     if (child < new_count && (parents.empty() || parents.back() != child / fanout)) parents.push_back(child / fanout);
   }
   if (old_count < new_count) {
-    for (std::uint64_t p = old_count / fanout; p < ParentCount(new_count, fanout); ++p) parents.push_back(p);
+    for (std::uint64_t p = old_count / fanout; p < CeilDiv(new_count, fanout); ++p) parents.push_back(p);
   } else if (new_count < old_count && new_count % fanout != 0) {
     parents.push_back(new_count / fanout);
   }
@@ -66,49 +57,11 @@ std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, 
   return parents;
 }
 
-// One walk down two trees of the same kind, in step. If the trees differ in height, it begins at the top of the higher
-// one; levels that only one tree has are passed through without comparing.
-class Comparison {
- public:
-  Comparison(const Tree& a, const Tree& b, std::size_t fanout, const std::function<void(std::uint64_t)>& visit)
-      : a_(a), b_(b), fanout_(fanout), visit_(visit) {}
-
-  std::uint64_t Run() {
-    const std::size_t height = std::max(a_.levels().size(), b_.levels().size());
-    if (height > 0) Descend(height - 1, 0);
-    return compared_;
-  }
-
- private:
-  static std::uint64_t CountAt(const Tree& tree, std::size_t level) {
-    return level < tree.levels().size() ? tree.levels()[level].size() : 0;
-  }
-
-  void Descend(std::size_t level, std::uint64_t index) {
-    if (index < CountAt(a_, level) && index < CountAt(b_, level)) {
-      ++compared_;
-      if (a_.levels()[level][index] == b_.levels()[level][index]) return;
-    }
-    if (level == 0) {
-      visit_(index);
-      return;
-    }
-    const std::uint64_t below = std::max(CountAt(a_, level - 1), CountAt(b_, level - 1));
-    const std::uint64_t first = index * fanout_;
-    for (std::uint64_t child = first; child < std::min(first + fanout_, below); ++child) Descend(level - 1, child);
-  }
-
-  const Tree& a_;
-  const Tree& b_;
-  const std::size_t fanout_;
-  const std::function<void(std::uint64_t)>& visit_;
-  std::uint64_t compared_ = 0;
-};
-
 }  // namespace
 
 Hash Tree::NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children) {
-  return HashBytes(NodeTag(kind, level), index, children);
+  const auto tag = static_cast<HashTag>(static_cast<std::size_t>(TagsOf(kind).node) + level);
+  return HashBytes(tag, index, children);
 }
 
 Hash Tree::RootOf(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, const Hash& top) {
@@ -116,14 +69,14 @@ Hash Tree::RootOf(TreeKind kind, std::uint64_t leaf_count, std::uint64_t bytes, 
   writer.Put(leaf_count);
   writer.Put(bytes);
   writer.PutBytes(top.bytes);
-  return HashBytes(RootTag(kind), 0, writer.bytes());
+  return HashBytes(TagsOf(kind).root, 0, writer.bytes());
 }
 
 std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves) {
   std::vector<std::uint64_t> counts;
   if (leaves == 0) return counts;
   counts.push_back(leaves);
-  while (counts.back() > 1) counts.push_back(ParentCount(counts.back(), FanoutOf(kind)));
+  while (counts.back() > 1) counts.push_back(CeilDiv(counts.back(), FanoutOf(kind)));
   return counts;
 }
 
@@ -193,10 +146,6 @@ Tree::Proof Tree::Prove(std::uint64_t index) const {
   return proof;
 }
 
-bool Tree::Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root) {
-  return RootFrom(kind, proof, leaf) == root;
-}
-
 std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash& leaf) {
   if (proof.leaf_count > kMaxLeaves || proof.index >= proof.leaf_count) return std::nullopt;
   const std::size_t fanout = FanoutOf(kind);
@@ -216,11 +165,6 @@ std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash
     node = parent;
   }
   return RootOf(kind, proof.leaf_count, proof.bytes, known);
-}
-
-std::uint64_t Tree::Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit) {
-  assert(a.kind_ == b.kind_);
-  return Comparison(a, b, FanoutOf(a.kind_), visit).Run();
 }
 
 }  // namespace lzy

@@ -14,7 +14,6 @@
 // The leaf of a block without bytes (a hole between parity units) is the all-zero hash.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -62,18 +61,10 @@ class Tree {
     LZY_FIELDS(index, leaf_count, bytes, pages)
   };
   Proof Prove(std::uint64_t index) const;  ///< precondition: index < leaf_count()
-  /// True if `leaf` is leaf `proof.index` of the tree with this root. The proof may be hostile: nothing is read out of
-  /// bounds, whatever it says.
-  static bool Verify(TreeKind kind, const Proof& proof, const Hash& leaf, const Hash& root);
-
-  /// The root to which `leaf` and the proof lead; nullopt if the proof is malformed or not of this leaf. For callers
-  /// that know the root only as a part of another hash (the dataset root).
+  /// The root to which `leaf` and the proof lead; nullopt if the proof is malformed or not of this leaf. `leaf` is leaf
+  /// `proof.index` of the tree whose root this is. The proof may be hostile: nothing is read out of bounds, whatever it
+  /// says.
   static std::optional<Hash> RootFrom(TreeKind kind, const Proof& proof, const Hash& leaf);
-
-  /// Calls `visit(leaf number)` for every leaf that differs, in ascending order. Leaves that only one tree has count as
-  /// different. It descends only into branches whose nodes differ. Returns the number of nodes compared. Precondition:
-  /// both trees are of one kind.
-  static std::uint64_t Compare(const Tree& a, const Tree& b, const std::function<void(std::uint64_t)>& visit);
 
   static std::size_t FanoutOf(TreeKind kind) { return kind == TreeKind::kDataset ? 2 : kPageFanout; }
   /// Node `index` of `level` (>= 1), from the concatenated hashes of its children. And the root, from the top hash

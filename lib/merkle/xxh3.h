@@ -13,11 +13,9 @@
 #define XXH_DISPATCH_DISABLE_REPLACE
 #include <xxh_x86dispatch.h>
 #define LZY_XXH3_128 XXH3_128bits_withSeed_dispatch
-#define LZY_XXH3_128_UPDATE XXH3_128bits_update_dispatch
 #else
 #include <xxhash.h>
 #define LZY_XXH3_128 XXH3_128bits_withSeed
-#define LZY_XXH3_128_UPDATE XXH3_128bits_update
 #endif
 
 namespace lzy {

@@ -12,6 +12,7 @@
 #include <array>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 
@@ -35,6 +36,9 @@ constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;
 /// Bit of the note that the root of a broadcast sends with its record: the root was told the costs. The low bits are
 /// the topology.
 constexpr std::uint16_t kCostsGiven = 0x100;
+
+/// As a root: all ranks get the result.
+constexpr int kEveryRank = -1;
 
 std::uint16_t NoteOf(const TopologyChoice& choice) {
   return static_cast<std::uint16_t>(static_cast<std::uint16_t>(choice.topology) | (choice.costs ? kCostsGiven : 0));
@@ -72,8 +76,13 @@ class Mpi final : public Communicator {
   }
   Status Broadcast(Bytes& bytes, int root) override;
   void SetTopology(const TopologyChoice& topology) override { topology_ = topology; }
-  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override;
-  Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override;
+  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override {
+    return size_ == 1 ? self_->AllGather(mine) : Collect(mine, kEveryRank);
+  }
+  Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override {
+    LZY_RETURN_IF_ERROR(CheckRoot(root));
+    return size_ == 1 ? self_->Gather(mine, root) : Collect(mine, root);
+  }
   Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return AllReduce(value, MPI_MAX); }
   Result<std::uint64_t> AllReduceSum(std::uint64_t value) override { return AllReduce(value, MPI_SUM); }
   Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
@@ -94,12 +103,10 @@ class Mpi final : public Communicator {
   Result<std::uint64_t> AllReduce(std::uint64_t value, MPI_Op operation);
   // What does not come with the records, by rank.
   Sizes LongOnes(const validated::Records& records) const;
-  // A vector for each rank, as long as what it brings.
-  std::vector<Bytes> RoomFor(const validated::Records& records) const;
-  // Takes short payloads from their records, and proves the long ones.
-  void TakeAll(validated::Records& records, std::vector<Bytes>& all) const;
-  // Brings long payloads to all ranks.
-  Status ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all);
+  // The bytes of every rank, on `root` or on kEveryRank.
+  Result<std::vector<Bytes>> Collect(ByteSpan mine, int root);
+  // Moves the long ones in one call of MPI, by way of `flat`, which has room for all of them where they go.
+  Status CollectAtOnce(const Sizes& sizes, ByteSpan mine, int root, Bytes& flat, std::vector<Bytes>& all);
   /// Runs `allocate` on every rank; kNoMemory on all of them if it throws on one. `bytes` is the same on all ranks:
   /// what the rank with the most to allocate needs. Collective if `bytes` is more than kSmall.
   template <class Allocate>
@@ -114,7 +121,8 @@ class Mpi final : public Communicator {
   Result<Topology> Cheapest(std::uint64_t size, int root, bool given);
   // Makes groups_: the ranks by processor. Collective the first time.
   Status FindGroups();
-  Status GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all);
+  // Moves the long ones rank by rank and piece by piece.
+  Status CollectPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all);
   // Tries to make shared_. Collective the first time.
   Status FindShared();
   template <class Way>
@@ -269,28 +277,6 @@ Status Mpi::FindGroups() {
   return Status::Ok();
 }
 
-/// Where the bytes of each rank go in one buffer. For totals that fit an int.
-struct Placement {
-  explicit Placement(std::span<const std::uint64_t> sizes) {
-    int at = 0;
-    for (std::uint64_t size : sizes) {
-      counts.push_back(static_cast<int>(size));
-      offsets.push_back(at);
-      at += static_cast<int>(size);
-    }
-  }
-  std::vector<int> counts;
-  std::vector<int> offsets;
-};
-
-/// Cuts a buffer that MPI_(All)gatherv has filled into one vector for each rank.
-void Deal(const Placement& placement, const std::vector<std::uint8_t>& flat,
-          std::vector<std::vector<std::uint8_t>>& all) {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    std::copy_n(flat.begin() + placement.offsets[i], placement.counts[i], all[i].begin());
-  }
-}
-
 /// All numbers come from the records, which are the same on all ranks.
 Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
   Sizes sizes;
@@ -302,51 +288,24 @@ Mpi::Sizes Mpi::LongOnes(const validated::Records& records) const {
   return sizes;
 }
 
-// The steps are those at the beginning of this file.
-Result<std::vector<Communicator::Bytes>> Mpi::AllGather(ByteSpan mine) {
-  if (size_ == 1) return self_->AllGather(mine);
+// The steps are those at the beginning of this file. All ranks learn the amounts, even if only one rank needs the
+// bytes: all must choose the same of the two ways.
+Result<std::vector<Communicator::Bytes>> Mpi::Collect(ByteSpan mine, int root) {
   validated::Records records(*link_, mine);
   LZY_RETURN_IF_ERROR(records.Gather());
   const Sizes sizes = LongOnes(records);
+  const bool at_once = sizes.total <= max_transfer_;
   std::vector<Bytes> all;
-  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] { all = RoomFor(records); }));
-  if (sizes.total > 0) LZY_RETURN_IF_ERROR(ShareLong(sizes, mine, all));
-  TakeAll(records, all);
-  LZY_RETURN_IF_ERROR(records.Finish());
-  return all;
-}
-
-// Beyond what one call may move, each rank broadcasts its own bytes in pieces. Otherwise one MPI_Iallgatherv is
-// enough; it needs a second buffer, because results are one vector for each rank.
-Status Mpi::ShareLong(const Sizes& sizes, ByteSpan mine, std::vector<Bytes>& all) {
-  if (sizes.total > max_transfer_) {
-    Bytes& own = all[static_cast<std::size_t>(rank_)];
-    std::copy(mine.begin(), mine.end(), own.begin());
-    for (int root = 0; root < size_; ++root) {
-      const auto from = static_cast<std::size_t>(root);
-      LZY_RETURN_IF_ERROR(BroadcastPieces(all[from].data(), sizes.of[from], root));
-    }
-    return Status::Ok();
-  }
-  const Placement placement(sizes.of);
   Bytes flat;
-  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.total, [&] { flat.resize(sizes.total); }));
-  const int brought = placement.counts[static_cast<std::size_t>(rank_)];
-  LZY_RETURN_IF_ERROR(CallMpi("MPI_Iallgatherv", [&](MPI_Request* request) {
-    return PMPI_Iallgatherv(mine.data(), brought, MPI_BYTE, flat.data(), placement.counts.data(), placement.offsets.data(), MPI_BYTE,
-                            comm_, request);
+  // Ranks to which nothing comes allocate nothing, but take part in agreeing on it.
+  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] {
+    if (root != kEveryRank && root != rank_) return;
+    for (std::size_t i = 0; i < sizes.of.size(); ++i) all.emplace_back(records.bytes(i));
+    if (at_once) flat.resize(sizes.total);
   }));
-  Deal(placement, flat, all);
-  return Status::Ok();
-}
-
-std::vector<Communicator::Bytes> Mpi::RoomFor(const validated::Records& records) const {
-  std::vector<Bytes> all;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) all.emplace_back(records.bytes(i));
-  return all;
-}
-
-void Mpi::TakeAll(validated::Records& records, std::vector<Bytes>& all) const {
+  if (sizes.total > 0) {
+    LZY_RETURN_IF_ERROR(at_once ? CollectAtOnce(sizes, mine, root, flat, all) : CollectPieces(sizes, mine, root, all));
+  }
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (records.within(i)) {
       records.Take(i, all[i]);
@@ -354,62 +313,46 @@ void Mpi::TakeAll(validated::Records& records, std::vector<Bytes>& all) const {
       records.Prove(i, all[i]);
     }
   }
-}
-
-// All ranks learn the amounts, although only the root needs the bytes: all must choose the same of the two ways.
-Result<std::vector<Communicator::Bytes>> Mpi::Gather(ByteSpan mine, int root) {
-  LZY_RETURN_IF_ERROR(CheckRoot(root));
-  if (size_ == 1) return self_->Gather(mine, root);
-  validated::Records records(*link_, mine);
-  LZY_RETURN_IF_ERROR(records.Gather());
-  const Sizes sizes = LongOnes(records);
-  const bool at_once = sizes.total <= max_transfer_;
-  std::vector<Bytes> all;
-  Bytes flat;
-  // Only the root allocates, but all ranks take part in agreeing on it.
-  LZY_RETURN_IF_ERROR(AllocateTogether(sizes.room, [&] {
-    if (rank_ != root) return;
-    all = RoomFor(records);
-    if (at_once) flat.resize(sizes.total);
-  }));
-  if (sizes.total > 0 && !at_once) {
-    LZY_RETURN_IF_ERROR(GatherPieces(sizes, mine, root, all));
-  } else if (sizes.total > 0) {
-    const Placement placement(sizes.of);
-    const int brought = placement.counts[static_cast<std::size_t>(rank_)];
-    LZY_RETURN_IF_ERROR(CallMpi("MPI_Igatherv", [&](MPI_Request* request) {
-      return PMPI_Igatherv(mine.data(), brought, MPI_BYTE, flat.data(), placement.counts.data(), placement.offsets.data(), MPI_BYTE,
-                           root, comm_, request);
-    }));
-    Deal(placement, flat, all);
-  }
-  TakeAll(records, all);
   LZY_RETURN_IF_ERROR(records.Finish());
   return all;
 }
 
-// For totals that are too large for one MPI_Igatherv, whose displacements are ints. The root receives from one rank
-// after the other.
-Status Mpi::GatherPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all) {
-  constexpr int kTag = 0;
-  if (rank_ != root) {
-    return InPieces(sizes.of[static_cast<std::size_t>(rank_)], [&](std::uint64_t offset, int count) {
-      return CallMpi("MPI_Isend", [&](MPI_Request* request) {
-        return PMPI_Isend(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_, request);
-      });
-    });
-  }
-  for (int from = 0; from < size_; ++from) {
-    Bytes& part = all[static_cast<std::size_t>(from)];
-    if (from == root) {
-      std::copy(mine.begin(), mine.end(), part.begin());
-      continue;
+// MPI fills one buffer, which is then cut into a vector for each rank. The total fits an int.
+Status Mpi::CollectAtOnce(const Sizes& sizes, ByteSpan mine, int root, Bytes& flat, std::vector<Bytes>& all) {
+  const std::vector<int> counts(sizes.of.begin(), sizes.of.end());
+  std::vector<int> offsets(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
+  const int brought = counts[static_cast<std::size_t>(rank_)];
+  LZY_RETURN_IF_ERROR(CallMpi(root == kEveryRank ? "MPI_Iallgatherv" : "MPI_Igatherv", [&](MPI_Request* request) {
+    if (root == kEveryRank) {
+      return PMPI_Iallgatherv(mine.data(), brought, MPI_BYTE, flat.data(), counts.data(), offsets.data(), MPI_BYTE,
+                              comm_, request);
     }
-    LZY_RETURN_IF_ERROR(InPieces(sizes.of[static_cast<std::size_t>(from)], [&](std::uint64_t offset, int count) {
-      return CallMpi("MPI_Irecv", [&](MPI_Request* request) {
-        return PMPI_Irecv(part.data() + offset, count, MPI_BYTE, from, kTag, comm_, request);
-      });
-    }));
+    return PMPI_Igatherv(mine.data(), brought, MPI_BYTE, flat.data(), counts.data(), offsets.data(), MPI_BYTE, root,
+                         comm_, request);
+  }));
+  for (std::size_t i = 0; i < all.size(); ++i) std::copy_n(flat.begin() + offsets[i], counts[i], all[i].begin());
+  return Status::Ok();
+}
+
+// For totals that are too large for one call, whose displacements are ints. Each rank broadcasts its own bytes, or the
+// root receives from one rank after the other.
+Status Mpi::CollectPieces(const Sizes& sizes, ByteSpan mine, int root, std::vector<Bytes>& all) {
+  constexpr int kTag = 0;
+  if (!all.empty()) std::copy(mine.begin(), mine.end(), all[static_cast<std::size_t>(rank_)].begin());
+  for (int from = 0; from < size_; ++from) {
+    const std::uint64_t size = sizes.of[static_cast<std::size_t>(from)];
+    std::uint8_t* part = all.empty() ? nullptr : all[static_cast<std::size_t>(from)].data();
+    if (root == kEveryRank) {
+      LZY_RETURN_IF_ERROR(BroadcastPieces(part, size, from));
+    } else if (from != root && (rank_ == root || rank_ == from)) {
+      LZY_RETURN_IF_ERROR(InPieces(size, [&](std::uint64_t offset, int count) {
+        return CallMpi(rank_ == root ? "MPI_Irecv" : "MPI_Isend", [&](MPI_Request* request) {
+          return rank_ == root ? PMPI_Irecv(part + offset, count, MPI_BYTE, from, kTag, comm_, request)
+                               : PMPI_Isend(mine.data() + offset, count, MPI_BYTE, root, kTag, comm_, request);
+        });
+      }));
+    }
   }
   return Status::Ok();
 }
@@ -485,14 +428,8 @@ Result<std::unique_ptr<Communicator>> MpiCommunicator(MPI_Comm comm, std::uint64
     return Status(Code::kInvalidArgument,
                   fmt::format("MpiCommunicator: max_transfer {} is not in 1..{}", max_transfer, kMost));
   }
-  // MPI_Comm_dup would copy the attributes, and call back whoever set them. So a new communicator is made of the same
-  // group.
-  MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm own = MPI_COMM_NULL;
-  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
-  const Status made = CheckMpi(PMPI_Comm_create(comm, group, &own), "MPI_Comm_create");
-  PMPI_Group_free(&group);
-  LZY_RETURN_IF_ERROR(made);
+  LZY_RETURN_IF_ERROR(CopyComm(comm, own));
   // MPI_Bcast, until SetTopology says something else.
   return Mpi::Adopt(own, max_transfer, node, {Topology::kBcast, {}});
 }

@@ -41,10 +41,6 @@ std::string FollowLink(FileSystem& fs, const std::string& path) {
   return real.ok() ? *real : path;
 }
 
-std::string Directory::PathOf(const std::string& name) const {
-  return JoinPath(path_, name);
-}
-
 void Directory::List() {
   listed_ = true;
   auto names = fs_.List(path_);
@@ -72,10 +68,6 @@ const std::vector<std::string>& Directory::Sidecars() {
 
 const Result<Peek>& Directory::PeekAt(const std::string& sidecar) {
   return Once(peeks_, sidecar, [&] { return PeekSidecar(fs_, PathOf(sidecar)); });
-}
-
-bool Directory::IsRegular(const std::string& name) {
-  return StatOf(name).has_value();
 }
 
 std::optional<FileStat> Directory::StatOf(const std::string& name) {
@@ -236,54 +228,51 @@ bool Directory::OthersAreAtHome(const std::string& owner, const Peek& peek) {
   });
 }
 
-std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
-  return Once(home_by_inode_, sidecar, [&] { return FindHomeByInode(sidecar); });
-}
-
 // An inode says less than a stamp. Some file systems give it out again at once; on others it changes with each mount.
 // So the time of birth must be known and the same, and nothing may speak against it.
-std::optional<std::string> Directory::FindHomeByInode(const std::string& sidecar) {
-  const auto& peek = PeekAt(sidecar);
-  const auto owner = DataPathOf(sidecar);
-  // A sidecar that was never committed and has a temporary name is just being made.
-  if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
-  const auto namesake = owner ? StatOf(*owner) : std::nullopt;
-  // The file of the sidecar's own name speaks against it in three cases. It is that very file.
-  if (namesake && MayBe(*namesake, peek->stamp)) return std::nullopt;
-  // Or it is a copy of the committed file, restored with its times.
-  if (namesake && peek->committed && HasSizeAndTime(*namesake, peek->stamp)) return std::nullopt;
-  // Or it took the place of a member that was moved away.
-  const bool misplaced = IsMisplaced(sidecar, *peek);
-  if (namesake && !misplaced && OthersAreAtHome(*owner, *peek)) return std::nullopt;
-  for (const std::string& name : FilesOf(peek->stamp.inode)) {
-    const auto file = StatOf(name);
-    // A candidate must have the same birth, no fitting sidecar of its own, and no name of another member.
-    const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
-    if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(name, *file)) continue;
-    if (owner && !misplaced && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek))) continue;
-    return name;
-  }
-  return std::nullopt;
+std::optional<std::string> Directory::HomeByInode(const std::string& sidecar) {
+  return Once(home_by_inode_, sidecar, [&]() -> std::optional<std::string> {
+    const auto& peek = PeekAt(sidecar);
+    const auto owner = DataPathOf(sidecar);
+    // A sidecar that was never committed and has a temporary name is just being made.
+    if (!peek.ok() || (!peek->committed && !owner) || HomeByStamp(sidecar)) return std::nullopt;
+    const auto namesake = owner ? StatOf(*owner) : std::nullopt;
+    // The file of the sidecar's own name speaks against it in three cases. It is that very file.
+    if (namesake && MayBe(*namesake, peek->stamp)) return std::nullopt;
+    // Or it is a copy of the committed file, restored with its times.
+    if (namesake && peek->committed && HasSizeAndTime(*namesake, peek->stamp)) return std::nullopt;
+    // Or it took the place of a member that was moved away.
+    const bool misplaced = IsMisplaced(sidecar, *peek);
+    if (namesake && !misplaced && OthersAreAtHome(*owner, *peek)) return std::nullopt;
+    for (const std::string& name : FilesOf(peek->stamp.inode)) {
+      const auto file = StatOf(name);
+      // A candidate must have the same birth, no fitting sidecar of its own, and no name of another member.
+      const bool told = file && file->birth_ns != 0 && peek->stamp.birth_ns != 0;
+      if (!told || !MayBe(*file, peek->stamp) || FitsOwnSidecar(name, *file)) continue;
+      const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek));
+      if (other_member && !misplaced) continue;
+      return name;
+    }
+    return std::nullopt;
+  });
 }
 
 std::optional<std::string> Directory::HomeByStamp(const std::string& sidecar) {
-  return Once(home_by_stamp_, sidecar, [&] { return FindHomeByStamp(sidecar); });
-}
-
-std::optional<std::string> Directory::FindHomeByStamp(const std::string& sidecar) {
-  const auto& peek = PeekAt(sidecar);
-  if (!peek.ok() || !peek->committed) return std::nullopt;
-  const auto owner = DataPathOf(sidecar);
-  // Hard links have the same stamp; the name decides among them.
-  if (owner && HasStamp(*owner, peek->stamp)) return owner;
-  for (const std::string& name : FilesOf(peek->stamp.inode)) {
-    if (!HasStamp(name, peek->stamp)) continue;
-    // Members that were exchanged keep the sidecars of their names, unless it was the sidecars that were exchanged.
-    const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek));
-    if (other_member && !IsMisplaced(sidecar, *peek)) return std::nullopt;
-    return name;
-  }
-  return std::nullopt;
+  return Once(home_by_stamp_, sidecar, [&]() -> std::optional<std::string> {
+    const auto& peek = PeekAt(sidecar);
+    if (!peek.ok() || !peek->committed) return std::nullopt;
+    const auto owner = DataPathOf(sidecar);
+    // Hard links have the same stamp; the name decides among them.
+    if (owner && HasStamp(*owner, peek->stamp)) return owner;
+    for (const std::string& name : FilesOf(peek->stamp.inode)) {
+      if (!HasStamp(name, peek->stamp)) continue;
+      // Members that were exchanged keep the sidecars of their names, unless it was the sidecars that were exchanged.
+      const bool other_member = owner && (OfSameSet(kSidecarPrefix + name, *peek) || NamesMember(name, *owner, *peek));
+      if (other_member && !IsMisplaced(sidecar, *peek)) return std::nullopt;
+      return name;
+    }
+    return std::nullopt;
+  });
 }
 
 std::optional<std::string> Directory::UserOf(const std::string& sidecar) {

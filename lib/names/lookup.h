@@ -28,7 +28,7 @@ class Directory {
  public:
   Directory(FileSystem& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
 
-  std::string PathOf(const std::string& name) const;
+  std::string PathOf(const std::string& name) const { return JoinPath(path_, name); }
   /// All names in it. Fails if the directory cannot be listed; the other functions then go by what they can see.
   Result<const std::set<std::string>*> Names();
   /// Names of sidecars. Temporary names are among them: a rename of sidecars that broke off may have left one there.
@@ -56,7 +56,7 @@ class Directory {
  private:
   /// Fills names_, or list_status_.
   void List();
-  bool IsRegular(const std::string& name);
+  bool IsRegular(const std::string& name) { return StatOf(name).has_value(); }
   std::string FindSidecarOf(const std::string& name);
   /// The regular file `name`; none if it is missing or something else.
   std::optional<FileStat> StatOf(const std::string& name);
@@ -67,8 +67,6 @@ class Directory {
   /// A file of another name that was changed since the commit of the sidecar (or since it was made, if it was never
   /// committed). It may still have another sidecar that fits better.
   std::optional<std::string> HomeByInode(const std::string& sidecar);
-  std::optional<std::string> FindHomeByStamp(const std::string& sidecar);
-  std::optional<std::string> FindHomeByInode(const std::string& sidecar);
   /// Whether other members of the set of which `owner` is one still are the files that they were. Then the set was not
   /// renamed. One member was moved away, and the file that now has its name took its place.
   bool OthersAreAtHome(const std::string& owner, const Peek& peek);

@@ -156,22 +156,22 @@ void Neighbours::Index() {
   set_patterns_.assign(patterns.begin(), patterns.end());
 }
 
-std::vector<std::string> Neighbours::FilesOf(std::uint64_t inode) const {
+template <class Item>
+std::vector<std::string> Neighbours::NamesWith(std::uint64_t inode, const ByInode& by_inode,
+                                               const std::vector<Item>& items) {
   std::vector<std::string> names;
-  for (auto at = std::ranges::lower_bound(files_by_inode_, std::pair(inode, std::uint32_t{0}));
-       at != files_by_inode_.end() && at->first == inode; ++at) {
-    names.push_back(files_[at->second].name);
+  for (const auto& [_, at] : std::ranges::equal_range(by_inode, inode, {}, &ByInode::value_type::first)) {
+    names.push_back(items[at].name);
   }
   return names;
 }
 
+std::vector<std::string> Neighbours::FilesOf(std::uint64_t inode) const {
+  return NamesWith(inode, files_by_inode_, files_);
+}
+
 std::vector<std::string> Neighbours::SidecarsFor(std::uint64_t inode) const {
-  std::vector<std::string> names;
-  for (auto at = std::ranges::lower_bound(sidecars_by_inode_, std::pair(inode, std::uint32_t{0}));
-       at != sidecars_by_inode_.end() && at->first == inode; ++at) {
-    names.push_back(sidecars_[at->second].name);
-  }
-  return names;
+  return NamesWith(inode, sidecars_by_inode_, sidecars_);
 }
 
 const std::vector<std::string>& Neighbours::MembersAtHome(const Uuid& set) const {

@@ -72,6 +72,11 @@ class Neighbours {
   };
   // What is kept with a file system.
   struct Kept;
+  // Inodes, sorted, and where in files_ or sidecars_ each is.
+  using ByInode = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
+  template <class Item>
+  static std::vector<std::string> NamesWith(std::uint64_t inode, const ByInode& by_inode,
+                                            const std::vector<Item>& items);
 
   static std::shared_ptr<const Neighbours> LookAgain(FileSystem& fs, const std::string& directory,
                                                      std::shared_ptr<const Neighbours>& kept);
@@ -85,8 +90,8 @@ class Neighbours {
   std::int64_t began_ns_ = 0;
   std::vector<Seen> files_;
   std::vector<Entry> sidecars_;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> files_by_inode_;  // sorted; the second is an index of files_
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> sidecars_by_inode_;
+  ByInode files_by_inode_;
+  ByInode sidecars_by_inode_;
   std::vector<std::string> without_owner_;
   std::vector<std::string> set_patterns_;
   std::map<Uuid, std::vector<std::string>> at_home_;

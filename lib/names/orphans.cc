@@ -121,7 +121,8 @@ class OrphanFinder {
     }
     const std::string directory = DirectoryOf(part->parts.home);
     bool superseded = false;
-    for (const std::string& name : NamesAt(directory)) {
+    const auto names = fs_.List(directory);
+    for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
       if (!name.starts_with(kSidecarPrefix) && !name.starts_with(kNewSidecarPrefix)) continue;
       const auto sidecar = PeekSidecar(fs_, JoinPath(directory, name));
       if (!sidecar.ok() || sidecar->uuid != part->uuid) continue;
@@ -135,11 +136,6 @@ class OrphanFinder {
       AddKept(path, fmt::format("a part of the parity of {}, which has no sidecar there that says so", part->parts.home),
               "rm it if that file is gone");
     }
-  }
-
-  std::vector<std::string> NamesAt(const std::string& directory) {
-    auto names = fs_.List(directory);
-    return names.ok() ? *names : std::vector<std::string>();
   }
 
   /// True if another sidecar of the directory is of a later commit of the same file.

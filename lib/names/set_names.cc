@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include "base/file.h"
@@ -14,12 +15,9 @@ namespace {
 
 // The number that `digits` are; nullopt if it is too large for a rank.
 std::optional<std::uint32_t> NumberIn(const std::string& digits) {
-  std::uint64_t value = 0;
-  for (const char c : digits) {
-    value = value * 10 + static_cast<std::uint64_t>(c - '0');
-    if (value > 0xffffffffu) return std::nullopt;
-  }
-  return static_cast<std::uint32_t>(value);
+  std::uint32_t value = 0;
+  const auto error = std::from_chars(digits.data(), digits.data() + digits.size(), value).ec;
+  return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -52,16 +50,6 @@ std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t ra
       if (ExpandPattern(placeholder, rank) != name.substr(begin, width)) continue;
       out.push_back(EscapePercent(directory + name.substr(0, begin)) + placeholder + EscapePercent(name.substr(end)));
     }
-  }
-  return out;
-}
-
-std::vector<std::string> Components(const std::string& path) {
-  std::vector<std::string> out;
-  for (std::size_t at = 0; at < path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    if (end > at) out.push_back(path.substr(at, end - at));
-    at = end + 1;
   }
   return out;
 }

@@ -20,9 +20,6 @@ std::optional<std::string> PatternFromTail(const std::string& path, const std::s
 /// gives one with %r (if it has no leading zeros) and one with %0Nr, N its width. The last number comes first.
 std::vector<std::string> GuessPatterns(const std::string& path, std::uint32_t rank);
 
-/// The components between slashes, without empty ones.
-std::vector<std::string> Components(const std::string& path);
-
 /// How a name matches one component of a pattern.
 struct ComponentMatch {
   std::string resolved;  ///< the component with every '*' replaced by what it stands for

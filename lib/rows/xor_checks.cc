@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "merkle/copy_hash.h"
+#include "merkle/crc32c.h"
 
 namespace lzy {
 namespace {

@@ -14,12 +14,10 @@
 #include <bit>
 #include <chrono>
 
+#include "base/numbers.h"
+
 namespace lzy {
 namespace {
-
-std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
 
 ByteSpan LevelBytes(const std::vector<Hash>& level) {
   return {reinterpret_cast<const std::uint8_t*>(level.data()), level.size() * sizeof(Hash)};

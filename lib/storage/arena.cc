@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include "base/numbers.h"
+
 namespace lzy {
 namespace {
 
@@ -13,10 +15,6 @@ constexpr std::size_t kAlignment = 4096;
 constexpr std::size_t kHuge = std::size_t{2} << 20;
 constexpr std::size_t kFirst = std::size_t{256} << 10;
 constexpr std::size_t kMost = std::size_t{16} << 20;
-
-std::size_t RoundUp(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 }  // namespace
 

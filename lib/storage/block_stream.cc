@@ -11,24 +11,27 @@
 namespace lzy {
 namespace {
 
-// Adds one block to the list, to the last run if it continues that. Blocks come in ascending order.
-void Append(std::vector<BadBlocks>& list, std::uint64_t index, BlockFault fault, bool transient) {
-  if (!list.empty()) {
-    BadBlocks& last = list.back();
-    if (last.first + last.count == index && last.fault == fault && last.transient == transient) {
-      ++last.count;
-      return;
-    }
+// Adds a run of blocks to the list, to the last run if it continues that. Runs come in ascending order.
+void Append(std::vector<BadBlocks>& list, const BadBlocks& run) {
+  BadBlocks* last = list.empty() ? nullptr : &list.back();
+  if (last != nullptr && last->first + last->count == run.first && last->fault == run.fault &&
+      last->transient == run.transient) {
+    last->count += run.count;
+  } else {
+    list.push_back(run);
   }
-  list.push_back({index, 1, fault, transient});
 }
 
-// Reads one block. Returns what is wrong if its bytes cannot be had, nothing if they were read. An error is one that
-// is not the block's.
-Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const BlockPlace& place, bool from_device,
-                                            MutableByteSpan to) {
-  auto got = from_device ? stream.file->ReadAtFromDevice(stream.base + place.offset, to)
-                         : stream.file->ReadAt(stream.base + place.offset, to);
+// Reads what begins at `offset` of the stream.
+Result<std::size_t> Read(const BlockStream& stream, std::uint64_t offset, bool from_device, MutableByteSpan to) {
+  return from_device ? stream.file->ReadAtFromDevice(stream.base + offset, to)
+                     : stream.file->ReadAt(stream.base + offset, to);
+}
+
+// Reads one block from the device. Returns what is wrong if its bytes cannot be had, nothing if they were read. An
+// error is one that is not the block's.
+Result<std::optional<BlockFault>> ReadBlock(const BlockStream& stream, const BlockPlace& place, MutableByteSpan to) {
+  const auto got = Read(stream, place.offset, /*from_device=*/true, to);
   if (!got.ok()) {
     if (got.status().code() == Code::kUnreadable) return std::optional(BlockFault::kUnreadable);
     return got.status();
@@ -81,8 +84,7 @@ class Checker {
       std::uint64_t available = 0;
       bool run_readable = true;
       if (stream_.file != nullptr) {
-        auto got = options_.from_device ? stream_.file->ReadAtFromDevice(stream_.base + head.offset, span)
-                                        : stream_.file->ReadAt(stream_.base + head.offset, span);
+        const auto got = Read(stream_, head.offset, options_.from_device, span);
         if (got.ok()) {
           available = *got;
         } else if (got.status().code() == Code::kUnreadable) {
@@ -113,16 +115,9 @@ class Checker {
   // the end of a piece are joined again.
   Result<CheckResult> Take() {
     if (!status_.ok()) return status_;
-    std::sort(result_.bad.begin(), result_.bad.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::ranges::sort(result_.bad, {}, &BadBlocks::first);
     std::vector<BadBlocks> merged;
-    for (const BadBlocks& run : result_.bad) {
-      if (!merged.empty() && merged.back().first + merged.back().count == run.first &&
-          merged.back().fault == run.fault && merged.back().transient == run.transient) {
-        merged.back().count += run.count;
-      } else {
-        merged.push_back(run);
-      }
-    }
+    for (const BadBlocks& run : result_.bad) Append(merged, run);
     result_.bad = std::move(merged);
     return std::move(result_);
   }
@@ -131,7 +126,7 @@ class Checker {
   // A hole has no bytes; its committed leaf must be zero.
   void CheckHole(std::uint64_t index, std::vector<BadBlocks>& bad) {
     if (stream_.expected != nullptr && !stream_.expected->leaf(index).IsZero())
-      Append(bad, index, BlockFault::kHash, false);
+      Append(bad, {index, 1, BlockFault::kHash});
   }
 
   // Judges one block. `run_readable`: the read that it was part of succeeded. `whole`: that read reached its end. May
@@ -141,7 +136,7 @@ class Checker {
     const Hash* expected = stream_.expected == nullptr ? nullptr : &stream_.expected->leaf(index);
     Hash& leaf = result_.leaves[index - first_];
     if (stream_.file == nullptr) {
-      Append(bad, index, BlockFault::kMissing, false);
+      Append(bad, {index, 1, BlockFault::kMissing});
       return Status::Ok();
     }
     if (run_readable && whole) {
@@ -149,17 +144,17 @@ class Checker {
       if (expected == nullptr || leaf == *expected) return Status::Ok();
     }
     // Wrong, cut off or unreadable: read it once more, alone, from the device.
-    LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, /*from_device=*/true, block));
+    LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, block));
     if (fault) {
       leaf = Hash{};
-      Append(bad, index, *fault, false);
+      Append(bad, {index, 1, *fault});
       return Status::Ok();
     }
     leaf = LeafOf(stream_, index, block);
     const bool right = expected == nullptr || leaf == *expected;
     // If another block made the read fail, this one was never seen to be wrong, so it is not transient.
     if (right && (expected == nullptr || !run_readable)) return Status::Ok();
-    Append(bad, index, BlockFault::kHash, right);
+    Append(bad, {index, 1, BlockFault::kHash, right});
     return Status::Ok();
   }
 

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -65,27 +64,6 @@ void ParallelParts(std::size_t count, unsigned threads,
                    const std::function<void(std::size_t first, std::size_t last)>& work) {
   const std::size_t parts = std::min<std::size_t>(threads, count);
   ParallelFor(parts, threads, [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); });
-}
-
-// Allocated with an alignment, so it must be freed with the same one.
-AlignedBuffer::AlignedBuffer(std::size_t size)
-    : data_(static_cast<unsigned char*>(::operator new (size, std::align_val_t{kAlignment}))), size_(size) {}
-
-AlignedBuffer::~AlignedBuffer() {
-  ::operator delete (data_, std::align_val_t{kAlignment});
-}
-
-AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-void AlignedBuffer::Reserve(std::size_t size) {
-  if (size > size_) *this = AlignedBuffer(size);
 }
 
 }  // namespace lzy

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <new>
 #include <thread>
 
 namespace lzy {
@@ -30,18 +32,22 @@ class AlignedBuffer {
  public:
   static constexpr std::size_t kAlignment = 4096;
   AlignedBuffer() = default;
-  explicit AlignedBuffer(std::size_t size);
-  ~AlignedBuffer();
-  AlignedBuffer(AlignedBuffer&& other) noexcept;
-  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
-  unsigned char* data() { return data_; }
-  const unsigned char* data() const { return data_; }
-  std::size_t size() const { return size_; }
+  explicit AlignedBuffer(std::size_t size)
+      : data_(static_cast<unsigned char*>(::operator new(size, std::align_val_t{kAlignment}))), size_(size) {}
+  unsigned char* data() { return data_.get(); }
+  const unsigned char* data() const { return data_.get(); }
+  std::size_t size() const { return data_ ? size_ : 0; }
   /// Makes the buffer at least `size` bytes large. If it has to grow, its contents are lost. Throws std::bad_alloc.
-  void Reserve(std::size_t size);
+  void Reserve(std::size_t size) {
+    if (size > this->size()) *this = AlignedBuffer(size);
+  }
 
  private:
-  unsigned char* data_ = nullptr;
+  /// What is allocated with an alignment must be freed with the same one.
+  struct Delete {
+    void operator()(unsigned char* data) const { ::operator delete(data, std::align_val_t{kAlignment}); }
+  };
+  std::unique_ptr<unsigned char[], Delete> data_;
   std::size_t size_ = 0;
 };
 

@@ -5,14 +5,10 @@
 #include <algorithm>
 
 namespace lzy {
-namespace {
 
-// A call that makes no sense for a region in parts is a bug of the caller.
-Status NotOfParts(const char* what) {
+Status PartedFile::NotOfParts(const char* what) {
   return {Code::kInternal, fmt::format("{} is not for a region in parts", what)};
 }
-
-}  // namespace
 
 // docs/format.md §13: byte y of unit x lies in part x mod D, at base + (x div D) * unit + y.
 PartedFile::Piece PartedFile::PieceAt(std::uint64_t offset, std::size_t length) const {
@@ -23,15 +19,14 @@ PartedFile::Piece PartedFile::PieceAt(std::uint64_t offset, std::size_t length) 
 
 // Reads piece by piece with `read`, from the page cache or from the device. File::ReadAt can report missing bytes only
 // at the end of a range. So bytes that are missing in the middle make the range unreadable.
-template <class Read>
-Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan to, const Read& read) {
+Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan to, Read read) {
   std::size_t done = 0;
   while (done < to.size()) {
     const Piece piece = PieceAt(offset + done, to.size() - done);
     File* part = parts_[piece.part].get();
     std::size_t got = 0;
     if (part != nullptr) {
-      LZY_ASSIGN_OR_RETURN(got, read(*part, piece.offset, to.subspan(done, piece.length)));
+      LZY_ASSIGN_OR_RETURN(got, (part->*read)(piece.offset, to.subspan(done, piece.length)));
     }
     done += got;
     if (got == piece.length) continue;
@@ -46,14 +41,11 @@ Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan
 }
 
 Result<std::size_t> PartedFile::ReadAt(std::uint64_t offset, MutableByteSpan to) {
-  return ReadPieces(offset, to,
-                    [](File& part, std::uint64_t at, MutableByteSpan piece) { return part.ReadAt(at, piece); });
+  return ReadPieces(offset, to, &File::ReadAt);
 }
 
 Result<std::size_t> PartedFile::ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) {
-  return ReadPieces(offset, to, [](File& part, std::uint64_t at, MutableByteSpan piece) {
-    return part.ReadAtFromDevice(at, piece);
-  });
+  return ReadPieces(offset, to, &File::ReadAtFromDevice);
 }
 
 Status PartedFile::WriteAt(std::uint64_t offset, ByteSpan from) {
@@ -86,25 +78,6 @@ Result<FileStat> PartedFile::Stat() {
     if (const auto one = part->Stat(); one.ok()) all.size += one->size;
   }
   return all;
-}
-
-Status PartedFile::Truncate(std::uint64_t) {
-  return NotOfParts("truncating");
-}
-Status PartedFile::SetTimes(std::int64_t, std::int64_t) {
-  return NotOfParts("setting times");
-}
-Result<std::vector<std::uint8_t>> PartedFile::AccessAcl() {
-  return NotOfParts("an ACL");
-}
-Status PartedFile::CopyAccess(File&) {
-  return NotOfParts("access");
-}
-Status PartedFile::SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) {
-  return NotOfParts("access");
-}
-Status PartedFile::Lock() {
-  return NotOfParts("a lock");
 }
 
 }  // namespace lzy

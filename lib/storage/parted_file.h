@@ -37,13 +37,13 @@ class PartedFile : public File {
   /// Part `d`; null if it is lost.
   File* part(std::size_t d) const { return parts_[d].get(); }
 
-  // Each part has its own length, times, access and lock. These calls return kInternal.
-  Status Truncate(std::uint64_t size) override;
-  Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
-  Result<std::vector<std::uint8_t>> AccessAcl() override;
-  Status CopyAccess(File& like) override;
-  Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override;
-  Status Lock() override;
+  // Each part has its own length, times, access and lock. These calls return kInternal: they are bugs of the caller.
+  Status Truncate(std::uint64_t) override { return NotOfParts("truncating"); }
+  Status SetTimes(std::int64_t, std::int64_t) override { return NotOfParts("setting times"); }
+  Result<std::vector<std::uint8_t>> AccessAcl() override { return NotOfParts("an ACL"); }
+  Status CopyAccess(File&) override { return NotOfParts("access"); }
+  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return NotOfParts("access"); }
+  Status Lock() override { return NotOfParts("a lock"); }
 
  private:
   /// A range of one part.
@@ -52,10 +52,11 @@ class PartedFile : public File {
     std::uint64_t offset = 0;
     std::size_t length = 0;
   };
+  static Status NotOfParts(const char* what);
   /// The beginning of [offset, offset + length) of the region, as far as it lies in one unit.
   Piece PieceAt(std::uint64_t offset, std::size_t length) const;
-  template <class Read>
-  Result<std::size_t> ReadPieces(std::uint64_t offset, MutableByteSpan to, const Read& read);
+  using Read = Result<std::size_t> (File::*)(std::uint64_t offset, MutableByteSpan to);
+  Result<std::size_t> ReadPieces(std::uint64_t offset, MutableByteSpan to, Read read);
 
   const std::string path_;
   const std::vector<std::unique_ptr<File>> parts_;

@@ -22,6 +22,18 @@ Status CheckMpi(int error, const char* call) {
                 fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
+// MPI_Comm_dup would copy the attributes, and call back whoever set them. So a new communicator is made of the same
+// group. The program's error handler is not inherited either: errors come back as a Status.
+Status CopyComm(MPI_Comm comm, MPI_Comm& copy) {
+  MPI_Group group = MPI_GROUP_NULL;
+  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
+  // The group is freed even if the call failed.
+  const Status made = CheckMpi(PMPI_Comm_create(comm, group, &copy), "MPI_Comm_create");
+  PMPI_Group_free(&group);
+  LZY_RETURN_IF_ERROR(made);
+  return CheckMpi(PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
 // The count stops where sleeping begins, so it cannot overflow.
 void Patience::Wait(int spins) {
   constexpr int kYields = 5000;

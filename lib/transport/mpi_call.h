@@ -16,6 +16,9 @@ namespace lzy {
 /// MPI has for the error.
 Status CheckMpi(int error, const char* call);
 
+/// Makes `copy` a new communicator of the ranks of `comm`, in the same order, with MPI_ERRORS_RETURN. Collective.
+Status CopyComm(MPI_Comm comm, MPI_Comm& copy);
+
 /// How to wait between two looks for something that has not come. At first it returns at once, then it offers the
 /// processor to others (sched_yield), and after some milliseconds it sleeps 50 us at a time. What comes soon comes
 /// before another process could be made to run. What takes long should not be disturbed. One object for one wait.
@@ -44,5 +47,32 @@ Status CallMpi(const char* call, const Start& start) {
   const int error = start(&request);
   return error == MPI_SUCCESS ? AwaitMpi(request, call) : CheckMpi(error, call);
 }
+
+/// Messages of bytes that go on whatever fails, so that what other ranks wait for is sent if it still can be. Keeps the
+/// first error. Every request must be awaited before its memory is used again.
+class Transfers {
+ public:
+  Transfers(MPI_Comm comm, int tag) : comm_(comm), tag_(tag) {}
+  void Send(const void* from, int bytes, int to, MPI_Request& request) {
+    Note(CheckMpi(PMPI_Isend(from, bytes, MPI_BYTE, to, tag_, comm_, &request), "MPI_Isend"));
+  }
+  void Receive(void* to, int bytes, int from, MPI_Request& request) {
+    Note(CheckMpi(PMPI_Irecv(to, bytes, MPI_BYTE, from, tag_, comm_, &request), "MPI_Irecv"));
+  }
+  /// Does nothing for MPI_REQUEST_NULL. `call`: the one that made the request.
+  void Await(MPI_Request& request, const char* call) {
+    if (request != MPI_REQUEST_NULL) Note(AwaitMpi(request, call));
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  void Note(const Status& one) {
+    if (status_.ok()) status_ = one;
+  }
+
+  const MPI_Comm comm_;
+  const int tag_;
+  Status status_;
+};
 
 }  // namespace lzy

@@ -8,48 +8,41 @@
 #include "transport/mpi_call.h"
 
 namespace lzy {
+namespace {
+
+constexpr int kTag = 1;
+
+}  // namespace
 
 // A rank receives from one other rank and sends to any number, in the order of the schedule. It receives piece p while
 // piece p - 1 is still being sent. So a chain of ranks is a pipeline.
 Status RunSchedule(MPI_Comm comm, int rank, std::span<const MulticastMessage> schedule, std::uint8_t* data,
                    std::uint64_t size, std::uint64_t max_transfer) {
-  constexpr int kTag = 1;
+  Transfers transfers(comm, kTag);
   int from = MPI_PROC_NULL;
   std::vector<int> to;
   for (const MulticastMessage& message : schedule) {
     if (message.to == rank) from = message.from;
     if (message.from == rank) to.push_back(message.to);
   }
-  Status status;
-  const auto note = [&](const Status& one) {
-    if (status.ok()) status = one;
-  };
   std::vector<MPI_Request> sends(to.size(), MPI_REQUEST_NULL);
-  const auto finish_sends = [&] {
-    for (MPI_Request& send : sends) {
-      if (send != MPI_REQUEST_NULL) note(AwaitMpi(send, "MPI_Isend"));
-    }
-  };
+  MPI_Request receive = MPI_REQUEST_NULL;
   for (std::uint64_t at = 0; at < size; at += max_transfer) {
     const auto bytes = static_cast<int>(std::min(max_transfer, size - at));
-    if (from != MPI_PROC_NULL) {
-      note(CallMpi("MPI_Irecv", [&](MPI_Request* request) {
-        return PMPI_Irecv(data + at, bytes, MPI_BYTE, from, kTag, comm, request);
-      }));
-    }
+    if (from != MPI_PROC_NULL) transfers.Receive(data + at, bytes, from, receive);
+    transfers.Await(receive, "MPI_Irecv");
     // The sends of the piece before went on while this one arrived. Their requests are used again now.
-    finish_sends();
     for (std::size_t i = 0; i < to.size(); ++i) {
-      note(CheckMpi(PMPI_Isend(data + at, bytes, MPI_BYTE, to[i], kTag, comm, &sends[i]), "MPI_Isend"));
+      transfers.Await(sends[i], "MPI_Isend");
+      transfers.Send(data + at, bytes, to[i], sends[i]);
     }
   }
-  finish_sends();
-  return status;
+  for (MPI_Request& send : sends) transfers.Await(send, "MPI_Isend");
+  return transfers.status();
 }
 
 namespace {
 
-constexpr int kTag = 1;
 constexpr int kLarge = 1 << 18;  // bytes of a large message
 constexpr int kRounds = 8;       // of which the quickest counts
 constexpr int kBurst = 16;       // messages that are sent at once
@@ -81,20 +74,14 @@ class Prober {
   Status Transfer(bool send, int count, int bytes) {
     std::array<MPI_Request, kBurst> requests;
     requests.fill(MPI_REQUEST_NULL);
-    Status status;
-    const auto note = [&](const Status& one) {
-      if (status.ok()) status = one;
-    };
+    Transfers transfers(comm_, kTag);
     for (int i = 0; i < count; ++i) {
       std::uint8_t* const at = buffer_.data() + static_cast<std::ptrdiff_t>(i) * bytes;
-      MPI_Request* const request = &requests[static_cast<std::size_t>(i)];
-      note(send ? CheckMpi(PMPI_Isend(at, bytes, MPI_BYTE, peer_, kTag, comm_, request), "MPI_Isend")
-                : CheckMpi(PMPI_Irecv(at, bytes, MPI_BYTE, peer_, kTag, comm_, request), "MPI_Irecv"));
+      MPI_Request& request = requests[static_cast<std::size_t>(i)];
+      send ? transfers.Send(at, bytes, peer_, request) : transfers.Receive(at, bytes, peer_, request);
     }
-    for (MPI_Request& request : requests) {
-      if (request != MPI_REQUEST_NULL) note(AwaitMpi(request, send ? "MPI_Isend" : "MPI_Irecv"));
-    }
-    return status;
+    for (MPI_Request& request : requests) transfers.Await(request, send ? "MPI_Isend" : "MPI_Irecv");
+    return transfers.status();
   }
 
   const MPI_Comm comm_;

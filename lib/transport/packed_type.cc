@@ -106,27 +106,24 @@ Payload Payload::Moved(std::ptrdiff_t bytes) const {
   return payload;
 }
 
+template <class Visit>
+void Payload::ForRuns(std::uint64_t offset, std::uint64_t size, const Visit& visit) const {
+  if (size == 0) return;
+  if (contiguous_ != nullptr) return visit(contiguous_ + offset, size);
+  Walk(*map_, base_, offset, offset + size, visit);
+}
+
 void Payload::CopyOut(std::uint64_t offset, MutableByteSpan to) const {
-  if (to.empty()) return;
-  if (contiguous_ != nullptr) {
-    std::memcpy(to.data(), contiguous_ + offset, to.size());
-    return;
-  }
   std::uint8_t* at = to.data();
-  Walk(*map_, base_, offset, offset + to.size(), [&](const std::uint8_t* run, std::uint64_t size) {
+  ForRuns(offset, to.size(), [&](const std::uint8_t* run, std::uint64_t size) {
     std::memcpy(at, run, size);
     at += size;
   });
 }
 
 void Payload::CopyIn(std::uint64_t offset, ByteSpan from) const {
-  if (from.empty()) return;
-  if (contiguous_ != nullptr) {
-    std::memcpy(contiguous_ + offset, from.data(), from.size());
-    return;
-  }
   const std::uint8_t* at = from.data();
-  Walk(*map_, base_, offset, offset + from.size(), [&](std::uint8_t* run, std::uint64_t size) {
+  ForRuns(offset, from.size(), [&](std::uint8_t* run, std::uint64_t size) {
     std::memcpy(run, at, size);
     at += size;
   });

@@ -42,6 +42,10 @@ class Payload {
   ByteSpan View(std::uint64_t offset, std::uint64_t size, std::uint8_t* scratch) const;
 
  private:
+  /// Calls visit(address, size) for the pieces of memory that these bytes of the stream lie in, in order.
+  template <class Visit>
+  void ForRuns(std::uint64_t offset, std::uint64_t size, const Visit& visit) const;
+
   std::uint8_t* base_ = nullptr;
   std::uint8_t* contiguous_ = nullptr;
   std::uint64_t bytes_ = 0;

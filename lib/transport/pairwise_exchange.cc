@@ -54,14 +54,10 @@ class PairwiseExchange::Transfer {
     const std::size_t from = (plan_.rank_ + plan_.size_ - distance) % plan_.size_;
     const std::uint64_t slot = t % plan_.in_flight_;
     if (const int bytes = Bytes(plan_.rank_, t); bytes != 0) {
-      Note(CheckMpi(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, static_cast<int>(from), kTag,
-                               plan_.comm_, &receives_[slot]),
-                    "MPI_Irecv"));
+      transfers_.Receive(staging_ + slot * plan_.piece_, bytes, static_cast<int>(from), receives_[slot]);
     }
     if (const int bytes = Bytes(to, t); bytes != 0) {
-      Note(CheckMpi(PMPI_Isend(send_ + plan_.starts_[to] + plan_.Offset(t), bytes, MPI_BYTE, static_cast<int>(to), kTag,
-                               plan_.comm_, &sends_[slot]),
-                    "MPI_Isend"));
+      transfers_.Send(send_ + plan_.starts_[to] + plan_.Offset(t), bytes, static_cast<int>(to), sends_[slot]);
     }
   }
 
@@ -70,7 +66,7 @@ class PairwiseExchange::Transfer {
   // used again.
   void Finish(std::uint64_t t) {
     const std::uint64_t slot = t % plan_.in_flight_;
-    Note(AwaitMpi(receives_[slot], "MPI_Irecv"));
+    transfers_.Await(receives_[slot], "MPI_Irecv");
     if (const std::uint64_t count = plan_.Words(plan_.rank_, t); count != 0) {
       std::uint64_t* to = receive_ + plan_.Offset(t);
       const bool first = t < plan_.pieces_;
@@ -78,19 +74,14 @@ class PairwiseExchange::Transfer {
       const std::uint64_t* arrived = staging_ + slot * plan_.piece_;
       for (std::uint64_t i = 0; i < count; ++i) to[i] = sum[i] ^ arrived[i];
     }
-    Note(AwaitMpi(sends_[slot], "MPI_Isend"));
+    transfers_.Await(sends_[slot], "MPI_Isend");
   }
 
-  const Status& status() const { return status_; }
+  const Status& status() const { return transfers_.status(); }
 
  private:
-  static constexpr int kTag = 0;
-
   int Bytes(std::size_t to, std::uint64_t t) const {
     return static_cast<int>(plan_.Words(to, t) * sizeof(std::uint64_t));
-  }
-  void Note(const Status& status) {
-    if (status_.ok()) status_ = status;
   }
 
   const PairwiseExchange& plan_;
@@ -99,7 +90,7 @@ class PairwiseExchange::Transfer {
   std::uint64_t* const staging_;
   std::vector<MPI_Request> sends_;
   std::vector<MPI_Request> receives_;
-  Status status_;
+  Transfers transfers_{plan_.comm_, /*tag=*/0};
 };
 
 // Message t of a rank goes to the rank t / pieces + 1 places further on. All ranks go through the messages in the same

@@ -70,14 +70,12 @@ class RingExchange::Transfer {
       for (; started < pieces_.size() && started_ < finished_ + kSlots; ++started) Start(pieces_[started]);
       Finish(piece);
     }
-    for (MPI_Request& request : sends_) Await(request, "MPI_Isend");
-    Await(own_, "MPI_Isend");
-    return status_;
+    for (MPI_Request& request : sends_) transfers_.Await(request, "MPI_Isend");
+    transfers_.Await(own_, "MPI_Isend");
+    return transfers_.status();
   }
 
  private:
-  static constexpr int kTag = 0;
-
   // One message, as this rank sees it.
   struct Piece {
     std::uint64_t time;
@@ -90,17 +88,9 @@ class RingExchange::Transfer {
     const std::uint64_t done = number * plan_.piece_;
     return plan_.counts_[part] <= done ? 0 : std::min(plan_.piece_, plan_.counts_[part] - done);
   }
-  void Note(const Status& status) {
-    if (status_.ok()) status_ = status;
-  }
-  void Await(MPI_Request& request, const char* call) {
-    if (request != MPI_REQUEST_NULL) Note(AwaitMpi(request, call));
-  }
   void Send(const std::uint64_t* from, std::uint64_t words, MPI_Request& request) {
     const auto next = static_cast<int>((plan_.rank_ + 1) % plan_.size_);
-    Note(CheckMpi(PMPI_Isend(from, static_cast<int>(words * sizeof(std::uint64_t)), MPI_BYTE, next, kTag, plan_.comm_,
-                             &request),
-                  "MPI_Isend"));
+    transfers_.Send(from, static_cast<int>(words * sizeof(std::uint64_t)), next, request);
   }
 
   /// Posts the receive of a piece that comes from the rank before. Its slot is free when the piece that was in it has
@@ -108,11 +98,10 @@ class RingExchange::Transfer {
   void Start(const Piece& piece) {
     if (piece.hop == 0) return;
     const std::uint64_t slot = started_++ % kSlots;
-    Await(sends_[slot], "MPI_Isend");
+    transfers_.Await(sends_[slot], "MPI_Isend");
     const auto before = static_cast<int>((plan_.rank_ + plan_.size_ - 1) % plan_.size_);
     const auto bytes = static_cast<int>(Words(piece.part, piece.number) * sizeof(std::uint64_t));
-    Note(CheckMpi(PMPI_Irecv(staging_ + slot * plan_.piece_, bytes, MPI_BYTE, before, kTag, plan_.comm_, &receives_[slot]),
-                  "MPI_Irecv"));
+    transfers_.Receive(staging_ + slot * plan_.piece_, bytes, before, receives_[slot]);
   }
 
   /// Waits for the piece, adds this rank's share, and sends the sum on, or keeps it if the part is this rank's own. A
@@ -121,11 +110,11 @@ class RingExchange::Transfer {
     const std::uint64_t words = Words(piece.part, piece.number);
     const std::uint64_t* share = send_ + starts_[piece.part] + piece.number * plan_.piece_;
     if (piece.hop == 0) {
-      Await(own_, "MPI_Isend");
+      transfers_.Await(own_, "MPI_Isend");
       return Send(share, words, own_);
     }
     const std::uint64_t slot = finished_++ % kSlots;
-    Await(receives_[slot], "MPI_Irecv");
+    transfers_.Await(receives_[slot], "MPI_Irecv");
     std::uint64_t* sum = staging_ + slot * plan_.piece_;
     const bool mine = piece.part == plan_.rank_;
     std::uint64_t* to = mine ? receive_ + piece.number * plan_.piece_ : sum;
@@ -143,7 +132,7 @@ class RingExchange::Transfer {
   std::array<MPI_Request, kSlots> sends_{};
   MPI_Request own_ = MPI_REQUEST_NULL;        // send of a piece that begins here
   std::uint64_t started_ = 0, finished_ = 0;  // receives: posted, and waited for
-  Status status_;
+  Transfers transfers_{plan_.comm_, /*tag=*/0};
 };
 
 // No rank waits forever, because whatever is earliest can go on. A piece waits for its hop before, which is earlier by

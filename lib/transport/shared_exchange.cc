@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/descriptor.h"
 #include "base/node.h"
 #include "comm/records.h"
 #include "fmt/format.h"
@@ -38,21 +39,6 @@ constexpr std::uint64_t kMostStep = (std::uint64_t{256} << 10) / sizeof(std::uin
 constexpr int kYields = 20;
 constexpr std::timespec kNap = {0, 1'000'000};
 
-// A file descriptor that is closed at the end. A mapping needs none, so none is left open in the program.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
-
 /// How the other ranks find the memory of rank 0. The random token is in the name of the memfd, so it cannot be
 /// confused with another one. descriptor -1: there is no memory.
 struct Offer {
@@ -67,33 +53,30 @@ struct Offer {
   LZY_FIELDS(token, process, descriptor, node)
 };
 
-/// A descriptor of new memory, or -1 if there is none. Nothing is allocated yet (Map does that).
-int CreateMemory(std::uint64_t bytes, Offer& offer) {
+/// A descriptor of new memory, not valid if there is none. Nothing is allocated yet (Map does that). It is closed after
+/// the exchange of descriptors: a mapping needs none, so none is left open in the program.
+Descriptor CreateMemory(std::uint64_t bytes, Offer& offer) {
   // A file beyond this limit would not be an error, but SIGXFSZ, which ends the program.
   rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur) return -1;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes > limit.rlim_cur) return Descriptor();
   offer.process = getpid();
   // GRND_NONBLOCK: early after boot, there may be no random numbers for minutes.
-  if (getrandom(&offer.token, sizeof offer.token, GRND_NONBLOCK) != sizeof offer.token) return -1;
-  const int made = memfd_create(offer.Name().c_str(), MFD_CLOEXEC);
-  if (made >= 0 && ftruncate(made, static_cast<off_t>(bytes)) != 0) {
-    close(made);
-    return -1;
-  }
-  return made;
+  if (getrandom(&offer.token, sizeof offer.token, GRND_NONBLOCK) != sizeof offer.token) return Descriptor();
+  Descriptor made(memfd_create(offer.Name().c_str(), MFD_CLOEXEC));
+  return ftruncate(made.get(), static_cast<off_t>(bytes)) == 0 ? std::move(made) : Descriptor();
 }
 
-/// Opens the memory of rank 0, or returns -1. On another node, or in another name space, the number may be of another
-/// process. So the link is read first: what is not the memory that was meant is not even opened.
-int OpenMemory(const Offer& offer) {
+/// Opens the memory of rank 0; not valid if it cannot. On another node, or in another name space, the number may be of
+/// another process. So the link is read first: what is not the memory that was meant is not even opened.
+Descriptor OpenMemory(const Offer& offer) {
   const std::string expected = fmt::format("/memfd:{}", offer.Name());
   std::array<char, 128> target{};
   const ssize_t length = readlink(offer.Path().c_str(), target.data(), target.size());
   if (length < static_cast<ssize_t>(expected.size()) ||
       expected.compare(0, expected.size(), target.data(), expected.size()) != 0) {
-    return -1;
+    return Descriptor();
   }
-  return open(offer.Path().c_str(), O_RDWR | O_CLOEXEC);
+  return Descriptor(open(offer.Path().c_str(), O_RDWR | O_CLOEXEC));
 }
 
 // Without FUTEX_PRIVATE_FLAG, because other processes wait on the same word.
@@ -155,14 +138,14 @@ Result<std::unique_ptr<SharedExchange>> SharedExchange::Make(Communicator& comm,
                                                              std::uint64_t memory) {
   std::unique_ptr<SharedExchange> made(new SharedExchange(comm.rank(), comm.size(), memory, std::move(idle)));
   Offer offer;
-  const Descriptor created(comm.rank() == 0 ? CreateMemory(made->PartBytes() * made->size_, offer) : -1);
+  const Descriptor created = comm.rank() == 0 ? CreateMemory(made->PartBytes() * made->size_, offer) : Descriptor();
   offer.descriptor = created.get();
   offer.node = ThisNode();
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm, offer));
   bool mapped = false;
   if (offer.descriptor >= 0 && offer.node == ThisNode()) {
-    const Descriptor opened(OpenMemory(offer));
-    mapped = opened.get() >= 0 && made->Map(opened.get());
+    const Descriptor opened = OpenMemory(offer);
+    mapped = opened.valid() && made->Map(opened.get());
   }
   // This reduction is also a barrier. Until all ranks have opened the memory, rank 0 keeps its descriptor. Until all
   // have made their posts, no rank looks at one.
@@ -245,12 +228,10 @@ void SharedExchange::ReduceScatterXor(const std::uint64_t* send, std::uint64_t* 
   for (std::uint64_t done = 0; done < longest; done += step_) {
     const std::uint32_t round = round_;
     if (done + step_ < longest) Fill(++round_, done + step_, send, counts);
+    // `own` and `receive` may be null if there are no words for this rank.
     const std::uint64_t words = Words(counts[rank_], done);
-    if (words == 0) {
-      Fetch(round, 0, nullptr, nullptr);
-    } else {
-      Fetch(round, words, own + done, receive + done);
-    }
+    const std::uint64_t at = words == 0 ? 0 : done;
+    Fetch(round, words, own + at, receive + at);
   }
 }
 

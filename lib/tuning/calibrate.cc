@@ -1,6 +1,5 @@
-// Calibrate() of tuning.h. It measures the candidates on the operations that they are for: copies within and beyond
-// the cache, the encoding of rows, and the reading of a file in the page cache. One thread, about 2 MiB of memory and
-// 1 MiB of file.
+// Calibrate() of tuning.h. It measures the candidates on the operations that they are for: the encoding of rows, and
+// the reading of a file in the page cache. One thread, about 2 MiB of memory and 1 MiB of file.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,22 +9,20 @@
 #include <numeric>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "erasure/codec.h"
+#include "merkle/hash.h"
 #include "storage/parallel.h"
 #include "tuning/tuning.h"
-
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
 
 namespace lzy {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The default block size, of which the copies consist.
+// The default block size.
 constexpr std::size_t kBlock = 64u << 10;
-// Bytes that are copied in one measurement.
+// Bytes of each source that are encoded in one measurement.
 constexpr std::size_t kSpan = 256u << 10;
 constexpr std::size_t kFileBytes = 1u << 20;  // read in one measurement
 // A group of 8 with one parity, the defaults.
@@ -34,39 +31,22 @@ constexpr std::uint32_t kSources = 7;
 constexpr std::size_t kFewestRounds = 3;
 constexpr std::size_t kMostRounds = 99;
 
-// Takes bytes out of all caches, so that small buffers show what large ones cost. Only on x86-64; elsewhere, far is
-// measured as near.
-void Evict([[maybe_unused]] const std::uint8_t* bytes, [[maybe_unused]] std::size_t count) {
-#if defined(__x86_64__)
-  for (std::size_t at = 0; at < count; at += 64) _mm_clflush(bytes + at);
-  _mm_mfence();
-#endif
-}
-
-// A file in the page cache, in memory only. Not usable if the system does not give one; then choices that read a file
-// keep their defaults.
+// A file in the page cache, in memory only. If the system does not give one, or a read fails, all choices keep their
+// defaults.
 class CachedFile {
  public:
   CachedFile() : fd_(memfd_create("lzy-calibration", MFD_CLOEXEC)) {
     const std::vector<std::uint8_t> content(kFileBytes, 0x5A);
-    if (fd_ >= 0 && pwrite(fd_, content.data(), content.size(), 0) != static_cast<ssize_t>(kFileBytes)) Close();
+    failed_ = pwrite(fd_.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(kFileBytes);
   }
-  ~CachedFile() { Close(); }
-  CachedFile(const CachedFile&) = delete;
-  CachedFile& operator=(const CachedFile&) = delete;
 
-  bool usable() const { return fd_ >= 0; }
   void Read(std::size_t offset, std::uint8_t* to, std::size_t count) const {
-    if (pread(fd_, to, count, static_cast<off_t>(offset)) != static_cast<ssize_t>(count)) failed_ = true;
+    if (pread(fd_.get(), to, count, static_cast<off_t>(offset)) != static_cast<ssize_t>(count)) failed_ = true;
   }
   bool failed() const { return failed_; }
 
  private:
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-  int fd_;
+  const Descriptor fd_;
   mutable bool failed_ = false;
 };
 
@@ -92,12 +72,12 @@ class Calibration {
     }
   }
 
-  // What the least times come to. A choice without usable times keeps its default.
+  // What the least times come to.
   Tuning Result() {
     Tuning tuning;
+    if (file_.failed()) return tuning;
     for (std::size_t c = 0; c < kTunedCount; ++c) {
       const auto what = static_cast<Tuned>(c);
-      if (ReadsFile(what) && (!file_.usable() || file_.failed())) continue;
       std::vector<double> speeds;
       // The least time counts: other processes can only add to it, and a few rounds have no steady median.
       for (const double least : seconds_[c]) speeds.push_back(least > 0 ? BytesOf(what) / least / 1e9 : 0);
@@ -107,47 +87,18 @@ class Calibration {
   }
 
  private:
-  static bool ReadsFile(Tuned what) { return what == Tuned::kEncode || what == Tuned::kCheck; }
   // Bytes of one measurement, for the speed.
-  static double BytesOf(Tuned what) {
-    if (what == Tuned::kEncode) return kSources * kSpan;
-    return what == Tuned::kCheck ? kFileBytes : kSpan;
-  }
+  static double BytesOf(Tuned what) { return what == Tuned::kEncode ? kSources * kSpan : kFileBytes; }
 
-  // Seconds of one run. Eviction is not counted.
-  double Measure(Tuned what, const TuningCandidate& candidate) {
-    const bool far = what == Tuned::kHashCopyFar || what == Tuned::kCrcCopyFar;
-    const CopyMethod method{candidate.bytes, candidate.past_cache};
-    if (far) Evict(memory_.data(), 2 * kSpan);
+  // Seconds of one run.
+  double Measure(Tuned what, std::uint32_t bytes) {
     const auto start = Clock::now();
-    switch (what) {
-      case Tuned::kHashCopyNear:
-      case Tuned::kHashCopyFar:
-        Copies(far,
-               [&](ByteSpan from, std::uint8_t* to) { (void)CopyAndHash(HashTag::kDataLeaf, 0, from, to, method); });
-        break;
-      case Tuned::kCrcCopyNear:
-      case Tuned::kCrcCopyFar:
-        Copies(far, [&](ByteSpan from, std::uint8_t* to) { (void)CopyAndCrc32c(0, from, to, method); });
-        break;
-      case Tuned::kEncode:
-        Encode(candidate.bytes);
-        break;
-      case Tuned::kCheck:
-        Check(candidate.bytes);
-        break;
+    if (what == Tuned::kEncode) {
+      Encode(bytes);
+    } else {
+      Check(bytes);
     }
     return std::chrono::duration<double>(Clock::now() - start).count();
-  }
-
-  // Copies blocks from one span to another. Near: the same block again and again, so that it is in the cache. Far:
-  // each block once.
-  template <class Copy>
-  void Copies(bool far, const Copy& copy) {
-    for (std::size_t at = 0; at < kSpan; at += kBlock) {
-      const std::size_t place = far ? at : 0;
-      copy(ByteSpan(memory_.data() + place, kBlock), memory_.data() + kSpan + place);
-    }
   }
 
   // As the row pipeline does it: a piece of each source is read and hashed block by block, then all pieces are

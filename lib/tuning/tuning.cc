@@ -15,12 +15,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "request/options.h"
+#include "merkle/hash.h"
 
 namespace lzy {
 namespace {
 
-constexpr const char* kSchema = "lzy-tuning/1";
+constexpr const char* kSchema = "lzy-tuning/2";
 // Bounds for a file that may be anything: its size, and the brackets in what EncodeTuning writes.
 constexpr std::size_t kMostCacheFileBytes = 64u << 10;
 constexpr std::ptrdiff_t kMostBrackets = 4 + kTunedCount * (2 + Tuning::kMostCandidates);
@@ -33,33 +33,18 @@ constexpr std::uint64_t kLargeWork = 256u << 20;
 constexpr unsigned kToolBudgetMs = 10;
 
 constexpr std::uint32_t kKiB = 1u << 10;
-// The default is the first of each list. 2 KiB is not among them: in a buffer of 64 KiB it may be the fastest, but
-// from some megabytes on it is the slowest by far (half the speed on Zen 4 with glibc 2.36).
-constexpr TuningCandidate kNear[] = {{16 * kKiB}, {4 * kKiB}, {64 * kKiB}};
-constexpr TuningCandidate kFar[] = {
-    {2 * kKiB, true}, {4 * kKiB, true}, {16 * kKiB, true}, {4 * kKiB, false}, {64 * kKiB, false}};
-constexpr TuningCandidate kEncodePieces[] = {{64 * kKiB}, {32 * kKiB}, {128 * kKiB}, {256 * kKiB}};
-constexpr TuningCandidate kCheckBuffers[] = {{1024 * kKiB}, {512 * kKiB}, {256 * kKiB}};
+constexpr std::uint32_t kEncodePieces[] = {64 * kKiB, 32 * kKiB, 128 * kKiB, 256 * kKiB};
+constexpr std::uint32_t kCheckBuffers[] = {1024 * kKiB, 512 * kKiB, 256 * kKiB};
 
 constexpr std::array<TuningChoice, kTunedCount> kChoices = {{
-    {"copy-xxh3-near", "copying with XXH3-128 in buffers that fit the cache, pieces of", kNear},
-    {"copy-xxh3-far", "copying with XXH3-128 in larger buffers, pieces of", kFar},
-    {"copy-crc32c-near", "copying with CRC-32C in buffers that fit the cache, pieces of", kNear},
-    {"copy-crc32c-far", "copying with CRC-32C in larger buffers, pieces of", kFar},
     {"encode", "reading, hashing and encoding rows, from each source", kEncodePieces},
     {"check", "reading and hashing to verify, a buffer of", kCheckBuffers},
 }};
 
 // Tuning has room for this many speeds.
-constexpr bool AllFit() {
-  return std::all_of(kChoices.begin(), kChoices.end(),
-                     [](const TuningChoice& c) { return c.candidates.size() <= Tuning::kMostCandidates; });
-}
-static_assert(AllFit());
-
-CopyMethod MethodOf(const TuningCandidate& candidate) {
-  return {candidate.bytes, candidate.past_cache};
-}
+static_assert(std::ranges::all_of(kChoices, [](const TuningChoice& choice) {
+  return choice.candidates.size() <= Tuning::kMostCandidates;
+}));
 
 // The beginning of a file in /proc or /sys, whose size is not known before; empty if there is none.
 std::string KernelText(const std::string& path) {
@@ -69,20 +54,6 @@ std::string KernelText(const std::string& path) {
   const auto got = (*file)->ReadAt(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
   text.resize(got.ok() ? *got : 0);
   return text;
-}
-
-// Sizes of the caches of the first processor, nearest first. sysconf would be simpler, but in a virtual machine glibc
-// 2.36 reports ten times the last cache of an AMD processor.
-std::vector<std::uint64_t> CacheSizes() {
-  std::vector<std::uint64_t> sizes;
-  for (int index = 0; index < 8; ++index) {
-    std::string text = KernelText(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    const auto size = ParseSize(text);
-    if (!size) break;
-    sizes.push_back(*size);
-  }
-  return sizes;
 }
 
 // The lines of /proc/cpuinfo that tell one kind of processor from another, on x86 and ARM. Not the clock, and not the
@@ -111,7 +82,11 @@ std::string MachineKey() {
                       __builtin_cpu_supports("avx512f") != 0, __builtin_cpu_supports("avx512bw") != 0,
                       __builtin_cpu_supports("vpclmulqdq") != 0);
 #endif
-  text += fmt::format("caches {}\n", fmt::join(CacheSizes(), " "));
+  // Of the first processor. sysconf would be simpler, but in a virtual machine glibc 2.36 reports ten times the last
+  // cache of an AMD processor.
+  for (int index = 0; index < 8; ++index) {
+    text += KernelText(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+  }
   text += fmt::format("xxhash {} isa-l {}.{}\n", XXH_versionNumber(), ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION);
   const ByteSpan bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   return HashBytes(HashTag::kInfo, 0, bytes).Hex().substr(0, 16);
@@ -122,51 +97,22 @@ std::atomic<const Tuning*> current{nullptr};
 
 }  // namespace
 
-std::string TuningCandidate::Name() const {
-  return FormatSize(bytes) + (past_cache ? " past cache" : "");
-}
-
 std::span<const TuningChoice, kTunedCount> TuningChoices() {
   return kChoices;
-}
-
-// The largest cache is the last one. Asked for once.
-std::uint64_t FarFromBytes() {
-  static const std::uint64_t bytes = [] {
-    std::uint64_t cache = 0;
-    (void)NoThrow([&] {
-      for (const std::uint64_t size : CacheSizes()) cache = std::max(cache, size);
-    });
-    return (cache > 0 ? cache : std::uint64_t{32} << 20) / 4;
-  }();
-  return bytes;
-}
-
-CopyMethod Tuning::HashCopy(std::uint64_t footprint) const {
-  return MethodOf(picked(footprint >= FarFromBytes() ? Tuned::kHashCopyFar : Tuned::kHashCopyNear));
-}
-
-CopyMethod Tuning::CrcCopy(std::uint64_t footprint) const {
-  return MethodOf(picked(footprint >= FarFromBytes() ? Tuned::kCrcCopyFar : Tuned::kCrcCopyNear));
-}
-
-bool Tuning::measured() const {
-  return *this != Tuning();
 }
 
 // Speed 0 of the default means that it could not be measured: then nothing can be said to be faster.
 bool Tuning::Pick(Tuned what, std::span<const double> gb_per_s) {
   // False for NaN, too.
   const auto fits = [](double rate) { return rate >= 0 && rate <= kMostGbPerS; };
-  if (gb_per_s.size() != Choice(what).candidates.size() || !std::all_of(gb_per_s.begin(), gb_per_s.end(), fits)) {
-    return false;
-  }
+  if (gb_per_s.size() != Choice(what).candidates.size() || !std::ranges::all_of(gb_per_s, fits)) return false;
   const auto at = static_cast<std::size_t>(what);
-  rates_[at] = {};
-  std::copy(gb_per_s.begin(), gb_per_s.end(), rates_[at].begin());
-  const auto best = std::max_element(gb_per_s.begin(), gb_per_s.end());
-  const bool better = gb_per_s[0] > 0 && *best > kWorthChanging * gb_per_s[0];
-  picked_[at] = better ? static_cast<std::uint8_t>(best - gb_per_s.begin()) : 0;
+  std::array<double, kMostCandidates>& rates = rates_[at];
+  rates = {};
+  std::ranges::transform(gb_per_s, rates.begin(), [](double rate) { return std::round(rate * 100) / 100; });
+  const auto best = std::ranges::max_element(rates);
+  const bool better = rates[0] > 0 && *best > kWorthChanging * rates[0];
+  picked_[at] = better ? static_cast<std::uint8_t>(best - rates.begin()) : 0;
   return true;
 }
 
@@ -176,60 +122,34 @@ std::string EncodeTuning(const Tuning& tuning) {
     const auto what = static_cast<Tuned>(c);
     nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < kChoices[c].candidates.size(); ++i) {
-      const TuningCandidate& candidate = kChoices[c].candidates[i];
-      candidates.push_back({{"bytes", candidate.bytes},
-                            {"past_cache", candidate.past_cache},
-                            {"gb_per_s", std::round(tuning.gb_per_s(what, i) * 100) / 100},
+      candidates.push_back({{"bytes", kChoices[c].candidates[i]},
+                            {"gb_per_s", tuning.gb_per_s(what, i)},
                             {"picked", i == tuning.picked_index(what)}});
     }
     choices.push_back({{"name", kChoices[c].name}, {"candidates", std::move(candidates)}});
   }
-  const nlohmann::ordered_json document = {{"schema", kSchema},
-                                           {"machine", MachineKey()},
-                                           {"far_from_bytes", FarFromBytes()},
-                                           {"choices", std::move(choices)}};
+  const nlohmann::ordered_json document = {
+      {"schema", kSchema}, {"machine", MachineKey()}, {"choices", std::move(choices)}};
   return document.dump(2) + "\n";
 }
 
-namespace {
-
-/// The speeds of one choice, if `stored` has exactly the candidates of this version. Every field is looked at before
-/// it is used: value() with a default does not throw for a missing one.
-std::optional<std::vector<double>> SpeedsIn(const nlohmann::json& stored, const TuningChoice& choice) {
-  if (!stored.is_object() || stored.value("name", nlohmann::json()) != choice.name) return std::nullopt;
-  const nlohmann::json candidates = stored.value("candidates", nlohmann::json());
-  if (!candidates.is_array() || candidates.size() != choice.candidates.size()) return std::nullopt;
-  std::vector<double> speeds;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const TuningCandidate& known = choice.candidates[i];
-    if (!candidates[i].is_object() || candidates[i].value("bytes", nlohmann::json()) != known.bytes ||
-        candidates[i].value("past_cache", nlohmann::json()) != known.past_cache) {
-      return std::nullopt;
-    }
-    const nlohmann::json speed = candidates[i].value("gb_per_s", nlohmann::json());
-    if (!speed.is_number()) return std::nullopt;
-    speeds.push_back(speed.get<double>());
-  }
-  return speeds;
-}
-
-}  // namespace
-
+// Takes the speeds alone, wherever they are, and compares the rest with what is written for them. at() and get() throw
+// if something else is there.
 std::optional<Tuning> DecodeTuning(std::string_view text) {
   // The JSON parser takes time quadratic in the depth of a document that it gives up. Brackets bound the depth.
-  if (std::count_if(text.begin(), text.end(), [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return std::nullopt;
+  if (std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return std::nullopt;
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object() || document.value("schema", nlohmann::json()) != kSchema ||
-      document.value("machine", nlohmann::json()) != MachineKey()) {
-    return std::nullopt;
-  }
-  const nlohmann::json choices = document.value("choices", nlohmann::json());
-  if (!choices.is_array() || choices.size() != kTunedCount) return std::nullopt;
   Tuning tuning;
-  for (std::size_t c = 0; c < kTunedCount; ++c) {
-    const auto speeds = SpeedsIn(choices[c], kChoices[c]);
-    if (!speeds || !tuning.Pick(static_cast<Tuned>(c), *speeds)) return std::nullopt;
-  }
+  const Status read = NoThrow([&] {
+    for (std::size_t c = 0; c < kTunedCount; ++c) {
+      std::vector<double> speeds;
+      for (const auto& candidate : document.at("choices").at(c).at("candidates")) {
+        speeds.push_back(candidate.at("gb_per_s").get<double>());
+      }
+      (void)tuning.Pick(static_cast<Tuned>(c), speeds);  // what it refuses differs below
+    }
+  });
+  if (!read.ok() || document != nlohmann::json::parse(EncodeTuning(tuning))) return std::nullopt;
   return tuning;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes and kernels that are fastest on this machine (docs/design.md §3, "Copies and tuning"). They are measured in
+// Sizes that are fastest on this machine (docs/design.md §3, "Tuning"). They are measured in
 // some ten milliseconds, kept in a file, and chosen among candidates that are all correct everywhere. They change how
 // fast lzy is, never what it writes. Ranks may have chosen differently, so nothing that ranks must agree on may
 // depend on them.
@@ -8,8 +8,7 @@
 // file in the user's home. Tools with much to read take what the file has, or measure if there is none (TuneForWork).
 // `lzy-info --tuning` always measures.
 //
-// Users: the row pipeline (rows), verification (judge) and captures (encode) ask CurrentTuning(); tools call
-// TuneForWork.
+// Users: the row pipeline (rows) and verification (judge) ask CurrentTuning(); tools call TuneForWork.
 
 #include <array>
 #include <cstddef>
@@ -21,36 +20,21 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "merkle/copy_hash.h"
 
 namespace lzy {
 
 /// What is chosen for. The numbers are indices into TuningChoices().
 enum class Tuned : std::uint8_t {
-  kHashCopyNear,  ///< CopyAndHash within what fits the cache
-  kHashCopyFar,   ///< CopyAndHash in buffers far larger than it
-  kCrcCopyNear,   ///< CopyAndCrc32c within what fits the cache
-  kCrcCopyFar,    ///< CopyAndCrc32c in buffers far larger than it
-  kEncode,        ///< reading, hashing and encoding rows
-  kCheck,         ///< reading and hashing to verify
+  kEncode,  ///< reading, hashing and encoding rows
+  kCheck,   ///< reading and hashing to verify
 };
-inline constexpr std::size_t kTunedCount = 6;
+inline constexpr std::size_t kTunedCount = 2;
 
-/// One way of doing something. All candidates of a choice give the same results.
-struct TuningCandidate {
-  /// Bytes that are handled at a time: see the accessors of Tuning.
-  std::uint32_t bytes = 0;
-  /// Stores bypass the cache (CopyMethod::non_temporal).
-  bool past_cache = false;
-  /// For people: "4 KiB", "4 KiB past cache". Unique within a choice.
-  std::string Name() const;
-};
-
-/// The candidates for one Tuned. Static data.
+/// The candidates for one Tuned. All give the same results. Static data.
 struct TuningChoice {
-  const char* name;                             ///< as in JSON: "copy-xxh3-near"
-  const char* what;                             ///< one line for people
-  std::span<const TuningCandidate> candidates;  ///< the default first
+  const char* name;                           ///< as in JSON: "encode"
+  const char* what;                           ///< one line for people
+  std::span<const std::uint32_t> candidates;  ///< bytes that are handled at a time; the default first
 };
 /// All that there is to choose, by Tuned.
 std::span<const TuningChoice, kTunedCount> TuningChoices();
@@ -59,28 +43,23 @@ std::span<const TuningChoice, kTunedCount> TuningChoices();
 /// measured. A small value type without memory of its own; copies may be read by several threads.
 class Tuning {
  public:
-  static constexpr std::size_t kMostCandidates = 5;
+  static constexpr std::size_t kMostCandidates = 4;
 
-  /// How to copy and hash, or copy and checksum, when `footprint` bytes are moved before anybody looks at them again.
-  /// That is the size of a whole exchange buffer, not of the block that one call copies.
-  CopyMethod HashCopy(std::uint64_t footprint) const;
-  CopyMethod CrcCopy(std::uint64_t footprint) const;
   /// Bytes of each source of a row that are read, hashed and multiplied before the next ones. The row pipeline
   /// (rows.cc) rounds them to whole blocks, at least one.
-  std::uint32_t encode_piece_bytes() const { return picked(Tuned::kEncode).bytes; }
+  std::uint32_t encode_piece_bytes() const { return picked(Tuned::kEncode); }
   /// Most bytes that verification reads at a time through the page cache (CheckSettings::buffer_bytes).
-  std::uint32_t check_buffer_bytes() const { return picked(Tuned::kCheck).bytes; }
+  std::uint32_t check_buffer_bytes() const { return picked(Tuned::kCheck); }
 
-  const TuningCandidate& picked(Tuned what) const { return Choice(what).candidates[picked_index(what)]; }
+  std::uint32_t picked(Tuned what) const { return Choice(what).candidates[picked_index(what)]; }
   std::size_t picked_index(Tuned what) const { return picked_[static_cast<std::size_t>(what)]; }
   /// Speed of a candidate in 10^9 bytes per second; 0 if it was not measured.
   double gb_per_s(Tuned what, std::size_t candidate) const { return rates_[static_cast<std::size_t>(what)][candidate]; }
-  /// True if anything differs from the defaults.
-  bool measured() const;
 
-  /// Takes the speeds of a choice's candidates, in their order, and picks the fastest. The default stays unless
-  /// another one is more than 10 % faster, because measurements vary by that much. Returns false, and takes nothing,
-  /// unless there is one speed for each candidate, each from 0 to 10^4.
+  /// Takes the speeds of a choice's candidates, in their order, and picks the fastest. They are rounded to two
+  /// decimals, as they are written. The default stays unless another one is more than 10 % faster, because measurements
+  /// vary by that much. Returns false, and takes nothing, unless there is one speed for each candidate, each from 0 to
+  /// 10^4.
   bool Pick(Tuned what, std::span<const double> gb_per_s);
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
@@ -92,20 +71,16 @@ class Tuning {
   std::array<std::array<double, kMostCandidates>, kTunedCount> rates_{};
 };
 
-/// From this many bytes on, a copy counts as far. A quarter of the last cache (of 32 MiB if the system does not tell
-/// its size): source and copy both need room there, and so do other cores.
-std::uint64_t FarFromBytes();
-
 /// Measures every candidate for about `budget_ms` milliseconds, but at least three times, which takes some ten. The
 /// fastest run of each counts. A choice that cannot be measured, for want of memory, keeps its default. Uses one core
 /// and nothing on disk. Never fails.
 Tuning Calibrate(unsigned budget_ms);
 
-/// JSON with the schema "lzy-tuning/1": choices with candidates, speeds, and what is picked; the machine;
-/// FarFromBytes().
+/// JSON with the schema "lzy-tuning/2": the machine; choices with candidates, speeds, and what is picked. (Version 1
+/// had ways of copying, too.)
 std::string EncodeTuning(const Tuning& tuning);
-/// Nothing unless `text` is what this version writes on this machine. Only the speeds are used. So a forged file can
-/// do no more than pick a slow candidate.
+/// Nothing unless `text` is what this version writes on this machine for some speeds. So a forged file can do no more
+/// than pick a slow candidate.
 std::optional<Tuning> DecodeTuning(std::string_view text);
 
 /// Where results are kept: a file in $XDG_CACHE_HOME/lzy or ~/.cache/lzy, one for each kind of processor and version

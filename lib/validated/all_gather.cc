@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "validated/chunk.h"
 #include "validated/collective.h"
 #include "validated/collectives.h"
 #include "validated/records.h"
@@ -30,10 +31,7 @@ class Gatherer {
         ranks_(static_cast<std::size_t>(link_->size())),
         me_(static_cast<std::size_t>(link_->rank())),
         bytes_(mine_.bytes()),
-        announce_(AnnounceOf(in_place             ? Kind::kInPlace
-                             : bytes_ <= kMostWithin ? Kind::kInline
-                                                     : Kind::kMessage,
-                             bytes_, SizesFor(bytes_, link_->sizes()))),
+        announce_(AnnounceOf(bytes_, in_place, link_->sizes())),
         trees_(ranks_, TransferTree(bytes_, announce_.leaf)),
         expected_(ranks_),
         known_(ranks_, false),
@@ -197,7 +195,7 @@ Task Gatherer::Run() {
   Status worst;
   for (std::size_t step = 1; step < ranks_ && worst.code() != Code::kMpi; ++step) {
     const std::size_t rank = Behind(step);
-    if (in_place_) HashAll(blocks_[rank], announce_, trees_[rank], nullptr);
+    if (in_place_) HashAll(blocks_[rank], announce_, trees_[rank]);
     status = co_await Prove(rank);
     if (worst.ok() || status.code() == Code::kMpi) {
       worst = status;
@@ -215,8 +213,7 @@ Task Gatherer::Run() {
 
 Task AllGather(std::shared_ptr<Link> link, Payload mine, std::vector<Payload> blocks, bool in_place) {
   Gatherer gatherer(std::move(link), std::move(mine), std::move(blocks), in_place);
-  Status status = co_await gatherer.Run();
-  co_return status;
+  co_return co_await gatherer.Run();
 }
 
 }  // namespace lzy::validated

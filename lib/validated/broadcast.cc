@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "validated/chunk.h"
 #include "validated/collective.h"
 #include "validated/collectives.h"
 #include "validated/together.h"
@@ -93,9 +94,9 @@ void Broadcaster::SetAnnounce(const Announce& announce) {
 // it travels. In place nothing travels, so all is hashed here.
 void Broadcaster::Prepare() {
   const std::uint64_t bytes = payload_.bytes();
-  const Kind kind = in_place_ ? Kind::kInPlace : bytes <= kMostWithin ? Kind::kInline : Kind::kMessage;
-  SetAnnounce(AnnounceOf(kind, bytes, SizesFor(bytes, link_->sizes())));
-  if (kind != Kind::kMessage) HashAll(payload_, announce_, tree_, nullptr);
+  SetAnnounce(AnnounceOf(bytes, in_place_, link_->sizes()));
+  const Kind kind = announce_.kind;
+  if (kind != Kind::kMessage) HashAll(payload_, announce_, tree_);
   announce_.root = expected_ = tree_.Root();
   if (kind == Kind::kMessage) announce_.root = Hash{};
   Bytes message(kAnnounceBytes + kMostWithin);
@@ -143,8 +144,7 @@ Task Broadcaster::ShareAnnounce() {
   Status status = co_await ShareFixed(Part::kAnnounce, message);
   if (!status.ok() || is_root() || AcceptAnnounce(message)) co_return status;
   const std::function<bool(ByteSpan)> accept = [this](ByteSpan reply) { return AcceptAnnounce(reply); };
-  status = co_await Ask(together_.Ask(root_), SignalOf(kAgain), Part::kAnnounce, message.size(), accept);
-  co_return status;
+  co_return co_await Ask(together_.Ask(root_), SignalOf(kAgain), Part::kAnnounce, message.size(), accept);
 }
 
 // The root hashes a chunk when its broadcast has begun, while it travels.
@@ -198,20 +198,18 @@ Task Broadcaster::ShareRoot() {
   }
   Status status = co_await ShareFixed(Part::kRoot, message);
   if (!status.ok() || is_root() || AcceptRoot(message)) co_return status;
-  status = co_await AskRoot(together_.Ask(root_), announce_.bytes, &expected_);
-  co_return status;
+  co_return co_await AskRoot(together_.Ask(root_), announce_.bytes, &expected_);
 }
 
 // The kind says what follows. It is the same on all ranks, so they make the same MPI calls.
 Task Broadcaster::ShareContent() {
   if (announce_.kind == Kind::kInline) co_return Status::Ok();
   if (announce_.kind == Kind::kInPlace) {
-    if (!is_root() && fits_) HashAll(payload_, announce_, tree_, nullptr);
+    if (!is_root() && fits_) HashAll(payload_, announce_, tree_);
     co_return Status::Ok();
   }
-  Status status = co_await ShareChunks();
-  if (status.ok()) status = co_await ShareRoot();
-  co_return status;
+  LZY_CO_RETURN_IF_ERROR(co_await ShareChunks());
+  co_return co_await ShareRoot();
 }
 
 Task Broadcaster::MendFrom(int rank) {
@@ -224,8 +222,7 @@ Task Broadcaster::Prove() {
   const int parent = ParentOf(link_->rank(), root_, link_->size());
   Status status = co_await MendFrom(parent);
   if (status.ok() || status.code() == Code::kMpi || parent == root_) co_return status;
-  status = co_await MendFrom(root_);
-  co_return status;
+  co_return co_await MendFrom(root_);
 }
 
 // Every path but that of an MPI error leads to Finish, where the others wait.
@@ -237,8 +234,7 @@ Task Broadcaster::Run() {
   // Without the announcement, this rank cannot know what the root does next. Most likely it is what the arguments of
   // this rank's own call say, so it makes the MPI calls for that.
   if (!known && status.code() == Code::kCorrupt) {
-    const Kind kind = in_place_ ? Kind::kInPlace : payload_.bytes() <= kMostWithin ? Kind::kInline : Kind::kMessage;
-    SetAnnounce(AnnounceOf(kind, payload_.bytes(), SizesFor(payload_.bytes(), link_->sizes())));
+    SetAnnounce(AnnounceOf(payload_.bytes(), in_place_, link_->sizes()));
   }
   if (status.ok() || status.code() == Code::kCorrupt) {
     Status shared = co_await ShareContent();
@@ -266,8 +262,7 @@ Task Broadcaster::Run() {
 
 Task Broadcast(std::shared_ptr<Link> link, Payload payload, int root, bool in_place) {
   Broadcaster broadcaster(std::move(link), std::move(payload), root, in_place);
-  Status status = co_await broadcaster.Run();
-  co_return status;
+  co_return co_await broadcaster.Run();
 }
 
 }  // namespace lzy::validated

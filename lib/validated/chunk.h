@@ -14,6 +14,7 @@
 #include "transport/packed_type.h"
 #include "transport/task.h"
 #include "validated/tree.h"
+#include "validated/wire.h"
 
 namespace lzy::validated {
 
@@ -56,6 +57,20 @@ inline void HashBeside(TransferTree& tree, std::uint64_t offset, ByteSpan bytes,
     tree.HashLeaves(offset + at, bytes.subspan(at, std::min<std::uint64_t>(piece, bytes.size() - at)));
     (void)moving.Test();
   }
+}
+
+/// Hashes all of `payload`, as far as `announce` says, and builds the tree. Unless `copy` is null, copies it there on
+/// the way, so that it is read only once.
+inline void HashAll(const Payload& payload, const Announce& announce, TransferTree& tree,
+                    const Payload* copy = nullptr) {
+  Slot slot;
+  for (Chunks chunk(announce); !chunk.done(); chunk.Next()) {
+    std::uint8_t* place = slot.Place(payload, chunk.begin(), announce.most_chunk);
+    if (payload.contiguous() == nullptr) payload.CopyOut(chunk.begin(), {place, chunk.size()});
+    if (copy != nullptr) copy->CopyIn(chunk.begin(), {place, chunk.size()});
+    tree.HashLeaves(chunk.begin(), {place, chunk.size()});
+  }
+  tree.Build();
 }
 
 }  // namespace lzy::validated

@@ -1,6 +1,6 @@
 #pragma once
-// What validated broadcasts and gathers have in common: their announcements, hashing a whole payload, and the error for bytes that
-// stay unproven. For use within lib/validated only.
+// What validated broadcasts and gathers have in common: their announcements, and the error for bytes that stay
+// unproven. For use within lib/validated only.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "validated/chunk.h"
+#include "base/interval_set.h"
 #include "validated/mend.h"
 #include "validated/wire.h"
 
@@ -18,21 +18,11 @@ namespace lzy::validated {
 /// for them, since MPI_Ibcast needs a length that all ranks know before.
 inline constexpr std::size_t kMostWithin = 512;
 
-/// An announcement whose root is not known yet.
-inline Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
+/// The announcement of so many bytes, whose root is not known yet.
+inline Announce AnnounceOf(std::uint64_t bytes, bool in_place, const Sizes& wanted) {
+  const Kind kind = in_place ? Kind::kInPlace : bytes <= kMostWithin ? Kind::kInline : Kind::kMessage;
+  const Sizes sizes = SizesFor(bytes, wanted);
   return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_block, {}};
-}
-
-/// Hashes all of `payload`. Unless `copy` is null, copies it there on the way, so that it is read only once.
-inline void HashAll(const Payload& payload, const Announce& announce, TransferTree& tree, const Payload* copy) {
-  Slot slot;
-  for (Chunks chunk(announce); !chunk.done(); chunk.Next()) {
-    std::uint8_t* place = slot.Place(payload, chunk.begin(), announce.most_chunk);
-    if (payload.contiguous() == nullptr) payload.CopyOut(chunk.begin(), {place, chunk.size()});
-    if (copy != nullptr) copy->CopyIn(chunk.begin(), {place, chunk.size()});
-    tree.HashLeaves(chunk.begin(), {place, chunk.size()});
-  }
-  tree.Build();
 }
 
 /// `why` as an error that names the owner and the bytes. Errors of MPI stay what they are.

@@ -10,18 +10,6 @@ namespace {
 
 std::atomic<FaultHook> fault_hook{nullptr};
 
-// MPI_Comm_dup would copy the attributes, and call back whoever set them. So a new communicator is made of the same
-// group. The program's error handler is not inherited either: errors come back as a Status.
-Status CopyOf(MPI_Comm comm, MPI_Comm& copy) {
-  MPI_Group group = MPI_GROUP_NULL;
-  LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group"));
-  // The group is freed even if the call failed.
-  const Status made = CheckMpi(PMPI_Comm_create(comm, group, &copy), "MPI_Comm_create");
-  PMPI_Group_free(&group);
-  LZY_RETURN_IF_ERROR(made);
-  return CheckMpi(PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-}
-
 }  // namespace
 
 // Only tests set it. Without a hook, an arrival costs one relaxed load.
@@ -37,7 +25,7 @@ void Link::Arrived(Part part, int from, MutableByteSpan content) const {
 
 Result<std::shared_ptr<Link>> Link::Make(MPI_Comm comm, const Sizes& sizes) {
   MPI_Comm outer = MPI_COMM_NULL;
-  LZY_RETURN_IF_ERROR(CopyOf(comm, outer));
+  LZY_RETURN_IF_ERROR(CopyComm(comm, outer));
   std::shared_ptr<Link> link(new Link(outer, SizesFor(0, sizes)));
   LZY_RETURN_IF_ERROR(link->Prepare());
   return link;
@@ -53,7 +41,7 @@ std::unique_ptr<Link> Link::Over(MPI_Comm comm, int rank, int size) {
 }
 
 Status Link::Prepare() {
-  LZY_RETURN_IF_ERROR(CopyOf(outer_, inner_));
+  LZY_RETURN_IF_ERROR(CopyComm(outer_, inner_));
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_rank(outer_, &rank_), "MPI_Comm_rank"));
   LZY_RETURN_IF_ERROR(CheckMpi(PMPI_Comm_size(outer_, &size_), "MPI_Comm_size"));
   int* most = nullptr;

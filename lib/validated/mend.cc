@@ -91,9 +91,8 @@ Task Ask(Peer peer, Bytes request, Part part, std::size_t most, const std::funct
     Message asked, answered;
     answered.Receive(reply, peer.rank, peer.reply_tag, comm);
     asked.Send(request, peer.rank, peer.request_tag, comm, peer.synchronous);
-    Status status = co_await pump.Done(asked);
-    if (status.ok()) status = co_await pump.Done(answered);
-    if (!status.ok()) co_return status;
+    LZY_CO_RETURN_IF_ERROR(co_await pump.Done(asked));
+    LZY_CO_RETURN_IF_ERROR(co_await pump.Done(answered));
     const auto length = static_cast<std::size_t>(answered.length());
     if (length == kRefused) co_return Status(Code::kUnprotected, fmt::format("rank {} has nothing proven to answer from", peer.rank));
     // kGarbled: the request arrived damaged. That counts as an attempt.
@@ -109,8 +108,7 @@ Task Tell(Peer peer, Signal signal) {
   Message told;
   const std::uint8_t nothing[kMostSignal] = {};
   told.Send({nothing, static_cast<std::size_t>(signal)}, peer.rank, peer.request_tag, peer.link->inner(), peer.synchronous);
-  Status status = co_await Pump::OfProcess().Done(told);
-  co_return status;
+  co_return co_await Pump::OfProcess().Done(told);
 }
 
 // A root under a right digest, but for another number of bytes, is not the root of this message.
@@ -121,8 +119,7 @@ Task AskRoot(Peer peer, std::uint64_t bytes, Hash* root) {
     *root = announce->root;
     return true;
   };
-  Status status = co_await Ask(peer, SignalOf(kGetRoot), Part::kRoot, kAnnounceBytes, accept);
-  co_return status;
+  co_return co_await Ask(peer, SignalOf(kGetRoot), Part::kRoot, kAnnounceBytes, accept);
 }
 
 namespace {

@@ -38,7 +38,6 @@ class Receiver {
   Task Continue();
   void ReceiveChunk();
   Task TakeChunks();
-  void HashInPlace();
   Task TakeRoot(Hash* root);
   // Receives the first chunk and throws it away.
   Task DropChunk();
@@ -97,8 +96,7 @@ bool Receiver::Accept(ByteSpan message) {
 Task Receiver::TakeAnnouncement() {
   if (Accept(first_)) co_return Status::Ok();
   const std::function<bool(ByteSpan)> accept = [this](ByteSpan reply) { return Accept(reply); };
-  Status status = co_await Ask(peer_, SignalOf(kAgain), PartOfFirst(), first_.size(), accept);
-  co_return status;
+  co_return co_await Ask(peer_, SignalOf(kAgain), PartOfFirst(), first_.size(), accept);
 }
 
 // The first chunk is on its way with the announcement. It must be received whatever becomes of the message, or the
@@ -107,8 +105,7 @@ Task Receiver::DropChunk() {
   const Buffer scratch = MakeBuffer(kMostFirstChunk);
   Message message;
   message.Receive({scratch.get(), kMostFirstChunk}, peer_.rank, Link::ChunkTag(envelope_.tag), link_->inner());
-  Status status = co_await pump_.Done(message);
-  co_return status;
+  co_return co_await pump_.Done(message);
 }
 
 // The signal goes first. The sender waits for a request before it waits for its chunk.
@@ -134,19 +131,13 @@ Task Receiver::TakeChunks() {
     while (!to_begin_->done() && begun_ < i + kWindow) ReceiveChunk();
     Slot& slot = slots_[i % kWindow];
     LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(slot.message));
-    std::uint8_t* content = payload_.contiguous() != nullptr ? payload_.contiguous() + chunk.begin() : slot.scratch.get();
+    std::uint8_t* content = slot.Place(payload_, chunk.begin(), chunk.size());
     link_->Arrived(Part::kChunk, peer_.rank, {content, chunk.size()});
     HashBeside(tree_, chunk.begin(), {content, chunk.size()}, slots_[(i + 1) % kWindow].message);
     if (payload_.contiguous() == nullptr) payload_.CopyIn(chunk.begin(), {content, chunk.size()});
   }
+  tree_.Build();
   co_return Status::Ok();
-}
-
-void Receiver::HashInPlace() {
-  Buffer scratch = payload_.contiguous() == nullptr ? MakeBuffer(announce_.most_chunk) : nullptr;
-  for (Chunks chunk(announce_); !chunk.done(); chunk.Next()) {
-    tree_.HashLeaves(chunk.begin(), payload_.View(chunk.begin(), chunk.size(), scratch.get()));
-  }
 }
 
 // The sender sends the root once by itself, so its receive is posted before the chunks are taken. If it arrives
@@ -157,11 +148,10 @@ Task Receiver::TakeRoot(Hash* root) {
   came.SetLong();
   came.Receive(message, peer_.rank, peer_.reply_tag, link_->inner());
   if (in_place_) {
-    HashInPlace();
+    HashAll(payload_, announce_, tree_);
   } else {
     LZY_CO_RETURN_IF_ERROR(co_await TakeChunks());
   }
-  tree_.Build();
   LZY_CO_RETURN_IF_ERROR(co_await pump_.Done(came));
   link_->Arrived(Part::kRoot, peer_.rank, message);
   const auto announce = DecodeAnnounce(message);
@@ -169,17 +159,16 @@ Task Receiver::TakeRoot(Hash* root) {
     *root = announce->root;
     co_return Status::Ok();
   }
-  Status status = co_await AskRoot(peer_, announce_.bytes, root);
-  co_return status;
+  co_return co_await AskRoot(peer_, announce_.bytes, root);
 }
 
 /// With an announcement that was read.
 Task Receiver::Continue() {
   if (announce_.bytes > payload_.bytes()) {
-    Status status(Code::kInvalidArgument, fmt::format("a message of {} bytes from rank {} (tag {}) has no room in a buffer of {}",
-                                                      announce_.bytes, peer_.rank, envelope_.tag, payload_.bytes()));
-    status = co_await Unusable(kTooLong, status);
-    co_return status;
+    const Status status(Code::kInvalidArgument,
+                        fmt::format("a message of {} bytes from rank {} (tag {}) has no room in a buffer of {}",
+                                    announce_.bytes, peer_.rank, envelope_.tag, payload_.bytes()));
+    co_return co_await Unusable(kTooLong, status);
   }
   if (announce_.kind == Kind::kInline) co_return Status::Ok();
   tree_ = TransferTree(announce_.bytes, announce_.leaf);
@@ -195,7 +184,6 @@ Task Receiver::Continue() {
   // One chunk, and the root is in the announcement: no `go` is needed.
   if (announce_.kind == Kind::kWhole) {
     status = co_await TakeChunks();
-    tree_.Build();
   } else {
     status = co_await Tell(peer_, kGo);
     if (status.ok()) status = co_await TakeRoot(&root);
@@ -240,10 +228,7 @@ Task Receiver::Run(int source, int tag) {
   } else {
     status = Unproven(status);
   }
-  if (!status.ok()) {
-    status = co_await Unusable(kGivenUp, status);
-    co_return status;
-  }
+  if (!status.ok()) co_return co_await Unusable(kGivenUp, status);
   envelope_.bytes = announce_.bytes;
   status = co_await Continue();
   if (status.ok()) status = co_await Tell(peer_, kProven);
@@ -254,8 +239,7 @@ Task Receiver::Run(int source, int tag) {
 
 Task Receive(std::shared_ptr<Link> link, Payload payload, int source, int tag, bool in_place, Envelope* envelope) {
   Receiver receiver(std::move(link), std::move(payload), in_place, envelope);
-  Status status = co_await receiver.Run(source, tag);
-  co_return status;
+  co_return co_await receiver.Run(source, tag);
 }
 
 }  // namespace lzy::validated

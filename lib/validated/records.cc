@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "transport/mpi_call.h"
+#include "validated/collective.h"
 
 namespace lzy::validated {
 namespace {
@@ -148,9 +149,7 @@ Status Records::Mended(std::size_t rank, MutableByteSpan came) {
   const Payload to = Payload::Of(came);
   const Hash& root = all_[rank].record.root;
   const Status mended = Pump::OfProcess().Run(Mend(together_->Ask(from), tree, to, root, unproven));
-  if (mended.ok() || mended.code() == Code::kMpi) return mended;
-  return {Code::kCorrupt, fmt::format("{} of {} bytes from rank {} could not be proven: {}", RangesText(unproven), came.size(), rank,
-                                      mended.message())};
+  return Unproven(mended, from, unproven, came.size());
 }
 
 // NoThrow: a rank that runs out of memory here must still come to the barrier in Finish.

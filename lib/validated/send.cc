@@ -20,11 +20,6 @@
 namespace lzy::validated {
 namespace {
 
-// An announcement whose root is not known yet.
-Announce AnnounceOf(Kind kind, std::uint64_t bytes, const Sizes& sizes) {
-  return {kind, bytes, sizes.leaf, sizes.first_chunk, sizes.most_chunk, {}};
-}
-
 /// A payload with gaps is copied before it is sent. Its chunks are kept short, so that a window of copies takes a few
 /// megabytes.
 Sizes SizesOf(const Payload& payload, Sizes wanted) {
@@ -42,11 +37,11 @@ class Sender {
         dest_(dest),
         tag_(tag),
         sizes_(SizesOf(payload_, link_->sizes())),
-        announce_(AnnounceOf(in_place                                 ? Kind::kInPlace
-                             : payload_.bytes() <= sizes_.most_inline ? Kind::kInline
-                             : payload_.bytes() <= sizes_.most_whole  ? Kind::kWhole
-                                                                      : Kind::kMessage,
-                             payload_.bytes(), sizes_)),
+        announce_{in_place                                 ? Kind::kInPlace
+                  : payload_.bytes() <= sizes_.most_inline ? Kind::kInline
+                  : payload_.bytes() <= sizes_.most_whole  ? Kind::kWhole
+                                                           : Kind::kMessage,
+                  payload_.bytes(), sizes_.leaf, sizes_.first_chunk, sizes_.most_chunk, {}},
         tree_(payload_.bytes(), sizes_.leaf),
         answers_(tree_, payload_),
         chunks_(announce_) {
@@ -64,7 +59,6 @@ class Sender {
   ByteSpan ChunkBytes(Slot& slot);
   void Begin(Slot& slot, ByteSpan bytes);
   void SendWhole();
-  void HashInPlace();
   Task SendChunk();
   // Hashes the chunk of a slot that has left, and keeps `moving` going meanwhile.
   void HashSent(Slot& slot, Message& moving);
@@ -128,8 +122,7 @@ void Sender::Begin(Slot& slot, ByteSpan bytes) {
 // A short payload travels faster than the answer to an announcement and a root of its own would. So it was hashed
 // before.
 void Sender::SendWhole() {
-  Begin(slots_[0], payload_.contiguous() != nullptr ? ByteSpan(payload_.contiguous(), payload_.bytes())
-                                                    : ByteSpan(slots_[0].scratch.get(), payload_.bytes()));
+  Begin(slots_[0], {slots_[0].Place(payload_, 0, payload_.bytes()), payload_.bytes()});
   chunks_.Next();
 }
 
@@ -173,32 +166,22 @@ Task Sender::HashRest() {
   co_return Status::Ok();
 }
 
-void Sender::HashInPlace() {
-  Buffer scratch = payload_.contiguous() == nullptr ? MakeBuffer(sizes_.most_chunk) : nullptr;
-  for (; !chunks_.done(); chunks_.Next()) {
-    tree_.HashLeaves(chunks_.begin(), payload_.View(chunks_.begin(), chunks_.size(), scratch.get()));
-  }
-  tree_.Build();
-}
-
 // The receiver has posted its receive before it asked, so this does not wait for it.
 Task Sender::Reply(Bytes reply) {
   Message message;
   message.Send(reply, dest_, Link::ReplyTag(tag_), link_->inner());
-  Status status = co_await pump_.Done(message);
-  co_return status;
+  co_return co_await pump_.Done(message);
 }
 
 Task Sender::Go() {
-  while (!chunks_.done()) {
-    LZY_CO_RETURN_IF_ERROR(co_await SendChunk());
-  }
-  // Of a message in place, the tree is built already.
+  // Of a message in place, the tree is built already, and nothing is to be sent.
   if (announce_.kind == Kind::kMessage) {
+    while (!chunks_.done()) {
+      LZY_CO_RETURN_IF_ERROR(co_await SendChunk());
+    }
     LZY_CO_RETURN_IF_ERROR(co_await HashRest());
   }
-  Status status = co_await Reply(answers_.RootOf(announce_));
-  co_return status;
+  co_return co_await Reply(answers_.RootOf(announce_));
 }
 
 // in_doubt() has the bytes of the last request. They are what the receiver could not prove, unless it needed several
@@ -247,7 +230,7 @@ Task Sender::Run() {
   } else if (announce_.kind == Kind::kWhole) {
     SendWhole();
   } else if (announce_.kind == Kind::kInPlace) {
-    HashInPlace();
+    HashAll(payload_, announce_, tree_);
   }
   const Status ended = co_await Converse();
   // Sends are waited for even after an error: their buffers are in this object.
@@ -263,8 +246,7 @@ Task Sender::Run() {
 
 Task Send(std::shared_ptr<Link> link, Payload payload, int dest, int tag, bool in_place) {
   Sender sender(std::move(link), std::move(payload), dest, tag, in_place);
-  Status status = co_await sender.Run();
-  co_return status;
+  co_return co_await sender.Run();
 }
 
 }  // namespace lzy::validated

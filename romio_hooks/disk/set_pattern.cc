@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "names/set_names.h"
 #include "sidecar/names.h"
 

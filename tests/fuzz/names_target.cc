@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "fuzz/targets.h"
+#include "base/file.h"
 #include "names/set_names.h"
 #include "request/options.h"
 #include "sidecar/names.h"
