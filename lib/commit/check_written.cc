@@ -132,8 +132,9 @@ class Checker {
       for (const Interval& blocks : TouchedBlocks(layout, other, ensemble.files[other].rank)) {
         for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
           const RowId row = layout.LocateData(other, i).row;
-          for (const std::uint32_t device : layout.group(row.group)) {
-            if (!layout.IsParity(device, row.unit_row) || layout.region_of(device) != f) continue;
+          for (std::uint32_t q = 0; q < layout.parity(); ++q) {
+            const std::uint32_t device = layout.DeviceAt(row.group, q, row.unit_row);
+            if (layout.region_of(device) != f) continue;
             const BlockPlace place = layout.ParityBlock(device, row.unit_row, row.slice);
             if (place.length > 0) found.push_back({place.index, place.index + 1});
           }
@@ -156,13 +157,11 @@ class Checker {
       if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
     }
     rest = Without(rest, captured);
-    BlockStream data = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
+    const BlockStream data = StreamOf(ensemble, false, f);
     LZY_RETURN_IF_ERROR(HoldToLeaves(data, shared ? PartOf(rest, context_.comm) : rest));
     LZY_RETURN_IF_ERROR(HoldToCapture(data, mine));
     const std::vector<Interval> parity = TouchedParity(ensemble, f);
-    const BlockStream region =
-        ParityStream(layout, f, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get());
-    return HoldToLeaves(region, shared ? PartOf(parity, context_.comm) : parity);
+    return HoldToLeaves(StreamOf(ensemble, true, f), shared ? PartOf(parity, context_.comm) : parity);
   }
 
   static std::vector<Interval> Without(const std::vector<Interval>& all, const IntervalSet& taken) {
@@ -252,7 +251,7 @@ bool IsUntouchedSince(const Context& context, const Written& written) {
   std::vector<std::string> paths;
   for (const auto& [rank, path] : written.dataset.members) paths.push_back(path);
   if (written.dataset.kind == DatasetKind::kShared) paths.push_back(written.dataset.path);
-  return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+  return std::ranges::all_of(paths, [&](const std::string& path) {
     const auto clean = FindCleanEpoch(context.fs, context.options, path);
     return clean && !clean->changed_behind && clean->generation == written.generation;
   });

@@ -5,26 +5,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "comm/records.h"
 #include "commit/file_set.h"
-#include "encode/one_node.h"
-#include "geometry/grouping.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 
 // The steps in their order. Each one ends with all ranks agreed, so the next one may communicate.
 Status FileSet::Protect() {
-  if (request_.touched) {
-    LZY_RETURN_IF_ERROR(TakeRequestedRanges());
-    // Of members without an entry nothing changed but, perhaps, the size.
-    for (const FileView& file : view_.files()) {
-      touched_.try_emplace(file.rank);
-    }
-  }
+  if (request_.touched) LZY_RETURN_IF_ERROR(TakeRequestedRanges());
   LZY_RETURN_IF_ERROR(ChooseSet());
   if (!request_.touched && view_.committed) {
     LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
@@ -66,14 +57,11 @@ Status FileSet::ChooseSet() {
     return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
   }
   // A program with another number of ranks makes a new set; members of the old one are never mixed in.
-  if (request_.touched &&
-      (present != view_.superblock.members || static_cast<std::uint32_t>(comm_.size()) != view_.superblock.members)) {
-    same_set_ = false;
-  }
-  if (grown_) same_set_ = false;
+  const bool other_ranks = request_.touched && static_cast<std::uint32_t>(comm_.size()) != view_.superblock.members;
   // By force what is left makes a set of its own.
-  if (request_.force && present != view_.superblock.members) same_set_ = false;
-  options_ = view_.committed && !request_.touched ? EffectiveOptions() : same_set_ ? EffectiveOptions() : context_.options;
+  const bool other_members = (request_.touched || request_.force) && present != view_.superblock.members;
+  if (grown_ || other_ranks || other_members) same_set_ = false;
+  options_ = same_set_ || (view_.committed && !request_.touched) ? EffectiveOptions() : context_.options;
   return Status::Ok();
 }
 
@@ -223,25 +211,19 @@ Status FileSet::MakeLayouts() {
     largest_member = std::max(largest_member, f.before.size);
     total_bytes_ += f.before.size;
   }
-  for (const Group& group : groups_)
+  for (const Group& group : groups_) {
     largest_group_ = std::max(largest_group_, static_cast<std::uint32_t>(group.ranks.size()));
-  GeometryParameters parameters;
-  parameters.kind = DatasetKind::kSet;
-  parameters.placement = ParityPlacement::kPerDevice;
-  parameters.block_size = options_.block_size;
-  parameters.parity = parity_;
-  parameters.unit =
+  }
+  const std::uint64_t unit =
       ChooseUnit(DatasetKind::kSet, options_.block_size, options_.stripe, largest_group_, largest_member);
   for (Group& group : groups_) {
-    GeometryParameters own = parameters;
-    own.groups.assign(1, {});
     std::vector<std::uint64_t> sizes;
-    for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
-      own.groups[0].push_back(i);
-      sizes.push_back(facts_.at(group.ranks[i]).before.size);
-      group.mine = group.mine || own_.count(group.ranks[i]) != 0;
+    for (const std::uint32_t rank : group.ranks) {
+      sizes.push_back(facts_.at(rank).before.size);
+      group.mine = group.mine || own_.contains(rank);
     }
-    LZY_ASSIGN_OR_RETURN(group.layout, Layout::Create(std::move(own), std::move(sizes)));
+    const auto members = group.ranks.size();
+    LZY_ASSIGN_OR_RETURN(group.layout, Layout::Create(GroupGeometry(options_.block_size, unit, parity_, members), std::move(sizes)));
     group.plans.emplace(*group.layout);
   }
   return Status::Ok();
@@ -263,16 +245,7 @@ Status FileSet::MakeShapes() {
     info.groups = {group.ranks};
     for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
       const MemberFacts& m = facts_.at(group.ranks[i]);
-      info.members.push_back({group.ranks[i],
-                              m.before.mode,
-                              m.before.uid,
-                              m.before.gid,
-                              m.before.mtime_ns,
-                              m.before.size,
-                              {},
-                              layout.parity_size(i),
-                              {},
-                              m.domain});
+      info.members.push_back(RecordOf(group.ranks[i], m.before, layout.parity_size(i), m.domain));
     }
     SetPath(info, placeholder, rank);
     return Status::Ok();

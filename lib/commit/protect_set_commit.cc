@@ -4,16 +4,13 @@
 // count. The first that counts decides for all: whoever finds one member of a new generation and another one prepared
 // completes it (dataset/roll_forward). So a crash in between never leaves a set of two generations.
 
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "comm/records.h"
 #include "commit/file_set.h"
 #include "encode/one_node.h"
-#include "geometry/grouping.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -121,8 +118,7 @@ Status FileSet::HandleRot() {
   if (!incremental_) {
     Status status;
     for (const Ensemble& ensemble : view_.ensembles) {
-      const bool mine = std::any_of(ensemble.files.begin(), ensemble.files.end(),
-                                    [&](const FileView& file) { return file.owner == comm_.rank(); });
+      const bool mine = std::ranges::count(ensemble.files, comm_.rank(), &FileView::owner) != 0;
       if (!mine && ensemble.group_comm == nullptr && view_.ensembles.size() > 1) continue;
       Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
       const Status one = RebuildRot(context_, ensemble, comm, OwnersIn(ensemble, comm), rot_.all, touched_, jobs);

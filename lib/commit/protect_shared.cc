@@ -25,7 +25,6 @@ class SharedFile : public Protector {
     FileView& file = view_.ensembles[0].files[0];
     if (request_.touched) {
       LZY_RETURN_IF_ERROR(TakeRequestedRanges());
-      touched_.try_emplace(0);  // nothing but, perhaps, its size
       if (HasOtherWriter(file)) touched_[0].AddWhole();
     }
     options_ = EffectiveOptions();
@@ -111,8 +110,7 @@ class SharedFile : public Protector {
       info.parts.home = real_path_;
     }
     const FileStat& stat = job_.before;
-    info.members.push_back(
-        {0, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, layout_->parity_size(0), {}, ""});
+    info.members.push_back(RecordOf(0, stat, layout_->parity_size(0), ""));
     info.path.leaf_count = 1;
     info.path.bytes = stat.size;
   }
@@ -154,11 +152,9 @@ class SharedFile : public Protector {
       if (parted()) return OpenFreshParts();
     }
     return AgreeOn(comm_, [&]() -> Status {
-      if (parted()) {
-        job_.parity_out = parity_file_.get();
-        return Status::Ok();
+      if (!parted()) {
+        LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       }
-      LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       job_.parity_out = parity_file_.get();
       return Status::Ok();
     });

@@ -54,6 +54,8 @@ class Protector {
   /// trees have their size then, not their leaves.
   void FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
                  SidecarContents& contents) const;
+  /// What a sidecar records of a member. Roots are filled in when they are known.
+  static MemberRecord RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain);
   /// Blocks outside `touched` must have the leaves of `sidecar`, as far as these are known.
   static void HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job);
   /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.

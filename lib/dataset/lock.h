@@ -32,6 +32,14 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
                                              std::unique_ptr<File>* ruins = nullptr);
 
+/// Gives a sidecar that is whole and durable under `temporary` its name `path`, and makes that durable. `replace`: over
+/// whatever has the name. Otherwise, if something has it, that stays, and is no failure. Nothing is left under
+/// `temporary`.
+Status GiveName(FileSystem& fs, const std::string& temporary, const std::string& path, bool replace);
+
+/// Whether this, of loading a sidecar, says that there is something under its name which is no usable sidecar.
+bool IsRuined(const Status& loading);
+
 /// Parity reveals data: whoever was shut out of the file since its sidecar was made is shut out of that, too. The owner keeps what
 /// he has. Only the owner may do it.
 Status NarrowAccess(File& sidecar, File& data);

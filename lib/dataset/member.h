@@ -4,7 +4,6 @@
 //
 // Only the owner looks at a member. What it found travels as a Summary, so all ranks decide by the same facts.
 
-#include <optional>
 #include <string>
 #include <vector>
 

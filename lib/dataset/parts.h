@@ -7,7 +7,6 @@
 // before anything is written to them. Everything here is local. Rank 0 alone calls it, except OpenParts.
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "dataset/lock.h"
-#include "dataset/view.h"
 #include "names/lookup.h"
 #include "sidecar/names.h"
-#include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
@@ -24,6 +22,12 @@ struct Claim {
   std::string home;  // empty: it was made for no file that is in the directory
 };
 
+// The file that a sidecar at `path` is for by its name.
+Result<FileStat> StatNamesake(FileSystem& fs, const std::string& path) {
+  const auto data = DataPathOf(path);
+  return data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+}
+
 // The file of the same name is asked first, because it needs no look at the directory.
 Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::string& path) {
   Claim claim;
@@ -31,8 +35,7 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
   if (!sidecar.ok()) return claim;
   // Edited or linked, the file is still that of its name.
-  const auto data = DataPathOf(path);
-  const auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  const auto namesake = StatNamesake(fs, path);
   if (namesake.ok() && MayBe(*namesake, sidecar->stamp)) {
     claim.home = path;
   } else if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
@@ -81,8 +84,7 @@ class MoveLock {
 // file is there. (One of another inode is another file: the first was deleted after a crash.)
 bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& path) {
   if (sidecar.committed() || !sidecar.intent()) return false;
-  const auto data = DataPathOf(path);
-  const auto file = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  const auto file = StatNamesake(fs, path);
   const Stamp& stamp = sidecar.contents().superblock.stamp;
   return stamp.inode == 0 || (file.ok() && MayBe(*file, stamp));
 }
@@ -122,7 +124,7 @@ Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std:
     if (claim.home == chain.names.back()) return Chain();        // at home already: what wants to go there has to stay
     chain.cycle = claim.home == chain.names.front();
     if (chain.cycle) return chain;
-    if (std::find(chain.names.begin(), chain.names.end(), claim.home) != chain.names.end()) return Chain();
+    if (std::ranges::count(chain.names, claim.home) != 0) return Chain();
     chain.names.push_back(claim.home);
   }
 }

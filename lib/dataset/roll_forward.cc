@@ -36,8 +36,45 @@ const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, cons
   return out;
 }
 
-}  // namespace
+// What a sidecar says about its group, in a form to compare.
+Hash GroupAccount(const InfoRecord& info) {
+  InfoRecord account;
+  for (const MemberRecord& record : info.members) {
+    MemberRecord& same = account.members.emplace_back();
+    same.rank = record.rank;
+    same.size = record.size;
+    same.data_root = record.data_root;
+    same.parity_size = record.parity_size;
+    same.parity_root = record.parity_root;
+  }
+  return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
+}
 
+// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
+bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const std::shared_ptr<const LeafKey>& key) {
+  const Superblock& sb = sidecar.contents().superblock;
+  return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
+         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns &&
+         sidecar.Unseal(key).ok();
+}
+
+// The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
+// file.held when it is of no use.
+Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, const std::string& path, bool write) {
+  if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
+  if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
+  if (!file.held) return {Code::kNotFound, path};
+  return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
+}
+
+// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of it:
+// it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
+Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
+  if (!intent || to.intent()) return Status::Ok();
+  return to.SetIntent(*intent);
+}
+
+}  // namespace
 
 // The newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
 // forged or rotten sidecar does not speak for all.
@@ -86,24 +123,6 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   }
 }
 
-namespace {
-
-// What a sidecar says about its group, in a form to compare.
-Hash GroupAccount(const InfoRecord& info) {
-  InfoRecord account;
-  for (const MemberRecord& record : info.members) {
-    MemberRecord& same = account.members.emplace_back();
-    same.rank = record.rank;
-    same.size = record.size;
-    same.data_root = record.data_root;
-    same.parity_size = record.parity_size;
-    same.parity_root = record.parity_root;
-  }
-  return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
-}
-
-}  // namespace
-
 // Members of a group record the sizes and roots of each other. The account that most of them give wins.
 Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   std::map<std::vector<std::uint32_t>, std::map<std::array<std::uint8_t, 16>, std::vector<Summary*>>> accounts;
@@ -126,34 +145,6 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   }
   return Status::Ok();
 }
-
-namespace {
-
-// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
-bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const std::shared_ptr<const LeafKey>& key) {
-  const Superblock& sb = sidecar.contents().superblock;
-  return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
-         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns &&
-         sidecar.Unseal(key).ok();
-}
-
-// The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
-// file.held when it is of no use.
-Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, const std::string& path, bool write) {
-  if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
-  if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
-  if (!file.held) return {Code::kNotFound, path};
-  return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
-}
-
-// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of it:
-// it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
-Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
-  if (!intent || to.intent()) return Status::Ok();
-  return to.SetIntent(*intent);
-}
-
-}  // namespace
 
 Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
                          const Superblock& newest, bool write) {
@@ -195,13 +186,8 @@ Result<bool> RollForward(const Context& context, FileView& file, Summary& s, con
 std::vector<std::uint32_t> UnknownRanks(const std::set<std::uint32_t>& known, std::uint32_t members) {
   constexpr std::size_t kMost = 65536;
   std::vector<std::uint32_t> out;
-  auto next = known.begin();
   for (std::uint32_t rank = 0; rank < members && out.size() < kMost; ++rank) {
-    if (next != known.end() && *next == rank) {
-      ++next;
-    } else {
-      out.push_back(rank);
-    }
+    if (!known.contains(rank)) out.push_back(rank);
   }
   return out;
 }

@@ -148,10 +148,17 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
 /// The geometry that a shared file of `size` bytes gets by these options.
 GeometryParameters SharedGeometry(const Options& options, std::uint64_t size);
 
+/// The geometry of one group of a set, which has `members` files: device i is file i.
+GeometryParameters GroupGeometry(std::uint32_t block_size, std::uint64_t unit, std::uint32_t parity, std::size_t members);
+
 /// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the stream.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);
 BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
                          const LeafKey* key);
+
+/// The stream of file `f` of a committed ensemble, as this rank has it open. It has no file where this rank has none, or
+/// where there is no sidecar. The ensemble must outlive it.
+BlockStream StreamOf(const Ensemble& ensemble, bool of_parity, std::uint32_t f);
 
 /// Ranks as the engine shares work: threads for this process by option, or the cores it may use divided among local
 /// ranks.

@@ -8,10 +8,8 @@
 
 #include "dataset/lock.h"
 #include "dataset/member.h"
-#include "dataset/placement.h"
 #include "dataset/roll_forward.h"
 #include "dataset/sights.h"
-#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -198,16 +196,9 @@ class SetOpener {
       Ensemble& ensemble = view_.ensembles.emplace_back();
       ensemble.key = context_.options.key;
       ensemble.records = info.members;
-      GeometryParameters parameters;
-      parameters.kind = DatasetKind::kSet;
-      parameters.placement = ParityPlacement::kPerDevice;
-      parameters.block_size = view_.superblock.block_size;
-      parameters.unit = view_.superblock.unit;
-      parameters.parity = view_.superblock.parity;
-      parameters.groups.emplace_back();
+      const Superblock& sb = view_.superblock;
       std::vector<std::uint64_t> sizes;
       for (std::uint32_t i = 0; i < ranks.size(); ++i) {
-        parameters.groups[0].push_back(i);
         sizes.push_back(info.members[i].size);
         FileView file = members_.contains(ranks[i]) ? TakeFile(ranks[i]) : MissingFile(ranks[i]);
         if (!file.sidecar_usable() && file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
@@ -215,7 +206,7 @@ class SetOpener {
         file.stamp.mtime_ns = info.members[i].mtime_ns;
         ensemble.files.push_back(std::move(file));
       }
-      auto layout = Layout::Create(std::move(parameters), std::move(sizes));
+      auto layout = Layout::Create(GroupGeometry(sb.block_size, sb.unit, sb.parity, ranks.size()), std::move(sizes));
       if (!layout.ok()) return {Code::kUnprotected, layout.status().message()};
       for (std::uint32_t i = 0; i < ranks.size(); ++i) {
         if (layout->parity_size(i) != info.members[i].parity_size) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <set>
 #include <thread>
 #include <tuple>
 
@@ -78,6 +77,39 @@ Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans) {
   return runs;
 }
 
+// Writes the known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes.
+// A rank's leaves are mostly a few long stretches.
+void PutKnown(ByteWriter& out, bool parity, const ComputedLeaves& computed) {
+  const auto& [leaves, known] = computed;
+  for (std::uint64_t i = 0; i < leaves.size();) {
+    std::uint64_t end = i;
+    while (end < leaves.size() && known[end] != 0) ++end;
+    if (end > i) {
+      out.Put<std::uint8_t>(parity);
+      out.Put(i);
+      out.Put(end - i);
+      for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
+    } else {
+      ++i;
+    }
+  }
+}
+
+// The reverse. Numbers beyond the end are ignored, so a malformed message cannot write out of bounds.
+Status TakeKnown(ByteReader& in, const ComputedLeaves& data, const ComputedLeaves& parity) {
+  while (in.remaining() > 0 && in.ok()) {
+    const auto& [leaves, known] = in.Get<std::uint8_t>() != 0 ? parity : data;
+    auto first = in.Get<std::uint64_t>();
+    for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
+      const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
+      if (!in.ok()) break;
+      std::copy(raw.begin(), raw.end(), leaves[first].bytes.begin());
+      known[first] = 1;
+    }
+  }
+  return in.ok() ? Status::Ok() : Status(Code::kInternal, "leaves of a rank are malformed");
+}
+
 }  // namespace
 
 void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
@@ -131,43 +163,6 @@ Status FileJob::CheckUnchanged() const {
               "{}: something changed the file while its parity was being computed; its protection is as it was before",
               data->path())};
 }
-
-namespace {
-
-// Writes the known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes.
-// A rank's leaves are mostly a few long stretches.
-void PutKnown(ByteWriter& out, bool parity, const ComputedLeaves& computed) {
-  const auto& [leaves, known] = computed;
-  for (std::uint64_t i = 0; i < leaves.size();) {
-    std::uint64_t end = i;
-    while (end < leaves.size() && known[end] != 0) ++end;
-    if (end > i) {
-      out.Put<std::uint8_t>(parity);
-      out.Put(i);
-      out.Put(end - i);
-      for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
-    } else {
-      ++i;
-    }
-  }
-}
-
-// The reverse. Numbers beyond the end are ignored, so a malformed message cannot write out of bounds.
-Status TakeKnown(ByteReader& in, const ComputedLeaves& data, const ComputedLeaves& parity) {
-  while (in.remaining() > 0 && in.ok()) {
-    const auto& [leaves, known] = in.Get<std::uint8_t>() != 0 ? parity : data;
-    auto first = in.Get<std::uint64_t>();
-    for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
-      const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
-      if (!in.ok()) break;
-      std::copy(raw.begin(), raw.end(), leaves[first].bytes.begin());
-      known[first] = 1;
-    }
-  }
-  return in.ok() ? Status::Ok() : Status(Code::kInternal, "leaves of a rank are malformed");
-}
-
-}  // namespace
 
 Status GatherLeaves(Communicator& comm, int root, FileJob& job) {
   return GatherLeaves(comm, root, {job.data_leaves, job.data_known}, {job.parity_leaves, job.parity_known});
@@ -223,8 +218,7 @@ RowPipelineSetup SetupOf(const Context& context, const char* phase, const Layout
   std::uint64_t total = 0;
   for (const RowRun& run : runs) total += std::uint64_t{layout.block_size()} * run.slices * run.plan->sources.size();
   total /= static_cast<std::uint64_t>(comm.size());
-  setup.progress = [&context, phase, total,
-                    done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
+  setup.progress = [&context, phase, total, done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
     const std::uint64_t now = *done += bytes;
     context.progress(phase, std::min(now, total), total);
   };
@@ -280,7 +274,7 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
       watch.AddTo(mine.encode);
     }
     if (!done.ok()) failed = true;
-    for (double* seconds : {&mine.read, &mine.hash, &mine.encode}) *seconds /= threads;
+    mine /= threads;
     const std::lock_guard lock(mutex);
     stats += mine;
     if (status.ok()) status = done;

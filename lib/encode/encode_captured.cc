@@ -1,9 +1,7 @@
 #include "encode/encode_captured.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "rows/retry.h"
@@ -123,11 +121,11 @@ class CapturedRows {
         }
         counts[r] = count * row_bytes / 8;
       }
-      const auto start = std::chrono::steady_clock::now();
+      Stopwatch watch;
       const Status reduced = comm_.ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send.data()),
                                                     reinterpret_cast<std::uint64_t*>(receive.data()), counts);
       const Status checked = checks.Exchange(comm_, counts, turn_++);
-      stats_.exchange += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      watch.AddTo(stats_.exchange);
       if (status.ok()) status = reduced.ok() ? checked : reduced;
       // What arrived is this rank's part: whole rows, m parity blocks each.
       const std::size_t count = counts[self] * 8 / row_bytes;
@@ -215,13 +213,13 @@ class CapturedRows {
 Status EncodeCaptured(const Context& context, const Layout& layout, const Capture& mine, const Coverage& coverage,
                       const SortedRows& rows, FileJob& job, EncodePass& pass) {
   CapturedRows captured(context, layout, mine, job);
-  const auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   const Status own = NoThrow([&] {
     captured.TakeLeaves(rows.own, coverage);
     captured.TakeLeaves(rows.combined, coverage);
     return captured.PutOwn(rows.own);
   });
-  captured.stats().write += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  watch.AddTo(captured.stats().write);
   const Status combined = captured.Combine(rows.combined);
   pass.Add(captured.stats());
   return Agree(context.comm, own.ok() ? combined : own);

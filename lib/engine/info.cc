@@ -23,13 +23,7 @@ struct Signs {
 };
 
 Damage Missing(const std::string& path, std::uint32_t device, DamagePart part, std::uint64_t length) {
-  Damage damage;
-  damage.path = path;
-  damage.device = device;
-  damage.part = part;
-  damage.length = length;
-  damage.cause = DamageCause::kMissing;
-  return damage;
+  return {.path = path, .device = device, .part = part, .length = length, .cause = DamageCause::kMissing};
 }
 
 /// Of a file that is there: whether it was edited since its commit, or cut or grown behind everybody's back.

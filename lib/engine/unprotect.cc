@@ -93,8 +93,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
 DatasetReport Unprotect(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request) {
   DatasetReport report = Info(context, dataset);
   // Ruins tell nothing, and can go; what is sealed with another key, or newer than this lzy, is somebody's.
-  const Code code = report.status.code();
-  if (code == Code::kUnprotected || code == Code::kCorrupt) report.status = Status::Ok();
+  if (IsRuined(report.status)) report.status = Status::Ok();
   if (report.status.ok()) {
     report.status = NoThrow([&] { return Run(context, dataset, request, report); });
   }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "dataset/rehome.h"
 #include "engine/engine.h"
@@ -21,8 +20,8 @@ struct Job {
   bool mend = false;
   bool dry_run = false;
   Placing placing = Placing::kApart;
-  MendRequest request;
-  std::string parts_left;  ///< why parts that are missing are not made again; empty: they are
+  MendRequest request = {};
+  std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
   bool IsPlainRestore() const {
     return request.create_missing && !request.force && !request.salvage && request.devices.empty();
@@ -39,36 +38,22 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
 
 // A repair that broke off may have left nothing to mend but its note and the file's mtime.
 bool RepairBrokeOff(const DatasetView& view) {
-  for (const FileView& file : view.files()) {
-    if (file.intent && IsOfRepair(*file.intent)) return true;
-  }
-  return false;
+  return std::ranges::any_of(view.files(), [](const FileView& file) { return file.intent && IsOfRepair(*file.intent); });
 }
 
 // The state after mending, from what was not mended.
 DatasetState StateAfter(const DatasetReport& report) {
-  bool data_damaged = false, damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
+  Verdict left{.unjudged = report.unjudged};
+  bool mended = false;
   for (const Damage& d : report.damage) {
     if (d.transient) continue;
-    if (d.repaired) {
-      mended = true;
-    } else if (d.cause == DamageCause::kStale) {
-      stale = true;
-    } else if (d.cause == DamageCause::kAtRisk) {
-      at_risk = true;
-    } else {
-      damaged = true;
-      data_damaged = data_damaged || d.part == DamagePart::kData;
-      beyond = beyond || d.beyond_repair;
-    }
+    mended = mended || d.repaired;
+    if (d.repaired) continue;
+    left.Count(d.cause, d.part);
+    left.beyond = left.beyond || (d.beyond_repair && !IsEdit(d.cause));
   }
-  if (beyond) return DatasetState::kUnrepairable;
-  if (data_damaged) return DatasetState::kDamaged;
-  if (report.unjudged) return at_risk ? DatasetState::kAtRisk : stale ? DatasetState::kStale : DatasetState::kUnprotected;
-  if (damaged) return DatasetState::kDamaged;
-  if (at_risk) return DatasetState::kAtRisk;
-  if (stale) return DatasetState::kStale;
-  return mended ? DatasetState::kRestored : DatasetState::kIntact;
+  const DatasetState state = left.State();
+  return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
 }
 
 // Before the locks are taken, so that each sidecar is under the name of its file.
@@ -229,7 +214,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
 
 DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {
   DatasetReport report(dataset.path, dataset.kind);
-  const auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   report.status = NoThrow([&] { return Run(context, dataset, job, report); });
   // A replacement directory that is full, for example, must not keep the data from being mended.
   const Code code = report.status.code();
@@ -243,30 +228,26 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
     second.status = NoThrow([&] { return Run(context, dataset, again, second); });
     if (second.status.ok()) report = std::move(second);
   }
-  report.phases.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.phases.total = 0;
+  watch.AddTo(report.phases.total);
   return report;
 }
 
 }  // namespace
 
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request) {
-  Job job;
-  job.from_disk = request.from_disk;
-  job.mend = request.repair;
-  job.request.force = request.force;
-  return RunGuarded(context, dataset, job);
+  return RunGuarded(context, dataset, {.from_disk = request.from_disk, .mend = request.repair, .request = {.force = request.force}});
 }
 
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request) {
-  Job job;
-  job.mend = true;
-  job.dry_run = request.dry_run;
-  job.placing = request.placing;
-  job.request.create_missing = true;
-  job.request.force = request.force;
-  job.request.salvage = request.salvage;
-  job.request.devices.insert(request.devices.begin(), request.devices.end());
-  return RunGuarded(context, dataset, job);
+  return RunGuarded(context, dataset,
+                    {.mend = true,
+                     .dry_run = request.dry_run,
+                     .placing = request.placing,
+                     .request = {.create_missing = true,
+                                 .force = request.force,
+                                 .salvage = request.salvage,
+                                 .devices = {request.devices.begin(), request.devices.end()}}});
 }
 
 }  // namespace lzy

@@ -3,17 +3,13 @@
 
 #include "judge/examine.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <tuple>
 
 #include "base/file.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
-#include "sidecar/names.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
@@ -80,8 +76,7 @@ void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint
 
 // Whether all leaves that were unknown have been proven.
 bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tree>& proven) {
-  return std::all_of(unknown.begin(), unknown.end(),
-                     [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
+  return std::ranges::all_of(unknown, [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
 }
 
 // Lets `change` alter what is said of each block of `list`.
@@ -130,7 +125,7 @@ class Examiner {
   }
 
   Result<Findings> Run() {
-    const auto start = std::chrono::steady_clock::now();
+    Stopwatch watch;
     Findings findings;
     std::vector<FoundIn> mine;
     for (const Ensemble& ensemble : view_.ensembles) {
@@ -140,8 +135,8 @@ class Examiner {
         total_ += ensemble.layout->file_size(f) + ensemble.layout->parity_size(f);
       }
     }
-    if (shared_) total_ /= static_cast<std::uint64_t>(context_.comm.size());
     if (shared_) {
+      total_ /= static_cast<std::uint64_t>(context_.comm.size());
       // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
       const Sidecar& sidecar = *view_.ensembles[0].files[0].sidecar;
       LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(!sidecar.knows_all_leaves()));
@@ -168,7 +163,7 @@ class Examiner {
       }
     }
     LZY_ASSIGN_OR_RETURN(findings.bytes_read, context_.comm.AllReduceSum(bytes_read_));
-    findings.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    watch.AddTo(findings.seconds);
     return findings;
   }
 
@@ -178,9 +173,7 @@ class Examiner {
   Result<FoundIn> ExamineFile(Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
     FileView& file = ensemble.files[f];
     FileFindings own;
-    LZY_RETURN_IF_ERROR(!shared_ ? ExamineMember(ensemble, f, file, own)
-                        : prove_ ? ExamineWhole(ensemble, file, own)
-                                 : ExamineShared(ensemble, file, own));
+    LZY_RETURN_IF_ERROR(shared_ ? ExamineShared(ensemble, file, own) : ExamineMember(ensemble, f, file, own));
     // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
     // that no edit which was read is missed.
     FileStat now = file.stat;
@@ -217,46 +210,35 @@ class Examiner {
     return Status::Ok();
   }
 
-  // Rare: hash pages that no copy had must be proven whole, so every rank looks at everything, and one speaks for all.
-  Status ExamineWhole(Ensemble& ensemble, FileView& file, FileFindings& own) {
-    const Layout& layout = *ensemble.layout;
-    const int rank = context_.comm.rank();
-    const Sidecar& sidecar = *file.sidecar;
-    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), &sidecar.contents().data_tree, ensemble.key.get()),
-                                     {0, layout.data_blocks(0)}, TreeKind::kData, sidecar.unknown_data_leaves(),
+  // Checks a part of the data and a part of the parity of a file that has a sidecar.
+  Status CheckParts(const Ensemble& ensemble, std::uint32_t f, FileView& file, const Share& data, const Share& parity,
+                    FileFindings& own) {
+    LZY_RETURN_IF_ERROR(CheckStretch(StreamOf(ensemble, false, f), data, TreeKind::kData, file.sidecar->unknown_data_leaves(),
                                      file.proven_data, own.data));
-    LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, 0, file.parity(), file.parity_base,
-                                                  &sidecar.contents().parity_tree, ensemble.key.get()),
-                                     {0, layout.parity_blocks(0)}, TreeKind::kParity, sidecar.unknown_parity_leaves(),
-                                     file.proven_parity, own.parity));
-    // The first speaks for all of the blocks; each for the metadata it could not read.
-    if (rank != 0) own = FileFindings();
-    if (rank == 0 || !sidecar.knows_all_leaves()) own.metadata = sidecar.damage();
-    CheckParts(file, own);
-    return Status::Ok();
+    return CheckStretch(StreamOf(ensemble, true, f), parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
+                        file.proven_parity, own.parity);
   }
 
+  // Each rank looks at a part. Rarely, hash pages that no copy had must be proven, and a page is proven as a whole: then
+  // every rank looks at everything, and rank 0 speaks for all of the blocks.
   Status ExamineShared(Ensemble& ensemble, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
-    const int size = context_.comm.size();
-    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), file.data_tree(), ensemble.key.get()),
-                                     ShareOf(layout.data_blocks(0), rank, size), TreeKind::kData, {}, file.proven_data,
-                                     own.data));
-    LZY_RETURN_IF_ERROR(CheckStretch(
-        ParityStream(layout, 0, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get()),
-        ShareOf(layout.parity_blocks(0), rank, size), TreeKind::kParity, {}, file.proven_parity, own.parity));
-    if (rank == 0) own.metadata = file.sidecar->damage();
-    CheckParts(file, own);
+    const int part = prove_ ? 0 : rank, parts = prove_ ? 1 : context_.comm.size();
+    LZY_RETURN_IF_ERROR(CheckParts(ensemble, 0, file, ShareOf(layout.data_blocks(0), part, parts),
+                                   ShareOf(layout.parity_blocks(0), part, parts), own));
+    if (prove_ && rank != 0) own = FileFindings();
+    // Each rank speaks for the metadata that it could not read.
+    if (rank == 0 || !file.sidecar->knows_all_leaves()) own.metadata = file.sidecar->damage();
+    CheckSpares(file, own);
     return Status::Ok();
   }
 
   // The spares of the sidecar's metadata that parts hold; each rank looks at some.
-  void CheckParts(const FileView& file, FileFindings& own) const {
+  void CheckSpares(const FileView& file, FileFindings& own) const {
     const auto size = static_cast<std::size_t>(context_.comm.size());
     for (auto d = static_cast<std::size_t>(context_.comm.rank()); d < file.part_paths.size(); d += size) {
-      const auto damage = CheckPart(context_.fs, file.sidecar->contents(), file.part_paths[d], static_cast<std::uint32_t>(d));
-      own.metadata.insert(own.metadata.end(), damage.begin(), damage.end());
+      Append(CheckPart(context_.fs, file.sidecar->contents(), file.part_paths[d], static_cast<std::uint32_t>(d)), own.metadata);
     }
   }
 
@@ -267,14 +249,7 @@ class Examiner {
     const Share data{0, layout.data_blocks(f)};
     const Share parity{0, layout.parity_blocks(f)};
     if (file.sidecar != nullptr) {
-      LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, f, file.data.get(), &file.sidecar->contents().data_tree,
-                                                  ensemble.key.get()),
-                                       data, TreeKind::kData, file.sidecar->unknown_data_leaves(), file.proven_data,
-                                       own.data));
-      LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, f, file.parity(), file.parity_base,
-                                                    &file.sidecar->contents().parity_tree, ensemble.key.get()),
-                                       parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
-                                       file.proven_parity, own.parity));
+      LZY_RETURN_IF_ERROR(CheckParts(ensemble, f, file, data, parity, own));
       own.metadata = file.sidecar->damage();
       if (AllKnown(file.sidecar->unknown_data_leaves(), file.proven_data) &&
           AllKnown(file.sidecar->unknown_parity_leaves(), file.proven_parity)) {
@@ -290,8 +265,7 @@ class Examiner {
     if (parity.count > 0) own.parity.push_back({0, parity.count, BlockFault::kMissing, false});
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
-      LZY_ASSIGN_OR_RETURN(CheckResult result,
-                           CheckBlocks(DataStream(layout, f, file.data.get(), nullptr, ensemble.key.get()), 0, data.count, settings_));
+      LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(StreamOf(ensemble, false, f), 0, data.count, settings_));
       bytes_read_ += result.bytes_read;
       Tree tree = Tree::Build(TreeKind::kData, std::move(result.leaves), layout.file_size(f));
       if (result.bad.empty() && tree.Root() == ensemble.records[f].data_root) {
@@ -310,7 +284,7 @@ class Examiner {
   const Context& context_;
   DatasetView& view_;
   const bool shared_ = view_.ref.kind == DatasetKind::kShared;
-  bool prove_ = false;  // hash pages that no copy had: ExamineWhole
+  bool prove_ = false;  // shared file: some rank's sidecar has lost hash pages in all copies
   CheckSettings settings_;
   std::atomic<std::uint64_t> done_{0};
   std::uint64_t total_ = 0;
@@ -321,16 +295,10 @@ class Examiner {
 
 // Transient findings do not count: a second reading was right.
 bool Findings::clean() const {
-  for (const auto& ensemble : files) {
-    for (const FileFindings& f : ensemble) {
-      const auto lasting = [](const BadBlocks& bad) { return !bad.transient; };
-      if (std::any_of(f.data.begin(), f.data.end(), lasting) || std::any_of(f.parity.begin(), f.parity.end(), lasting) ||
-          !f.metadata.empty() || f.extra_bytes != 0) {
-        return false;
-      }
-    }
-  }
-  return true;
+  return std::ranges::all_of(files | std::views::join, [](const FileFindings& f) {
+    return std::ranges::all_of(f.data, &BadBlocks::transient) && std::ranges::all_of(f.parity, &BadBlocks::transient) &&
+           f.metadata.empty() && f.extra_bytes == 0;
+  });
 }
 
 CheckSettings SettingsFor(const Context& context, bool from_disk) {

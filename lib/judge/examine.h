@@ -44,6 +44,9 @@ Result<Findings> Examine(const Context& context, DatasetView& view, bool from_di
 /// How blocks are best read and hashed. Without progress.
 CheckSettings SettingsFor(const Context& context, bool from_disk);
 
+/// Whether any of `ranges` has a byte of `bytes`.
+bool Meets(const std::vector<ByteRange>& ranges, const ByteRange& bytes);
+
 /// How a difference in `file`, somewhere in `bytes` of its data, is to be judged. The first line of the table in
 /// docs/design.md §8 that applies.
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);
@@ -87,6 +90,21 @@ void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
     i = end;
   }
 }
+
+/// What all findings amount to.
+struct Verdict {
+  bool beyond = false;         ///< something is lost that parity cannot give back
+  bool data_damaged = false;
+  bool other_damaged = false;  ///< parity or metadata
+  bool unjudged = false;       ///< hashes are lost, so something cannot be checked
+  bool stale = false;
+  bool at_risk = false;
+
+  /// Takes one finding into account.
+  void Count(DamageCause cause, DamagePart part);
+  /// The gravest of these wins. If hashes are lost, damage of parity and metadata alone says nothing about the data.
+  DatasetState State() const;
+};
 
 /// Fills report.damage and report.state from the findings, and the rest of the report from the metadata of the view.
 /// Local; the same on all ranks.

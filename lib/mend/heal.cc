@@ -15,11 +15,9 @@
 #include <optional>
 #include <thread>
 
-#include "comm/communicator.h"
 #include "encode/rebuild.h"
 #include "judge/examine.h"
 #include "mend/mend.h"
-#include "sidecar/names.h"
 
 namespace lzy {
 namespace {
@@ -163,7 +161,7 @@ class Healer {
     const auto& unknown = file.sidecar->unknown_data_leaves();
     if (std::binary_search(unknown.begin(), unknown.end(), block.index)) return Status::Ok();
 
-    const BlockStream stream = DataStream(layout, look.file, file.data.get(), file.data_tree(), look.in().key.get());
+    const BlockStream stream = StreamOf(look.in(), false, look.file);
     BlockFault fault{};
     LZY_ASSIGN_OR_RETURN(auto good, ReadGood(stream, block.index, fault));
     if (good) {
@@ -193,8 +191,7 @@ class Healer {
   // Whether an intent names any data of the row.
   bool InChange(const Look& look, const RowId& row) const {
     const Layout& layout = *look.in().layout;
-    const auto& group = layout.group(row.group);
-    return std::any_of(group.begin(), group.end(), [&](std::uint32_t device) {
+    return std::ranges::any_of(layout.group(row.group), [&](std::uint32_t device) {
       if (layout.IsParity(device, row.unit_row)) return false;
       const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
       const FileView& file = look.in().files[layout.file_of(device)];
@@ -209,10 +206,9 @@ class Healer {
     Look::Bad bad{at, {}};
     for (const std::uint32_t device : layout.group(at.row.group)) {
       const bool parity = layout.IsParity(device, at.row.unit_row);
-      const std::uint32_t number = parity ? layout.region_of(device) : layout.file_of(device);
+      const std::uint32_t number = layout.HolderOf(parity, device);
       const BlockStream& stream = parity ? streams.parity[number] : streams.data[number];
-      const BlockPlace place = parity ? layout.ParityBlock(device, at.row.unit_row, at.row.slice)
-                                      : layout.DataBlock(device, at.row.unit_row, at.row.slice);
+      const BlockPlace place = layout.Block(parity, device, at.row.unit_row, at.row.slice);
       if (device == at.device) {
         bad.devices.push_back(device);
         continue;
@@ -262,8 +258,7 @@ class Healer {
         at += block.place.length;
         if (!IsAsCommitted(streams.of(layout, block), block.place.index, one)) return changed(block);
         const std::lock_guard lock(mutex);
-        HealedBlock& healed = *std::lower_bound(blocks_.begin(), blocks_.end(), block.place.index,
-                                                [](const HealedBlock& b, std::uint64_t index) { return b.index < index; });
+        HealedBlock& healed = *std::ranges::lower_bound(blocks_, block.place.index, {}, &HealedBlock::index);
         healed.verdict = Verdict::kAsCommitted;
         healed.bytes.assign(one.begin(), one.end());
       }
@@ -306,19 +301,16 @@ class Healer {
   // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any more; and
   // whoever finishes a repair that broke off makes rot of the edits since.
   static bool HasIntent(const Look& look) {
-    return std::any_of(look.in().files.begin(), look.in().files.end(), [](const FileView& f) { return f.intent.has_value(); });
+    return std::ranges::any_of(look.in().files, [](const FileView& f) { return f.intent.has_value(); });
   }
 
   // Blocks of one row may have been looked at for several others of it.
   static void Order(Findings& findings) {
-    const auto before = [](const BadBlocks& a, const BadBlocks& b) { return a.first < b.first; };
-    const auto same = [](const BadBlocks& a, const BadBlocks& b) { return a.first == b.first; };
-    for (auto& ensemble : findings.files) {
-      for (FileFindings& file : ensemble) {
-        for (auto* list : {&file.data, &file.parity}) {
-          std::stable_sort(list->begin(), list->end(), before);
-          list->erase(std::unique(list->begin(), list->end(), same), list->end());
-        }
+    for (FileFindings& file : findings.files | std::views::join) {
+      for (auto* list : {&file.data, &file.parity}) {
+        std::ranges::stable_sort(*list, {}, &BadBlocks::first);
+        const auto doubles = std::ranges::unique(*list, {}, &BadBlocks::first);
+        list->erase(doubles.begin(), doubles.end());
       }
     }
   }
@@ -326,9 +318,8 @@ class Healer {
   // Bytes that have their committed hash are right whatever happened meanwhile. Every other verdict needs a file that
   // stood still.
   bool ChangedMeanwhile(const Look& look) const {
-    const bool trusting = std::all_of(blocks_.begin(), blocks_.end(),
-                                      [](const HealedBlock& b) { return b.verdict == Verdict::kAsCommitted && !b.damaged; });
-    if (trusting) return false;
+    const auto right = [](const HealedBlock& b) { return b.verdict == Verdict::kAsCommitted && !b.damaged; };
+    if (std::ranges::all_of(blocks_, right)) return false;
     const auto now = fs_.Stat(request_.path);
     const FileStat& then = look.of().stat;
     return !now.ok() || now->size != then.size || now->mtime_ns != then.mtime_ns || CommittedSince(context_, look.view);

@@ -17,7 +17,7 @@ struct MendRequest {
   bool create_missing = false;      ///< restore: lost files and sidecars are made again
   bool force = false;               ///< edited (stale, at-risk) blocks go back to the committed content too
   bool salvage = false;             ///< write what can be had even if rows are beyond repair
-  std::set<std::uint32_t> devices;  ///< treated as lost; by rank (set) or device number (shared)
+  std::set<std::uint32_t> devices = {};  ///< treated as lost; by rank (set) or device number (shared)
   bool assumed = false;             ///< the findings were not looked at but assumed: AssumeOnlyMembersLost
 };
 

@@ -134,12 +134,11 @@ SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t 
   SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
                              : file.sidecar             ? file.sidecar->contents()
                                                         : SidecarContents();
-  contents.data_tree = mend.out->data_expected != nullptr
-                           ? *mend.out->data_expected
-                           : Tree::Build(TreeKind::kData, std::move(mend.out->data_leaves), layout.file_size(f));
-  contents.parity_tree = mend.out->parity_expected != nullptr
-                             ? *mend.out->parity_expected
-                             : Tree::Build(TreeKind::kParity, std::move(mend.out->parity_leaves), layout.parity_size(f));
+  const auto tree = [](TreeKind kind, MendOutput& out, std::uint64_t bytes) {
+    return out.expected != nullptr ? *out.expected : Tree::Build(kind, std::move(out.leaves), bytes);
+  };
+  contents.data_tree = tree(TreeKind::kData, mend.out->data, layout.file_size(f));
+  contents.parity_tree = tree(TreeKind::kParity, mend.out->parity, layout.parity_size(f));
   return contents;
 }
 

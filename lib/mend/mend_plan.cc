@@ -92,12 +92,8 @@ class Planner {
     return plan;
   }
 
-  static std::uint32_t FileOf(const Layout& layout, const LostBlock& block) {
-    return block.parity ? layout.region_of(block.device) : layout.file_of(block.device);
-  }
-
   bool Wanted(const Ensemble& ensemble, const EnsemblePlan& plan, const LostBlock& block) const {
-    const std::uint32_t f = FileOf(*ensemble.layout, block);
+    const std::uint32_t f = ensemble.layout->HolderOf(block.parity, block.device);
     const FileView& file = ensemble.files[f];
     // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
     if (block.forsaken) return false;
@@ -130,7 +126,7 @@ class Planner {
     if (wanted.empty() && !damaged) return Status::Ok();
     if (bad.size() > layout.parity()) {
       // Edited data with nothing but parity lost: that is for the next commit to make, and nothing is beyond repair.
-      const bool only_parity = std::all_of(row.begin(), row.end(), [&](const LostBlock& block) {
+      const bool only_parity = std::ranges::all_of(row, [&](const LostBlock& block) {
         return block.parity || (shared() && block.unknown) || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
       });
       beyond = beyond || !only_parity;
@@ -141,7 +137,7 @@ class Planner {
     LZY_ASSIGN_OR_RETURN(auto rebuild, plans.Rebuild(row[0].group, row[0].unit_row, bad, wanted));
     for (const LostBlock& block : row) {
       if (!Wanted(ensemble, plan, block)) continue;
-      FilePlan& file = plan.files[FileOf(layout, block)];
+      FilePlan& file = plan.files[layout.HolderOf(block.parity, block.device)];
       if (block.parity) {
         file.parity_in_place = file.parity_in_place || !file.rebuild_sidecar;
       } else if (!file.rebuild_data) {
@@ -157,9 +153,8 @@ class Planner {
   static void NoteUnmended(const Ensemble& ensemble, std::span<const LostBlock> row, EnsemblePlan& plan) {
     const Layout& layout = *ensemble.layout;
     for (const LostBlock& block : row) {
-      const std::uint32_t f = FileOf(layout, block);
-      const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
-                                            : layout.DataBlock(block.device, block.unit_row, block.slice);
+      const std::uint32_t f = layout.HolderOf(block.parity, block.device);
+      const BlockPlace place = layout.Block(block.parity, block.device, block.unit_row, block.slice);
       if (block.parity) {
         const PlaceInFile where = ParityPlace(ensemble.files[f], layout.unit(), place.offset);
         plan.files[f].unmended_parity[where.path].push_back({where.offset, place.length});
@@ -174,19 +169,15 @@ class Planner {
   const MendRequest& request_;
 };
 
-bool Meets(const std::vector<ByteRange>& ranges, const Damage& d) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const ByteRange& r) { return r.offset < d.offset + d.length && d.offset < r.offset + r.length; });
-}
-
 bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d) {
   if (plan.parts_left.contains(d.path)) return false;
   const bool edit = IsEdit(d.cause) && !request.force;
+  const ByteRange bytes{d.offset, d.length};
   switch (d.part) {
     case DamagePart::kData:
-      return !Meets(plan.unmended, d) && (plan.rebuild_data || (!edit && (plan.data_in_place || plan.cut_tail)));
+      return !Meets(plan.unmended, bytes) && (plan.rebuild_data || (!edit && (plan.data_in_place || plan.cut_tail)));
     case DamagePart::kParity:
-      if (const auto at = plan.unmended_parity.find(d.path); at != plan.unmended_parity.end() && Meets(at->second, d)) return false;
+      if (const auto at = plan.unmended_parity.find(d.path); at != plan.unmended_parity.end() && Meets(at->second, bytes)) return false;
       return plan.rebuild_sidecar || (plan.parity_in_place && !edit);
     case DamagePart::kMetadata:
       return plan.rebuild_sidecar || plan.heal_metadata;
@@ -207,19 +198,17 @@ Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findi
         if (number != wanted) continue;
         found = true;
         for (const bool parity : {false, true}) {
-          const std::uint32_t f = parity ? layout.region_of(device) : layout.file_of(device);
+          const std::uint32_t f = layout.HolderOf(parity, device);
           auto& list = parity ? findings.files[e][f].parity : findings.files[e][f].data;
-          const std::uint64_t count = parity ? layout.parity_blocks(f) : layout.data_blocks(f);
-          std::vector<bool> bad(count, false);
+          std::vector<bool> bad(layout.Blocks(parity, f), false);
           std::vector<BadBlocks> kept;
           for (const BadBlocks& b : list) {
             if (b.transient) continue;
             for (std::uint64_t i = b.first; i < b.first + b.count; ++i) bad[i] = true;
             kept.push_back(b);
           }
-          for (std::uint64_t i = 0; i < count; ++i) {
-            const Layout::DeviceRow at = parity ? layout.LocateParity(f, i) : layout.LocateData(f, i);
-            if (at.device == device && !bad[i]) kept.push_back({i, 1, BlockFault::kMissing, false});
+          for (std::uint64_t i = 0; i < bad.size(); ++i) {
+            if (!bad[i] && layout.Locate(parity, f, i).device == device) kept.push_back({i, 1, BlockFault::kMissing, false});
           }
           list = std::move(kept);
         }

@@ -9,7 +9,6 @@
 // the end of each step. A file has one writer (Writer()), the rank that owns it, or rank 0 for a shared file. Other ranks
 // may write blocks into it, but only the writer makes, renames and removes files.
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -120,6 +119,9 @@ class Mender {
 
   Status OpenItsParts(const FileView& file, FileMend& mend);
 
+  /// `file`: this rank's handle of the sidecar's file.
+  static void PutParityInto(const Sidecar& sidecar, File& file, FileMend& mend);
+
   // A shared file's blocks are mended by all ranks; rank 0 has made what had to be made.
   Status OpenSharedOutputs(Ensemble& ensemble, std::size_t e);
 
@@ -139,7 +141,7 @@ class Mender {
   // What was written is read back from the device and compared before it counts.
   Status VerifyWritten(FileMend& mend, const FileView& file);
 
-  Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const;
+  Status VerifyRun(const MendOutput& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const;
 
   // Contents of a sidecar that is made again, from what the rest of the dataset records; hashes are filled in by
   // Finish.

@@ -23,54 +23,35 @@ constexpr int kStale = 9;
 constexpr std::array kByGravity = {kIntact,       kNoSidecar,   kStale,       kDamaged,  kUsage,
                                    kBeyondRepair, kInputOutput, kWriteFailed, kNoMemory, kInternal};
 
+/// The name at the place of `value`. Values come from other processes, too, so none is taken for granted.
+template <class Enum, std::size_t kCount>
+const char* NameOf(Enum value, const std::array<const char*, kCount>& names) {
+  const auto at = static_cast<std::size_t>(value);
+  return at < kCount ? names[at] : "unknown";
+}
+
 }  // namespace
 
+Phases& Phases::operator+=(const Phases& other) {
+  for (const auto phase : kPhases) this->*phase += other.*phase;
+  return *this;
+}
+
+Phases& Phases::operator/=(unsigned threads) {
+  for (const auto phase : kPhases) this->*phase /= std::max(1u, threads);
+  return *this;
+}
+
 const char* Name(DatasetState state) {
-  switch (state) {
-    case DatasetState::kIntact:
-      return "intact";
-    case DatasetState::kDamaged:
-      return "damaged";
-    case DatasetState::kUnrepairable:
-      return "unrepairable";
-    case DatasetState::kStale:
-      return "stale";
-    case DatasetState::kAtRisk:
-      return "at-risk";
-    case DatasetState::kUnprotected:
-      return "unprotected";
-    case DatasetState::kRestored:
-      return "restored";
-  }
-  return "unknown";
+  return NameOf(state, std::array{"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "restored"});
 }
 
 const char* Name(DamagePart part) {
-  switch (part) {
-    case DamagePart::kData:
-      return "data";
-    case DamagePart::kParity:
-      return "parity";
-    case DamagePart::kMetadata:
-      return "metadata";
-  }
-  return "unknown";
+  return NameOf(part, std::array{"data", "parity", "metadata"});
 }
 
 const char* Name(DamageCause cause) {
-  switch (cause) {
-    case DamageCause::kHash:
-      return "hash";
-    case DamageCause::kUnreadable:
-      return "unreadable";
-    case DamageCause::kMissing:
-      return "missing";
-    case DamageCause::kStale:
-      return "stale";
-    case DamageCause::kAtRisk:
-      return "at-risk";
-  }
-  return "unknown";
+  return NameOf(cause, std::array{"hash", "unreadable", "missing", "stale", "at-risk"});
 }
 
 int ExitCodeOf(const Status& status) {
@@ -111,8 +92,7 @@ int ExitCodeOf(const DatasetReport& report) {
     case DatasetState::kRestored:
       return kIntact;
     case DatasetState::kDamaged: {
-      const bool mended = !report.damage.empty() && std::all_of(report.damage.begin(), report.damage.end(),
-                                                                [](const Damage& damage) { return damage.repaired; });
+      const bool mended = !report.damage.empty() && std::ranges::all_of(report.damage, &Damage::repaired);
       return mended ? kIntact : kDamaged;
     }
     case DatasetState::kUnrepairable:

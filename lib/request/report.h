@@ -1,6 +1,7 @@
 #pragma once
 // What the engine found or did with a dataset: the data behind messages, JSON and exit codes (docs/reference/tools.md).
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -27,7 +28,7 @@ inline bool IsEdit(DamageCause cause) {
 
 /// Neighbouring blocks with the same fields are one entry.
 struct Damage {
-  std::string path;  ///< the file that offset and length are about (data file, or sidecar for parity and metadata)
+  std::string path = {};  ///< the file that offset and length are about (data file, or sidecar for parity and metadata)
   std::uint32_t device = 0;
   DamagePart part = DamagePart::kData;
   std::uint64_t offset = 0;
@@ -36,15 +37,21 @@ struct Damage {
   bool transient = false;     ///< a second reading from the device was right
   bool repaired = false;
   bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
-  std::vector<std::string> objects;  ///< names of what lies there, e.g. HDF5 datasets
+  std::vector<std::string> objects = {};  ///< names of what lies there, e.g. HDF5 datasets
   LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects)
 };
 
 /// Seconds of one operation, the slowest rank's.
 struct Phases {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0, sync = 0, total = 0;
+  Phases& operator+=(const Phases& other);
+  /// For seconds that several threads spent at once: makes their sum a duration.
+  Phases& operator/=(unsigned threads);
   LZY_FIELDS(read, hash, encode, exchange, write, sync, total)
 };
+
+inline constexpr std::array kPhases = {&Phases::read,  &Phases::hash, &Phases::encode, &Phases::exchange,
+                                       &Phases::write, &Phases::sync, &Phases::total};
 
 /// Adds the seconds since it was made, or since the last time, to a field.
 class Stopwatch {
