@@ -1,7 +1,8 @@
 // Epochs as the interposition layer begins and abandons them (docs/design.md "Epochs").
 //
-// The one rule: an intent is durable before the first byte of data changes. So whatever a crash leaves is known to be at
-// risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program writes.
+// The one rule: an intent is durable before the first byte of data changes. So whatever a crash leaves is known to be
+// at risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program
+// writes.
 
 
 #include <algorithm>
@@ -26,7 +27,8 @@ MadeWith MadeWithOf(const SidecarContents& contents) {
           static_cast<std::uint32_t>(contents.info.parts.directories.size())};
 }
 
-// Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
+// One that was never committed has no stamp of its own to go by. Whether the sidecar is that of this file (in the same
+// directory), whatever was written to it since the last commit.
 bool Describes(const Sidecar& sidecar, const FileStat& file) {
   return sidecar.committed() && MayBe(file, sidecar.contents().superblock.stamp);
 }
@@ -53,6 +55,9 @@ std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options,
   return start;
 }
 
+// The steps of docs/design.md §4, in this order: the sidecar gets the file's name, is locked (and made, with the
+// intent in it), is compared with the file, and gets the intent. SetIntent returns after the sync, so the caller may
+// write as soon as this returns.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
                               const std::string& pattern) {
   EpochStart start;
@@ -97,7 +102,8 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
     LZY_RETURN_IF_ERROR(sidecar->SetIntent(*empty.intent));
   }
   start.intent = *sidecar->intent();
-  // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes of its name.
+  // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes
+  // of its name.
   if (!MayBe(stat, stamp) && sidecar->knows_all_leaves()) {
     SidecarContents contents = sidecar->contents();
     SetIdentity(contents.superblock.stamp, stat);

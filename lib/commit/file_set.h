@@ -1,8 +1,8 @@
 #pragma once
 // The commit of a file set being made; for protect_set.cc and protect_set_commit.cc only.
 //
-// First it is settled what the set is: members, groups, layouts, shapes of the sidecars (protect_set.cc). Then the set is
-// encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design.md "Sets").
+// First it is settled what the set is: members, groups, layouts, shapes of the sidecars (protect_set.cc). Then the set
+// is encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design.md "Sets").
 //
 // Every rank knows the facts of all members, so all choose the same groups and layouts. Jobs, sidecars and trees are
 // held by the owner of a member only.
@@ -49,6 +49,8 @@ struct OwnMember {
   std::unique_ptr<Sidecar> fresh;
 };
 
+/// One call of Protect() for a set. The order of its steps is that of FileSet::Protect(). Agreed are facts_, groups_,
+/// uuid_, the flags, and of options_ what Geometry() tells; own_ is local.
 class FileSet : public Protector {
  public:
   using Protector::Protector;
@@ -75,8 +77,8 @@ class FileSet : public Protector {
   // Tells what the groups do not survive, as far as the user can do something about it.
   void Warn(const Grouping& dealt, std::size_t domains);
 
-  // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the new domains
-  // are recorded.
+  // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the
+  // new domains are recorded.
   void WarnOfMoves();
 
   // One layout a group, all with the unit that the largest member gives.
@@ -102,8 +104,8 @@ class FileSet : public Protector {
   // Encodes, syncs the data, and checks that no file changed meanwhile.
   Status Encode();
 
-  // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before all are
-  // done, and a failure is agreed on by everybody.
+  // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before
+  // all are done, and a failure is agreed on by everybody.
   Status EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   Status EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all);

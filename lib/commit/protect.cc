@@ -14,8 +14,12 @@
 #include "rows/retry.h"
 #include "sidecar/names.h"
 
+// The half of a commit that does not depend on the kind of dataset (commit/protector.h): locks, judgement, the shape of
+// sidecars, names and reports.
+
 namespace lzy {
 
+// Recorded for people, and to tell which of two sets of one name is newer. No verdict on a block depends on it.
 std::int64_t WallClockNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
@@ -178,11 +182,14 @@ Status Protector::TakeRequestedRanges() {
   return Status::Ok();
 }
 
+// What was judged is void then, so no block of the file is held to its leaf. The hooks judge nothing before.
 void Protector::CheckJudged(const FileView& file, const FileStat& now) {
   if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
   touched_[file.rank].AddWhole();
 }
 
+// Judging called the block right, or an edit; encoding then read it as rot. A file with the committed mtime and no
+// intent is not meant: there the second reading has found rot, which keeps its old leaf and is reported.
 Status Protector::CheckReadings(const Rot& rot) const {
   if (request_.touched) return Status::Ok();
   for (const FileView& file : view_.files()) {
@@ -196,6 +203,7 @@ Status Protector::CheckReadings(const Rot& rot) const {
   return Status::Ok();
 }
 
+// Local; `rot` is agreed, so reports are the same on all ranks. A block is lost if its row has no parity that counts.
 void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot) {
   const auto rotten = rot.all.find(file.rank);
   const auto lost = rot.lost.find(file.rank);
@@ -215,6 +223,8 @@ void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint3
   MergeDamage(report_.damage);
 }
 
+// Inode and birth as well: after a copy or a restore from a backup, a commit that changes nothing else records the new
+// ones, so the file is recognised after a rename.
 bool Protector::StampsFresh() const {
   return std::ranges::all_of(view_.files(), [](const FileView& file) {
     return !file.intent && file.present && file.sidecar_usable() && file.stat.mtime_ns == file.stamp.mtime_ns &&
@@ -222,6 +232,7 @@ bool Protector::StampsFresh() const {
   });
 }
 
+// Intents are agreed facts, so no communication is needed. A repair's note is nobody's epoch.
 bool Protector::HasOtherWriter(const FileView& file) {
   if (!request_.own_intents || !file.intent || IsOfRepair(*file.intent)) return false;
   if (std::ranges::any_of(*request_.own_intents, [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
@@ -240,6 +251,7 @@ Result<Uuid> Protector::CommonUuid() {
   return uuid;
 }
 
+// Trees get their number of leaves only, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
 void Protector::FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
                           SidecarContents& contents) const {
   job.InitLeaves(layout, f);
@@ -247,8 +259,8 @@ void Protector::FillShape(const Layout& layout, const Options& options, std::uin
   contents.key = context_.options.key;
   contents.info.stripe_option = options.stripe;
   contents.info.group_option = options.group;
-  contents.data_tree = Tree::Build(TreeKind::kData, job.data_leaves, layout.file_size(f));
-  contents.parity_tree = Tree::Build(TreeKind::kParity, job.parity_leaves, layout.parity_size(f));
+  contents.data_tree = Tree::Build(TreeKind::kData, job.data_leaves.hashes, layout.file_size(f));
+  contents.parity_tree = Tree::Build(TreeKind::kParity, job.parity_leaves.hashes, layout.parity_size(f));
   Superblock& sb = contents.superblock;
   sb.state = SidecarState::kCommitted;
   sb.kind = ref_.kind;
@@ -272,6 +284,7 @@ Result<std::string> Protector::FreshPath(const std::string& data_path) {
   return NewSidecarPath(real);
 }
 
+// The rename makes the commit count, so everything else is durable before it. The directory's sync makes it stay.
 Status Protector::Publish(const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string to, SidecarPath(real));
@@ -294,6 +307,7 @@ void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups
   report_.committed = true;
 }
 
+// Also after a failure: ranks take part in it whatever their status is, for Run has agreed on it by then.
 Status Protector::GatherStats() {
   const RowStats& stats = pass_.stats();
   Phases& phases = report_.phases;

@@ -93,6 +93,7 @@ Status FileSet::FindMembers() {
   return Status::Ok();
 }
 
+// Device directories are missing: they are for shared files.
 std::array<std::pair<const char*, std::uint64_t>, 4> FileSet::Geometry() const {
   return {{{"parity", options_.parity},
            {"group", options_.group},
@@ -162,6 +163,7 @@ Status FileSet::ChooseGroups() {
   return Status::Ok();
 }
 
+// Each of these is told at every commit that deals groups, since each means less protection than was asked for.
 void FileSet::Warn(const Grouping& dealt, std::size_t domains) {
   auto& warnings = report_.warnings;
   if (dealt.too_few_devices) {
@@ -229,6 +231,8 @@ Status FileSet::MakeLayouts() {
   return Status::Ok();
 }
 
+// The leaves are not known yet, so the path to the root is one of zeros. It has the final number of pages, and so the
+// metadata their final size.
 Status FileSet::MakeShapes() {
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
@@ -257,7 +261,9 @@ void FileSet::SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank)
   if (members.leaf_count() == 1) info.path.pages.clear();
 }
 
-// One member that does not fit makes all of them take the long way, since the two phases are the same for all.
+// Touched ranges are completed first: by changes of size, by files that changed after they were judged, and by members
+// of another writer. One member that does not fit makes all of them take the long way, since the two phases are the
+// same for all.
 Status FileSet::ChooseWay() {
   for (const auto& [rank, f] : facts_) {
     const auto [at, added] = touched_.try_emplace(rank);

@@ -15,6 +15,8 @@
 
 namespace lzy {
 
+// In place, parity of untouched rows stays, and old_parity tells MakeTrees so. Anew, the file gets its final size, and
+// all that is not written is a hole.
 Status FileSet::OpenOutputs() {
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
     FileJob& job = member.job;
@@ -75,6 +77,8 @@ Status FileSet::Encode() {
   });
 }
 
+// Ranks without a member of a group skip it. Groups with a common rank go one after the other, in the same order on all
+// ranks, so no two ranks wait for each other.
 Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   Status status;
   for (Group& group : groups_) {
@@ -188,6 +192,7 @@ Status FileSet::Commit() {
   return Status::Ok();
 }
 
+// The wall time is agreed, too: members of one commit are recognised by it (dataset/roll_forward).
 Status FileSet::FillContents() {
   using Roots = std::tuple<std::uint32_t, Hash, Hash>;  // of a member: rank, data, parity
   std::vector<Roots> mine;
@@ -224,6 +229,7 @@ Status FileSet::FillContents() {
   return Status::Ok();
 }
 
+// Once publishing has begun, a temporary may be the only copy of a generation that counts already.
 void FileSet::RemoveTemporaries() {
   if (publishing_) return;
   for (auto& [rank, member] : own_) {

@@ -1,5 +1,5 @@
-// Protecting a shared file. Rows are dealt to the ranks in contiguous spans. Each rank reads, hashes, encodes and writes
-// its own. Only leaves travel, to rank 0, which commits.
+// Protecting a shared file. Rows are dealt to the ranks in contiguous spans. Each rank reads, hashes, encodes and
+// writes its own. Only leaves travel, to rank 0, which commits.
 //
 // There are two ways. An incremental commit writes parity of touched rows in place and the metadata into the sidecar
 // that is there; the intent covers a crash. Any other commit builds a new sidecar aside and renames it.
@@ -16,6 +16,8 @@
 namespace lzy {
 namespace {
 
+// One call of Protect() for a shared file. Agreed are layout_, uuid_, incremental_ and rot_. Rank 0 alone has fresh_,
+// and part_paths_ of a new encoding.
 class SharedFile : public Protector {
  public:
   using Protector::Protector;
@@ -139,7 +141,8 @@ class SharedFile : public Protector {
     return parts.ok();
   }
 
-  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to.
+  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to. Handles of their own, so ranks write at the
+  // same time without MPI.
   Status OpenOutput(FileView& file) {
     if (incremental_) {
       out_path_ = file.sidecar_path;
@@ -207,6 +210,7 @@ class SharedFile : public Protector {
     });
   }
 
+  // After a failure. The old encoding, and its parts, are still what counts.
   void RemoveFresh() {
     if (!fresh_) return;
     // Where it has its final name by now, it may count.
@@ -240,7 +244,7 @@ class SharedFile : public Protector {
       return Status::Ok();
     }));
     Stopwatch watch;
-    const Status gathered = GatherLeaves(comm_, 0, job_);
+    const Status gathered = GatherLeaves(comm_, 0, job_.data_leaves, job_.parity_leaves);
     watch.AddTo(report_.phases.exchange);
     return Agree(comm_, gathered);
   }
@@ -271,8 +275,8 @@ class SharedFile : public Protector {
     return pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_}, runs);
   }
 
-  // Rank 0 does it, since it is rare: encodes rows with rotten blocks again, with their right contents where the parity of before
-  // still gives them.
+  // Rank 0 does it, since it is rare: encodes rows with rotten blocks again, with their right contents where the
+  // parity of before still gives them.
   Status HandleRot() {
     std::map<std::uint32_t, FileJob*> jobs{{0, &job_}};
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
@@ -318,7 +322,8 @@ class SharedFile : public Protector {
     contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
-    // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may never.
+    // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may
+    // never.
     if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));

@@ -63,7 +63,8 @@ Result<std::unique_ptr<Sidecar>> LoadSound(std::unique_ptr<File>& file) {
   return sound.WithContext(path);
 }
 
-// For messages: who may be meant by "another process". A lock itself does not tell.
+// A holder on this host can be looked for (LockHolderHere). Of one elsewhere, only its intent may tell. For messages:
+// who may be meant by "another process". A lock itself does not tell.
 std::string HolderText(FileSystem& fs, const std::string& path) {
   const auto stat = fs.Stat(path, /*follow=*/false);
   const std::string here = stat.ok() ? LockHolderHere(stat->inode) : std::string();
@@ -145,6 +146,8 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
   }
 }
 
+// The geometry is the smallest that the format accepts, and means nothing: a commit replaces all of it. The options are
+// recorded, so the first commit finds what the file was opened with.
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank) {
   EmptySidecar empty;
   SidecarContents& contents = empty.contents;

@@ -1,5 +1,9 @@
-// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it can
-// name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
+// Order of steps in a commit: the parts of a new encoding are made and filled before the sidecar that names them
+// counts. Those of the old encoding are removed afterwards. So a sidecar that counts never names parts that were never
+// there. Parts that no sidecar names are debris, which lzy-info --prune removes.
+//
+// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it
+// can name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
 
 #include "dataset/parts.h"
 
@@ -22,7 +26,8 @@
 namespace lzy {
 namespace {
 
-/// A part whose directory is gone, or its disk or server: not one that nobody but the guard of hostile directories keeps from us.
+/// A part whose directory is gone, or its disk or server: not one that nobody but the guard of hostile directories
+/// keeps from us.
 bool IsGone(const Status& opening, const std::string& path) {
   if (opening.code() == Code::kNotFound || opening.code() == Code::kInvalidArgument) return true;
   if (opening.code() != Code::kIo) return false;
@@ -37,7 +42,8 @@ bool IsOf(const Peek& peek, const SidecarContents& contents) {
   return peek.uuid == contents.superblock.uuid && peek.parts.id == contents.info.parts.id;
 }
 
-/// Whether what has a part's name is of this encoding: whoever can write a sidecar can name any other file of lzy's in it.
+/// Whether what has a part's name is of this encoding: whoever can write a sidecar can name any other file of lzy's in
+/// it.
 bool IsOurs(FileSystem& fs, const std::string& path, const SidecarContents& contents, std::uint32_t owner) {
   if (const auto peek = PeekSidecar(fs, path); peek.ok()) return IsOf(*peek, contents);
   const auto stat = fs.Stat(path, /*follow=*/false);
@@ -55,8 +61,8 @@ SidecarContents OfPart(const SidecarContents& home, std::size_t part) {
   return contents;
 }
 
-/// How surely this is a spare of the sidecar of the file that `data_path` (without symbolic links) is now; 0: it is not. A name alone
-/// says nothing: another file may have had it.
+/// How surely this is a spare of the sidecar of the file that `data_path` (without symbolic links) is now; 0: it is
+/// not. A name alone says nothing: another file may have had it.
 int IsSpareOf(const Peek& peek, const std::string& data_path, const FileStat& file) {
   const Stamp& stamp = peek.stamp;
   if (!peek.committed || peek.kind != DatasetKind::kShared || peek.parts.directories.empty()) return 0;
@@ -76,7 +82,8 @@ std::optional<bool> Claims(FileSystem& fs, const std::string& home, const Uuid& 
   return std::nullopt;
 }
 
-/// Whether another file's sidecar, the one for which it was made, is there: that of a hard link, or of what this is a copy of.
+/// Whether another file's sidecar, the one for which it was made, is there: that of a hard link, or of what this is a
+/// copy of.
 bool IsClaimed(FileSystem& fs, const Peek& part, const std::string& data_path) {
   return part.parts.home != data_path && Claims(fs, part.parts.home, part.uuid, part.parts.id) == true;
 }

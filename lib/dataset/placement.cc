@@ -1,4 +1,6 @@
 // Lost members are placed one after the other, each at the least cost. What is placed counts for those that follow.
+// Greedy, and not the best assignment of all: what matters is that ranks agree, and that no group is put together where
+// it need not be.
 
 #include "dataset/placement.h"
 

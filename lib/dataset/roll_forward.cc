@@ -67,8 +67,8 @@ Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, co
   return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
 }
 
-// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of it:
-// it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
+// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of
+// it: it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
 Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
   if (!intent || to.intent()) return Status::Ok();
   return to.SetIntent(*intent);
@@ -146,6 +146,8 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   return Status::Ok();
 }
 
+// The two forms of a prepared member, in this order: a sidecar that is prepared in place, and a complete one under its
+// temporary name (docs/format.md §9). In both, the intent of before is set in the new one before that counts.
 Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
                          const Superblock& newest, bool write) {
   FileSystem& fs = context.fs;

@@ -1,4 +1,5 @@
-// Who sees what. Each rank tells what it sees, and all decide from the same lists.
+// Who sees what. Each rank tells what it sees, and all decide from the same lists. Nothing is decided from what one
+// rank knows alone: a rank that took another way would make other collective calls.
 
 #include "dataset/sights.h"
 
@@ -13,7 +14,8 @@ namespace lzy {
 
 namespace {
 
-// What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable sidecar.
+// What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable
+// sidecar.
 struct SeenState {
   bool committed = false;
   Uuid uuid{};
@@ -42,7 +44,8 @@ Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, con
   return sites;
 }
 
-// Which groups' members only one of `places` (by process) sees, by place. Nothing where all are one place.
+// A member that several places see is not lost with any of them, so it does not count. Which groups' members only one
+// of `places` (by process) sees, by place. Nothing where all are one place.
 std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vector<std::string>& places,
                                                                const std::vector<std::vector<std::uint32_t>>& seen,
                                                                const std::map<std::uint32_t, std::uint32_t>& group_of) {

@@ -41,7 +41,8 @@ bool DatasetView::UnknownFilesAreThere() const {
 
 namespace {
 
-// With leaves of several keys nobody could ever prove what was committed.
+// Compared by key id, a hash of the secret; the secret itself is never sent. With leaves of several keys nobody could
+// ever prove what was committed.
 Status AgreeOnKey(const Context& context) {
   if (context.comm.size() == 1) return Status::Ok();
   const KeyId mine = context.options.key ? context.options.key->id() : KeyId{};
@@ -124,6 +125,13 @@ GeometryParameters GroupGeometry(std::uint32_t block_size, std::uint64_t unit, s
   std::vector<std::uint32_t> devices(members);
   std::iota(devices.begin(), devices.end(), 0u);
   return {DatasetKind::kSet, ParityPlacement::kPerDevice, block_size, unit, parity, {std::move(devices)}};
+}
+
+// Written so that nothing overflows.
+Interval PartOf(std::uint64_t total, int rank, int size) {
+  const std::uint64_t ranks = static_cast<std::uint64_t>(size), r = static_cast<std::uint64_t>(rank);
+  const auto begin = [&](std::uint64_t of) { return total / ranks * of + std::min(of, total % ranks); };
+  return {begin(r), begin(r + 1)};
 }
 
 // Launchers of MPI tell how many ranks share this node. Without them, all ranks are taken to be here.

@@ -15,6 +15,7 @@
 namespace lzy {
 namespace {
 
+// One call of OpenSet. Members of this class are agreed (the same on every rank) but for local_ and mine_.
 class SetOpener {
  public:
   SetOpener(const Context& context, const DatasetRef& ref, const OpenRequest& request)
@@ -59,7 +60,9 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // Judges the members' generations, after completing commits that broke off half-way.
+  // A rank completes only members that it owns. What it completed changes the summaries, so if any rank did, all ranks
+  // exchange them again and judge anew. Judges the members' generations, after completing commits that broke off
+  // half-way.
   Status CompleteCommits() {
     std::set<std::uint32_t> roll_forward;
     JudgeGenerations(view_, members_, roll_forward);
@@ -160,7 +163,8 @@ class SetOpener {
     return record.size + record.parity_size + metadata;
   }
 
-  // A process for each member nobody sees.
+  // A process for each member nobody sees. Readers get one, too: a dry run names the places that the restore would
+  // choose.
   Status PlaceMissing() {
     if (missing_.empty()) return Status::Ok();
     std::vector<LostMember> lost;

@@ -33,6 +33,9 @@ struct Coverage {
 /// was called on the captures. Collective; the same Status on all ranks.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
 
+/// What `all` has and `taken` has not. All three are ascending and disjoint.
+std::vector<Interval> Without(const std::vector<Interval>& all, const std::vector<Interval>& taken);
+
 /// Walks through a coverage in ascending order of blocks. `coverage` must outlive it.
 class Captors {
  public:

@@ -59,8 +59,7 @@ class CapturedRows {
     for (const RowRun& run : runs) {
       ForEachCaptor(layout_, run, coverage, [&](std::uint32_t, const BlockPlace& place, int by) {
         if (by != comm_.rank()) return;  // leaves of nobody's were computed when these were read (ReadInto)
-        job_.data_leaves[place.index] = mine_.leaf(place.index);
-        job_.data_known[place.index] = 1;
+        job_.data_leaves.Set(place.index, mine_.leaf(place.index));
         stats_.bytes_captured += place.length;
       });
     }

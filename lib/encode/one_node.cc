@@ -60,7 +60,7 @@ class OneNode {
     }));
     Status gathered;
     for (std::size_t f = 0; f < seen_.size(); ++f) {
-      const Status one = GatherLeaves(comm_, members_[f].owner, *seen_[f].job);
+      const Status one = GatherLeaves(comm_, members_[f].owner, seen_[f].job->data_leaves, seen_[f].job->parity_leaves);
       if (gathered.ok()) gathered = one;
     }
     return Agree(comm_, gathered);

@@ -153,12 +153,9 @@ class RotRebuilder {
 
 }  // namespace
 
-// Counts rows over all runs, and cuts out those from rows·rank/size to rows·(rank+1)/size.
+// Counts rows over all runs, and cuts out those that are this rank's.
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
-  const auto size = static_cast<std::uint64_t>(comm.size());
-  const auto rank = static_cast<std::uint64_t>(comm.rank());
-  const std::uint64_t rows = CountRows(runs);
-  const Interval mine{rows * rank / size, rows * (rank + 1) / size};
+  const Interval mine = PartOf(CountRows(runs), comm.rank(), comm.size());
   std::vector<RowRun> share;
   Interval here{0, 0};
   for (const RowRun& run : runs) {
@@ -242,9 +239,7 @@ void ForsakeParity(const Layout& layout, const RottenBlocks& lost, const std::ve
         if (!layout.IsParity(device, row.unit_row)) continue;
         FileJob* job = jobs[layout.region_of(device)];
         if (job == nullptr) continue;
-        const std::uint64_t at = layout.ParityBlock(device, row.unit_row, row.slice).index;
-        job->parity_leaves[at] = kNoParityLeaf;
-        job->parity_known[at] = 1;
+        job->parity_leaves.Set(layout.ParityBlock(device, row.unit_row, row.slice).index, kNoParityLeaf);
       }
     }
   }

@@ -21,7 +21,8 @@ bool IsNeeded(const DatasetReport& report) {
          });
 }
 
-/// The files of the dataset that this process sees to. What matches the pattern of a committed set, and is no member, is not of it.
+/// The files of the dataset that this process sees to. What matches the pattern of a committed set, and is no member,
+/// is not of it.
 std::vector<FileView*> OwnFileViews(const Context& context, DatasetView& view) {
   std::vector<FileView*> own;
   const auto add = [&](std::vector<FileView>& files) {
@@ -68,7 +69,8 @@ Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vect
   return paths;
 }
 
-// The dataset is opened for writing, so nothing is removed while somebody commits.
+// `report` is that of Info, made without a lock. So a commit may come in between; it is then removed with the rest, as
+// if it had come before. The dataset is opened for writing, so nothing is removed while somebody commits.
 Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
   if (!request.force && IsNeeded(report)) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));

@@ -1,3 +1,6 @@
+// Flow: RehomeAll (to write), OpenDataset under locks (to write), Examine, JudgeFindings, Mend. Every step is
+// collective, and each ends with all ranks agreed, so an error ends the call on all of them.
+//
 // Verify, repair and restore: opening, examining, judging, and mending as far as asked for. All three are one sequence
 // (Run); a Job says how far it goes.
 
@@ -23,6 +26,7 @@ struct Job {
   MendRequest request = {};
   std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
+  /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
   bool IsPlainRestore() const {
     return request.create_missing && !request.force && !request.salvage && request.devices.empty();
   }
@@ -41,7 +45,8 @@ bool RepairBrokeOff(const DatasetView& view) {
   return std::ranges::any_of(view.files(), [](const FileView& file) { return file.intent && IsOfRepair(*file.intent); });
 }
 
-// The state after mending, from what was not mended.
+// The state after mending, from what was not mended. The same ladder as before it (Verdict), so a repair that mends
+// nothing changes nothing.
 DatasetState StateAfter(const DatasetReport& report) {
   Verdict left{.unjudged = report.unjudged};
   bool mended = false;
@@ -110,13 +115,14 @@ Status NothingReset(const DatasetView& view) {
   return {Code::kBeyondRepair, fmt::format("{}: nothing was reset: more of it changed than parity can rebuild", view.ref.path)};
 }
 
-// Mends, and sets the state to what is left.
+// Mends, and sets the state to what is left. kBeyondRepair of Mend becomes a state: the tool's work is done, and the
+// report says what is lost.
 Status MendFound(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
                  DatasetReport& report) {
   Status mended = Mend(context, view, findings, request, report);
   if (mended.code() == Code::kBeyondRepair) {
-    // Said by the report itself: which ranges, and that nothing was written.
-    // Nothing is lost if force alone asked for too much: the edits stay, and the state with them.
+    // Said by the report itself: which ranges, and that nothing was written. Nothing is lost if force alone asked for
+    // too much: the edits stay, and the state with them.
     const bool lost = std::ranges::any_of(report.damage, &Damage::beyond_repair);
     if (lost && !report.unjudged) report.state = DatasetState::kUnrepairable;
     return lost || !request.force ? Status::Ok() : NothingReset(view);
@@ -126,8 +132,8 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
   return Status::Ok();
 }
 
-// True when nothing but whole members was lost, and they have been made again from survivors that were read once. False when
-// more is wrong; then nothing has got its name, and the view is a fresh one if that was tried.
+// True when nothing but whole members was lost, and they have been made again from survivors that were read once.
+// False when more is wrong; then nothing has got its name, and the view is a fresh one if that was tried.
 Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& dataset, DatasetView& view, const Job& job,
                                 DatasetReport& report) {
   MendRequest request = job.request;
@@ -137,7 +143,8 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   DatasetReport attempt = report;
   Status status = JudgeFindings(context, view, *findings, request, attempt);
   if (status.ok()) status = MendFound(context, view, *findings, request, attempt);
-  // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody writes.
+  // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody
+  // writes.
   if (!status.ok() && status.code() != Code::kBusy) {
     view = DatasetView();  // and with it the locks
     LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing}));
@@ -161,6 +168,7 @@ bool IsMissing(const FileView& file, std::size_t part) {
   return file.parts == nullptr || file.parts->part(part) == nullptr;
 }
 
+// Gives every missing part an obstacle, so the plan leaves it (FilePlan::parts_left), and a warning says why.
 void LeaveMissingParts(const std::string& why, DatasetView& view) {
   for (FileView& file : view.files()) {
     for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
@@ -212,6 +220,8 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   return MendFound(context, view, findings, request, report);
 }
 
+// Nothing is thrown out of the engine. A failure of I/O is tried once more without the missing parts of parity, if
+// there are any; if that fails too, the first failure is reported.
 DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {
   DatasetReport report(dataset.path, dataset.kind);
   Stopwatch watch;

@@ -1,5 +1,5 @@
-// Reading and hashing a dataset. Each rank finds what it can in its part, and then all ranks put their findings together
-// in the same order.
+// Reading and hashing a dataset. Each rank finds what it can in its part, and then all ranks put their findings
+// together in the same order.
 
 #include "judge/examine.h"
 
@@ -30,7 +30,8 @@ void Append(const std::vector<T>& from, std::vector<T>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Adds what one rank found in one file to the findings of all.
+// Adds what one rank found in one file to the findings of all. Every rank merges the same list in the same order, so
+// the findings, and the sizes and times in `view`, are the same everywhere.
 void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
   FileFindings& to = findings.files.at(one.ensemble).at(one.file);
   FileView& file = view.ensembles[one.ensemble].files[one.file];
@@ -51,7 +52,9 @@ void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
   }
 }
 
-// Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees.
+// Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees. That hash
+// is in the level above, which the sidecar still has. `computed`: the leaves of the blocks from `first` on, as they
+// were read. `proven` stays empty if no page could be proven.
 void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint64_t>& unknown, std::uint64_t first,
                   const std::vector<Hash>& computed, std::optional<Tree>& proven) {
   if (unknown.empty()) return;
@@ -101,16 +104,6 @@ void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   list = std::move(out);
 }
 
-struct Share {
-  std::uint64_t first = 0, count = 0;
-};
-// Equal parts, to a block.
-Share ShareOf(std::uint64_t total, int rank, int size) {
-  const std::uint64_t begin = total * static_cast<std::uint64_t>(rank) / static_cast<std::uint64_t>(size);
-  const std::uint64_t end = total * (static_cast<std::uint64_t>(rank) + 1) / static_cast<std::uint64_t>(size);
-  return {begin, end - begin};
-}
-
 // One call of Examine. Progress is counted over all of this rank's files.
 class Examiner {
  public:
@@ -124,6 +117,8 @@ class Examiner {
     }
   }
 
+  // Between the collective calls, each rank reads its part under one AgreeOn: a rank that fails stops all of them
+  // there.
   Result<Findings> Run() {
     Stopwatch watch;
     Findings findings;
@@ -190,16 +185,17 @@ class Examiner {
     return FoundIn{e, f, changed, now.size, now.mtime_ns, std::move(own)};
   }
 
-  // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains.
-  Status CheckStretch(BlockStream stream, const Share& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
+  // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains. If leaves could be
+  // proven, the stretch is read a second time, now against the proven tree. That is rare, so its cost does not matter.
+  Status CheckStretch(BlockStream stream, const Interval& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
                       std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
-    LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(stream, share.first, share.count, settings_));
+    LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(stream, share.begin, share.end - share.begin, settings_));
     bytes_read_ += result.bytes_read;
     if (!unknown.empty()) {
-      ProveUnknown(*stream.expected, kind, unknown, share.first, result.leaves, proven);
+      ProveUnknown(*stream.expected, kind, unknown, share.begin, result.leaves, proven);
       if (proven) {
         stream.expected = &*proven;
-        LZY_ASSIGN_OR_RETURN(result, CheckBlocks(stream, share.first, share.count, settings_));
+        LZY_ASSIGN_OR_RETURN(result, CheckBlocks(stream, share.begin, share.end - share.begin, settings_));
       }
     }
     bad = std::move(result.bad);
@@ -211,7 +207,7 @@ class Examiner {
   }
 
   // Checks a part of the data and a part of the parity of a file that has a sidecar.
-  Status CheckParts(const Ensemble& ensemble, std::uint32_t f, FileView& file, const Share& data, const Share& parity,
+  Status CheckParts(const Ensemble& ensemble, std::uint32_t f, FileView& file, const Interval& data, const Interval& parity,
                     FileFindings& own) {
     LZY_RETURN_IF_ERROR(CheckStretch(StreamOf(ensemble, false, f), data, TreeKind::kData, file.sidecar->unknown_data_leaves(),
                                      file.proven_data, own.data));
@@ -219,14 +215,14 @@ class Examiner {
                         file.proven_parity, own.parity);
   }
 
-  // Each rank looks at a part. Rarely, hash pages that no copy had must be proven, and a page is proven as a whole: then
-  // every rank looks at everything, and rank 0 speaks for all of the blocks.
+  // Each rank looks at a part. Rarely, hash pages that no copy had must be proven, and a page is proven as a whole:
+  // then every rank looks at everything, and rank 0 speaks for all of the blocks.
   Status ExamineShared(Ensemble& ensemble, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
     const int part = prove_ ? 0 : rank, parts = prove_ ? 1 : context_.comm.size();
-    LZY_RETURN_IF_ERROR(CheckParts(ensemble, 0, file, ShareOf(layout.data_blocks(0), part, parts),
-                                   ShareOf(layout.parity_blocks(0), part, parts), own));
+    LZY_RETURN_IF_ERROR(CheckParts(ensemble, 0, file, PartOf(layout.data_blocks(0), part, parts),
+                                   PartOf(layout.parity_blocks(0), part, parts), own));
     if (prove_ && rank != 0) own = FileFindings();
     // Each rank speaks for the metadata that it could not read.
     if (rank == 0 || !file.sidecar->knows_all_leaves()) own.metadata = file.sidecar->damage();
@@ -246,8 +242,8 @@ class Examiner {
   // other hashes cannot be told from wrong ones.
   Status ExamineMember(Ensemble& ensemble, std::uint32_t f, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
-    const Share data{0, layout.data_blocks(f)};
-    const Share parity{0, layout.parity_blocks(f)};
+    const Interval data{0, layout.data_blocks(f)};
+    const Interval parity{0, layout.parity_blocks(f)};
     if (file.sidecar != nullptr) {
       LZY_RETURN_IF_ERROR(CheckParts(ensemble, f, file, data, parity, own));
       own.metadata = file.sidecar->damage();
@@ -262,10 +258,10 @@ class Examiner {
       file.sidecar.reset();
     }
     // No sidecar: its parity is gone, and the data count only if they have, as a whole, the root the others know.
-    if (parity.count > 0) own.parity.push_back({0, parity.count, BlockFault::kMissing, false});
+    if (parity.end > 0) own.parity.push_back({0, parity.end, BlockFault::kMissing, false});
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
-      LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(StreamOf(ensemble, false, f), 0, data.count, settings_));
+      LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(StreamOf(ensemble, false, f), 0, data.end, settings_));
       bytes_read_ += result.bytes_read;
       Tree tree = Tree::Build(TreeKind::kData, std::move(result.leaves), layout.file_size(f));
       if (result.bad.empty() && tree.Root() == ensemble.records[f].data_root) {
@@ -273,9 +269,9 @@ class Examiner {
         return Status::Ok();
       }
     }
-    if (data.count > 0) {
+    if (data.end > 0) {
       // The file as a whole is damaged, that much is certain; which of its blocks are right, nobody knows.
-      own.data.push_back({0, data.count, file.data == nullptr ? BlockFault::kMissing : BlockFault::kHash, false});
+      own.data.push_back({0, data.end, file.data == nullptr ? BlockFault::kMissing : BlockFault::kHash, false});
     }
     own.whole_device = true;
     return Status::Ok();
@@ -301,6 +297,7 @@ bool Findings::clean() const {
   });
 }
 
+// All threads together take a quarter of the memory at most, since the caller may hold blocks of its own.
 CheckSettings SettingsFor(const Context& context, bool from_disk) {
   CheckSettings settings;
   settings.from_device = from_disk;

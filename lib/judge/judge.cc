@@ -19,7 +19,7 @@ bool Racy(const FileView& file) {
   return file.commit_clock_ns != 0 && file.stamp.mtime_ns >= file.commit_clock_ns;
 }
 
-// Whether the intent names any of these bytes.
+// Whether the intent names any of these bytes. Ranges of a repair are what it writes; an epoch names the whole file.
 bool InIntent(const Intent& intent, const ByteRange& bytes) {
   return (intent.flags & kIntentWholeFile) != 0 || Meets(intent.ranges, bytes);
 }
@@ -52,7 +52,9 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
 
-// A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds the lock.
+// Asked after reading, by those who found a difference. A reader takes no lock, so a commit may have replaced what it
+// compared with. A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds
+// the lock.
 bool CommittedSince(const Context& context, const DatasetView& view) {
   for (const FileView& file : view.files()) {
     const bool here =
@@ -164,6 +166,7 @@ DatasetState Verdict::State() const {
   return other_damaged ? DatasetState::kDamaged : edits;
 }
 
+// Also from a superblock alone, of a commit that was just made (Protector::FillReport).
 void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.devices = sb.members;
   report.parity = sb.parity;
@@ -175,6 +178,8 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.root = sb.dataset_root;
 }
 
+// Without a commit there is no geometry to tell. An intent on such a file means that somebody writes it for the first
+// time.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
   for (const FileView& file : view.extras) {
@@ -207,7 +212,8 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
 
 namespace {
 
-// Adds to a report what was found, and keeps in mind what it all amounts to.
+// One call of Describe. Ensembles are added in their order, and blocks by row, so all ranks make the same report. Adds
+// to a report what was found, and keeps in mind what it all amounts to.
 class Describer {
  public:
   Describer(const DatasetView& view, DatasetReport& report) : view_(view), report_(report) {}
@@ -282,7 +288,8 @@ class Describer {
     const PlaceInFile where = block.parity ? ParityPlace(file, layout.unit(), place.offset) : PlaceInFile{file.path, place.offset};
     Damage& d = Put(where.path, device, block.parity ? DamagePart::kParity : DamagePart::kData, {where.offset, place.length},
                     block.cause);
-    // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken back.
+    // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken
+    // back.
     d.beyond_repair = beyond && !IsEdit(block.cause);
     verdict_.beyond = verdict_.beyond || d.beyond_repair;
     verdict_.Count(block.cause, d.part);
@@ -336,6 +343,7 @@ class Describer {
 
 }  // namespace
 
+// Once per call: it adds to what is in the report already. Metadata first, since they fill in the paths.
 void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report) {
   DescribeMetadata(view, report);
   report.bytes_read += findings.bytes_read;

@@ -1,8 +1,8 @@
 // Reads blocks of a file that did not have their hashes, and gives the caller the right bytes: verified reads use it.
 //
 // No lock is held while a program reads, so what is seen may change under the hands. The whole attempt is repeated if
-// somebody commits, writes or repairs meanwhile. Only mending on disk takes the locks, and only if there is something to
-// mend.
+// somebody commits, writes or repairs meanwhile. Only mending on disk takes the locks, and only if there is something
+// to mend.
 
 #include "mend/heal.h"
 
@@ -26,7 +26,8 @@ using Verdict = HealedBlock::Verdict;
 
 // Whoever commits or writes while we look makes what was seen void; so often it is tried again.
 constexpr int kAttempts = 8;
-// A repair under way is soon done. Until then the file has a wrong mtime, and nothing tells a rotten block from an edit.
+// A repair under way is soon done. Until then the file has a wrong mtime, and nothing tells a rotten block from an
+// edit.
 constexpr std::chrono::milliseconds kRepairPause{20};
 constexpr int kRepairPauses = 250;
 
@@ -53,6 +54,9 @@ class Healer {
   Healer(FileSystem& fs, const Options& options, const HealRequest& request)
       : fs_(fs), request_(request), options_(options), self_(SelfCommunicator()), context_{fs_, *self_, options_} {}
 
+  // Two counters bound the loop. `attempt` counts those that somebody's commit or write made void. `pauses` counts
+  // waits for a repair, or for locks, that is under way; these are short and say nothing against the attempt. If all
+  // are used up, nothing is judged.
   Result<HealReport> Run() {
     LZY_ASSIGN_OR_RETURN(const DatasetRef dataset, Resolved());
     for (int attempt = 0, pauses = 0, locked_out = 0; attempt < kAttempts;) {
@@ -199,7 +203,8 @@ class Healer {
     });
   }
 
-  // What else of the row is bad; adds that to the findings.
+  // Each other block of the row is read and compared, since it is a source or is lost, too. A short list: a row has n
+  // blocks. What else of the row is bad; adds that to the findings.
   Result<Look::Bad> LookAtRow(Look& look, const Layout::DeviceRow& at) {
     const Layout& layout = *look.in().layout;
     const RowStreams streams = StreamsOf(look.in());
@@ -268,7 +273,9 @@ class Healer {
     return RebuildRows(context_, layout, streams, *self_, std::vector<int>(layout.devices(), 0), runs, source, target, stats);
   }
 
-  // Under the locks. The blocks that were mended; none, and no failure, where that cannot be done now.
+  // First a look without locks, then another one under them, since the first one may be out of date by then. Mend
+  // describes the findings and repairs them, as lzy-verify --repair does. Under the locks. The blocks that were
+  // mended; none, and no failure, where that cannot be done now.
   Result<std::vector<std::uint64_t>> MendOnDisk(const DatasetRef& dataset) {
     std::vector<std::uint64_t> mended;
     Look look;
@@ -298,8 +305,8 @@ class Healer {
     return request_.generation == 0 || (now.uuid == request_.uuid && now.generation == request_.generation);
   }
 
-  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any more; and
-  // whoever finishes a repair that broke off makes rot of the edits since.
+  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any
+  // more; and whoever finishes a repair that broke off makes rot of the edits since.
   static bool HasIntent(const Look& look) {
     return std::ranges::any_of(look.in().files, [](const FileView& f) { return f.intent.has_value(); });
   }

@@ -5,6 +5,9 @@
 #include "encode/rebuild.h"
 #include "mend/mend_plan.h"
 
+// Two agreements: on what each rank supposes, and on whether the blocks that Mend will not read are sound. One rank
+// that says no stops all of them, and Examine takes over.
+
 namespace lzy {
 namespace {
 

@@ -10,7 +10,32 @@
 #include "rows/retry.h"
 #include "sidecar/names.h"
 
+// First pass of a repair (mend/mender.h): planning, opening what is written, rebuilding, reading back.
+
 namespace lzy {
+namespace {
+
+// Of the hashes that are to be computed again, those that some copy of the sidecar has are there already. A leaf of
+// zeros is one that no copy of the sidecar has.
+void KeepKnownLeaves(const Tree& parity, FileMend& mend) {
+  for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
+    if (!parity.leaf(i).IsZero()) mend.out->parity.leaves.Set(i, parity.leaf(i));
+  }
+}
+
+// Parts repeat the metadata, so they are opened also if only metadata are healed.
+bool WritesParts(const FileView& file, const FilePlan& plan) {
+  return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
+}
+
+// Parity goes to the file of `sidecar`, of which `file` is this rank's handle.
+void PutParityInto(const Sidecar& sidecar, File& file, FileMend& mend) {
+  mend.out->parity.file = &file;
+  mend.out->parity.base = sidecar.ParityFileOffset(0);
+}
+
+}  // namespace
+
 std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
   IntervalSet all;
   for (const ByteRange& range : ranges) all.Add({range.offset, range.offset + range.length});
@@ -19,6 +44,8 @@ std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
   return merged;
 }
 
+// Collective calls are the same on all ranks whatever fails: InEachEnsemble goes through all ensembles and agrees at
+// the end. Only then is it known whether anything may get its name.
 Status Mender::Run() {
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return Plan(); }));
   if (plan_.beyond && !request_.salvage) {
@@ -90,8 +117,8 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
   LZY_RETURN_IF_ERROR(OpenDataOutput(file, mend, ensemble.layout->file_size(f)));
   LZY_RETURN_IF_ERROR(OpenParityOutput(ensemble, f, mend));
-  // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody writes in
-  // an epoch that may be going on.
+  // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody
+  // writes in an epoch that may be going on.
   if ((mend.plan->data_in_place || mend.plan->cut_tail) && file.sidecar && !mend.plan->edits_left && !InEpoch(file)) {
     LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(mend.plan->changed))));
   }
@@ -152,21 +179,6 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
   return Status::Ok();
 }
 
-// A leaf of zeros is one that no copy of the sidecar has.
-void Mender::KeepKnownLeaves(const Tree& parity, FileMend& mend) {
-  const auto [leaves, known] = mend.out->parity.computed();
-  for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
-    if (parity.leaf(i).IsZero()) continue;
-    leaves[i] = parity.leaf(i);
-    known[i] = 1;
-  }
-}
-
-// Parts repeat the metadata, so they are opened also if only metadata are healed.
-bool Mender::WritesParts(const FileView& file, const FilePlan& plan) {
-  return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
-}
-
 // An empty path stands for a part that is left out.
 std::vector<std::string> Mender::PartsToMend(const FileView& file) {
   std::vector<std::string> paths = file.part_paths;
@@ -195,11 +207,6 @@ Status Mender::OpenItsParts(const FileView& file, FileMend& mend) {
   return Status::Ok();
 }
 
-void Mender::PutParityInto(const Sidecar& sidecar, File& file, FileMend& mend) {
-  mend.out->parity.file = &file;
-  mend.out->parity.base = sidecar.ParityFileOffset(0);
-}
-
 // Rank 0 has made files and parts in OpenOutputs. The others open them by name, after all have agreed that it worked.
 Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   FileMend& mend = mends_[e][0];
@@ -221,6 +228,8 @@ Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   });
 }
 
+// Two ways, as in encoding: each rank alone over rows of its own, if it sees all files; else all ranks together, row by
+// row. Callbacks are the same for both.
 Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests) {
   const Layout& layout = *ensemble.layout;
   RowStreams streams = StreamsOf(ensemble);
@@ -269,12 +278,13 @@ Status Mender::GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& c
     const FilePlan& plan = plan_.ensembles[e].files[f];
     if (!plan.rehash_parity && (shared() || (!plan.rebuild_data && !plan.rebuild_sidecar))) continue;
     MendOutputs& out = *mends_[e][f].out;
-    const Status one = GatherLeaves(comm, owner[f], out.data.computed(), out.parity.computed());
+    const Status one = GatherLeaves(comm, owner[f], out.data.leaves, out.parity.leaves);
     if (gathered.ok()) gathered = one;
   }
   return Agree(comm, gathered);
 }
 
+// With the key that was given: OpenDataset has compared it with the one that the dataset was sealed with.
 Hash Mender::LeafOfBlock(const RowBlock& block, ByteSpan bytes) const {
   return LeafHash(context_.options.key.get(), block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes);
 }
@@ -295,9 +305,7 @@ Status Mender::WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, Byt
       return {Code::kWriteFailed, fmt::format("{}: the block rebuilt for offset {} does not have its hash; not written",
                                               out.file->path(), block.place.offset)};
     }
-    if (out.expected != nullptr) continue;
-    out.leaves[block.place.index] = leaf;
-    out.known[block.place.index] = 1;
+    if (out.expected == nullptr) out.leaves.Set(block.place.index, leaf);
   }
   const bool zero = std::ranges::all_of(bytes, [](std::uint8_t b) { return b == 0; });
   if (aside && zero) return Status::Ok();  // a new file is a hole there already
@@ -335,7 +343,7 @@ Status Mender::VerifyRun(const MendOutput& out, const std::vector<RowBlock>& blo
   for (const RowBlock& block : blocks) {
     const ByteSpan bytes = all.subspan(at, block.place.length);
     at += block.place.length;
-    const Hash& want = out.expected != nullptr ? out.expected->leaf(block.place.index) : out.leaves[block.place.index];
+    const Hash& want = out.expected != nullptr ? out.expected->leaf(block.place.index) : out.leaves.hashes[block.place.index];
     if (!got.ok() || *got < at || LeafOfBlock(block, bytes) != want) {
       return {Code::kWriteFailed,
               fmt::format("{}: what was written at {} reads back wrong; the device cannot be trusted",

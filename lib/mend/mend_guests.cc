@@ -2,6 +2,9 @@
 
 #include <utility>
 
+// Both directions of the exchange: what an owner tells (TellOwn), and what another rank makes of it (TakeGuest). Any
+// failure is an obstacle (ShareOnNode): the members are then mended by messages, as between nodes.
+
 namespace lzy {
 namespace {
 
@@ -55,9 +58,7 @@ Status TellOwn(const Context& context, const Layout& layout, int ranks, const st
 void MendOutputs::MakeRoom(const Layout& layout, std::uint32_t file) {
   for (const bool of_parity : {false, true}) {
     MendOutput& output = of(of_parity);
-    if (output.expected != nullptr) continue;
-    output.leaves.resize(layout.Blocks(of_parity, file));
-    output.known.resize(output.leaves.size());
+    if (output.expected == nullptr) output.leaves.Init(layout.Blocks(of_parity, file));
   }
 }
 
@@ -81,6 +82,7 @@ Status MendGuests::OpenBlocks(const ToldBlocks& told, TreeKind kind, FileSystem&
 
 Status MendGuests::TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& known,
                              const ToldMember& told) {
+  // From another process: a second owner of a member, or a file that is none, must not overwrite what is there.
   const std::uint32_t f = told.file;
   if (f >= layout.files() || own[f] || known[f]) return {Code::kInternal, "a member that is known already"};
   known[f] = true;

@@ -2,8 +2,8 @@
 // Mending a set on one node: every rank opens all members. Then each rank rebuilds rows of its own from the shared page
 // cache, and no block travels between ranks. Used by Mender alone, between opening outputs and rebuilding rows.
 //
-// Each rank tells the others what it has open (path, device, inode, trees), and they open the same files. That works only
-// if all ranks see the same files and have memory for the trees. All ranks agree on it; if one cannot, none does.
+// Each rank tells the others what it has open (path, device, inode, trees), and they open the same files. That works
+// only if all ranks see the same files and have memory for the trees. All ranks agree on it; if one cannot, none does.
 
 #include <memory>
 #include <optional>
@@ -19,9 +19,7 @@ struct MendOutput {
   File* file = nullptr;            ///< null: no block of these is written here
   std::uint64_t base = 0;          ///< where the blocks begin in it
   const Tree* expected = nullptr;  ///< null: checked by the root at the end
-  std::vector<Hash> leaves;        ///< where not expected
-  std::vector<std::uint8_t> known;  ///< which of them this rank computed
-  ComputedLeaves computed() { return {leaves, known}; }
+  Leaves leaves;                   ///< where not expected
 };
 struct MendOutputs {
   MendOutput data, parity;
@@ -51,7 +49,8 @@ struct ToldMember {
   LZY_FIELDS(file, data, parity)
 };
 
-/// What a rank has open of an ensemble that others own.
+/// What a rank has open of an ensemble that others own. Files are closed with it; leaves that this rank computed for
+/// others are in the outputs of its guests, until Mender gathers them (GatherComputed).
 class MendGuests {
  public:
   /// True when every rank of `comm` has opened the others' members: `streams` and `outputs` (by file of the layout), in

@@ -6,6 +6,10 @@
 
 #include "encode/rebuild.h"
 
+// Decided in two steps. PlanFile looks at a file as a whole: is it made again, aside, or mended in place? PlanRow then
+// looks at each row: which of its lost blocks are wanted, and can it be rebuilt? Both read the view and the findings
+// only.
+
 namespace lzy {
 namespace {
 
@@ -69,8 +73,8 @@ class Planner {
       // The path to the dataset root leads over all members; where some are unknown there is none to write.
       plan.rebuild_sidecar = (!file.sidecar_usable() || Named(file)) && view_.unknown_ranks.empty();
       if (plan.rebuild_data && file.present && !request_.force && IsEdit(CauseOf(file, BlockFault::kHash, {0, 1}))) {
-        // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its sidecar
-        // cannot be made again without the data that were committed.
+        // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its
+        // sidecar cannot be made again without the data that were committed.
         plan.rebuild_data = plan.rebuild_sidecar = false;
       }
     }
@@ -92,6 +96,8 @@ class Planner {
     return plan;
   }
 
+  // Whether this lost block is to be written. The order of questions: what can never be written comes first, then what
+  // the file's plan says, then force. A block that is not wanted still counts as a loss of its row.
   bool Wanted(const Ensemble& ensemble, const EnsemblePlan& plan, const LostBlock& block) const {
     const std::uint32_t f = ensemble.layout->HolderOf(block.parity, block.device);
     const FileView& file = ensemble.files[f];
@@ -150,6 +156,7 @@ class Planner {
     return Status::Ok();
   }
 
+  // For the report, and for Finish: a file with such blocks is not as committed, and must not look so.
   static void NoteUnmended(const Ensemble& ensemble, std::span<const LostBlock> row, EnsemblePlan& plan) {
     const Layout& layout = *ensemble.layout;
     for (const LostBlock& block : row) {
@@ -169,6 +176,7 @@ class Planner {
   const MendRequest& request_;
 };
 
+// Whether what `d` names was among what the plan has written.
 bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d) {
   if (plan.parts_left.contains(d.path)) return false;
   const bool edit = IsEdit(d.cause) && !request.force;
@@ -187,6 +195,8 @@ bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d)
 
 }  // namespace
 
+// Blocks that are known to be bad keep their cause. The others of the device are added as missing, one by one: of a
+// shared file, the blocks of a device are not contiguous.
 Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings) {
   for (std::uint32_t wanted : request.devices) {
     bool found = false;
@@ -226,6 +236,7 @@ Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, 
   return Planner(view, findings, request).Run();
 }
 
+// By path, since that is what a report has. A part that was left as it is, or a range beyond repair, stays damage.
 void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report) {
   std::map<std::string, const FilePlan*> by_path;
   for (std::size_t e = 0; e < plan.ensembles.size(); ++e) {

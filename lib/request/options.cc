@@ -60,6 +60,7 @@ bool ParseSwitch(const std::string& text, bool& to) {
   return true;
 }
 
+// Sizes of blocks and units: docs/format.md §4 knows powers of two only.
 template <class T>
 bool ParsePowerOfTwo(const std::string& text, std::uint64_t least, std::uint64_t most, T& to) {
   const auto size = ParseSize(text);
@@ -68,7 +69,8 @@ bool ParsePowerOfTwo(const std::string& text, std::uint64_t least, std::uint64_t
   return true;
 }
 
-/// Parts between colons; empty text is an empty list, empty parts are refused.
+/// A colon in a name cannot be written, as in PATH. Parts between colons; empty text is an empty list, empty parts are
+/// refused.
 bool ParseList(const std::string& text, std::vector<std::string>& to) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; !text.empty() && at <= text.size();) {
@@ -97,7 +99,9 @@ std::string SizeText(std::uint64_t bytes) {
   return power == 0 ? NumberText(bytes) : fmt::format("{}{}", bytes, kLetters[power - 1]);
 }
 
-/// A secret that others may read is none, and one that they may write is theirs.
+/// A secret that others may read is none, and one that they may write is theirs. The copy of the file is wiped; the
+/// key itself wipes what it keeps (LeafKey). The file is looked at through the descriptor, so it cannot be swapped
+/// between the check and the reading.
 bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
   constexpr std::uint32_t kOthers = 0007;
   const auto file = PosixFileSystem().Open(path, OpenMode::kRead);
@@ -279,6 +283,7 @@ std::string HintName(const std::string& name) {
   return Spelling(name, "lzy_", &std::tolower);
 }
 
+// A setter changes its field only if it accepts the text, so a refused value leaves the options as they were.
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled) {
   const std::string shown = spelled.empty() ? "--" + name : spelled;
   const Row* row = Find(name);
@@ -298,6 +303,7 @@ std::string OptionText(const Options& options, const std::string& name) {
   return row == nullptr ? std::string() : row->access.text(options);
 }
 
+// Only what one value rules out about another. Whether a geometry fits a file is known when the file is (ChooseUnit).
 Status CheckOptions(const Options& options) {
   const auto refuse = [](std::string message) { return Status(Code::kInvalidArgument, std::move(message)); };
   if (options.group < 2 && options.parity > 0) {
@@ -324,6 +330,7 @@ Status CheckOptions(const Options& options) {
   return Status::Ok();
 }
 
+// A misspelled variable would silently leave data unprotected, so an unknown LZY_ name is an error.
 Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like) {
   if (!getenv_like) {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -356,6 +363,7 @@ bool IsSelected(const Options& options, const std::string& path) {
   return !matches(options.exclude) && (options.include.empty() || matches(options.include));
 }
 
+// from_chars takes no sign, no space and no locale. A letter without a number is refused, and so is a size above 2^64.
 std::optional<std::uint64_t> ParseSize(const std::string& text) {
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -369,6 +377,7 @@ std::optional<std::uint64_t> ParseSize(const std::string& text) {
   return value << shift;
 }
 
+// Rounded for people to one decimal. OptionText has the exact number (SizeText).
 std::string FormatSize(std::uint64_t bytes) {
   constexpr std::array<const char*, 7> kNames = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   std::size_t power = 0;

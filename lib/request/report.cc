@@ -6,7 +6,7 @@
 namespace lzy {
 namespace {
 
-// docs/reference/tools.md "Exit codes".
+// The numbers of docs/reference/tools.md, "Exit codes". Scripts rely on them, so none may change.
 constexpr int kIntact = 0;
 constexpr int kDamaged = 1;
 constexpr int kBeyondRepair = 2;
@@ -23,7 +23,8 @@ constexpr int kStale = 9;
 constexpr std::array kByGravity = {kIntact,       kNoSidecar,   kStale,       kDamaged,  kUsage,
                                    kBeyondRepair, kInputOutput, kWriteFailed, kNoMemory, kInternal};
 
-/// The name at the place of `value`. Values come from other processes, too, so none is taken for granted.
+/// The name at the place of `value`, so names stand in the order of the enumerators. Values come from other processes,
+/// too, so none is taken for granted.
 template <class Enum, std::size_t kCount>
 const char* NameOf(Enum value, const std::array<const char*, kCount>& names) {
   const auto at = static_cast<std::size_t>(value);
@@ -54,6 +55,9 @@ const char* Name(DamageCause cause) {
   return NameOf(cause, std::array{"hash", "unreadable", "missing", "stale", "at-risk"});
 }
 
+// Written as switches without a default, so the compiler names the place for a new code. An unprotected dataset and one
+// whose sidecar is of no use are alike to a script: neither can be judged. A failure of ranks to talk is counted as
+// lzy's own, since no option or file is to blame.
 int ExitCodeOf(const Status& status) {
   switch (status.code()) {
     case Code::kOk:
@@ -84,6 +88,8 @@ int ExitCodeOf(const Status& status) {
   return kInternal;
 }
 
+// A failure outweighs the state, which is only what was known when it happened. A damaged dataset counts as intact once
+// all of the damage is repaired.
 int ExitCodeOf(const DatasetReport& report) {
   if (!report.status.ok()) return ExitCodeOf(report.status);
   if (report.planned) return kIntact;
@@ -115,6 +121,8 @@ int CombineExitCodes(int a, int b) {
   return kByGravity[std::max(gravity(a), gravity(b))];
 }
 
+// Refused and unprotected ones are listed alike, as both could not be judged. A refusal gets its code only in code(),
+// when it is known whether anything else was judged.
 void CodeOfMany::AddDataset(const std::string& path, int code) {
   const bool refused = code == kUsage;
   if (refused || code == kNoSidecar) {
