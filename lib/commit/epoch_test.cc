@@ -209,7 +209,7 @@ TEST_F(EpochTest, NoMomentOfACommitIsWithoutTheOtherIntent) {
   EXPECT_GT(looked, 10);
 }
 
-TEST_F(EpochTest, TakingBackLeavesAnotherWritersIntent) {
+TEST_F(EpochTest, AbandoningAnEpochLeavesAnotherWritersIntent) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
   const EpochStart his = Begin(paths_[0]);
@@ -224,7 +224,7 @@ TEST_F(EpochTest, TakingBackLeavesAnotherWritersIntent) {
   EXPECT_FALSE(IntentOf(paths_[0]));
 }
 
-TEST_F(EpochTest, TakingBackAfterACommitBringsNothingOldBack) {
+TEST_F(EpochTest, AbandoningAnEpochAfterACommitRestoresNoOldIntent) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
   const EpochStart his = Begin(paths_[0]);
@@ -245,7 +245,7 @@ TEST_F(EpochTest, ASidecarThatHoldsNothingButIntentsGoesWithTheLast) {
   EXPECT_OK(AbandonEpoch(fs_, options_, "d/f", mine));
 }
 
-TEST_F(EpochTest, NothingIsTakenBackUnderSomebodysLock) {
+TEST_F(EpochTest, AbandoningAnEpochThatSomebodyLocksIsBusy) {
   Make(0);
   const EpochStart mine = Begin(paths_[0]);
   auto sidecar = fs_.Open(*SidecarPath(paths_[0]), OpenMode::kReadWrite);

@@ -43,13 +43,16 @@ class SharedFile : public Protector {
       job_.data = file.data.get();
       return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
     }));
-    LZY_RETURN_IF_ERROR(ShareStat());
+    // The file as rank 0 saw it when reading began. Layout and stamp follow from this on all ranks.
+    auto seen = std::tie(job_.before, job_.clock_ns);
+    LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, seen));
     CheckJudged(file, job_.before);
     LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(real_path_, context_.fs.RealPath(ref_.path));
       owns_parts_ = file.sidecar && OwnsParts(context_.fs, real_path_, file.sidecar->contents());
-      LZY_RETURN_IF_ERROR(MakeLayout());
+      LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
+      plans_.emplace(*layout_);
       MakeShape();
       return Status::Ok();
     }));
@@ -75,19 +78,6 @@ class SharedFile : public Protector {
     return BroadcastRecord(comm_, options_.device_dirs);
   }
   bool parted() const { return !options_.device_dirs.empty(); }
-
-  // The file as rank 0 saw it when reading began.
-  Status ShareStat() {
-    auto seen = std::tie(job_.before, job_.clock_ns);
-    return BroadcastRecord(comm_, seen);
-  }
-
-  // The layout follows from the options and the size that rank 0 saw, so it is the same on all ranks.
-  Status MakeLayout() {
-    LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
-    plans_.emplace(*layout_);
-    return Status::Ok();
-  }
 
   // A dataset keeps its uuid as long as its sidecar can be read.
   Result<Uuid> ChooseUuid() {

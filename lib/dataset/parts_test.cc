@@ -365,7 +365,7 @@ TEST_F(PartsTest, PartOfAnOlderCommitIsFoundAndMadeAgain) {
   EXPECT_NE(ReadFile(part), older);
 }
 
-TEST_F(PartsTest, WhatIsNotAcceptedIsNamed) {
+TEST_F(PartsTest, RefusedDirectoriesAreNamed) {
   MakeFile(1000);
   UseDirectories(3, 1);
   const auto message = [&](std::vector<std::string> directories) {
@@ -382,7 +382,7 @@ TEST_F(PartsTest, WhatIsNotAcceptedIsNamed) {
   EXPECT_EQ(message({d}), "device-dirs: 1 named, and parity is 1: 2 to 4096 directories are accepted");
 }
 
-TEST_F(PartsTest, PartsGoWithTheirFile) {
+TEST_F(PartsTest, PartsAreRemovedOrOrphanedWithTheirFile) {
   UseDirectories(3, 1);
   MakeFile(20000);
   ASSERT_OK(ProtectIt().status);

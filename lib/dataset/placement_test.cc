@@ -85,7 +85,7 @@ TEST(PlaceLost, SpreadMakesNoDirectories) {
   EXPECT_THAT(PlaceLost(places, {{0, 0, kMember}}, Placing::kRoom).status().message(), HasSubstr("none has its directory"));
 }
 
-TEST(PlaceLost, AtHomeWhoeverIsThere) {
+TEST(PlaceLost, HomePlacingGoesToTheMembersOwnNumber) {
   Places places = OnDisks({"a", "b", "c"}, 1, {0, 0, 0});
   places.residents["b"] = {0, 0};
   EXPECT_THAT(*PlaceLost(places, {{1, 0, kMember}}, Placing::kApart), ElementsAre(Pair(1, 0)));

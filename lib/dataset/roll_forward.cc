@@ -16,36 +16,30 @@
 namespace lzy {
 namespace {
 
+// Of lists by what is said, the first one that most say. There is at least one.
+template <class Lists>
+auto MostOf(const Lists& lists) {
+  return std::ranges::max_element(lists, {}, [](const auto& one) { return one.second.size(); });
+}
+
 // Of the members with the generation of `newest`, one that holds the dataset root that most of them hold.
 const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, const Summary& newest) {
   std::map<std::array<std::uint8_t, 16>, std::vector<const Summary*>> by_root;
   for (const auto& [rank, s] : members) {
-    if (s.fault != SidecarFault::kNone || s.superblock.uuid != newest.superblock.uuid || s.superblock.rank != rank ||
-        s.superblock.generation != newest.superblock.generation ||
-        s.superblock.state != SidecarState::kCommitted) {
-      continue;
-    }
-    by_root[s.superblock.dataset_root.bytes].push_back(&s);
+    const Superblock& sb = s.superblock;
+    const bool of_it = s.fault == SidecarFault::kNone && sb.state == SidecarState::kCommitted && sb.rank == rank &&
+                       sb.uuid == newest.superblock.uuid && sb.generation == newest.superblock.generation;
+    if (of_it) by_root[sb.dataset_root.bytes].push_back(&s);
   }
-  const Summary* out = &newest;
-  std::size_t most = 0;
-  for (const auto& [root, holders] : by_root) {
-    if (holders.size() > most) out = holders.front();
-    most = std::max(most, holders.size());
-  }
-  return out;
+  return by_root.empty() ? &newest : MostOf(by_root)->second.front();
 }
 
 // What a sidecar says about its group, in a form to compare.
 Hash GroupAccount(const InfoRecord& info) {
   InfoRecord account;
-  for (const MemberRecord& record : info.members) {
-    MemberRecord& same = account.members.emplace_back();
-    same.rank = record.rank;
-    same.size = record.size;
-    same.data_root = record.data_root;
-    same.parity_size = record.parity_size;
-    same.parity_root = record.parity_root;
+  for (const MemberRecord& one : info.members) {
+    account.members.push_back({.rank = one.rank, .size = one.size, .data_root = one.data_root, .parity_size = one.parity_size,
+                               .parity_root = one.parity_root, .domain = {}});
   }
   return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
 }
@@ -132,11 +126,9 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
     if (info.groups.size() == 1) accounts[info.groups[0]][GroupAccount(info).bytes].push_back(&s);
   }
   for (auto& [group, by_account] : accounts) {
-    const auto most = std::max_element(by_account.begin(), by_account.end(), [](const auto& a, const auto& b) {
-      return a.second.size() < b.second.size();
-    });
+    const auto most = MostOf(by_account)->first;
     for (auto& [account, tellers] : by_account) {
-      if (account == most->first) continue;
+      if (account == most) continue;
       for (Summary* s : tellers) {
         s->fault = SidecarFault::kOutdated;
         s->fault_text = "says something else about its group than most of it";

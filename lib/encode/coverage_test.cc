@@ -89,7 +89,7 @@ TEST_F(CoverageTest, TheRestOfAHalfCapturedRowIsReadByWhoCapturedIt) {
   EXPECT_TRUE(sorted[1].gaps.empty());
 }
 
-TEST_F(CoverageTest, OfRowsOfSeveralOneOfThemReadsTheRest) {
+TEST_F(CoverageTest, OneCaptorFillsTheGapsOfACombinedRow) {
   const auto sorted = Sort(Captured({0, 1, 1, Captors::kNobody}), 2);
   for (const SortedRows& one : sorted) {
     EXPECT_EQ(Count(one.combined), Count(rows_));
@@ -108,7 +108,7 @@ TEST_F(CoverageTest, NothingIsAddedToASumThatAlreadyHasTheBlock) {
   EXPECT_EQ(sorted[0].gaps.size(), Column(3).size() - 1);
 }
 
-TEST_F(CoverageTest, WithoutAllThatWasCapturedNoSumIsKnown) {
+TEST_F(CoverageTest, AnIncompleteListOfCapturesFillsNoGaps) {
   Coverage coverage = Captured({0, 0, 0, Captors::kNobody});
   coverage.complete = false;
   const auto sorted = Sort(coverage, 2);
@@ -116,7 +116,7 @@ TEST_F(CoverageTest, WithoutAllThatWasCapturedNoSumIsKnown) {
   EXPECT_TRUE(sorted[0].gaps.empty());
 }
 
-TEST_F(CoverageTest, OfLessThanHalfAllIsRead) {
+TEST_F(CoverageTest, RowsCapturedByLessThanHalfAreReadWhole) {
   const auto sorted = Sort(Captured({0, Captors::kNobody, Captors::kNobody, Captors::kNobody}), 2);
   EXPECT_EQ(Count(sorted[0].reread), Count(rows_));
 }

@@ -291,7 +291,7 @@ TEST_F(MisfortuneTest, DamageIsJudgedAsBeforeInARestoredMember) {
   EXPECT_EQ(std::string(Name(found.state)), "damaged") << Text(found);
 }
 
-TEST_F(MisfortuneTest, ATouchedFileIsIntact) {
+TEST_F(MisfortuneTest, AFileWithANewMtimeAndTheSameContentIsIntact) {
   Make();
   Data().stat.mtime_ns += 5;
   ExpectIntact();
@@ -418,7 +418,7 @@ TEST_F(MisfortuneTest, SalvageMendsTheRowsThatCanBe) {
 }
 
 // Nothing of member 1 is proven, and more is lost beside it than can be mended: what it has is better than nothing.
-TEST_F(MisfortuneTest, SalvageKeepsWhatCannotBeHad) {
+TEST_F(MisfortuneTest, SalvageKeepsBytesThatCannotBeRebuilt) {
   Make(4);
   ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
   Data(1).bytes[2 * kBlock] ^= 1;
@@ -436,7 +436,7 @@ TEST_F(MisfortuneTest, SalvageKeepsWhatCannotBeHad) {
 }
 
 // A node that was away, or a backup: no edit, and no truth either.
-TEST_F(MisfortuneTest, AMemberOfThePastIsDamage) {
+TEST_F(MisfortuneTest, AMemberPutBackFromABackupIsDamaged) {
   Make(4);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
   ASSERT_OK(Protect(Here(), ref_, {}).status);
@@ -454,7 +454,7 @@ TEST_F(MisfortuneTest, AMemberOfThePastIsDamage) {
 }
 
 // What does not look exactly as its old sidecar says may be an edit.
-TEST_F(MisfortuneTest, AnEditOfAMemberOfThePastIsAnEdit) {
+TEST_F(MisfortuneTest, AnEditOfAMemberPutBackFromABackupIsAnEdit) {
   for (const std::string edit : {"bytes", "longer", "racy", "while it is read"}) {
     SCOPED_TRACE(edit);
     Make(4);

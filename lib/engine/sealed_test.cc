@@ -174,7 +174,7 @@ TEST_F(Sealed, RanksWithDifferentKeysCommitNothing) {
 }
 
 // A leftover, or somebody's mischief: the other members' seals still count.
-TEST_F(Sealed, AStrayKeySpoilsNoSet) {
+TEST_F(Sealed, ASetSurvivesOneMemberWithAnotherKey) {
   MakeSet();
   const Image whole = truth_;
   {
@@ -237,7 +237,7 @@ TEST_F(Sealed, RuinsAreNotSealedAnew) {
   }
 }
 
-TEST_F(Sealed, ASetIsNoDifferent) {
+TEST_F(Sealed, ForgedSetsAreNotBelieved) {
   MakeSet();
   ProtectAsForger(nullptr);
   ExpectNothingIsBelieved();
@@ -247,7 +247,7 @@ TEST_F(Sealed, ASetIsNoDifferent) {
 }
 
 // Leaves of the right key, but not where it put them: two blocks of the file change places, and their leaves with them.
-TEST_F(Sealed, LeavesStayWhereTheyWere) {
+TEST_F(Sealed, SealedBlocksCannotChangePlaces) {
   MakeShared();
   Bytes data = ReadFile(path_);
   std::swap_ranges(data.begin(), data.begin() + 4096, data.begin() + 3 * 4096);

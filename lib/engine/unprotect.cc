@@ -16,22 +16,18 @@ namespace {
 
 /// Whether what is to be removed can mend data that are missing, or is in use.
 bool IsNeeded(const DatasetReport& report) {
-  return report.in_epoch || std::ranges::any_of(report.damage, [](const Damage& damage) {
-           return damage.part == DamagePart::kData;
-         });
+  return report.in_epoch || std::ranges::count(report.damage, DamagePart::kData, &Damage::part) != 0;
 }
 
 /// The files of the dataset that this process sees to. What matches the pattern of a committed set, and is no member,
 /// is not of it.
 std::vector<FileView*> OwnFileViews(const Context& context, DatasetView& view) {
   std::vector<FileView*> own;
-  const auto add = [&](std::vector<FileView>& files) {
-    for (FileView& file : files) {
-      if (file.owner == context.comm.rank()) own.push_back(&file);
-    }
+  const auto add = [&](FileView& file) {
+    if (file.owner == context.comm.rank()) own.push_back(&file);
   };
-  for (Ensemble& ensemble : view.ensembles) add(ensemble.files);
-  if (!view.committed) add(view.extras);
+  std::ranges::for_each(view.files(), add);
+  if (!view.committed) std::ranges::for_each(view.extras, add);
   return own;
 }
 

@@ -45,10 +45,10 @@ bool RepairBrokeOff(const DatasetView& view) {
   return std::ranges::any_of(view.files(), [](const FileView& file) { return file.intent && IsOfRepair(*file.intent); });
 }
 
-// The state after mending, from what was not mended. The same ladder as before it (Verdict), so a repair that mends
+// The state after mending, from what was not mended. The same ladder as before it (Assessment), so a repair that mends
 // nothing changes nothing.
 DatasetState StateAfter(const DatasetReport& report) {
-  Verdict left{.unjudged = report.unjudged};
+  Assessment left{.unjudged = report.unjudged};
   bool mended = false;
   for (const Damage& d : report.damage) {
     if (d.transient) continue;

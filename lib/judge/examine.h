@@ -98,7 +98,7 @@ void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
 
 /// What all findings amount to. Describe counts all of them; after a repair, those that are left count
 /// (engine/verify.cc).
-struct Verdict {
+struct Assessment {
   bool beyond = false;         ///< something is lost that parity cannot give back
   bool data_damaged = false;
   bool other_damaged = false;  ///< parity or metadata

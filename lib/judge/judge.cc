@@ -153,12 +153,12 @@ void MergeDamage(std::vector<Damage>& damage) {
   damage = std::move(merged);
 }
 
-void Verdict::Count(DamageCause cause, DamagePart part) {
+void Assessment::Count(DamageCause cause, DamagePart part) {
   bool& damaged = part == DamagePart::kData ? data_damaged : other_damaged;
   (cause == DamageCause::kStale ? stale : cause == DamageCause::kAtRisk ? at_risk : damaged) = true;
 }
 
-DatasetState Verdict::State() const {
+DatasetState Assessment::State() const {
   const DatasetState edits = at_risk ? DatasetState::kAtRisk : stale ? DatasetState::kStale : DatasetState::kIntact;
   if (beyond) return DatasetState::kUnrepairable;
   if (data_damaged) return DatasetState::kDamaged;
@@ -221,7 +221,7 @@ class Describer {
   void Add(const Ensemble& ensemble, const std::vector<FileFindings>& files) {
     const std::vector<LostBlock> lost = LostBlocks(ensemble, files);
     const bool unproven = std::ranges::any_of(lost, [](const LostBlock& block) { return block.unproven; });
-    if (unproven && !CanRehash(ensemble, lost)) verdict_.unjudged = true;
+    if (unproven && !CanRehash(ensemble, lost)) sum_.unjudged = true;
     ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
       const bool too_many = end - begin > ensemble.layout->parity();
       if (!too_many && lost[begin].forsaken) ++without_parity_;
@@ -242,18 +242,18 @@ class Describer {
   // Members of whose group no sidecar is left.
   void AddUnknown(std::uint32_t rank) {
     if (const FileView* file = view_.UnknownFile(rank); file != nullptr) {
-      verdict_.unjudged = true;
+      sum_.unjudged = true;
       unchecked_[file->path].Add({0, file->stat.size});
       return;
     }
-    verdict_.beyond = true;
+    sum_.beyond = true;
     Put(ExpandPattern(view_.ref.path, rank), rank, DamagePart::kData, {0, 0}, DamageCause::kMissing).beyond_repair = true;
   }
 
   // After all ensembles: what is told once for the whole dataset.
   void Conclude() {
     MergeDamage(report_.damage);
-    report_.unjudged = verdict_.unjudged;
+    report_.unjudged = sum_.unjudged;
     for (const auto& [path, ranges] : unchecked_) {
       for (const Interval& range : ranges.intervals()) report_.unchecked.push_back({path, range.begin, range.end - range.begin});
     }
@@ -262,7 +262,7 @@ class Describer {
         fmt::format("{}: {} rows of blocks are whole but have no parity; lzy-protect makes it", view_.ref.path, without_parity_));
   }
 
-  DatasetState State() const { return verdict_.State(); }
+  DatasetState State() const { return sum_.State(); }
 
  private:
   bool set() const { return view_.ref.kind == DatasetKind::kSet; }
@@ -291,8 +291,8 @@ class Describer {
     // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken
     // back.
     d.beyond_repair = beyond && !IsEdit(block.cause);
-    verdict_.beyond = verdict_.beyond || d.beyond_repair;
-    verdict_.Count(block.cause, d.part);
+    sum_.beyond = sum_.beyond || d.beyond_repair;
+    sum_.Count(block.cause, d.part);
   }
 
   // Blocks of which a second reading was right. Nothing is to be done; the user should know of the device.
@@ -314,23 +314,23 @@ class Describer {
   void AddOfFile(const FileView& file, bool empty, const FileFindings& found) {
     if (!file.present && empty) {  // it has no blocks to miss, but it is missing
       Put(file.path, DeviceOf(file), DamagePart::kData, {0, 0}, DamageCause::kMissing);
-      verdict_.data_damaged = true;
+      sum_.data_damaged = true;
     }
-    if (verdict_.beyond && file.present && !empty && found.whole_device && set()) {
+    if (sum_.beyond && file.present && !empty && found.whole_device && set()) {
       report_.warnings.push_back(fmt::format(
           "{}: its hashes are lost, and as a whole it is not what was committed; which of its bytes are right is not known", file.path));
     }
     if (found.extra_bytes != 0) {
       const DamageCause cause = CauseOf(file, BlockFault::kHash, {file.stamp.size, found.extra_bytes});
       Put(file.path, DeviceOf(file), DamagePart::kData, {file.stamp.size, found.extra_bytes}, cause);
-      verdict_.Count(cause, DamagePart::kData);
+      sum_.Count(cause, DamagePart::kData);
     }
     for (const MetadataDamage& m : found.metadata) {
       const DamageCause cause = m.what == "sidecar" || m.what == "part" ? DamageCause::kMissing : DamageCause::kHash;
       const bool in_part = m.part > 0 && m.part <= file.part_paths.size();
       Put(in_part ? file.part_paths[m.part - 1] : file.sidecar_path, in_part ? m.part - 1 : DeviceOf(file), DamagePart::kMetadata,
           {m.offset, m.length}, cause);
-      verdict_.other_damaged = true;
+      sum_.other_damaged = true;
     }
   }
 
@@ -338,7 +338,7 @@ class Describer {
   DatasetReport& report_;
   std::uint64_t without_parity_ = 0;
   std::map<std::string, IntervalSet> unchecked_;  // by path
-  Verdict verdict_;
+  Assessment sum_;
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST(ExitCode, FollowsTheStatus) {
   EXPECT_EQ(of(Code::kNoMemory), 8);
 }
 
-TEST(CombineExitCodes, HighestOf23194AndOthersWin) {
+TEST(CombineExitCodes, TheGravestWins) {
   const int states[] = {0, 4, 9, 1, 2};  // by gravity
   for (int i = 0; i < 5; ++i) {
     for (int j = 0; j < 5; ++j) EXPECT_EQ(CombineExitCodes(states[i], states[j]), states[i > j ? i : j]);
@@ -87,7 +87,7 @@ TEST(CodeOfMany, WhatWasRefusedCountsAsUnjudgedBesideOthers) {
   }
 }
 
-TEST(CodeOfMany, AWrongPathStaysOne) {
+TEST(CodeOfMany, AWrongPathIsAUsageErrorUnlessDataAreLost) {
   CodeOfMany codes;
   codes.AddDataset("damaged", 1);
   codes.Add(3);

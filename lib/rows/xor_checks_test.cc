@@ -96,7 +96,7 @@ TEST(XorChecks, ZerosNeedNotBeLookedAt) {
   });
 }
 
-TEST(XorChecks, NameTheBlockThatDoesNot) {
+TEST(XorChecks, FindTheWrongBlock) {
   Rng rng(2);
   for (int i = 0; i < 300; ++i) {
     Exchanged exchange(rng);
@@ -118,7 +118,7 @@ TEST(XorChecks, NameTheBlockThatDoesNot) {
   }
 }
 
-TEST(XorChecks, MissAShareThatIsLostWithItsCheckWords) {
+TEST(XorChecks, DetectAShareThatIsLostWithItsCheckWords) {
   Rng rng(3);
   for (int who = 0; who < Exchanged::kRanks; ++who) {
     Exchanged exchange(rng);
