@@ -140,9 +140,9 @@ class Checker {
     return found;
   }
 
+  // Compares one file: captured blocks with the capture, the others with their leaves, and the parity of touched rows.
   // Every block is read by one rank: captured ones by their captor, since only it has what was written; of the others,
-  // each rank reads a part. Compares one file: captured blocks with the capture, the others with their leaves, and the
-  // parity of touched rows.
+  // each rank reads a part.
   Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
     const Layout& layout = *ensemble.layout;
     const FileView& file = ensemble.files[f];

@@ -27,8 +27,8 @@ MadeWith MadeWithOf(const SidecarContents& contents) {
           static_cast<std::uint32_t>(contents.info.parts.directories.size())};
 }
 
-// One that was never committed has no stamp of its own to go by. Whether the sidecar is that of this file (in the same
-// directory), whatever was written to it since the last commit.
+// Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
+// One that was never committed does not count here.
 bool Describes(const Sidecar& sidecar, const FileStat& file) {
   return sidecar.committed() && MayBe(file, sidecar.contents().superblock.stamp);
 }

@@ -28,8 +28,8 @@ struct MadeWith {
   LZY_FIELDS(parity, group, block_size, stripe, size, directories)
 };
 
-/// What BeginEpoch found and did. The commit of the epoch gets it (ProtectRequest::own_intents, departs_from). What is
-/// known when a file is opened for writing; local to the calling process (not collective).
+/// What BeginEpoch found and did: what is known when a file is opened for writing. Local to the calling process. The
+/// commit of the epoch gets it (ProtectRequest::own_intents, departs_from).
 struct EpochStart {
   bool had_sidecar = false;
   bool changed_behind = false;   ///< the file differs from its stamp: this epoch must cover the whole file

@@ -7,7 +7,6 @@
 // Every rank knows the facts of all members, so all choose the same groups and layouts. Jobs, sidecars and trees are
 // held by the owner of a member only.
 
-#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,7 +49,7 @@ struct OwnMember {
 };
 
 /// One call of Protect() for a set. The order of its steps is that of FileSet::Protect(). Agreed are facts_, groups_,
-/// uuid_, the flags, and of options_ what Geometry() tells; own_ is local.
+/// uuid_, the flags, and of options_ the geometry; own_ is local.
 class FileSet : public Protector {
  public:
   using Protector::Protector;
@@ -64,9 +63,6 @@ class FileSet : public Protector {
 
   /// The members are those that are there: 0 to p-1 without a gap. Local.
   Status FindMembers();
-
-  // What would come out wrong if ranks did not agree on it: each may have options of its own.
-  std::array<std::pair<const char*, std::uint64_t>, 4> Geometry() const;
 
   /// What owners know of their members goes to all ranks. kInvalidArgument if ranks have different options.
   Status GatherFacts();

@@ -19,7 +19,8 @@
 
 namespace lzy {
 
-// Recorded for people, and to tell which of two sets of one name is newer. No verdict on a block depends on it.
+// Recorded for people, and to tell two commits of one number, or two sets of one name, apart. No verdict on a block
+// depends on it.
 std::int64_t WallClockNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();

@@ -37,8 +37,8 @@ struct ProtectRequest {
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
 };
-/// Makes or refreshes the sidecars. Collective over context.comm; waits for locks up to options.timeout_seconds, then
-/// kBusy. On any error, the generation of before still counts, unless publishing had begun. report.state: kIntact;
+/// Makes or refreshes the sidecars. Collective over context.comm. Waits for locks up to options.timeout_seconds, then
+/// kBusy. After an error, the generation of before still counts, unless publishing had begun. report.state: kIntact;
 /// kDamaged (exit 1) when damaged blocks were found that are not to be blessed. With `touched`, untouched blocks of
 /// touched rows are checked first; one that does not match keeps its old leaf and is in report.damage; report.state is
 /// kUnrepairable (exit 2) where it cannot be had again.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "comm/records.h"
@@ -93,14 +94,6 @@ Status FileSet::FindMembers() {
   return Status::Ok();
 }
 
-// Device directories are missing: they are for shared files.
-std::array<std::pair<const char*, std::uint64_t>, 4> FileSet::Geometry() const {
-  return {{{"parity", options_.parity},
-           {"group", options_.group},
-           {"block-size", options_.block_size},
-           {"stripe", options_.stripe}}};
-}
-
 // The generation follows the highest that any member has: one whose commit broke off may be ahead.
 Status FileSet::GatherFacts() {
   struct Fact {
@@ -110,9 +103,11 @@ Status FileSet::GatherFacts() {
     std::string domain;
     LZY_FIELDS(rank, stat, generation, domain)
   };
-  const auto geometry = Geometry();
-  std::pair<std::vector<std::uint64_t>, std::vector<Fact>> mine;
-  for (const auto& [name, value] : geometry) mine.first.push_back(value);
+  // What would come out wrong if ranks did not agree on it: each may have options of its own. Device directories are
+  // for shared files.
+  constexpr std::array kGeometry = {"parity", "group", "block-size", "stripe"};
+  using Geometry = std::array<std::uint64_t, kGeometry.size()>;
+  std::pair<Geometry, std::vector<Fact>> mine{{options_.parity, options_.group, options_.block_size, options_.stripe}, {}};
   for (const auto& [rank, member] : own_) {
     mine.second.push_back({rank, member.job.before, member.file->sidecar ? member.file->sidecar->generation() : 0,
                            context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain});
@@ -120,11 +115,11 @@ Status FileSet::GatherFacts() {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   for (std::size_t p = 0; p < all.size(); ++p) {
     const auto& [theirs, facts] = all[p];
-    for (std::size_t i = 0; i < geometry.size(); ++i) {
+    for (std::size_t i = 0; i < kGeometry.size(); ++i) {
       const std::uint64_t wanted = all[0].first[i];
       if (theirs[i] == wanted) continue;
       return {Code::kInvalidArgument,
-              fmt::format("{}: {} is {} on rank 0 and {} on rank {}: the ranks must agree on it", ref_.path, geometry[i].first,
+              fmt::format("{}: {} is {} on rank 0 and {} on rank {}: the ranks must agree on it", ref_.path, kGeometry[i],
                           wanted, theirs[i], p)};
     }
     for (const Fact& fact : facts) {

@@ -63,8 +63,8 @@ Result<std::unique_ptr<Sidecar>> LoadSound(std::unique_ptr<File>& file) {
   return sound.WithContext(path);
 }
 
-// A holder on this host can be looked for (LockHolderHere). Of one elsewhere, only its intent may tell. For messages:
-// who may be meant by "another process". A lock itself does not tell.
+// For messages: who may be meant by "another process". A lock itself does not tell. A holder on this host can be
+// looked for (LockHolderHere). Of one elsewhere, only its intent may tell.
 std::string HolderText(FileSystem& fs, const std::string& path) {
   const auto stat = fs.Stat(path, /*follow=*/false);
   const std::string here = stat.ok() ? LockHolderHere(stat->inode) : std::string();

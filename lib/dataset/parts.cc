@@ -1,9 +1,9 @@
+// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it
+// can name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
+//
 // Order of steps in a commit: the parts of a new encoding are made and filled before the sidecar that names them
 // counts. Those of the old encoding are removed afterwards. So a sidecar that counts never names parts that were never
 // there. Parts that no sidecar names are debris, which lzy-info --prune removes.
-//
-// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it
-// can name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
 
 #include "dataset/parts.h"
 

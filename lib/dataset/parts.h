@@ -4,7 +4,8 @@
 //
 // The sidecar beside the file counts. What parts say is read only if that sidecar is lost or older. Parts are written
 // by whoever holds the lock of the sidecar. A copy of a file and its sidecar names the same parts, so OwnsParts is
-// asked before anything is written to them. Everything here is local. Rank 0 alone calls it, except OpenParts.
+// asked before anything is written to them. Everything here is local. Only rank 0 makes, renews and removes parts; all
+// ranks open and check them.
 
 #include <memory>
 #include <string>

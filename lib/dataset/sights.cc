@@ -44,8 +44,8 @@ Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, con
   return sites;
 }
 
-// A member that several places see is not lost with any of them, so it does not count. Which groups' members only one
-// of `places` (by process) sees, by place. Nothing where all are one place.
+// Which groups' members only one of `places` (by process) sees, by place. Nothing where all are one place. A member
+// that several places see is not lost with any of them, so it does not count.
 std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vector<std::string>& places,
                                                                const std::vector<std::vector<std::uint32_t>>& seen,
                                                                const std::map<std::uint32_t, std::uint32_t>& group_of) {

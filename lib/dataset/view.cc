@@ -41,8 +41,8 @@ bool DatasetView::UnknownFilesAreThere() const {
 
 namespace {
 
-// Compared by key id, a hash of the secret; the secret itself is never sent. With leaves of several keys nobody could
-// ever prove what was committed.
+// With leaves of several keys nobody could ever prove what was committed. Keys are compared by their ids; the secret
+// itself is never sent.
 Status AgreeOnKey(const Context& context) {
   if (context.comm.size() == 1) return Status::Ok();
   const KeyId mine = context.options.key ? context.options.key->id() : KeyId{};

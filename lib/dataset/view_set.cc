@@ -60,9 +60,9 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // A rank completes only members that it owns. What it completed changes the summaries, so if any rank did, all ranks
-  // exchange them again and judge anew. Judges the members' generations, after completing commits that broke off
-  // half-way.
+  // Judges the members' generations, after completing commits that broke off half-way. A rank completes only members
+  // that it owns. If any rank completed one, the summaries are out of date, so all ranks exchange them again and judge
+  // anew.
   Status CompleteCommits() {
     std::set<std::uint32_t> roll_forward;
     JudgeGenerations(view_, members_, roll_forward);

@@ -1,8 +1,8 @@
-// Two rounds: rank 0 first, then the others. To write, the lock comes with rank 0's open, so the others do not read a
-// sidecar that a commit is about to replace. If rank 0 fails, the others open nothing.
-//
 // A shared file opened. Rank 0 holds its lock and says what counts. The others open the same files, and make sure that
 // they see the same sidecar; a directory that is not shared shows here.
+//
+// Two rounds: rank 0 first, then the others. To write, the lock comes with rank 0's open, so the others do not read a
+// sidecar that a commit is about to replace. If rank 0 fails, the others open nothing.
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-// lzy-info, `heal` at startup and lzy-unprotect ask here. It must be cheap for any size of data: it opens files and
-// reads sidecars, and nothing else. So "intact" means here that nothing speaks against it.
-//
 // What metadata and times tell of a dataset. No data are read, so rot is not seen, and an edit is known by its mtime
 // only. Losses are judged as lzy-verify judges them: by the geometry (Layout::CanRebuild).
+//
+// lzy-info, `heal` at startup and lzy-unprotect ask here. It must be cheap for any size of data: it opens files and
+// reads sidecars, and nothing else. So "intact" means here that nothing speaks against it.
 
 #include <fmt/format.h>
 
@@ -132,14 +132,14 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     damage.beyond_repair = true;
   }
   report.in_epoch = signs.at_risk;
-  // The gravest sign decides.
-  report.state = signs.beyond_repair      ? DatasetState::kUnrepairable
-                 : report.unjudged        ? DatasetState::kUnprotected
-                 : signs.repair_unfinished ? DatasetState::kDamaged
-                 : !report.damage.empty() ? DatasetState::kDamaged
-                 : signs.at_risk          ? DatasetState::kAtRisk
-                 : signs.stale            ? DatasetState::kStale
-                                          : DatasetState::kIntact;
+  // The gravest sign decides. What is in report.damage here is lost; edits are only in the signs.
+  const bool damaged = signs.repair_unfinished || !report.damage.empty();
+  report.state = signs.beyond_repair ? DatasetState::kUnrepairable
+                 : report.unjudged   ? DatasetState::kUnprotected
+                 : damaged           ? DatasetState::kDamaged
+                 : signs.at_risk     ? DatasetState::kAtRisk
+                 : signs.stale       ? DatasetState::kStale
+                                     : DatasetState::kIntact;
   return report;
 }
 

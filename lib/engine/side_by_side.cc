@@ -54,9 +54,9 @@ Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& cont
 }  // namespace
 
 // A few collective calls serve all datasets: to agree on the sizes, and to gather the reports. Between them no rank
-// talks to another, since each engine call gets a communicator of its own. A dataset that changes after SmallSizes is
-// handled all the same, if slowly. Index i goes to rank i mod ranks: neighbours in a directory are often of the same
-// size.
+// talks to another, since each engine call gets a communicator of its own. Index i goes to rank i mod ranks:
+// neighbours in a directory are often of the same size. A dataset that grows after SmallSizes is handled all the same,
+// if slowly.
 Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets,
                                                               const EngineCall& call,
                                                               const std::function<void(std::uint64_t bytes)>& finished) {

@@ -65,8 +65,8 @@ Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vect
   return paths;
 }
 
-// `report` is that of Info, made without a lock. So a commit may come in between; it is then removed with the rest, as
-// if it had come before. The dataset is opened for writing, so nothing is removed while somebody commits.
+// The dataset is opened for writing, so nothing is removed while somebody commits. `report` is that of Info, made
+// without a lock. So a commit may come in between; it is then removed with the rest.
 Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
   if (!request.force && IsNeeded(report)) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));

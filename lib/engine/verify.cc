@@ -1,8 +1,8 @@
-// Flow: RehomeAll (to write), OpenDataset under locks (to write), Examine, JudgeFindings, Mend. Every step is
-// collective, and each ends with all ranks agreed, so an error ends the call on all of them.
-//
 // Verify, repair and restore: opening, examining, judging, and mending as far as asked for. All three are one sequence
 // (Run); a Job says how far it goes.
+//
+// Flow: RehomeAll (to write), OpenDataset under locks (to write), Examine, JudgeFindings, Mend. Every step is
+// collective, and each ends with all ranks agreed, so an error ends the call on all of them.
 
 #include <fmt/format.h>
 

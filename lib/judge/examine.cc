@@ -82,7 +82,8 @@ bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tre
   return std::ranges::all_of(unknown, [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
 }
 
-// Lets `change` alter what is said of each block of `list`.
+// Lets `change` alter what is said of each block of `list`. Neighbours of which the same is said afterwards are one
+// entry again, so lists stay short.
 template <class Change>
 void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   std::vector<BadBlocks> out;

@@ -52,9 +52,9 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
 
-// Asked after reading, by those who found a difference. A reader takes no lock, so a commit may have replaced what it
-// compared with. A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds
-// the lock.
+// A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds the lock. Asked
+// after reading, by those who found a difference: a reader takes no lock, so a commit may have replaced what it
+// compared with.
 bool CommittedSince(const Context& context, const DatasetView& view) {
   for (const FileView& file : view.files()) {
     const bool here =
@@ -115,8 +115,8 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
   return lost;
 }
 
-// All rows with lost hashes must have right data and an intact way to write parity, and the rest of their blocks must
-// be within what parity covers.
+// Decided before anything is written, from agreed findings. All rows with lost hashes must have right data and an
+// intact way to write parity, and the rest of their blocks must be within what parity covers.
 bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
   const std::vector<std::string>& obstacles = ensemble.files[0].part_obstacles;
   bool any = false, all = true;
@@ -212,8 +212,8 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
 
 namespace {
 
-// One call of Describe. Ensembles are added in their order, and blocks by row, so all ranks make the same report. Adds
-// to a report what was found, and keeps in mind what it all amounts to.
+// One call of Describe. Adds to a report what was found, and keeps in mind what it all amounts to. Ensembles are added
+// in their order, and blocks by row, so all ranks make the same report.
 class Describer {
  public:
   Describer(const DatasetView& view, DatasetReport& report) : view_(view), report_(report) {}

@@ -203,8 +203,8 @@ class Healer {
     });
   }
 
-  // Each other block of the row is read and compared, since it is a source or is lost, too. A short list: a row has n
-  // blocks. What else of the row is bad; adds that to the findings.
+  // What else of the row is bad; adds that to the findings. Each other block of the row is read and compared, since it
+  // is a source or is lost, too.
   Result<Look::Bad> LookAtRow(Look& look, const Layout::DeviceRow& at) {
     const Layout& layout = *look.in().layout;
     const RowStreams streams = StreamsOf(look.in());
@@ -273,9 +273,9 @@ class Healer {
     return RebuildRows(context_, layout, streams, *self_, std::vector<int>(layout.devices(), 0), runs, source, target, stats);
   }
 
-  // First a look without locks, then another one under them, since the first one may be out of date by then. Mend
-  // describes the findings and repairs them, as lzy-verify --repair does. Under the locks. The blocks that were
-  // mended; none, and no failure, where that cannot be done now.
+  // Mends under the locks, as lzy-verify --repair does. Returns the blocks that were mended; none, and no failure,
+  // where that cannot be done now. The first look is without locks. The second one is under them, since the first may
+  // be out of date by then.
   Result<std::vector<std::uint64_t>> MendOnDisk(const DatasetRef& dataset) {
     std::vector<std::uint64_t> mended;
     Look look;

@@ -1,10 +1,10 @@
 #pragma once
-// Restore asks here before it examines (engine/verify.cc). Invariant: nothing is believed for long. What is assumed
-// here and is wrong makes a source or a root fail in Mend, before any file has got its name.
-//
 // The loss that restores are mostly for: whole members of a set, with all others as they were committed. Then the
 // survivors need be read only once, as sources of what is rebuilt, each of which is held to its hash anyway; and not
 // before that, too, to find out what is wrong with them.
+//
+// Restore asks here before it examines (engine/verify.cc). Invariant: nothing is believed for long. What is assumed
+// here and is wrong makes a source or a root fail in Mend, before any file has got its name.
 
 #include <optional>
 

@@ -284,7 +284,8 @@ Status Mender::GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& c
   return Agree(comm, gathered);
 }
 
-// With the key that was given: OpenDataset has compared it with the one that the dataset was sealed with.
+// With the key that was given. A sidecar that is not sealed with it was not used (OpenMember), so what is expected was
+// made with it.
 Hash Mender::LeafOfBlock(const RowBlock& block, ByteSpan bytes) const {
   return LeafHash(context_.options.key.get(), block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes);
 }

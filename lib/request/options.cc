@@ -69,8 +69,8 @@ bool ParsePowerOfTwo(const std::string& text, std::uint64_t least, std::uint64_t
   return true;
 }
 
-/// A colon in a name cannot be written, as in PATH. Parts between colons; empty text is an empty list, empty parts are
-/// refused.
+/// Parts between colons; empty text is an empty list, empty parts are refused. As in PATH, a name with a colon cannot
+/// be written.
 bool ParseList(const std::string& text, std::vector<std::string>& to) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; !text.empty() && at <= text.size();) {
@@ -363,7 +363,8 @@ bool IsSelected(const Options& options, const std::string& path) {
   return !matches(options.exclude) && (options.include.empty() || matches(options.include));
 }
 
-// from_chars takes no sign, no space and no locale. A letter without a number is refused, and so is a size above 2^64.
+// from_chars takes no sign, no space and no locale. A letter without a number is refused, and so is a size of 2^64
+// bytes or more.
 std::optional<std::uint64_t> ParseSize(const std::string& text) {
   std::uint64_t value = 0;
   const char* const end = text.data() + text.size();
