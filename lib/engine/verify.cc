@@ -32,7 +32,8 @@ struct Job {
   }
 };
 
-// A commit that happened while a dataset was being read makes differences meaningless. True when one did.
+// A commit that happened while a dataset was being read makes differences meaningless. True when one did. Each rank looks
+// at the sidecars of the files that it owns, and one that saw a commit is enough. Collective.
 Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
   bool changed = false;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { changed = CommittedSince(context, view); }));
