@@ -11,22 +11,17 @@
 namespace lzy {
 namespace {
 
-// Of what ranks tell each other about their writes.
+// Of what ranks tell each other about their writes: some megabytes on every rank. Beyond it, intervals are joined, so
+// more counts as written by others, and less is compared.
 constexpr std::size_t kMostIntervals = 65536;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-std::uint64_t CountOf(const std::vector<Interval>& intervals) {
+// The part of `all` that is this rank's when every rank gets as much. Cut by blocks, not by intervals: a program may
+// have written one long stretch.
+std::vector<Interval> ShareOf(const std::vector<Interval>& all, const Communicator& comm) {
   std::uint64_t count = 0;
-  for (const Interval& one : intervals) count += one.end - one.begin;
-  return count;
-}
-
-// The part of `all` that is rank's when every rank gets as much.
-std::vector<Interval> PartOf(const std::vector<Interval>& all, const Communicator& comm) {
-  const std::uint64_t count = CountOf(all);
-  const auto rank = static_cast<std::uint64_t>(comm.rank()), size = static_cast<std::uint64_t>(comm.size());
-  const Interval mine{count / size * rank + std::min(rank, count % size),
-                      count / size * (rank + 1) + std::min(rank + 1, count % size)};
+  for (const Interval& one : all) count += one.end - one.begin;
+  const Interval mine = PartOf(count, comm.rank(), comm.size());
   std::vector<Interval> part;
   std::uint64_t before = 0;
   for (const Interval& one : all) {
@@ -132,8 +127,9 @@ class Checker {
       for (const Interval& blocks : TouchedBlocks(layout, other, ensemble.files[other].rank)) {
         for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) {
           const RowId row = layout.LocateData(other, i).row;
-          for (const std::uint32_t device : layout.group(row.group)) {
-            if (!layout.IsParity(device, row.unit_row) || layout.region_of(device) != f) continue;
+          for (std::uint32_t q = 0; q < layout.parity(); ++q) {
+            const std::uint32_t device = layout.DeviceAt(row.group, q, row.unit_row);
+            if (layout.region_of(device) != f) continue;
             const BlockPlace place = layout.ParityBlock(device, row.unit_row, row.slice);
             if (place.length > 0) found.push_back({place.index, place.index + 1});
           }
@@ -145,6 +141,8 @@ class Checker {
   }
 
   // Compares one file: captured blocks with the capture, the others with their leaves, and the parity of touched rows.
+  // Every block is read by one rank: captured ones by their captor, since only it has what was written; of the others,
+  // each rank reads a part.
   Status CheckFile(const Ensemble& ensemble, std::uint32_t f, bool shared, const Coverage& coverage) {
     const Layout& layout = *ensemble.layout;
     const FileView& file = ensemble.files[f];
@@ -155,28 +153,12 @@ class Checker {
       captured.Add(piece.blocks);
       if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
     }
-    rest = Without(rest, captured);
-    BlockStream data = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
-    LZY_RETURN_IF_ERROR(HoldToLeaves(data, shared ? PartOf(rest, context_.comm) : rest));
+    rest = Without(rest, captured.intervals());
+    const BlockStream data = StreamOf(ensemble, false, f);
+    LZY_RETURN_IF_ERROR(HoldToLeaves(data, shared ? ShareOf(rest, context_.comm) : rest));
     LZY_RETURN_IF_ERROR(HoldToCapture(data, mine));
     const std::vector<Interval> parity = TouchedParity(ensemble, f);
-    const BlockStream region =
-        ParityStream(layout, f, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get());
-    return HoldToLeaves(region, shared ? PartOf(parity, context_.comm) : parity);
-  }
-
-  static std::vector<Interval> Without(const std::vector<Interval>& all, const IntervalSet& taken) {
-    std::vector<Interval> left;
-    auto next = taken.intervals().begin();
-    for (Interval one : all) {
-      while (next != taken.intervals().end() && next->end <= one.begin) ++next;
-      for (auto cut = next; cut != taken.intervals().end() && cut->begin < one.end; ++cut) {
-        if (cut->begin > one.begin) left.push_back({one.begin, cut->begin});
-        one.begin = std::min(one.end, cut->end);
-      }
-      if (one.begin < one.end) left.push_back(one);
-    }
-    return left;
+    return HoldToLeaves(StreamOf(ensemble, true, f), shared ? ShareOf(parity, context_.comm) : parity);
   }
 
   Status HoldToLeaves(const BlockStream& stream, const std::vector<Interval>& blocks) {
@@ -252,7 +234,7 @@ bool IsUntouchedSince(const Context& context, const Written& written) {
   std::vector<std::string> paths;
   for (const auto& [rank, path] : written.dataset.members) paths.push_back(path);
   if (written.dataset.kind == DatasetKind::kShared) paths.push_back(written.dataset.path);
-  return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+  return std::ranges::all_of(paths, [&](const std::string& path) {
     const auto clean = FindCleanEpoch(context.fs, context.options, path);
     return clean && !clean->changed_behind && clean->generation == written.generation;
   });

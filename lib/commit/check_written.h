@@ -1,6 +1,9 @@
 #pragma once
 // What a program wrote, compared with what the device has: for option verify-writes (docs/design.md "Verified writes").
 //
+// What it finds is about the way from the program's buffer to the device, and not about the disk alone: an MPI library
+// that exchanges wrongly shows here. The layer writes again, or reports (romio_hooks/epochs/check_commit).
+//
 // The layer calls it after a commit, when the locks are gone. The proof is only as good as its source: blocks that were
 // captured are compared with what was in the program's buffers, others only with the leaves of the commit.
 
@@ -17,12 +20,13 @@
 namespace lzy {
 
 struct WrittenCheck {
-  /// Blocks that this rank captured, and of which the device has something else than was in the program's buffers: block
-  /// numbers, ascending.
+  /// Blocks that this rank captured, and of which the device has something else than was in the program's buffers:
+  /// block numbers, ascending.
   std::vector<std::uint64_t> wrong;
   /// The same of parts of blocks: where in the file they are.
   std::vector<Interval> wrong_parts;
-  /// On all ranks together: blocks of data and parity, and parts of blocks, that are not on the device as they were written or committed.
+  /// On all ranks together: blocks of data and parity, and parts of blocks, that are not on the device as they were
+  /// written or committed.
   std::uint64_t faults = 0;
 };
 
@@ -34,14 +38,15 @@ struct Written {
   const Capture* capture = nullptr;          ///< ProtectRequest::capture; null on any rank where it does not count
 };
 
-/// After a commit: reads what was touched, and the parity of its rows, from the device. Blocks (and parts of blocks) that one rank
-/// alone captured are held to what it captured, all others to the leaves that were committed. Shared files are read by all ranks,
-/// each a part; members of sets by their owners. Whoever has written since makes it void: where the commit does not count any more,
-/// a file differs from its stamp, or an intent is set, before or after the reading, nothing was found. Collective.
+/// After a commit: reads what was touched, and the parity of its rows, from the device. Blocks (and parts of blocks)
+/// that one rank alone captured are held to what it captured, all others to the leaves that were committed. Shared
+/// files are read by all ranks, each a part; members of sets by their owners. Whoever has written since makes it void:
+/// where the commit does not count any more, a file differs from its stamp, or an intent is set, before or after the
+/// reading, nothing was found. Collective.
 Result<WrittenCheck> CheckWritten(const Context& context, const Written& written);
 
-/// Whether what was committed is still what there is: that commit counts, no intent is set, and no file differs from its stamp. As
-/// far as this rank sees the files. Not collective.
+/// Whether what was committed is still what there is: that commit counts, no intent is set, and no file differs from
+/// its stamp. As far as this rank sees the files. Not collective.
 bool IsUntouchedSince(const Context& context, const Written& written);
 
 }  // namespace lzy

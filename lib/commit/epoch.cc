@@ -1,9 +1,9 @@
 // Epochs as the interposition layer begins and abandons them (docs/design.md "Epochs").
 //
-// The one rule: an intent is durable before the first byte of data changes. So whatever a crash leaves is known to be at
-// risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program writes.
+// The one rule: an intent is durable before the first byte of data changes. So whatever a crash leaves is known to be
+// at risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program
+// writes.
 
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -27,6 +27,12 @@ MadeWith MadeWithOf(const SidecarContents& contents) {
           static_cast<std::uint32_t>(contents.info.parts.directories.size())};
 }
 
+// Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
+// One that was never committed does not count here.
+bool Describes(const Sidecar& sidecar, const FileStat& file) {
+  return sidecar.committed() && MayBe(file, sidecar.contents().superblock.stamp);
+}
+
 }  // namespace
 
 // The sidecar must have the name of the file: BeginEpoch takes care of a renamed one. No lock is needed, since a
@@ -40,9 +46,7 @@ std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options,
   if (!sidecar.ok() || !stat.ok() || (*sidecar)->intent() || !(*sidecar)->Unseal(options.key).ok()) return std::nullopt;
   const Superblock& sb = (*sidecar)->contents().superblock;
   const bool same = stat->mtime_ns == sb.stamp.mtime_ns && MayBe(*stat, sb.stamp);
-  if (sb.state != SidecarState::kCommitted || !same) {
-    return std::nullopt;
-  }
+  if (sb.state != SidecarState::kCommitted || !same) return std::nullopt;
   EpochStart start;
   start.had_sidecar = true;
   start.changed_behind = stat->size != sb.stamp.size;
@@ -51,6 +55,9 @@ std::optional<EpochStart> FindCleanEpoch(FileSystem& fs, const Options& options,
   return start;
 }
 
+// The steps of docs/design.md §4, in this order: the sidecar gets the file's name, is locked (and made, with the
+// intent in it), is compared with the file, and gets the intent. SetIntent returns after the sync, so the caller may
+// write as soon as this returns.
 Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std::string& data_path,
                               const std::string& pattern) {
   EpochStart start;
@@ -72,7 +79,7 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
   if (options.key) {
     const auto there = Sidecar::Load(fs, sidecar_path, OpenMode::kRead);
     const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
-    if (sound.code() == Code::kUnprotected || sound.code() == Code::kCorrupt) return sound.WithContext(sidecar_path);
+    if (IsRuined(sound)) return sound.WithContext(sidecar_path);
   }
   LZY_ASSIGN_OR_RETURN(auto sidecar, LockSidecar(fs, sidecar_path, data.get(), &empty, options.timeout_seconds));
   // What could not be committed is better not begun.
@@ -95,7 +102,8 @@ Result<EpochStart> BeginEpoch(FileSystem& fs, const Options& options, const std:
     LZY_RETURN_IF_ERROR(sidecar->SetIntent(*empty.intent));
   }
   start.intent = *sidecar->intent();
-  // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes of its name.
+  // In place of the file that it was committed for there is another one, which has to be known by it whatever becomes
+  // of its name.
   if (!MayBe(stat, stamp) && sidecar->knows_all_leaves()) {
     SidecarContents contents = sidecar->contents();
     SetIdentity(contents.superblock.stamp, stat);
@@ -121,16 +129,6 @@ Status AbandonEpoch(FileSystem& fs, const Options& options, const std::string& d
   return sidecar.committed() ? sidecar.ClearIntent() : fs.Remove(path);
 }
 
-namespace {
-
-// Whether the sidecar is that of this file (in the same directory), whatever was written to it since the last commit.
-bool Describes(const Sidecar& sidecar, const FileStat& file) {
-  const Stamp& stamp = sidecar.contents().superblock.stamp;
-  return sidecar.committed() && MayBe(file, stamp);
-}
-
-}  // namespace
-
 // The intent must not stay behind: under its new name, the file would look as if nobody wrote it. A sidecar on which
 // somebody else relies is not replaced.
 Status FollowRename(FileSystem& fs, const Options& options, const std::string& from, const std::string& to,
@@ -142,7 +140,7 @@ Status FollowRename(FileSystem& fs, const Options& options, const std::string& f
   if (!old.ok()) return old.status().code() == Code::kNotFound ? Status::Ok() : old.status();
   const auto& intent = (*old)->intent();
   const auto is_own = [&](const Intent& set) {
-    return std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, set); });
+    return std::ranges::any_of(own, [&](const Intent& one) { return SameWriter(one, set); });
   };
   const bool set_by_us = intent && is_own(*intent);
   // The old name may be another file's by now, whose writers have made this sidecar theirs.

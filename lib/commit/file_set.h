@@ -1,13 +1,12 @@
 #pragma once
 // The commit of a file set being made; for protect_set.cc and protect_set_commit.cc only.
 //
-// First it is settled what the set is: members, groups, layouts, shapes of the sidecars (protect_set.cc). Then the set is
-// encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design.md "Sets").
+// First it is settled what the set is: members, groups, layouts, shapes of the sidecars (protect_set.cc). Then the set
+// is encoded group by group, and committed in two phases (protect_set_commit.cc; docs/design.md "Sets").
 //
 // Every rank knows the facts of all members, so all choose the same groups and layouts. Jobs, sidecars and trees are
 // held by the owner of a member only.
 
-#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +48,8 @@ struct OwnMember {
   std::unique_ptr<Sidecar> fresh;
 };
 
+/// One call of Protect() for a set. The order of its steps is that of FileSet::Protect(). Agreed are facts_, groups_,
+/// uuid_, the flags, and of options_ the geometry; own_ is local.
 class FileSet : public Protector {
  public:
   using Protector::Protector;
@@ -63,9 +64,6 @@ class FileSet : public Protector {
   /// The members are those that are there: 0 to p-1 without a gap. Local.
   Status FindMembers();
 
-  // What would come out wrong if ranks did not agree on it: each may have options of its own.
-  std::array<std::pair<const char*, std::uint64_t>, 4> Geometry() const;
-
   /// What owners know of their members goes to all ranks. kInvalidArgument if ranks have different options.
   Status GatherFacts();
 
@@ -75,8 +73,8 @@ class FileSet : public Protector {
   // Tells what the groups do not survive, as far as the user can do something about it.
   void Warn(const Grouping& dealt, std::size_t domains);
 
-  // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the new domains
-  // are recorded.
+  // Groups that are kept stay as they were dealt: members may have come together in a domain since. Once, since the
+  // new domains are recorded.
   void WarnOfMoves();
 
   // One layout a group, all with the unit that the largest member gives.
@@ -102,8 +100,8 @@ class FileSet : public Protector {
   // Encodes, syncs the data, and checks that no file changed meanwhile.
   Status Encode();
 
-  // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before all are
-  // done, and a failure is agreed on by everybody.
+  // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before
+  // all are done, and a failure is agreed on by everybody.
   Status EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   Status EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ranges>
 
 #include "comm/records.h"
 #include "commit/protector.h"
@@ -10,12 +11,16 @@
 #include "dataset/parts.h"
 #include "dataset/rehome.h"
 #include "names/lookup.h"
-#include "request/touched.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
 
+// The half of a commit that does not depend on the kind of dataset (commit/protector.h): locks, judgement, the shape of
+// sidecars, names and reports.
+
 namespace lzy {
 
+// Recorded for people, and to tell two commits of one number, or two sets of one name, apart. No verdict on a block
+// depends on it.
 std::int64_t WallClockNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
@@ -46,17 +51,14 @@ Status Protector::Open() {
 
 // What is there may be forged: to seal it is for somebody to say who knows that it is not.
 Status Protector::RefuseUnsealed() {
-  const auto refuse = [&](const FileView& file) {
-    report_.unsealed = true;
-    return Status(Code::kUnprotected, file.fault_text);
+  Status refused;
+  const auto look = [&](const FileView& file) {
+    if (refused.ok() && file.fault == SidecarFault::kUnsealed) refused = {Code::kUnprotected, file.fault_text};
   };
-  for (const FileView& file : view_.files()) {
-    if (file.fault == SidecarFault::kUnsealed) return refuse(file);
-  }
-  for (const FileView& file : view_.extras) {
-    if (file.fault == SidecarFault::kUnsealed) return refuse(file);
-  }
-  return Status::Ok();
+  std::ranges::for_each(view_.files(), look);
+  std::ranges::for_each(view_.extras, look);
+  report_.unsealed = report_.unsealed || !refused.ok();
+  return refused;
 }
 
 // There is no lock without a sidecar, so every file that is there gets one. It may hold nothing yet.
@@ -86,9 +88,8 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
   const Status existing = request_.touched ? PeekSidecar(context_.fs, sidecar_path).status()
                                            : Sidecar::Load(context_.fs, sidecar_path, OpenMode::kRead).status();
   if (existing.ok()) return Status::Ok();
-  const Code code = existing.code();
-  const bool ruins = code == Code::kUnprotected || code == Code::kCorrupt;
-  if (code != Code::kNotFound && !ruins) return existing;
+  const bool ruins = IsRuined(existing);
+  if (existing.code() != Code::kNotFound && !ruins) return existing;
   if (ruins && context_.options.key && !request_.force) {
     report_.unsealed = true;
     return {Code::kUnprotected, existing.message()};
@@ -117,8 +118,7 @@ Options Protector::EffectiveOptions() const {
   Options out = context_.options;
   if (!view_.committed) return out;
   // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
-  const bool keep = request_.touched && std::any_of(touched_.begin(), touched_.end(),
-                                                    [](const auto& file) { return !file.second.whole(); });
+  const bool keep = request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole);
   auto given = [&](const char* name) { return !keep && out.given.count(name) != 0; };
   if (!given("parity")) out.parity = view_.superblock.parity;
   if (!given("group")) out.group = view_.info.group_option;
@@ -177,15 +177,20 @@ void Protector::HoldUndamaged() {
 
 Status Protector::TakeRequestedRanges() {
   LZY_ASSIGN_OR_RETURN(touched_, GatherTouched(comm_, *request_.touched));
+  // Of files without an entry nothing changed but, perhaps, the size.
+  for (const FileView& file : view_.files()) touched_.try_emplace(file.rank);
   holds_ = true;
   return Status::Ok();
 }
 
+// What was judged is void then, so no block of the file is held to its leaf. The hooks judge nothing before.
 void Protector::CheckJudged(const FileView& file, const FileStat& now) {
   if (request_.touched || (now.size == file.stat.size && now.mtime_ns == file.stat.mtime_ns)) return;
   touched_[file.rank].AddWhole();
 }
 
+// Judging called the block right, or an edit; encoding then read it as rot. A file with the committed mtime and no
+// intent is not meant: there the second reading has found rot, which keeps its old leaf and is reported.
 Status Protector::CheckReadings(const Rot& rot) const {
   if (request_.touched) return Status::Ok();
   for (const FileView& file : view_.files()) {
@@ -199,6 +204,7 @@ Status Protector::CheckReadings(const Rot& rot) const {
   return Status::Ok();
 }
 
+// Local; `rot` is agreed, so reports are the same on all ranks. A block is lost if its row has no parity that counts.
 void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint32_t f, const Rot& rot) {
   const auto rotten = rot.all.find(file.rank);
   const auto lost = rot.lost.find(file.rank);
@@ -206,32 +212,31 @@ void Protector::ReportRot(const FileView& file, const Layout& layout, std::uint3
   for (std::uint64_t index : rotten->second) {
     const auto at = layout.LocateData(f, index);
     const BlockPlace place = layout.DataBlock(at.device, at.row.unit_row, at.row.slice);
-    Damage& d = report_.damage.emplace_back();
-    d.path = file.path;
-    d.device = shared() ? at.device : file.rank;
-    d.offset = place.offset;
-    d.length = place.length;
-    d.beyond_repair = lost != rot.lost.end() && lost->second.contains(index);
+    const bool beyond = lost != rot.lost.end() && lost->second.contains(index);
+    report_.damage.push_back({.path = file.path,
+                              .device = shared() ? at.device : file.rank,
+                              .offset = place.offset,
+                              .length = place.length,
+                              .beyond_repair = beyond});
     if (report_.state == DatasetState::kIntact) report_.state = DatasetState::kDamaged;
-    if (d.beyond_repair) report_.state = DatasetState::kUnrepairable;
+    if (beyond) report_.state = DatasetState::kUnrepairable;
   }
   MergeDamage(report_.damage);
 }
 
+// Inode and birth as well: after a copy or a restore from a backup, a commit that changes nothing else records the new
+// ones, so the file is recognised after a rename.
 bool Protector::StampsFresh() const {
-  for (const FileView& file : view_.files()) {
-    if (file.intent || !file.present || !file.sidecar_usable()) return false;
-    if (file.stat.mtime_ns != file.stamp.mtime_ns || file.stat.size != file.stamp.size ||
-        file.stat.inode != file.stamp.inode || file.stat.birth_ns != file.stamp.birth_ns)
-      return false;
-  }
-  return true;
+  return std::ranges::all_of(view_.files(), [](const FileView& file) {
+    return !file.intent && file.present && file.sidecar_usable() && file.stat.mtime_ns == file.stamp.mtime_ns &&
+           file.stat.size == file.stamp.size && file.stat.inode == file.stamp.inode && file.stat.birth_ns == file.stamp.birth_ns;
+  });
 }
 
+// Intents are agreed facts, so no communication is needed. A repair's note is nobody's epoch.
 bool Protector::HasOtherWriter(const FileView& file) {
   if (!request_.own_intents || !file.intent || IsOfRepair(*file.intent)) return false;
-  const auto& own = *request_.own_intents;
-  if (std::any_of(own.begin(), own.end(), [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
+  if (std::ranges::any_of(*request_.own_intents, [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
   report_.kept_intents.emplace(file.rank, *file.intent);
   return true;
 }
@@ -247,6 +252,7 @@ Result<Uuid> Protector::CommonUuid() {
   return uuid;
 }
 
+// Trees get their number of leaves only, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
 void Protector::FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
                           SidecarContents& contents) const {
   job.InitLeaves(layout, f);
@@ -254,8 +260,8 @@ void Protector::FillShape(const Layout& layout, const Options& options, std::uin
   contents.key = context_.options.key;
   contents.info.stripe_option = options.stripe;
   contents.info.group_option = options.group;
-  contents.data_tree = Tree::Build(TreeKind::kData, job.data_leaves, layout.file_size(f));
-  contents.parity_tree = Tree::Build(TreeKind::kParity, job.parity_leaves, layout.parity_size(f));
+  contents.data_tree = Tree::Build(TreeKind::kData, job.data_leaves.hashes, layout.file_size(f));
+  contents.parity_tree = Tree::Build(TreeKind::kParity, job.parity_leaves.hashes, layout.parity_size(f));
   Superblock& sb = contents.superblock;
   sb.state = SidecarState::kCommitted;
   sb.kind = ref_.kind;
@@ -270,11 +276,16 @@ void Protector::FillShape(const Layout& layout, const Options& options, std::uin
   sb.first_row = layout.first_row();
 }
 
+MemberRecord Protector::RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain) {
+  return {rank, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, parity_size, {}, domain};
+}
+
 Result<std::string> Protector::FreshPath(const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   return NewSidecarPath(real);
 }
 
+// The rename makes the commit count, so everything else is durable before it. The directory's sync makes it stay.
 Status Protector::Publish(const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string real, context_.fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string to, SidecarPath(real));
@@ -297,28 +308,22 @@ void Protector::FillReport(const SidecarContents& contents, std::uint32_t groups
   report_.committed = true;
 }
 
+// Also after a failure: ranks take part in it whatever their status is, for Run has agreed on it by then.
 Status Protector::GatherStats() {
   const RowStats& stats = pass_.stats();
   Phases& phases = report_.phases;
-  phases.read += stats.read;
-  phases.hash += stats.hash;
-  phases.encode += stats.encode;
-  phases.exchange += stats.exchange;
-  phases.write += stats.write;
+  phases += stats;
   struct Numbers {
-    std::vector<double> seconds;  // the slowest rank's count
+    Phases seconds;  // the slowest rank's count
     std::uint64_t read = 0, captured = 0, encoded = 0, again = 0;
     LZY_FIELDS(seconds, read, captured, encoded, again)
   };
-  double* const fields[] = {&phases.read,  &phases.hash, &phases.encode, &phases.exchange,
-                            &phases.write, &phases.sync, &phases.total};
-  Numbers mine{{}, stats.bytes_read, stats.bytes_captured, pass_.bytes_encoded(), stats.rows_again};
-  for (const double* seconds : fields) mine.seconds.push_back(*seconds);
+  const Numbers mine{phases, stats.bytes_read, stats.bytes_captured, pass_.bytes_encoded(), stats.rows_again};
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   report_.bytes_captured = report_.bytes_encoded = 0;
   std::uint64_t again = 0;
   for (const Numbers& one : all) {
-    for (std::size_t i = 0; i < std::size(fields); ++i) *fields[i] = std::max(*fields[i], one.seconds[i]);
+    for (const auto phase : kPhases) phases.*phase = std::max(phases.*phase, one.seconds.*phase);
     report_.bytes_read += one.read;
     report_.bytes_captured += one.captured;
     report_.bytes_encoded += one.encoded;

@@ -1,5 +1,9 @@
 #pragma once
 // Making or refreshing the sidecars of a dataset: a commit (docs/design.md "A commit").
+//
+// Two kinds of callers. lzy-protect (and the C API) knows nothing of what was written, so everything is examined
+// first. The layer says what was touched, whose intents are its own, and what it captured. Both get the same commit.
+// Invariant: whatever breaks off, one whole generation counts, and what differs from it is named by an intent.
 
 #include <cstdint>
 #include <map>
@@ -21,9 +25,10 @@ struct ProtectRequest {
   /// Hooks: what was written since the last commit, by rank of a set's member (0 for a shared file); members without an
   /// entry were not touched. Empty optional (lzy-protect): unknown, so the stamp and the hashes decide.
   std::optional<std::map<std::uint32_t, IntervalSet>> touched;
-  /// Hooks: the intents that this program's processes set (EpochStart::intent), the same on every rank. One that is none
-  /// of these is another writer's, who writes now or never came to commit: all of that file is committed then, and the
-  /// intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends all intents.
+  /// Hooks: the intents that this program's processes set (EpochStart::intent), the same on every rank. One that is
+  /// none of these is another writer's, who writes now or never came to commit: all of that file is committed then,
+  /// and the intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends
+  /// all intents.
   std::optional<std::vector<Intent>> own_intents;
   /// Hooks, shared files: what this rank captured of this epoch's writes, all of which it was told (Take or Miss). Null
   /// on any rank: all is read back. So it is, too, where somebody else is met under the lock: another writer's intent,
@@ -32,9 +37,11 @@ struct ProtectRequest {
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
 };
-/// Makes or refreshes the sidecars. report.state: kIntact; kDamaged (exit 1) when damaged blocks were found that are not to be
-/// blessed. With `touched`, untouched blocks of touched rows are checked first; one that does not match keeps its old leaf and
-/// is in report.damage; report.state is kUnrepairable (exit 2) where it cannot be had again.
+/// Makes or refreshes the sidecars. Collective over context.comm. Waits for locks up to options.timeout_seconds, then
+/// kBusy. After an error, the generation of before still counts, unless publishing had begun. report.state: kIntact;
+/// kDamaged (exit 1) when damaged blocks were found that are not to be blessed. With `touched`, untouched blocks of
+/// touched rows are checked first; one that does not match keeps its old leaf and is in report.damage; report.state is
+/// kUnrepairable (exit 2) where it cannot be had again.
 DatasetReport Protect(const Context& context, const DatasetRef& dataset, const ProtectRequest& request);
 
 }  // namespace lzy

@@ -10,21 +10,13 @@
 
 #include "comm/records.h"
 #include "commit/file_set.h"
-#include "encode/one_node.h"
-#include "geometry/grouping.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 
 // The steps in their order. Each one ends with all ranks agreed, so the next one may communicate.
 Status FileSet::Protect() {
-  if (request_.touched) {
-    LZY_RETURN_IF_ERROR(TakeRequestedRanges());
-    // Of members without an entry nothing changed but, perhaps, the size.
-    for (const FileView& file : view_.files()) {
-      touched_.try_emplace(file.rank);
-    }
-  }
+  if (request_.touched) LZY_RETURN_IF_ERROR(TakeRequestedRanges());
   LZY_RETURN_IF_ERROR(ChooseSet());
   if (!request_.touched && view_.committed) {
     LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
@@ -66,14 +58,11 @@ Status FileSet::ChooseSet() {
     return {Code::kBeyondRepair, fmt::format("{}: a whole group of the set is missing", ref_.path)};
   }
   // A program with another number of ranks makes a new set; members of the old one are never mixed in.
-  if (request_.touched &&
-      (present != view_.superblock.members || static_cast<std::uint32_t>(comm_.size()) != view_.superblock.members)) {
-    same_set_ = false;
-  }
-  if (grown_) same_set_ = false;
+  const bool other_ranks = request_.touched && static_cast<std::uint32_t>(comm_.size()) != view_.superblock.members;
   // By force what is left makes a set of its own.
-  if (request_.force && present != view_.superblock.members) same_set_ = false;
-  options_ = view_.committed && !request_.touched ? EffectiveOptions() : same_set_ ? EffectiveOptions() : context_.options;
+  const bool other_members = (request_.touched || request_.force) && present != view_.superblock.members;
+  if (grown_ || other_ranks || other_members) same_set_ = false;
+  options_ = same_set_ || (view_.committed && !request_.touched) ? EffectiveOptions() : context_.options;
   return Status::Ok();
 }
 
@@ -105,13 +94,6 @@ Status FileSet::FindMembers() {
   return Status::Ok();
 }
 
-std::array<std::pair<const char*, std::uint64_t>, 4> FileSet::Geometry() const {
-  return {{{"parity", options_.parity},
-           {"group", options_.group},
-           {"block-size", options_.block_size},
-           {"stripe", options_.stripe}}};
-}
-
 // The generation follows the highest that any member has: one whose commit broke off may be ahead.
 Status FileSet::GatherFacts() {
   struct Fact {
@@ -121,9 +103,11 @@ Status FileSet::GatherFacts() {
     std::string domain;
     LZY_FIELDS(rank, stat, generation, domain)
   };
-  const auto geometry = Geometry();
-  std::pair<std::vector<std::uint64_t>, std::vector<Fact>> mine;
-  for (const auto& [name, value] : geometry) mine.first.push_back(value);
+  // What would come out wrong if ranks did not agree on it: each may have options of its own. Device directories are
+  // for shared files.
+  constexpr std::array kGeometry = {"parity", "group", "block-size", "stripe"};
+  using Geometry = std::array<std::uint64_t, kGeometry.size()>;
+  std::pair<Geometry, std::vector<Fact>> mine{{options_.parity, options_.group, options_.block_size, options_.stripe}, {}};
   for (const auto& [rank, member] : own_) {
     mine.second.push_back({rank, member.job.before, member.file->sidecar ? member.file->sidecar->generation() : 0,
                            context_.options.domain.empty() ? comm_.ProcessorName() : context_.options.domain});
@@ -131,11 +115,11 @@ Status FileSet::GatherFacts() {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
   for (std::size_t p = 0; p < all.size(); ++p) {
     const auto& [theirs, facts] = all[p];
-    for (std::size_t i = 0; i < geometry.size(); ++i) {
+    for (std::size_t i = 0; i < kGeometry.size(); ++i) {
       const std::uint64_t wanted = all[0].first[i];
       if (theirs[i] == wanted) continue;
       return {Code::kInvalidArgument,
-              fmt::format("{}: {} is {} on rank 0 and {} on rank {}: the ranks must agree on it", ref_.path, geometry[i].first,
+              fmt::format("{}: {} is {} on rank 0 and {} on rank {}: the ranks must agree on it", ref_.path, kGeometry[i],
                           wanted, theirs[i], p)};
     }
     for (const Fact& fact : facts) {
@@ -174,6 +158,7 @@ Status FileSet::ChooseGroups() {
   return Status::Ok();
 }
 
+// Each of these is told at every commit that deals groups, since each means less protection than was asked for.
 void FileSet::Warn(const Grouping& dealt, std::size_t domains) {
   auto& warnings = report_.warnings;
   if (dealt.too_few_devices) {
@@ -223,30 +208,26 @@ Status FileSet::MakeLayouts() {
     largest_member = std::max(largest_member, f.before.size);
     total_bytes_ += f.before.size;
   }
-  for (const Group& group : groups_)
+  for (const Group& group : groups_) {
     largest_group_ = std::max(largest_group_, static_cast<std::uint32_t>(group.ranks.size()));
-  GeometryParameters parameters;
-  parameters.kind = DatasetKind::kSet;
-  parameters.placement = ParityPlacement::kPerDevice;
-  parameters.block_size = options_.block_size;
-  parameters.parity = parity_;
-  parameters.unit =
+  }
+  const std::uint64_t unit =
       ChooseUnit(DatasetKind::kSet, options_.block_size, options_.stripe, largest_group_, largest_member);
   for (Group& group : groups_) {
-    GeometryParameters own = parameters;
-    own.groups.assign(1, {});
     std::vector<std::uint64_t> sizes;
-    for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
-      own.groups[0].push_back(i);
-      sizes.push_back(facts_.at(group.ranks[i]).before.size);
-      group.mine = group.mine || own_.count(group.ranks[i]) != 0;
+    for (const std::uint32_t rank : group.ranks) {
+      sizes.push_back(facts_.at(rank).before.size);
+      group.mine = group.mine || own_.contains(rank);
     }
-    LZY_ASSIGN_OR_RETURN(group.layout, Layout::Create(std::move(own), std::move(sizes)));
+    const auto members = group.ranks.size();
+    LZY_ASSIGN_OR_RETURN(group.layout, Layout::Create(GroupGeometry(options_.block_size, unit, parity_, members), std::move(sizes)));
     group.plans.emplace(*group.layout);
   }
   return Status::Ok();
 }
 
+// The leaves are not known yet, so the path to the root is one of zeros. It has the final number of pages, and so the
+// metadata their final size.
 Status FileSet::MakeShapes() {
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
@@ -263,16 +244,7 @@ Status FileSet::MakeShapes() {
     info.groups = {group.ranks};
     for (std::uint32_t i = 0; i < group.ranks.size(); ++i) {
       const MemberFacts& m = facts_.at(group.ranks[i]);
-      info.members.push_back({group.ranks[i],
-                              m.before.mode,
-                              m.before.uid,
-                              m.before.gid,
-                              m.before.mtime_ns,
-                              m.before.size,
-                              {},
-                              layout.parity_size(i),
-                              {},
-                              m.domain});
+      info.members.push_back(RecordOf(group.ranks[i], m.before, layout.parity_size(i), m.domain));
     }
     SetPath(info, placeholder, rank);
     return Status::Ok();
@@ -284,7 +256,9 @@ void FileSet::SetPath(InfoRecord& info, const Tree& members, std::uint32_t rank)
   if (members.leaf_count() == 1) info.path.pages.clear();
 }
 
-// One member that does not fit makes all of them take the long way, since the two phases are the same for all.
+// Touched ranges are completed first: by changes of size, by files that changed after they were judged, and by members
+// of another writer. One member that does not fit makes all of them take the long way, since the two phases are the
+// same for all.
 Status FileSet::ChooseWay() {
   for (const auto& [rank, f] : facts_) {
     const auto [at, added] = touched_.try_emplace(rank);

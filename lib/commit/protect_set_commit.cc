@@ -4,20 +4,19 @@
 // count. The first that counts decides for all: whoever finds one member of a new generation and another one prepared
 // completes it (dataset/roll_forward). So a crash in between never leaves a set of two generations.
 
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "comm/records.h"
 #include "commit/file_set.h"
 #include "encode/one_node.h"
-#include "geometry/grouping.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 
+// In place, parity of untouched rows stays, and old_parity tells MakeTrees so. Anew, the file gets its final size, and
+// all that is not written is a hole.
 Status FileSet::OpenOutputs() {
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
     FileJob& job = member.job;
@@ -78,6 +77,8 @@ Status FileSet::Encode() {
   });
 }
 
+// Ranks without a member of a group skip it. Groups with a common rank go one after the other, in the same order on all
+// ranks, so no two ranks wait for each other.
 Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
   Status status;
   for (Group& group : groups_) {
@@ -121,8 +122,7 @@ Status FileSet::HandleRot() {
   if (!incremental_) {
     Status status;
     for (const Ensemble& ensemble : view_.ensembles) {
-      const bool mine = std::any_of(ensemble.files.begin(), ensemble.files.end(),
-                                    [&](const FileView& file) { return file.owner == comm_.rank(); });
+      const bool mine = std::ranges::count(ensemble.files, comm_.rank(), &FileView::owner) != 0;
       if (!mine && ensemble.group_comm == nullptr && view_.ensembles.size() > 1) continue;
       Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;
       const Status one = RebuildRot(context_, ensemble, comm, OwnersIn(ensemble, comm), rot_.all, touched_, jobs);
@@ -192,6 +192,7 @@ Status FileSet::Commit() {
   return Status::Ok();
 }
 
+// The wall time is agreed, too: members of one commit are recognised by it (dataset/roll_forward).
 Status FileSet::FillContents() {
   using Roots = std::tuple<std::uint32_t, Hash, Hash>;  // of a member: rank, data, parity
   std::vector<Roots> mine;
@@ -228,6 +229,7 @@ Status FileSet::FillContents() {
   return Status::Ok();
 }
 
+// Once publishing has begun, a temporary may be the only copy of a generation that counts already.
 void FileSet::RemoveTemporaries() {
   if (publishing_) return;
   for (auto& [rank, member] : own_) {

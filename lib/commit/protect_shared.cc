@@ -1,5 +1,5 @@
-// Protecting a shared file. Rows are dealt to the ranks in contiguous spans. Each rank reads, hashes, encodes and writes
-// its own. Only leaves travel, to rank 0, which commits.
+// Protecting a shared file. Rows are dealt to the ranks in contiguous spans. Each rank reads, hashes, encodes and
+// writes its own. Only leaves travel, to rank 0, which commits.
 //
 // There are two ways. An incremental commit writes parity of touched rows in place and the metadata into the sidecar
 // that is there; the intent covers a crash. Any other commit builds a new sidecar aside and renames it.
@@ -16,6 +16,8 @@
 namespace lzy {
 namespace {
 
+// One call of Protect() for a shared file. Agreed are layout_, uuid_, incremental_ and rot_. Rank 0 alone has fresh_,
+// and part_paths_ of a new encoding.
 class SharedFile : public Protector {
  public:
   using Protector::Protector;
@@ -25,7 +27,6 @@ class SharedFile : public Protector {
     FileView& file = view_.ensembles[0].files[0];
     if (request_.touched) {
       LZY_RETURN_IF_ERROR(TakeRequestedRanges());
-      touched_.try_emplace(0);  // nothing but, perhaps, its size
       if (HasOtherWriter(file)) touched_[0].AddWhole();
     }
     options_ = EffectiveOptions();
@@ -43,13 +44,16 @@ class SharedFile : public Protector {
       job_.synced = request_.touched.has_value();  // the layer syncs before it commits
       return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
     }));
-    LZY_RETURN_IF_ERROR(ShareStat());
+    // The file as rank 0 saw it when reading began. Layout and stamp follow from this on all ranks.
+    auto seen = std::tie(job_.before, job_.clock_ns);
+    LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, seen));
     CheckJudged(file, job_.before);
     LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(real_path_, context_.fs.RealPath(ref_.path));
       owns_parts_ = file.sidecar && OwnsParts(context_.fs, real_path_, file.sidecar->contents());
-      LZY_RETURN_IF_ERROR(MakeLayout());
+      LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
+      plans_.emplace(*layout_);
       MakeShape();
       return Status::Ok();
     }));
@@ -76,19 +80,6 @@ class SharedFile : public Protector {
   }
   bool parted() const { return !options_.device_dirs.empty(); }
 
-  // The file as rank 0 saw it when reading began.
-  Status ShareStat() {
-    auto seen = std::tie(job_.before, job_.clock_ns);
-    return BroadcastRecord(comm_, seen);
-  }
-
-  // The layout follows from the options and the size that rank 0 saw, so it is the same on all ranks.
-  Status MakeLayout() {
-    LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
-    plans_.emplace(*layout_);
-    return Status::Ok();
-  }
-
   // A dataset keeps its uuid as long as its sidecar can be read.
   Result<Uuid> ChooseUuid() {
     const bool usable = view_.ensembles[0].files[0].sidecar_usable();
@@ -112,8 +103,7 @@ class SharedFile : public Protector {
       info.parts.home = real_path_;
     }
     const FileStat& stat = job_.before;
-    info.members.push_back(
-        {0, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, layout_->parity_size(0), {}, ""});
+    info.members.push_back(RecordOf(0, stat, layout_->parity_size(0), ""));
     info.path.leaf_count = 1;
     info.path.bytes = stat.size;
   }
@@ -142,7 +132,8 @@ class SharedFile : public Protector {
     return parts.ok();
   }
 
-  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to.
+  // Rank 0 makes a new sidecar's file; everybody opens what parity goes to. Handles of their own, so ranks write at the
+  // same time without MPI.
   Status OpenOutput(FileView& file) {
     if (incremental_) {
       out_path_ = file.sidecar_path;
@@ -155,11 +146,9 @@ class SharedFile : public Protector {
       if (parted()) return OpenFreshParts();
     }
     return AgreeOn(comm_, [&]() -> Status {
-      if (parted()) {
-        job_.parity_out = parity_file_.get();
-        return Status::Ok();
+      if (!parted()) {
+        LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       }
-      LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       job_.parity_out = parity_file_.get();
       return Status::Ok();
     });
@@ -212,6 +201,7 @@ class SharedFile : public Protector {
     });
   }
 
+  // After a failure. The old encoding, and its parts, are still what counts.
   void RemoveFresh() {
     if (!fresh_) return;
     // Where it has its final name by now, it may count.
@@ -247,7 +237,7 @@ class SharedFile : public Protector {
       return Status::Ok();
     }));
     Stopwatch watch;
-    const Status gathered = GatherLeaves(comm_, 0, job_);
+    const Status gathered = GatherLeaves(comm_, 0, job_.data_leaves, job_.parity_leaves);
     watch.AddTo(report_.phases.exchange);
     return Agree(comm_, gathered);
   }
@@ -279,8 +269,8 @@ class SharedFile : public Protector {
     return pass_.Run(*layout_, *self, std::vector<int>(layout_->devices(), 0), {&job_}, runs);
   }
 
-  // Rank 0 does it, since it is rare: encodes rows with rotten blocks again, with their right contents where the parity of before
-  // still gives them.
+  // Rank 0 does it, since it is rare: encodes rows with rotten blocks again, with their right contents where the
+  // parity of before still gives them.
   Status HandleRot() {
     std::map<std::uint32_t, FileJob*> jobs{{0, &job_}};
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
@@ -326,7 +316,8 @@ class SharedFile : public Protector {
     contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
-    // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may never.
+    // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may
+    // never.
     if (parted() && !incremental_) LZY_RETURN_IF_ERROR(RenewParts(context_.fs, sidecar, part_paths_));
     if (!incremental_) LZY_RETURN_IF_ERROR(KeepOtherIntent(file, sidecar));
     if (!incremental_) LZY_RETURN_IF_ERROR(Publish(ref_.path));

@@ -2,6 +2,10 @@
 // What protecting a shared file and protecting a set have in common: opening under lock, judging what is there, filling
 // in superblocks, publishing, reporting. protect_shared.cc and protect_set.cc add the rest.
 //
+// Flow: Run calls Open, then Protect() of the derived class, which calls the helpers below in the order of
+// docs/design.md §5: JudgeExisting or TakeRequestedRanges, EffectiveOptions, FillShape, HoldToLeaves, CheckReadings,
+// Publish, FillReport.
+//
 // One object is one call of Protect(). All members are collective over context.comm unless they say "local", and every
 // rank comes to the same decisions. The locks of all sidecars are held from Open() to the end, so the judgement holds
 // until the commit. Until Publish(), what is there stays valid; a failure before it leaves the dataset as it was.
@@ -15,6 +19,7 @@
 
 namespace lzy {
 
+/// One call of Protect(), as its base class: SharedFile and FileSet derive from it.
 class Protector {
  public:
   Protector(const Context& context, const DatasetRef& ref, const ProtectRequest& request, DatasetReport& report)
@@ -38,8 +43,8 @@ class Protector {
   /// A file that changed after it was judged was judged in vain.
   void CheckJudged(const FileView& file, const FileStat& now);
 
-  /// kBusy where lzy-protect has read `rot` in a file that may have been edited, and when judging it had not: one of the two
-  /// readings was wrong, and with the old hash an edit would look like damage. The same on every rank.
+  /// kBusy where lzy-protect has read `rot` in a file that may have been edited, and when judging it had not: one of
+  /// the two readings was wrong, and with the old hash an edit would look like damage. The same on every rank.
   Status CheckReadings(const Rot& rot) const;
 
   /// For the hooks: notes in report_.kept_intents if another writer has an intent on `file`; all of it is to be
@@ -54,6 +59,8 @@ class Protector {
   /// trees have their size then, not their leaves.
   void FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
                  SidecarContents& contents) const;
+  /// What a sidecar records of a member. Roots are filled in when they are known.
+  static MemberRecord RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain);
   /// Blocks outside `touched` must have the leaves of `sidecar`, as far as these are known.
   static void HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job);
   /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
@@ -71,13 +78,14 @@ class Protector {
   DatasetReport& report_;
   DatasetView view_;
   EncodePass pass_;
-  /// Blocks outside touched_ (by rank of the member; 0: the shared file) must be what was committed; false: nothing is known.
+  /// Blocks outside touched_ (by rank of the member; 0: the shared file) must be what was committed; false: nothing is
+  /// known.
   bool holds_ = false;
   std::map<std::uint32_t, IntervalSet> touched_;
 
  private:
+  // The steps of Run, and its parts. Open and GatherStats are collective, the others local.
   Status Open();
-  // The steps of Run, and its parts.
   Status RefuseUnsealed();
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
@@ -89,10 +97,12 @@ class Protector {
   /// Makes the report the same on every rank: phases of the slowest, bytes of all.
   Status GatherStats();
 
+  // Local.
   std::vector<std::string> commit_warnings_;  // of what is committed although it differs; told once it is
   std::vector<std::string> created_;  // sidecars that were made only to be locked
 };
 
+/// The two kinds. The arguments must outlive what they return.
 std::unique_ptr<Protector> SharedProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
 std::unique_ptr<Protector> SetProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
 

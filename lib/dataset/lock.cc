@@ -38,40 +38,12 @@ Result<std::string> BuildEmpty(FileSystem& fs, const std::string& path, File& li
   return written;
 }
 
-// Where there is none. Of several processes that do this at once one succeeds; the others use what it made.
-Status CreateWhereAbsent(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty) {
+// Puts one under its name. Of several processes that do this where there is none one succeeds; the others use what it
+// made. `replace`: in place of ruins, whose lock the caller holds.
+Status PutEmpty(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty, bool replace) {
   LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, empty));
-  auto published = fs.RenameIfAbsent(temporary, path);
-  if (!published.ok() || !*published) (void)fs.Remove(temporary);
-  return published.ok() ? fs.SyncDirectory(DirectoryOf(path)) : published.status();
+  return GiveName(fs, temporary, path, replace);
 }
-
-// In place of the ruins of one, whose lock the caller holds: without it nobody replaces them.
-Status ReplaceRuins(FileSystem& fs, const std::string& path, File& like, const EmptySidecar& empty) {
-  LZY_ASSIGN_OR_RETURN(const std::string temporary, BuildEmpty(fs, path, like, empty));
-  const Status renamed = fs.Rename(temporary, path);
-  if (!renamed.ok()) (void)fs.Remove(temporary);
-  return renamed.ok() ? fs.SyncDirectory(DirectoryOf(path)) : renamed;
-}
-
-}  // namespace
-
-// Only bits are taken away. The owner and the group stay.
-Status NarrowAccess(File& sidecar, File& data) {
-  LZY_ASSIGN_OR_RETURN(const FileStat have, sidecar.Stat());
-  LZY_ASSIGN_OR_RETURN(const FileStat want, data.Stat());
-  LZY_ASSIGN_OR_RETURN(const auto have_acl, sidecar.AccessAcl());
-  LZY_ASSIGN_OR_RETURN(const auto want_acl, data.AccessAcl());
-  // As File::CopyAccess has it: of a file with another group its members are "others", and without the ACL that the
-  // data have, only the owner is certain.
-  std::uint32_t allowed = want.mode & 0066;
-  if (have.gid != want.gid) allowed &= (allowed & 0060) >> 3;
-  if (have_acl != want_acl) allowed = 0;
-  if ((have.mode & 0066 & ~allowed) == 0) return Status::Ok();
-  return sidecar.SetAccess((have.mode & 0600) | (have.mode & allowed), have.uid, have.gid);
-}
-
-namespace {
 
 // True when `path` still means the open file: a commit may have renamed another one to it.
 Result<bool> StillNamed(FileSystem& fs, const std::string& path, File& file) {
@@ -91,7 +63,8 @@ Result<std::unique_ptr<Sidecar>> LoadSound(std::unique_ptr<File>& file) {
   return sound.WithContext(path);
 }
 
-// For messages: who may be meant by "another process". A lock itself does not tell.
+// For messages: who may be meant by "another process". A lock itself does not tell. A holder on this host can be
+// looked for (LockHolderHere). Of one elsewhere, only its intent may tell.
 std::string HolderText(FileSystem& fs, const std::string& path) {
   const auto stat = fs.Stat(path, /*follow=*/false);
   const std::string here = stat.ok() ? LockHolderHere(stat->inode) : std::string();
@@ -105,6 +78,37 @@ std::string HolderText(FileSystem& fs, const std::string& path) {
 
 }  // namespace
 
+// Only bits are taken away. The owner and the group stay.
+Status NarrowAccess(File& sidecar, File& data) {
+  LZY_ASSIGN_OR_RETURN(const FileStat have, sidecar.Stat());
+  LZY_ASSIGN_OR_RETURN(const FileStat want, data.Stat());
+  LZY_ASSIGN_OR_RETURN(const auto have_acl, sidecar.AccessAcl());
+  LZY_ASSIGN_OR_RETURN(const auto want_acl, data.AccessAcl());
+  // As File::CopyAccess has it: of a file with another group its members are "others", and without the ACL that the
+  // data have, only the owner is certain.
+  std::uint32_t allowed = want.mode & 0066;
+  if (have.gid != want.gid) allowed &= (allowed & 0060) >> 3;
+  if (have_acl != want_acl) allowed = 0;
+  if ((have.mode & 0066 & ~allowed) == 0) return Status::Ok();
+  return sidecar.SetAccess((have.mode & 0600) | (have.mode & allowed), have.uid, have.gid);
+}
+
+// Nothing but the temporary is removed: a name that somebody else has given is his.
+Status GiveName(FileSystem& fs, const std::string& temporary, const std::string& path, bool replace) {
+  const auto rename = [&]() -> Result<bool> {
+    if (!replace) return fs.RenameIfAbsent(temporary, path);
+    LZY_RETURN_IF_ERROR(fs.Rename(temporary, path));
+    return true;
+  };
+  const Result<bool> named = rename();
+  if (!named.ok() || !*named) (void)fs.Remove(temporary);
+  return named.ok() ? fs.SyncDirectory(DirectoryOf(path)) : named.status();
+}
+
+bool IsRuined(const Status& loading) {
+  return loading.code() == Code::kUnprotected || loading.code() == Code::kCorrupt;
+}
+
 // Waits by trying again, since a lock that is waited for could be on a file that has lost its name meanwhile.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
@@ -114,7 +118,7 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
   for (;;) {
     auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
     if (file.status().code() == Code::kNotFound && create != nullptr) {
-      LZY_RETURN_IF_ERROR(CreateWhereAbsent(fs, path, *data, *create));
+      LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/false));
       file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
     }
     const bool gone = file.status().code() == Code::kNotFound && create != nullptr;
@@ -127,10 +131,10 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
         // Read under the lock, so that nothing in it is old.
         auto sidecar = LoadSound(*file);
         if (sidecar.ok() && data != nullptr) (void)NarrowAccess((*sidecar)->file(), *data);
-        const bool ruined = sidecar.status().code() == Code::kUnprotected || sidecar.status().code() == Code::kCorrupt;
+        const bool ruined = IsRuined(sidecar.status());
         if (ruined && create == nullptr && ruins != nullptr) *ruins = std::move(*file);
         if (!ruined || create == nullptr) return sidecar;
-        LZY_RETURN_IF_ERROR(ReplaceRuins(fs, path, *data, *create));
+        LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/true));
         if (!std::exchange(replaced, true)) continue;  // however little time there is
       }
     }
@@ -142,6 +146,8 @@ Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& 
   }
 }
 
+// The geometry is the smallest that the format accepts, and means nothing: a commit replaces all of it. The options are
+// recorded, so the first commit finds what the file was opened with.
 EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::string& name, std::uint32_t rank) {
   EmptySidecar empty;
   SidecarContents& contents = empty.contents;

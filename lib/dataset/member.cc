@@ -83,7 +83,9 @@ class MemberOpener {
     return Status::Ok();
   }
 
-  // Whether there is a sidecar, and whether it can be used.
+  // Whether there is a sidecar, and whether it can be used. One that is not keeps its lock (FileView::held), so that
+  // nobody replaces it while this rank works on the dataset. Without its seal a sidecar proves nothing, so with a key,
+  // ruins count as unsealed.
   Status Judge() {
     if (!stands_in_ && (!found_ || sidecar_.status().code() == Code::kNotFound)) return TellWhyNone();
     Status sound = sidecar_.ok() ? CheckContents((*sidecar_)->contents()) : sidecar_.status();
@@ -113,7 +115,8 @@ class MemberOpener {
     return Status::Ok();
   }
 
-  // A usable sidecar: what it says becomes part of the facts.
+  // A usable sidecar: what it says becomes part of the facts. A spare takes no room beside the file, so it counts as
+  // none.
   Status Accept() {
     view_.sidecar = std::move(sidecar_).value();
     LZY_RETURN_IF_ERROR(TellSidecar(view_, s_));

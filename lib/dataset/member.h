@@ -2,9 +2,11 @@
 // One member of a dataset as its owner opens it and tells the others about it; used by view_shared.cc and view_set.cc
 // only.
 //
+// Flow: OpenMember on the owner, Summary to all ranks, Fill on all ranks. For a shared file, all ranks open the files,
+// but rank 0's Summary counts.
+//
 // Only the owner looks at a member. What it found travels as a Summary, so all ranks decide by the same facts.
 
-#include <optional>
 #include <string>
 #include <vector>
 

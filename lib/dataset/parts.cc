@@ -1,5 +1,9 @@
-// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it can
-// name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
+// Parts of a file's parity in device directories. Names in a sidecar are not to be trusted, since whoever can write it
+// can name any file. So before a part is written, it must be of the encoding that the sidecar tells of (IsOurs).
+//
+// Order of steps in a commit: the parts of a new encoding are made and filled before the sidecar that names them
+// counts. Those of the old encoding are removed afterwards. So a sidecar that counts never names parts that were never
+// there. Parts that no sidecar names are debris, which lzy-info --prune removes.
 
 #include "dataset/parts.h"
 
@@ -22,7 +26,8 @@
 namespace lzy {
 namespace {
 
-/// A part whose directory is gone, or its disk or server: not one that nobody but the guard of hostile directories keeps from us.
+/// A part whose directory is gone, or its disk or server: not one that nobody but the guard of hostile directories
+/// keeps from us.
 bool IsGone(const Status& opening, const std::string& path) {
   if (opening.code() == Code::kNotFound || opening.code() == Code::kInvalidArgument) return true;
   if (opening.code() != Code::kIo) return false;
@@ -32,9 +37,15 @@ bool IsGone(const Status& opening, const std::string& path) {
   return false;
 }
 
-/// Whether what has a part's name is of this encoding: whoever can write a sidecar can name any other file of lzy's in it.
-bool IsOurs(FileSystem& fs, const std::string& path, const Uuid& uuid, const Parts& parts, std::uint32_t owner) {
-  if (const auto peek = PeekSidecar(fs, path); peek.ok()) return peek->uuid == uuid && peek->parts.id == parts.id;
+/// Whether `peek` is of a sidecar, or part, of the encoding that `contents` tells of.
+bool IsOf(const Peek& peek, const SidecarContents& contents) {
+  return peek.uuid == contents.superblock.uuid && peek.parts.id == contents.info.parts.id;
+}
+
+/// Whether what has a part's name is of this encoding: whoever can write a sidecar can name any other file of lzy's in
+/// it.
+bool IsOurs(FileSystem& fs, const std::string& path, const SidecarContents& contents, std::uint32_t owner) {
+  if (const auto peek = PeekSidecar(fs, path); peek.ok()) return IsOf(*peek, contents);
   const auto stat = fs.Stat(path, /*follow=*/false);
   return stat.ok() && stat->uid == owner;  // ruins of its metadata
 }
@@ -50,8 +61,8 @@ SidecarContents OfPart(const SidecarContents& home, std::size_t part) {
   return contents;
 }
 
-/// How surely this is a spare of the sidecar of the file that `data_path` (without symbolic links) is now; 0: it is not. A name alone
-/// says nothing: another file may have had it.
+/// How surely this is a spare of the sidecar of the file that `data_path` (without symbolic links) is now; 0: it is
+/// not. A name alone says nothing: another file may have had it.
 int IsSpareOf(const Peek& peek, const std::string& data_path, const FileStat& file) {
   const Stamp& stamp = peek.stamp;
   if (!peek.committed || peek.kind != DatasetKind::kShared || peek.parts.directories.empty()) return 0;
@@ -71,7 +82,8 @@ std::optional<bool> Claims(FileSystem& fs, const std::string& home, const Uuid& 
   return std::nullopt;
 }
 
-/// Whether another file's sidecar, the one for which it was made, is there: that of a hard link, or of what this is a copy of.
+/// Whether another file's sidecar, the one for which it was made, is there: that of a hard link, or of what this is a
+/// copy of.
 bool IsClaimed(FileSystem& fs, const Peek& part, const std::string& data_path) {
   return part.parts.home != data_path && Claims(fs, part.parts.home, part.uuid, part.parts.id) == true;
 }
@@ -139,7 +151,7 @@ Result<std::unique_ptr<PartedFile>> OpenParts(FileSystem& fs, Sidecar& sidecar, 
       const char* advice = geteuid() == 0 ? " (device directories are named by --device-dirs)" : "";
       return {file.status().code(), file.status().message() + advice};
     }
-    if (write && !IsOurs(fs, path, contents.superblock.uuid, contents.info.parts, home.uid)) return NotOurs(path, sidecar.path());
+    if (write && !IsOurs(fs, path, contents, home.uid)) return NotOurs(path, sidecar.path());
     if (file.ok()) files.back() = std::move(file).value();
   }
   return std::make_unique<PartedFile>(sidecar.path(), std::move(files), sidecar.ParityFileOffset(0), contents.superblock.unit);
@@ -158,7 +170,7 @@ std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& 
   const auto stat = fs.Stat(paths[part], /*follow=*/false);
   if (stat.ok() && stat->type != FileStat::Type::kRegular) return paths[part] + ": is no regular file: remove it, and it is made again";
   if (stat.ok()) {
-    const bool ours = IsOurs(fs, paths[part], contents.superblock.uuid, contents.info.parts, home->uid);
+    const bool ours = IsOurs(fs, paths[part], contents, home->uid);
     return ours ? "" : NotOurs(paths[part], sidecar.path()).message();
   }
   const std::string directory = DirectoryOf(paths[part]);
@@ -195,8 +207,8 @@ Status RenewParts(FileSystem& fs, Sidecar& home, const std::vector<std::string>&
 std::vector<MetadataDamage> CheckPart(FileSystem& fs, const SidecarContents& contents, const std::string& path, std::uint32_t part) {
   const auto all = [&](const char* what) { return std::vector<MetadataDamage>{{0, 0, what, part + 1}}; };
   const auto loaded = Sidecar::Load(fs, path, OpenMode::kRead);
-  const Code code = loaded.status().code();
-  if (!loaded.ok()) return all(code == Code::kUnprotected || code == Code::kCorrupt || code == Code::kNewerFormat ? "metadata" : "part");
+  const bool there = IsRuined(loaded.status()) || loaded.status().code() == Code::kNewerFormat;
+  if (!loaded.ok()) return all(there ? "metadata" : "part");
   if (!(*loaded)->Unseal(contents.key).ok()) return all("seal");
   const Superblock& want = contents.superblock;
   const Superblock& have = (*loaded)->contents().superblock;
@@ -226,9 +238,7 @@ void RemoveOurs(FileSystem& fs, Sidecar& sidecar, const std::vector<std::string>
   const auto home = sidecar.file().Stat();
   if (!home.ok()) return;
   std::vector<std::string> ours = paths;
-  std::erase_if(ours, [&](const std::string& path) {
-    return !IsOurs(fs, path, sidecar.contents().superblock.uuid, sidecar.contents().info.parts, home->uid);
-  });
+  std::erase_if(ours, [&](const std::string& path) { return !IsOurs(fs, path, sidecar.contents(), home->uid); });
   RemoveParts(fs, ours);
 }
 
@@ -277,7 +287,7 @@ Result<std::unique_ptr<Sidecar>> FindSpare(FileSystem& fs, const std::string& da
 }
 
 bool IsLost(const Status& loading) {
-  return loading.code() == Code::kNotFound || loading.code() == Code::kUnprotected || loading.code() == Code::kCorrupt;
+  return loading.code() == Code::kNotFound || IsRuined(loading);
 }
 
 Options WithItsDirectories(const Options& options, const Sidecar& home) {
@@ -288,19 +298,17 @@ Options WithItsDirectories(const Options& options, const Sidecar& home) {
 
 bool IsOutdated(FileSystem& fs, const std::string& data_path, Sidecar& home, const Options& options) {
   const SidecarContents& contents = home.contents();
-  const Uuid& uuid = contents.superblock.uuid;
   const std::vector<std::string> paths = PartPaths(fs, contents.info.parts, options.device_dirs);
   const auto is_later = [&](const std::string& path) {
     const auto peek = PeekSidecar(fs, path);
-    return peek.ok() && peek->committed && peek->uuid == uuid && peek->parts.id == contents.info.parts.id &&
-           peek->generation > contents.superblock.generation;
+    return peek.ok() && peek->committed && IsOf(*peek, contents) && peek->generation > contents.superblock.generation;
   };
   if (std::ranges::any_of(paths, is_later)) return true;
   // A commit that encoded everything anew removed these parts and made others. Only if some are gone does it pay to
   // look for others in the directories.
   if (std::ranges::all_of(paths, [&](const std::string& path) { return IsThere(fs, path); })) return false;
   const auto spare = FindSpare(fs, data_path, WithItsDirectories(options, home));
-  return spare.ok() && (*spare)->contents().superblock.uuid == uuid && (*spare)->generation() > contents.superblock.generation;
+  return spare.ok() && (*spare)->contents().superblock.uuid == contents.superblock.uuid && (*spare)->generation() > contents.superblock.generation;
 }
 
 // What is there is replaced only under its lock, and only if it is still what was looked at.
@@ -335,18 +343,15 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
   }
   const SidecarContents& contents = (*spare)->contents();
   const std::string temporary = TemporarySidecarPath(path);
-  const auto build = [&]() -> Result<bool> {
+  const auto build = [&]() -> Status {
     LZY_ASSIGN_OR_RETURN(const auto home, Sidecar::Create(fs, temporary, contents, data, contents.superblock.spacing));
-    LZY_RETURN_IF_ERROR(home->WriteAll(contents));
-    if (!ruins && !old) return fs.RenameIfAbsent(temporary, path);
-    LZY_RETURN_IF_ERROR(fs.Rename(temporary, path));
-    return true;
+    return home->WriteAll(contents);
   };
-  const Result<bool> built = build();
-  if (!built.ok() || !*built) (void)fs.Remove(temporary);
-  if (built.status().code() == Code::kNotFound) return false;  // somebody else has given it its name
-  if (!built.ok()) return built;
-  LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(path)));
+  Status built = build();
+  if (!built.ok()) (void)fs.Remove(temporary);
+  if (built.ok()) built = GiveName(fs, temporary, path, /*replace=*/ruins != nullptr || old != nullptr);
+  if (built.code() == Code::kNotFound) return false;  // somebody else has given it its name
+  LZY_RETURN_IF_ERROR(built);
   return true;
 }
 

@@ -1,4 +1,6 @@
 // Lost members are placed one after the other, each at the least cost. What is placed counts for those that follow.
+// Greedy, and not the best assignment of all: what matters is that ranks agree, and that no group is put together where
+// it need not be.
 
 #include "dataset/placement.h"
 
@@ -25,52 +27,46 @@ class Placer {
 
   // A process for one member.
   Result<int> Place(const LostMember& member, std::size_t index) {
-    const int wish = static_cast<int>(member.rank % places_.nodes.size());
-    std::optional<int> best;
-    for (int p = 0; p < static_cast<int>(places_.nodes.size()); ++p) {
+    const std::size_t wish = member.rank % places_.nodes.size();
+    std::optional<std::size_t> best;
+    for (std::size_t p = 0; p < places_.nodes.size(); ++p) {
       if (!Possible(member, index, p)) continue;
       if (!best || Cost(member, index, p, wish) < Cost(member, index, *best, wish)) best = p;
     }
     if (!best && spread_) return NoRoom(member, index);
     // Where the directory is nowhere it is made.
-    const int chosen = best.value_or(wish);
-    places_.residents[NodeOf(chosen)].insert(member.group);
-    if (!places_.domains.empty()) places_.domain_residents[DomainOf(chosen)].insert(member.group);
-    if (best) used_[{NodeOf(chosen), SiteOf(chosen, index).file_system}] += member.bytes;
-    return chosen;
+    const std::size_t chosen = best.value_or(wish);
+    places_.residents[places_.nodes[chosen]].insert(member.group);
+    if (!places_.domains.empty()) places_.domain_residents[places_.domains[chosen]].insert(member.group);
+    if (best) used_[{places_.nodes[chosen], places_.sites[chosen][index].file_system}] += member.bytes;
+    return static_cast<int>(chosen);
   }
 
  private:
-  const std::string& NodeOf(int process) const { return places_.nodes[static_cast<std::size_t>(process)]; }
-  const std::string& DomainOf(int process) const { return places_.domains[static_cast<std::size_t>(process)]; }
-  const Site& SiteOf(int process, std::size_t index) const {
-    return places_.sites[static_cast<std::size_t>(process)][index];
-  }
-
   // After what has been dealt to this file system of the node.
-  std::uint64_t RoomLeft(int process, std::size_t index) const {
-    const Site& site = SiteOf(process, index);
-    const auto used = used_.find({NodeOf(process), site.file_system});
+  std::uint64_t RoomLeft(std::size_t process, std::size_t index) const {
+    const Site& site = places_.sites[process][index];
+    const auto used = used_.find({places_.nodes[process], site.file_system});
     return site.room - std::min(site.room, used == used_.end() ? 0 : used->second);
   }
 
-  bool Possible(const LostMember& member, std::size_t index, int process) const {
-    if (!SiteOf(process, index).reachable) return false;
+  bool Possible(const LostMember& member, std::size_t index, std::size_t process) const {
+    if (!places_.sites[process][index].reachable) return false;
     return !spread_ || RoomLeft(process, index) >= member.bytes;
   }
 
   // Members of the group in the process's domain, as far as they are nowhere else.
-  std::size_t DomainMates(const LostMember& member, int process) const {
+  std::size_t DomainMates(const LostMember& member, std::size_t process) const {
     if (places_.domains.empty() || !(local_ || spread_)) return 0;
-    const auto at = places_.domain_residents.find(DomainOf(process));
+    const auto at = places_.domain_residents.find(places_.domains[process]);
     return at == places_.domain_residents.end() ? 0 : at->second.count(member.group);
   }
 
   // Least first.
-  std::tuple<bool, std::size_t, std::size_t, std::uint64_t, bool, int> Cost(const LostMember& member, std::size_t index,
-                                                                           int process, int wish) const {
+  std::tuple<bool, std::size_t, std::size_t, std::uint64_t, bool, std::size_t> Cost(
+      const LostMember& member, std::size_t index, std::size_t process, std::size_t wish) const {
     const std::size_t near = DomainMates(member, process);
-    const auto at = places_.residents.find(NodeOf(process));
+    const auto at = places_.residents.find(places_.nodes[process]);
     const bool counts = at != places_.residents.end() && (local_ || spread_);
     const std::size_t mates = counts ? at->second.count(member.group) : 0;
     const bool away = process != wish;
@@ -81,8 +77,9 @@ class Placer {
   // Names what each node has, so that the user can tell what to free.
   Status NoRoom(const LostMember& member, std::size_t index) const {
     std::map<std::string, std::uint64_t> room;
-    for (int p = 0; p < static_cast<int>(places_.nodes.size()); ++p) {
-      if (SiteOf(p, index).reachable) room[NodeOf(p)] = std::max(room[NodeOf(p)], RoomLeft(p, index));
+    for (std::size_t p = 0; p < places_.nodes.size(); ++p) {
+      const std::string& node = places_.nodes[p];
+      if (places_.sites[p][index].reachable) room[node] = std::max(room[node], RoomLeft(p, index));
     }
     std::string all;
     for (const auto& [node, bytes] : room) all += fmt::format("{}{} has {}", all.empty() ? "" : ", ", node, bytes);

@@ -1,9 +1,9 @@
 #pragma once
 // Which process makes a member of a set again that no process sees (lzy-restore, docs/node-died.md).
 //
-// Members of one group in one failure domain are lost together. So a lost member goes to a domain and a node that have no
-// other member of its group, as long as there is one. Pure: it decides by what the ranks have told each other, and all of
-// them decide alike. OpenSet asks it before the lost members are made.
+// Members of one group in one failure domain are lost together. So a lost member goes to a domain and a node that have
+// no other member of its group, as long as there is one. Pure: it decides by what the ranks have told each other, and
+// all of them decide alike. OpenSet asks it before the lost members are made.
 
 #include <cstdint>
 #include <map>
@@ -23,6 +23,7 @@ enum class Placing {
   kHome,   ///< to the process of the member's own number, which is about to look for it there
 };
 
+/// A member that is to be made again.
 struct LostMember {
   std::uint32_t rank = 0;
   std::uint32_t group = 0;    ///< any number that those coded together have in common
@@ -37,6 +38,7 @@ struct Site {
   LZY_FIELDS(reachable, file_system, room)
 };
 
+/// What all processes have told (GatherPlaces); vectors are by rank in the communicator.
 struct Places {
   std::vector<std::string> nodes;              ///< by process: the name of its node
   std::vector<std::string> domains;            ///< by process: its failure domain; empty: nothing is known but nodes
@@ -47,9 +49,9 @@ struct Places {
   std::map<std::string, std::multiset<std::uint32_t>> domain_residents;
 };
 
-/// A process for each lost member, by rank; the same wherever it is called with the same. Among equally good ones that of the
-/// member's own number (modulo their count), else the first, which reach the member's directory; so for all where all nodes see all. With
-/// kRoom kIo where there is none, naming the first member that does not fit.
+/// A process for each lost member, by rank; the same wherever it is called with the same. Among equally good ones that
+/// of the member's own number (modulo their count), else the first, which reach the member's directory; so for all
+/// where all nodes see all. With kRoom kIo where there is none, naming the first member that does not fit.
 Result<std::map<std::uint32_t, int>> PlaceLost(Places places, const std::vector<LostMember>& lost, Placing placing);
 
 }  // namespace lzy

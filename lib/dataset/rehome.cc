@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "dataset/lock.h"
-#include "dataset/view.h"
 #include "names/lookup.h"
 #include "sidecar/names.h"
-#include "sidecar/sidecar.h"
 
 namespace lzy {
 namespace {
 
+// Invariant: no sidecar that belongs to a file is overwritten or removed, whatever breaks off. A crash between two
+// renames leaves sidecars under wrong names, or one under a temporary name. Readers find those by their stamps, and
+// the next Rehome goes on.
 using Clock = std::chrono::steady_clock;
 
 // The sidecar at `path` and where it belongs.
@@ -24,6 +25,12 @@ struct Claim {
   std::string home;  // empty: it was made for no file that is in the directory
 };
 
+// The file that a sidecar at `path` is for by its name.
+Result<FileStat> StatNamesake(FileSystem& fs, const std::string& path) {
+  const auto data = DataPathOf(path);
+  return data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+}
+
 // The file of the same name is asked first, because it needs no look at the directory.
 Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::string& path) {
   Claim claim;
@@ -31,8 +38,7 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   claim.there = sidecar.ok() || sidecar.status().code() != Code::kNotFound;
   if (!sidecar.ok()) return claim;
   // Edited or linked, the file is still that of its name.
-  const auto data = DataPathOf(path);
-  const auto namesake = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  const auto namesake = StatNamesake(fs, path);
   if (namesake.ok() && MayBe(*namesake, sidecar->stamp)) {
     claim.home = path;
   } else if (auto home = Directory(fs, directory).HomeOf(BaseNameOf(path))) {
@@ -41,8 +47,8 @@ Result<Claim> ClaimOf(FileSystem& fs, const std::string& directory, const std::s
   return claim;
 }
 
-// Who moves sidecars in a directory holds the lock of a file there, so that two who do so at once do not undo each other's
-// work half way. It is there only meanwhile.
+// Who moves sidecars in a directory holds the lock of a file there, so that two who do so at once do not undo each
+// other's work half way. It is there only meanwhile.
 class MoveLock {
  public:
   static std::string PathIn(const std::string& directory) {
@@ -77,18 +83,17 @@ class MoveLock {
   std::unique_ptr<File> file_;
 };
 
-// Whether somebody is about to write the file for which `sidecar`, at `path`, was made: it holds nothing but an intent, and that
-// file is there. (One of another inode is another file: the first was deleted after a crash.)
+// Whether somebody is about to write the file for which `sidecar`, at `path`, was made: it holds nothing but an
+// intent, and that file is there. (One of another inode is another file: the first was deleted after a crash.)
 bool AwaitsAWriter(FileSystem& fs, const Sidecar& sidecar, const std::string& path) {
   if (sidecar.committed() || !sidecar.intent()) return false;
-  const auto data = DataPathOf(path);
-  const auto file = data ? fs.Stat(*data, /*follow=*/false) : Result<FileStat>(Code::kNotFound, "");
+  const auto file = StatNamesake(fs, path);
   const Stamp& stamp = sidecar.contents().superblock.stamp;
   return stamp.inode == 0 || (file.ok() && MayBe(*file, stamp));
 }
 
-// Moves a sidecar to the name `to`, where there may be one that is of no file any more. That one is replaced under its lock,
-// and not at all (false) if somebody is about to write under that name.
+// Moves a sidecar to the name `to`, where there may be one that is of no file any more. That one is replaced under its
+// lock, and not at all (false) if somebody is about to write under that name.
 Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string& to, Clock::time_point deadline) {
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     LZY_ASSIGN_OR_RETURN(const bool moved, fs.RenameIfAbsent(from, to));
@@ -112,8 +117,8 @@ struct Chain {
   bool empty() const { return names.size() < 2; }
 };
 
-// Where the sidecar `own` has to go, and whatever sits at its new place, and so on. No sidecar that belongs to a file is
-// overwritten.
+// Where the sidecar `own` has to go, and whatever sits at its new place, and so on. No sidecar that belongs to a file
+// is overwritten.
 Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std::string& own) {
   Chain chain{{own}, false};
   for (;;) {
@@ -122,14 +127,14 @@ Result<Chain> ChainFrom(FileSystem& fs, const std::string& directory, const std:
     if (claim.home == chain.names.back()) return Chain();        // at home already: what wants to go there has to stay
     chain.cycle = claim.home == chain.names.front();
     if (chain.cycle) return chain;
-    if (std::find(chain.names.begin(), chain.names.end(), claim.home) != chain.names.end()) return Chain();
+    if (std::ranges::count(chain.names, claim.home) != 0) return Chain();
     chain.names.push_back(claim.home);
   }
 }
 
 // What has to move for the name `own` to mean the sidecar of `data`: its present occupant away, then its own one here.
-// `sure` when that was seen of the one sidecar, and not told from a look at all of the directory, in which something that
-// is just being renamed may not show at all.
+// `sure` when that was seen of the one sidecar, and not told from a look at all of the directory, in which something
+// that is just being renamed may not show at all.
 struct Moves {
   Chain chain;
   bool sure = false;
@@ -147,7 +152,8 @@ Result<Moves> NextMoves(FileSystem& fs, const std::string& directory, const std:
   return Moves{{{*found, own}, false}};
 }
 
-// False when something stood in the way.
+// From the free end of the chain to its beginning, so each rename goes to a name that is free by then. Of a cycle, the
+// last sidecar steps aside first, and takes the place that is left. False when something stood in the way.
 Result<bool> Move(FileSystem& fs, const Chain& chain, Clock::time_point deadline) {
   const std::vector<std::string>& names = chain.names;
   const std::string aside = TemporarySidecarPath(names.back());

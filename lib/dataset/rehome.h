@@ -1,9 +1,12 @@
 #pragma once
 // Sidecars whose file was renamed follow it (docs/design.md "Epochs").
 //
+// BeginEpoch, Protect and repairs call it before they lock anything: a lock on a sidecar under a wrong name would be a
+// lock on another file's.
+//
 // Programs write a temporary file and rename it, and rotate files by renaming them. Then names of sidecars are wrong
-// until somebody writes. Readers find the right sidecar wherever it is (names/lookup); writers call Rehome first, so that
-// from then on the name is right. No sidecar that belongs to a file is ever overwritten. Local.
+// until somebody writes. Readers find the right sidecar wherever it is (names/lookup); writers call Rehome first, so
+// that from then on the name is right. No sidecar that belongs to a file is ever overwritten. Local.
 
 #include <cstdint>
 #include <string>

@@ -16,28 +16,59 @@
 namespace lzy {
 namespace {
 
+// Of lists by what is said, the first one that most say. There is at least one.
+template <class Lists>
+auto MostOf(const Lists& lists) {
+  return std::ranges::max_element(lists, {}, [](const auto& one) { return one.second.size(); });
+}
+
 // Of the members with the generation of `newest`, one that holds the dataset root that most of them hold.
 const Summary* SpokesmanOf(const std::map<std::uint32_t, Summary>& members, const Summary& newest) {
   std::map<std::array<std::uint8_t, 16>, std::vector<const Summary*>> by_root;
   for (const auto& [rank, s] : members) {
-    if (s.fault != SidecarFault::kNone || s.superblock.uuid != newest.superblock.uuid || s.superblock.rank != rank ||
-        s.superblock.generation != newest.superblock.generation ||
-        s.superblock.state != SidecarState::kCommitted) {
-      continue;
-    }
-    by_root[s.superblock.dataset_root.bytes].push_back(&s);
+    const Superblock& sb = s.superblock;
+    const bool of_it = s.fault == SidecarFault::kNone && sb.state == SidecarState::kCommitted && sb.rank == rank &&
+                       sb.uuid == newest.superblock.uuid && sb.generation == newest.superblock.generation;
+    if (of_it) by_root[sb.dataset_root.bytes].push_back(&s);
   }
-  const Summary* out = &newest;
-  std::size_t most = 0;
-  for (const auto& [root, holders] : by_root) {
-    if (holders.size() > most) out = holders.front();
-    most = std::max(most, holders.size());
+  return by_root.empty() ? &newest : MostOf(by_root)->second.front();
+}
+
+// What a sidecar says about its group, in a form to compare.
+Hash GroupAccount(const InfoRecord& info) {
+  InfoRecord account;
+  for (const MemberRecord& one : info.members) {
+    account.members.push_back({.rank = one.rank, .size = one.size, .data_root = one.data_root, .parity_size = one.parity_size,
+                               .parity_root = one.parity_root, .domain = {}});
   }
-  return out;
+  return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
+}
+
+// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
+bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const std::shared_ptr<const LeafKey>& key) {
+  const Superblock& sb = sidecar.contents().superblock;
+  return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
+         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns &&
+         sidecar.Unseal(key).ok();
+}
+
+// The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
+// file.held when it is of no use.
+Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, const std::string& path, bool write) {
+  if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
+  if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
+  if (!file.held) return {Code::kNotFound, path};
+  return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
+}
+
+// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of
+// it: it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
+Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
+  if (!intent || to.intent()) return Status::Ok();
+  return to.SetIntent(*intent);
 }
 
 }  // namespace
-
 
 // The newest generation of the newest set counts. Within it, the dataset root that most members hold wins, so that one
 // forged or rotten sidecar does not speak for all.
@@ -86,24 +117,6 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
   }
 }
 
-namespace {
-
-// What a sidecar says about its group, in a form to compare.
-Hash GroupAccount(const InfoRecord& info) {
-  InfoRecord account;
-  for (const MemberRecord& record : info.members) {
-    MemberRecord& same = account.members.emplace_back();
-    same.rank = record.rank;
-    same.size = record.size;
-    same.data_root = record.data_root;
-    same.parity_size = record.parity_size;
-    same.parity_root = record.parity_root;
-  }
-  return HashBytes(HashTag::kInfo, 0, EncodeInfo(account));
-}
-
-}  // namespace
-
 // Members of a group record the sizes and roots of each other. The account that most of them give wins.
 Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   std::map<std::vector<std::uint32_t>, std::map<std::array<std::uint8_t, 16>, std::vector<Summary*>>> accounts;
@@ -113,11 +126,9 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
     if (info.groups.size() == 1) accounts[info.groups[0]][GroupAccount(info).bytes].push_back(&s);
   }
   for (auto& [group, by_account] : accounts) {
-    const auto most = std::max_element(by_account.begin(), by_account.end(), [](const auto& a, const auto& b) {
-      return a.second.size() < b.second.size();
-    });
+    const auto most = MostOf(by_account)->first;
     for (auto& [account, tellers] : by_account) {
-      if (account == most->first) continue;
+      if (account == most) continue;
       for (Summary* s : tellers) {
         s->fault = SidecarFault::kOutdated;
         s->fault_text = "says something else about its group than most of it";
@@ -127,34 +138,8 @@ Status DropDissenters(std::map<std::uint32_t, Summary>& members) {
   return Status::Ok();
 }
 
-namespace {
-
-// Whether a sidecar is of the generation that counts. A commit given up earlier may have had the same number.
-bool IsOf(Sidecar& sidecar, const Superblock& newest, std::uint32_t rank, const std::shared_ptr<const LeafKey>& key) {
-  const Superblock& sb = sidecar.contents().superblock;
-  return CheckContents(sidecar.contents()).ok() && sb.uuid == newest.uuid && sb.generation == newest.generation &&
-         sb.rank == rank && sb.dataset_root == newest.dataset_root && sb.wall_time_ns == newest.wall_time_ns &&
-         sidecar.Unseal(key).ok();
-}
-
-// The sidecar of a member with what was prepared in it; to write, from the file that is locked already, which stays in
-// file.held when it is of no use.
-Result<std::unique_ptr<Sidecar>> LoadPrepared(FileSystem& fs, FileView& file, const std::string& path, bool write) {
-  if (!write) return Sidecar::Load(fs, path, OpenMode::kRead, /*accept_prepared=*/true);
-  if (file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
-  if (!file.held) return {Code::kNotFound, path};
-  return Sidecar::Load(std::move(file.held), OpenMode::kReadWrite, /*accept_prepared=*/true);
-}
-
-// The intent of the generation before, which may have been set after that was prepared, by somebody who saw no more of it:
-// it holds for the next one, too. In the sidecar before that counts, so that there is no moment without it.
-Status CarryIntent(const std::optional<Intent>& intent, Sidecar& to) {
-  if (!intent || to.intent()) return Status::Ok();
-  return to.SetIntent(*intent);
-}
-
-}  // namespace
-
+// The two forms of a prepared member, in this order: a sidecar that is prepared in place, and a complete one under its
+// temporary name (docs/format.md §9). In both, the intent of before is set in the new one before that counts.
 Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
                          const Superblock& newest, bool write) {
   FileSystem& fs = context.fs;
@@ -195,13 +180,8 @@ Result<bool> RollForward(const Context& context, FileView& file, Summary& s, con
 std::vector<std::uint32_t> UnknownRanks(const std::set<std::uint32_t>& known, std::uint32_t members) {
   constexpr std::size_t kMost = 65536;
   std::vector<std::uint32_t> out;
-  auto next = known.begin();
   for (std::uint32_t rank = 0; rank < members && out.size() < kMost; ++rank) {
-    if (next != known.end() && *next == rank) {
-      ++next;
-    } else {
-      out.push_back(rank);
-    }
+    if (!known.contains(rank)) out.push_back(rank);
   }
   return out;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Which generation of a set counts, by what its sidecars say together; and commits that broke off half-way are completed
-// (docs/design.md "Sets"). Second step of OpenSet.
+// Which generation of a set counts, by what its sidecars say together; and commits that broke off half-way are
+// completed (docs/design.md "Sets"). Second step of OpenSet.
 //
 // The rule of the two phases: a generation that any member has committed was prepared by all, so it counts, and members
 // that have it only prepared are completed. A generation that all have only prepared does not count.
@@ -17,9 +17,9 @@
 
 namespace lzy {
 
-/// The generation that counts, and the members' sidecars that do not belong to it.
-/// Finds the newest generation of the newest set among `members`, puts its superblock into `view`, and marks sidecars of others as
-/// outdated or foreign. `roll_forward`: members that have that generation prepared only.
+/// The generation that counts, and the members' sidecars that do not belong to it. Finds the newest generation of the
+/// newest set among `members`, puts its superblock into `view`, and marks sidecars of others as outdated or foreign.
+/// `roll_forward`: members that have that generation prepared only.
 void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& members,
                       std::set<std::uint32_t>& roll_forward);
 
@@ -27,8 +27,8 @@ void JudgeGenerations(DatasetView& view, std::map<std::uint32_t, Summary>& membe
 Status DropDissenters(std::map<std::uint32_t, Summary>& members);
 
 /// Completes the commit of a member that was prepared when another member of its set already had the generation
-/// committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one. To write, the lock is
-/// never let go.
+/// committed: then all had it prepared, so it counts (docs/format.md §9). True when there was one. To write, the lock
+/// is never let go.
 Result<bool> RollForward(const Context& context, FileView& file, Summary& s, const std::string& data_path,
                          const Superblock& newest, bool write);
 

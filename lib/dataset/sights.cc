@@ -1,9 +1,9 @@
-// Who sees what. Each rank tells what it sees, and all decide from the same lists.
+// Who sees what. Each rank tells what it sees, and all decide from the same lists. Nothing is decided from what one
+// rank knows alone: a rank that took another way would make other collective calls.
 
 #include "dataset/sights.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "comm/records.h"
@@ -12,15 +12,10 @@
 
 namespace lzy {
 
-Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, const DatasetRef& ref) {
-  std::vector<std::uint32_t> mine;
-  for (const auto& [rank, path] : ref.members) mine.push_back(rank);
-  return AllGatherRecords(comm, mine);
-}
-
 namespace {
 
-// What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable sidecar.
+// What a process sees a member as: of a set (as time or uuid tell), of a commit. Nothing where it has no usable
+// sidecar.
 struct SeenState {
   bool committed = false;
   Uuid uuid{};
@@ -34,11 +29,50 @@ struct SeenState {
   }
 };
 
+// Where members that nobody sees could be made, as this process knows it.
+Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, const std::vector<LostMember>& missing) {
+  std::vector<Site> sites;
+  for (const LostMember& member : missing) {
+    const std::string path = ExpandPattern(ref.path, member.rank);
+    // What must not be looked at is not missing.
+    if (const auto data = fs.Stat(path); !data.ok() && data.status().code() == Code::kIo) return data.status();
+    const auto stat = fs.Stat(DirectoryOf(path));
+    const bool reachable = stat.ok() && stat->type == FileStat::Type::kDirectory;
+    const auto room = fs.FreeBytes(DirectoryOf(path));
+    sites.push_back({reachable, reachable ? stat->device : 0, reachable && room.ok() ? *room : 0});
+  }
+  return sites;
+}
+
+// Which groups' members only one of `places` (by process) sees, by place. Nothing where all are one place. A member
+// that several places see is not lost with any of them, so it does not count.
+std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vector<std::string>& places,
+                                                               const std::vector<std::vector<std::uint32_t>>& seen,
+                                                               const std::map<std::uint32_t, std::uint32_t>& group_of) {
+  std::map<std::string, std::multiset<std::uint32_t>> residents;
+  if (std::ranges::all_of(places, [&](const auto& place) { return place == places[0]; })) return residents;
+  std::map<std::uint32_t, std::set<std::string>> seen_on;
+  for (std::size_t p = 0; p < seen.size(); ++p) {
+    for (const std::uint32_t rank : seen[p]) seen_on[rank].insert(places[p]);
+  }
+  for (const auto& [rank, on] : seen_on) {
+    const auto group = group_of.find(rank);
+    if (on.size() == 1 && group != group_of.end()) residents[*on.begin()].insert(group->second);
+  }
+  return residents;
+}
+
 }  // namespace
+
+Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, const DatasetRef& ref) {
+  std::vector<std::uint32_t> mine;
+  for (const auto& [rank, path] : ref.members) mine.push_back(rank);
+  return AllGatherRecords(comm, mine);
+}
 
 // Only members that several processes see can be there twice. Their generations are compared.
 Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen) {
-  if (std::all_of(seen.begin(), seen.end(), [&](const auto& one) { return one == seen[0]; })) return Status::Ok();
+  if (std::ranges::all_of(seen, [&](const auto& one) { return one == seen[0]; })) return Status::Ok();
   std::map<std::uint32_t, int> seers;
   for (const auto& ranks : seen) {
     for (const std::uint32_t rank : ranks) ++seers[rank];
@@ -81,16 +115,10 @@ std::map<std::uint32_t, int> AssignOwners(const std::vector<std::vector<std::uin
   std::vector<std::size_t> load(seen.size(), 0);
   std::map<std::uint32_t, int> owner;
   for (const auto& [rank, candidates] : seers) {
-    int best = candidates.front();
-    for (int p : candidates) {
-      if (static_cast<std::uint32_t>(p) == rank) {
-        best = p;
-        break;
-      }
-      if (load[p] < load[best]) best = p;
-    }
-    owner[rank] = best;
-    ++load[best];
+    const auto own = std::ranges::find(candidates, static_cast<int>(rank));
+    const auto idlest = std::ranges::min_element(candidates, {}, [&](int p) { return load[p]; });
+    owner[rank] = *(own != candidates.end() ? own : idlest);
+    ++load[owner[rank]];
   }
   return owner;
 }
@@ -101,42 +129,6 @@ Result<std::map<std::uint32_t, Summary>> ExchangeSummaries(Communicator& comm, c
   for (Summary& one : all) merged.emplace(one.rank, std::move(one));
   return merged;
 }
-
-namespace {
-
-// Where members that nobody sees could be made, as this process knows it.
-Result<std::vector<Site>> LookAtSites(FileSystem& fs, const DatasetRef& ref, const std::vector<LostMember>& missing) {
-  std::vector<Site> sites;
-  for (const LostMember& member : missing) {
-    const std::string path = ExpandPattern(ref.path, member.rank);
-    // What must not be looked at is not missing.
-    if (const auto data = fs.Stat(path); !data.ok() && data.status().code() == Code::kIo) return data.status();
-    const auto stat = fs.Stat(DirectoryOf(path));
-    const bool reachable = stat.ok() && stat->type == FileStat::Type::kDirectory;
-    const auto room = fs.FreeBytes(DirectoryOf(path));
-    sites.push_back({reachable, reachable ? stat->device : 0, reachable && room.ok() ? *room : 0});
-  }
-  return sites;
-}
-
-// Which groups' members only one of `places` (by process) sees, by place. Nothing where all are one place.
-std::map<std::string, std::multiset<std::uint32_t>> ResidentsOf(const std::vector<std::string>& places,
-                                                               const std::vector<std::vector<std::uint32_t>>& seen,
-                                                               const std::map<std::uint32_t, std::uint32_t>& group_of) {
-  std::map<std::string, std::multiset<std::uint32_t>> residents;
-  if (std::all_of(places.begin(), places.end(), [&](const auto& place) { return place == places[0]; })) return residents;
-  std::map<std::uint32_t, std::set<std::string>> seen_on;
-  for (std::size_t p = 0; p < seen.size(); ++p) {
-    for (const std::uint32_t rank : seen[p]) seen_on[rank].insert(places[p]);
-  }
-  for (const auto& [rank, on] : seen_on) {
-    const auto group = group_of.find(rank);
-    if (on.size() == 1 && group != group_of.end()) residents[*on.begin()].insert(group->second);
-  }
-  return residents;
-}
-
-}  // namespace
 
 Result<Places> GatherPlaces(const Context& context, const DatasetRef& ref, const std::vector<LostMember>& missing,
                             const std::vector<std::vector<std::uint32_t>>& seen,

@@ -19,8 +19,9 @@ namespace lzy {
 /// Who sees which members: lists of ranks, by process.
 Result<std::vector<std::vector<std::uint32_t>>> GatherSeen(Communicator& comm, const DatasetRef& ref);
 
-/// Members of which nodes have files of their own: one that was away has its old one, when another was put in its place meanwhile.
-/// Leaves only those who see the newest. Where all processes see the same there is one file system, and nothing is looked at.
+/// Members of which nodes have files of their own: one that was away has its old one, when another was put in its
+/// place meanwhile. Leaves only those who see the newest. Where all processes see the same there is one file system,
+/// and nothing is looked at.
 Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<std::vector<std::uint32_t>>& seen);
 
 /// An owner for every member: the process of the same number if it sees the member, else the least busy one that does.

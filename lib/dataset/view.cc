@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <thread>
 
 #include "dataset/member.h"
@@ -16,9 +17,7 @@ namespace lzy {
 
 std::uint64_t DatasetView::data_bytes() const {
   std::uint64_t total = 0;
-  for (const Ensemble& ensemble : ensembles) {
-    for (const FileView& file : ensemble.files) total += committed ? file.stamp.size : file.stat.size;
-  }
+  for (const FileView& file : files()) total += committed ? file.stamp.size : file.stat.size;
   return total;
 }
 
@@ -42,7 +41,8 @@ bool DatasetView::UnknownFilesAreThere() const {
 
 namespace {
 
-// With leaves of several keys nobody could ever prove what was committed.
+// With leaves of several keys nobody could ever prove what was committed. Keys are compared by their ids; the secret
+// itself is never sent.
 Status AgreeOnKey(const Context& context) {
   if (context.comm.size() == 1) return Status::Ok();
   const KeyId mine = context.options.key ? context.options.key->id() : KeyId{};
@@ -82,6 +82,13 @@ BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidec
           }};
 }
 
+BlockStream StreamOf(const Ensemble& ensemble, bool of_parity, std::uint32_t f) {
+  const FileView& file = ensemble.files[f];
+  const LeafKey* key = ensemble.key.get();
+  if (!of_parity) return DataStream(*ensemble.layout, f, file.data.get(), file.data_tree(), key);
+  return ParityStream(*ensemble.layout, f, file.parity(), file.parity_base, file.parity_tree(), key);
+}
+
 // Recorded directories are compared with those in which the parts were found.
 bool PartsMoved(const DatasetView& view) {
   if (view.info.parts.directories.empty()) return false;
@@ -102,16 +109,29 @@ GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
   const bool parted = !options.device_dirs.empty();
   const std::size_t devices = parted ? options.device_dirs.size() : options.group;
   for (std::size_t d = 0; d < devices; ++d) domains.push_back(std::to_string(d));
-  GeometryParameters parameters;
-  parameters.kind = DatasetKind::kShared;
-  parameters.placement = parted ? ParityPlacement::kDirectories : ParityPlacement::kPooled;
-  parameters.block_size = options.block_size;
-  parameters.parity = options.parity;
-  parameters.groups = DealGroups(domains, options.group, options.parity).groups;
-  std::uint32_t largest = 0;
-  for (const auto& group : parameters.groups) largest = std::max(largest, static_cast<std::uint32_t>(group.size()));
-  parameters.unit = ChooseUnit(DatasetKind::kShared, options.block_size, options.stripe, largest, size);
+  GeometryParameters parameters{.kind = DatasetKind::kShared,
+                                .placement = parted ? ParityPlacement::kDirectories : ParityPlacement::kPooled,
+                                .block_size = options.block_size,
+                                .parity = options.parity,
+                                .groups = DealGroups(domains, options.group, options.parity).groups};
+  std::size_t largest = 0;
+  for (const auto& group : parameters.groups) largest = std::max(largest, group.size());
+  parameters.unit =
+      ChooseUnit(DatasetKind::kShared, options.block_size, options.stripe, static_cast<std::uint32_t>(largest), size);
   return parameters;
+}
+
+GeometryParameters GroupGeometry(std::uint32_t block_size, std::uint64_t unit, std::uint32_t parity, std::size_t members) {
+  std::vector<std::uint32_t> devices(members);
+  std::iota(devices.begin(), devices.end(), 0u);
+  return {DatasetKind::kSet, ParityPlacement::kPerDevice, block_size, unit, parity, {std::move(devices)}};
+}
+
+// Written so that nothing overflows.
+Interval PartOf(std::uint64_t total, int rank, int size) {
+  const std::uint64_t ranks = static_cast<std::uint64_t>(size), r = static_cast<std::uint64_t>(rank);
+  const auto begin = [&](std::uint64_t of) { return total / ranks * of + std::min(of, total % ranks); };
+  return {begin(r), begin(r + 1)};
 }
 
 // Launchers of MPI tell how many ranks share this node. Without them, all ranks are taken to be here.

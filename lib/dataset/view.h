@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interval_set.h"
 #include "dataset/placement.h"
 #include "geometry/layout.h"
 #include "names/resolve.h"
@@ -31,8 +32,8 @@ namespace lzy {
 inline constexpr Hash kNoParityLeaf{
     {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
-/// Why a member's sidecar cannot be used, as every rank knows it.
-/// kUnsealed: it is not sealed with the key that was given, or not what was sealed.
+/// Why a member's sidecar cannot be used, as every rank knows it. kUnsealed: it is not sealed with the key that was
+/// given, or not what was sealed.
 enum class SidecarFault : std::uint8_t { kNone = 0, kMissing = 1, kDestroyed = 2, kOutdated = 3, kForeign = 4, kUnsealed = 5 };
 
 /// What the owner of a file tells the others about it and its sidecar.
@@ -43,8 +44,9 @@ struct FileFacts {
   FileStat stat;              ///< if present
   SidecarFault fault = SidecarFault::kMissing;
   std::string fault_text;  ///< for messages
-  /// What the file was when its sidecar, which is of an older generation than its set's, was committed: while it is that
-  /// still, it is no edit but a state of the past (a node that was away, a backup). Not told, but found from what is.
+  /// What the file was when its sidecar, which is of an older generation than its set's, was committed: while it is
+  /// that still, it is no edit but a state of the past (a node that was away, a backup). Not told, but found from what
+  /// is.
   std::optional<Stamp> past;
   std::uint64_t sidecar_bytes = 0;
   std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
@@ -86,7 +88,7 @@ struct FileView : FileFacts {
   bool sidecar_usable() const { return fault == SidecarFault::kNone; }
 };
 
-/// Bytes of a file, as reports name them.
+/// Bytes of a file, as reports name them: the path of what has them, and where they begin there.
 struct PlaceInFile {
   std::string path;
   std::uint64_t offset = 0;
@@ -119,7 +121,8 @@ struct DatasetView {
   std::vector<FileView> extras;  ///< files that match the set's pattern but are not members of what is committed
   std::vector<std::string> warnings;
   bool recovered = false;  ///< its sidecar was lost, and has just been made again from a spare
-  /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each process.
+  /// Where several nodes see members of a set that the others do not, and some are seen by none: the node of each
+  /// process.
   std::vector<std::string> nodes;
   std::vector<std::uint32_t> unknown_ranks;  ///< members of whose whole group no sidecar is left
   /// The file of such a member, which nothing is known of; null: it is gone, too.
@@ -132,26 +135,40 @@ struct DatasetView {
   std::uint64_t data_bytes() const;
 };
 
-/// Whether some of a file's parts are not in the directories that its sidecar names, but in those that option device-dirs does.
+/// Whether some of a file's parts are not in the directories that its sidecar names, but in those that option
+/// device-dirs does.
 bool PartsMoved(const DatasetView& view);
 
+/// How a dataset is opened. The same on all ranks.
 struct OpenRequest {
   bool write = false;  ///< open for writing and take the commit locks
   Placing placing = Placing::kApart;  ///< as in RestoreRequest
 };
 
 /// Opens what is there. Collective. To write, each owner takes the locks of its sidecars, and waits for them up to
-/// options.timeout_seconds (then kBusy). Commits that broke off are completed, in the view alone if it is for reading. A
-/// member that cannot be opened is absent, with a warning. Other I/O trouble is an error.
+/// options.timeout_seconds (then kBusy). Commits that broke off are completed, in the view alone if it is for reading.
+/// A member that cannot be opened is absent, with a warning. Other I/O trouble is an error.
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
 
 /// The geometry that a shared file of `size` bytes gets by these options.
 GeometryParameters SharedGeometry(const Options& options, std::uint64_t size);
 
-/// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the stream.
+/// The geometry of one group of a set, which has `members` files: device i is file i.
+GeometryParameters GroupGeometry(std::uint32_t block_size, std::uint64_t unit, std::uint32_t parity, std::size_t members);
+
+/// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the
+/// stream.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);
 BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
                          const LeafKey* key);
+
+/// The stream of file `f` of a committed ensemble, as this rank has it open. It has no file where this rank has none,
+/// or where there is no sidecar. The ensemble must outlive it.
+BlockStream StreamOf(const Ensemble& ensemble, bool of_parity, std::uint32_t f);
+
+/// The part of 0 to `total` (not included) that one of `size` ranks gets. Parts are in the order of ranks, disjoint,
+/// and differ by one at most.
+Interval PartOf(std::uint64_t total, int rank, int size);
 
 /// Ranks as the engine shares work: threads for this process by option, or the cores it may use divided among local
 /// ranks.

@@ -8,15 +8,14 @@
 
 #include "dataset/lock.h"
 #include "dataset/member.h"
-#include "dataset/placement.h"
 #include "dataset/roll_forward.h"
 #include "dataset/sights.h"
-#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 namespace {
 
+// One call of OpenSet. Members of this class are agreed (the same on every rank) but for local_ and mine_.
 class SetOpener {
  public:
   SetOpener(const Context& context, const DatasetRef& ref, const OpenRequest& request)
@@ -61,7 +60,9 @@ class SetOpener {
     return Status::Ok();
   }
 
-  // Judges the members' generations, after completing commits that broke off half-way.
+  // Judges the members' generations, after completing commits that broke off half-way. A rank completes only members
+  // that it owns. If any rank completed one, the summaries are out of date, so all ranks exchange them again and judge
+  // anew.
   Status CompleteCommits() {
     std::set<std::uint32_t> roll_forward;
     JudgeGenerations(view_, members_, roll_forward);
@@ -162,7 +163,8 @@ class SetOpener {
     return record.size + record.parity_size + metadata;
   }
 
-  // A process for each member nobody sees.
+  // A process for each member nobody sees. Readers get one, too: a dry run names the places that the restore would
+  // choose.
   Status PlaceMissing() {
     if (missing_.empty()) return Status::Ok();
     std::vector<LostMember> lost;
@@ -198,16 +200,9 @@ class SetOpener {
       Ensemble& ensemble = view_.ensembles.emplace_back();
       ensemble.key = context_.options.key;
       ensemble.records = info.members;
-      GeometryParameters parameters;
-      parameters.kind = DatasetKind::kSet;
-      parameters.placement = ParityPlacement::kPerDevice;
-      parameters.block_size = view_.superblock.block_size;
-      parameters.unit = view_.superblock.unit;
-      parameters.parity = view_.superblock.parity;
-      parameters.groups.emplace_back();
+      const Superblock& sb = view_.superblock;
       std::vector<std::uint64_t> sizes;
       for (std::uint32_t i = 0; i < ranks.size(); ++i) {
-        parameters.groups[0].push_back(i);
         sizes.push_back(info.members[i].size);
         FileView file = members_.contains(ranks[i]) ? TakeFile(ranks[i]) : MissingFile(ranks[i]);
         if (!file.sidecar_usable() && file.sidecar) file.held = Sidecar::ReleaseFile(std::move(file.sidecar));
@@ -215,7 +210,7 @@ class SetOpener {
         file.stamp.mtime_ns = info.members[i].mtime_ns;
         ensemble.files.push_back(std::move(file));
       }
-      auto layout = Layout::Create(std::move(parameters), std::move(sizes));
+      auto layout = Layout::Create(GroupGeometry(sb.block_size, sb.unit, sb.parity, ranks.size()), std::move(sizes));
       if (!layout.ok()) return {Code::kUnprotected, layout.status().message()};
       for (std::uint32_t i = 0; i < ranks.size(); ++i) {
         if (layout->parity_size(i) != info.members[i].parity_size) {

@@ -1,5 +1,8 @@
 // A shared file opened. Rank 0 holds its lock and says what counts. The others open the same files, and make sure that
 // they see the same sidecar; a directory that is not shared shows here.
+//
+// Two rounds: rank 0 first, then the others. To write, the lock comes with rank 0's open, so the others do not read a
+// sidecar that a commit is about to replace. If rank 0 fails, the others open nothing.
 
 #include <fmt/format.h>
 
@@ -14,8 +17,8 @@ namespace lzy {
 
 namespace {
 
-/// What is wrong with option device-dirs for a file whose parity is in `recorded`. Nothing fails for it: a directory that is
-/// not there is what parity is for.
+/// What is wrong with option device-dirs for a file whose parity is in `recorded`. Nothing fails for it: a directory
+/// that is not there is what parity is for.
 void WarnOfDirectories(const Context& context, const std::vector<std::string>& recorded, std::vector<std::string>& warnings) {
   const std::vector<std::string>& named = context.options.device_dirs;
   if (named.empty() || recorded.empty()) return;

@@ -27,7 +27,7 @@ struct Share {
 // Where more than one rank has written. `written`: the intervals of all ranks; those of one rank are disjoint. In the
 // order of their beginnings, an interval that begins before the furthest end so far overlaps another rank's.
 std::vector<Interval> Disputed(std::vector<Interval> written) {
-  std::sort(written.begin(), written.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::ranges::sort(written, {}, &Interval::begin);
   std::vector<Interval> disputed;
   std::uint64_t reached = 0;
   for (const Interval& one : written) {
@@ -40,8 +40,7 @@ std::vector<Interval> Disputed(std::vector<Interval> written) {
 
 // The first of disjoint, ascending intervals that ends behind `block`: the one that has it, if any has.
 std::vector<Interval>::const_iterator At(const std::vector<Interval>& all, std::uint64_t block) {
-  return std::lower_bound(all.begin(), all.end(), block,
-                          [](const Interval& one, std::uint64_t index) { return one.end <= index; });
+  return std::ranges::upper_bound(all, block, {}, &Interval::end);
 }
 
 bool IsIn(const std::vector<Interval>& all, std::uint64_t block) {
@@ -50,16 +49,10 @@ bool IsIn(const std::vector<Interval>& all, std::uint64_t block) {
 }
 
 // Splits a piece. What is disputed of it goes to coverage.disputed if it is in a sum, the rest to coverage.pieces.
-void Add(Coverage::Piece piece, bool in_sum, const std::vector<Interval>& disputed, Coverage& coverage) {
-  auto next = At(disputed, piece.blocks.begin);
-  Interval rest = piece.blocks;
-  for (; next != disputed.end() && next->begin < rest.end; ++next) {
-    if (next->begin > rest.begin) coverage.pieces.push_back({{rest.begin, next->begin}, piece.rank});
-    if (in_sum) coverage.disputed.push_back({std::max(rest.begin, next->begin), std::min(rest.end, next->end)});
-    rest.begin = std::max(rest.begin, next->end);
-    if (rest.begin >= rest.end) return;
-  }
-  if (rest.begin < rest.end) coverage.pieces.push_back({rest, piece.rank});
+void Add(const Coverage::Piece& piece, bool in_sum, const std::vector<Interval>& disputed, Coverage& coverage) {
+  const std::vector<Interval> sound = Without({piece.blocks}, disputed);
+  for (const Interval& one : sound) coverage.pieces.push_back({one, piece.rank});
+  if (in_sum) std::ranges::move(Without({piece.blocks}, sound), std::back_inserter(coverage.disputed));
 }
 
 constexpr int kNobody = Captors::kNobody;
@@ -85,9 +78,20 @@ struct RowCaptors {
 
 }  // namespace
 
+std::vector<Interval> Without(const std::vector<Interval>& all, const std::vector<Interval>& taken) {
+  std::vector<Interval> left;
+  for (Interval one : all) {
+    for (auto cut = At(taken, one.begin); cut != taken.end() && cut->begin < one.end; ++cut) {
+      if (cut->begin > one.begin) left.push_back({one.begin, cut->begin});
+      one.begin = std::min(one.end, cut->end);
+    }
+    if (one.begin < one.end) left.push_back(one);
+  }
+  return left;
+}
+
 Captors::Captors(const Coverage& coverage, std::uint64_t first_block) : pieces_(coverage.pieces) {
-  at_ = std::lower_bound(pieces_.begin(), pieces_.end(), first_block,
-                         [](const Coverage::Piece& one, std::uint64_t block) { return one.blocks.end <= block; });
+  at_ = std::ranges::upper_bound(pieces_, first_block, {}, [](const Coverage::Piece& one) { return one.blocks.end; });
 }
 
 int Captors::Of(std::uint64_t block) {
@@ -123,8 +127,7 @@ Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine) {
       for (const Interval& one : (*all)[rank].open) Add({one, static_cast<int>(rank)}, false, disputed, coverage);
     }
     SortAndJoin(coverage.disputed);
-    std::sort(coverage.pieces.begin(), coverage.pieces.end(),
-              [](const auto& a, const auto& b) { return a.blocks.begin < b.blocks.begin; });
+    std::ranges::sort(coverage.pieces, {}, [](const Coverage::Piece& one) { return one.blocks.begin; });
     return Status::Ok();
   });
   LZY_RETURN_IF_ERROR(Agree(comm, united));

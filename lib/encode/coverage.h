@@ -39,6 +39,9 @@ void CloseOpen(const Layout& layout, std::span<const RowRun> runs, const Coverag
 /// appends writes these next. Local.
 void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& mine);
 
+/// What `all` has and `taken` has not. All three are ascending and disjoint.
+std::vector<Interval> Without(const std::vector<Interval>& all, const std::vector<Interval>& taken);
+
 /// Walks through a coverage in ascending order of blocks. `coverage` must outlive it.
 class Captors {
  public:
@@ -60,7 +63,7 @@ template <class Fn>
 void ForEachCaptor(const Layout& layout, const RowRun& run, const Coverage& coverage, const Fn& fn) {
   const Rotation rotation = layout.rotation(run.group);
   for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
-    const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+    const std::uint32_t device = layout.DeviceAt(run.group, position, run.unit_row);
     Captors captors(coverage, layout.DataBlock(device, run.unit_row, run.first_slice).index);
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const BlockPlace place = layout.DataBlock(device, run.unit_row, run.first_slice + s);

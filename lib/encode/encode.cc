@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <set>
 #include <thread>
 #include <tuple>
 
@@ -19,11 +18,11 @@ namespace {
 // block that is none of them was forgotten by the caller. Then a tree would promise something about bytes that nobody
 // hashed.
 template <class IsHole>
-Status MakeTree(TreeKind kind, std::vector<Hash>& leaves, const std::vector<std::uint8_t>& known, const Tree* old,
-                std::uint64_t bytes, const IsHole& is_hole, Tree& tree) {
+Status MakeTree(TreeKind kind, Leaves& made, const Tree* old, std::uint64_t bytes, const IsHole& is_hole, Tree& tree) {
+  std::vector<Hash>& leaves = made.hashes;
   std::vector<std::uint64_t> changed;
   for (std::uint64_t i = 0; i < leaves.size(); ++i) {
-    if (known[i] != 0) {
+    if (made.known[i] != 0) {
       changed.push_back(i);
     } else if (is_hole(i)) {
       leaves[i] = Hash{};
@@ -78,27 +77,55 @@ Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans) {
   return runs;
 }
 
+// Writes the known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes.
+// A rank's leaves are mostly a few long stretches.
+void PutKnown(ByteWriter& out, bool parity, const Leaves& computed) {
+  const auto& [leaves, known] = computed;
+  for (std::uint64_t i = 0; i < leaves.size();) {
+    std::uint64_t end = i;
+    while (end < leaves.size() && known[end] != 0) ++end;
+    if (end > i) {
+      out.Put<std::uint8_t>(parity);
+      out.Put(i);
+      out.Put(end - i);
+      for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
+    } else {
+      ++i;
+    }
+  }
+}
+
+// The reverse. Numbers beyond the end are ignored, so a malformed message cannot write out of bounds.
+Status TakeKnown(ByteReader& in, Leaves& data, Leaves& parity) {
+  while (in.remaining() > 0 && in.ok()) {
+    Leaves& leaves = in.Get<std::uint8_t>() != 0 ? parity : data;
+    auto first = in.Get<std::uint64_t>();
+    for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.hashes.size(); --count, ++first) {
+      Hash leaf;
+      GetRecord(in, leaf.bytes);
+      if (!in.ok()) break;
+      leaves.Set(first, leaf);
+    }
+  }
+  return in.ok() ? Status::Ok() : Status(Code::kInternal, "leaves of a rank are malformed");
+}
+
 }  // namespace
 
 void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
-  data_leaves.assign(layout.data_blocks(f), Hash{});
-  data_known.assign(data_leaves.size(), 0);
-  if (f < layout.regions()) {
-    parity_leaves.assign(layout.parity_blocks(f), Hash{});
-    parity_known.assign(parity_leaves.size(), 0);
-  }
+  data_leaves.Init(layout.data_blocks(f));
+  if (f < layout.regions()) parity_leaves.Init(layout.parity_blocks(f));
 }
 
 // Old data leaves fill gaps only in a commit in place, which old_parity stands for. If everything is encoded anew,
 // old_data serves to find rot, and every leaf must have been computed.
 Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
   const auto never = [](std::uint64_t) { return false; };
-  LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, data_known, old_parity != nullptr ? old_data : nullptr,
-                               layout.file_size(f), never, data_tree));
+  const Tree* old = old_parity != nullptr ? old_data : nullptr;
+  LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, old, layout.file_size(f), never, data_tree));
   const BlockStream stream = ParityStream(layout, f, nullptr, 0, nullptr, nullptr);
-  return MakeTree(
-      TreeKind::kParity, parity_leaves, parity_known, old_parity, layout.parity_size(f),
-      [&](std::uint64_t i) { return stream.place(i).length == 0; }, parity_tree);
+  const auto is_hole = [&](std::uint64_t i) { return stream.place(i).length == 0; };
+  return MakeTree(TreeKind::kParity, parity_leaves, old_parity, layout.parity_size(f), is_hole, parity_tree);
 }
 
 // If the file system stamps every change after a look at the stamp (File::StampsEveryChange), the Stat here is that
@@ -132,50 +159,9 @@ Status FileJob::CheckUnchanged() const {
               data->path())};
 }
 
-namespace {
-
-// Writes the known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes.
-// A rank's leaves are mostly a few long stretches.
-void PutKnown(ByteWriter& out, bool parity, const ComputedLeaves& computed) {
-  const auto& [leaves, known] = computed;
-  for (std::uint64_t i = 0; i < leaves.size();) {
-    std::uint64_t end = i;
-    while (end < leaves.size() && known[end] != 0) ++end;
-    if (end > i) {
-      out.Put<std::uint8_t>(parity);
-      out.Put(i);
-      out.Put(end - i);
-      for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
-    } else {
-      ++i;
-    }
-  }
-}
-
-// The reverse. Numbers beyond the end are ignored, so a malformed message cannot write out of bounds.
-Status TakeKnown(ByteReader& in, const ComputedLeaves& data, const ComputedLeaves& parity) {
-  while (in.remaining() > 0 && in.ok()) {
-    const auto& [leaves, known] = in.Get<std::uint8_t>() != 0 ? parity : data;
-    auto first = in.Get<std::uint64_t>();
-    for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.size(); --count, ++first) {
-      const ByteSpan raw = in.GetBytes(leaves[first].bytes.size());
-      if (!in.ok()) break;
-      std::copy(raw.begin(), raw.end(), leaves[first].bytes.begin());
-      known[first] = 1;
-    }
-  }
-  return in.ok() ? Status::Ok() : Status(Code::kInternal, "leaves of a rank are malformed");
-}
-
-}  // namespace
-
-Status GatherLeaves(Communicator& comm, int root, FileJob& job) {
-  return GatherLeaves(comm, root, {job.data_leaves, job.data_known}, {job.parity_leaves, job.parity_known});
-}
-
 // A rank that runs out of memory takes part with nothing, so nobody waits for it. Its failure is returned after the
 // call.
-Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, const ComputedLeaves& parity) {
+Status GatherLeaves(Communicator& comm, int root, Leaves& data, Leaves& parity) {
   ByteWriter out;
   const Status written = NoThrow([&] {
     if (comm.rank() == root) return;
@@ -223,8 +209,7 @@ RowPipelineSetup SetupOf(const Context& context, const char* phase, const Layout
   std::uint64_t total = 0;
   for (const RowRun& run : runs) total += std::uint64_t{layout.block_size()} * run.slices * run.plan->sources.size();
   total /= static_cast<std::uint64_t>(comm.size());
-  setup.progress = [&context, phase, total,
-                    done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
+  setup.progress = [&context, phase, total, done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
     const std::uint64_t now = *done += bytes;
     context.progress(phase, std::min(now, total), total);
   };
@@ -282,7 +267,7 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
       watch.AddTo(mine.encode);
     }
     if (!done.ok()) failed = true;
-    for (double* seconds : {&mine.read, &mine.hash, &mine.encode}) *seconds /= threads;
+    mine /= threads;
     const std::lock_guard lock(mutex);
     stats += mine;
     if (status.ok()) status = done;
@@ -300,19 +285,19 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
 Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
   const std::uint64_t i = place.index;
   encoded_ += bytes.size();
-  job.data_known[i] = 1;
-  job.data_leaves[i] = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
+  job.data_leaves.Set(i, LeafHash(job.key, HashTag::kDataLeaf, i, bytes));
+  Hash& leaf = job.data_leaves.hashes[i];
   // Whether there is a leaf that the block must have.
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
                     !job.unknown.contains(i) && !job.touched->Overlaps({place.offset, place.offset + bytes.size()});
-  if (!held || job.data_leaves[i] == job.old_data->leaf(i)) return Status::Ok();
+  if (!held || leaf == job.old_data->leaf(i)) return Status::Ok();
 
-  job.data_leaves[i] = job.old_data->leaf(i);
+  leaf = job.old_data->leaf(i);
   // The second reading goes into `bytes`, and may fail halfway: keep the first one.
   std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
   const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
   const bool read = again.ok() && *again == bytes.size();
-  if (read && LeafHash(job.key, HashTag::kDataLeaf, i, bytes) == job.data_leaves[i]) return Status::Ok();
+  if (read && LeafHash(job.key, HashTag::kDataLeaf, i, bytes) == leaf) return Status::Ok();
   const std::lock_guard lock(mutex_);
   job.rotten.insert(i);
   const auto rebuilt = job.rebuilt.find(i);
@@ -327,8 +312,7 @@ Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes)
   for (const RowBlock& block : blocks) {
     const ByteSpan one = bytes.subspan(at, block.place.length);
     at += block.place.length;
-    job.parity_leaves[block.place.index] = LeafHash(job.key, HashTag::kParityLeaf, block.place.index, one);
-    job.parity_known[block.place.index] = 1;
+    job.parity_leaves.Set(block.place.index, LeafHash(job.key, HashTag::kParityLeaf, block.place.index, one));
   }
   // The parity of a hole in the data stays a hole, if all of the run is zeros. memcmp of the bytes with themselves,
   // moved by one, says whether all of them equal the first.

@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -25,6 +24,23 @@
 namespace lzy {
 
 class Capture;
+
+/// Leaves of a file or of a parity region, by block, and which of them are known (1): computed on this rank, or told by
+/// another. Bytes, not bits: threads set neighbours at the same time.
+struct Leaves {
+  std::vector<Hash> hashes;
+  std::vector<std::uint8_t> known;
+
+  /// Makes room for `blocks` leaves; none is known. Throws std::bad_alloc.
+  void Init(std::uint64_t blocks) {
+    hashes.assign(blocks, Hash{});
+    known.assign(blocks, 0);
+  }
+  void Set(std::uint64_t block, const Hash& leaf) {
+    hashes[block] = leaf;
+    known[block] = 1;
+  }
+};
 
 /// What one file brings into an encoding, and what comes out of it. Owns no files: what the pointers mean must outlive
 /// it. During EncodePass::Run, several threads write to the leaves, each to other blocks.
@@ -50,10 +66,8 @@ struct FileJob {
   std::uint64_t parity_base = 0;
   /// The parity region reads as zeros where nothing was written, so zeros need not be written.
   bool parity_is_fresh = false;
-  /// The new leaves by block, and which of them were computed (1) on this rank. GatherLeaves unites those of all
-  /// ranks. Bytes, not bits: threads set neighbours at the same time.
-  std::vector<Hash> data_leaves, parity_leaves;
-  std::vector<std::uint8_t> data_known, parity_known;
+  /// The new leaves. GatherLeaves unites those of all ranks.
+  Leaves data_leaves, parity_leaves;
   /// Blocks that nobody touched and that are not what was committed. They keep their leaves, so they stay visible as
   /// damage. `rebuilt` has the right contents of those that the old parity could rebuild (RebuildRot). A row is
   /// encoded with these.
@@ -82,15 +96,9 @@ struct FileJob {
 Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
 
 /// Brings the leaves that other ranks computed for a file to rank `root`, beside its own. Other ranks keep what they
-/// have. Collective; all ranks have room for the same number (InitLeaves). A failure may be one rank's alone, so the
+/// have. Collective; all ranks have room for the same number (Leaves::Init). A failure may be one rank's alone, so the
 /// caller must Agree on it.
-Status GatherLeaves(Communicator& comm, int root, FileJob& job);
-/// The same for leaves that are not a job's, by block. known[i] is 1 if leaf i was computed.
-struct ComputedLeaves {
-  std::vector<Hash>& leaves;
-  std::vector<std::uint8_t>& known;
-};
-Status GatherLeaves(Communicator& comm, int root, const ComputedLeaves& data, const ComputedLeaves& parity);
+Status GatherLeaves(Communicator& comm, int root, Leaves& data, Leaves& parity);
 
 /// The rows to encode, in the order of unit rows. If `all`, these are all rows that have data. Otherwise they are the
 /// rows of blocks that were touched in any file. `touched`: by file of the layout. A null entry is an untouched file.

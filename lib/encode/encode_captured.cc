@@ -1,9 +1,7 @@
 #include "encode/encode_captured.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "rows/retry.h"
@@ -61,8 +59,7 @@ class CapturedRows {
     for (const RowRun& run : runs) {
       ForEachCaptor(layout_, run, coverage, [&](std::uint32_t, const BlockPlace& place, int by) {
         if (by != comm_.rank()) return;  // leaves of nobody's were computed when these were read (ReadInto)
-        job_.data_leaves[place.index] = mine_.leaf(place.index);
-        job_.data_known[place.index] = 1;
+        job_.data_leaves.Set(place.index, mine_.leaf(place.index));
         if (!mine_.IsCarried(place.index)) stats_.bytes_captured += place.length;
       });
     }
@@ -123,11 +120,11 @@ class CapturedRows {
         }
         counts[r] = count * row_bytes / 8;
       }
-      const auto start = std::chrono::steady_clock::now();
+      Stopwatch watch;
       const Status reduced = comm_.ReduceScatterXor(reinterpret_cast<const std::uint64_t*>(send.data()),
                                                     reinterpret_cast<std::uint64_t*>(receive.data()), counts);
       const Status checked = checks.Exchange(comm_, counts, turn_++);
-      stats_.exchange += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      watch.AddTo(stats_.exchange);
       if (status.ok()) status = reduced.ok() ? checked : reduced;
       // What arrived is this rank's part: whole rows, m parity blocks each.
       const std::size_t count = counts[self] * 8 / row_bytes;
@@ -215,13 +212,13 @@ class CapturedRows {
 Status EncodeCaptured(const Context& context, const Layout& layout, const Capture& mine, const Coverage& coverage,
                       const SortedRows& rows, FileJob& job, EncodePass& pass) {
   CapturedRows captured(context, layout, mine, job);
-  const auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   const Status own = NoThrow([&] {
     captured.TakeLeaves(rows.own, coverage);
     captured.TakeLeaves(rows.combined, coverage);
     return captured.PutOwn(rows.own);
   });
-  captured.stats().write += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  watch.AddTo(captured.stats().write);
   const Status combined = captured.Combine(rows.combined);
   pass.Add(captured.stats());
   return Agree(context.comm, own.ok() ? combined : own);

@@ -45,7 +45,7 @@ class OneNode {
   Result<bool> Open() {
     LZY_ASSIGN_OR_RETURN(const bool shared, ShareOnNode<Told>(comm_, [&](std::vector<Told>& own) { return TellOwn(own); },
                                                               [&](const Told& told) { return OpenOther(told); }));
-    return shared && std::all_of(seen_.begin(), seen_.end(), [](const Seen& one) { return one.job != nullptr; });
+    return shared && std::ranges::all_of(seen_, &Seen::job);
   }
 
   /// Each rank runs the pipeline alone, over its part of the rows. Then the leaves go to the owners. If a gather
@@ -60,7 +60,7 @@ class OneNode {
     }));
     Status gathered;
     for (std::size_t f = 0; f < seen_.size(); ++f) {
-      const Status one = GatherLeaves(comm_, members_[f].owner, *seen_[f].job);
+      const Status one = GatherLeaves(comm_, members_[f].owner, seen_[f].job->data_leaves, seen_[f].job->parity_leaves);
       if (gathered.ok()) gathered = one;
     }
     return Agree(comm_, gathered);
@@ -73,12 +73,10 @@ class OneNode {
   std::vector<RowRun> ByWriter(std::span<const RowRun> runs) const {
     const auto writer = [&](const RowRun& run) {
       if (run.plan->targets.empty()) return 0;
-      const Rotation rotation = layout_.rotation(run.group);
-      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(run.plan->targets[0], run.unit_row)];
-      return members_[layout_.file_of(device)].owner;
+      return members_[layout_.file_of(layout_.DeviceAt(run.group, run.plan->targets[0], run.unit_row))].owner;
     };
     std::vector<RowRun> dealt(runs.begin(), runs.end());
-    std::stable_sort(dealt.begin(), dealt.end(), [&](const RowRun& a, const RowRun& b) { return writer(a) < writer(b); });
+    std::ranges::stable_sort(dealt, {}, writer);
     return dealt;
   }
 

@@ -2,94 +2,160 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <tuple>
 
-#include "base/interval_set.h"
 #include "comm/records.h"
-#include "request/touched.h"
 
 namespace lzy {
 namespace {
 
-using RowKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;  // group, unit row, slice
+// One call of RebuildRot on one rank. The members have the same names and meanings as its arguments.
+class RotRebuilder {
+ public:
+  RotRebuilder(const Context& context, const Ensemble& ensemble, const RottenBlocks& rot,
+               const std::map<std::uint32_t, IntervalSet>& touched, const std::map<std::uint32_t, FileJob*>& jobs)
+      : context_(context), ensemble_(ensemble), rot_(rot), touched_(touched), jobs_(jobs) {}
 
-RowKey KeyOf(const RowId& row) {
-  return {row.group, row.unit_row, row.slice};
-}
-
-// By row, the devices whose blocks were read as sources and were not as committed.
-using UnfitSources = std::map<RowKey, std::set<std::uint32_t>>;
-
-// The devices of a row whose block is not as it was committed: rotten, touched since, missing, or found unfit when it
-// was read. Rot of parity is known only from `unfit`, because a commit reads no old parity.
-std::vector<std::uint32_t> LostDevices(const Ensemble& ensemble, const RowId& row, const RottenBlocks& rot,
-                                       const std::map<std::uint32_t, IntervalSet>& touched, const UnfitSources& unfit) {
-  const Layout& layout = *ensemble.layout;
-  std::vector<std::uint32_t> lost;
-  const auto known = unfit.find(KeyOf(row));
-  for (std::uint32_t device : layout.group(row.group)) {
-    if (known != unfit.end() && known->second.contains(device)) {
-      lost.push_back(device);
-      continue;
+  // Each round that finds more unfit sources leaves fewer to choose from. A row with more than m losses has no plan, so
+  // m + 1 rounds are enough. After the first round, only rows with unfit sources are tried again.
+  Status Run(Communicator& comm, const std::vector<int>& owner) {
+    const std::set<RowId> rows = RottenRows();
+    for (std::uint32_t round = 0; round <= layout_.parity(); ++round) {
+      std::vector<RowRun> runs;
+      LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] { runs = PlanRound(rows, /*again=*/round > 0); }));
+      const std::size_t before = CountUnfit();
+      RowStats stats;
+      const Status done = RebuildRows(
+          context_, layout_, streams_, comm, owner, runs,
+          [&](const RowBlock& block, MutableByteSpan bytes) { return CheckSource(block, bytes); },
+          [&](std::span<const RowBlock> blocks, ByteSpan bytes) { return Keep(blocks, bytes); }, stats);
+      // What cannot be read cannot serve to rebuild. The commit goes on: its rows lose their parity at worst.
+      if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
+      LZY_RETURN_IF_ERROR(done);
+      LZY_RETURN_IF_ERROR(GatherUnfit(comm));
+      if (CountUnfit() == before) break;
     }
-    if (layout.IsParity(device, row.unit_row)) {
-      if (!ensemble.files[layout.region_of(device)].sidecar_usable()) lost.push_back(device);
-      continue;
-    }
-    const FileView& file = ensemble.files[layout.file_of(device)];
-    const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
-    if (place.length == 0) continue;  // past the end: zeros, which cannot be lost
-    const auto rotten = rot.find(file.rank);
-    const auto edits = touched.find(file.rank);
-    if (!file.present || file.stat.size < place.offset + place.length ||
-        (rotten != rot.end() && rotten->second.contains(place.index)) ||
-        (edits != touched.end() && edits->second.Overlaps({place.offset, place.offset + place.length}))) {
-      lost.push_back(device);
-    }
+    return Status::Ok();
   }
-  return lost;
-}
 
-std::size_t Count(const UnfitSources& unfit) {
-  std::size_t count = 0;
-  for (const auto& [row, devices] : unfit) count += devices.size();
-  return count;
-}
-
-// Unites what all ranks found, so they make the same plans. Collective.
-Status GatherUnfit(Communicator& comm, UnfitSources& unfit) {
-  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, unfit));
-  for (const UnfitSources& theirs : all) {
-    for (const auto& [row, devices] : theirs) unfit[row].insert(devices.begin(), devices.end());
+ private:
+  bool IsRotten(std::uint32_t rank, std::uint64_t block) const {
+    const auto rotten = rot_.find(rank);
+    return rotten != rot_.end() && rotten->second.contains(block);
   }
-  return Status::Ok();
-}
 
-// The rows that have rotten blocks.
-std::map<RowKey, RowId> RowsOf(const Ensemble& ensemble, const RottenBlocks& rot) {
-  const Layout& layout = *ensemble.layout;
-  std::map<RowKey, RowId> rows;
-  for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-    const auto at = rot.find(ensemble.files[f].rank);
-    if (at == rot.end()) continue;
-    for (std::uint64_t index : at->second) {
-      if (index >= layout.data_blocks(f)) continue;
-      const RowId row = layout.LocateData(f, index).row;
-      rows.emplace(KeyOf(row), row);
+  std::set<RowId> RottenRows() const {
+    std::set<RowId> rows;
+    for (std::uint32_t f = 0; f < ensemble_.files.size(); ++f) {
+      const auto at = rot_.find(ensemble_.files[f].rank);
+      if (at == rot_.end()) continue;
+      for (std::uint64_t index : at->second) {
+        if (index < layout_.data_blocks(f)) rows.insert(layout_.LocateData(f, index).row);
+      }
     }
+    return rows;
   }
-  return rows;
-}
+
+  // All ranks know the same losses, so they make the same runs. A row without a plan is left out, and its blocks stay
+  // lost.
+  std::vector<RowRun> PlanRound(const std::set<RowId>& rows, bool again) const {
+    PlanCache plans(layout_);
+    std::vector<RowRun> runs;
+    for (const RowId& row : rows) {
+      if (again && !unfit_.contains(row)) continue;
+      const std::vector<std::uint32_t> lost = LostDevices(row);
+      auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
+      if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
+    }
+    return runs;
+  }
+
+  // The devices of a row whose block is not as it was committed: rotten, touched since, missing, or found unfit when it
+  // was read. Rot of parity is known only from `unfit_`, because a commit reads no old parity.
+  std::vector<std::uint32_t> LostDevices(const RowId& row) const {
+    std::vector<std::uint32_t> lost;
+    const auto known = unfit_.find(row);
+    for (std::uint32_t device : layout_.group(row.group)) {
+      const bool unfit = known != unfit_.end() && known->second.contains(device);
+      if (unfit || IsLost(device, row)) lost.push_back(device);
+    }
+    return lost;
+  }
+
+  bool IsLost(std::uint32_t device, const RowId& row) const {
+    if (layout_.IsParity(device, row.unit_row)) return !ensemble_.files[layout_.region_of(device)].sidecar_usable();
+    const FileView& file = ensemble_.files[layout_.file_of(device)];
+    const BlockPlace place = layout_.DataBlock(device, row.unit_row, row.slice);
+    if (place.length == 0) return false;  // past the end: zeros, which cannot be lost
+    const auto edits = touched_.find(file.rank);
+    return !file.present || file.stat.size < place.offset + place.length || IsRotten(file.rank, place.index) ||
+           (edits != touched_.end() && edits->second.Overlaps({place.offset, place.offset + place.length}));
+  }
+
+  // Notes sources that are not as committed. It never fails: the row is lost only if too few good sources are left.
+  // Called by several threads.
+  Status CheckSource(const RowBlock& block, ByteSpan bytes) {
+    if (IsAsCommitted(streams_.of(layout_, block), block.place.index, bytes)) return Status::Ok();
+    const RowId row = layout_.Locate(block.parity, layout_.HolderOf(block.parity, block.device), block.place.index).row;
+    const std::lock_guard lock(mutex_);
+    unfit_[row].insert(block.device);
+    return Status::Ok();
+  }
+
+  // Takes the rotten blocks that this rank owns, if their contents are the committed ones. Called by several threads.
+  Status Keep(std::span<const RowBlock> blocks, ByteSpan bytes) {
+    std::size_t at = 0;
+    for (const RowBlock& block : blocks) {
+      const ByteSpan one = bytes.subspan(at, block.place.length);
+      at += block.place.length;
+      if (block.parity) continue;
+      const std::uint32_t rank = ensemble_.files[layout_.file_of(block.device)].rank;
+      const auto job = jobs_.find(rank);
+      if (job == jobs_.end() || !IsRotten(rank, block.place.index)) continue;
+      if (!IsAsCommitted(streams_.of(layout_, block), block.place.index, one)) continue;
+      const std::lock_guard lock(mutex_);
+      // A writer that lzy does not see may have changed any amount. That is no rot, and need not be rebuilt. So memory
+      // is bounded.
+      if ((kept_ += one.size()) > context_.options.memory / 2) continue;
+      job->second->rebuilt[block.place.index].assign(one.begin(), one.end());
+    }
+    return Status::Ok();
+  }
+
+  std::size_t CountUnfit() const {
+    std::size_t count = 0;
+    for (const auto& [row, devices] : unfit_) count += devices.size();
+    return count;
+  }
+
+  // Unites what all ranks found, so they make the same plans. Collective.
+  Status GatherUnfit(Communicator& comm) {
+    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, unfit_));
+    for (const auto& theirs : all) {
+      for (const auto& [row, devices] : theirs) unfit_[row].insert(devices.begin(), devices.end());
+    }
+    return Status::Ok();
+  }
+
+  const Context& context_;
+  const Ensemble& ensemble_;
+  const Layout& layout_ = *ensemble_.layout;
+  const RottenBlocks& rot_;
+  const std::map<std::uint32_t, IntervalSet>& touched_;
+  const std::map<std::uint32_t, FileJob*>& jobs_;
+  const RowStreams streams_ = StreamsOf(ensemble_);
+  // By row, the devices whose blocks were read as sources and were not as committed.
+  std::map<RowId, std::set<std::uint32_t>> unfit_;
+  std::uint64_t kept_ = 0;  // bytes
+  std::mutex mutex_;        // for unfit_, kept_ and what the jobs have rebuilt
+};
 
 }  // namespace
 
-// Counts rows over all runs, and cuts out those from rows·rank/size to rows·(rank+1)/size.
+// Counts rows over all runs, and cuts out those that are this rank's.
 std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& comm) {
-  const auto size = static_cast<std::uint64_t>(comm.size());
-  const auto rank = static_cast<std::uint64_t>(comm.rank());
-  std::uint64_t rows = 0;
-  for (const RowRun& run : runs) rows += run.slices;
-  const Interval mine{rows * rank / size, rows * (rank + 1) / size};
+  const Interval mine = PartOf(CountRows(runs), comm.rank(), comm.size());
   std::vector<RowRun> share;
   Interval here{0, 0};
   for (const RowRun& run : runs) {
@@ -106,13 +172,10 @@ std::vector<RowRun> ShareOf(std::span<const RowRun> runs, const Communicator& co
 // A member without a sidecar has no parity here. It has leaves only if they were proven by others
 // (FileView::data_tree).
 RowStreams StreamsOf(const Ensemble& ensemble) {
-  const Layout& layout = *ensemble.layout;
-  RowStreams streams{std::vector<BlockStream>(layout.files()), std::vector<BlockStream>(layout.regions())};
+  RowStreams streams;
   for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-    const FileView& file = ensemble.files[f];
-    streams.data[f] = DataStream(layout, f, file.data.get(), file.data_tree(), ensemble.key.get());
-    if (!file.sidecar) continue;
-    streams.parity[f] = ParityStream(layout, f, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get());
+    streams.data.push_back(StreamOf(ensemble, false, f));
+    streams.parity.push_back(StreamOf(ensemble, true, f));
   }
   return streams;
 }
@@ -155,70 +218,10 @@ Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*
 
 // Sources are checked against their leaves as they are read. A source that is not as committed makes the results of
 // its row wrong, and these fail their own leaves. Then the row is tried again without that source.
-Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
+Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, const std::vector<int>& owner,
                   const RottenBlocks& rot, const std::map<std::uint32_t, IntervalSet>& touched,
                   const std::map<std::uint32_t, FileJob*>& jobs) {
-  const Layout& layout = *ensemble.layout;
-  const std::map<RowKey, RowId> rows = RowsOf(ensemble, rot);
-  const RowStreams streams = StreamsOf(ensemble);
-  std::mutex mutex;
-  std::uint64_t kept = 0;
-  // Takes the rotten blocks that this rank owns, if their contents are the committed ones. Called by several threads.
-  const auto keep = [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
-    std::size_t at = 0;
-    for (const RowBlock& block : blocks) {
-      const ByteSpan one = bytes.subspan(at, block.place.length);
-      at += block.place.length;
-      if (block.parity) continue;
-      const FileView& file = ensemble.files[layout.file_of(block.device)];
-      const auto job = jobs.find(file.rank);
-      const auto rotten = rot.find(file.rank);
-      if (job == jobs.end() || rotten == rot.end() || !rotten->second.contains(block.place.index)) continue;
-      if (!IsAsCommitted(streams.data[layout.file_of(block.device)], block.place.index, one)) continue;
-      const std::lock_guard lock(mutex);
-      // A writer that lzy does not see may have changed any amount. That is no rot, and need not be rebuilt. So memory
-      // is bounded.
-      if ((kept += one.size()) > context.options.memory / 2) continue;
-      job->second->rebuilt[block.place.index].assign(one.begin(), one.end());
-    }
-    return Status::Ok();
-  };
-  // Notes sources that are not as committed. It never fails: the row is lost only if too few good sources are left.
-  UnfitSources unfit;
-  const auto check = [&](const RowBlock& block, MutableByteSpan bytes) {
-    if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
-    const RowId row = block.parity ? layout.LocateParity(layout.region_of(block.device), block.place.index).row
-                                   : layout.LocateData(layout.file_of(block.device), block.place.index).row;
-    const std::lock_guard lock(mutex);
-    unfit[KeyOf(row)].insert(block.device);
-    return Status::Ok();
-  };
-  // Each round that finds more unfit sources leaves fewer to choose from. A row with more than m losses has no plan, so
-  // m + 1 rounds are enough.
-  for (std::uint32_t round = 0; round <= layout.parity(); ++round) {
-    // Plan: all ranks know the same losses, so they make the same runs. After the first round, only rows with unfit
-    // sources are tried again. A row without a plan is left out, and its blocks stay lost.
-    PlanCache plans(layout);
-    std::vector<RowRun> runs;
-    LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
-      for (const auto& [key, row] : rows) {
-        if (round > 0 && !unfit.contains(key)) continue;
-        const std::vector<std::uint32_t> lost = LostDevices(ensemble, row, rot, touched, unfit);
-        auto plan = plans.Rebuild(row.group, row.unit_row, lost, lost);
-        if (plan.ok()) AppendRun(runs, {row.group, row.unit_row, row.slice, 1, std::move(*plan)});
-      }
-    }));
-    // Execute, and see whether some rank has found more unfit sources.
-    const std::size_t before = Count(unfit);
-    RowStats stats;
-    const Status done = RebuildRows(context, layout, streams, comm, owner, runs, check, keep, stats);
-    // What cannot be read cannot serve to rebuild. The commit goes on: its rows lose their parity at worst.
-    if (done.code() == Code::kUnreadable || done.code() == Code::kIo) return Status::Ok();
-    LZY_RETURN_IF_ERROR(done);
-    LZY_RETURN_IF_ERROR(GatherUnfit(comm, unfit));
-    if (Count(unfit) == before) break;
-  }
-  return Status::Ok();
+  return RotRebuilder(context, ensemble, rot, touched, jobs).Run(comm, owner);
 }
 
 IntervalSet TouchedBlocks(const std::set<std::uint64_t>& blocks, std::uint32_t block_size) {
@@ -236,9 +239,7 @@ void ForsakeParity(const Layout& layout, const RottenBlocks& lost, const std::ve
         if (!layout.IsParity(device, row.unit_row)) continue;
         FileJob* job = jobs[layout.region_of(device)];
         if (job == nullptr) continue;
-        const std::uint64_t at = layout.ParityBlock(device, row.unit_row, row.slice).index;
-        job->parity_leaves[at] = kNoParityLeaf;
-        job->parity_known[at] = 1;
+        job->parity_leaves.Set(layout.ParityBlock(device, row.unit_row, row.slice).index, kNoParityLeaf);
       }
     }
   }

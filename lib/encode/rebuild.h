@@ -6,7 +6,6 @@
 // for what stays lost. RebuildRot writes no files: its results go into FileJob::rebuilt.
 
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -26,7 +25,7 @@ struct RowStreams {
 
   /// The stream that a block belongs to.
   const BlockStream& of(const Layout& layout, const RowBlock& block) const {
-    return block.parity ? parity[layout.region_of(block.device)] : data[layout.file_of(block.device)];
+    return (block.parity ? parity : data)[layout.HolderOf(block.parity, block.device)];
   }
 };
 /// What this rank has open of `ensemble`, which must outlive it.
@@ -60,7 +59,7 @@ Result<Rot> GatherRot(Communicator& comm, const std::map<std::uint32_t, FileJob*
 /// (`touched`, by rank of the member) counts as lost. A block that cannot be rebuilt is left out; that is no failure.
 /// Uses up to half of option `memory`. The old parity must still be in place. Collective over `comm`, the owners of
 /// the files.
-Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, std::vector<int> owner,
+Status RebuildRot(const Context& context, const Ensemble& ensemble, Communicator& comm, const std::vector<int>& owner,
                   const RottenBlocks& rot, const std::map<std::uint32_t, IntervalSet>& touched,
                   const std::map<std::uint32_t, FileJob*>& jobs);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The facade of the engine: protect, verify, repair, restore, info, and the calls of epochs that the interposition layer
-// needs. Tools, hooks and the C API include this header.
+// The facade of the engine: protect, verify, repair, restore, info, and the calls of epochs that the interposition
+// layer needs. Tools, hooks and the C API include this header.
 //
 // Every function that takes a Context is collective over its communicator. All ranks call it with the same arguments,
 // except DatasetRef::members, and get the same report. None throws, prints or exits. What went wrong is in
@@ -18,7 +18,7 @@
 
 namespace lzy {
 
-/// What to check, and whether to repair.
+/// What to check, and whether to repair. Without `repair`, no lock is taken, and a commit may go on at the same time.
 struct VerifyRequest {
   bool from_disk = false;  ///< read everything past the page cache
   bool repair = false;     ///< mend what is damaged; never creates missing files
@@ -40,12 +40,14 @@ struct RestoreRequest {
 /// possible, unless `salvage` is set.
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request);
 
+/// What Unprotect may remove. Data that could not be mended without the sidecars are why it refuses.
 struct UnprotectRequest {
   bool force = false;    ///< even what mends missing data, or what a program may be writing with
   bool dry_run = false;
 };
-/// Removes the sidecars of a dataset, and their parts in device directories; never data. report.removed: which files (dry_run: they
-/// would be); report.planned, unless it was refused, which report.state and report.damage say why. kBusy: somebody commits.
+/// Removes the sidecars of a dataset, and their parts in device directories; never data. report.removed: which files
+/// (dry_run: they would be); report.planned, unless it was refused, which report.state and report.damage say why.
+/// kBusy: somebody commits.
 DatasetReport Unprotect(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request);
 
 /// Metadata only: geometry, state as far as stamps and intents tell, map of groups. Changes nothing.

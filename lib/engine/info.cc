@@ -1,5 +1,8 @@
-// What metadata and times tell of a dataset. No data are read, so rot is not seen, and an edit is known by its mtime only.
-// Losses are judged as lzy-verify judges them: by the geometry (Layout::CanRebuild).
+// What metadata and times tell of a dataset. No data are read, so rot is not seen, and an edit is known by its mtime
+// only. Losses are judged as lzy-verify judges them: by the geometry (Layout::CanRebuild).
+//
+// lzy-info, `heal` at startup and lzy-unprotect ask here. It must be cheap for any size of data: it opens files and
+// reads sidecars, and nothing else. So "intact" means here that nothing speaks against it.
 
 #include <fmt/format.h>
 
@@ -14,7 +17,7 @@
 namespace lzy {
 namespace {
 
-/// What is known of one dataset's files, from which the state follows.
+/// What is known of one dataset's files, from which the state follows. Signs of damage are in report.damage.
 struct Signs {
   bool stale = false;
   bool at_risk = false;
@@ -23,33 +26,24 @@ struct Signs {
 };
 
 Damage Missing(const std::string& path, std::uint32_t device, DamagePart part, std::uint64_t length) {
-  Damage damage;
-  damage.path = path;
-  damage.device = device;
-  damage.part = part;
-  damage.length = length;
-  damage.cause = DamageCause::kMissing;
-  return damage;
+  return {.path = path, .device = device, .part = part, .length = length, .cause = DamageCause::kMissing};
 }
 
 /// Of a file that is there: whether it was edited since its commit, or cut or grown behind everybody's back.
 void JudgeSizeAndTime(const FileView& file, Signs& signs, DatasetReport& report) {
   signs.stale = signs.stale || file.stat.mtime_ns != file.stamp.mtime_ns;
   if (file.stat.size == file.stamp.size) return;
-  const bool cut = file.stat.size < file.stamp.size;
-  Damage damage = Missing(file.path, file.rank, DamagePart::kData, 0);
-  damage.offset = cut ? file.stat.size : file.stamp.size;
-  damage.length = cut ? file.stamp.size - file.stat.size : file.stat.size - file.stamp.size;
+  const auto [begin, end] = std::minmax(file.stat.size, file.stamp.size);
+  const BlockFault fault = begin == file.stat.size ? BlockFault::kMissing : BlockFault::kHash;
   // No edit has another size and the mtime of before.
-  damage.cause = CauseOf(file, cut ? BlockFault::kMissing : BlockFault::kHash, {damage.offset, damage.length});
-  if (IsEdit(damage.cause)) {
-    signs.stale = true;
-  } else {
-    report.damage.push_back(std::move(damage));
-  }
+  const DamageCause cause = CauseOf(file, fault, {begin, end - begin});
+  signs.stale = signs.stale || IsEdit(cause);
+  if (IsEdit(cause)) return;
+  report.damage.push_back({.path = file.path, .device = file.rank, .offset = begin, .length = end - begin, .cause = cause});
 }
 
-// What is missing of one file, and what its intent says.
+// What is missing of one file, and what its intent says. Parts are looked at as this rank has them open: OpenDataset
+// has made sure that all ranks see the parts that rank 0 sees.
 void JudgeFile(const FileView& file, Signs& signs, DatasetReport& report) {
   if (!file.present) report.damage.push_back(Missing(file.path, file.rank, DamagePart::kData, file.stamp.size));
   if (!file.sidecar_usable()) {
@@ -89,7 +83,8 @@ void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) 
   }
 }
 
-// Which devices are coded together, for lzy-info --map.
+// Which devices are coded together, for lzy-info --map. Devices of a set are members; of a shared file, stripe
+// positions, with their directories if it has any.
 void MapGroups(DatasetKind kind, const Ensemble& ensemble, DatasetReport& report) {
   for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
     GroupMap& map = report.map.emplace_back();
@@ -106,6 +101,7 @@ void MapGroups(DatasetKind kind, const Ensemble& ensemble, DatasetReport& report
 
 }  // namespace
 
+// No lock is taken, and nothing is communicated but by OpenDataset. All that follows is decided from agreed facts.
 DatasetReport Info(const Context& context, const DatasetRef& dataset) {
   DatasetReport report(dataset.path, dataset.kind);
   auto view = OpenDataset(context, dataset, {});
@@ -136,14 +132,14 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
     damage.beyond_repair = true;
   }
   report.in_epoch = signs.at_risk;
-  // The gravest sign decides.
-  report.state = signs.beyond_repair      ? DatasetState::kUnrepairable
-                 : report.unjudged        ? DatasetState::kUnprotected
-                 : signs.repair_unfinished ? DatasetState::kDamaged
-                 : !report.damage.empty() ? DatasetState::kDamaged
-                 : signs.at_risk          ? DatasetState::kAtRisk
-                 : signs.stale            ? DatasetState::kStale
-                                          : DatasetState::kIntact;
+  // The gravest sign decides. What is in report.damage here is lost; edits are only in the signs.
+  const bool damaged = signs.repair_unfinished || !report.damage.empty();
+  report.state = signs.beyond_repair ? DatasetState::kUnrepairable
+                 : report.unjudged   ? DatasetState::kUnprotected
+                 : damaged           ? DatasetState::kDamaged
+                 : signs.at_risk     ? DatasetState::kAtRisk
+                 : signs.stale       ? DatasetState::kStale
+                                     : DatasetState::kIntact;
   return report;
 }
 

@@ -53,7 +53,10 @@ Result<std::vector<std::optional<std::uint64_t>>> SmallSizes(const Context& cont
 
 }  // namespace
 
-// Index i goes to rank i mod ranks: neighbours in a directory are often of the same size.
+// A few collective calls serve all datasets: to agree on the sizes, and to gather the reports. Between them no rank
+// talks to another, since each engine call gets a communicator of its own. Index i goes to rank i mod ranks:
+// neighbours in a directory are often of the same size. A dataset that grows after SmallSizes is handled all the same,
+// if slowly.
 Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& context, std::span<const DatasetRef> datasets,
                                                               const EngineCall& call,
                                                               const std::function<void(std::uint64_t bytes)>& finished) {
@@ -63,6 +66,7 @@ Result<std::vector<std::optional<DatasetReport>>> HandleSmall(const Context& con
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     if (sizes[i] && i % ranks == rank) dealt.push_back(i);
   }
+  // By index of the dataset. Threads write different entries; the mutex is for `finished`.
   std::vector<std::pair<std::uint64_t, DatasetReport>> reports(dealt.size());
   Options options = context.options;
   options.threads = 1;

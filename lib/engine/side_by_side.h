@@ -1,6 +1,8 @@
 #pragma once
 // Small datasets by the thousand: each of them is handled by one thread of one rank, as many at a time as there are
 // cores. One dataset after the other, by all ranks together, would take several collective calls for each of them.
+//
+// Tools call it for slices of what the user named, and handle all others one by one (tools/common/tool.cc).
 
 #include <cstdint>
 #include <functional>

@@ -16,21 +16,18 @@ namespace {
 
 /// Whether what is to be removed can mend data that are missing, or is in use.
 bool IsNeeded(const DatasetReport& report) {
-  return report.in_epoch || std::ranges::any_of(report.damage, [](const Damage& damage) {
-           return damage.part == DamagePart::kData;
-         });
+  return report.in_epoch || std::ranges::count(report.damage, DamagePart::kData, &Damage::part) != 0;
 }
 
-/// The files of the dataset that this process sees to. What matches the pattern of a committed set, and is no member, is not of it.
+/// The files of the dataset that this process sees to. What matches the pattern of a committed set, and is no member,
+/// is not of it.
 std::vector<FileView*> OwnFileViews(const Context& context, DatasetView& view) {
   std::vector<FileView*> own;
-  const auto add = [&](std::vector<FileView>& files) {
-    for (FileView& file : files) {
-      if (file.owner == context.comm.rank()) own.push_back(&file);
-    }
+  const auto add = [&](FileView& file) {
+    if (file.owner == context.comm.rank()) own.push_back(&file);
   };
-  for (Ensemble& ensemble : view.ensembles) add(ensemble.files);
-  if (!view.committed) add(view.extras);
+  std::ranges::for_each(view.files(), add);
+  if (!view.committed) std::ranges::for_each(view.extras, add);
   return own;
 }
 
@@ -68,7 +65,8 @@ Result<std::vector<std::string>> GatherPaths(Communicator& comm, const std::vect
   return paths;
 }
 
-// The dataset is opened for writing, so nothing is removed while somebody commits.
+// The dataset is opened for writing, so nothing is removed while somebody commits. `report` is that of Info, made
+// without a lock. So a commit may come in between; it is then removed with the rest.
 Status Run(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request, DatasetReport& report) {
   if (!request.force && IsNeeded(report)) return Status::Ok();
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {/*write=*/!request.dry_run}));
@@ -93,8 +91,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const UnprotectReq
 DatasetReport Unprotect(const Context& context, const DatasetRef& dataset, const UnprotectRequest& request) {
   DatasetReport report = Info(context, dataset);
   // Ruins tell nothing, and can go; what is sealed with another key, or newer than this lzy, is somebody's.
-  const Code code = report.status.code();
-  if (code == Code::kUnprotected || code == Code::kCorrupt) report.status = Status::Ok();
+  if (IsRuined(report.status)) report.status = Status::Ok();
   if (report.status.ok()) {
     report.status = NoThrow([&] { return Run(context, dataset, request, report); });
   }

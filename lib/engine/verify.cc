@@ -1,10 +1,12 @@
 // Verify, repair and restore: opening, examining, judging, and mending as far as asked for. All three are one sequence
 // (Run); a Job says how far it goes.
+//
+// Flow: RehomeAll (to write), OpenDataset under locks (to write), Examine, JudgeFindings, Mend. Every step is
+// collective, and each ends with all ranks agreed, so an error ends the call on all of them.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "dataset/rehome.h"
 #include "engine/engine.h"
@@ -21,15 +23,17 @@ struct Job {
   bool mend = false;
   bool dry_run = false;
   Placing placing = Placing::kApart;
-  MendRequest request;
-  std::string parts_left;  ///< why parts that are missing are not made again; empty: they are
+  MendRequest request = {};
+  std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
+  /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
   bool IsPlainRestore() const {
     return request.create_missing && !request.force && !request.salvage && request.devices.empty();
   }
 };
 
-// A commit that happened while a dataset was being read makes differences meaningless. True when one did.
+// A commit that happened while a dataset was being read makes differences meaningless. True when one did. Each rank looks
+// at the sidecars of the files that it owns, and one that saw a commit is enough. Collective.
 Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view) {
   bool changed = false;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { changed = CommittedSince(context, view); }));
@@ -39,36 +43,23 @@ Result<bool> CommittedMeanwhile(const Context& context, const DatasetView& view)
 
 // A repair that broke off may have left nothing to mend but its note and the file's mtime.
 bool RepairBrokeOff(const DatasetView& view) {
-  for (const FileView& file : view.files()) {
-    if (file.intent && IsOfRepair(*file.intent)) return true;
-  }
-  return false;
+  return std::ranges::any_of(view.files(), [](const FileView& file) { return file.intent && IsOfRepair(*file.intent); });
 }
 
-// The state after mending, from what was not mended.
+// The state after mending, from what was not mended. The same ladder as before it (Assessment), so a repair that mends
+// nothing changes nothing.
 DatasetState StateAfter(const DatasetReport& report) {
-  bool data_damaged = false, damaged = false, beyond = false, stale = false, at_risk = false, mended = false;
+  Assessment left{.unjudged = report.unjudged};
+  bool mended = false;
   for (const Damage& d : report.damage) {
     if (d.transient) continue;
-    if (d.repaired) {
-      mended = true;
-    } else if (d.cause == DamageCause::kStale) {
-      stale = true;
-    } else if (d.cause == DamageCause::kAtRisk) {
-      at_risk = true;
-    } else {
-      damaged = true;
-      data_damaged = data_damaged || d.part == DamagePart::kData;
-      beyond = beyond || d.beyond_repair;
-    }
+    mended = mended || d.repaired;
+    if (d.repaired) continue;
+    left.Count(d.cause, d.part);
+    left.beyond = left.beyond || (d.beyond_repair && !IsEdit(d.cause));
   }
-  if (beyond) return DatasetState::kUnrepairable;
-  if (data_damaged) return DatasetState::kDamaged;
-  if (report.unjudged) return at_risk ? DatasetState::kAtRisk : stale ? DatasetState::kStale : DatasetState::kUnprotected;
-  if (damaged) return DatasetState::kDamaged;
-  if (at_risk) return DatasetState::kAtRisk;
-  if (stale) return DatasetState::kStale;
-  return mended ? DatasetState::kRestored : DatasetState::kIntact;
+  const DatasetState state = left.State();
+  return state == DatasetState::kIntact && mended ? DatasetState::kRestored : state;
 }
 
 // Before the locks are taken, so that each sidecar is under the name of its file.
@@ -125,13 +116,14 @@ Status NothingReset(const DatasetView& view) {
   return {Code::kBeyondRepair, fmt::format("{}: nothing was reset: more of it changed than parity can rebuild", view.ref.path)};
 }
 
-// Mends, and sets the state to what is left.
+// Mends, and sets the state to what is left. kBeyondRepair of Mend becomes a state: the tool's work is done, and the
+// report says what is lost.
 Status MendFound(const Context& context, DatasetView& view, const Findings& findings, const MendRequest& request,
                  DatasetReport& report) {
   Status mended = Mend(context, view, findings, request, report);
   if (mended.code() == Code::kBeyondRepair) {
-    // Said by the report itself: which ranges, and that nothing was written.
-    // Nothing is lost if force alone asked for too much: the edits stay, and the state with them.
+    // Said by the report itself: which ranges, and that nothing was written. Nothing is lost if force alone asked for
+    // too much: the edits stay, and the state with them.
     const bool lost = std::ranges::any_of(report.damage, &Damage::beyond_repair);
     if (lost && !report.unjudged) report.state = DatasetState::kUnrepairable;
     return lost || !request.force ? Status::Ok() : NothingReset(view);
@@ -141,8 +133,8 @@ Status MendFound(const Context& context, DatasetView& view, const Findings& find
   return Status::Ok();
 }
 
-// True when nothing but whole members was lost, and they have been made again from survivors that were read once. False when
-// more is wrong; then nothing has got its name, and the view is a fresh one if that was tried.
+// True when nothing but whole members was lost, and they have been made again from survivors that were read once.
+// False when more is wrong; then nothing has got its name, and the view is a fresh one if that was tried.
 Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& dataset, DatasetView& view, const Job& job,
                                 DatasetReport& report) {
   MendRequest request = job.request;
@@ -152,7 +144,8 @@ Result<bool> RestoreLostMembers(const Context& context, const DatasetRef& datase
   DatasetReport attempt = report;
   Status status = JudgeFindings(context, view, *findings, request, attempt);
   if (status.ok()) status = MendFound(context, view, *findings, request, attempt);
-  // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody writes.
+  // Whichever of the ranks' failures was agreed on, a wrong source may be behind it. Not behind this one: somebody
+  // writes.
   if (!status.ok() && status.code() != Code::kBusy) {
     view = DatasetView();  // and with it the locks
     LZY_ASSIGN_OR_RETURN(view, OpenDataset(context, dataset, {/*write=*/true, job.placing}));
@@ -176,6 +169,7 @@ bool IsMissing(const FileView& file, std::size_t part) {
   return file.parts == nullptr || file.parts->part(part) == nullptr;
 }
 
+// Gives every missing part an obstacle, so the plan leaves it (FilePlan::parts_left), and a warning says why.
 void LeaveMissingParts(const std::string& why, DatasetView& view) {
   for (FileView& file : view.files()) {
     for (std::size_t d = 0; d < file.part_obstacles.size(); ++d) {
@@ -227,9 +221,11 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
   return MendFound(context, view, findings, request, report);
 }
 
+// Nothing is thrown out of the engine. A failure of I/O is tried once more without the missing parts of parity, if
+// there are any; if that fails too, the first failure is reported.
 DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, const Job& job) {
   DatasetReport report(dataset.path, dataset.kind);
-  const auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   report.status = NoThrow([&] { return Run(context, dataset, job, report); });
   // A replacement directory that is full, for example, must not keep the data from being mended.
   const Code code = report.status.code();
@@ -243,30 +239,26 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
     second.status = NoThrow([&] { return Run(context, dataset, again, second); });
     if (second.status.ok()) report = std::move(second);
   }
-  report.phases.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.phases.total = 0;
+  watch.AddTo(report.phases.total);
   return report;
 }
 
 }  // namespace
 
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request) {
-  Job job;
-  job.from_disk = request.from_disk;
-  job.mend = request.repair;
-  job.request.force = request.force;
-  return RunGuarded(context, dataset, job);
+  return RunGuarded(context, dataset, {.from_disk = request.from_disk, .mend = request.repair, .request = {.force = request.force}});
 }
 
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request) {
-  Job job;
-  job.mend = true;
-  job.dry_run = request.dry_run;
-  job.placing = request.placing;
-  job.request.create_missing = true;
-  job.request.force = request.force;
-  job.request.salvage = request.salvage;
-  job.request.devices.insert(request.devices.begin(), request.devices.end());
-  return RunGuarded(context, dataset, job);
+  return RunGuarded(context, dataset,
+                    {.mend = true,
+                     .dry_run = request.dry_run,
+                     .placing = request.placing,
+                     .request = {.create_missing = true,
+                                 .force = request.force,
+                                 .salvage = request.salvage,
+                                 .devices = {request.devices.begin(), request.devices.end()}}});
 }
 
 }  // namespace lzy

@@ -16,6 +16,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/record.h"
 #include "base/status.h"
 #include "geometry/rotation.h"
 
@@ -60,7 +61,8 @@ struct RowId {
   std::uint32_t group = 0;
   std::uint64_t unit_row = 0;
   std::uint32_t slice = 0;
-  friend bool operator==(const RowId&, const RowId&) = default;
+  friend auto operator<=>(const RowId&, const RowId&) = default;
+  LZY_FIELDS(group, unit_row, slice)
 };
 
 /// A block as bytes of a file or of a parity region. `index` is its leaf number in that file's or region's hash tree.
@@ -138,6 +140,20 @@ class Layout {
   /// The device and row of data block `index` of `file`, and of parity block `index` of `region`.
   DeviceRow LocateData(std::uint32_t file, std::uint64_t index) const;
   DeviceRow LocateParity(std::uint32_t region, std::uint64_t index) const;
+
+  // The same of either kind of block, for code that goes through rows without telling data from parity.
+  std::uint32_t HolderOf(bool of_parity, std::uint32_t device) const { return of_parity ? region_of(device) : file_of(device); }
+  std::uint64_t Blocks(bool of_parity, std::uint32_t f) const { return of_parity ? parity_blocks(f) : data_blocks(f); }
+  BlockPlace Block(bool of_parity, std::uint32_t device, std::uint64_t unit_row, std::uint32_t slice) const {
+    return of_parity ? ParityBlock(device, unit_row, slice) : DataBlock(device, unit_row, slice);
+  }
+  DeviceRow Locate(bool of_parity, std::uint32_t f, std::uint64_t index) const {
+    return of_parity ? LocateParity(f, index) : LocateData(f, index);
+  }
+  /// The device at a position of the code (erasure/codec.h) in a unit row.
+  std::uint32_t DeviceAt(std::uint32_t g, std::uint32_t position, std::uint64_t unit_row) const {
+    return group(g)[rotation(g).DeviceAt(position, unit_row)];
+  }
 
   /// True if parity that is left can rebuild all data of the files that are gone (`gone`, by file). A lost file is a lost
   /// device in each row where it has data. `parity_lost(device, unit_row)`: whether the parity that the device holds in

@@ -1,19 +1,15 @@
-// Reading and hashing a dataset. Each rank finds what it can in its part, and then all ranks put their findings together
-// in the same order.
+// Reading and hashing a dataset. Each rank finds what it can in its part, and then all ranks put their findings
+// together in the same order.
 
 #include "judge/examine.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <tuple>
 
 #include "base/file.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
-#include "sidecar/names.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
@@ -34,7 +30,8 @@ void Append(const std::vector<T>& from, std::vector<T>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Adds what one rank found in one file to the findings of all.
+// Adds what one rank found in one file to the findings of all. Every rank merges the same list in the same order, so
+// the findings, and the sizes and times in `view`, are the same everywhere.
 void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
   FileFindings& to = findings.files.at(one.ensemble).at(one.file);
   FileView& file = view.ensembles[one.ensemble].files[one.file];
@@ -55,7 +52,9 @@ void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
   }
 }
 
-// Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees.
+// Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees. That hash
+// is in the level above, which the sidecar still has. `computed`: the leaves of the blocks from `first` on, as they
+// were read. `proven` stays empty if no page could be proven.
 void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint64_t>& unknown, std::uint64_t first,
                   const std::vector<Hash>& computed, std::optional<Tree>& proven) {
   if (unknown.empty()) return;
@@ -80,11 +79,11 @@ void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint
 
 // Whether all leaves that were unknown have been proven.
 bool AllKnown(const std::vector<std::uint64_t>& unknown, const std::optional<Tree>& proven) {
-  return std::all_of(unknown.begin(), unknown.end(),
-                     [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
+  return std::ranges::all_of(unknown, [&](std::uint64_t index) { return proven && !proven->leaf(index).IsZero(); });
 }
 
-// Lets `change` alter what is said of each block of `list`.
+// Lets `change` alter what is said of each block of `list`. Neighbours of which the same is said afterwards are one
+// entry again, so lists stay short.
 template <class Change>
 void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   std::vector<BadBlocks> out;
@@ -106,16 +105,6 @@ void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   list = std::move(out);
 }
 
-struct Share {
-  std::uint64_t first = 0, count = 0;
-};
-// Equal parts, to a block.
-Share ShareOf(std::uint64_t total, int rank, int size) {
-  const std::uint64_t begin = total * static_cast<std::uint64_t>(rank) / static_cast<std::uint64_t>(size);
-  const std::uint64_t end = total * (static_cast<std::uint64_t>(rank) + 1) / static_cast<std::uint64_t>(size);
-  return {begin, end - begin};
-}
-
 // One call of Examine. Progress is counted over all of this rank's files.
 class Examiner {
  public:
@@ -129,8 +118,10 @@ class Examiner {
     }
   }
 
+  // Between the collective calls, each rank reads its part under one AgreeOn: a rank that fails stops all of them
+  // there.
   Result<Findings> Run() {
-    const auto start = std::chrono::steady_clock::now();
+    Stopwatch watch;
     Findings findings;
     std::vector<FoundIn> mine;
     for (const Ensemble& ensemble : view_.ensembles) {
@@ -140,8 +131,8 @@ class Examiner {
         total_ += ensemble.layout->file_size(f) + ensemble.layout->parity_size(f);
       }
     }
-    if (shared_) total_ /= static_cast<std::uint64_t>(context_.comm.size());
     if (shared_) {
+      total_ /= static_cast<std::uint64_t>(context_.comm.size());
       // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
       const Sidecar& sidecar = *view_.ensembles[0].files[0].sidecar;
       LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(!sidecar.knows_all_leaves()));
@@ -168,7 +159,7 @@ class Examiner {
       }
     }
     LZY_ASSIGN_OR_RETURN(findings.bytes_read, context_.comm.AllReduceSum(bytes_read_));
-    findings.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    watch.AddTo(findings.seconds);
     return findings;
   }
 
@@ -178,9 +169,7 @@ class Examiner {
   Result<FoundIn> ExamineFile(Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
     FileView& file = ensemble.files[f];
     FileFindings own;
-    LZY_RETURN_IF_ERROR(!shared_ ? ExamineMember(ensemble, f, file, own)
-                        : prove_ ? ExamineWhole(ensemble, file, own)
-                                 : ExamineShared(ensemble, file, own));
+    LZY_RETURN_IF_ERROR(shared_ ? ExamineShared(ensemble, file, own) : ExamineMember(ensemble, f, file, own));
     // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
     // that no edit which was read is missed.
     FileStat now = file.stat;
@@ -197,16 +186,17 @@ class Examiner {
     return FoundIn{e, f, changed, now.size, now.mtime_ns, std::move(own)};
   }
 
-  // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains.
-  Status CheckStretch(BlockStream stream, const Share& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
+  // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains. If leaves could be
+  // proven, the stretch is read a second time, now against the proven tree. That is rare, so its cost does not matter.
+  Status CheckStretch(BlockStream stream, const Interval& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
                       std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
-    LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(stream, share.first, share.count, settings_));
+    LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(stream, share.begin, share.end - share.begin, settings_));
     bytes_read_ += result.bytes_read;
     if (!unknown.empty()) {
-      ProveUnknown(*stream.expected, kind, unknown, share.first, result.leaves, proven);
+      ProveUnknown(*stream.expected, kind, unknown, share.begin, result.leaves, proven);
       if (proven) {
         stream.expected = &*proven;
-        LZY_ASSIGN_OR_RETURN(result, CheckBlocks(stream, share.first, share.count, settings_));
+        LZY_ASSIGN_OR_RETURN(result, CheckBlocks(stream, share.begin, share.end - share.begin, settings_));
       }
     }
     bad = std::move(result.bad);
@@ -217,46 +207,35 @@ class Examiner {
     return Status::Ok();
   }
 
-  // Rare: hash pages that no copy had must be proven whole, so every rank looks at everything, and one speaks for all.
-  Status ExamineWhole(Ensemble& ensemble, FileView& file, FileFindings& own) {
-    const Layout& layout = *ensemble.layout;
-    const int rank = context_.comm.rank();
-    const Sidecar& sidecar = *file.sidecar;
-    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), &sidecar.contents().data_tree, ensemble.key.get()),
-                                     {0, layout.data_blocks(0)}, TreeKind::kData, sidecar.unknown_data_leaves(),
+  // Checks a part of the data and a part of the parity of a file that has a sidecar.
+  Status CheckParts(const Ensemble& ensemble, std::uint32_t f, FileView& file, const Interval& data, const Interval& parity,
+                    FileFindings& own) {
+    LZY_RETURN_IF_ERROR(CheckStretch(StreamOf(ensemble, false, f), data, TreeKind::kData, file.sidecar->unknown_data_leaves(),
                                      file.proven_data, own.data));
-    LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, 0, file.parity(), file.parity_base,
-                                                  &sidecar.contents().parity_tree, ensemble.key.get()),
-                                     {0, layout.parity_blocks(0)}, TreeKind::kParity, sidecar.unknown_parity_leaves(),
-                                     file.proven_parity, own.parity));
-    // The first speaks for all of the blocks; each for the metadata it could not read.
-    if (rank != 0) own = FileFindings();
-    if (rank == 0 || !sidecar.knows_all_leaves()) own.metadata = sidecar.damage();
-    CheckParts(file, own);
-    return Status::Ok();
+    return CheckStretch(StreamOf(ensemble, true, f), parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
+                        file.proven_parity, own.parity);
   }
 
+  // Each rank looks at a part. Rarely, hash pages that no copy had must be proven, and a page is proven as a whole:
+  // then every rank looks at everything, and rank 0 speaks for all of the blocks.
   Status ExamineShared(Ensemble& ensemble, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
     const int rank = context_.comm.rank();
-    const int size = context_.comm.size();
-    LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, 0, file.data.get(), file.data_tree(), ensemble.key.get()),
-                                     ShareOf(layout.data_blocks(0), rank, size), TreeKind::kData, {}, file.proven_data,
-                                     own.data));
-    LZY_RETURN_IF_ERROR(CheckStretch(
-        ParityStream(layout, 0, file.parity(), file.parity_base, file.parity_tree(), ensemble.key.get()),
-        ShareOf(layout.parity_blocks(0), rank, size), TreeKind::kParity, {}, file.proven_parity, own.parity));
-    if (rank == 0) own.metadata = file.sidecar->damage();
-    CheckParts(file, own);
+    const int part = prove_ ? 0 : rank, parts = prove_ ? 1 : context_.comm.size();
+    LZY_RETURN_IF_ERROR(CheckParts(ensemble, 0, file, PartOf(layout.data_blocks(0), part, parts),
+                                   PartOf(layout.parity_blocks(0), part, parts), own));
+    if (prove_ && rank != 0) own = FileFindings();
+    // Each rank speaks for the metadata that it could not read.
+    if (rank == 0 || !file.sidecar->knows_all_leaves()) own.metadata = file.sidecar->damage();
+    CheckSpares(file, own);
     return Status::Ok();
   }
 
   // The spares of the sidecar's metadata that parts hold; each rank looks at some.
-  void CheckParts(const FileView& file, FileFindings& own) const {
+  void CheckSpares(const FileView& file, FileFindings& own) const {
     const auto size = static_cast<std::size_t>(context_.comm.size());
     for (auto d = static_cast<std::size_t>(context_.comm.rank()); d < file.part_paths.size(); d += size) {
-      const auto damage = CheckPart(context_.fs, file.sidecar->contents(), file.part_paths[d], static_cast<std::uint32_t>(d));
-      own.metadata.insert(own.metadata.end(), damage.begin(), damage.end());
+      Append(CheckPart(context_.fs, file.sidecar->contents(), file.part_paths[d], static_cast<std::uint32_t>(d)), own.metadata);
     }
   }
 
@@ -264,17 +243,10 @@ class Examiner {
   // other hashes cannot be told from wrong ones.
   Status ExamineMember(Ensemble& ensemble, std::uint32_t f, FileView& file, FileFindings& own) {
     const Layout& layout = *ensemble.layout;
-    const Share data{0, layout.data_blocks(f)};
-    const Share parity{0, layout.parity_blocks(f)};
+    const Interval data{0, layout.data_blocks(f)};
+    const Interval parity{0, layout.parity_blocks(f)};
     if (file.sidecar != nullptr) {
-      LZY_RETURN_IF_ERROR(CheckStretch(DataStream(layout, f, file.data.get(), &file.sidecar->contents().data_tree,
-                                                  ensemble.key.get()),
-                                       data, TreeKind::kData, file.sidecar->unknown_data_leaves(), file.proven_data,
-                                       own.data));
-      LZY_RETURN_IF_ERROR(CheckStretch(ParityStream(layout, f, file.parity(), file.parity_base,
-                                                    &file.sidecar->contents().parity_tree, ensemble.key.get()),
-                                       parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
-                                       file.proven_parity, own.parity));
+      LZY_RETURN_IF_ERROR(CheckParts(ensemble, f, file, data, parity, own));
       own.metadata = file.sidecar->damage();
       if (AllKnown(file.sidecar->unknown_data_leaves(), file.proven_data) &&
           AllKnown(file.sidecar->unknown_parity_leaves(), file.proven_parity)) {
@@ -287,11 +259,10 @@ class Examiner {
       file.sidecar.reset();
     }
     // No sidecar: its parity is gone, and the data count only if they have, as a whole, the root the others know.
-    if (parity.count > 0) own.parity.push_back({0, parity.count, BlockFault::kMissing, false});
+    if (parity.end > 0) own.parity.push_back({0, parity.end, BlockFault::kMissing, false});
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
-      LZY_ASSIGN_OR_RETURN(CheckResult result,
-                           CheckBlocks(DataStream(layout, f, file.data.get(), nullptr, ensemble.key.get()), 0, data.count, settings_));
+      LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(StreamOf(ensemble, false, f), 0, data.end, settings_));
       bytes_read_ += result.bytes_read;
       Tree tree = Tree::Build(TreeKind::kData, std::move(result.leaves), layout.file_size(f));
       if (result.bad.empty() && tree.Root() == ensemble.records[f].data_root) {
@@ -299,9 +270,9 @@ class Examiner {
         return Status::Ok();
       }
     }
-    if (data.count > 0) {
+    if (data.end > 0) {
       // The file as a whole is damaged, that much is certain; which of its blocks are right, nobody knows.
-      own.data.push_back({0, data.count, file.data == nullptr ? BlockFault::kMissing : BlockFault::kHash, false});
+      own.data.push_back({0, data.end, file.data == nullptr ? BlockFault::kMissing : BlockFault::kHash, false});
     }
     own.whole_device = true;
     return Status::Ok();
@@ -310,7 +281,7 @@ class Examiner {
   const Context& context_;
   DatasetView& view_;
   const bool shared_ = view_.ref.kind == DatasetKind::kShared;
-  bool prove_ = false;  // hash pages that no copy had: ExamineWhole
+  bool prove_ = false;  // shared file: some rank's sidecar has lost hash pages in all copies
   CheckSettings settings_;
   std::atomic<std::uint64_t> done_{0};
   std::uint64_t total_ = 0;
@@ -321,18 +292,13 @@ class Examiner {
 
 // Transient findings do not count: a second reading was right.
 bool Findings::clean() const {
-  for (const auto& ensemble : files) {
-    for (const FileFindings& f : ensemble) {
-      const auto lasting = [](const BadBlocks& bad) { return !bad.transient; };
-      if (std::any_of(f.data.begin(), f.data.end(), lasting) || std::any_of(f.parity.begin(), f.parity.end(), lasting) ||
-          !f.metadata.empty() || f.extra_bytes != 0) {
-        return false;
-      }
-    }
-  }
-  return true;
+  return std::ranges::all_of(files | std::views::join, [](const FileFindings& f) {
+    return std::ranges::all_of(f.data, &BadBlocks::transient) && std::ranges::all_of(f.parity, &BadBlocks::transient) &&
+           f.metadata.empty() && f.extra_bytes == 0;
+  });
 }
 
+// All threads together take a quarter of the memory at most, since the caller may hold blocks of its own.
 CheckSettings SettingsFor(const Context& context, bool from_disk) {
   CheckSettings settings;
   settings.from_device = from_disk;

@@ -2,9 +2,9 @@
 // Reading everything that a dataset has, and judging it: what differs, why, and whether parity can repair it
 // (docs/design.md §8).
 //
-// Examine reads and finds (examine.cc). CauseOf, LostBlocks and Describe judge (judge.cc); they read nothing and depend
-// on the view and the findings alone, so every rank comes to the same verdict. Verify, protect, repair and heal judge by
-// these functions only.
+// Examine reads and finds (examine.cc). CauseOf, LostBlocks and Describe judge (judge.cc); they read nothing and
+// depend on the view and the findings alone, so every rank comes to the same verdict. Verify, protect, repair and heal
+// judge by these functions only.
 //
 // An invariant that all verdicts keep: what matches its hash is right, and what cannot be judged is not called damage.
 
@@ -16,7 +16,8 @@
 
 namespace lzy {
 
-/// What differs in one file. Numbers of blocks are those of its data, or of its parity region.
+/// What differs in one file, before anything is judged. Numbers of blocks are those of its data, or of its parity
+/// region.
 struct FileFindings {
   std::vector<BadBlocks> data;
   std::vector<BadBlocks> parity;  ///< of the parity region of this file (shared: the only one)
@@ -27,7 +28,8 @@ struct FileFindings {
   LZY_FIELDS(data, parity, metadata, extra_bytes, hashes_lost, whole_device)
 };
 
-/// What was found and how it is judged. Agreed: the same on every rank.
+/// What was found in all files. Made by Examine from what was read, or by AssumeOnlyMembersLost from metadata. Agreed:
+/// the same on every rank.
 struct Findings {
   std::vector<std::vector<FileFindings>> files;  ///< [ensemble][file]
   std::uint64_t bytes_read = 0;
@@ -35,24 +37,28 @@ struct Findings {
   bool clean() const;
 };
 
-/// Reads and hashes everything. Collective; each rank reads its members, or its share of a shared file. `from_disk`: past
-/// the page cache. Proves hashes that are lost from the blocks, where their root is known (FileView::proven_data). If a
-/// file changed while it was read, `view` has its new size and mtime afterwards, so that differences count as edits.
-/// Errors are those of reading; a bad sector is a finding, not an error.
+/// Reads and hashes everything. Collective; each rank reads its members, or its share of a shared file. `from_disk`:
+/// past the page cache. Proves hashes that are lost from the blocks, where their root is known
+/// (FileView::proven_data). If a file changed while it was read, `view` has its new size and mtime afterwards, so that
+/// differences count as edits. Errors are those of reading; a bad sector is a finding, not an error.
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
 
-/// How blocks are best read and hashed. Without progress.
+/// How blocks are best read and hashed: threads by option, pieces by option `memory` (bytes) and the machine's tuning.
+/// Without progress. Local; ranks may differ, since only the speed depends on it.
 CheckSettings SettingsFor(const Context& context, bool from_disk);
+
+/// Whether any of `ranges` has a byte of `bytes`.
+bool Meets(const std::vector<ByteRange>& ranges, const ByteRange& bytes);
 
 /// How a difference in `file`, somewhere in `bytes` of its data, is to be judged. The first line of the table in
 /// docs/design.md §8 that applies.
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes);
 
-/// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns: then what
-/// was read meanwhile says nothing.
+/// Whether there was a commit, or an epoch began or ended, since this rank opened the files of `view` that it owns:
+/// then what was read meanwhile says nothing.
 bool CommittedSince(const Context& context, const DatasetView& view);
 
-/// One lost block, in the row it belongs to.
+/// One lost block, in the row it belongs to. Ordered by row, then by device, so that neighbours are of one row.
 struct LostBlock {
   std::uint32_t group = 0;
   std::uint64_t unit_row = 0;
@@ -67,14 +73,16 @@ struct LostBlock {
     return std::tie(a.unit_row, a.group, a.slice, a.device) <=> std::tie(b.unit_row, b.group, b.slice, b.device);
   }
 };
-/// All lost blocks of an ensemble (transient ones left out), by row.
+/// All lost blocks of an ensemble (transient ones left out), by row. Edits count as lost, too: the old contents are not
+/// there. Local and pure; the same on all ranks.
 std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings);
 
-/// Whether all hashes of a shared file that no copy of its sidecar has are of parity that can be computed from data whose hashes
-/// are known; false, too, where none are lost.
+/// Whether all hashes of a shared file that no copy of its sidecar has are of parity that can be computed from data
+/// whose hashes are known; false, too, where none are lost.
 bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost);
 
-/// Calls fn(begin, end) for each row's stretch of `lost`.
+/// Calls fn(begin, end) for each row's stretch of `lost`, which is sorted (LostBlocks). A row is what parity can or
+/// cannot rebuild, so all decisions about losses are made row by row.
 template <class Fn>
 void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
   for (std::size_t i = 0; i < lost.size();) {
@@ -88,6 +96,22 @@ void ForEachRow(std::span<const LostBlock> lost, const Fn& fn) {
   }
 }
 
+/// What all findings amount to. Describe counts all of them; after a repair, those that are left count
+/// (engine/verify.cc).
+struct Assessment {
+  bool beyond = false;         ///< something is lost that parity cannot give back
+  bool data_damaged = false;
+  bool other_damaged = false;  ///< parity or metadata
+  bool unjudged = false;       ///< hashes are lost, so something cannot be checked
+  bool stale = false;
+  bool at_risk = false;
+
+  /// Takes one finding into account.
+  void Count(DamageCause cause, DamagePart part);
+  /// The gravest of these wins. If hashes are lost, damage of parity and metadata alone says nothing about the data.
+  DatasetState State() const;
+};
+
 /// Fills report.damage and report.state from the findings, and the rest of the report from the metadata of the view.
 /// Local; the same on all ranks.
 void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report);
@@ -95,7 +119,7 @@ void Describe(const DatasetView& view, const Findings& findings, DatasetReport& 
 void DescribeMetadata(const DatasetView& view, DatasetReport& report);
 /// The part of it that any superblock of the dataset tells.
 void TellCommit(const Superblock& sb, DatasetReport& report);
-/// Merges neighbouring entries of report.damage that differ in offset only.
+/// Sorts by file, part and offset, and merges neighbouring entries of report.damage that differ in offset only.
 void MergeDamage(std::vector<Damage>& damage);
 
 }  // namespace lzy

@@ -19,15 +19,25 @@ bool Racy(const FileView& file) {
   return file.commit_clock_ns != 0 && file.stamp.mtime_ns >= file.commit_clock_ns;
 }
 
-// Whether the intent names any of these bytes.
+// Whether the intent names any of these bytes. Ranges of a repair are what it writes; an epoch names the whole file.
 bool InIntent(const Intent& intent, const ByteRange& bytes) {
-  if ((intent.flags & kIntentWholeFile) != 0) return true;
-  return std::any_of(intent.ranges.begin(), intent.ranges.end(), [&](const ByteRange& r) {
-    return r.offset < bytes.offset + bytes.length && bytes.offset < r.offset + r.length;
-  });
+  return (intent.flags & kIntentWholeFile) != 0 || Meets(intent.ranges, bytes);
+}
+
+// Parity by itself; edits of the data in its row are considered afterwards.
+DamageCause CauseOfParity(BlockFault fault) {
+  return fault == BlockFault::kUnreadable ? DamageCause::kUnreadable
+         : fault == BlockFault::kMissing  ? DamageCause::kMissing
+                                          : DamageCause::kHash;
 }
 
 }  // namespace
+
+bool Meets(const std::vector<ByteRange>& ranges, const ByteRange& bytes) {
+  return std::ranges::any_of(ranges, [&](const ByteRange& r) {
+    return r.offset < bytes.offset + bytes.length && bytes.offset < r.offset + r.length;
+  });
+}
 
 DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& bytes) {
   if (fault == BlockFault::kUnreadable) return DamageCause::kUnreadable;
@@ -42,7 +52,9 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
 
-// A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds the lock.
+// A commit changes the generation, an epoch sets or clears an intent. Whoever commits right now holds the lock. Asked
+// after reading, by those who found a difference: a reader takes no lock, so a commit may have replaced what it
+// compared with.
 bool CommittedSince(const Context& context, const DatasetView& view) {
   for (const FileView& file : view.files()) {
     const bool here =
@@ -68,38 +80,25 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
   std::vector<LostBlock> lost;
   for (std::uint32_t f = 0; f < findings.size(); ++f) {
     const FileView& file = ensemble.files[f];
-    auto add = [&](const std::vector<BadBlocks>& list, bool parity) {
-      for (const BadBlocks& bad : list) {
-        if (bad.transient) continue;
-        for (std::uint64_t i = bad.first; i < bad.first + bad.count; ++i) {
-          const Layout::DeviceRow at = parity ? layout.LocateParity(f, i) : layout.LocateData(f, i);
+    for (const bool parity : {false, true}) {
+      for (const BadBlocks& bad : parity ? findings[f].parity : findings[f].data) {
+        for (std::uint64_t i = bad.first; !bad.transient && i < bad.first + bad.count; ++i) {
+          const Layout::DeviceRow at = layout.Locate(parity, f, i);
           // Padding of the parity region belongs to no row.
           if (parity && (at.row.unit_row >= layout.unit_rows(at.row.group) || layout.RowLength(at.row) == 0)) continue;
-          LostBlock block{at.row.group, at.row.unit_row, at.row.slice, at.device, parity, DamageCause::kHash};
-          block.forsaken = bad.fault == BlockFault::kForsaken;
-          if (!parity) {
-            block.cause = CauseOf(file, bad.fault, {i * layout.block_size(), layout.block_size()});
-          } else if (bad.fault == BlockFault::kUnreadable) {
-            block.cause = DamageCause::kUnreadable;
-          } else if (bad.fault == BlockFault::kMissing) {
-            block.cause = DamageCause::kMissing;
-          } else {
-            block.cause = DamageCause::kHash;
-          }
-          block.unproven = bad.unproven;
-          block.unknown = bad.unproven && bad.fault == BlockFault::kHash && block.cause == DamageCause::kHash;
-          lost.push_back(block);
+          const DamageCause cause = parity ? CauseOfParity(bad.fault)
+                                           : CauseOf(file, bad.fault, {i * layout.block_size(), layout.block_size()});
+          const bool unknown = bad.unproven && bad.fault == BlockFault::kHash && cause == DamageCause::kHash;
+          lost.push_back({at.row.group, at.row.unit_row, at.row.slice, at.device, parity, cause, bad.unproven, unknown,
+                          bad.fault == BlockFault::kForsaken});
         }
       }
-    };
-    add(findings[f].data, false);
-    add(findings[f].parity, true);
+    }
   }
   std::sort(lost.begin(), lost.end());
   // Parity may have been half rewritten by the epoch that broke off.
-  const bool broken_off = std::any_of(ensemble.files.begin(), ensemble.files.end(), [](const FileView& file) {
-    return file.intent && !IsOfRepair(*file.intent);
-  });
+  const bool broken_off = std::ranges::any_of(
+      ensemble.files, [](const FileView& file) { return file.intent && !IsOfRepair(*file.intent); });
   for (LostBlock& block : lost) {
     if (broken_off && block.parity && block.cause == DamageCause::kHash) block.cause = DamageCause::kAtRisk;
   }
@@ -116,8 +115,8 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
   return lost;
 }
 
-// All rows with lost hashes must have right data and an intact way to write parity, and the rest of their blocks must
-// be within what parity covers.
+// Decided before anything is written, from agreed findings. All rows with lost hashes must have right data and an
+// intact way to write parity, and the rest of their blocks must be within what parity covers.
 bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
   const std::vector<std::string>& obstacles = ensemble.files[0].part_obstacles;
   bool any = false, all = true;
@@ -138,24 +137,36 @@ bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
 
 // Sorted by file, part and offset. Entries that differ in anything else stay apart.
 void MergeDamage(std::vector<Damage>& damage) {
-  auto key = [](const Damage& d) { return std::tie(d.path, d.part, d.offset); };
-  std::sort(damage.begin(), damage.end(), [&](const Damage& a, const Damage& b) { return key(a) < key(b); });
+  std::ranges::sort(damage, {}, [](const Damage& d) { return std::tie(d.path, d.part, d.offset); });
+  const auto kind = [](const Damage& d) {
+    return std::tie(d.path, d.part, d.device, d.cause, d.transient, d.repaired, d.beyond_repair);
+  };
   std::vector<Damage> merged;
   for (Damage& d : damage) {
-    if (!merged.empty()) {
-      Damage& last = merged.back();
-      if (last.path == d.path && last.part == d.part && last.device == d.device && last.cause == d.cause &&
-          last.transient == d.transient && last.repaired == d.repaired && last.beyond_repair == d.beyond_repair &&
-          last.offset + last.length == d.offset && d.length > 0) {
-        last.length += d.length;
-        continue;
-      }
+    Damage* const last = merged.empty() ? nullptr : &merged.back();
+    if (last != nullptr && kind(*last) == kind(d) && last->offset + last->length == d.offset && d.length > 0) {
+      last->length += d.length;
+    } else {
+      merged.push_back(std::move(d));
     }
-    merged.push_back(std::move(d));
   }
   damage = std::move(merged);
 }
 
+void Assessment::Count(DamageCause cause, DamagePart part) {
+  bool& damaged = part == DamagePart::kData ? data_damaged : other_damaged;
+  (cause == DamageCause::kStale ? stale : cause == DamageCause::kAtRisk ? at_risk : damaged) = true;
+}
+
+DatasetState Assessment::State() const {
+  const DatasetState edits = at_risk ? DatasetState::kAtRisk : stale ? DatasetState::kStale : DatasetState::kIntact;
+  if (beyond) return DatasetState::kUnrepairable;
+  if (data_damaged) return DatasetState::kDamaged;
+  if (unjudged) return edits == DatasetState::kIntact ? DatasetState::kUnprotected : edits;
+  return other_damaged ? DatasetState::kDamaged : edits;
+}
+
+// Also from a superblock alone, of a commit that was just made (Protector::FillReport).
 void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.devices = sb.members;
   report.parity = sb.parity;
@@ -167,6 +178,8 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.root = sb.dataset_root;
 }
 
+// Without a commit there is no geometry to tell. An intent on such a file means that somebody writes it for the first
+// time.
 void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
   const Superblock& sb = view.superblock;
   for (const FileView& file : view.extras) {
@@ -199,7 +212,8 @@ void DescribeMetadata(const DatasetView& view, DatasetReport& report) {
 
 namespace {
 
-// Adds to a report what was found, and keeps in mind what it all amounts to.
+// One call of Describe. Adds to a report what was found, and keeps in mind what it all amounts to. Ensembles are added
+// in their order, and blocks by row, so all ranks make the same report.
 class Describer {
  public:
   Describer(const DatasetView& view, DatasetReport& report) : view_(view), report_(report) {}
@@ -207,44 +221,39 @@ class Describer {
   void Add(const Ensemble& ensemble, const std::vector<FileFindings>& files) {
     const std::vector<LostBlock> lost = LostBlocks(ensemble, files);
     const bool unproven = std::ranges::any_of(lost, [](const LostBlock& block) { return block.unproven; });
-    if (unproven && !CanRehash(ensemble, lost)) unjudged_ = true;
+    if (unproven && !CanRehash(ensemble, lost)) sum_.unjudged = true;
     ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
       const bool too_many = end - begin > ensemble.layout->parity();
       if (!too_many && lost[begin].forsaken) ++without_parity_;
       // Parity is beyond repair with data alone.
-      const bool data_lost = std::any_of(lost.begin() + begin, lost.begin() + end, [](const LostBlock& block) {
-        return !block.parity && !block.unknown;
-      });
-      const bool edited = std::any_of(lost.begin() + begin, lost.begin() + end, [](const LostBlock& block) {
-        return !block.parity && IsEdit(block.cause);
-      });
+      const auto row = std::span(lost).subspan(begin, end - begin);
+      const bool data_lost = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && !b.unknown; });
+      const bool edited = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && IsEdit(b.cause); });
       report_.cannot_undo = report_.cannot_undo || (too_many && edited);
-      for (std::size_t i = begin; i < end; ++i) AddLost(ensemble, lost[i], too_many && data_lost);
+      for (const LostBlock& block : row) AddLost(ensemble, block, too_many && data_lost);
     });
     for (std::uint32_t f = 0; f < files.size(); ++f) {
-      const Layout& layout = *ensemble.layout;
-      const FileView& file = ensemble.files[f];
-      AddTransient(layout, file, files[f].data, DamagePart::kData, DataStream(layout, f, nullptr, nullptr, nullptr));
-      AddTransient(layout, file, files[f].parity, DamagePart::kParity, ParityStream(layout, f, nullptr, 0, nullptr, nullptr));
-      AddOfFile(file, layout.data_blocks(f) == 0, files[f]);
+      AddTransient(ensemble, f, files[f].data, DamagePart::kData);
+      AddTransient(ensemble, f, files[f].parity, DamagePart::kParity);
+      AddOfFile(ensemble.files[f], ensemble.layout->data_blocks(f) == 0, files[f]);
     }
   }
 
   // Members of whose group no sidecar is left.
   void AddUnknown(std::uint32_t rank) {
     if (const FileView* file = view_.UnknownFile(rank); file != nullptr) {
-      unjudged_ = true;
+      sum_.unjudged = true;
       unchecked_[file->path].Add({0, file->stat.size});
       return;
     }
-    beyond_ = true;
+    sum_.beyond = true;
     Put(ExpandPattern(view_.ref.path, rank), rank, DamagePart::kData, {0, 0}, DamageCause::kMissing).beyond_repair = true;
   }
 
   // After all ensembles: what is told once for the whole dataset.
   void Conclude() {
     MergeDamage(report_.damage);
-    report_.unjudged = unjudged_;
+    report_.unjudged = sum_.unjudged;
     for (const auto& [path, ranges] : unchecked_) {
       for (const Interval& range : ranges.intervals()) report_.unchecked.push_back({path, range.begin, range.end - range.begin});
     }
@@ -253,16 +262,7 @@ class Describer {
         fmt::format("{}: {} rows of blocks are whole but have no parity; lzy-protect makes it", view_.ref.path, without_parity_));
   }
 
-  // The gravest wins. If hashes are lost, damage of parity and metadata alone says nothing about the data.
-  DatasetState State() const {
-    return beyond_          ? DatasetState::kUnrepairable
-           : data_damaged_  ? DatasetState::kDamaged
-           : unjudged_      ? (at_risk_ ? DatasetState::kAtRisk : stale_ ? DatasetState::kStale : DatasetState::kUnprotected)
-           : other_damaged_ ? DatasetState::kDamaged
-           : at_risk_ ? DatasetState::kAtRisk
-           : stale_   ? DatasetState::kStale
-                      : DatasetState::kIntact;
-  }
+  DatasetState State() const { return sum_.State(); }
 
  private:
   bool set() const { return view_.ref.kind == DatasetKind::kSet; }
@@ -271,28 +271,16 @@ class Describer {
   std::uint32_t DeviceOf(const FileView& file) const { return set() ? file.rank : 0; }
 
   Damage& Put(const std::string& path, std::uint32_t device, DamagePart part, ByteRange range, DamageCause cause) {
-    Damage& d = report_.damage.emplace_back();
-    d.path = path;
-    d.device = device;
-    d.part = part;
-    d.offset = range.offset;
-    d.length = range.length;
-    d.cause = cause;
-    return d;
-  }
-
-  void Count(DamageCause cause, DamagePart part) {
-    bool& damaged = part == DamagePart::kData ? data_damaged_ : other_damaged_;
-    (cause == DamageCause::kStale ? stale_ : cause == DamageCause::kAtRisk ? at_risk_ : damaged) = true;
+    return report_.damage.emplace_back(Damage{
+        .path = path, .device = device, .part = part, .offset = range.offset, .length = range.length, .cause = cause});
   }
 
   /// `beyond`: so is its row.
   void AddLost(const Ensemble& ensemble, const LostBlock& block, bool beyond) {
     const Layout& layout = *ensemble.layout;
-    const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
+    const FileView& file = ensemble.files[layout.HolderOf(block.parity, block.device)];
     const std::uint32_t device = set() ? ensemble.files[block.device].rank : block.device;
-    const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
-                                          : layout.DataBlock(block.device, block.unit_row, block.slice);
+    const BlockPlace place = layout.Block(block.parity, block.device, block.unit_row, block.slice);
     if (block.unknown) {
       if (!block.parity) unchecked_[file.path].Add({place.offset, place.offset + place.length});
       return;
@@ -300,20 +288,22 @@ class Describer {
     const PlaceInFile where = block.parity ? ParityPlace(file, layout.unit(), place.offset) : PlaceInFile{file.path, place.offset};
     Damage& d = Put(where.path, device, block.parity ? DamagePart::kParity : DamagePart::kData, {where.offset, place.length},
                     block.cause);
-    // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken back.
+    // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken
+    // back.
     d.beyond_repair = beyond && !IsEdit(block.cause);
-    beyond_ = beyond_ || d.beyond_repair;
-    Count(block.cause, d.part);
+    sum_.beyond = sum_.beyond || d.beyond_repair;
+    sum_.Count(block.cause, d.part);
   }
 
   // Blocks of which a second reading was right. Nothing is to be done; the user should know of the device.
-  void AddTransient(const Layout& layout, const FileView& file, const std::vector<BadBlocks>& list, DamagePart part,
-                    const BlockStream& stream) {
+  void AddTransient(const Ensemble& ensemble, std::uint32_t f, const std::vector<BadBlocks>& list, DamagePart part) {
+    const FileView& file = ensemble.files[f];
+    const BlockStream stream = StreamOf(ensemble, part == DamagePart::kParity, f);
     for (const BadBlocks& bad : list) {
       for (std::uint64_t i = bad.first; bad.transient && i < bad.first + bad.count; ++i) {
         const BlockPlace place = stream.place(i);
-        const PlaceInFile where =
-            part == DamagePart::kData ? PlaceInFile{file.path, place.offset} : ParityPlace(file, layout.unit(), place.offset);
+        const PlaceInFile where = part == DamagePart::kData ? PlaceInFile{file.path, place.offset}
+                                                            : ParityPlace(file, ensemble.layout->unit(), place.offset);
         Damage& d = Put(where.path, DeviceOf(file), part, {where.offset, place.length}, DamageCause::kHash);
         d.transient = d.repaired = true;
       }
@@ -324,23 +314,23 @@ class Describer {
   void AddOfFile(const FileView& file, bool empty, const FileFindings& found) {
     if (!file.present && empty) {  // it has no blocks to miss, but it is missing
       Put(file.path, DeviceOf(file), DamagePart::kData, {0, 0}, DamageCause::kMissing);
-      data_damaged_ = true;
+      sum_.data_damaged = true;
     }
-    if (beyond_ && file.present && !empty && found.whole_device && set()) {
+    if (sum_.beyond && file.present && !empty && found.whole_device && set()) {
       report_.warnings.push_back(fmt::format(
           "{}: its hashes are lost, and as a whole it is not what was committed; which of its bytes are right is not known", file.path));
     }
     if (found.extra_bytes != 0) {
       const DamageCause cause = CauseOf(file, BlockFault::kHash, {file.stamp.size, found.extra_bytes});
       Put(file.path, DeviceOf(file), DamagePart::kData, {file.stamp.size, found.extra_bytes}, cause);
-      Count(cause, DamagePart::kData);
+      sum_.Count(cause, DamagePart::kData);
     }
     for (const MetadataDamage& m : found.metadata) {
       const DamageCause cause = m.what == "sidecar" || m.what == "part" ? DamageCause::kMissing : DamageCause::kHash;
       const bool in_part = m.part > 0 && m.part <= file.part_paths.size();
       Put(in_part ? file.part_paths[m.part - 1] : file.sidecar_path, in_part ? m.part - 1 : DeviceOf(file), DamagePart::kMetadata,
           {m.offset, m.length}, cause);
-      other_damaged_ = true;
+      sum_.other_damaged = true;
     }
   }
 
@@ -348,12 +338,12 @@ class Describer {
   DatasetReport& report_;
   std::uint64_t without_parity_ = 0;
   std::map<std::string, IntervalSet> unchecked_;  // by path
-  bool data_damaged_ = false, other_damaged_ = false, unjudged_ = false;
-  bool beyond_ = false, stale_ = false, at_risk_ = false;
+  Assessment sum_;
 };
 
 }  // namespace
 
+// Once per call: it adds to what is in the report already. Metadata first, since they fill in the paths.
 void Describe(const DatasetView& view, const Findings& findings, DatasetReport& report) {
   DescribeMetadata(view, report);
   report.bytes_read += findings.bytes_read;

@@ -1,8 +1,8 @@
 // Reads blocks of a file that did not have their hashes, and gives the caller the right bytes: verified reads use it.
 //
 // No lock is held while a program reads, so what is seen may change under the hands. The whole attempt is repeated if
-// somebody commits, writes or repairs meanwhile. Only mending on disk takes the locks, and only if there is something to
-// mend.
+// somebody commits, writes or repairs meanwhile. Only mending on disk takes the locks, and only if there is something
+// to mend.
 
 #include "mend/heal.h"
 
@@ -15,11 +15,9 @@
 #include <optional>
 #include <thread>
 
-#include "comm/communicator.h"
 #include "encode/rebuild.h"
 #include "judge/examine.h"
 #include "mend/mend.h"
-#include "sidecar/names.h"
 
 namespace lzy {
 namespace {
@@ -28,7 +26,8 @@ using Verdict = HealedBlock::Verdict;
 
 // Whoever commits or writes while we look makes what was seen void; so often it is tried again.
 constexpr int kAttempts = 8;
-// A repair under way is soon done. Until then the file has a wrong mtime, and nothing tells a rotten block from an edit.
+// A repair under way is soon done. Until then the file has a wrong mtime, and nothing tells a rotten block from an
+// edit.
 constexpr std::chrono::milliseconds kRepairPause{20};
 constexpr int kRepairPauses = 250;
 
@@ -55,6 +54,9 @@ class Healer {
   Healer(FileSystem& fs, const Options& options, const HealRequest& request)
       : fs_(fs), request_(request), options_(options), self_(SelfCommunicator()), context_{fs_, *self_, options_} {}
 
+  // Two counters bound the loop. `attempt` counts those that somebody's commit or write made void. `pauses` counts
+  // waits for a repair, or for locks, that is under way; these are short and say nothing against the attempt. If all
+  // are used up, nothing is judged.
   Result<HealReport> Run() {
     LZY_ASSIGN_OR_RETURN(const DatasetRef dataset, Resolved());
     for (int attempt = 0, pauses = 0, locked_out = 0; attempt < kAttempts;) {
@@ -163,7 +165,7 @@ class Healer {
     const auto& unknown = file.sidecar->unknown_data_leaves();
     if (std::binary_search(unknown.begin(), unknown.end(), block.index)) return Status::Ok();
 
-    const BlockStream stream = DataStream(layout, look.file, file.data.get(), file.data_tree(), look.in().key.get());
+    const BlockStream stream = StreamOf(look.in(), false, look.file);
     BlockFault fault{};
     LZY_ASSIGN_OR_RETURN(auto good, ReadGood(stream, block.index, fault));
     if (good) {
@@ -193,8 +195,7 @@ class Healer {
   // Whether an intent names any data of the row.
   bool InChange(const Look& look, const RowId& row) const {
     const Layout& layout = *look.in().layout;
-    const auto& group = layout.group(row.group);
-    return std::any_of(group.begin(), group.end(), [&](std::uint32_t device) {
+    return std::ranges::any_of(layout.group(row.group), [&](std::uint32_t device) {
       if (layout.IsParity(device, row.unit_row)) return false;
       const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
       const FileView& file = look.in().files[layout.file_of(device)];
@@ -202,17 +203,17 @@ class Healer {
     });
   }
 
-  // What else of the row is bad; adds that to the findings.
+  // What else of the row is bad; adds that to the findings. Each other block of the row is read and compared, since it
+  // is a source or is lost, too.
   Result<Look::Bad> LookAtRow(Look& look, const Layout::DeviceRow& at) {
     const Layout& layout = *look.in().layout;
     const RowStreams streams = StreamsOf(look.in());
     Look::Bad bad{at, {}};
     for (const std::uint32_t device : layout.group(at.row.group)) {
       const bool parity = layout.IsParity(device, at.row.unit_row);
-      const std::uint32_t number = parity ? layout.region_of(device) : layout.file_of(device);
+      const std::uint32_t number = layout.HolderOf(parity, device);
       const BlockStream& stream = parity ? streams.parity[number] : streams.data[number];
-      const BlockPlace place = parity ? layout.ParityBlock(device, at.row.unit_row, at.row.slice)
-                                      : layout.DataBlock(device, at.row.unit_row, at.row.slice);
+      const BlockPlace place = layout.Block(parity, device, at.row.unit_row, at.row.slice);
       if (device == at.device) {
         bad.devices.push_back(device);
         continue;
@@ -262,8 +263,7 @@ class Healer {
         at += block.place.length;
         if (!IsAsCommitted(streams.of(layout, block), block.place.index, one)) return changed(block);
         const std::lock_guard lock(mutex);
-        HealedBlock& healed = *std::lower_bound(blocks_.begin(), blocks_.end(), block.place.index,
-                                                [](const HealedBlock& b, std::uint64_t index) { return b.index < index; });
+        HealedBlock& healed = *std::ranges::lower_bound(blocks_, block.place.index, {}, &HealedBlock::index);
         healed.verdict = Verdict::kAsCommitted;
         healed.bytes.assign(one.begin(), one.end());
       }
@@ -273,7 +273,9 @@ class Healer {
     return RebuildRows(context_, layout, streams, *self_, std::vector<int>(layout.devices(), 0), runs, source, target, stats);
   }
 
-  // Under the locks. The blocks that were mended; none, and no failure, where that cannot be done now.
+  // Mends under the locks, as lzy-verify --repair does. Returns the blocks that were mended; none, and no failure,
+  // where that cannot be done now. The first look is without locks. The second one is under them, since the first may
+  // be out of date by then.
   Result<std::vector<std::uint64_t>> MendOnDisk(const DatasetRef& dataset) {
     std::vector<std::uint64_t> mended;
     Look look;
@@ -303,22 +305,19 @@ class Healer {
     return request_.generation == 0 || (now.uuid == request_.uuid && now.generation == request_.generation);
   }
 
-  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any more; and
-  // whoever finishes a repair that broke off makes rot of the edits since.
+  // Whoever mends a file in which an epoch is open leaves it with another mtime, so that nobody could judge it any
+  // more; and whoever finishes a repair that broke off makes rot of the edits since.
   static bool HasIntent(const Look& look) {
-    return std::any_of(look.in().files.begin(), look.in().files.end(), [](const FileView& f) { return f.intent.has_value(); });
+    return std::ranges::any_of(look.in().files, [](const FileView& f) { return f.intent.has_value(); });
   }
 
   // Blocks of one row may have been looked at for several others of it.
   static void Order(Findings& findings) {
-    const auto before = [](const BadBlocks& a, const BadBlocks& b) { return a.first < b.first; };
-    const auto same = [](const BadBlocks& a, const BadBlocks& b) { return a.first == b.first; };
-    for (auto& ensemble : findings.files) {
-      for (FileFindings& file : ensemble) {
-        for (auto* list : {&file.data, &file.parity}) {
-          std::stable_sort(list->begin(), list->end(), before);
-          list->erase(std::unique(list->begin(), list->end(), same), list->end());
-        }
+    for (FileFindings& file : findings.files | std::views::join) {
+      for (auto* list : {&file.data, &file.parity}) {
+        std::ranges::stable_sort(*list, {}, &BadBlocks::first);
+        const auto doubles = std::ranges::unique(*list, {}, &BadBlocks::first);
+        list->erase(doubles.begin(), doubles.end());
       }
     }
   }
@@ -326,9 +325,8 @@ class Healer {
   // Bytes that have their committed hash are right whatever happened meanwhile. Every other verdict needs a file that
   // stood still.
   bool ChangedMeanwhile(const Look& look) const {
-    const bool trusting = std::all_of(blocks_.begin(), blocks_.end(),
-                                      [](const HealedBlock& b) { return b.verdict == Verdict::kAsCommitted && !b.damaged; });
-    if (trusting) return false;
+    const auto right = [](const HealedBlock& b) { return b.verdict == Verdict::kAsCommitted && !b.damaged; };
+    if (std::ranges::all_of(blocks_, right)) return false;
     const auto now = fs_.Stat(request_.path);
     const FileStat& then = look.of().stat;
     return !now.ok() || now->size != then.size || now->mtime_ns != then.mtime_ns || CommittedSince(context_, look.view);

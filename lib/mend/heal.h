@@ -1,5 +1,10 @@
 #pragma once
-// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design.md "Verified reads").
+// Single blocks of a protected file given back as they were committed: what option verify-reads needs (docs/design.md
+// "Verified reads").
+//
+// romio_hooks/disk/read_check finds blocks that a read returned and that do not have their leaf, and asks here.
+// Everything else is the same code as for repairs: Examine's checks, CauseOf, RebuildRows, Mend. Invariant: bytes with
+// the verdict kAsCommitted have the leaf of the commit that the caller knows, whoever writes meanwhile.
 
 #include <cstdint>
 #include <string>
@@ -12,6 +17,7 @@
 
 namespace lzy {
 
+/// One block of the request: what is known of it now.
 struct HealedBlock {
   enum class Verdict {
     kAsCommitted,  ///< `bytes` is what was committed
@@ -42,10 +48,11 @@ struct HealReport {
   bool gave_up_waiting = false;     ///< a repair's note stands, but nobody brings it to an end
 };
 
-/// Reads the blocks, again past the page cache where they are not as committed, and rebuilds what is damaged from the rows:
-/// of a set, from those members that this process sees. Judges as Verify does; rows of which an intent names any block, and
-/// files that differ from their stamp, are not judged. Nothing is written while any intent is set, a repair's that broke off
-/// included: its mtime tells edits made since. Local: one process alone does it. Fails where the dataset cannot be looked at.
+/// Reads the blocks, again past the page cache where they are not as committed, and rebuilds what is damaged from the
+/// rows: of a set, from those members that this process sees. Judges as Verify does; rows of which an intent names any
+/// block, and files that differ from their stamp, are not judged. Nothing is written while any intent is set, a
+/// repair's that broke off included: its mtime tells edits made since. Local: one process alone does it. Fails where
+/// the dataset cannot be looked at.
 Result<HealReport> HealBlocks(FileSystem& fs, const Options& options, const HealRequest& request);
 
 }  // namespace lzy

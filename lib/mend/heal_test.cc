@@ -241,7 +241,7 @@ TEST_F(HealOne, BlocksOfAnOpenEpochAreNotJudged) {
   EXPECT_EQ(HealBlock(1).verdict, Verdict::kAsCommitted);
 }
 
-TEST_F(HealOne, IntentsOfRangesNameRows) {
+TEST_F(HealOne, AnIntentForABlockCoversItsWholeRow) {
   const auto sidecar = Sidecar::Load(PosixFileSystem(), *SidecarPath(path_), OpenMode::kReadWrite);
   ASSERT_OK(sidecar);
   const auto layout = LayoutOf((*sidecar)->contents());

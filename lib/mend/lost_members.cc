@@ -4,7 +4,9 @@
 
 #include "encode/rebuild.h"
 #include "mend/mend_plan.h"
-#include "sidecar/names.h"
+
+// Two agreements: on what each rank supposes, and on whether the blocks that Mend will not read are sound. One rank
+// that says no stops all of them, and Examine takes over.
 
 namespace lzy {
 namespace {
@@ -99,15 +101,13 @@ class Assumption {
       parity[f].resize(layout.parity_blocks(f));
     }
     for (const RowRun& run : plan.runs) {
-      const Rotation rotation = layout.rotation(run.group);
       for (const std::uint32_t position : run.plan->sources) {
-        const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
+        const std::uint32_t device = layout.DeviceAt(run.group, position, run.unit_row);
         const bool is_parity = layout.IsParity(device, run.unit_row);
-        std::vector<bool>& read = is_parity ? parity[layout.region_of(device)] : data[layout.file_of(device)];
+        std::vector<bool>& read = (is_parity ? parity : data)[layout.HolderOf(is_parity, device)];
         if (read.empty()) continue;
         for (std::uint32_t s = run.first_slice; s < run.first_slice + run.slices; ++s) {
-          const BlockPlace place =
-              is_parity ? layout.ParityBlock(device, run.unit_row, s) : layout.DataBlock(device, run.unit_row, s);
+          const BlockPlace place = layout.Block(is_parity, device, run.unit_row, s);
           if (place.length > 0) read[place.index] = true;
         }
       }

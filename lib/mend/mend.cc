@@ -7,12 +7,35 @@
 #include "dataset/parts.h"
 #include "encode/rebuild.h"
 #include "mend/mender.h"
-#include "names/lookup.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
-#include "storage/parallel.h"
+
+// First pass of a repair (mend/mender.h): planning, opening what is written, rebuilding, reading back.
 
 namespace lzy {
+namespace {
+
+// Of the hashes that are to be computed again, those that some copy of the sidecar has are there already. A leaf of
+// zeros is one that no copy of the sidecar has.
+void KeepKnownLeaves(const Tree& parity, FileMend& mend) {
+  for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
+    if (!parity.leaf(i).IsZero()) mend.out->parity.leaves.Set(i, parity.leaf(i));
+  }
+}
+
+// Parts repeat the metadata, so they are opened also if only metadata are healed.
+bool WritesParts(const FileView& file, const FilePlan& plan) {
+  return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
+}
+
+// Parity goes to the file of `sidecar`, of which `file` is this rank's handle.
+void PutParityInto(const Sidecar& sidecar, File& file, FileMend& mend) {
+  mend.out->parity.file = &file;
+  mend.out->parity.base = sidecar.ParityFileOffset(0);
+}
+
+}  // namespace
+
 std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
   IntervalSet all;
   for (const ByteRange& range : ranges) all.Add({range.offset, range.offset + range.length});
@@ -21,6 +44,8 @@ std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges) {
   return merged;
 }
 
+// Collective calls are the same on all ranks whatever fails: InEachEnsemble goes through all ensembles and agrees at
+// the end. Only then is it known whether anything may get its name.
 Status Mender::Run() {
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return Plan(); }));
   if (plan_.beyond && !request_.salvage) {
@@ -83,17 +108,17 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   FileMend& mend = mends_[e][f];
   if (mend.plan->rebuild_data) LZY_RETURN_IF_ERROR(MakeWayFor(file));
   LZY_ASSIGN_OR_RETURN(mend.target, context_.fs.RealPath(file.path));
-  mend.out->data_expected = file.data_tree();
+  mend.out->data.expected = file.data_tree();
   const bool unheld = mend.plan->rehash_parity || (mend.plan->rebuild_sidecar && !file.sidecar);
-  mend.out->parity_expected = unheld ? nullptr : file.parity_tree();
+  mend.out->parity.expected = unheld ? nullptr : file.parity_tree();
   mend.out->MakeRoom(*ensemble.layout, f);
   if (!Writer(file)) return Status::Ok();
   if (mend.plan->rehash_parity) KeepKnownLeaves(*file.parity_tree(), mend);
   LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
   LZY_RETURN_IF_ERROR(OpenDataOutput(file, mend, ensemble.layout->file_size(f)));
   LZY_RETURN_IF_ERROR(OpenParityOutput(ensemble, f, mend));
-  // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody writes in
-  // an epoch that may be going on.
+  // Where edits stay, the note that a repair is going on would make rot of them; and so it would of what somebody
+  // writes in an epoch that may be going on.
   if ((mend.plan->data_in_place || mend.plan->cut_tail) && file.sidecar && !mend.plan->edits_left && !InEpoch(file)) {
     LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(mend.plan->changed))));
   }
@@ -116,7 +141,7 @@ Status Mender::MakeWayFor(const FileView& file) {
 // A temporary file left by a restore that was killed is removed first. The file has its full size from the start, so
 // blocks can be written in any order and zeros need not be written at all.
 Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size) {
-  mend.out->data = file.data.get();
+  mend.out->data.file = file.data.get();
   if (!mend.plan->rebuild_data) return Status::Ok();
   const std::string temporary = NewDataPath(mend.target);
   LZY_RETURN_IF_ERROR(context_.fs.MakeDirectories(DirectoryOf(mend.target)));  // of what a symbolic link names
@@ -124,7 +149,7 @@ Status Mender::OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size
   LZY_ASSIGN_OR_RETURN(mend.new_data, context_.fs.Open(temporary, OpenMode::kCreateNew, /*follow=*/false, 0600));
   (void)mend.new_data->Lock();  // tells lzy-info --prune that it is no debris; without locks it is never pruned
   LZY_RETURN_IF_ERROR(mend.new_data->Truncate(size));
-  mend.out->data = mend.new_data.get();
+  mend.out->data.file = mend.new_data.get();
   return Status::Ok();
 }
 
@@ -138,10 +163,9 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
     LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
                          Sidecar::Create(context_.fs, NewSidecarPath(mend.target), FreshContents(ensemble, f), *like));
     (void)mend.new_sidecar->file().Lock();  // as the data
-    mend.out->parity = &mend.new_sidecar->file();
-    mend.out->parity_base = mend.new_sidecar->ParityFileOffset(0);
+    PutParityInto(*mend.new_sidecar, mend.new_sidecar->file(), mend);
     const std::uint64_t size = ensemble.layout->parity_size(f);
-    return size > 0 ? mend.out->parity->Truncate(mend.out->parity_base + size) : Status::Ok();
+    return size > 0 ? mend.out->parity.file->Truncate(mend.out->parity.base + size) : Status::Ok();
   }
   if (WritesParts(file, *mend.plan)) {
     if (!file.sidecar->HasRoom(Moved(file, file.sidecar->contents()))) {
@@ -151,26 +175,8 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
     LZY_RETURN_IF_ERROR(CreateParts(context_.fs, file.sidecar->contents(), *file.sidecar, PartsToMend(file), &made_parts_));
     return OpenItsParts(file, mend);
   }
-  if (file.sidecar && file.part_paths.empty()) {
-    mend.out->parity = &file.sidecar->file();
-    mend.out->parity_base = file.sidecar->ParityFileOffset(0);
-  }
+  if (file.sidecar && file.part_paths.empty()) PutParityInto(*file.sidecar, file.sidecar->file(), mend);
   return Status::Ok();
-}
-
-// A leaf of zeros is one that no copy of the sidecar has.
-void Mender::KeepKnownLeaves(const Tree& parity, FileMend& mend) {
-  const auto [leaves, known] = mend.out->parity_computed();
-  for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
-    if (parity.leaf(i).IsZero()) continue;
-    leaves[i] = parity.leaf(i);
-    known[i] = 1;
-  }
-}
-
-// Parts repeat the metadata, so they are opened also if only metadata are healed.
-bool Mender::WritesParts(const FileView& file, const FilePlan& plan) {
-  return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
 }
 
 // An empty path stands for a part that is left out.
@@ -197,7 +203,7 @@ void Mender::WarnOfParts() {
 
 Status Mender::OpenItsParts(const FileView& file, FileMend& mend) {
   LZY_ASSIGN_OR_RETURN(mend.own_handle, OpenParts(context_.fs, *file.sidecar, PartsToMend(file), /*write=*/true));
-  mend.out->parity = mend.own_handle.get();
+  mend.out->parity.file = mend.own_handle.get();
   return Status::Ok();
 }
 
@@ -207,22 +213,23 @@ Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
   FileView& file = ensemble.files[0];
   return AgreeOn(comm_, [&]() -> Status {
     if (comm_.rank() == 0 || !mend.plan->any()) return Status::Ok();
-    mend.out->data = file.data.get();
+    mend.out->data.file = file.data.get();
     if (mend.plan->rebuild_data) {
       LZY_ASSIGN_OR_RETURN(mend.new_data,
                            context_.fs.Open(NewDataPath(mend.target), OpenMode::kReadWrite, /*follow=*/false));
-      mend.out->data = mend.new_data.get();
+      mend.out->data.file = mend.new_data.get();
     }
     if (WritesParts(file, *mend.plan)) return OpenItsParts(file, mend);
     if (!file.part_paths.empty()) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(mend.own_handle,
                          context_.fs.Open(file.sidecar_path, OpenMode::kReadWrite, /*follow=*/false));
-    mend.out->parity = mend.own_handle.get();
-    mend.out->parity_base = file.sidecar->ParityFileOffset(0);
+    PutParityInto(*file.sidecar, *mend.own_handle, mend);
     return Status::Ok();
   });
 }
 
+// Two ways, as in encoding: each rank alone over rows of its own, if it sees all files; else all ranks together, row by
+// row. Callbacks are the same for both.
 Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests) {
   const Layout& layout = *ensemble.layout;
   RowStreams streams = StreamsOf(ensemble);
@@ -230,14 +237,13 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
   // survivor may have rotted or been written since, and a wrong source makes wrong blocks.
   const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
     if (IsAsCommitted(streams.of(layout, block), block.place.index, bytes)) return Status::Ok();
-    const FileView& file = ensemble.files[block.parity ? layout.region_of(block.device) : layout.file_of(block.device)];
+    const FileView& file = ensemble.files[layout.HolderOf(block.parity, block.device)];
     return {request_.assumed ? Code::kCorrupt : Code::kBusy,
             fmt::format("{}: block {} was right when it was checked and is not any more; nothing was made from it",
                         block.parity ? file.sidecar_path : file.path, block.place.index)};
   };
   const auto target = [&](std::span<const RowBlock> blocks, ByteSpan bytes) -> Status {
-    const std::uint32_t device = blocks[0].device;
-    return WriteBlocks(mends_[e][blocks[0].parity ? layout.region_of(device) : layout.file_of(device)], blocks, bytes);
+    return WriteBlocks(mends_[e][layout.HolderOf(blocks[0].parity, blocks[0].device)], blocks, bytes);
   };
   // On one node, ranks open the members of each other and deal the rows. Then no block travels.
   const std::span<const RowRun> runs = plan_.ensembles[e].runs;
@@ -272,12 +278,14 @@ Status Mender::GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& c
     const FilePlan& plan = plan_.ensembles[e].files[f];
     if (!plan.rehash_parity && (shared() || (!plan.rebuild_data && !plan.rebuild_sidecar))) continue;
     MendOutputs& out = *mends_[e][f].out;
-    const Status one = GatherLeaves(comm, owner[f], out.data_computed(), out.parity_computed());
+    const Status one = GatherLeaves(comm, owner[f], out.data.leaves, out.parity.leaves);
     if (gathered.ok()) gathered = one;
   }
   return Agree(comm, gathered);
 }
 
+// With the key that was given. A sidecar that is not sealed with it was not used (OpenMember), so what is expected was
+// made with it.
 Hash Mender::LeafOfBlock(const RowBlock& block, ByteSpan bytes) const {
   return LeafHash(context_.options.key.get(), block.parity ? HashTag::kParityLeaf : HashTag::kDataLeaf, block.place.index, bytes);
 }
@@ -286,28 +294,23 @@ Hash Mender::LeafOfBlock(const RowBlock& block, ByteSpan bytes) const {
 // proves all leaves together at the end (Finish).
 Status Mender::WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, ByteSpan bytes) {
   const bool parity = blocks[0].parity;
-  const Tree* expected = parity ? mend.out->parity_expected : mend.out->data_expected;
-  File* out = parity ? mend.out->parity : mend.out->data;
-  if (out == nullptr) return Status::Ok();  // of a sidecar that cannot be made (salvage)
+  MendOutput& out = mend.out->of(parity);
+  if (out.file == nullptr) return Status::Ok();  // of a sidecar that cannot be made (salvage)
   const bool aside = parity ? mend.plan->rebuild_sidecar : mend.plan->rebuild_data;
   std::size_t at = 0;
   for (const RowBlock& block : blocks) {
     const ByteSpan one = bytes.subspan(at, block.place.length);
     at += block.place.length;
     const Hash leaf = LeafOfBlock(block, one);
-    if (expected != nullptr && leaf != expected->leaf(block.place.index)) {
-      return {Code::kWriteFailed,
-              fmt::format("{}: the block rebuilt for offset {} does not have its hash; not written", out->path(),
-                          block.place.offset)};
+    if (out.expected != nullptr && leaf != out.expected->leaf(block.place.index)) {
+      return {Code::kWriteFailed, fmt::format("{}: the block rebuilt for offset {} does not have its hash; not written",
+                                              out.file->path(), block.place.offset)};
     }
-    if (expected != nullptr) continue;
-    const auto& [leaves, known] = parity ? mend.out->parity_computed() : mend.out->data_computed();
-    leaves[block.place.index] = leaf;
-    known[block.place.index] = 1;
+    if (out.expected == nullptr) out.leaves.Set(block.place.index, leaf);
   }
-  const bool zero = std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; });
+  const bool zero = std::ranges::all_of(bytes, [](std::uint8_t b) { return b == 0; });
   if (aside && zero) return Status::Ok();  // a new file is a hole there already
-  LZY_RETURN_IF_ERROR(out->WriteAt((parity ? mend.out->parity_base : 0) + blocks[0].place.offset, bytes));
+  LZY_RETURN_IF_ERROR(out.file->WriteAt(out.base + blocks[0].place.offset, bytes));
   std::lock_guard lock(mutex_);
   mend.written.emplace_back(blocks.begin(), blocks.end());
   return Status::Ok();
@@ -316,13 +319,14 @@ Status Mender::WriteBlocks(FileMend& mend, std::span<const RowBlock> blocks, Byt
 // Sync first: otherwise the device would be asked for what is still in the page cache only. Errors of Sync count.
 Status Mender::VerifyWritten(FileMend& mend, const FileView& file) {
   if (mend.written.empty()) return Status::Ok();
-  if (mend.out->data != nullptr) LZY_RETURN_IF_ERROR(mend.out->data->Sync());
-  if (mend.out->parity != nullptr) LZY_RETURN_IF_ERROR(mend.out->parity->Sync());
+  for (File* out : {mend.out->data.file, mend.out->parity.file}) {
+    if (out != nullptr) LZY_RETURN_IF_ERROR(out->Sync());
+  }
   Status status;
   ParallelParts(mend.written.size(), ThreadsFor(context_), [&](std::size_t first, std::size_t last) {
     AlignedBuffer buffer;
     Status done;
-    for (std::size_t i = first; i < last && done.ok(); ++i) done = VerifyRun(*mend.out, mend.written[i], file, buffer);
+    for (std::size_t i = first; i < last && done.ok(); ++i) done = VerifyRun(mend.out->of(mend.written[i][0].parity), mend.written[i], file, buffer);
     const std::lock_guard lock(mutex_);
     if (status.ok()) status = done;
   });
@@ -330,25 +334,21 @@ Status Mender::VerifyWritten(FileMend& mend, const FileView& file) {
 }
 
 // One read for blocks that lie back to back. A short read is a failure from the block on where it ends.
-Status Mender::VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const {
-  const bool parity = blocks[0].parity;
+Status Mender::VerifyRun(const MendOutput& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const {
   std::uint64_t length = 0;
   for (const RowBlock& block : blocks) length += block.place.length;
   buffer.Reserve(length);
   const MutableByteSpan all(buffer.data(), length);
-  File* in = parity ? out.parity : out.data;
-  const auto got = in->ReadAtFromDevice((parity ? out.parity_base : 0) + blocks[0].place.offset, all);
-  const Tree* expected = parity ? out.parity_expected : out.data_expected;
+  const auto got = out.file->ReadAtFromDevice(out.base + blocks[0].place.offset, all);
   std::uint64_t at = 0;
   for (const RowBlock& block : blocks) {
     const ByteSpan bytes = all.subspan(at, block.place.length);
     at += block.place.length;
-    const Hash& want = expected != nullptr ? expected->leaf(block.place.index)
-                                           : (parity ? out.parity_leaves : out.data_leaves)[block.place.index];
+    const Hash& want = out.expected != nullptr ? out.expected->leaf(block.place.index) : out.leaves.hashes[block.place.index];
     if (!got.ok() || *got < at || LeafOfBlock(block, bytes) != want) {
       return {Code::kWriteFailed,
               fmt::format("{}: what was written at {} reads back wrong; the device cannot be trusted",
-                          parity ? file.sidecar_path : file.path, block.place.offset)};
+                          block.parity ? file.sidecar_path : file.path, block.place.offset)};
     }
   }
   return Status::Ok();

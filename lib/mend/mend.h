@@ -2,9 +2,10 @@
 // Mending what Examine found (docs/design.md §9). Repair, restore and heal call it, under the locks of the dataset.
 //
 // In come an opened view and the findings, which are the same on all ranks. First everything is planned (mend_plan.h).
-// Then blocks are rebuilt from their rows (encode/rebuild.h): in place if the file is there, else aside. In the end what
-// was built is read back and compared with its hashes, and only then gets its name. So whatever breaks off leaves either
-// the old file or the right one, and a repair that broke off in place leaves a note (an intent of kind kIntentRepair).
+// Then blocks are rebuilt from their rows (encode/rebuild.h): in place if the file is there, else aside. In the end
+// what was built is read back and compared with its hashes, and only then gets its name. So whatever breaks off leaves
+// either the old file or the right one, and a repair that broke off in place leaves a note (an intent of kind
+// kIntentRepair).
 
 #include <set>
 
@@ -17,12 +18,12 @@ struct MendRequest {
   bool create_missing = false;      ///< restore: lost files and sidecars are made again
   bool force = false;               ///< edited (stale, at-risk) blocks go back to the committed content too
   bool salvage = false;             ///< write what can be had even if rows are beyond repair
-  std::set<std::uint32_t> devices;  ///< treated as lost; by rank (set) or device number (shared)
+  std::set<std::uint32_t> devices = {};  ///< treated as lost; by rank (set) or device number (shared)
   bool assumed = false;             ///< the findings were not looked at but assumed: AssumeOnlyMembersLost
 };
 
-/// Adds the blocks of `request.devices` to the findings, as if they had been lost.
-/// Local, and the same on all ranks. kInvalidArgument: there is no such device.
+/// Adds the blocks of `request.devices` to the findings, as if they had been lost. Local, and the same on all ranks.
+/// kInvalidArgument: there is no such device.
 Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings);
 
 /// Mends what the findings name, as far as `request` asks for it. Collective over context.comm; the view must have been

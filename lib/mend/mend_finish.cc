@@ -19,6 +19,65 @@ namespace {
 constexpr std::uint64_t kPiece = 64u << 10;
 constexpr std::uint64_t kSector = 512;
 
+// Salvage replaces a file of which nothing is proven; but what was there is better than nothing. Reads that fail leave
+// zeros.
+Status KeepWhatCannotBeHad(File& was, FileMend& mend) {
+  std::vector<std::uint8_t> piece(kPiece);
+  for (const ByteRange& range : mend.plan->unmended) {
+    const std::uint64_t end = range.offset + range.length;
+    for (std::uint64_t at = range.offset; at < end;) {
+      std::uint64_t length = std::min(kPiece, end - at);
+      auto count = was.ReadAt(at, MutableByteSpan(piece).first(length));
+      if (!count.ok() && length > kSector) {  // a bad sector must not hide its neighbours
+        length = std::min(kSector - at % kSector, end - at);
+        count = was.ReadAt(at, MutableByteSpan(piece).first(length));
+      }
+      if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(mend.new_data->WriteAt(at, ByteSpan(piece).first(*count)));
+      at += length;
+    }
+  }
+  return Status::Ok();
+}
+
+// Whose the sidecars are that say how a file was. Root's are left out, since nobody else can forge those. By the owner
+// of each sidecar file on disk, not by what it says.
+std::set<std::uint32_t> OwnersOfSidecars(const Ensemble& ensemble) {
+  std::set<std::uint32_t> owners;
+  for (const FileView& file : ensemble.files) {
+    if (file.sidecar_usable()) owners.insert(file.sidecar_uid);
+  }
+  owners.erase(0);
+  return owners;
+}
+
+// Owner and group that sidecars name are those of whoever could write them, or root's word. Otherwise root would give
+// files to anybody, and set-id bits with them, for whoever forges a sidecar. `fresh` is the file that gets them, as it
+// was made. Set-id bits go first, whoever owns the sidecars. If the owners differ, nobody can vouch: root must decide,
+// and other users get a file of their own.
+Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh) {
+  const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
+  if (owners.empty()) return record;
+  record.mode &= ~06000u;
+  const bool of_group = std::ranges::all_of(ensemble.files, [&](const FileView& file) {
+    return !file.sidecar_usable() || file.sidecar_uid == 0 || file.sidecar_gid == record.gid;
+  });
+  if (!of_group) {
+    record.gid = fresh.gid;
+    record.mode &= ~070u;
+  }
+  if (owners.size() == 1) {
+    record.uid = *owners.begin();
+  } else if (fresh.uid == 0) {
+    return {Code::kIo,
+            fmt::format("{}: the sidecars of its group are of several users, so nobody knows that it is of user {}; "
+                        "restore it as that user, or make the sidecars his",
+                        path, record.uid)};
+  } else {
+    record.uid = fresh.uid;
+  }
+  return record;
+}
+
 }  // namespace
 
 // Only writers have something to finish. The others take part in the agreement.
@@ -134,70 +193,15 @@ SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t 
   SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
                              : file.sidecar             ? file.sidecar->contents()
                                                         : SidecarContents();
-  contents.data_tree = mend.out->data_expected != nullptr
-                           ? *mend.out->data_expected
-                           : Tree::Build(TreeKind::kData, std::move(mend.out->data_leaves), layout.file_size(f));
-  contents.parity_tree = mend.out->parity_expected != nullptr
-                             ? *mend.out->parity_expected
-                             : Tree::Build(TreeKind::kParity, std::move(mend.out->parity_leaves), layout.parity_size(f));
+  const auto tree = [](TreeKind kind, MendOutput& out, std::uint64_t bytes) {
+    return out.expected != nullptr ? *out.expected : Tree::Build(kind, std::move(out.leaves.hashes), bytes);
+  };
+  contents.data_tree = tree(TreeKind::kData, mend.out->data, layout.file_size(f));
+  contents.parity_tree = tree(TreeKind::kParity, mend.out->parity, layout.parity_size(f));
   return contents;
 }
 
-// Reads that fail leave zeros.
-Status Mender::KeepWhatCannotBeHad(File& was, FileMend& mend) {
-  std::vector<std::uint8_t> piece(kPiece);
-  for (const ByteRange& range : mend.plan->unmended) {
-    const std::uint64_t end = range.offset + range.length;
-    for (std::uint64_t at = range.offset; at < end;) {
-      std::uint64_t length = std::min(kPiece, end - at);
-      auto count = was.ReadAt(at, MutableByteSpan(piece).first(length));
-      if (!count.ok() && length > kSector) {  // a bad sector must not hide its neighbours
-        length = std::min(kSector - at % kSector, end - at);
-        count = was.ReadAt(at, MutableByteSpan(piece).first(length));
-      }
-      if (count.ok() && *count > 0) LZY_RETURN_IF_ERROR(mend.new_data->WriteAt(at, ByteSpan(piece).first(*count)));
-      at += length;
-    }
-  }
-  return Status::Ok();
-}
-
-// Set-id bits go first, whoever owns the sidecars. If the owners differ, nobody can vouch: root must decide, and other
-// users get a file of their own.
-Result<MemberRecord> Mender::Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh) {
-  const std::set<std::uint32_t> owners = OwnersOfSidecars(ensemble);
-  if (owners.empty()) return record;
-  record.mode &= ~06000u;
-  const bool of_group = std::ranges::all_of(ensemble.files, [&](const FileView& file) {
-    return !file.sidecar_usable() || file.sidecar_uid == 0 || file.sidecar_gid == record.gid;
-  });
-  if (!of_group) {
-    record.gid = fresh.gid;
-    record.mode &= ~070u;
-  }
-  if (owners.size() == 1) {
-    record.uid = *owners.begin();
-  } else if (fresh.uid == 0) {
-    return {Code::kIo,
-            fmt::format("{}: the sidecars of its group are of several users, so nobody knows that it is of user {}; "
-                        "restore it as that user, or make the sidecars his",
-                        path, record.uid)};
-  } else {
-    record.uid = fresh.uid;
-  }
-  return record;
-}
-
-// By the owner of each sidecar file on disk, not by what it says.
-std::set<std::uint32_t> Mender::OwnersOfSidecars(const Ensemble& ensemble) {
-  std::set<std::uint32_t> owners;
-  for (const FileView& file : ensemble.files) {
-    if (file.sidecar_usable()) owners.insert(file.sidecar_uid);
-  }
-  owners.erase(0);
-  return owners;
-}
-
+// Told by every rank alike, from agreed facts: owners of sidecars and recorded users.
 void Mender::WarnOfOwners() {
   if (shared()) return;
   for (std::size_t e = 0; e < mends_.size(); ++e) {
@@ -249,7 +253,8 @@ Status Mender::PutInPlace(FileView& file, FileMend& mend, const SidecarContents&
   }
   if (plan.rebuild_data) {
     LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
-    // Gaps differ from what was committed: by the intent they count as damage, not as an edit, until somebody fills them.
+    // Gaps differ from what was committed: by the intent they count as damage, not as an edit, until somebody fills
+    // them.
     if (plan.leaves_gaps(file)) LZY_RETURN_IF_ERROR(file.sidecar->SetIntent(NewIntent(kIntentRepair, Merged(plan.unmended))));
     LZY_RETURN_IF_ERROR(context_.fs.Rename(NewDataPath(mend.target), mend.target));
   }
@@ -276,6 +281,8 @@ Status Mender::EndRepairIntent(FileView& file, const FilePlan& plan) const {
   return InEpoch(file) ? Status::Ok() : file.sidecar->ClearIntent();
 }
 
+// Only the writer made them, so only it removes them. A temporary that has been renamed is not there any more, and
+// Remove then finds nothing.
 void Mender::RemoveTemporaries() {
   for (std::size_t e = 0; e < mends_.size(); ++e) {
     for (std::uint32_t f = 0; f < mends_[e].size(); ++f) {

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+// Both directions of the exchange: what an owner tells (TellOwn), and what another rank makes of it (TakeGuest). Any
+// failure is an obstacle (ShareOnNode): the members are then mended by messages, as between nodes.
+
 namespace lzy {
 namespace {
 
@@ -17,18 +20,22 @@ std::optional<ToldTree> TellTree(const Tree* tree) {
   return ToldTree{tree->bytes(), tree->leaf_count() == 0 ? std::vector<Hash>() : tree->levels()[0]};
 }
 
-std::optional<Tree> TakeTree(TreeKind kind, const std::optional<ToldTree>& told) {
-  if (!told) return std::nullopt;
-  return Tree::Build(kind, told->leaves, told->bytes);
-}
-
 std::uint64_t LeavesOf(const BlockStream& stream) {
   return stream.expected == nullptr ? 0 : stream.expected->leaf_count();
 }
 
-// Leaves are held by every rank. If those of all ranks took more than a quarter of the memory, the members are not
-// shared.
-// What a rank has open of its own members, for the others.
+Status TellBlocks(const BlockStream& stream, const MendOutput& output, ToldBlocks& told) {
+  LZY_RETURN_IF_ERROR(TellMaybe(stream.file, told.in));
+  LZY_RETURN_IF_ERROR(TellMaybe(output.file, told.out));
+  told.in_base = stream.base;
+  told.out_base = output.base;
+  told.tree = TellTree(stream.expected);
+  told.expected = output.expected != nullptr;
+  return Status::Ok();
+}
+
+// What a rank has open of its own members, for the others. Every rank holds the leaves of all: if those took more than
+// a quarter of the memory, the members are not shared.
 Status TellOwn(const Context& context, const Layout& layout, int ranks, const std::vector<bool>& own, const RowStreams& streams,
                const std::vector<MendOutputs*>& outputs, std::vector<ToldMember>& told) {
   std::uint64_t leaves = 0;
@@ -40,16 +47,8 @@ Status TellOwn(const Context& context, const Layout& layout, int ranks, const st
     }
     ToldMember& one = told.emplace_back();
     one.file = f;
-    LZY_RETURN_IF_ERROR(TellMaybe(streams.data[f].file, one.data));
-    LZY_RETURN_IF_ERROR(TellMaybe(streams.parity[f].file, one.parity));
-    one.base = streams.parity[f].base;
-    one.data_tree = TellTree(streams.data[f].expected);
-    one.parity_tree = TellTree(streams.parity[f].expected);
-    LZY_RETURN_IF_ERROR(TellMaybe(outputs[f]->data, one.data_out));
-    LZY_RETURN_IF_ERROR(TellMaybe(outputs[f]->parity, one.parity_out));
-    one.out_base = outputs[f]->parity_base;
-    one.data_expected = outputs[f]->data_expected != nullptr;
-    one.parity_expected = outputs[f]->parity_expected != nullptr;
+    LZY_RETURN_IF_ERROR(TellBlocks(streams.data[f], outputs[f]->data, one.data));
+    LZY_RETURN_IF_ERROR(TellBlocks(streams.parity[f], outputs[f]->parity, one.parity));
   }
   return Status::Ok();
 }
@@ -57,13 +56,9 @@ Status TellOwn(const Context& context, const Layout& layout, int ranks, const st
 }  // namespace
 
 void MendOutputs::MakeRoom(const Layout& layout, std::uint32_t file) {
-  if (data_expected == nullptr) {
-    data_leaves.resize(layout.data_blocks(file));
-    data_known.resize(data_leaves.size());
-  }
-  if (parity_expected == nullptr) {
-    parity_leaves.resize(layout.parity_blocks(file));
-    parity_known.resize(parity_leaves.size());
+  for (const bool of_parity : {false, true}) {
+    MendOutput& output = of(of_parity);
+    if (output.expected == nullptr) output.leaves.Init(layout.Blocks(of_parity, file));
   }
 }
 
@@ -75,29 +70,32 @@ Status MendGuests::OpenTold(const std::optional<OpenedFile>& told, FileSystem& f
   return Status::Ok();
 }
 
+Status MendGuests::OpenBlocks(const ToldBlocks& told, TreeKind kind, FileSystem& fs, Guest& guest, std::optional<Tree>& tree,
+                              MendOutput& output, File*& in) {
+  LZY_RETURN_IF_ERROR(OpenTold(told.in, fs, guest, OpenMode::kRead, in));
+  LZY_RETURN_IF_ERROR(OpenTold(told.out, fs, guest, OpenMode::kReadWrite, output.file));
+  if (told.tree) tree = Tree::Build(kind, told.tree->leaves, told.tree->bytes);
+  output.base = told.out_base;
+  if (told.expected && tree) output.expected = &*tree;
+  return Status::Ok();
+}
+
 Status MendGuests::TakeGuest(const Context& context, const Layout& layout, const std::vector<bool>& own, std::vector<bool>& known,
                              const ToldMember& told) {
+  // From another process: a second owner of a member, or a file that is none, must not overwrite what is there.
   const std::uint32_t f = told.file;
   if (f >= layout.files() || own[f] || known[f]) return {Code::kInternal, "a member that is known already"};
   known[f] = true;
   Guest& guest = guests_[f];
-  MendOutputs& to = guest.outputs;
+  const LeafKey* key = context.options.key.get();
   File* data = nullptr;
   File* parity = nullptr;
-  LZY_RETURN_IF_ERROR(OpenTold(told.data, context.fs, guest, OpenMode::kRead, data));
-  LZY_RETURN_IF_ERROR(OpenTold(told.parity, context.fs, guest, OpenMode::kRead, parity));
-  LZY_RETURN_IF_ERROR(OpenTold(told.data_out, context.fs, guest, OpenMode::kReadWrite, to.data));
-  LZY_RETURN_IF_ERROR(OpenTold(told.parity_out, context.fs, guest, OpenMode::kReadWrite, to.parity));
-  guest.data_tree = TakeTree(TreeKind::kData, told.data_tree);
-  guest.parity_tree = TakeTree(TreeKind::kParity, told.parity_tree);
-  const Tree* data_tree = guest.data_tree ? &*guest.data_tree : nullptr;
-  const Tree* parity_tree = guest.parity_tree ? &*guest.parity_tree : nullptr;
-  to.parity_base = told.out_base;
-  if (told.data_expected) to.data_expected = data_tree;
-  if (told.parity_expected) to.parity_expected = parity_tree;
-  to.MakeRoom(layout, f);
-  guest.data = DataStream(layout, f, data, data_tree, context.options.key.get());
-  guest.parity = ParityStream(layout, f, parity, told.base, parity_tree, context.options.key.get());
+  LZY_RETURN_IF_ERROR(OpenBlocks(told.data, TreeKind::kData, context.fs, guest, guest.data_tree, guest.outputs.data, data));
+  LZY_RETURN_IF_ERROR(
+      OpenBlocks(told.parity, TreeKind::kParity, context.fs, guest, guest.parity_tree, guest.outputs.parity, parity));
+  guest.outputs.MakeRoom(layout, f);
+  guest.data = DataStream(layout, f, data, guest.data_tree ? &*guest.data_tree : nullptr, key);
+  guest.parity = ParityStream(layout, f, parity, told.parity.in_base, guest.parity_tree ? &*guest.parity_tree : nullptr, key);
   return Status::Ok();
 }
 

@@ -6,6 +6,10 @@
 
 #include "encode/rebuild.h"
 
+// Decided in two steps. PlanFile looks at a file as a whole: is it made again, aside, or mended in place? PlanRow then
+// looks at each row: which of its lost blocks are wanted, and can it be rebuilt? Both read the view and the findings
+// only.
+
 namespace lzy {
 namespace {
 
@@ -69,8 +73,8 @@ class Planner {
       // The path to the dataset root leads over all members; where some are unknown there is none to write.
       plan.rebuild_sidecar = (!file.sidecar_usable() || Named(file)) && view_.unknown_ranks.empty();
       if (plan.rebuild_data && file.present && !request_.force && IsEdit(CauseOf(file, BlockFault::kHash, {0, 1}))) {
-        // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its sidecar
-        // cannot be made again without the data that were committed.
+        // Changed since the commit: an edit, to be taken back only with --force, also where the device is named. Its
+        // sidecar cannot be made again without the data that were committed.
         plan.rebuild_data = plan.rebuild_sidecar = false;
       }
     }
@@ -92,12 +96,10 @@ class Planner {
     return plan;
   }
 
-  static std::uint32_t FileOf(const Layout& layout, const LostBlock& block) {
-    return block.parity ? layout.region_of(block.device) : layout.file_of(block.device);
-  }
-
+  // Whether this lost block is to be written. The order of questions: what can never be written comes first, then what
+  // the file's plan says, then force. A block that is not wanted still counts as a loss of its row.
   bool Wanted(const Ensemble& ensemble, const EnsemblePlan& plan, const LostBlock& block) const {
-    const std::uint32_t f = FileOf(*ensemble.layout, block);
+    const std::uint32_t f = ensemble.layout->HolderOf(block.parity, block.device);
     const FileView& file = ensemble.files[f];
     // Parity of rows with edits is out of date, and some have none at all; the next commit makes it again.
     if (block.forsaken) return false;
@@ -130,7 +132,7 @@ class Planner {
     if (wanted.empty() && !damaged) return Status::Ok();
     if (bad.size() > layout.parity()) {
       // Edited data with nothing but parity lost: that is for the next commit to make, and nothing is beyond repair.
-      const bool only_parity = std::all_of(row.begin(), row.end(), [&](const LostBlock& block) {
+      const bool only_parity = std::ranges::all_of(row, [&](const LostBlock& block) {
         return block.parity || (shared() && block.unknown) || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
       });
       beyond = beyond || !only_parity;
@@ -141,7 +143,7 @@ class Planner {
     LZY_ASSIGN_OR_RETURN(auto rebuild, plans.Rebuild(row[0].group, row[0].unit_row, bad, wanted));
     for (const LostBlock& block : row) {
       if (!Wanted(ensemble, plan, block)) continue;
-      FilePlan& file = plan.files[FileOf(layout, block)];
+      FilePlan& file = plan.files[layout.HolderOf(block.parity, block.device)];
       if (block.parity) {
         file.parity_in_place = file.parity_in_place || !file.rebuild_sidecar;
       } else if (!file.rebuild_data) {
@@ -154,12 +156,12 @@ class Planner {
     return Status::Ok();
   }
 
+  // For the report, and for Finish: a file with such blocks is not as committed, and must not look so.
   static void NoteUnmended(const Ensemble& ensemble, std::span<const LostBlock> row, EnsemblePlan& plan) {
     const Layout& layout = *ensemble.layout;
     for (const LostBlock& block : row) {
-      const std::uint32_t f = FileOf(layout, block);
-      const BlockPlace place = block.parity ? layout.ParityBlock(block.device, block.unit_row, block.slice)
-                                            : layout.DataBlock(block.device, block.unit_row, block.slice);
+      const std::uint32_t f = layout.HolderOf(block.parity, block.device);
+      const BlockPlace place = layout.Block(block.parity, block.device, block.unit_row, block.slice);
       if (block.parity) {
         const PlaceInFile where = ParityPlace(ensemble.files[f], layout.unit(), place.offset);
         plan.files[f].unmended_parity[where.path].push_back({where.offset, place.length});
@@ -174,19 +176,16 @@ class Planner {
   const MendRequest& request_;
 };
 
-bool Meets(const std::vector<ByteRange>& ranges, const Damage& d) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const ByteRange& r) { return r.offset < d.offset + d.length && d.offset < r.offset + r.length; });
-}
-
+// Whether what `d` names was among what the plan has written.
 bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d) {
   if (plan.parts_left.contains(d.path)) return false;
   const bool edit = IsEdit(d.cause) && !request.force;
+  const ByteRange bytes{d.offset, d.length};
   switch (d.part) {
     case DamagePart::kData:
-      return !Meets(plan.unmended, d) && (plan.rebuild_data || (!edit && (plan.data_in_place || plan.cut_tail)));
+      return !Meets(plan.unmended, bytes) && (plan.rebuild_data || (!edit && (plan.data_in_place || plan.cut_tail)));
     case DamagePart::kParity:
-      if (const auto at = plan.unmended_parity.find(d.path); at != plan.unmended_parity.end() && Meets(at->second, d)) return false;
+      if (const auto at = plan.unmended_parity.find(d.path); at != plan.unmended_parity.end() && Meets(at->second, bytes)) return false;
       return plan.rebuild_sidecar || (plan.parity_in_place && !edit);
     case DamagePart::kMetadata:
       return plan.rebuild_sidecar || plan.heal_metadata;
@@ -196,6 +195,8 @@ bool IsMended(const FilePlan& plan, const MendRequest& request, const Damage& d)
 
 }  // namespace
 
+// Blocks that are known to be bad keep their cause. The others of the device are added as missing, one by one: of a
+// shared file, the blocks of a device are not contiguous.
 Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findings& findings) {
   for (std::uint32_t wanted : request.devices) {
     bool found = false;
@@ -207,19 +208,17 @@ Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findi
         if (number != wanted) continue;
         found = true;
         for (const bool parity : {false, true}) {
-          const std::uint32_t f = parity ? layout.region_of(device) : layout.file_of(device);
+          const std::uint32_t f = layout.HolderOf(parity, device);
           auto& list = parity ? findings.files[e][f].parity : findings.files[e][f].data;
-          const std::uint64_t count = parity ? layout.parity_blocks(f) : layout.data_blocks(f);
-          std::vector<bool> bad(count, false);
+          std::vector<bool> bad(layout.Blocks(parity, f), false);
           std::vector<BadBlocks> kept;
           for (const BadBlocks& b : list) {
             if (b.transient) continue;
             for (std::uint64_t i = b.first; i < b.first + b.count; ++i) bad[i] = true;
             kept.push_back(b);
           }
-          for (std::uint64_t i = 0; i < count; ++i) {
-            const Layout::DeviceRow at = parity ? layout.LocateParity(f, i) : layout.LocateData(f, i);
-            if (at.device == device && !bad[i]) kept.push_back({i, 1, BlockFault::kMissing, false});
+          for (std::uint64_t i = 0; i < bad.size(); ++i) {
+            if (!bad[i] && layout.Locate(parity, f, i).device == device) kept.push_back({i, 1, BlockFault::kMissing, false});
           }
           list = std::move(kept);
         }
@@ -237,6 +236,7 @@ Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, 
   return Planner(view, findings, request).Run();
 }
 
+// By path, since that is what a report has. A part that was left as it is, or a range beyond repair, stays damage.
 void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report) {
   std::map<std::string, const FilePlan*> by_path;
   for (std::size_t e = 0; e < plan.ensembles.size(); ++e) {

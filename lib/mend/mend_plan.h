@@ -7,7 +7,6 @@
 // plan out; lzy-info and dry runs only look at it.
 
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>

@@ -6,10 +6,9 @@
 // before all of it is right.
 //
 // All ranks make the same collective calls in the same order, whatever fails on one of them: a failure is agreed on at
-// the end of each step. A file has one writer (Writer()), the rank that owns it, or rank 0 for a shared file. Other ranks
-// may write blocks into it, but only the writer makes, renames and removes files.
+// the end of each step. A file has one writer (Writer()), the rank that owns it, or rank 0 for a shared file. Other
+// ranks may write blocks into it, but only the writer makes, renames and removes files.
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -26,7 +25,8 @@ namespace lzy {
 /// Neighbouring ranges as one, in order.
 std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges);
 
-/// What one rank has open of a file that is mended.
+/// What one rank has open of a file that is mended. Temporaries are made by the writer, and opened by name by the other
+/// ranks of a shared file.
 struct FileMend {
   const FilePlan* plan = nullptr;
   std::string target;  // where the file is to be, symbolic links resolved
@@ -61,8 +61,7 @@ class Mender {
     Status status;
     for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
       const Ensemble& ensemble = view_.ensembles[e];
-      const bool part = shared() || std::any_of(ensemble.files.begin(), ensemble.files.end(),
-                                                [&](const FileView& file) { return Mine(file); });
+      const bool part = std::ranges::any_of(ensemble.files, [&](const FileView& file) { return Mine(file); });
       if (!part && view_.ensembles.size() > 1) continue;
       const Status one = work(e);
       if (status.ok()) status = one;
@@ -101,18 +100,14 @@ class Mender {
   Status OpenDataOutput(FileView& file, FileMend& mend, std::uint64_t size);
   Status OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& mend);
 
-  // Of the hashes that are to be computed again, those that some copy of the sidecar has are there already.
-  static void KeepKnownLeaves(const Tree& parity, FileMend& mend);
-
-  static bool WritesParts(const FileView& file, const FilePlan& plan);
-
   // The others are no obstacle to what else is to be mended.
   static std::vector<std::string> PartsToMend(const FileView& file);
 
   // Some may have been made again elsewhere.
   static SidecarContents Moved(const FileView& file, SidecarContents contents);
 
-  // Whose the parts are, by the name that the file has now. A copy of another one must not be taken for that later, by what it is.
+  // Whose the parts are, by the name that the file has now. A copy of another one must not be taken for that later, by
+  // what it is.
   void NoteHome(const FileView& file, const FileMend& mend, SidecarContents& contents) const;
 
   /// Tells why parts of the parity were left as they are.
@@ -139,7 +134,7 @@ class Mender {
   // What was written is read back from the device and compared before it counts.
   Status VerifyWritten(FileMend& mend, const FileView& file);
 
-  Status VerifyRun(const MendOutputs& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const;
+  Status VerifyRun(const MendOutput& out, const std::vector<RowBlock>& blocks, const FileView& file, AlignedBuffer& buffer) const;
 
   // Contents of a sidecar that is made again, from what the rest of the dataset records; hashes are filled in by
   // Finish.
@@ -151,24 +146,13 @@ class Mender {
   /// What the sidecar is to say after the repair: what it said, with the trees that were rebuilt.
   SidecarContents CommittedContents(const Ensemble& ensemble, std::size_t e, std::uint32_t f);
 
-  // Salvage replaces a file of which nothing is proven; but what was there is better than nothing.
-  static Status KeepWhatCannotBeHad(File& was, FileMend& mend);
-
-  // Owner and group that sidecars name are those of whoever could write them, or root's word: or else root would give
-  // files to anybody, and set-id bits with them, for whoever forges a sidecar. `fresh` is the file that gets them, as
-  // it was made.
-  static Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, MemberRecord record, const FileStat& fresh);
-
-  // Whose the sidecars are that say how a file was; root's are left out, since nobody else can forge those.
-  static std::set<std::uint32_t> OwnersOfSidecars(const Ensemble& ensemble);
-
   void WarnOfOwners();
 
   // Size, access and times as committed; what the data file is then.
   Result<FileStat> FinishData(Ensemble& ensemble, FileMend& mend, std::uint32_t f, const MemberRecord& record);
 
-  // A sidecar is whole before its file gets its name; without one (salvage beside groups of which nothing is left) the file
-  // gets it all the same.
+  // A sidecar is whole before its file gets its name; without one (salvage beside groups of which nothing is left) the
+  // file gets it all the same.
   Status PutInPlace(FileView& file, FileMend& mend, const SidecarContents& contents);
 
   // Pages of an epoch that broke off stay: what they name is still at risk unless it was taken back just now.

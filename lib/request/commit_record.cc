@@ -37,6 +37,8 @@ std::string CommitRecord(const DatasetReport& report) {
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+// Nothing is created by the check: a program that fails before its first commit leaves no empty file. O_NONBLOCK, since
+// a pipe without a reader would block the open.
 Status CheckReportFile(const std::string& file) {
   const auto refuse = [&](const std::string& what, int error) {
     return Status(Code::kInvalidArgument,
@@ -54,6 +56,7 @@ Status CheckReportFile(const std::string& file) {
   return refuse(directory, errno);
 }
 
+// The file is opened anew for each record. So it may be rotated meanwhile, and no descriptor is held between commits.
 Status AppendCommitRecord(const std::string& file, const DatasetReport& report) {
   const std::string line = CommitRecord(report);
   const auto error = [&](const char* what) {
@@ -64,7 +67,8 @@ Status AppendCommitRecord(const std::string& file, const DatasetReport& report) 
   while (fd < 0 && errno == EINTR);
   if (fd < 0) return error("open");
   Status status;
-  // Mostly in one piece, so that lines of several programs stay whole.
+  // With O_APPEND, each write goes to the end of the file, whoever else writes there. Mostly in one piece, so that
+  // lines of several programs stay whole.
   for (std::size_t done = 0; done < line.size() && status.ok();) {
     const ssize_t put = write(fd, line.data() + done, line.size() - done);
     if (put > 0) done += static_cast<std::size_t>(put);

@@ -1,5 +1,8 @@
 #pragma once
-// The option `report`: a line of JSON for every commit, whoever made it.
+// The option `report`: a line of JSON for every commit, whoever made it (docs/reference/options.md).
+//
+// The tools and the layer call AppendCommitRecord after a commit, on one rank. Jobs may share a file. So a line is one
+// append, and nothing here takes a lock. If its record cannot be written, the commit stands all the same.
 
 #include <string>
 
@@ -12,7 +15,8 @@ namespace lzy {
 std::string CommitRecord(const DatasetReport& report);
 /// Whether lines can be appended to `file`, which is not made for that. kInvalidArgument says why not.
 Status CheckReportFile(const std::string& file);
-/// Appends it to `file` by one write(2), so that lines of several jobs do not mix.
+/// Appends the record of `report` to `file`, which is made if it is not there (mode 0666 less the umask). Local; kIo
+/// names the file and what failed. The line is written by one write(2), so that lines of several jobs do not mix.
 Status AppendCommitRecord(const std::string& file, const DatasetReport& report);
 
 }  // namespace lzy

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -23,47 +24,43 @@ namespace {
 constexpr std::string_view kEnvironmentPrefix = "LZY_";
 constexpr std::uint64_t kLeastMemory = 64u << 10;
 constexpr std::uint32_t kMostThreads = 65535;
+/// Units of sizes: powers of 1024, ascending.
+constexpr std::string_view kLetters = "KMGT";
 
 /// Variables that are lzy's own without being options: the switch that makes the interposition layer inert.
 constexpr std::array<std::string_view, 1> kOwnVariables = {"LZY_DISABLE"};
 
-/// Turns text into the value; false when it is not acceptable.
-using Setter = bool (*)(Options&, const std::string&);
-/// The reverse: a text that makes this value.
-using Getter = std::string (*)(const Options&);
+/// How an option is read from text (false: not accepted), and the reverse: a text that makes this value.
+struct Access {
+  bool (*set)(Options&, const std::string&);
+  std::string (*text)(const Options&);
+};
 
 struct Row {
   OptionSpec spec;
-  Setter set;
-  Getter text;
+  Access access;
 };
 
+// Digits alone: no sign, no space. More digits than a value of 32 bits has are refused, zeros included.
 bool ParseNumber(const std::string& text, std::uint64_t least, std::uint64_t most, std::uint32_t& to) {
   constexpr std::size_t kMostDigits = 10;
-  const bool digits = std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (text.empty() || text.size() > kMostDigits || !digits) return false;
-  const std::uint64_t value = std::strtoull(text.c_str(), nullptr, 10);
-  if (value < least || value > most) return false;
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (text.size() > kMostDigits || error != std::errc() || at != end || value < least || value > most) return false;
   to = static_cast<std::uint32_t>(value);
   return true;
 }
 
 bool ParseSwitch(const std::string& text, bool& to) {
-  for (const char* yes : {"on", "1", "true", "yes"}) {
-    if (text == yes) {
-      to = true;
-      return true;
-    }
-  }
-  for (const char* no : {"off", "0", "false", "no"}) {
-    if (text == no) {
-      to = false;
-      return true;
-    }
-  }
-  return false;
+  constexpr std::array<std::string_view, 4> kYes = {"on", "1", "true", "yes"}, kNo = {"off", "0", "false", "no"};
+  const bool yes = std::ranges::count(kYes, text) != 0;
+  if (!yes && std::ranges::count(kNo, text) == 0) return false;
+  to = yes;
+  return true;
 }
 
+// Sizes of blocks and units: docs/format.md §4 knows powers of two only.
 template <class T>
 bool ParsePowerOfTwo(const std::string& text, std::uint64_t least, std::uint64_t most, T& to) {
   const auto size = ParseSize(text);
@@ -72,7 +69,8 @@ bool ParsePowerOfTwo(const std::string& text, std::uint64_t least, std::uint64_t
   return true;
 }
 
-/// Parts between colons; empty text is an empty list, empty parts are refused.
+/// Parts between colons; empty text is an empty list, empty parts are refused. As in PATH, a name with a colon cannot
+/// be written.
 bool ParseList(const std::string& text, std::vector<std::string>& to) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; !text.empty() && at <= text.size();) {
@@ -85,9 +83,6 @@ bool ParseList(const std::string& text, std::vector<std::string>& to) {
   return true;
 }
 
-std::string SwitchText(bool value) {
-  return value ? "on" : "off";
-}
 std::string NumberText(std::uint64_t value) {
   return fmt::format("{}", value);
 }
@@ -101,11 +96,12 @@ std::string SizeText(std::uint64_t bytes) {
     bytes /= 1024;
     ++power;
   }
-  constexpr std::string_view kLetters = "KMGT";
   return power == 0 ? NumberText(bytes) : fmt::format("{}{}", bytes, kLetters[power - 1]);
 }
 
-/// A secret that others may read is none, and one that they may write is theirs.
+/// A secret that others may read is none, and one that they may write is theirs. The copy of the file is wiped; the
+/// key itself wipes what it keeps (LeafKey). The file is looked at through the descriptor, so it cannot be swapped
+/// between the check and the reading.
 bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
   constexpr std::uint32_t kOthers = 0007;
   const auto file = PosixFileSystem().Open(path, OpenMode::kRead);
@@ -124,122 +120,114 @@ bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
 constexpr std::size_t kMostDomain = 255;
 constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
+// Accesses that several options share, by the field of Options that they are about.
+template <bool Options::* kField>
+constexpr Access kSwitch = {[](Options& o, const std::string& v) { return ParseSwitch(v, o.*kField); },
+                            [](const Options& o) { return std::string(o.*kField ? "on" : "off"); }};
+template <std::uint32_t Options::* kField, std::uint64_t kLeast, std::uint64_t kMost>
+constexpr Access kNumber = {[](Options& o, const std::string& v) { return ParseNumber(v, kLeast, kMost, o.*kField); },
+                            [](const Options& o) { return NumberText(o.*kField); }};
+template <auto kField, std::uint64_t kMost>
+constexpr Access kBlocks = {[](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMost, o.*kField); },
+                            [](const Options& o) { return SizeText(o.*kField); }};
+template <std::vector<std::string> Options::* kField>
+constexpr Access kList = {[](Options& o, const std::string& v) { return ParseList(v, o.*kField); },
+                          [](const Options& o) { return ListText(o.*kField); }};
+template <std::string Options::* kField, std::size_t kMostBytes>
+constexpr Access kText = {[](Options& o, const std::string& v) {
+                            if (v.size() <= kMostBytes) o.*kField = v;
+                            return v.size() <= kMostBytes;
+                          },
+                          [](const Options& o) { return o.*kField; }};
+
 const Row kTable[] = {
     {{"parity", "M", "devices of a group that may be lost (default 1)", "a number from 0 to 254"},
-     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMaxGroup - 1, o.parity); },
-     [](const Options& o) { return NumberText(o.parity); }},
+     kNumber<&Options::parity, 0, kMaxGroup - 1>},
     {{"group", "N", "most devices in a group (default 8)", "a number from 2 to 255 (1 only with parity 0)"},
-     [](Options& o, const std::string& v) { return ParseNumber(v, 1, kMaxGroup, o.group); },
-     [](const Options& o) { return NumberText(o.group); }},
+     kNumber<&Options::group, 1, kMaxGroup>},
     {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default 64K)", "a power of two from 512 to 16M"},
-     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxBlockSize, o.block_size); },
-     [](const Options& o) { return SizeText(o.block_size); }},
+     kBlocks<&Options::block_size, kMaxBlockSize>},
     {{"stripe", "BYTES", "bytes on one device before the next (default 1M)",
       "a power-of-two multiple of block-size, at most 1G"},
-     [](Options& o, const std::string& v) { return ParsePowerOfTwo(v, kMinBlockSize, kMaxUnit, o.stripe); },
-     [](const Options& o) { return SizeText(o.stripe); }},
+     kBlocks<&Options::stripe, kMaxUnit>},
     {{"set", "PATTERNS", "patterns of file sets (name.%r), ':'-separated",
       "patterns separated by ':', each with %r or %0<width>r for the rank"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.set); },
-     [](const Options& o) { return ListText(o.set); }},
+     kList<&Options::set>},
     {{"include", "GLOBS", "protect only files that match one of these, ':'-separated", "globs separated by ':'"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.include); },
-     [](const Options& o) { return ListText(o.include); }},
+     kList<&Options::include>},
     {{"exclude", "GLOBS", "do not protect files that match one of these, ':'-separated", "globs separated by ':'"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.exclude); },
-     [](const Options& o) { return ListText(o.exclude); }},
+     kList<&Options::exclude>},
     {{"device-dirs", "DIRS", "directories for the parity of shared files, one per device, ':'-separated",
       "directories separated by ':'"},
-     [](Options& o, const std::string& v) { return ParseList(v, o.device_dirs); },
-     [](const Options& o) { return ListText(o.device_dirs); }},
+     kList<&Options::device_dirs>},
     {{"on-error", "WHAT", "what to do when redundancy cannot be made (default warn)", "warn or fail"},
-     [](Options& o, const std::string& v) {
-       if (v != "warn" && v != "fail") return false;
-       o.fail_on_error = v == "fail";
-       return true;
-     },
-     [](const Options& o) { return std::string(o.fail_on_error ? "fail" : "warn"); }},
+     {[](Options& o, const std::string& v) {
+        if (v != "warn" && v != "fail") return false;
+        o.fail_on_error = v == "fail";
+        return true;
+      },
+      [](const Options& o) { return std::string(o.fail_on_error ? "fail" : "warn"); }}},
     {{"memory", "BYTES", "memory that lzy may use in each process (default 256M)",
       "a size of at least 64K (K, M, G, T)"},
-     [](Options& o, const std::string& v) {
-       const auto size = ParseSize(v);
-       if (!size || *size < kLeastMemory) return false;
-       o.memory = *size;
-       return true;
-     },
-     [](const Options& o) { return SizeText(o.memory); }},
+     {[](Options& o, const std::string& v) {
+        const auto size = ParseSize(v);
+        if (!size || *size < kLeastMemory) return false;
+        o.memory = *size;
+        return true;
+      },
+      [](const Options& o) { return SizeText(o.memory); }}},
     {{"threads", "N", "threads that lzy may use in each process (default 0: the cores it may use)",
       "a number from 0 to 65535"},
-     [](Options& o, const std::string& v) { return ParseNumber(v, 0, kMostThreads, o.threads); },
-     [](const Options& o) { return NumberText(o.threads); }},
+     kNumber<&Options::threads, 0, kMostThreads>},
     {{"capture", "on|off", "compute hashes and parity from write buffers instead of reading data back (default on)", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.capture); },
-     [](const Options& o) { return SwitchText(o.capture); }},
+     kSwitch<&Options::capture>},
     {{"verify-reads", "on|off", "check what MPI-IO reads return, and repair it from parity (default off)", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_reads); },
-     [](const Options& o) { return SwitchText(o.verify_reads); }},
+     kSwitch<&Options::verify_reads>},
     {{"verify-writes", "on|off", "after each commit, read from the device and compare (default off)", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.verify_writes); },
-     [](const Options& o) { return SwitchText(o.verify_writes); }},
+     kSwitch<&Options::verify_writes>},
     {{"domain", "NAME", "failure domain of this process, such as its rack (default: the name of the node)",
       "a name of at most 255 bytes"},
-     [](Options& o, const std::string& v) {
-       if (v.size() > kMostDomain) return false;
-       o.domain = v;
-       return true;
-     },
-     [](const Options& o) { return o.domain; }},
+     kText<&Options::domain, kMostDomain>},
     {{"topology", "SHAPE", "how data is broadcast between processes (default auto: the cheapest way)",
       "auto, bcast, pipelined, daisy, hierarchical or hypercube; or auto:LATENCY:GAP:BANDWIDTH with what messages cost "
       "(microseconds, microseconds, MB/s)"},
-     [](Options& o, const std::string& v) {
-       const auto choice = ParseTopology(v);
-       if (choice) o.topology = *choice;
-       return choice.has_value();
-     },
-     [](const Options& o) { return TopologyText(o.topology); }},
+     {[](Options& o, const std::string& v) {
+        const auto choice = ParseTopology(v);
+        if (choice) o.topology = *choice;
+        return choice.has_value();
+      },
+      [](const Options& o) { return TopologyText(o.topology); }}},
     {{"set-sync", "on|off", "MPI_File_sync of the members of a set commits, too (default off)", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.set_sync); },
-     [](const Options& o) { return SwitchText(o.set_sync); }},
+     kSwitch<&Options::set_sync>},
     {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them (default 60)",
       "a number of seconds, at least 1"},
-     [](Options& o, const std::string& v) {
-       return ParseNumber(v, 1, std::numeric_limits<std::int32_t>::max(), o.timeout_seconds);
-     },
-     [](const Options& o) { return NumberText(o.timeout_seconds); }},
+     kNumber<&Options::timeout_seconds, 1, std::numeric_limits<std::int32_t>::max()>},
     {{"report", "FILE", "append one line of JSON per commit to FILE", "the name of a file"},
-     [](Options& o, const std::string& v) {
-       o.report = v;
-       return true;
-     },
-     [](const Options& o) { return o.report; }},
+     kText<&Options::report, std::string::npos>},
     {{"key", "FILE", "seal datasets with the secret in FILE, and trust only datasets sealed with it",
       "a file of 16 bytes to 64K that you may read, and others may not (chmod o-rwx)"},
-     [](Options& o, const std::string& v) {
-       if (!ReadKey(v, o.key)) return false;  // an empty name, too: of a script whose variable is not set
-       o.key_file = v;
-       return true;
-     },
-     [](const Options& o) { return o.key_file; }},
+     {[](Options& o, const std::string& v) {
+        if (!ReadKey(v, o.key)) return false;  // an empty name, too: of a script whose variable is not set
+        o.key_file = v;
+        return true;
+      },
+      [](const Options& o) { return o.key_file; }}},
     {{"heal", "", "when the program starts, rebuild missing members of the declared file sets", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.heal); },
-     [](const Options& o) { return SwitchText(o.heal); }},
+     kSwitch<&Options::heal>},
     {{"summary", "", "at MPI_Finalize, print one line per dataset: what was protected, and what it cost", "on or off"},
-     [](Options& o, const std::string& v) { return ParseSwitch(v, o.summary); },
-     [](const Options& o) { return SwitchText(o.summary); }},
+     kSwitch<&Options::summary>},
     {{"log", "LEVEL", "verbosity of messages on stderr (default warn)", "error, warn, info or debug"},
-     [](Options& o, const std::string& v) {
-       const auto at = std::find(kLogLevels.begin(), kLogLevels.end(), v);
-       if (at == kLogLevels.end()) return false;
-       o.log = static_cast<Options::Log>(at - kLogLevels.begin());
-       return true;
-     },
-     [](const Options& o) { return std::string(kLogLevels[static_cast<std::size_t>(o.log)]); }},
+     {[](Options& o, const std::string& v) {
+        const auto at = std::find(kLogLevels.begin(), kLogLevels.end(), v);
+        if (at == kLogLevels.end()) return false;
+        o.log = static_cast<Options::Log>(at - kLogLevels.begin());
+        return true;
+      },
+      [](const Options& o) { return std::string(kLogLevels[static_cast<std::size_t>(o.log)]); }}},
 };
 
 const Row* Find(const std::string& name) {
-  const auto at =
-      std::find_if(std::begin(kTable), std::end(kTable), [&](const Row& row) { return name == row.spec.name; });
+  const auto at = std::ranges::find_if(kTable, [&](const Row& row) { return name == row.spec.name; });
   return at == std::end(kTable) ? nullptr : at;
 }
 
@@ -282,7 +270,7 @@ Status CheckSetPatterns(const std::vector<std::string>& patterns) {
 std::span<const OptionSpec> OptionSpecs() {
   static const auto specs = [] {
     std::array<OptionSpec, std::size(kTable)> out{};
-    std::transform(std::begin(kTable), std::end(kTable), out.begin(), [](const Row& row) { return row.spec; });
+    std::ranges::transform(kTable, out.begin(), &Row::spec);
     return out;
   }();
   return specs;
@@ -295,6 +283,7 @@ std::string HintName(const std::string& name) {
   return Spelling(name, "lzy_", &std::tolower);
 }
 
+// A setter changes its field only if it accepts the text, so a refused value leaves the options as they were.
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled) {
   const std::string shown = spelled.empty() ? "--" + name : spelled;
   const Row* row = Find(name);
@@ -302,7 +291,7 @@ Status SetOption(Options& options, const std::string& name, const std::string& v
     return {Code::kInvalidArgument, fmt::format("{}: there is no such option{}", shown,
                                                 WhatThereIs(name, [](const std::string& n) { return n; }))};
   }
-  if (!row->set(options, value)) {
+  if (!row->access.set(options, value)) {
     return {Code::kInvalidArgument, fmt::format("{}: '{}' is not accepted: {}", shown, value, row->spec.accepts)};
   }
   options.given.insert(name);
@@ -311,9 +300,10 @@ Status SetOption(Options& options, const std::string& name, const std::string& v
 
 std::string OptionText(const Options& options, const std::string& name) {
   const Row* row = Find(name);
-  return row == nullptr ? std::string() : row->text(options);
+  return row == nullptr ? std::string() : row->access.text(options);
 }
 
+// Only what one value rules out about another. Whether a geometry fits a file is known when the file is (ChooseUnit).
 Status CheckOptions(const Options& options) {
   const auto refuse = [](std::string message) { return Status(Code::kInvalidArgument, std::move(message)); };
   if (options.group < 2 && options.parity > 0) {
@@ -340,15 +330,15 @@ Status CheckOptions(const Options& options) {
   return Status::Ok();
 }
 
+// A misspelled variable would silently leave data unprotected, so an unknown LZY_ name is an error.
 Status ApplyEnvironment(Options& options, const std::function<const char*(const char*)>& getenv_like) {
   if (!getenv_like) {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
       const std::string_view whole(*entry);
       const std::string name(whole.substr(0, whole.find('=')));
       if (!name.starts_with(kEnvironmentPrefix)) continue;
-      const bool own = std::find(kOwnVariables.begin(), kOwnVariables.end(), name) != kOwnVariables.end();
-      const bool known = std::any_of(std::begin(kTable), std::end(kTable),
-                                     [&](const Row& row) { return name == EnvironmentName(row.spec.name); });
+      const bool own = std::ranges::count(kOwnVariables, name) != 0;
+      const bool known = std::ranges::any_of(kTable, [&](const Row& row) { return name == EnvironmentName(row.spec.name); });
       if (!own && !known) {
         return {Code::kInvalidArgument,
                 fmt::format("{}: lzy knows no such environment variable{}", name, WhatThereIs(name, &EnvironmentName))};
@@ -366,32 +356,29 @@ Status ApplyEnvironment(Options& options, const std::function<const char*(const 
 bool IsSelected(const Options& options, const std::string& path) {
   const std::string name = BaseNameOf(path);
   const auto matches = [&](const std::vector<std::string>& globs) {
-    return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return std::ranges::any_of(globs, [&](const std::string& glob) {
       return fnmatch(glob.c_str(), path.c_str(), 0) == 0 || fnmatch(glob.c_str(), name.c_str(), 0) == 0;
     });
   };
   return !matches(options.exclude) && (options.include.empty() || matches(options.include));
 }
 
+// from_chars takes no sign, no space and no locale. A letter without a number is refused, and so is a size of 2^64
+// bytes or more.
 std::optional<std::uint64_t> ParseSize(const std::string& text) {
-  std::size_t at = 0;
   std::uint64_t value = 0;
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0; ++at) {
-    const auto digit = static_cast<std::uint64_t>(text[at] - '0');
-    if (value > (kMost - digit) / 10) return std::nullopt;
-    value = value * 10 + digit;
-  }
-  if (at == 0) return std::nullopt;
-  if (at == text.size()) return value;
-  constexpr std::string_view kLetters = "KMGT";
-  const std::size_t power = kLetters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text[at]))));
-  if (power == std::string_view::npos || at + 1 != text.size()) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc()) return std::nullopt;  // no digit, or too many
+  if (at == end) return value;
+  const std::size_t power = kLetters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(*at))));
+  if (power == std::string_view::npos || at + 1 != end) return std::nullopt;
   const std::size_t shift = 10 * (power + 1);
-  if (value > kMost >> shift) return std::nullopt;
+  if (value > std::numeric_limits<std::uint64_t>::max() >> shift) return std::nullopt;
   return value << shift;
 }
 
+// Rounded for people to one decimal. OptionText has the exact number (SizeText).
 std::string FormatSize(std::uint64_t bytes) {
   constexpr std::array<const char*, 7> kNames = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   std::size_t power = 0;

@@ -2,6 +2,11 @@
 // The options of docs/reference/options.md. One table (options.cc) serves command lines, LZY_* variables and lzy_* info
 // hints, so an option is accepted, explained and refused in the same words everywhere.
 //
+// Each source sets single values (SetOption): first the environment, then the command line of a tool, or the hints of a
+// file. CheckOptions compares the values with each other. From then on the options are constant, and Context has a
+// reference to them. Local: ranks may have different options. What all must agree on is compared where it is used: the
+// key in OpenDataset, the geometry in the commit of a set.
+//
 // To add an option: a field here, a row in the table, a line in docs/reference/options.md (docs/design.md §15).
 
 #include <cstdint>
@@ -53,26 +58,28 @@ struct Options {
   std::set<std::string> given;
 };
 
-/// One row of the table: `name` as on the command line ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it.
+/// One row of the table: what --help and error messages say of an option. `name` is as on the command line
+/// ("block-size"); LZY_BLOCK_SIZE and lzy_block_size follow from it. All text lives forever.
 struct OptionSpec {
   const char* name;
   const char* value;    ///< placeholder for help, e.g. "BYTES"; empty: on the command line the name alone switches it on
   const char* help;     ///< one line
   const char* accepts;  ///< what is accepted, for error messages
 };
+/// All options, in the order of the documentation.
 std::span<const OptionSpec> OptionSpecs();
 
 /// The other two spellings of an option's name: "block-size" -> "LZY_BLOCK_SIZE", "lzy_block_size".
 std::string EnvironmentName(const std::string& name);
 std::string HintName(const std::string& name);
 
-/// Sets one option from its text. kInvalidArgument names the option, the value and what is accepted; the option is called
-/// `spelled` then, the way the user wrote it (empty: "--name"). On an error `options` is unchanged.
+/// Sets one option from its text. kInvalidArgument names the option, the value and what is accepted; the option is
+/// called `spelled` then, the way the user wrote it (empty: "--name"). On an error `options` is unchanged.
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled = "");
 /// What SetOption would take to set it so: "on", "64K", "a:b"; empty where that is an empty list or name.
 std::string OptionText(const Options& options, const std::string& name);
-/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses what
-/// this version does not do.
+/// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses
+/// what this version does not do.
 Status CheckOptions(const Options& options);
 /// Applies every LZY_* variable set in the environment; unknown LZY_ variables that are not lzy's own are an error too.
 /// `getenv_like` is for tests; the default reads the process's environment. Only the latter can be asked for all its

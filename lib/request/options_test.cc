@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"timeout", "0", "at least 1"}, BadValue{"timeout", "1m", "seconds"},
                       BadValue{"log", "loud", "error, warn, info or debug"}));
 
-TEST(SetOption, DomainsFitASidecar) {
+TEST(SetOption, DomainsHaveAtMost255Bytes) {
   Options options;
   EXPECT_OK(SetOption(options, "domain", ""));
   EXPECT_OK(SetOption(options, "domain", std::string(255, 'r')));

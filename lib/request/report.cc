@@ -6,7 +6,7 @@
 namespace lzy {
 namespace {
 
-// docs/reference/tools.md "Exit codes".
+// The numbers of docs/reference/tools.md, "Exit codes". Scripts rely on them, so none may change.
 constexpr int kIntact = 0;
 constexpr int kDamaged = 1;
 constexpr int kBeyondRepair = 2;
@@ -23,56 +23,41 @@ constexpr int kStale = 9;
 constexpr std::array kByGravity = {kIntact,       kNoSidecar,   kStale,       kDamaged,  kUsage,
                                    kBeyondRepair, kInputOutput, kWriteFailed, kNoMemory, kInternal};
 
+/// The name at the place of `value`, so names stand in the order of the enumerators. Values come from other processes,
+/// too, so none is taken for granted.
+template <class Enum, std::size_t kCount>
+const char* NameOf(Enum value, const std::array<const char*, kCount>& names) {
+  const auto at = static_cast<std::size_t>(value);
+  return at < kCount ? names[at] : "unknown";
+}
+
 }  // namespace
 
+Phases& Phases::operator+=(const Phases& other) {
+  for (const auto phase : kPhases) this->*phase += other.*phase;
+  return *this;
+}
+
+Phases& Phases::operator/=(unsigned threads) {
+  for (const auto phase : kPhases) this->*phase /= std::max(1u, threads);
+  return *this;
+}
+
 const char* Name(DatasetState state) {
-  switch (state) {
-    case DatasetState::kIntact:
-      return "intact";
-    case DatasetState::kDamaged:
-      return "damaged";
-    case DatasetState::kUnrepairable:
-      return "unrepairable";
-    case DatasetState::kStale:
-      return "stale";
-    case DatasetState::kAtRisk:
-      return "at-risk";
-    case DatasetState::kUnprotected:
-      return "unprotected";
-    case DatasetState::kRestored:
-      return "restored";
-  }
-  return "unknown";
+  return NameOf(state, std::array{"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "restored"});
 }
 
 const char* Name(DamagePart part) {
-  switch (part) {
-    case DamagePart::kData:
-      return "data";
-    case DamagePart::kParity:
-      return "parity";
-    case DamagePart::kMetadata:
-      return "metadata";
-  }
-  return "unknown";
+  return NameOf(part, std::array{"data", "parity", "metadata"});
 }
 
 const char* Name(DamageCause cause) {
-  switch (cause) {
-    case DamageCause::kHash:
-      return "hash";
-    case DamageCause::kUnreadable:
-      return "unreadable";
-    case DamageCause::kMissing:
-      return "missing";
-    case DamageCause::kStale:
-      return "stale";
-    case DamageCause::kAtRisk:
-      return "at-risk";
-  }
-  return "unknown";
+  return NameOf(cause, std::array{"hash", "unreadable", "missing", "stale", "at-risk"});
 }
 
+// Written as switches without a default, so the compiler names the place for a new code. An unprotected dataset and one
+// whose sidecar is of no use are alike to a script: neither can be judged. A failure of ranks to talk is counted as
+// lzy's own, since no option or file is to blame.
 int ExitCodeOf(const Status& status) {
   switch (status.code()) {
     case Code::kOk:
@@ -103,6 +88,8 @@ int ExitCodeOf(const Status& status) {
   return kInternal;
 }
 
+// A failure outweighs the state, which is only what was known when it happened. A damaged dataset counts as intact once
+// all of the damage is repaired.
 int ExitCodeOf(const DatasetReport& report) {
   if (!report.status.ok()) return ExitCodeOf(report.status);
   if (report.planned) return kIntact;
@@ -111,8 +98,7 @@ int ExitCodeOf(const DatasetReport& report) {
     case DatasetState::kRestored:
       return kIntact;
     case DatasetState::kDamaged: {
-      const bool mended = !report.damage.empty() && std::all_of(report.damage.begin(), report.damage.end(),
-                                                                [](const Damage& damage) { return damage.repaired; });
+      const bool mended = !report.damage.empty() && std::ranges::all_of(report.damage, &Damage::repaired);
       return mended ? kIntact : kDamaged;
     }
     case DatasetState::kUnrepairable:
@@ -135,6 +121,8 @@ int CombineExitCodes(int a, int b) {
   return kByGravity[std::max(gravity(a), gravity(b))];
 }
 
+// Refused and unprotected ones are listed alike, as both could not be judged. A refusal gets its code only in code(),
+// when it is known whether anything else was judged.
 void CodeOfMany::AddDataset(const std::string& path, int code) {
   const bool refused = code == kUsage;
   if (refused || code == kNoSidecar) {

@@ -1,6 +1,14 @@
 #pragma once
 // What the engine found or did with a dataset: the data behind messages, JSON and exit codes (docs/reference/tools.md).
+//
+// Every engine call returns one DatasetReport. judge/ fills in what is damaged, mend/ and commit/ what they did;
+// tools, hooks and the C API only print it. A report is the same on all ranks of the call. It travels between ranks as
+// a record (engine/side_by_side), so every field that a tool prints must be in LZY_FIELDS.
+//
+// Names and exit codes are promises (CONTRIBUTING.md): enumerators may be added at the end, in the order of the names
+// in report.cc, and none may change.
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -16,8 +24,12 @@
 
 namespace lzy {
 
+/// What all findings together amount to, after mending if that was asked for. kUnprotected also stands for a dataset
+/// that cannot be judged; kRestored: it was damaged, and is whole now.
 enum class DatasetState { kIntact, kDamaged, kUnrepairable, kStale, kAtRisk, kUnprotected, kRestored };
+/// Metadata are those of the sidecar, and the spares of it in device directories.
 enum class DamagePart { kData, kParity, kMetadata };
+/// Why a block is not as committed: the line of the table in docs/design.md §8 that applies.
 enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk };
 
 /// Stale and at-risk blocks are edits, which only force takes back.
@@ -25,9 +37,9 @@ inline bool IsEdit(DamageCause cause) {
   return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
 }
 
-/// Neighbouring blocks with the same fields are one entry.
+/// A range of bytes that is not as committed. Neighbouring blocks with the same fields are one entry (MergeDamage).
 struct Damage {
-  std::string path;  ///< the file that offset and length are about (data file, or sidecar for parity and metadata)
+  std::string path = {};  ///< the file that offset and length are about (data file, or sidecar for parity and metadata)
   std::uint32_t device = 0;
   DamagePart part = DamagePart::kData;
   std::uint64_t offset = 0;
@@ -36,17 +48,25 @@ struct Damage {
   bool transient = false;     ///< a second reading from the device was right
   bool repaired = false;
   bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
-  std::vector<std::string> objects;  ///< names of what lies there, e.g. HDF5 datasets
+  std::vector<std::string> objects = {};  ///< names of what lies there, e.g. HDF5 datasets
   LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects)
 };
 
 /// Seconds of one operation, the slowest rank's.
 struct Phases {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0, sync = 0, total = 0;
+  Phases& operator+=(const Phases& other);
+  /// For seconds that several threads spent at once: makes their sum a duration.
+  Phases& operator/=(unsigned threads);
   LZY_FIELDS(read, hash, encode, exchange, write, sync, total)
 };
 
-/// Adds the seconds since it was made, or since the last time, to a field.
+/// All of them, for code that treats them alike.
+inline constexpr std::array kPhases = {&Phases::read,  &Phases::hash, &Phases::encode, &Phases::exchange,
+                                       &Phases::write, &Phases::sync, &Phases::total};
+
+/// Adds the seconds since it was made, or since the last time, to a field. For one thread; adjustments of the system's
+/// clock do not show in it.
 class Stopwatch {
  public:
   void AddTo(double& seconds) {
@@ -59,6 +79,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// The devices of one group: those that are coded together.
 struct GroupMap {
   struct Device {
     std::uint32_t device = 0;
@@ -70,6 +91,8 @@ struct GroupMap {
   LZY_FIELDS(devices)
 };
 
+/// The answer to one engine call about one dataset. Sizes are bytes, times are nanoseconds since 1970. Fields that a
+/// call does not fill in keep their defaults.
 struct DatasetReport {
   DatasetReport() = default;
   DatasetReport(std::string of, DatasetKind of_kind) : path(std::move(of)), kind(of_kind) {}
@@ -91,8 +114,8 @@ struct DatasetReport {
   std::int64_t commit_time_ns = 0;
   Hash root;
   std::vector<Damage> damage;
-  /// Hashes are lost in all copies of a sidecar, and what they were of can neither be checked nor made again: data (`unchecked`), or
-  /// parity alone. No reason to believe that it is damaged.
+  /// Hashes are lost in all copies of a sidecar, and what they were of can neither be checked nor made again: data
+  /// (`unchecked`), or parity alone. No reason to believe that it is damaged.
   bool unjudged = false;
   struct Unchecked {
     std::string path;
@@ -113,10 +136,12 @@ struct DatasetReport {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
-  /// Protect with captures on all ranks: nobody else was met who writes the file, so what they captured is what it should have.
+  /// Protect with captures on all ranks: nobody else was met who writes the file, so what they captured is what it
+  /// should have.
   bool captures_count = false;
   bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
-  /// What was asked for was done, or, by a dry run, would be: the state is that of before, or what it was made to be on purpose.
+  /// What was asked for was done, or, by a dry run, would be: the state is that of before, or what it was made to be
+  /// on purpose.
   bool planned = false;
   std::vector<std::string> removed;   ///< Unprotect: files
   /// Protect with own_intents: those of other writers, which are still set; by rank of the member (0: shared file).
@@ -130,6 +155,7 @@ struct DatasetReport {
              bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 
+/// The words of messages and JSON. They live forever; "unknown" for a number that is no enumerator.
 const char* Name(DatasetState state);   ///< "intact", "at-risk", ...
 const char* Name(DamagePart part);
 const char* Name(DamageCause cause);
@@ -140,8 +166,8 @@ int ExitCodeOf(const Status& status);
 /// The graver of two: of 2, 3, 1, 9, 4 in this order; 5-8 win over all of these.
 int CombineExitCodes(int a, int b);
 
-/// The exit code of one run over several datasets. If one was refused (3: its key is missing, for example), it counts as one
-/// that cannot be judged (4) as soon as another was judged.
+/// The exit code of one run over several datasets. If one was refused (3: its key is missing, for example), it counts
+/// as one that cannot be judged (4) as soon as another was judged.
 class CodeOfMany {
  public:
   /// Of a path, a rank, or anything that is no dataset.

@@ -1,5 +1,9 @@
 #pragma once
-// What an epoch changed in a file, as ranges of bytes; collected by the hooks, united over ranks at the commit.
+// What an epoch changed in a file, as ranges of bytes. The hooks collect it on each rank; the commit unites it.
+//
+// Invariant: what is united is a superset of what the ranks wrote. A byte too many costs the encoding of a row. A byte
+// too few would leave old parity with new data. So a set that ran out of memory is whole, and one that ran out of room
+// has joined neighbours, gaps included.
 
 #include <cstdint>
 #include <map>

@@ -48,10 +48,8 @@ void Batch::ForEachTarget(const RowPipelineSetup& setup, const Fn& fn) const {
   const Layout& layout = *setup.layout;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const RowRun& run = runs_[i];
-    const Rotation rotation = layout.rotation(run.group);
     for (const std::uint32_t position : run.plan->targets) {
-      const std::uint32_t device = layout.group(run.group)[rotation.DeviceAt(position, run.unit_row)];
-      fn(i, setup.owner[device], TargetBytes(layout, run));
+      fn(i, setup.owner[layout.DeviceAt(run.group, position, run.unit_row)], TargetBytes(layout, run));
     }
   }
 }
@@ -83,8 +81,7 @@ Batch::Batch(const RowPipelineSetup& setup, std::span<const RowRun> runs, std::s
 std::vector<RowRun> CutForThreads(const RowPipelineSetup& setup, std::span<const RowRun> runs) {
   const std::uint64_t block = setup.layout->block_size();
   const std::uint64_t threads = std::max(1u, setup.threads);
-  std::uint64_t rows = 0;
-  for (const RowRun& run : runs) rows += run.slices;
+  const std::uint64_t rows = CountRows(runs);
   const std::uint64_t least = CurrentTuning().encode_piece_bytes() / block;
   const std::uint64_t even = threads == 1 ? rows : std::max(least, (rows + 4 * threads - 1) / (4 * threads));
   std::vector<RowRun> pieces;
@@ -111,8 +108,7 @@ std::vector<RowRun> EvenTurns(const RowPipelineSetup& setup, std::span<const Row
     end = TurnEnd(layout, runs, begin);
     const std::span<const RowRun> turn = runs.subspan(begin, end - begin);
     const std::uint64_t bytes = BytesOfTargets(layout, turn);
-    const std::uint64_t most =
-        std::ranges::max_element(turn, [](const RowRun& a, const RowRun& b) { return a.slices < b.slices; })->slices;
+    const std::uint64_t most = std::ranges::max_element(turn, {}, &RowRun::slices)->slices;
     const std::uint64_t in_piece = bytes <= budget ? most : std::max<std::uint64_t>(1, most * budget / bytes);
     const std::uint64_t pieces = (most + in_piece - 1) / in_piece;
     for (std::uint64_t piece = 0; piece < pieces; ++piece) {

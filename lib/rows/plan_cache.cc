@@ -6,6 +6,12 @@
 
 namespace lzy {
 
+std::uint64_t CountRows(std::span<const RowRun> runs) {
+  std::uint64_t rows = 0;
+  for (const RowRun& run : runs) rows += run.slices;
+  return rows;
+}
+
 void AppendRun(std::vector<RowRun>& runs, RowRun run) {
   if (!runs.empty()) {
     RowRun& last = runs.back();
@@ -52,8 +58,7 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, s
   std::vector<bool> is_bad(rotation.n, false);
   auto plan = std::make_shared<RowPlan>();
   for (std::uint32_t device : bad) is_bad[rotation.PositionOf(layout_.index_in_group(device), unit_row)] = true;
-  for (std::uint32_t device : wanted)
-    plan->targets.push_back(rotation.PositionOf(layout_.index_in_group(device), unit_row));
+  for (std::uint32_t device : wanted) plan->targets.push_back(rotation.PositionOf(layout_.index_in_group(device), unit_row));
   for (std::uint32_t p = 0; p < rotation.n && plan->sources.size() < codec->k(); ++p) {
     if (!is_bad[p]) plan->sources.push_back(p);
   }
@@ -61,7 +66,7 @@ Result<std::shared_ptr<const RowPlan>> PlanCache::Rebuild(std::uint32_t group, s
     return {Code::kBeyondRepair,
             fmt::format("{} of {} blocks of a row are lost; parity covers {}", bad.size(), rotation.n, rotation.m)};
   }
-  std::sort(plan->targets.begin(), plan->targets.end());
+  std::ranges::sort(plan->targets);
   std::vector<std::uint32_t> key = plan->sources;
   key.push_back(UINT32_MAX);
   key.insert(key.end(), plan->targets.begin(), plan->targets.end());

@@ -35,6 +35,9 @@ struct RowRun {
   std::shared_ptr<const RowPlan> plan;
 };
 
+/// Block rows of all `runs`.
+std::uint64_t CountRows(std::span<const RowRun> runs);
+
 /// Makes and keeps the plans that a set of rows needs. For one thread at a time. `layout` must outlive it; the plans
 /// may outlive both.
 class PlanCache {

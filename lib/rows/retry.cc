@@ -5,6 +5,18 @@
 #include "comm/records.h"
 
 namespace lzy {
+namespace {
+
+// The error for rows whose sums were wrong kMostExchanges times.
+Status StaysWrong(std::span<const RowRun> runs) {
+  const std::uint64_t rows = CountRows(runs);
+  return {Code::kMpi, fmt::format("what processes added up of {} row{} (group {}, unit row {}, slice {}{}) arrived wrong {} times: the "
+                                  "messages between them cannot be relied on",
+                                  rows, rows == 1 ? "" : "s", runs[0].group, runs[0].unit_row, runs[0].first_slice,
+                                  rows == 1 ? "" : ", ...", kMostExchanges)};
+}
+
+}  // namespace
 
 // One reduction tells all ranks whether there is anything to gather. The largest number stands for a rank that failed.
 // The lists come from other ranks, so they are checked against `runs` before they are used.
@@ -30,20 +42,6 @@ Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowR
   return again;
 }
 
-namespace {
-
-// The error for rows whose sums were wrong kMostExchanges times.
-Status StaysWrong(std::span<const RowRun> runs) {
-  std::uint64_t rows = 0;
-  for (const RowRun& run : runs) rows += run.slices;
-  return {Code::kMpi, fmt::format("what processes added up of {} row{} (group {}, unit row {}, slice {}{}) arrived wrong {} times: the "
-                                  "messages between them cannot be relied on",
-                                  rows, rows == 1 ? "" : "s", runs[0].group, runs[0].unit_row, runs[0].first_slice,
-                                  rows == 1 ? "" : ", ...", kMostExchanges)};
-}
-
-}  // namespace
-
 std::string AgainText(std::uint64_t rows) {
   return fmt::format("what processes added up of {} row{} arrived wrong, and was made again: memory or network between them errs", rows,
                      rows == 1 ? "" : "s");
@@ -62,7 +60,7 @@ Status UntilProven(Communicator& comm, std::span<const RowRun> runs, std::uint64
     // A rank that failed leaves here, not before: the others would wait for it in GatherWrong.
     if (all_wrong.empty()) return status;
     if (times == kMostExchanges) return StaysWrong(all_wrong);
-    for (const RowRun& run : all_wrong) rows_again += run.slices;
+    rows_again += CountRows(all_wrong);
     again = std::move(all_wrong);
   }
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -212,10 +211,9 @@ class Pipeline {
     if (!setup_.prove) return true;
     const Batch& batch = batches_[index];
     const RowRun& run = batch.runs()[i];
-    const Rotation rotation = layout_.rotation(run.group);
     const std::uint64_t size = layout_.block_size();
     for (std::size_t t = 0; t < run.plan->targets.size(); ++t) {
-      if (!Mine(layout_.group(run.group)[rotation.DeviceAt(run.plan->targets[t], run.unit_row)])) continue;
+      if (!Mine(layout_.DeviceAt(run.group, run.plan->targets[t], run.unit_row))) continue;
       const std::uint64_t block = (batch.slot(i, t) - batch.mine_at()) / size + slice;
       if (!buffers_[index % 2].checks.Proves(block, at(t) + slice * size)) return false;
     }
@@ -237,11 +235,6 @@ class Pipeline {
 
   bool Mine(std::uint32_t device) const { return setup_.owner[device] == setup_.comm->rank(); }
 
-  // Null if the device is not open on this rank.
-  const BlockStream* StreamOf(std::uint32_t device, bool parity) const {
-    return parity ? setup_.parity[layout_.region_of(device)] : setup_.data[layout_.file_of(device)];
-  }
-
   // Puts the device's blocks of these slices into `blocks`, up to the first past its end, and returns how many bytes
   // they are. They lie back to back in the stream, so one read gets them all.
   std::uint64_t BlocksOf(std::uint32_t device, bool parity, std::uint64_t unit_row, std::uint32_t first,
@@ -249,8 +242,7 @@ class Pipeline {
     std::uint64_t length = 0;
     blocks.clear();
     for (std::uint32_t s = first; s < first + slices; ++s) {
-      const BlockPlace place =
-          parity ? layout_.ParityBlock(device, unit_row, s) : layout_.DataBlock(device, unit_row, s);
+      const BlockPlace place = layout_.Block(parity, device, unit_row, s);
       if (place.length == 0) break;
       blocks.push_back({device, parity, place});
       length += place.length;
@@ -264,12 +256,11 @@ class Pipeline {
   template <class At, class Note>
   void Contribute(const RowRun& run, const At& at, const Note& note, Effort& effort) {
     const RowPlan& plan = *run.plan;
-    const Rotation rotation = layout_.rotation(run.group);
     // The sources of the plan that are this rank's: their numbers in the plan, and their devices.
     std::vector<std::uint32_t> which;
     std::vector<std::uint32_t> devices;
     for (std::uint32_t s = 0; s < plan.sources.size(); ++s) {
-      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(plan.sources[s], run.unit_row)];
+      const std::uint32_t device = layout_.DeviceAt(run.group, plan.sources[s], run.unit_row);
       if (!Mine(device)) continue;
       which.push_back(s);
       devices.push_back(device);
@@ -288,8 +279,7 @@ class Pipeline {
       present.clear();
       for (std::size_t s = 0; s < which.size(); ++s) {
         std::uint8_t* to = buffer.data() + s * stride;
-        const bool parity = rotation.IsParity(layout_.index_in_group(devices[s]), run.unit_row);
-        if (!ReadPiece(run, devices[s], parity, first, slices, to, effort)) continue;  // zeros contribute nothing
+        if (!ReadPiece(run, devices[s], first, slices, to, effort)) continue;  // zeros contribute nothing
         inputs[present.size()] = to;
         present.push_back(which[s]);
       }
@@ -311,12 +301,13 @@ class Pipeline {
   // Reads the device's blocks to `to`, zero-padded, and passes each to the source callback. False if there is nothing
   // but padding, or if reading failed. Then the source counts as zeros, the sum is wrong, and the remembered failure
   // says so.
-  bool ReadPiece(const RowRun& run, std::uint32_t device, bool parity, std::uint32_t first, std::uint32_t slices,
-                 std::uint8_t* to, Effort& effort) {
+  bool ReadPiece(const RowRun& run, std::uint32_t device, std::uint32_t first, std::uint32_t slices, std::uint8_t* to,
+                 Effort& effort) {
+    const bool parity = layout_.IsParity(device, run.unit_row);
     std::vector<RowBlock>& blocks = effort.blocks;
     const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice + first, slices, blocks);
     if (length == 0) return false;
-    const BlockStream* stream = StreamOf(device, parity);
+    const BlockStream* stream = (parity ? setup_.parity : setup_.data)[layout_.HolderOf(parity, device)];
     if (stream == nullptr || stream->file == nullptr) {
       Remember({Code::kInternal, fmt::format("device {} is a source but is not open here", device)});
       return false;
@@ -344,10 +335,9 @@ class Pipeline {
   template <class At>
   void Deliver(const RowRun& run, const At& at, Effort& effort) {
     const RowPlan& plan = *run.plan;
-    const Rotation rotation = layout_.rotation(run.group);
     std::vector<RowBlock> blocks;
     for (std::size_t t = 0; t < plan.targets.size(); ++t) {
-      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(plan.targets[t], run.unit_row)];
+      const std::uint32_t device = layout_.DeviceAt(run.group, plan.targets[t], run.unit_row);
       if (!Mine(device)) continue;
       const bool parity = plan.targets[t] < layout_.parity();
       const std::uint64_t length = BlocksOf(device, parity, run.unit_row, run.first_slice, run.slices, blocks);
@@ -367,8 +357,7 @@ class Pipeline {
   // Adds what one of `threads` threads spent, divided by their number. So the sum is a duration.
   void Merge(const Effort& effort, unsigned threads) {
     RowStats mine = effort.stats;
-    for (double* seconds : {&mine.read, &mine.hash, &mine.encode, &mine.exchange, &mine.write})
-      *seconds /= std::max(1u, threads);
+    mine /= threads;
     const std::lock_guard lock(mutex_);
     stats_ += mine;
   }
@@ -391,11 +380,7 @@ class Pipeline {
 }  // namespace
 
 RowStats& RowStats::operator+=(const RowStats& other) {
-  read += other.read;
-  hash += other.hash;
-  encode += other.encode;
-  exchange += other.exchange;
-  write += other.write;
+  Phases::operator+=(other);
   bytes_read += other.bytes_read;
   bytes_captured += other.bytes_captured;
   rows_again += other.rows_again;

@@ -26,8 +26,7 @@ namespace lzy {
 
 /// Seconds and bytes of the pipeline on this rank. Seconds that several threads spent at once are divided by the
 /// number of threads.
-struct RowStats {
-  double read = 0, hash = 0, encode = 0, exchange = 0, write = 0;
+struct RowStats : Phases {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;  ///< not read, since they were captured while they were written
   std::uint64_t rows_again = 0;      ///< added up again, since some rank got a wrong sum; the same on all ranks
