@@ -70,16 +70,7 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
 /// True on all ranks if one of them sees a directory at `path`. Collective.
 bool IsDirectory(lzy::ToolRun& run, const std::string& path) {
   const auto stat = run.fs().Stat(path);
-  const bool here = stat.ok() && stat->type == lzy::FileStat::Type::kDirectory;
-  const auto anywhere = run.comm().AllReduceMax(here ? 1 : 0);
-  return anywhere.ok() && *anywhere != 0;
-}
-
-/// What --json prints. "cache" is where the results are kept, or null.
-lzy::Json TuningDocument(const lzy::Tuning& tuning, const std::string& cache) {
-  lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
-  document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
-  return document;
+  return lzy::OnAnyRank(run.comm(), stat.ok() && stat->type == lzy::FileStat::Type::kDirectory);
 }
 
 // What people get to see: all candidates with their speeds, the picked ones marked.
@@ -107,14 +98,16 @@ void ShowTuning(lzy::ToolRun& run) {
   const lzy::Tuning tuning = lzy::Calibrate(kBudgetMs);
   std::string cache = lzy::TuningCachePath();
   // With sudo, the cache may lie in another user's home.
-  const auto fs =
-      lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});
+  const auto fs = lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});
   if (const Status stored = lzy::StoreTuning(*fs, cache, tuning); !stored.ok()) {
     run.Warn(fmt::format("the results are not kept: {}", stored.message()));
     cache.clear();
   }
   run.Say(TuningTable(tuning, cache));
-  run.SetDocument(TuningDocument(tuning, cache));
+  lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
+  // Where the results are kept, or null.
+  document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
+  run.SetDocument(std::move(document));
 }
 
 }  // namespace

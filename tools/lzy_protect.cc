@@ -52,15 +52,10 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
     if (dataset.kind != lzy::DatasetKind::kShared) continue;
     const auto at = sets.find(lzy::DatasetKey(run.fs(), dataset));
     LZY_ASSIGN_OR_RETURN(const auto all, lzy::AllGatherRecords(run.comm(), at != sets.end() ? at->second.path : std::string()));
-    for (const std::string& pattern : all) {
-      if (pattern.empty()) continue;
-      DatasetRef set{lzy::DatasetKind::kSet, pattern, {}};
-      for (const auto& [key, known] : sets) {
-        if (known.path == pattern) set = known;
-      }
-      dataset = set;
-      break;
-    }
+    const auto pattern = std::ranges::find_if(all, [](const std::string& path) { return !path.empty(); });
+    if (pattern == all.end()) continue;
+    const auto known = std::ranges::find_if(sets, [&](const auto& member) { return member.second.path == *pattern; });
+    dataset = known != sets.end() ? known->second : DatasetRef{lzy::DatasetKind::kSet, *pattern, {}};
   }
   return Status::Ok();
 }
@@ -103,7 +98,7 @@ lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& da
 /// Lists the files that would be removed, and asks on the terminal of rank 0. All ranks get the same answer.
 /// Collective. `always`: the answer holds for all further datasets.
 bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bool& always) {
-  std::uint64_t yes = 0;
+  bool yes = false;
   if (context.comm.rank() == 0) {
     for (const std::string& path : plan.removed) fmt::print(stderr, "  {}\n", lzy::Printable(path));
     fmt::print(stderr, "{}: remove its protection, which is these {} files? [y/N/a for all] ", lzy::Printable(plan.path),
@@ -113,10 +108,9 @@ bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bo
     always = answer == "a" || answer == "A";
     yes = always || answer == "y" || answer == "Y" || answer == "yes";
   }
-  const auto agreed = context.comm.AllReduceMax(yes);
-  const auto agreed_always = context.comm.AllReduceMax(always);
-  always = agreed_always.ok() && *agreed_always != 0;
-  return agreed.ok() && *agreed != 0;
+  yes = lzy::OnAnyRank(context.comm, yes);
+  always = lzy::OnAnyRank(context.comm, always);
+  return yes;
 }
 
 // Removes the sidecars of one dataset. Collective. The engine is called twice: first as a dry run, which lists what
@@ -126,10 +120,9 @@ lzy::DatasetReport Remove(const lzy::Context& context, const DatasetRef& dataset
   lzy::UnprotectRequest request{.force = wish.force, .dry_run = wish.dry_run || !wish.yes};
   lzy::DatasetReport report = lzy::Unprotect(context, dataset, request);
   if (wish.dry_run || wish.yes || !report.status.ok() || !report.planned) return report;
-  // Rank 0 decides whether there is anybody to ask: only it has the user's standard input.
-  const auto terminal = context.comm.AllReduceMax(context.comm.rank() == 0 && isatty(STDIN_FILENO) ? 1 : 0);
-  // The same on all ranks, as everything that decides about the calls below.
-  const bool can_ask = terminal.ok() && *terminal != 0;
+  // Rank 0 decides whether there is anybody to ask: only it has the user's standard input. All ranks must get the same
+  // answer, because it decides about collective calls.
+  const bool can_ask = lzy::OnAnyRank(context.comm, context.comm.rank() == 0 && isatty(STDIN_FILENO));
   if (!can_ask || !IsConfirmed(context, report, wish.yes)) {
     wish.refused = true;
     wish.nobody_to_ask = !can_ask;

@@ -22,14 +22,9 @@ constexpr std::size_t kMostDamageLines = 1000;
 // From this many places of one device on, they are one line.
 constexpr std::size_t kManyPlaces = 12;
 
-// "1 file", "6 files".
-std::string Plural(std::uint64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 std::string KindText(const DatasetReport& report) {
   if (report.kind == DatasetKind::kShared) return "shared file";
-  return "set of " + Plural(report.devices, "file", "files");
+  return "set of " + Plural(report.devices, "file");
 }
 
 // Both forms: people compare sizes with what ls prints.
@@ -40,7 +35,7 @@ std::string SizeText(std::uint64_t bytes) {
 // "6 devices in one group, 2 of each may be lost; block 64 KiB, unit 1 MiB".
 std::string GeometryText(const DatasetReport& report) {
   return fmt::format(
-      "{} in {}, {}; block {}, unit {}", Plural(report.devices, "device", "devices"),
+      "{} in {}, {}; block {}, unit {}", Plural(report.devices, "device"),
       report.groups == 1 ? "one group" : fmt::format("{} groups of up to {}", report.groups, report.group_size),
       report.parity == 0 ? "hashes only, nothing can be repaired" : fmt::format("{} of each may be lost", report.parity),
       FormatSize(report.block_size), FormatSize(report.unit));
@@ -315,14 +310,18 @@ std::string PhasesText(const Phases& phases) {
   return text;
 }
 
+std::string Plural(std::uint64_t count, const char* one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
 // Two of a unit at least: "90 minutes" says more than "1 hour".
 std::string AgeText(std::int64_t ns) {
   constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
   const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
-  if (seconds < 2 * kMinute) return Plural(seconds, "second", "seconds");
-  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute", "minutes");
-  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour", "hours");
-  return Plural(seconds / kDay, "day", "days");
+  if (seconds < 2 * kMinute) return Plural(seconds, "second");
+  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute");
+  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour");
+  return Plural(seconds / kDay, "day");
 }
 
 std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again) {
