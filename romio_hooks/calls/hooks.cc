@@ -176,18 +176,13 @@ int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
 
 // Members of a set commit together with their set. A shared file commits alone.
 Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
-  if (file.set && (moment == Moment::kClose || file.options.set_sync)) {
-    if (Sets* sets = Sets::Get()) return sets->Commit(file, moment, data_safe);
-  }
-  if (file.set) {  // sync without set-sync: the data are durable and stay at risk; or MPI is being finalized
-    if (moment == Moment::kClose) Registry::Get().Leave(file);
-    return Status::Ok();
-  }
-  if (!file.failed.ok()) {
-    if (moment == Moment::kClose) Registry::Get().Leave(file);
-    return file.failed;
-  }
-  return CommitShared(file, moment, data_safe);
+  if (!file.set && file.failed.ok()) return CommitShared(file, moment, data_safe);
+  Sets* const sets = file.set ? Sets::Get() : nullptr;
+  const bool is_due = moment == Moment::kClose || file.options.set_sync;
+  if (sets != nullptr && is_due) return sets->Commit(file, moment, data_safe);
+  if (moment == Moment::kClose) Registry::Get().Leave(file);
+  // A set is not committed at a sync without set-sync, nor while MPI is being finalized: its data stay at risk.
+  return file.set ? Status::Ok() : file.failed;
 }
 
 /// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
@@ -272,10 +267,12 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
     return real();
   }();
   if (fh == nullptr || name == nullptr) return code;
-  if (code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
-    Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
+  // A file that its close deletes is not worth protecting.
+  if ((mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
+    const bool opened = code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL;
+    if (opened) Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
+    return code;
   }
-  if (!IsOfInterest(mode)) return code;
   const auto start = Usage::Clock::now();
   Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
   if (code != MPI_SUCCESS) return code;

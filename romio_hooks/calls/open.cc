@@ -26,11 +26,6 @@
 namespace lzy::hooks {
 namespace {
 
-
-FileSystem& Disk() {
-  return PosixFileSystem();
-}
-
 /// What rank 0 of the file's communicator found out and all its ranks go by.
 struct Candidate {
   bool wanted = false;
@@ -66,7 +61,7 @@ bool TellOfEnvironment() {
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
   const bool told = TellOfEnvironment();
-  const auto path = Disk().RealPath(PathOfName(Disk(), name));
+  const auto path = PosixFileSystem().RealPath(PathOfName(PosixFileSystem(), name));
   if (!path.ok() || IsNeverProtected(*path)) return candidate;
   candidate.path = *path;
   auto texts = TextsWithHints(info);
@@ -80,7 +75,7 @@ Candidate Consider(const char* name, MPI_Info info) {
   }
   candidate.texts = std::move(*texts);
   candidate.options = *options;
-  const auto stat = Disk().Stat(*path);
+  const auto stat = PosixFileSystem().Stat(*path);
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || !IsSelected(*options, *path)) return candidate;
   candidate.stat = *stat;
   if (const auto sidecar = SidecarPath(*path); !sidecar.ok()) {
@@ -113,7 +108,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   };
   const bool alike = sets->declared_alike() || counted(texts) > counted(EnvironmentSettings().texts);
   for (const std::string& pattern : options.set) {
-    auto set = MatchSet(Disk(), pattern, directory, sets->rank(), path);
+    auto set = MatchSet(PosixFileSystem(), pattern, directory, sets->rank(), path);
     if (set && !alike) {
       return {Code::kInvalidArgument,
               fmt::format("it is a member of set {} on rank {}, but LZY_SET is not the same on all ranks", pattern, sets->rank())};
@@ -123,7 +118,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   for (const std::string& pattern : options.set) {
     for (int rank = 0; rank < sets->size(); ++rank) {
       const auto other = static_cast<std::uint32_t>(rank);
-      if (!MatchSet(Disk(), pattern, directory, other, path)) continue;
+      if (!MatchSet(PosixFileSystem(), pattern, directory, other, path)) continue;
       return {Code::kInvalidArgument,
               fmt::format("it is the member of rank {} of set {}, but rank {} writes it", rank, pattern, sets->rank())};
     }
@@ -143,7 +138,7 @@ bool InWorldOfOne() {
 void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
   file.sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
   if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0 || inode == 0) return;
-  file.check = std::make_unique<ReadCheck>(Disk(), file.options, file.path, inode);
+  file.check = std::make_unique<ReadCheck>(PosixFileSystem(), file.options, file.path, inode);
 }
 
 /// A file opened by this process alone.
@@ -220,7 +215,7 @@ Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word hand
   file.epoch.mtime_ns = opening.mtime_ns;
   file.expected = opening.expected;
   file.failed = opening.failed;
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   CheckReads(file, mode, stat.ok() ? stat->inode : 0);
   Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
   if (opening.epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
@@ -295,10 +290,6 @@ bool WantsChecks(MPI_Info info) {
 }
 
 }  // namespace
-
-bool IsOfInterest(int mode) {
-  return (mode & MPI_MODE_DELETE_ON_CLOSE) == 0;
-}
 
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
   // MPICH 5 returns success, and no file, where an error handler of the program has been told of the failure.

@@ -7,11 +7,8 @@
 
 namespace lzy::hooks {
 
-/// After the real MPI_File_open returned `code`, for modes that are of interest. Collective over `comm`, on which nothing
+/// After the real MPI_File_open returned `code`, for files that outlive their close. Collective over `comm`, on which nothing
 /// but MPI_Allreduce is done (none for a file opened for reading without verify-reads): everything else goes over a duplicate.
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle);
-
-/// Modes of files that live on: others are not worth protecting.
-bool IsOfInterest(int mode);
 
 }  // namespace lzy::hooks

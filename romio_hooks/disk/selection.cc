@@ -15,15 +15,12 @@ bool IsBelow(const std::string& path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
-bool IsDigits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
 /// ".<name>.shfp.<number>": where ROMIO keeps the shared file pointer of <name>.
 bool IsSharedPointerFile(const std::string& name) {
   constexpr std::string_view kMark = ".shfp.";
   const std::size_t at = name.rfind(kMark);
-  return name.front() == '.' && at != std::string::npos && IsDigits(std::string_view(name).substr(at + kMark.size()));
+  return name.front() == '.' && at != std::string::npos && at + kMark.size() < name.size() &&
+         name.find_first_not_of("0123456789", at + kMark.size()) == std::string::npos;
 }
 
 }  // namespace

@@ -71,9 +71,7 @@ std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, cons
   std::vector<std::string> have = Components(*real_directory);
   have.push_back(BaseNameOf(path));
   if (have.size() != above.size() + wanted.size() - fixed) return std::nullopt;
-  for (std::size_t i = 0; i < above.size(); ++i) {
-    if (have[i] != above[i]) return std::nullopt;
-  }
+  if (!std::equal(above.begin(), above.end(), have.begin())) return std::nullopt;
   std::vector<std::string> values;
   for (std::size_t i = fixed; i < wanted.size(); ++i) {
     if (!MatchComponent(wanted[i], have[above.size() + i - fixed], values)) return std::nullopt;

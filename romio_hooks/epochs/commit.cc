@@ -21,10 +21,6 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-FileSystem& Disk() {
-  return PosixFileSystem();
-}
-
 /// Whoever changed the files while they were read is not known here, so what was touched does not say it all any more.
 void CoverAll(Attempt& attempt, int ranks) {
   const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
@@ -42,7 +38,7 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
   milliseconds pause{10};
   while (report.status.ok()) {
     const Status done = NoThrow([&] {
-      const Context context{.fs = Disk(), .comm = comm, .options = attempt.options};
+      const Context context{.fs = PosixFileSystem(), .comm = comm, .options = attempt.options};
       report = Protect(context, attempt.dataset, attempt.request);
       return report.status;
     });
@@ -119,7 +115,7 @@ Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
 
 /// The file was renamed while it was open, and its sidecar goes along. Where it cannot, the commit makes a new one.
 void FollowMove(const OpenFile& file, const std::string& to, const std::vector<Intent>& own) {
-  const Status status = FollowRename(Disk(), file.options, file.path, to, own);
+  const Status status = FollowRename(PosixFileSystem(), file.options, file.path, to, own);
   if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
 }
 
@@ -168,7 +164,7 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
     MissRanges(file, {range});
     EnsureEpoch(file);
     if (!out) {
-      LZY_ASSIGN_OR_RETURN(out, Disk().Open(file.path, OpenMode::kReadWrite));
+      LZY_ASSIGN_OR_RETURN(out, PosixFileSystem().Open(file.path, OpenMode::kReadWrite));
     }
     return out->WriteAt(offset, bytes);
   };
@@ -190,7 +186,7 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
 
 /// Nobody may have written since the commit: not here, in other threads, nor anybody else.
 bool IsQuiet(OpenFile& file, const Written& written) {
-  const Context context{.fs = Disk(), .comm = *file.comm, .options = file.options};
+  const Context context{.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options};
   if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
   const std::lock_guard lock(file.mutex);
   return file.touched.empty() && file.writes_under_way == 0;
@@ -228,7 +224,7 @@ Result<bool> OthersWroteLast(OpenFile& file) {
     mine = std::exchange(file.written_mtime_ns, 0);
   }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
   return any != 0;
@@ -239,7 +235,7 @@ Status CheckWrites(OpenFile& file, const Union& sum) {
   LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
   const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed, sum.generation,
                         sum.captures_count && !others ? sum.capture.get() : nullptr};
-  return CheckCommit({.fs = Disk(), .comm = *file.comm, .options = file.options}, written,
+  return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, written,
                      [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
 }
 
@@ -256,10 +252,10 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   if (sum.lead.presence == Part::Presence::kGone) {
     // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took
     // its name has a life of its own, and is not at risk from what is written to this one.
-    if (file.Leads() && Disk().Stat(file.path, /*follow=*/false).ok()) {
+    if (file.Leads() && PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
       TakeIntentBack(file);
     } else if (file.Leads()) {
-      (void)Forget(Disk(), file.path);
+      (void)Forget(PosixFileSystem(), file.path);
     }
     return Status::Ok();
   }

@@ -35,9 +35,7 @@ Settings ReadEnvironment() {
 /// "lzy_block_size" -> "block-size"
 std::string OptionOfHint(std::string_view hint) {
   std::string name(hint.substr(kHintPrefix.size()));
-  for (char& c : name) {
-    if (c == '_') c = '-';
-  }
+  std::ranges::replace(name, '_', '-');
   return name;
 }
 
@@ -89,7 +87,7 @@ OptionTexts UsableTexts(MPI_Info info) {
   OptionTexts texts;
   for (const auto& from : {EnvironmentSettings().texts.list, HintsIn(info)}) {
     for (const OptionTexts::One& one : from) {
-      const bool asked = std::find(kOfTrouble.begin(), kOfTrouble.end(), one.name) != kOfTrouble.end();
+      const bool asked = std::ranges::find(kOfTrouble, one.name) != kOfTrouble.end();
       Options tried;
       if (asked && SetOption(tried, one.name, one.value).ok()) texts.list.push_back(one);
     }

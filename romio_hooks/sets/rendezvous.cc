@@ -184,21 +184,14 @@ void Rendezvous::TakeArrivals(const Key& current) {
     const bool over = key != current && came != count_.end() && key.second <= came->second;
     if (over) continue;
     Meeting& meeting = meetings_[key];
-    switch (message->kind) {
-      case Kind::kArrive:
-        meeting.arrived[message->from] = std::move(message->content);
-        if (key == current) Send(message->from, Kind::kPresent, key, {});
-        break;
-      case Kind::kIn:
-        meeting.in.insert(message->from);
-        break;
-      case Kind::kWithdraw:
-        meeting.withdrawn.insert(message->from);
-        break;
-      case Kind::kPresent:
-      case Kind::kGo:
-      case Kind::kAbort:
-        break;
+    // Ranks send no other kinds.
+    if (message->kind == Kind::kArrive) {
+      meeting.arrived[message->from] = std::move(message->content);
+      if (key == current) Send(message->from, Kind::kPresent, key, {});
+    } else if (message->kind == Kind::kIn) {
+      meeting.in.insert(message->from);
+    } else if (message->kind == Kind::kWithdraw) {
+      meeting.withdrawn.insert(message->from);
     }
   }
 }
@@ -242,14 +235,6 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
 
 // -------------------------------------------------------------------------------------------------------- Other ranks
 
-bool Rendezvous::FindAbort(const Key& key, std::string& reason) {
-  const auto at = aborts_.find(key);
-  if (at == aborts_.end()) return false;
-  reason = at->second;
-  aborts_.erase(at);
-  return true;
-}
-
 // Keeps an ABORT of a meeting that this rank has yet to come to. One of an earlier meeting is dropped.
 void Rendezvous::NoteAbort(Message message, Key about) {
   const auto came = count_.find(about.first);
@@ -259,8 +244,7 @@ void Rendezvous::NoteAbort(Message message, Key about) {
 // Messages are read before ARRIVE is sent: an ABORT of this meeting may be waiting already. Between IN and the answer,
 // an error of memory must not end the wait, since the others rely on the promise to stay.
 Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
-  std::string reason;
-  if (FindAbort(key, reason)) return {Status(Code::kTimeout, reason), {}, Outcome::Own::kCameLate};
+  if (const auto abort = aborts_.extract(key)) return {Status(Code::kTimeout, abort.mapped()), {}, Outcome::Own::kCameLate};
   bool arrived = false;
   bool present = false;
   Clock::time_point deadline;

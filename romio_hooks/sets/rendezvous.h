@@ -113,9 +113,8 @@ class Rendezvous {
   /// Meet on rank 0, and on the other ranks.
   Outcome Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide);
   Outcome Attend(const Key& key, ByteSpan mine, double timeout_seconds);
-  /// For ABORTs that come before this rank does: keeps one; finds and removes the one of a meeting.
+  /// Keeps an ABORT that comes before this rank does.
   void NoteAbort(Message message, Key about);
-  bool FindAbort(const Key& key, std::string& reason);
 
   MPI_Comm comm_;
   int rank_ = 0;

@@ -24,10 +24,6 @@ namespace {
 /// The name of the meeting at MPI_Finalize: empty, as no id of a set is.
 const std::string kFinalMeeting;
 
-FileSystem& Disk() {
-  return PosixFileSystem();
-}
-
 /// Never destroyed by itself: after MPI_Finalize, its destructor could not free a communicator.
 std::unique_ptr<Sets>& Instance() {
   static auto& instance = *new std::unique_ptr<Sets>;
@@ -187,8 +183,8 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
       SayOnce(file.options, Options::Log::kWarn, file.path, "moved",
               fmt::format("{}: renamed to {} while it was open as a member of set {}: it is not committed, and stays at risk",
                           file.path, part.path, file.set->pattern));
-    } else if (!Disk().Stat(file.path, /*follow=*/false).ok()) {
-      (void)Forget(Disk(), file.path);
+    } else if (!PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
+      (void)Forget(PosixFileSystem(), file.path);
     }
   } else if (local.ok() && moment == Moment::kClose && part.Touched()) {
     local = SyncData(file.path);
@@ -298,7 +294,7 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
   const DatasetReport report = Protect(attempt, prepared);
   if (!report.status.ok()) return report.status;
   // Each rank ends the epoch of its own member only.
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   if (file.usage) file.usage->NoteCommit(report);
   if (rank() == 0) TellOfCommit(file.options, report);
@@ -314,7 +310,7 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
 Status Sets::CheckTogether(const OpenFile& file, const Written& written) {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t wanted, world_->AllReduceMax(file.options.verify_writes));
   if (wanted == 0) return Status::Ok();
-  return CheckCommit({.fs = Disk(), .comm = *world_, .options = file.options}, written,
+  return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, written,
                      [](const WrittenCheck&, Written&) { return false; });
 }
 

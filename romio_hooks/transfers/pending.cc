@@ -42,21 +42,17 @@ class PendingCalls {
     Count();
     return is_new;
   }
-  /// The number of the request; 0 if it is not in the list.
-  std::uint64_t NumberOf(MPI_Request request) {
+  /// The number of the request; 0 if it is not in the list. A read is taken out, into `read`.
+  std::uint64_t Watch(MPI_Request request, std::shared_ptr<UnfinishedRead>& read) {
     const std::lock_guard lock(mutex_);
     const auto at = calls_.find(request);
-    return at == calls_.end() ? 0 : at->second.number;
-  }
-  /// Takes the request out if it is a read; null if not, or if the handle is another call's by now.
-  std::shared_ptr<UnfinishedRead> TakeRead(MPI_Request request, std::uint64_t number) {
-    const std::lock_guard lock(mutex_);
-    const auto at = calls_.find(request);
-    if (at == calls_.end() || at->second.number != number || !at->second.read) return nullptr;
-    std::shared_ptr<UnfinishedRead> read = std::move(at->second.read);
+    if (at == calls_.end()) return 0;
+    const std::uint64_t number = at->second.number;
+    if (!at->second.read) return number;
+    read = std::move(at->second.read);
     calls_.erase(at);
     Count();
-    return read;
+    return number;
   }
   /// Takes the request out. Returns a Pending without a file if it is not there any more. This happens if one MPI
   /// function calls another one that is wrapped too: both see the request, and the inner one settles it.
@@ -94,10 +90,9 @@ std::vector<Watched> WatchedOf(const Completion& call) {
   const auto* requests = static_cast<const MPI_Request*>(call.requests);
   for (int i = 0; requests != nullptr && i < call.count; ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
-    const std::uint64_t number = PendingCalls::Get().NumberOf(requests[i]);
-    if (number == 0) continue;
-    watched.push_back({i, requests[i], number, nullptr});
-    watched.back().read = PendingCalls::Get().TakeRead(requests[i], number);
+    Watched one{i, requests[i], 0, nullptr};
+    one.number = PendingCalls::Get().Watch(requests[i], one.read);
+    if (one.number != 0) watched.push_back(std::move(one));
   }
   return watched;
 }
