@@ -72,11 +72,7 @@ static int expand_pattern(const char* pattern, int rank, char out[PATH_LIMIT]) {
       char* end = NULL;
       const long width = strtol(p + 1, &end, 10);
       if (*end != 'r' || width < 0 || width > 20 || p[1] == '+' || p[1] == ' ') return -1;
-      if (p[1] == '0') {
-        snprintf(text, sizeof text, "%0*d", (int)width, rank);
-      } else {
-        snprintf(text, sizeof text, "%*d", (int)width, rank);
-      }
+      snprintf(text, sizeof text, p[1] == '0' ? "%0*d" : "%*d", (int)width, rank);
       ++replaced;
       p = end;
     }

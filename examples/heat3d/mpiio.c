@@ -61,10 +61,6 @@ static MPI_File open_file(MPI_Comm comm, const char* path, int mode) {
   return file;
 }
 
-static void close_file(MPI_File* file, const char* path) {
-  check(MPI_File_close(file), "MPI_File_close", path);
-}
-
 static void write_header(const Solver* s, MPI_File file, bool per_rank, const char* path) {
   char bytes[HEADER_BYTES] = {0};
   const Header header = make_header(s, per_rank);
@@ -115,7 +111,7 @@ void write_per_rank(const Solver* s, const char* path) {
   write_header(s, file, true, path);
   check(MPI_File_seek(file, HEADER_BYTES, MPI_SEEK_SET), "MPI_File_seek", path);
   write_block(s, file, path);
-  close_file(&file, path);
+  check(MPI_File_close(&file), "MPI_File_close", path);
 }
 
 int read_per_rank(Solver* s, const char* path) {
@@ -124,7 +120,7 @@ int read_per_rank(Solver* s, const char* path) {
   check_size(file, cells(s), path);
   check(MPI_File_seek(file, HEADER_BYTES, MPI_SEEK_SET), "MPI_File_seek", path);
   read_block(s, file, path);
-  close_file(&file, path);
+  check(MPI_File_close(&file), "MPI_File_close", path);
   return step;
 }
 
@@ -136,7 +132,7 @@ void write_shared(const Solver* s, const char* path, bool with_header) {
   if (with_header && s->rank == 0) write_header(s, file, false, path);
   view_cube(s, file, with_header ? HEADER_BYTES : 0, path);
   write_block(s, file, path);
-  close_file(&file, path);
+  check(MPI_File_close(&file), "MPI_File_close", path);
 }
 
 int read_shared(Solver* s, const char* path) {
@@ -145,6 +141,6 @@ int read_shared(Solver* s, const char* path) {
   check_size(file, (size_t)(cube_bytes(s) / (int64_t)sizeof(double)), path);
   view_cube(s, file, HEADER_BYTES, path);
   read_block(s, file, path);
-  close_file(&file, path);
+  check(MPI_File_close(&file), "MPI_File_close", path);
   return step;
 }

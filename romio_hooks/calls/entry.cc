@@ -5,9 +5,6 @@
 #include <string_view>
 
 #include "hooks/calls/hooks.h"
-#include "hooks/files/registry.h"
-#include "hooks/reports/mpi_error.h"
-#include "hooks/transfers/pending.h"
 
 namespace lzy::hooks {
 namespace {
@@ -33,30 +30,6 @@ MpiFamily FamilyOf(std::string_view version) {
   }
   return MpiFamily::kUnknown;
 }
-
-constexpr Layer kLayer = {
-    .Init = StartMpi,
-    .Finalize = Finalize,
-    .SessionFinalize = SessionFinalize,
-    .Open = Open,
-    .Close = Close,
-    .Sync = Sync,
-    .Delete = Delete,
-    .SetView = SetView,
-    .SetSize = SetSize,
-    .Seek = Seek,
-    .SeekShared = SeekShared,
-    .GetInfo = GetInfo,
-    .Write = TrackedWrite,
-    .WriteEnd = WriteEnd,
-    .Read = TrackedRead,
-    .ReadEnd = ReadEnd,
-    .Complete = Complete,
-    .ErrorClass = ErrorClass,
-    .tracked_files = &tracked_files,
-    .checked_files = &checked_files,
-    .pending_requests = &pending_requests,
-};
 
 }  // namespace
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "hooks/calls/open.h"
-#include "hooks/disk/selection.h"
 #include "hooks/epochs/commit.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/pointers.h"
@@ -22,6 +21,7 @@
 #include "hooks/files/settings.h"
 #include "hooks/layer/guarded.h"
 #include "hooks/reports/messages.h"
+#include "hooks/reports/mpi_error.h"
 #include "hooks/sets/sets.h"
 #include "hooks/transfers/capturing.h"
 #include "hooks/transfers/pending.h"
@@ -29,9 +29,6 @@
 
 namespace lzy::hooks {
 namespace {
-
-/// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
-thread_local bool inside_open = false;
 
 // Most programs have files that lzy does not track. The counter spares them the lock of the registry.
 std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
@@ -185,30 +182,6 @@ Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
   return file.set ? Status::Ok() : file.failed;
 }
 
-/// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
-/// is removed, and its target stays protected.
-std::string PathToDelete(const char* name) {
-  FileSystem& disk = PosixFileSystem();
-  const std::string given = PathOfName(disk, name);
-  const auto itself = disk.Stat(given, /*follow=*/false);
-  const auto resolved = disk.RealPath(given);
-  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
-  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
-}
-
-// The program has its file deleted already; a sidecar that stays is no error of the call.
-void ForgetDeleted(const std::string& path) {
-  const Status status = Forget(PosixFileSystem(), path);
-  if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
-}
-
-/// Whichever rank deletes it in its close, all of them look: it is gone when that close returns to the rank.
-void AfterCloseOfDoomed(const std::string& path) {
-  if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
-}
-
-}  // namespace
-
 // From here on ranks know each other, so sets can be declared and healed.
 int StartMpi(RealCall real) {
   Usage::StartClock();
@@ -254,33 +227,6 @@ int SessionFinalize(RealCall real, void*) {
   return code;
 }
 
-// The real open may call MPI_File_open itself, or throw from an error handler.
-int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
-  if (inside_open) return real();
-  Usage::StartClock();
-  inside_open = true;
-  const int code = [&] {
-    // An error handler written in C++ may throw through MPI.
-    struct Leave {
-      ~Leave() { inside_open = false; }
-    } leave;
-    return real();
-  }();
-  if (fh == nullptr || name == nullptr) return code;
-  // A file that its close deletes is not worth protecting.
-  if ((mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
-    const bool opened = code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL;
-    if (opened) Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
-    return code;
-  }
-  const auto start = Usage::Clock::now();
-  Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
-  if (code != MPI_SUCCESS) return code;
-  const auto file = FindTracked(*fh);
-  if (file && file->usage) file->usage->AddTime(Usage::Clock::now() - start);
-  return code;
-}
-
 // The real sync comes first: a commit must not vouch for data that are not durable.
 int Sync(RealCall real, Word fh) {
   const auto file = FindTracked(fh);
@@ -306,9 +252,11 @@ int Sync(RealCall real, Word fh) {
 int Close(RealCall real, Word* fh) {
   std::shared_ptr<OpenFile> file;
   std::string doomed;
-  if (fh != nullptr) Guarded("MPI_File_close", [&] { doomed = Registry::Get().TakeDoomed(*fh); });
-  if (fh != nullptr && tracked_files.load(std::memory_order_relaxed) != 0) {
-    Guarded("MPI_File_close", [&] { file = Registry::Get().Take(*fh); });
+  if (fh != nullptr) {
+    Guarded("MPI_File_close", [&] {
+      doomed = Registry::Get().TakeDoomed(*fh);
+      file = Registry::Get().Take(*fh);
+    });
   }
   if (!file || file->reads_only) {
     const int code = real();
@@ -326,29 +274,18 @@ int Close(RealCall real, Word* fh) {
   return code;
 }
 
-// The path is resolved before the file is gone.
-int Delete(RealCall real, const char* name, Word) {
-  if (name == nullptr) return real();
-  std::string path;
-  Guarded("MPI_File_delete", [&] { path = PathToDelete(name); });
-  const int code = real();
-  if (code == MPI_SUCCESS && !path.empty()) Guarded("MPI_File_delete", [&] { ForgetDeleted(path); });
-  return code;
-}
-
 int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
             Word) {
   const int code = real();
   if (const auto file = FindTracked(fh)) {
     Guarded("MPI_File_set_view", [&] {
-      std::optional<MPI_Offset> start;
-      if (code == MPI_SUCCESS) start = 0;
       // ROMIO sets some of the views that it refuses.
       View view = View::Unknown();
       if (code == MPI_SUCCESS) view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
       const std::lock_guard lock(file->mutex);
       file->view = view;
-      file->own_pointer = file->own_pointer_wanders ? std::nullopt : start;
+      file->own_pointer.reset();
+      if (code == MPI_SUCCESS && !file->own_pointer_wanders) file->own_pointer = 0;
     });
   }
   return code;
@@ -373,8 +310,6 @@ int SetSize(RealCall real, Word fh, std::int64_t size) {
   return code;
 }
 
-namespace {
-
 /// A write from before its real call until it is accounted for. Left by an exception or a jump out of the real call (an
 /// error handler's), it may have written anything.
 class WriteUnderWay {
@@ -383,8 +318,12 @@ class WriteUnderWay {
     if (counts_) Count(1);
   }
   ~WriteUnderWay() {
-    if (!accounted_for) Guarded("MPI_File_write", [&] { TouchWhole(file_); });
-    if (!accounted_for) Guarded("MPI_File_write", [&] { VoidCapture(file_); });
+    if (!accounted_for) {
+      Guarded("MPI_File_write", [&] {
+        TouchWhole(file_);
+        VoidCapture(file_);
+      });
+    }
     if (counts_) Count(-1);
   }
   WriteUnderWay(const WriteUnderWay&) = delete;
@@ -415,8 +354,6 @@ int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer
   if (code == MPI_SUCCESS && !file.own_pointer_wanders) file.own_pointer = own_pointer_if_done;
   return code;
 }
-
-}  // namespace
 
 // A known position makes the next write's range known.
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence) {
@@ -493,5 +430,31 @@ int ReadEnd(RealCall real, Word fh, void** status) {
   WantStatus(status, own);
   return read->Finish(real(), *status);
 }
+
+}  // namespace
+
+constinit const Layer kLayer = {
+    .Init = StartMpi,
+    .Finalize = Finalize,
+    .SessionFinalize = SessionFinalize,
+    .Open = Open,
+    .Close = Close,
+    .Sync = Sync,
+    .Delete = Delete,
+    .SetView = SetView,
+    .SetSize = SetSize,
+    .Seek = Seek,
+    .SeekShared = SeekShared,
+    .GetInfo = GetInfo,
+    .Write = TrackedWrite,
+    .WriteEnd = WriteEnd,
+    .Read = TrackedRead,
+    .ReadEnd = ReadEnd,
+    .Complete = Complete,
+    .ErrorClass = ErrorClass,
+    .tracked_files = &tracked_files,
+    .checked_files = &checked_files,
+    .pending_requests = &pending_requests,
+};
 
 }  // namespace lzy::hooks

@@ -5,17 +5,17 @@
 #include "hooks/calls/open.h"
 
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include <memory>
 #include <string>
 
-#include "base/printable.h"
 #include "comm/records.h"
 #include "hooks/disk/selection.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/registry.h"
 #include "hooks/files/settings.h"
-#include "hooks/layer/layer.h"
+#include "hooks/layer/guarded.h"
 #include "hooks/reports/commit_report.h"
 #include "hooks/reports/messages.h"
 #include "hooks/sets/sets.h"
@@ -25,6 +25,9 @@
 
 namespace lzy::hooks {
 namespace {
+
+/// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
+thread_local bool inside_open = false;
 
 /// What rank 0 of the file's communicator found out and all its ranks go by.
 struct Candidate {
@@ -180,11 +183,10 @@ struct Opening {
   OptionTexts texts;
   bool must_cover_all = false;
   bool epoch_open = false;
-  std::uint64_t size = 0;  // as the epoch found it
-  std::int64_t mtime_ns = 0;
+  Epoch epoch;
   MadeWith expected;
   Status failed;
-  LZY_FIELDS(path, texts, must_cover_all, epoch_open, size, mtime_ns, expected, failed)
+  LZY_FIELDS(path, texts, must_cover_all, epoch_open, epoch, expected, failed)
 };
 
 /// By rank 0, whose answer the others wait for: begins the epoch, and says what they must know of it.
@@ -201,8 +203,8 @@ Opening LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word h
     file.failed = BeginFirstEpoch(file);
     if (!file.failed.ok()) RefuseForNow(file);
   }
-  return {file.path,       candidate.texts,     file.must_cover_all, file.disk->epoch_open.load(),
-          file.epoch.size, file.epoch.mtime_ns, file.expected,       file.failed};
+  return {file.path,  candidate.texts, file.must_cover_all, file.disk->epoch_open.load(),
+          file.epoch, file.expected,   file.failed};
 }
 
 /// By the other ranks. Fails where what rank 0 says cannot be used here: then there is no entry.
@@ -211,8 +213,7 @@ Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word hand
   file.path = opening.path;
   file.comm->SetTopology(file.options.topology);
   file.must_cover_all = opening.must_cover_all;
-  file.epoch.size = opening.size;
-  file.epoch.mtime_ns = opening.mtime_ns;
+  file.epoch = opening.epoch;
   file.expected = opening.expected;
   file.failed = opening.failed;
   const auto stat = PosixFileSystem().Stat(file.path);
@@ -289,8 +290,6 @@ bool WantsChecks(MPI_Info info) {
   return EnvironmentSettings().status.ok() && options.ok() && options->verify_reads;
 }
 
-}  // namespace
-
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
   // MPICH 5 returns success, and no file, where an error handler of the program has been told of the failure.
   const bool opened = code == MPI_SUCCESS && As<MPI_File>(handle) != MPI_FILE_NULL;
@@ -322,6 +321,68 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   if (!OnAll(comm, size, agrees)) return;
   if (size == 1) return OpenedAlone(std::move(candidate), mode, handle);
   OpenedTogether(comm, size, candidate, mode, handle);
+}
+
+/// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
+/// is removed, and its target stays protected.
+std::string PathToDelete(const char* name) {
+  FileSystem& disk = PosixFileSystem();
+  const std::string given = PathOfName(disk, name);
+  const auto itself = disk.Stat(given, /*follow=*/false);
+  const auto resolved = disk.RealPath(given);
+  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
+  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
+}
+
+// The program has its file deleted already; a sidecar that stays is no error of the call.
+void ForgetDeleted(const std::string& path) {
+  const Status status = Forget(PosixFileSystem(), path);
+  if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
+}
+
+}  // namespace
+
+// The real open may call MPI_File_open itself, or throw from an error handler.
+int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
+  if (inside_open) return real();
+  Usage::StartClock();
+  inside_open = true;
+  const int code = [&] {
+    // An error handler written in C++ may throw through MPI.
+    struct Leave {
+      ~Leave() { inside_open = false; }
+    } leave;
+    return real();
+  }();
+  if (fh == nullptr || name == nullptr) return code;
+  // A file that its close deletes is not worth protecting.
+  if ((mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
+    const bool opened = code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL;
+    if (opened) Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
+    return code;
+  }
+  const auto start = Usage::Clock::now();
+  Guarded("MPI_File_open", [&] {
+    AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh);
+    const auto file = code == MPI_SUCCESS ? Registry::Get().Find(*fh) : nullptr;
+    if (file && file->usage) file->usage->AddTime(Usage::Clock::now() - start);
+  });
+  return code;
+}
+
+/// Whichever rank deletes it in its close, all of them look: it is gone when that close returns to the rank.
+void AfterCloseOfDoomed(const std::string& path) {
+  if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
+}
+
+// The path is resolved before the file is gone.
+int Delete(RealCall real, const char* name, Word) {
+  if (name == nullptr) return real();
+  std::string path;
+  Guarded("MPI_File_delete", [&] { path = PathToDelete(name); });
+  const int code = real();
+  if (code == MPI_SUCCESS && !path.empty()) Guarded("MPI_File_delete", [&] { ForgetDeleted(path); });
+  return code;
 }
 
 }  // namespace lzy::hooks

@@ -2,7 +2,6 @@
 
 #include "hooks/disk/peek.h"
 
-#include <memory>
 #include <vector>
 
 #include "sidecar/names.h"

@@ -319,19 +319,18 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
     const ByteRange range{block.index * committed.block_size, committed.LengthOf(block.index)};
     ReadVerdict one;
     one.first = range;
+    one.as_committed = false;
     if (block.verdict == HealedBlock::Verdict::kNotJudged) {
-      one.as_committed = false;
       one.first.reset();
     } else if (block.verdict == HealedBlock::Verdict::kLost) {
-      one.as_committed = false;
       one.lost = range;
       one.why = block.why;
     } else if (!InSight(suspect.parts)) {
-      one.as_committed = false;
       one.lost = range;
       one.why = block.mended || !block.damaged ? "it is mended now, but not where the program has it: read it again"
                                                : "it cannot be put right where the program has it";
     } else {
+      one.as_committed = true;
       PutRight(suspect.parts, range.offset, block.bytes);
       (block.damaged ? one.healed : one.reread) = range.length;
       if (block.mended) one.mended = range.length;

@@ -77,10 +77,7 @@ struct Union {
   Part lead;
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
-  // As it was committed.
-  std::map<std::uint32_t, IntervalSet> committed;
-  std::uint64_t generation = 0;
-  bool captures_count = false;
+  Written written;  // what was committed
 };
 
 Union Unite(OpenFile& file, std::vector<Part> parts) {
@@ -141,9 +138,8 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   });
   const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
   if (!report.status.ok()) return report.status;
-  sum.committed = std::move(*attempt.request.touched);
-  sum.generation = report.generation;
-  sum.captures_count = attempt.request.capture != nullptr && report.captures_count;
+  sum.written = {attempt.dataset, std::move(*attempt.request.touched), report.generation,
+                 report.captures_count ? attempt.request.capture : nullptr};
   ExpectSameGeometry(file, report);
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
   if (file.usage) file.usage->NoteCommit(report);
@@ -208,7 +204,7 @@ Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& fou
     if (again.ok()) again->touched.Add(again->lead.resized);
     // kClose: nobody else syncs what we have written.
     status = again.ok() ? CommitUnion(file, Moment::kClose, *again) : again.status();
-    if (status.ok()) written.generation = again->generation;
+    if (status.ok()) written.generation = again->written.generation;
   }
   if (!status.ok()) Untake(file);
   LZY_RETURN_IF_ERROR(status);
@@ -233,8 +229,8 @@ Result<bool> OthersWroteLast(OpenFile& file) {
 /// The commit stands, whatever comes out.
 Status CheckWrites(OpenFile& file, const Union& sum) {
   LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
-  const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed, sum.generation,
-                        sum.captures_count && !others ? sum.capture.get() : nullptr};
+  Written written = sum.written;
+  if (others) written.capture = nullptr;
   return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, written,
                      [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
 }

@@ -20,14 +20,7 @@ namespace {
 std::string Names(const DatasetReport& report) {
   std::set<std::string> names;
   for (const Damage& damage : report.damage) names.insert(Printable(BaseNameOf(damage.path)));
-  constexpr std::size_t kMost = 4;
-  std::string text;
-  std::size_t told = 0;
-  for (const std::string& name : names) {
-    if (told++ == kMost) return fmt::format("{} and {} more", text, names.size() - kMost);
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
+  return FirstOf(names, 4);
 }
 
 /// Why a damaged set is left as it is; empty if it is to be healed. In an epoch, another program may be writing it. If

@@ -58,12 +58,8 @@ struct Sets::Arrival {
   LZY_FIELDS(state, text)
   static Arrival Of(ByteSpan bytes) {
     auto arrival = DecodeRecord<Arrival>(bytes);
-    if (arrival.ok()) return std::move(*arrival);
     // A rank that ran out of memory brings nothing.
-    Arrival failed;
-    failed.state = State::kFailed;
-    failed.text = "out of memory";
-    return failed;
+    return arrival.ok() ? std::move(*arrival) : Arrival{State::kFailed, "out of memory", false, Part(), {}};
   }
 };
 
@@ -365,23 +361,21 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
       ranks.insert(static_cast<int>(rank));
     }
   }
-  for (auto at = sets.begin(); at != sets.end();) {
-    const auto& [pattern, ranks] = at->second;
+  Named named;
+  for (const auto& [id, set] : sets) {
+    const auto& [pattern, ranks] = set;
     std::set<int> missing;
     for (int rank = 0; rank < size(); ++rank) {
       if (!ranks.contains(rank)) missing.insert(rank);
     }
     if (missing.empty()) {
-      ++at;
+      named.emplace(id, pattern);
       continue;
     }
     Say(EnvironmentSettings().options, Options::Log::kWarn,
         fmt::format("set {}: never committed: {} did not close a member of it; the other members stay at risk", pattern,
                     RankList(missing)));
-    at = sets.erase(at);
   }
-  Named named;
-  for (const auto& [id, set] : sets) named.emplace(id, set.first);
   return EncodeRecord(named);
 }
 

@@ -125,17 +125,6 @@ std::span<MPI_Status> StatusesOf(const Completion& call) {
   return {static_cast<MPI_Status*>(*call.statuses), count > 0 ? static_cast<std::size_t>(count) : 0};
 }
 
-/// MPI sets MPI_ERROR only if the call returns MPI_ERR_IN_STATUS. Before a status gets an error of ours, all are
-/// cleared.
-void ClearErrors(const Completion& call) {
-  for (MPI_Status& status : StatusesOf(call)) status.MPI_ERROR = MPI_SUCCESS;
-}
-
-bool AnyError(const Completion& call) {
-  const auto statuses = StatusesOf(call);
-  return std::any_of(statuses.begin(), statuses.end(), [](const MPI_Status& s) { return s.MPI_ERROR != MPI_SUCCESS; });
-}
-
 }  // namespace
 
 int WatchRead(const void* request, std::shared_ptr<UnfinishedRead> read) {
@@ -195,14 +184,20 @@ class Completed {
   int CodeFor(const MPI_Status* status) const { return in_statuses_ && status != nullptr ? status->MPI_ERROR : code_; }
 
   /// Gives the request of `status` another code than MPI did, and the call the code that follows from all its requests.
+  /// MPI sets MPI_ERROR only if the call returns MPI_ERR_IN_STATUS. Before a status gets an error of ours, all are
+  /// cleared.
   void Correct(MPI_Status* status, int code) {
     if (!several_) {
       code_ = code;
     } else if (status != nullptr) {
-      if (code_ == MPI_SUCCESS) ClearErrors(call_);
+      const auto statuses = StatusesOf(call_);
+      const auto fails = [](const MPI_Status& one) { return one.MPI_ERROR != MPI_SUCCESS; };
+      if (code_ == MPI_SUCCESS) {
+        for (MPI_Status& one : statuses) one.MPI_ERROR = MPI_SUCCESS;
+      }
       status->MPI_ERROR = code;
       in_statuses_ = true;
-      code_ = AnyError(call_) ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
+      code_ = std::ranges::any_of(statuses, fails) ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
     }
   }
   int code() const { return code_; }

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "comm/records.h"
+#include "hooks/disk/peek.h"
 #include "hooks/disk/read_check.h"
 #include "hooks/files/pointers.h"
 #include "hooks/layer/guarded.h"
@@ -19,8 +20,6 @@
 #include "hooks/reports/messages.h"
 #include "hooks/reports/mpi_error.h"
 #include "hooks/transfers/pending.h"
-#include "sidecar/names.h"
-#include "sidecar/sidecar.h"
 
 namespace lzy::hooks {
 namespace {
@@ -182,9 +181,8 @@ bool MendedSince(const CheckedRead& read) {
   const auto now = PosixFileSystem().Stat(read.file->path);
   if (!read.before || !now.ok() || now->inode != read.before->inode || now->ctime_ns == read.before->ctime_ns) return false;
   if (now->mtime_ns == read.before->mtime_ns) return true;
-  const auto path = SidecarPath(read.file->path);
-  const auto sidecar = path.ok() ? Sidecar::Load(PosixFileSystem(), *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
-  return sidecar.ok() && (*sidecar)->intent() && IsOfRepair(*(*sidecar)->intent());
+  const auto peek = PeekAt(PosixFileSystem(), read.file->path);
+  return peek && peek->repairing;
 }
 
 /// For a read somewhere between two positions: checks everything in between on disk, not in the buffer. If another

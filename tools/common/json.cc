@@ -34,12 +34,13 @@ Json ToJson(const GroupMap& group) {
   return devices;
 }
 
-}  // namespace
-
+// Seconds by phase.
 Json ToJson(const Phases& phases) {
   return {{"read", phases.read},   {"hash", phases.hash}, {"encode", phases.encode}, {"exchange", phases.exchange},
           {"write", phases.write}, {"sync", phases.sync}, {"total", phases.total}};
 }
+
+}  // namespace
 
 Json ToJson(const Status& status) {
   return {{"code", kCodeWords[static_cast<std::size_t>(status.code())]}, {"message", status.message()}};

@@ -22,6 +22,14 @@ constexpr std::size_t kMostDamageLines = 1000;
 // From this many places of one device on, they are one line.
 constexpr std::size_t kManyPlaces = 12;
 
+}  // namespace
+
+std::string Plural(std::uint64_t count, const char* one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+namespace {
+
 std::string KindText(const DatasetReport& report) {
   if (report.kind == DatasetKind::kShared) return "shared file";
   return "set of " + Plural(report.devices, "file");
@@ -237,6 +245,17 @@ std::string MapText(const DatasetReport& report) {
   return out;
 }
 
+// A time span in words: "3 days", "2 hours", ... Negative ones count as 0. Two of a unit at least: "90 minutes" says more
+// than "1 hour".
+std::string AgeText(std::int64_t ns) {
+  constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
+  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
+  if (seconds < 2 * kMinute) return Plural(seconds, "second");
+  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute");
+  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour");
+  return Plural(seconds / kDay, "day");
+}
+
 // What lzy-info prints for a dataset.
 std::string InfoText(const DatasetReport& report) {
   if (report.devices == 0) return "";
@@ -308,20 +327,6 @@ std::string PhasesText(const Phases& phases) {
     separator = ", ";
   }
   return text;
-}
-
-std::string Plural(std::uint64_t count, const char* one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
-// Two of a unit at least: "90 minutes" says more than "1 hour".
-std::string AgeText(std::int64_t ns) {
-  constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
-  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
-  if (seconds < 2 * kMinute) return Plural(seconds, "second");
-  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute");
-  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour");
-  return Plural(seconds / kDay, "day");
 }
 
 std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again) {

@@ -43,7 +43,5 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
                           bool protected_but_missing);
 /// "1 file", "6 files".
 std::string Plural(std::uint64_t count, const char* one);
-/// A time span in words: "3 days", "2 hours", ... Negative ones count as 0.
-std::string AgeText(std::int64_t ns);
 
 }  // namespace lzy
