@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <utility>
 
 #include "common/tool.h"
 
@@ -59,10 +58,9 @@ int main(int argc, char** argv) {
   tool.again = [&] {
     std::string options;
     for (const std::uint32_t device : request.devices) options += fmt::format("--device {} ", device);
-    for (const auto& [given, option] : {std::pair(request.placing == lzy::Placing::kRoom, "--spread "),
-                                        std::pair(request.salvage, "--salvage "), std::pair(request.force, "--force ")}) {
-      if (given) options += option;
-    }
+    if (request.placing == lzy::Placing::kRoom) options += "--spread ";
+    if (request.salvage) options += "--salvage ";
+    if (request.force) options += "--force ";
     return options;
   };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -106,9 +107,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   }
   const std::string& directory = EnvironmentSettings().directory;
   // Hints come last. Whether all ranks give them alike nobody knows here.
-  const auto counted = [](const OptionTexts& in) {
-    return std::count_if(in.list.begin(), in.list.end(), [](const auto& one) { return one.name == "set"; });
-  };
+  const auto counted = [](const OptionTexts& in) { return std::ranges::count(in.list, "set", &OptionTexts::One::name); };
   const bool alike = sets->declared_alike() || counted(texts) > counted(EnvironmentSettings().texts);
   for (const std::string& pattern : options.set) {
     auto set = MatchSet(PosixFileSystem(), pattern, directory, sets->rank(), path);
@@ -280,7 +279,7 @@ void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool want
     if (all) file->comm = std::move(*own);
   }
   if (!made.ok()) Say("MPI_File_open: reads are not checked", made.message().c_str());
-  if (made.ok() && file->check) Registry::Get().InsertReader(handle, std::move(file));
+  if (made.ok() && file->check) Registry::Get().Insert(handle, std::move(file), 0, 0);
 }
 
 /// Whether this rank is to check what it reads, by its environment and hints.

@@ -53,15 +53,13 @@ void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
   if (world.rank() != 0) return;
   (void)NoThrow([&] {
     if (why.empty() && healed.status.ok() && healed.state == DatasetState::kRestored) {
-      Say(options, Options::Log::kWarn,
-          fmt::format("{}: rebuilt before the program opens it, in {:.1f} s: {}", set.path, seconds, Names(seen)));
-      return Status::Ok();
+      return Say(options, Options::Log::kWarn,
+                 fmt::format("{}: rebuilt before the program opens it, in {:.1f} s: {}", set.path, seconds, Names(seen)));
     }
     if (why.empty()) why = healed.status.ok() ? fmt::format("it is {}", Name(healed.state)) : healed.status.message();
     Say(options, Options::Log::kWarn,
         fmt::format("{}: not healed: {}; the program finds it as it is. To see what is wrong: lzy-verify {}", set.path, why,
                     ShellQuote(set.path)));
-    return Status::Ok();
   });
 }
 

@@ -120,7 +120,7 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
     // Everything that may throw comes before the receive. The two strings are no longer than the message.
     Bytes bytes(static_cast<std::size_t>(length));
     Message message;
-    message.name.reserve(bytes.size());
+    message.key.first.reserve(bytes.size());
     message.content.reserve(bytes.size());
     if (PMPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
       return std::nullopt;
@@ -129,8 +129,8 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
     message.from = status.MPI_SOURCE;
     message.kind = static_cast<Kind>(reader.Get<std::uint8_t>());
     const ByteSpan name = reader.GetBytes(reader.Get<std::uint32_t>());
-    message.name.assign(name.begin(), name.end());
-    message.number = reader.Get<std::uint64_t>();
+    message.key.first.assign(name.begin(), name.end());
+    message.key.second = reader.Get<std::uint64_t>();
     if (!reader.ok()) continue;
     const ByteSpan content = reader.GetBytes(reader.remaining());
     message.content.assign(content.begin(), content.end());
@@ -168,7 +168,7 @@ Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeo
 // its number is at most count_. A message for a later meeting waits in meetings_ until rank 0 comes to it.
 void Rendezvous::TakeArrivals(const Key& current) {
   while (auto message = Receive()) {
-    const Key key{message->name, message->number};
+    const Key& key = message->key;
     const auto came = count_.find(key.first);
     const bool over = key != current && came != count_.end() && key.second <= came->second;
     if (over) continue;
@@ -225,9 +225,9 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
 // -------------------------------------------------------------------------------------------------------- Other ranks
 
 // Keeps an ABORT of a meeting that this rank has yet to come to. One of an earlier meeting is dropped.
-void Rendezvous::NoteAbort(Message message, Key about) {
-  const auto came = count_.find(about.first);
-  if (came == count_.end() || about.second > came->second) aborts_[std::move(about)] = Abort(message.content).why;
+void Rendezvous::NoteAbort(const Message& message) {
+  const auto came = count_.find(message.key.first);
+  if (came == count_.end() || message.key.second > came->second) aborts_[message.key] = Abort(message.content).why;
 }
 
 // Messages are read before ARRIVE is sent: an ABORT of this meeting may be waiting already. Between IN and the answer,
@@ -244,9 +244,8 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
     if (!received.ok() && !present) return {received, {}, Outcome::Own::kNothing};
     if (message) {
       pause = kShortest;
-      Key about{std::move(message->name), message->number};
-      if (about != key) {
-        if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(std::move(*message), std::move(about)); });
+      if (message->key != key) {
+        if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(*message); });
       } else if (message->kind == Kind::kAbort) {
         // Rank 0 may have sent it before it saw this rank's ARRIVE. So the message itself says whether it missed this
         // rank.

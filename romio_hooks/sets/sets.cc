@@ -385,24 +385,23 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   // A rank without the member cannot happen after DecidePending; if it does, all ranks skip this set.
   const auto at = pending_.find(id);
   Part mine;
-  Status local = NoThrow([&] {
+  const Status noted = NoThrow([&] {
     if (at != pending_.end()) mine.intent = at->second.intent;
   });
   const auto all = AllGatherRecords(*world_, mine);
   Attempt attempt;
-  if (local.ok()) {
-    local = NoThrow([&] {
-      if (!all.ok()) return all.status();
-      if (at == pending_.end()) return Status(Code::kInternal, "no member of it is known here");
-      attempt.options = at->second.options;
-      attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), at->second.path}}};
-      attempt.request.touched.emplace();
-      for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r].AddWhole();
-      attempt.request.own_intents = OwnIntents(*all);
-      return Status::Ok();
-    });
-  }
-  const DatasetReport report = Protect(attempt, local);
+  const Status prepared = NoThrow([&]() -> Status {
+    LZY_RETURN_IF_ERROR(noted);
+    LZY_RETURN_IF_ERROR(all.status());
+    if (at == pending_.end()) return {Code::kInternal, "no member of it is known here"};
+    attempt.options = at->second.options;
+    attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), at->second.path}}};
+    attempt.request.touched.emplace();
+    for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r].AddWhole();
+    attempt.request.own_intents = OwnIntents(*all);
+    return Status::Ok();
+  });
+  const DatasetReport report = Protect(attempt, prepared);
   if (rank() != 0) return;
   (void)NoThrow([&] {  // more sets may follow
     const Options& options = at == pending_.end() ? EnvironmentSettings().options : at->second.options;

@@ -103,18 +103,16 @@ struct DamageRun {
            next.transient == first.transient && next.repaired == first.repaired &&
            next.beyond_repair == first.beyond_repair && next.objects == first.objects;
   }
-  bool Continues(const Damage& next) const {
-    return IsLike(next) && length > 0 && next.offset == first.offset + length;
-  }
 };
 
 // Puts neighbours together. Entries come in the order of the report.
 std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
   std::vector<DamageRun> runs;
   for (const Damage& entry : damage) {
-    if (!runs.empty() && runs.back().Continues(entry)) {
-      runs.back().length += entry.length;
-      runs.back().one_device = runs.back().one_device && entry.device == runs.back().first.device;
+    DamageRun* const last = runs.empty() ? nullptr : &runs.back();
+    if (last != nullptr && last->IsLike(entry) && last->length > 0 && entry.offset == last->first.offset + last->length) {
+      last->length += entry.length;
+      last->one_device = last->one_device && entry.device == last->first.device;
     } else {
       runs.push_back({entry, entry.length});
     }
@@ -319,14 +317,12 @@ std::string PhasesText(const Phases& phases) {
   const std::pair<const char*, double> all[] = {{"reading", phases.read},         {"hashing", phases.hash},
                                                 {"encoding", phases.encode},      {"exchanging", phases.exchange},
                                                 {"writing", phases.write},        {"syncing", phases.sync}};
-  std::string text = fmt::format("{:.3f} s", phases.total);
-  const char* separator = ": ";
+  std::string parts;
   for (const auto& [name, seconds] : all) {
-    if (seconds < 0.0005) continue;  // less than is shown
-    text += fmt::format("{}{} {:.3f} s", separator, name, seconds);
-    separator = ", ";
+    // What is less is not shown.
+    if (seconds >= 0.0005) parts += fmt::format("{}{} {:.3f} s", parts.empty() ? ": " : ", ", name, seconds);
   }
-  return text;
+  return fmt::format("{:.3f} s{}", phases.total, parts);
 }
 
 std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again) {

@@ -51,11 +51,6 @@ void CatchSignals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-// Looks at the words themselves, for errors that come before they are parsed.
-bool WantsJson(int argc, char** argv) {
-  return std::any_of(argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--json") == 0; });
-}
-
 // The document with schema "lzy-report/1".
 Json Document(const std::string& tool, int exit_code, double seconds, Json datasets) {
   return {{"schema", "lzy-report/1"},
@@ -67,11 +62,13 @@ Json Document(const std::string& tool, int exit_code, double seconds, Json datas
 
 /// The end of a tool that fails before there is anything to report on: message, JSON document if one is expected,
 /// exit code.
-int EndEarly(const std::string& tool, bool speaks, bool json, const Status& status) {
+int EndEarly(const std::string& tool, bool speaks, int argc, char** argv, const Status& status) {
   const int exit_code = ExitCodeOf(status);
   if (!speaks) return exit_code;
   fmt::print(stderr, "{}: {}\n", tool, Printable(status.message()));
-  if (json) {
+  // The words themselves are looked at, because they may not be parsed yet.
+  const auto is_json = [](const char* argument) { return std::strcmp(argument, "--json") == 0; };
+  if (std::any_of(argv, argv + argc, is_json)) {
     Json document = Document(tool, exit_code, 0, Json::array());
     document["errors"] = Json::array({ToJson(status)});
     fmt::print("{}", Dump(document, false));
@@ -386,7 +383,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Communicator& comm = session.comm();
   const bool speaks = comm.rank() == 0;
   // Without MPI every process is rank 0 of itself.
-  if (!session.status().ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), session.status());
+  if (!session.status().ok()) return EndEarly(tool.name, speaks, argc, argv, session.status());
 
   // All ranks have the same command line, but not the same environment: so they agree on whether the options are
   // usable.
@@ -408,7 +405,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   const bool reports = std::ranges::find(tool.table_options, "report") != tool.table_options.end();
   if (usable.ok() && speaks && reports && !options->report.empty()) usable = CheckReportFile(options->report);
   usable = Agree(comm, usable);
-  if (!usable.ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), usable);
+  if (!usable.ok()) return EndEarly(tool.name, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
   // Not before: until here, a signal may simply end the process.
   CatchSignals();
