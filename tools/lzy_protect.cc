@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
-#include <utility>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -142,7 +141,6 @@ int main(int argc, char** argv) {
   tool.table_options = {"parity",  "group",   "block-size",  "stripe", "set",
                         "include", "exclude", "device-dirs", "report"};
   Wish wish;
-  bool told = false;
   // Only something protected can lose its protection.
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
   tool.add_options = [&](CLI::App& app) {
@@ -176,8 +174,8 @@ int main(int argc, char** argv) {
     return lzy::Protect(context, dataset, request);
   };
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
-    // One message is enough, however many datasets there are.
-    if (std::exchange(wish.nobody_to_ask, false) && !std::exchange(told, true)) {
+    // Fail says it once, however many datasets there are.
+    if (wish.nobody_to_ask) {
       run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing is removed, since there is no terminal to ask on: say --yes"));
     }
     // One line for each commit.

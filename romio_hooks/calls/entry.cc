@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view kSoname = LZY_MPI_SONAME;
 
-/// Libraries of one SONAME have one binary interface, or nearly: these are the families in which handles look alike.
+/// Families of MPI libraries whose handles look alike. Within a family, libraries of one SONAME have one binary interface,
+/// or nearly. A SONAME alone is no proof: MPICH and Open MPI 1.10 have both used libmpi.so.12.
 enum class MpiFamily { kMpich, kOpenMpi, kUnknown };
 
 #if defined(OPEN_MPI)

@@ -1,8 +1,13 @@
-// The calls of MPI-IO. Each one has the same shape: look up the file, note what the call is about to change, call the real
-// function, and note what it did. What is noted goes to the entry of the file (files/open_file.h).
+// The hooks of MPI-IO, in the order of a file's life. Each one has the same shape: look up the file, note what the call is
+// about to change, make the real call, and note what it did. What is noted goes to the entry of the file
+// (files/open_file.h).
 //
-// Two rules follow from crashes. What a write may touch is recorded, and an intent is durable, before the real call. And a
+// Two rules follow from crashes. Before the real call, what a write may touch is recorded, and an intent is durable. A
 // write that fails may have written any part, so it stays recorded.
+//
+// Every hook makes the real call exactly once, also if work of its own fails: that work runs in Guarded. These hooks
+// communicate: MPI_Init and MPI_Finalize (for sets), sync and close (for commits), and checked reads that are ordered.
+// All other hooks in this file make only local calls.
 
 #include "hooks/calls/hooks.h"
 
@@ -30,7 +35,8 @@
 namespace lzy::hooks {
 namespace {
 
-// Most programs have files that lzy does not track. The counter spares them the lock of the registry.
+// Most programs have files that lzy does not track. The counter spares them the lock of the registry. Relaxed is enough:
+// whoever has a tracked handle got it from an open that counted it.
 std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
   if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
   try {
@@ -45,20 +51,21 @@ void TouchWhole(OpenFile& file) {
   file.touched.AddWhole();
 }
 
-// No ranges: nobody can tell which, so all of it counts.
+// Records what a write may change. Without ranges, nobody can tell which bytes these are, so the whole file counts.
 void Touch(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
   if (!ranges) return TouchWhole(file);
   const std::lock_guard lock(file.mutex);
   file.touched.Add(*ranges);
 }
 
-/// Something is written there of which nothing is captured.
+/// Records a write whose bytes the layer does not see. The commit reads these ranges back from the file.
 void TouchUnseen(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
   Touch(file, ranges);
   if (ranges) MissRanges(file, *ranges);
 }
 
-/// More than are kept: which of them are joined is better told by the gaps between them all.
+/// The most ranges that one write is taken apart into. More than an epoch keeps: the set of an epoch joins those with the
+/// smallest gaps, and it can choose better if it sees more of them.
 constexpr std::size_t kMostRanges = 4 * kMostTouched;
 
 /// What a write knows before the real call and needs after it.
@@ -75,8 +82,9 @@ struct Before {
   std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
 };
 
-/// A write that fell short moved it by less, and so may some that failed without a code. Then writes from it on count
-/// for more than they touch until the next commit, where it is asked for again.
+/// After a write at the individual pointer: notes where the pointer is now. A write that fell short moved it by less, and
+/// so may some that failed without a code. Then later writes from it count for more than they touch, until the next sync:
+/// after that, MPI is asked again.
 void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, int code) {
   if (call.place != Place::kOwnPointer || (before.bytes == 0 && code == MPI_SUCCESS)) return;
   LoseOwnPosition(file);
@@ -84,7 +92,8 @@ void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, 
   KeepOwnPosition(file, call, before.position, before.bytes, before.view.etype_size());
 }
 
-/// Where a pointer that others may move is before the write. Whole where somebody is just moving it.
+/// For a pointer that other ranks or threads may move: notes where it is before the write. AfterWrite looks again, and
+/// everything in between counts as touched. If a seek is under way, the pointer can be anywhere, so the whole file counts.
 void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   {
     const std::lock_guard lock(file.mutex);
@@ -95,8 +104,9 @@ void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   before.position = PositionOf(As<MPI_File>(call.fh), call.place);
 }
 
-/// Records what the write may touch, and makes sure that an intent says so. A write that fails may have written any
-/// part of it.
+/// Records what the write may touch, and makes sure of an intent. The order matters: an intent that is set before the
+/// record would be void if a commit in another thread came between. A blocking write of known place is captured by a
+/// thread beside the real call, if that is worth it.
 void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
   if (call.done == Done::kUntold) LetPointerWander(file);
@@ -126,7 +136,8 @@ void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
   }
 }
 
-/// A captured write has begun: who will tell whether it succeeds.
+/// A captured write that is not done at return: remembers who will tell whether it succeeds. Until then the capture of
+/// its epoch does not count.
 void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Capture>& capture, std::uint64_t bytes) {
   if (call.done == Done::kByRequest) BeginPending(file, capture, call.request, bytes);
   if (call.done != Done::kAtEnd) return;
@@ -134,7 +145,8 @@ void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Captu
   if (file.capture) file.split_write = bytes;
 }
 
-/// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
+/// Captures the write if no thread has done so, and notes what it touched if its place was not known before. Such a write
+/// lies between where the pointer was and where it is now, unless a seek moved the pointer meanwhile.
 void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int code) {
   NoteWriteTime(file);
   MoveOwnPointer(file, call, before, code);
@@ -171,7 +183,8 @@ int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
   return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
 }
 
-// Members of a set commit together with their set. A shared file commits alone.
+// What sync and close do after the real call. A shared file commits alone: collective over its communicator. Members of
+// a set commit together with their set: the ranks meet first (sets/rendezvous.h), because these calls are local in MPI.
 Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
   if (!file.set && file.failed.ok()) return CommitShared(file, moment, data_safe);
   Sets* const sets = file.set ? Sets::Get() : nullptr;
@@ -182,7 +195,7 @@ Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
   return file.set ? Status::Ok() : file.failed;
 }
 
-// From here on ranks know each other, so sets can be declared and healed.
+// From here on ranks know each other, so sets can be declared and healed. Collective over MPI_COMM_WORLD.
 int StartMpi(RealCall real) {
   Usage::StartClock();
   const int code = real();
@@ -291,7 +304,8 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
   return code;
 }
 
-// What is cut off or added counts as touched.
+// Also the hook of MPI_File_preallocate. What is cut off or added counts as touched. The result of the real call does not
+// matter: a call that failed may have changed the size.
 int SetSize(RealCall real, Word fh, std::int64_t size) {
   const auto file = FindTracked(fh);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
@@ -341,7 +355,8 @@ class WriteUnderWay {
   const bool counts_;
 };
 
-/// A write that another thread has under way may go to where this leads.
+/// Both kinds of seek. Another thread may have a write under way at the same pointer. The two counters let it see that the
+/// pointer was moved on purpose, so it does not take the distance for its own data.
 int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer_if_done) {
   {
     const std::lock_guard lock(file.mutex);
@@ -355,7 +370,7 @@ int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer
   return code;
 }
 
-// A known position makes the next write's range known.
+// A known position makes the next write's range known, without asking MPI.
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence) {
   const auto file = FindTracked(fh);
   if (!file) return real();
@@ -367,7 +382,8 @@ int SeekShared(RealCall real, Word fh, std::int64_t, int) {
   return file ? SeekAny(real, *file, std::nullopt) : real();
 }
 
-// With the hints that have an effect: the real call knows nothing of ours.
+// Adds the options that are in effect as hints. MPI libraries drop hints that they do not know, and the standard lets a
+// program see which hints are in use.
 int GetInfo(RealCall real, Word fh, void* info) {
   const int code = real();
   if (code != MPI_SUCCESS || info == nullptr) return code;
@@ -377,6 +393,7 @@ int GetInfo(RealCall real, Word fh, void* info) {
   return code;
 }
 
+// The status is wanted even if the program ignores it, because only a status tells that a write fell short.
 int TrackedWrite(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok() || file->reads_only) return real();
@@ -392,6 +409,8 @@ int TrackedWrite(RealCall real, const DataCall& call) {
   return code;
 }
 
+// The second half of a split write. The bytes were captured at the first half; only now is it known whether they were
+// written. MPI allows one split call at a time on a handle, so one field of the entry is enough.
 int WriteEnd(RealCall real, Word fh, void** status) {
   const auto file = FindTracked(fh);
   if (!file || file->reads_only) return real();
@@ -408,6 +427,7 @@ int WriteEnd(RealCall real, Word fh, void** status) {
   return code;
 }
 
+// Reads of tracked files matter for two reasons: their data may be checked, and they move the pointer that writes follow.
 int TrackedRead(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file) return real();
@@ -418,6 +438,7 @@ int TrackedRead(RealCall real, const DataCall& call) {
   return real();
 }
 
+// The second half of a split read: now its data are in the buffer, and can be checked.
 int ReadEnd(RealCall real, Word fh, void** status) {
   const auto file = FindTracked(fh);
   std::shared_ptr<UnfinishedRead> read;

@@ -1,6 +1,10 @@
-// Opening. Rank 0 of the communicator decides whether the file is wanted and begins its epoch. The others learn from it what
-// they need. All ranks of the open agree before anybody has an entry: commits are collective, and a rank without an entry
-// would not come to them.
+// Opening, and deleting at the end. Rank 0 of the communicator decides whether the file is wanted, and begins its epoch.
+// The others learn from it what they need. All ranks of the open agree before anybody has an entry: commits are
+// collective, and a rank without an entry would not come to them.
+//
+// Three ways lead to an entry: OpenedAlone (a communicator of one rank, as for members of sets), OpenedTogether, and
+// OpenedToRead. All run after the real open and before it returns to the program. So no write of the program can come
+// before the entry that records it.
 
 #include "hooks/calls/open.h"
 
@@ -30,7 +34,7 @@ namespace {
 /// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
 thread_local bool inside_open = false;
 
-/// What rank 0 of the file's communicator found out and all its ranks go by.
+/// What rank 0 of the file's communicator found out, and all its ranks go by. Each reader of a file makes its own.
 struct Candidate {
   bool wanted = false;
   std::string path;
@@ -61,7 +65,8 @@ bool TellOfEnvironment() {
   return true;
 }
 
-/// By rank 0 alone: what the program and its user want.
+/// What the program and its user want. Looks at name, file, hints and environment, and changes none of them. If an option is
+/// unusable, on-error decides whether the file still gets an entry, through which sync and close can report it.
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
   const bool told = TellOfEnvironment();
@@ -90,7 +95,9 @@ Candidate Consider(const char* name, MPI_Info info) {
   return candidate;
 }
 
-/// Whether it is true on all ranks: the same answer everywhere.
+/// Whether it is true on all ranks: the same answer everywhere. Collective over `comm`, unless that has one rank. It is
+/// the only message of the layer on a communicator of the program. Collective calls come in the same order on all ranks,
+/// so it cannot be taken for one of the program's own.
 bool OnAll(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
   int yes = mine ? 1 : 0;
@@ -107,7 +114,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   }
   const std::string& directory = EnvironmentSettings().directory;
   // Hints come last. Whether all ranks give them alike nobody knows here.
-  const auto counted = [](const OptionTexts& in) { return std::ranges::count(in.list, "set", &OptionTexts::One::name); };
+  const auto counted = [](const OptionTexts& in) { return std::ranges::count(in, "set", &GivenOption::name); };
   const bool alike = sets->declared_alike() || counted(texts) > counted(EnvironmentSettings().texts);
   for (const std::string& pattern : options.set) {
     auto set = MatchSet(PosixFileSystem(), pattern, directory, sets->rank(), path);
@@ -136,15 +143,17 @@ bool InWorldOfOne() {
          PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
 }
 
-/// With verify-reads. Before there is an entry of the file.
+/// With verify-reads: prepares the checks of reads. Before there is an entry of the file, since `check` is constant
+/// afterwards. Without an inode nothing is checked: the file of that name might be another one.
 void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
   file.sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
   if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0 || inode == 0) return;
   file.check = std::make_unique<ReadCheck>(PosixFileSystem(), file.options, file.path, inode);
 }
 
-/// A file opened by this process alone.
-// No agreement is needed, so a failure only takes the entry away again.
+/// A file opened by this process alone: a member of a set, or a file of its own. No agreement is needed, so a failure only
+/// takes the entry away again. If the program has more processes, another one may open the same file by itself; then
+/// nothing is captured, and every commit covers the whole file (`uncoordinated`).
 void OpenedAlone(Candidate candidate, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;
@@ -256,8 +265,8 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
   if (file->options.verify_reads) (void)MeetProcesses(*file);
 }
 
-/// A file opened for reading. Without a communicator of its own where the ranks have not agreed beforehand that all of them
-/// check their reads: then nothing here is collective.
+/// A file opened for reading. It gets a communicator of its own only if the ranks agreed in MPI_Init that all of them check
+/// their reads. Otherwise nothing here is collective, because a rank without the option does not come here.
 void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool wanted, int mode, Word handle) {
   std::shared_ptr<OpenFile> file;
   const Sets* sets = Sets::Get();
@@ -289,6 +298,8 @@ bool WantsChecks(MPI_Info info) {
   return EnvironmentSettings().status.ok() && options.ok() && options->verify_reads;
 }
 
+/// After the real MPI_File_open returned `code`, for files that outlive their close. Every rank must make the same
+/// decisions about collective calls: they depend on `mode`, on `size`, and on what was agreed in MPI_Init.
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
   // MPICH 5 returns success, and no file, where an error handler of the program has been told of the failure.
   const bool opened = code == MPI_SUCCESS && As<MPI_File>(handle) != MPI_FILE_NULL;
@@ -369,12 +380,13 @@ int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* 
   return code;
 }
 
-/// Whichever rank deletes it in its close, all of them look: it is gone when that close returns to the rank.
+/// Whichever rank deletes the file in its close: it is gone when that close returns to the rank.
 void AfterCloseOfDoomed(const std::string& path) {
   if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
 }
 
-// The path is resolved before the file is gone.
+// The path is resolved before the file is gone. If the real call fails, the file may still be there, and so the sidecar
+// stays.
 int Delete(RealCall real, const char* name, Word) {
   if (name == nullptr) return real();
   std::string path;

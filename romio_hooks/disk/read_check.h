@@ -1,9 +1,9 @@
 #pragma once
 // What reads return, compared with what was committed: for option verify-reads (docs/design.md "Verified reads"). Needs no
-// MPI. transfers/ tells it where a read has put which bytes of the file.
+// MPI. transfers/verifying.cc says where a read has put which bytes of the file, and reports what is found here.
 //
-// What matches its leaf is right, whoever writes meanwhile. What differs is judged by HealBlocks, which takes a second
-// look at everything. So a false alarm costs time, and never a wrong verdict.
+// Invariant: what matches its leaf is right, whoever writes meanwhile. What differs is judged by HealBlocks
+// (mend/heal.h), which takes a second look at everything. So a false alarm costs time, and never a wrong verdict.
 
 #include <chrono>
 #include <cstdint>

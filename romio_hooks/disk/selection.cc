@@ -11,6 +11,7 @@
 namespace lzy::hooks {
 namespace {
 
+/// Whether `path` is `directory` or lies in it. "/device" does not lie in "/dev".
 bool IsBelow(const std::string& path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
@@ -25,6 +26,7 @@ bool IsSharedPointerFile(const std::string& name) {
 
 }  // namespace
 
+// ROMIO takes everything before the first colon for a file system, if these are two letters or more.
 std::string PathOfName(FileSystem& fs, const std::string& name) {
   const std::size_t colon = name.find(':');
   const bool prefixed = colon != std::string::npos && colon >= 2 &&
@@ -36,6 +38,7 @@ std::string PathOfName(FileSystem& fs, const std::string& name) {
   return only_whole ? name : stripped;
 }
 
+// ".commonfstest." is the probe that ROMIO makes to see whether all ranks see one file system.
 bool IsNeverProtected(const std::string& path) {
   const std::string name = BaseNameOf(path);
   if (name.empty() || IsLzyName(name) || IsSharedPointerFile(name) || name.starts_with(".commonfstest.")) return true;

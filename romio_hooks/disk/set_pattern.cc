@@ -52,6 +52,7 @@ std::string WithRealRoot(FileSystem& fs, const std::string& pattern) {
 
 }  // namespace
 
+// '*' never stands for a slash, so the path must have exactly as many components as the pattern.
 std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, const std::string& directory,
                                 std::uint32_t rank, const std::string& path) {
   const bool absolute = pattern.starts_with('/');
@@ -77,6 +78,7 @@ std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, cons
     if (!MatchComponent(wanted[i], have[above.size() + i - fixed], values)) return std::nullopt;
   }
   SetName name;
+  // The id keeps the pattern's %r, so it is the same for all members.
   name.id = Filled(pattern, values);
   const std::string whole = absolute ? name.id : JoinPath(EscapePercent(directory), name.id);
   name.pattern = WithRealRoot(fs, whole);

@@ -21,7 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// Whoever changed the files while they were read is not known here, so what was touched does not say it all any more.
+/// For another attempt. Something changed the files while they were read, and nobody knows what, so the touched ranges may
+/// not be all. The capture is not used either, because it knows this program's writes only.
 void CoverAll(Attempt& attempt, int ranks) {
   const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
   for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)].AddWhole();
@@ -65,7 +66,7 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
 
 namespace {
 
-/// All ranks' parts as one.
+/// All ranks' parts as one: the same on every rank, except `capture`, `lead.capture` and `written.capture`.
 struct Union {
   bool data_safe = true;
   bool any_elsewhere = false;
@@ -180,7 +181,8 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
   return out != nullptr;
 }
 
-/// Nobody may have written since the commit: not here, in other threads, nor anybody else.
+/// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare their
+/// answers. If it is not quiet, the bytes that this rank still has may be older than those in the file.
 bool IsQuiet(OpenFile& file, const Written& written) {
   const Context context{.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options};
   if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
@@ -211,8 +213,9 @@ Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& fou
   return true;
 }
 
-/// Somebody may write a file by POSIX calls before it is closed (a header): that is no fault, and not to be written over. All that
-/// can be told of it is that the file is younger than the last write of ours.
+/// Whether something else than this program's MPI calls wrote the file last. A program may write a header by POSIX calls
+/// before the close; that is no fault, and must not be overwritten. It shows only in the mtime: the file is younger than
+/// the last write through the layer. Collective.
 Result<bool> OthersWroteLast(OpenFile& file) {
   std::int64_t mine = 0;
   {
@@ -226,7 +229,7 @@ Result<bool> OthersWroteLast(OpenFile& file) {
   return any != 0;
 }
 
-/// The commit stands, whatever comes out.
+/// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code. Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
   LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
   Written written = sum.written;

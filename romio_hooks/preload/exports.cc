@@ -66,12 +66,10 @@ int Read(const Layer& layer, RealCall real, const DataCall& call) {
 // Calls that a program may begin with load the layer: MPI_Init and its variant (BEGIN), open and delete (FIRST).
 #define LZY_BEGIN(name, parameters, arguments) \
   LZY_WRAP(name, StartLayer, parameters, arguments, layer->Init([&] { return real arguments; }))
-#define LZY_FIRST(name, hook, parameters, arguments) \
-  LZY_WRAP(name, StartLayer, parameters, arguments,  \
-           layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
-#define LZY_CALL(name, hook, parameters, arguments)  \
-  LZY_WRAP(name, LoadedLayer, parameters, arguments, \
-           layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
+#define LZY_HOOKED(name, layer_when, hook, parameters, arguments) \
+  LZY_WRAP(name, layer_when, parameters, arguments, layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
+#define LZY_FIRST(name, hook, parameters, arguments) LZY_HOOKED(name, StartLayer, hook, parameters, arguments)
+#define LZY_CALL(name, hook, parameters, arguments) LZY_HOOKED(name, LoadedLayer, hook, parameters, arguments)
 #define LZY_TRANSFER(name, hook, Buffer, place, N, shape)                                                     \
   LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS(place, Buffer, N, shape), LZY_ARGUMENTS(place, shape),           \
            hook(*layer, [&] { return real LZY_ARGUMENTS(place, shape); },                                     \

@@ -13,10 +13,6 @@ constexpr const char* kCodeWords[] = {
     "busy", "interrupted",      "timeout",   "beyond-repair",  "write-failed", "no-memory", "mpi",          "internal"};
 static_assert(std::size(kCodeWords) == static_cast<std::size_t>(Code::kInternal) + 1, "a new code needs a word");
 
-const char* Name(DatasetKind kind) {
-  return kind == DatasetKind::kShared ? "shared" : "set";
-}
-
 // One range; offset and length in bytes of the file at "path".
 Json ToJson(const Damage& damage) {
   return {{"path", damage.path},           {"device", damage.device},     {"part", lzy::Name(damage.part)},
@@ -48,7 +44,7 @@ Json ToJson(const Status& status) {
 
 Json ToJson(const DatasetReport& report) {
   Json out = {{"path", report.path},
-              {"kind", Name(report.kind)},
+              {"kind", report.kind == DatasetKind::kShared ? "shared" : "set"},
               {"state", Name(report.state)},
               {"devices", report.devices},
               {"parity", report.parity},
