@@ -100,7 +100,7 @@ void ShowTuning(lzy::ToolRun& run) {
   // With sudo, the cache may lie in another user's home.
   const auto fs = lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});
   if (const Status stored = lzy::StoreTuning(*fs, cache, tuning); !stored.ok()) {
-    run.Warn(fmt::format("the results are not kept: {}", stored.message()));
+    run.Warn(fmt::format("the results could not be saved: {}", stored.message()));
     cache.clear();
   }
   run.Say(TuningTable(tuning, cache));
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-info";
   tool.summary = "Prints geometry, state, root, sizes and the age of the last commit, from metadata alone.";
-  tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file of the user's cache";
+  tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file in the user's cache directory";
   tool.table_options = {"device-dirs"};
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--map", map, "also print which devices are coded together");
@@ -129,8 +129,8 @@ int main(int argc, char** argv) {
     app.add_flag("--dry-run", dry_run, "with --prune: list them only");
     app.add_flag(
         "--tuning", tuning,
-        "without PATH: measure which ways of copying, hashing and reading are fastest on this machine, keep the "
-        "result for all programs of this user, and print it");
+        "without PATH: measure the fastest ways of copying, hashing and reading on this machine, print them, and keep them "
+        "for all programs of this user");
   };
   tool.without_path = [&] { return tuning; };
   tool.run_without_path = ShowTuning;

@@ -19,14 +19,6 @@ namespace {
 using lzy::DatasetRef;
 using lzy::Status;
 
-/// Drops datasets that options include and exclude do not let through. Only for what was found below a directory: a
-/// file that the user names is meant.
-void ApplyGlobs(const lzy::Options& options, std::vector<DatasetRef>& datasets) {
-  std::erase_if(datasets, [&](const DatasetRef& dataset) {
-    return !lzy::IsSelected(options, std::filesystem::absolute(dataset.path).lexically_normal());
-  });
-}
-
 /// Replaces files that are members of a set by their set, as option `set` declares it. Collective.
 Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
   // The set of each member, by the key that the member has as a file of its own.
@@ -100,7 +92,7 @@ bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bo
   bool yes = false;
   if (context.comm.rank() == 0) {
     for (const std::string& path : plan.removed) fmt::print(stderr, "  {}\n", lzy::Printable(path));
-    fmt::print(stderr, "{}: remove its protection, which is these {} files? [y/N/a for all] ", lzy::Printable(plan.path),
+    fmt::print(stderr, "{}: remove these {} files, which protect it? [y/N/a for all] ", lzy::Printable(plan.path),
                plan.removed.size());
     std::string answer;
     std::getline(std::cin, answer);
@@ -145,7 +137,7 @@ int main(int argc, char** argv) {
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--force", wish.force,
-                 "also commit damaged blocks (blocks that differ although the file has its committed mtime); with --remove, "
+                 "also commit damaged blocks (they differ, but the file has its committed mtime); with --remove, "
                  "also remove sidecars that can repair missing data");
     app.add_flag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
     app.add_flag("--remove", wish.remove, "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
@@ -163,7 +155,11 @@ int main(int argc, char** argv) {
     std::error_code ignored;
     LZY_ASSIGN_OR_RETURN(const auto directory,
                          run.comm().AllReduceMax(std::filesystem::is_directory(path, ignored) ? 1 : 0));
-    if (directory != 0) ApplyGlobs(run.options(), datasets);
+    // Options include and exclude are only for what was found below a directory: a file that the user names is meant.
+    std::erase_if(datasets, [&](const DatasetRef& dataset) {
+      const auto whole = std::filesystem::absolute(dataset.path).lexically_normal();
+      return directory != 0 && !lzy::IsSelected(run.options(), whole);
+    });
     return GroupIntoSets(run, datasets);
   };
   tool.engine = [&](const lzy::Context& context, const DatasetRef& dataset) {
@@ -176,7 +172,7 @@ int main(int argc, char** argv) {
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
     // Fail says it once, however many datasets there are.
     if (wish.nobody_to_ask) {
-      run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing is removed, since there is no terminal to ask on: say --yes"));
+      run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing was removed, because there is no terminal to ask on; to remove without asking, add --yes"));
     }
     // One line for each commit.
     if (run.options().report.empty() || !report.committed) return;

@@ -49,7 +49,7 @@ Result<std::string> FindLibrary() {
     return Status(Code::kInternal,
                   fmt::format("'{}' cannot be preloaded: there is a space or a colon in its path", path));
   }
-  return Status(Code::kInternal, fmt::format("{} is not in {} nor in {}", kLibrary, (above / "lib").string(),
+  return Status(Code::kInternal, fmt::format("{} is neither in {} nor in {}", kLibrary, (above / "lib").string(),
                                              (above / "lib64").string()));
 }
 
@@ -133,7 +133,7 @@ int Run(int argc, char** argv) {
   const auto options = arguments.MakeOptions();
   if (!options.ok()) return Fail(lzy::kExitUsage, options.status().message());
   if (options->heal && options->set.empty()) {
-    return Fail(lzy::kExitUsage, "--heal: no file set is declared that could be healed (--set PATTERNS or LZY_SET)");
+    return Fail(lzy::kExitUsage, "--heal: no file set is declared; declare one with --set PATTERNS or LZY_SET");
   }
   // A report on the command line is checked here, where the user sees the error. One from the environment may be a
   // path on the nodes of the ranks; the ranks report it if they cannot write it.

@@ -92,6 +92,7 @@ static int expand_pattern(const char* pattern, int rank, char out[PATH_LIMIT]) {
   return replaced;
 }
 
+// On stdout for --help, on stderr after a mistake.
 static void print_usage(FILE* stream) {
   fputs(
       "usage: heat3d [options]\n"
@@ -127,7 +128,8 @@ static const char* find_conflict(const Options* options) {
   return NULL;
 }
 
-// Returns -1 to run, else the exit code. Only rank 0 prints.
+// Returns -1 to run, else the exit code. Only rank 0 prints. All ranks have the same arguments, so they return the same.
+// A pattern is expanded once here, for rank 0, to find mistakes in it before any step is computed.
 static int parse_options(int argc, char** argv, int rank, Options* options) {
   static const struct option known[] = {
       {"size", required_argument, NULL, 'n'},  {"steps", required_argument, NULL, 's'},

@@ -90,6 +90,7 @@ static int read_header(const Solver* s, MPI_File file, bool per_rank, const char
 }
 
 // ROMIO reports a read into memory with gaps as complete even at the end of the file, so the size is checked first.
+// Local; a wrong size ends the job, whichever rank sees it.
 static void check_size(MPI_File file, size_t block_cells, const char* path) {
   const MPI_Offset expected = HEADER_BYTES + (MPI_Offset)(block_cells * sizeof(double));
   MPI_Offset size = 0;
@@ -126,6 +127,7 @@ void write_per_rank(const Solver* s, const char* path) {
   check(MPI_File_close(&file), "MPI_File_close", path);
 }
 
+// Each rank reads its own file, by itself; restart() compares the steps.
 int read_per_rank(Solver* s, const char* path) {
   MPI_File file = open_file(MPI_COMM_SELF, path, MPI_MODE_RDONLY);
   const int step = read_header(s, file, true, path);

@@ -53,7 +53,7 @@ void Refuse(const Options& options, const std::string& path, const Status& why) 
 void RefuseForNow(const OpenFile& file) {
   const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
   Refuse(file.options, file.path,
-         {file.failed.code(), fmt::format("{}; when that is mended: {}", file.failed.message(), command)});
+         {file.failed.code(), fmt::format("{}; after you have fixed that: {}", file.failed.message(), command)});
 }
 
 /// Says once what is wrong with LZY_* variables. Whether anything is.
@@ -129,7 +129,7 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
       const auto other = static_cast<std::uint32_t>(rank);
       if (!MatchSet(PosixFileSystem(), pattern, directory, other, path)) continue;
       return {Code::kInvalidArgument,
-              fmt::format("it is the member of rank {} of set {}, but rank {} writes it", rank, pattern, sets->rank())};
+              fmt::format("it is the member of rank {} of set {}, but rank {} opened it", rank, pattern, sets->rank())};
     }
   }
   return std::optional<SetName>();

@@ -334,8 +334,8 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
       one.why = block.why;
     } else if (!InSight(suspect.parts)) {
       one.lost = range;
-      one.why = block.mended || !block.damaged ? "it is mended now, but not where the program has it: read it again"
-                                               : "it cannot be put right where the program has it";
+      one.why = block.mended || !block.damaged ? "it is repaired on disk now, but not in the program's buffer: read it again"
+                                               : "it cannot be repaired in the program's buffer";
     } else {
       one.as_committed = true;
       PutRight(suspect.parts, range.offset, block.bytes);

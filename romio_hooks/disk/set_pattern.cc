@@ -33,11 +33,7 @@ std::string Filled(const std::string& pattern, const std::vector<std::string>& v
   std::string out;
   std::size_t next = 0;
   for (char c : pattern) {
-    if (c == '*' && next < values.size()) {
-      out += EscapePercent(values[next++]);
-    } else {
-      out += c;
-    }
+    out += c == '*' && next < values.size() ? EscapePercent(values[next++]) : std::string(1, c);
   }
   return out;
 }

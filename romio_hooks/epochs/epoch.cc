@@ -177,7 +177,7 @@ void EnsureEpoch(OpenFile& file) {
     const auto start = Begin(file, *path);
     if (!start.ok()) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "reopen",
-              fmt::format("{}: {}; what is written now is not marked as being at risk", file.path,
+              fmt::format("{}: {}; what is written from now on is not marked as at risk", file.path,
                           start.status().message()));
     }
     if (!start.ok() || !start->had_sidecar || (changed && start->changed_behind)) {

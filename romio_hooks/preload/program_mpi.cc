@@ -15,10 +15,6 @@
 namespace lzy::hooks {
 namespace {
 
-std::string_view BaseName(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 /// The DT_SONAME of the library that has `address`, or the name of its file if it has none. Empty if no object has it.
 /// The SONAME, and not the path, says which MPI's binary interface this is.
 std::string SonameOf(void* address) {
@@ -35,7 +31,8 @@ std::string SonameOf(void* address) {
       named = true;
     }
   }
-  if (!named || strings == 0) return std::string(BaseName(info.dli_fname));
+  const std::string path = info.dli_fname;
+  if (!named || strings == 0) return path.substr(path.rfind('/') + 1);
   // With glibc on most machines, the dynamic linker has already turned this offset into an address.
   if (strings < map->l_addr) strings += map->l_addr;
   return reinterpret_cast<const char*>(strings + name);

@@ -26,7 +26,7 @@ std::string Names(const DatasetReport& report) {
 /// Why a damaged set is left as it is; empty if it is to be healed. In an epoch, another program may be writing it. If
 /// a member is of another commit, only a person can judge which one is wanted.
 std::string ReasonToLeave(const DatasetReport& seen) {
-  if (seen.in_epoch) return "it is being written, or was when a program broke off";
+  if (seen.in_epoch) return "it is being written, or a program ended while it wrote it";
   const auto other = std::find_if(seen.damage.begin(), seen.damage.end(),
                                   [](const Damage& damage) { return damage.cause != DamageCause::kMissing; });
   if (other == seen.damage.end()) return {};

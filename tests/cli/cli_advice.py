@@ -95,8 +95,8 @@ class Found(CliTest):
         os.remove(self.path(".LZY.s.1"))
         self.assertEqual(self.datasets(1, "lzy-verify", "s.%r")[0]["state"], "damaged")
         told = self.check(2, "lzy-restore", "--force", "s.%r").stdout
-        self.assertIn("the next commit makes it anew", told)
-        self.assertIn("to commit what was edited, and make the rest anew: lzy-protect s.%r", told)
+        self.assertIn("the next commit makes it again", told)
+        self.assertIn("to commit the edits and make the rest again: lzy-protect s.%r", told)
         self.check(0, "lzy-protect", "s.%r")
         self.check(0, "lzy-verify", "s.%r")
 

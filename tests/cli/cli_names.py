@@ -346,7 +346,7 @@ class Advice(NamesTest):
             self.assertEqual(self.report(4, "lzy-verify", name)["datasets"][0]["error"]["code"], "newer-format")
             text = self.check(4, "lzy-verify", name).stdout
             self.assertNotIn("protect it with", text)
-            self.assertIn("use the lzy that wrote it", text)
+            self.assertIn("use the version of lzy that wrote it", text)
             self.check(4, "lzy-protect", name)  # which is why
             way_out = f"rm .LZY.{name}; lzy-protect {name}"
             self.assertIn(way_out, text)

@@ -470,8 +470,8 @@ class Updates(Layer):
         self.damage("f", 312 * 4096 + 5)
         done = self.run_program([WRITE_CALLS, "--call", "update", "--existing", "f"], **small)
         self.assertEqual(done.returncode, 0)
-        self.assertIn("4 KiB not written by this program differ", done.stderr)
-        self.assertIn("4 KiB of them can not be mended any more", done.stderr)
+        self.assertIn("4 KiB that this program did not write differ", done.stderr)
+        self.assertIn("4 KiB of them cannot be repaired any more", done.stderr)
         # With parity 1 nothing could: its row has lost the rotten block and what was in place of the new one.
         self.assertEqual(self.verify(), 2)
 
@@ -908,7 +908,7 @@ class Sets(Layer):
 
     def test_the_member_of_another_rank(self):
         done = self.members("set_wrong_rank")
-        self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 writes it", done.stderr)
+        self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 opened it", done.stderr)
         self.assertEqual(self.files(), ["s.0", "s.1", "s.2"])
 
     def test_declared_by_some_ranks_only(self):
@@ -1021,7 +1021,7 @@ class Heal(Layer):
         self.crash("set_sync", name="s", set="s.%r")
         self.lose("s.1", ".LZY.s.1")
         done = self.program()
-        self.assertIn(": not healed: it is being written, or was when a program broke off;", done.stderr)
+        self.assertIn(": not healed: it is being written, or a program ended while it wrote it;", done.stderr)
         self.assertFalse(self.has("s.1"))
 
     def test_a_member_of_another_commit_is_left(self):

@@ -103,7 +103,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
     if (without && !paths.empty()) {
       return {
           kExitUsage, "",
-          fmt::format("'{}' is not accepted: no PATH goes with what is asked for (see {} --help)", paths[0], tool_)};
+          fmt::format("'{}' is not accepted: this option takes no PATH (see {} --help)", paths[0], tool_)};
     }
     return {};
   } catch (const CLI::ParseError& error) {

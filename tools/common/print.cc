@@ -53,7 +53,7 @@ std::string GeometryText(const DatasetReport& report) {
 std::string CauseText(const Damage& damage) {
   // Parity itself did not change: the data of its rows did.
   const bool edited = IsEdit(damage.cause);
-  if (edited && damage.part == DamagePart::kParity) return "out of date, as data of its rows were written since";
+  if (edited && damage.part == DamagePart::kParity) return "out of date, because data of its rows were written since";
   switch (damage.cause) {
     case DamageCause::kHash:
       return "differs from its hash";
@@ -73,14 +73,14 @@ std::string CauseText(const Damage& damage) {
 std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
   if (damage.repaired) return "repaired";
   // The disk or the bus was wrong once; there is nothing to repair.
-  if (damage.transient) return "a second reading was right";
+  if (damage.transient) return "a second read was right";
   // In a dry run of lzy-verify --repair. It makes no missing files, so it would not repair them.
   const bool would = action == Action::kRepairDryRun && damage.cause != DamageCause::kMissing;
   if (damage.beyond_repair) return "beyond repair";
   // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
-  if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it anew";
+  if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it again";
   if (damage.part == DamagePart::kParity && IsEdit(damage.cause)) {
-    return "the next commit makes it anew";
+    return "the next commit makes it again";
   }
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
   if (damage.cause == DamageCause::kAtRisk) return "may be old or new: see below";
@@ -264,7 +264,7 @@ std::string InfoText(const DatasetReport& report) {
     out += fmt::format(", {:.1f} %",
                        100.0 * static_cast<double>(report.sidecar_bytes) / static_cast<double>(report.bytes));
   } else if (report.bytes > 0) {
-    out += ", more than the data: sidecars have a least size";
+    out += ", more than the data: a sidecar has a minimum size";
   }
   out += fmt::format("\n  root:      {}\n", report.root.Hex());
   if (!report.key.empty()) out += fmt::format("  key:       {}\n", report.key);
@@ -283,7 +283,7 @@ std::string StateText(const DatasetReport& report, Action action) {
   if (action == Action::kRemove && report.planned) return "protection is removed";
   if (action == Action::kRemoveDryRun && report.planned) return "protection would be removed";
   if (action == Action::kProtectDryRun && report.planned) {
-    return report.state == DatasetState::kUnprotected ? "would be protected" : "would be committed anew, since it was changed";
+    return report.state == DatasetState::kUnprotected ? "would be protected" : "would be committed again, because it was changed";
   }
   switch (report.state) {
     case DatasetState::kIntact:

@@ -177,8 +177,8 @@ int ToolRun::TellInterrupted() {
   std::string text = fmt::format("interrupted by {}: ", signal == SIGINT ? "SIGINT" : "SIGTERM");
   text += finished_ == 0 ? "no dataset was finished"
                          : fmt::format("{} finished, the last is {}", Plural(finished_, "dataset"), last_finished_);
-  if (!unfinished_.empty()) text += fmt::format("; {} was not", unfinished_);
-  text += "; nothing is half-written: run the same command again to do the rest";
+  if (!unfinished_.empty()) text += fmt::format("; {} is not finished", unfinished_);
+  text += "; no file is half-written: run the same command again to do the rest";
   Complain(Status(Code::kInterrupted, text));
   // As shells report a program that a signal has ended.
   constexpr int kSignalled = 128;
