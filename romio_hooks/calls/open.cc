@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "base/status.h"
 #include "comm/records.h"
 #include "hooks/disk/selection.h"
 #include "hooks/epochs/epoch.h"

@@ -179,9 +179,7 @@ std::string LostText(const DatasetReport& report) {
     if (damage.beyond_repair && damage.part == DamagePart::kData) lost.push_back(&damage);
   }
   // By place in the file, so that neighbours come together.
-  std::stable_sort(lost.begin(), lost.end(), [](const Damage* a, const Damage* b) {
-    return a->path != b->path ? a->path < b->path : a->offset < b->offset;
-  });
+  std::ranges::stable_sort(lost, {}, [](const Damage* damage) { return std::tie(damage->path, damage->offset); });
   std::string out;
   for (std::size_t i = 0; i < lost.size();) {
     std::uint64_t end = lost[i]->offset + lost[i]->length;
