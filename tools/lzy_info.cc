@@ -21,8 +21,8 @@ lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm
   LZY_ASSIGN_OR_RETURN(const auto all, lzy::UniteRecords(comm, mine));
   std::map<std::string, Orphan> orphans;
   for (const Orphan& orphan : all) {
-    // A file that only some ranks could lock is no longer called in use: the others met the lock of a rank of this run that looked
-    // at the same moment.
+    // A file that only some ranks could lock is no longer called in use: the others met the lock of a rank of this run
+    // that looked at the same moment.
     auto [at, fresh] = orphans.emplace(orphan.path, orphan);
     if (!fresh && orphan.kept.empty()) at->second.kept.clear();
   }
@@ -65,12 +65,6 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
     if (!removed.ok() && first_failure.ok()) first_failure = removed;
   }
   return lzy::Agree(run.comm(), first_failure);
-}
-
-/// True on all ranks if one of them sees a directory at `path`. Collective.
-bool IsDirectory(lzy::ToolRun& run, const std::string& path) {
-  const auto stat = run.fs().Stat(path);
-  return lzy::OnAnyRank(run.comm(), stat.ok() && stat->type == lzy::FileStat::Type::kDirectory);
 }
 
 // What people get to see: all candidates with their speeds, the picked ones marked.
@@ -146,11 +140,11 @@ int main(int argc, char** argv) {
   tool.action = [] { return lzy::Action::kInfo; };
   // A directory is searched for orphans, whatever else is asked for. With --prune, that is all that is done with it.
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {
-    // Collective, so all ranks take the same way below.
-    const bool directory = IsDirectory(run, path);
-    if (directory) {
+    const auto stat = run.fs().Stat(path);
+    // All ranks take the same way, even if only one of them sees the directory.
+    if (lzy::OnAnyRank(run.comm(), stat.ok() && stat->type == lzy::FileStat::Type::kDirectory)) {
       if (Status handled = HandleOrphans(run, path, prune, dry_run); !handled.ok()) run.Fail(handled);
-    } else if (const auto stat = run.fs().Stat(path); prune && !stat.ok() && stat.status().code() != lzy::Code::kNotFound) {
+    } else if (prune && !stat.ok() && stat.status().code() != lzy::Code::kNotFound) {
       run.Fail(stat.status());
     } else if (prune) {
       run.Fail(Status(lzy::Code::kInvalidArgument, fmt::format("--prune: '{}' is not accepted: a directory", path)));

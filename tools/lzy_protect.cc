@@ -172,7 +172,8 @@ int main(int argc, char** argv) {
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
     // Fail says it once, however many datasets there are.
     if (wish.nobody_to_ask) {
-      run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing was removed, because there is no terminal to ask on; to remove without asking, add --yes"));
+      run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing was removed, because there is no terminal to ask on; "
+                                                   "to remove without asking, add --yes"));
     }
     // One line for each commit.
     if (run.options().report.empty() || !report.committed) return;

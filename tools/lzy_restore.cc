@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
     app.add_flag("--salvage", request.salvage,
                  "if more is lost than parity can repair: write what can be recovered");
     app.add_flag_callback("--spread", [&request] { request.placing = lzy::Placing::kRoom; },
-                          "if nodes of a set are gone: put their members on nodes that have room, as few of a group as possible on each");
+                          "if nodes of a set are gone: put their members on nodes that have room, as few of a group as "
+                          "possible on each");
     app.add_flag("--force", request.force, "also reset stale and at-risk blocks to their committed content");
   };
   tool.check_options = [&] { return ParseDevices(devices, request.devices); };

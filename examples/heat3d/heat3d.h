@@ -12,8 +12,8 @@
 // The program knows nothing of lzy. README.md and docs/guide protect its checkpoints from outside, with lzy-run, and
 // damage them on purpose. The checksum that it prints at the end shows whether a restart gave the same field.
 //
-// Terms: the cube is the whole field. The block is the part of it that one rank has. The halo is the layer of cells, one
-// cell wide, around a block; it holds copies of the neighbours' cells, or the temperature of a wall.
+// Terms: the cube is the whole field. The block is the part of it that one rank has. The halo is the layer of cells,
+// one cell wide, around a block; it holds copies of the neighbours' cells, or the temperature of a wall.
 
 #include <inttypes.h>
 #include <mpi.h>

@@ -1,7 +1,7 @@
 // Options, the loop over the steps, restarts, and failures.
 //
-// Exit codes: 0; 1 after a failure, which ends the whole job by MPI_Abort; 2 for options that are not accepted. Lines on
-// stdout begin with a word and then have pairs of name and value, so that scripts can read them.
+// Exit codes: 0; 1 after a failure, which ends the whole job by MPI_Abort; 2 for options that are not accepted. Lines
+// on stdout begin with a word and then have pairs of name and value, so that scripts can read them.
 
 #include <errno.h>
 #include <getopt.h>
@@ -128,8 +128,8 @@ static const char* find_conflict(const Options* options) {
   return NULL;
 }
 
-// Returns -1 to run, else the exit code. Only rank 0 prints. All ranks have the same arguments, so they return the same.
-// A pattern is expanded once here, for rank 0, to find mistakes in it before any step is computed.
+// Returns -1 to run, else the exit code. Only rank 0 prints. All ranks have the same arguments, so they return the
+// same. A pattern is expanded once here, for rank 0, to find mistakes in it before any step is computed.
 static int parse_options(int argc, char** argv, int rank, Options* options) {
   static const struct option known[] = {
       {"size", required_argument, NULL, 'n'},  {"steps", required_argument, NULL, 's'},
@@ -193,8 +193,8 @@ static double slowest(const Solver* s, double seconds) {
   return seconds;
 }
 
-// Reads the last checkpoint. With a file per rank, a crash between two closes leaves files of different steps, from which
-// no run can go on.
+// Reads the last checkpoint. With a file per rank, a crash between two closes leaves files of different steps, from
+// which no run can go on.
 static void restart(Solver* s, const Options* options) {
   char path[PATH_LIMIT];
   int step = 0;

@@ -1,8 +1,8 @@
 // Checkpoints as MPI-IO files: one per rank, or a shared one.
 //
-// A file is a header of HEADER_BYTES, then the cells as doubles in the byte order of the machine. A file per rank has the
-// cells of its block; a shared file has those of the cube. The blocks of a shared file are in many pieces, so each rank
-// sets a view, and one collective call writes all of them.
+// A file is a header of HEADER_BYTES, then the cells as doubles in the byte order of the machine. A file per rank has
+// the cells of its block; a shared file has those of the cube. The blocks of a shared file are in many pieces, so each
+// rank sets a view, and one collective call writes all of them.
 
 #include <string.h>
 
@@ -41,7 +41,8 @@ static Header make_header(const Solver* s, bool per_rank) {
   return header;
 }
 
-// A checkpoint is only read by a run of the same shape: the same cube and, if there is a file per rank, the same blocks.
+// A checkpoint is only read by a run of the same shape: the same cube and, if there is a file per rank, the same
+// blocks.
 static void check_header(const Solver* s, const Header* header, bool per_rank, const char* path) {
   const Header mine = make_header(s, per_rank);
   if (memcmp(header->magic, mine.magic, sizeof mine.magic) != 0) fail("%s: not a checkpoint of heat3d", path);
@@ -116,8 +117,8 @@ static void view_cube(const Solver* s, MPI_File file, MPI_Offset at, const char*
   check(MPI_File_set_view(file, at, MPI_DOUBLE, s->block_in_cube, "native", MPI_INFO_NULL), "MPI_File_set_view", path);
 }
 
-// The old checkpoint is overwritten in place: the file is emptied first, then header and block are written. The block goes
-// to the individual file pointer.
+// The old checkpoint is overwritten in place: the file is emptied first, then header and block are written. The block
+// goes to the individual file pointer.
 void write_per_rank(const Solver* s, const char* path) {
   MPI_File file = open_file(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_WRONLY);
   check(MPI_File_set_size(file, 0), "MPI_File_set_size", path);

@@ -178,8 +178,8 @@ void tear_down(Solver* s) {
   MPI_Comm_free(&s->comm);
 }
 
-// Only faces are exchanged: the stencil needs no edges and corners. Receives come first, so that no message has to wait in
-// a buffer. At a wall the neighbour is MPI_PROC_NULL, and the halo keeps the wall's temperature.
+// Only faces are exchanged: the stencil needs no edges and corners. Receives come first, so that no message has to wait
+// in a buffer. At a wall the neighbour is MPI_PROC_NULL, and the halo keeps the wall's temperature.
 void exchange_halo(Solver* s) {
   MPI_Request requests[2 * FACES];
   // Not ignored only because GCC warns about MPICH's MPI_STATUSES_IGNORE.
@@ -192,8 +192,8 @@ void exchange_halo(Solver* s) {
   MPI_Waitall(2 * FACES, requests, statuses);
 }
 
-// The seven-point stencil. The brackets fix the order of the sum. All pointers of a row are `restrict`, because `next` is
-// another array than `now`; so the inner loop vectorizes.
+// The seven-point stencil. The brackets fix the order of the sum. All pointers of a row are `restrict`, because `next`
+// is another array than `now`; so the inner loop vectorizes.
 void apply_stencil(Solver* s, double keep, double scale) {
   const double amplitude = source_amplitude(s->step);
   const double* restrict source = s->source;
@@ -225,8 +225,8 @@ void advance(Solver* s) {
   ++s->step;
 }
 
-// The hash of a cell is of its value and its place. Sums of integers do not depend on the order, as sums of floating-point
-// numbers do.
+// The hash of a cell is of its value and its place. Sums of integers do not depend on the order, as sums of
+// floating-point numbers do.
 uint64_t checksum(const Solver* s) {
   uint64_t sum = 0;
   for (int z = 0; z < s->count[Z]; ++z) {

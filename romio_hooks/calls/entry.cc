@@ -1,5 +1,5 @@
-// The symbol by which the preloaded half finds this one. It refuses an MPI with another binary interface than the one that
-// this library was built for: handles would be misread, and the program's files with them.
+// The symbol by which the preloaded half finds this one. It refuses an MPI with another binary interface than the one
+// that this library was built for: handles would be misread, and the program's files with them.
 #include <mpi.h>
 
 #include <string_view>
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view kSoname = LZY_MPI_SONAME;
 
-/// Families of MPI libraries whose handles look alike. Within a family, libraries of one SONAME have one binary interface,
-/// or nearly. A SONAME alone is no proof: MPICH and Open MPI 1.10 have both used libmpi.so.12.
+/// Families of MPI libraries whose handles look alike. Within a family, libraries of one SONAME have one binary
+/// interface, or nearly. A SONAME alone is no proof: MPICH and Open MPI 1.10 have both used libmpi.so.12.
 enum class MpiFamily { kMpich, kOpenMpi, kUnknown };
 
 #if defined(OPEN_MPI)

@@ -1,5 +1,5 @@
-// The hooks of MPI-IO, in the order of a file's life. Each one has the same shape: look up the file, note what the call is
-// about to change, make the real call, and note what it did. What is noted goes to the entry of the file
+// The hooks of MPI-IO, in the order of a file's life. Each one has the same shape: look up the file, note what the call
+// is about to change, make the real call, and note what it did. What is noted goes to the entry of the file
 // (files/open_file.h).
 //
 // Two rules follow from crashes. Before the real call, what a write may touch is recorded, and an intent is durable. A
@@ -35,8 +35,8 @@
 namespace lzy::hooks {
 namespace {
 
-// Most programs have files that lzy does not track. The counter spares them the lock of the registry. Relaxed is enough:
-// whoever has a tracked handle got it from an open that counted it.
+// Most programs have files that lzy does not track. The counter spares them the lock of the registry. Relaxed is
+// enough: whoever has a tracked handle got it from an open that counted it.
 std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
   if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
   try {
@@ -64,8 +64,8 @@ void TouchUnseen(OpenFile& file, const std::optional<std::vector<Interval>>& ran
   if (ranges) MissRanges(file, *ranges);
 }
 
-/// The most ranges that one write is taken apart into. More than an epoch keeps: the set of an epoch joins those with the
-/// smallest gaps, and it can choose better if it sees more of them.
+/// The most ranges that one write is taken apart into. More than an epoch keeps: the set of an epoch joins those with
+/// the smallest gaps, and it can choose better if it sees more of them.
 constexpr std::size_t kMostRanges = 4 * kMostTouched;
 
 /// What a write knows before the real call and needs after it.
@@ -82,9 +82,9 @@ struct Before {
   std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
 };
 
-/// After a write at the individual pointer: notes where the pointer is now. A write that fell short moved it by less, and
-/// so may some that failed without a code. Then later writes from it count for more than they touch, until the next sync:
-/// after that, MPI is asked again.
+/// After a write at the individual pointer: notes where the pointer is now. A write that fell short moved it by less,
+/// and so may some that failed without a code. Then later writes from it count for more than they touch, until the next
+/// sync: after that, MPI is asked again.
 void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, int code) {
   if (call.place != Place::kOwnPointer || (before.bytes == 0 && code == MPI_SUCCESS)) return;
   LoseOwnPosition(file);
@@ -93,7 +93,8 @@ void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, 
 }
 
 /// For a pointer that other ranks or threads may move: notes where it is before the write. AfterWrite looks again, and
-/// everything in between counts as touched. If a seek is under way, the pointer can be anywhere, so the whole file counts.
+/// everything in between counts as touched. If a seek is under way, the pointer can be anywhere, so the whole file
+/// counts.
 void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   {
     const std::lock_guard lock(file.mutex);
@@ -145,8 +146,8 @@ void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Captu
   if (file.capture) file.split_write = bytes;
 }
 
-/// Captures the write if no thread has done so, and notes what it touched if its place was not known before. Such a write
-/// lies between where the pointer was and where it is now, unless a seek moved the pointer meanwhile.
+/// Captures the write if no thread has done so, and notes what it touched if its place was not known before. Such a
+/// write lies between where the pointer was and where it is now, unless a seek moved the pointer meanwhile.
 void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int code) {
   NoteWriteTime(file);
   MoveOwnPointer(file, call, before, code);
@@ -304,8 +305,8 @@ int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word 
   return code;
 }
 
-// Also the hook of MPI_File_preallocate. What is cut off or added counts as touched. The result of the real call does not
-// matter: a call that failed may have changed the size.
+// Also the hook of MPI_File_preallocate. What is cut off or added counts as touched. The result of the real call does
+// not matter: a call that failed may have changed the size.
 int SetSize(RealCall real, Word fh, std::int64_t size) {
   const auto file = FindTracked(fh);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
@@ -355,8 +356,8 @@ class WriteUnderWay {
   const bool counts_;
 };
 
-/// Both kinds of seek. Another thread may have a write under way at the same pointer. The two counters let it see that the
-/// pointer was moved on purpose, so it does not take the distance for its own data.
+/// Both kinds of seek. Another thread may have a write under way at the same pointer. The two counters let it see that
+/// the pointer was moved on purpose, so it does not take the distance for its own data.
 int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer_if_done) {
   {
     const std::lock_guard lock(file.mutex);
@@ -427,7 +428,8 @@ int WriteEnd(RealCall real, Word fh, void** status) {
   return code;
 }
 
-// Reads of tracked files matter for two reasons: their data may be checked, and they move the pointer that writes follow.
+// Reads of tracked files matter for two reasons: their data may be checked, and they move the pointer that writes
+// follow.
 int TrackedRead(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file) return real();

@@ -1,5 +1,5 @@
-// Opening, and deleting at the end. Rank 0 of the communicator decides whether the file is wanted, and begins its epoch.
-// The others learn from it what they need. All ranks of the open agree before anybody has an entry: commits are
+// Opening, and deleting at the end. Rank 0 of the communicator decides whether the file is wanted, and begins its
+// epoch. The others learn from it what they need. All ranks of the open agree before anybody has an entry: commits are
 // collective, and a rank without an entry would not come to them.
 //
 // Three ways lead to an entry: OpenedAlone (a communicator of one rank, as for members of sets), OpenedTogether, and
@@ -66,8 +66,9 @@ bool TellOfEnvironment() {
   return true;
 }
 
-/// What the program and its user want. Looks at name, file, hints and environment, and changes none of them. If an option is
-/// unusable, on-error decides whether the file still gets an entry, through which sync and close can report it.
+/// What the program and its user want. Looks at name, file, hints and environment, and changes none of them. If an
+/// option is unusable, on-error decides whether the file still gets an entry, through which sync and close can report
+/// it.
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
   const bool told = TellOfEnvironment();
@@ -97,8 +98,8 @@ Candidate Consider(const char* name, MPI_Info info) {
 }
 
 /// Whether it is true on all ranks: the same answer everywhere. Collective over `comm`, unless that has one rank. It is
-/// the only message of the layer on a communicator of the program. Collective calls come in the same order on all ranks,
-/// so it cannot be taken for one of the program's own.
+/// the only message of the layer on a communicator of the program. Collective calls come in the same order on all
+/// ranks, so it cannot be taken for one of the program's own.
 bool OnAll(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
   int yes = mine ? 1 : 0;
@@ -152,9 +153,9 @@ void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
   file.check = std::make_unique<ReadCheck>(PosixFileSystem(), file.options, file.path, inode);
 }
 
-/// A file opened by this process alone: a member of a set, or a file of its own. No agreement is needed, so a failure only
-/// takes the entry away again. If the program has more processes, another one may open the same file by itself; then
-/// nothing is captured, and every commit covers the whole file (`uncoordinated`).
+/// A file opened by this process alone: a member of a set, or a file of its own. No agreement is needed, so a failure
+/// only takes the entry away again. If the program has more processes, another one may open the same file by itself;
+/// then nothing is captured, and every commit covers the whole file (`uncoordinated`).
 void OpenedAlone(Candidate candidate, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;
@@ -266,8 +267,8 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
   if (file->options.verify_reads) (void)MeetProcesses(*file);
 }
 
-/// A file opened for reading. It gets a communicator of its own only if the ranks agreed in MPI_Init that all of them check
-/// their reads. Otherwise nothing here is collective, because a rank without the option does not come here.
+/// A file opened for reading. It gets a communicator of its own only if the ranks agreed in MPI_Init that all of them
+/// check their reads. Otherwise nothing here is collective, because a rank without the option does not come here.
 void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool wanted, int mode, Word handle) {
   std::shared_ptr<OpenFile> file;
   const Sets* sets = Sets::Get();

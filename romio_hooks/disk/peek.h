@@ -1,9 +1,9 @@
 #pragma once
 // What a sidecar says about commits and intents, without reading all its hashes.
 //
-// Rooms above ask before a write that may begin an epoch (epochs/epoch.cc), at commits, and when a read differs from its
-// hash (read_check.cc). So it must be cheap. It is local and takes no lock: another process may commit at the same time.
-// The version is then that of before or of after, because a superblock counts only as a whole.
+// Rooms above ask before a write that may begin an epoch (epochs/epoch.cc), at commits, and when a read differs from
+// its hash (read_check.cc). So it must be cheap. It is local and takes no lock: another process may commit at the same
+// time. The version is then that of before or of after, because a superblock counts only as a whole.
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
-// Reads compared with leaves. The quick way looks at nothing but memory and hashes. Only if a block differs, the slow way
-// finds out which commit counts, whether the file was edited, and what parity gives back.
+// Reads compared with leaves. The quick way looks at nothing but memory and hashes. Only if a block differs, the slow
+// way finds out which commit counts, whether the file was edited, and what parity gives back.
 //
-// Locks: mutex_ is held for moments only, never while files are read. healing_ is held for the whole slow way, and taken
-// first. A read that finds all its blocks right never waits for one that is being healed.
+// Locks: mutex_ is held for moments only, never while files are read. healing_ is held for the whole slow way, and
+// taken first. A read that finds all its blocks right never waits for one that is being healed.
 
 #include "hooks/disk/read_check.h"
 
@@ -121,8 +121,8 @@ void ReadCheck::Forget() {
   looked_ = {};
 }
 
-// The commit may change at any time, by this process or another. What is returned stays valid, so a check goes on with the
-// commit that it began with.
+// The commit may change at any time, by this process or another. What is returned stays valid, so a check goes on with
+// the commit that it began with.
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
   const auto now = Clock::now();
   std::shared_ptr<const Committed> known;
@@ -295,8 +295,9 @@ void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& su
   });
 }
 
-// False if there was another commit meanwhile: then nothing that was found out counts, and Check begins again. A failure of
-// HealBlocks is no verdict about the data. The read is then reported as unknown, and the program gets what MPI read.
+// False if there was another commit meanwhile: then nothing that was found out counts, and Check begins again. A
+// failure of HealBlocks is no verdict about the data. The read is then reported as unknown, and the program gets what
+// MPI read.
 bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict) {
   if (!may_write_) may_write_ = fs_.Open(path_, OpenMode::kReadWrite).ok();
   HealRequest request{.path = path_,

@@ -2,8 +2,8 @@
 // Which files the layer protects, as far as their names tell. Options include and exclude come on top (IsSelected in
 // request/options.h).
 //
-// calls/open.cc asks at every open and delete, before anything else is done for the file. Both functions are local. They
-// look names up in the file system, and change nothing.
+// calls/open.cc asks at every open and delete, before anything else is done for the file. Both functions are local.
+// They look names up in the file system, and change nothing.
 
 #include <string>
 

@@ -1,5 +1,5 @@
-// Patterns of sets, matched with the paths of files that a rank opens. Directories are compared by their real paths, since
-// ranks may come to one file in different ways.
+// Patterns of sets, matched with the paths of files that a rank opens. Directories are compared by their real paths,
+// since ranks may come to one file in different ways.
 
 #include "hooks/disk/set_pattern.h"
 

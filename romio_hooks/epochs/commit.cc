@@ -21,8 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// For another attempt. Something changed the files while they were read, and nobody knows what, so the touched ranges may
-/// not be all. The capture is not used either, because it knows this program's writes only.
+/// For another attempt. Something changed the files while they were read, and nobody knows what, so the touched ranges
+/// may not be all. The capture is not used either, because it knows this program's writes only.
 void CoverAll(Attempt& attempt, int ranks) {
   const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
   for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)].AddWhole();
@@ -148,8 +148,8 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   return report.status;
 }
 
-/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of its
-/// own: whatever happens, the sidecar says so. Whether there was any.
+/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of
+/// its own: whatever happens, the sidecar says so. Whether there was any.
 Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& found) {
   std::unique_ptr<File> out;
   const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
@@ -181,8 +181,8 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
   return out != nullptr;
 }
 
-/// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare their
-/// answers. If it is not quiet, the bytes that this rank still has may be older than those in the file.
+/// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare
+/// their answers. If it is not quiet, the bytes that this rank still has may be older than those in the file.
 bool IsQuiet(OpenFile& file, const Written& written) {
   const Context context{.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options};
   if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
@@ -213,9 +213,9 @@ Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& fou
   return true;
 }
 
-/// Whether something else than this program's MPI calls wrote the file last. A program may write a header by POSIX calls
-/// before the close; that is no fault, and must not be overwritten. It shows only in the mtime: the file is younger than
-/// the last write through the layer. Collective.
+/// Whether something else than this program's MPI calls wrote the file last. A program may write a header by POSIX
+/// calls before the close; that is no fault, and must not be overwritten. It shows only in the mtime: the file is
+/// younger than the last write through the layer. Collective.
 Result<bool> OthersWroteLast(OpenFile& file) {
   std::int64_t mine = 0;
   {
@@ -229,7 +229,8 @@ Result<bool> OthersWroteLast(OpenFile& file) {
   return any != 0;
 }
 
-/// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code. Collective.
+/// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code.
+/// Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
   LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
   Written written = sum.written;

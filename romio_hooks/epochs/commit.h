@@ -1,12 +1,13 @@
 #pragma once
-// Commits that several ranks make together: of a shared file here; of a set in sets/sets.cc, which uses ProtectPatiently.
+// Commits that several ranks make together: of a shared file here; of a set in sets/sets.cc, which uses
+// ProtectPatiently.
 //
-// The hooks of sync and close call CommitShared after the real call. All ranks exchange their parts (epoch.h), derive the
-// same request, and call the engine's Protect together. Invariant: between two collective calls, no rank leaves early.
-// What can fail on one rank alone runs in NoThrow, and the ranks agree on the result.
+// The hooks of sync and close call CommitShared after the real call. All ranks exchange their parts (epoch.h), derive
+// the same request, and call the engine's Protect together. Invariant: between two collective calls, no rank leaves
+// early. What can fail on one rank alone runs in NoThrow, and the ranks agree on the result.
 //
-// A commit that fails changes nothing for the program: the file stays at risk, and the next commit covers all of it. Only
-// with on-error=fail does the program get an error.
+// A commit that fails changes nothing for the program: the file stays at risk, and the next commit covers all of it.
+// Only with on-error=fail does the program get an error.
 
 #include "base/status.h"
 #include "comm/communicator.h"

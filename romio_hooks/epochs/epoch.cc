@@ -113,7 +113,8 @@ void LookAtDisk(OpenFile& file, Part& part) {
   // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
   const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
   part.cover_all |= truncated;
-  // A commit that is not ours: somebody else has the file open, and may have written anything (docs/design.md "Several independent writers").
+  // A commit that is not ours: somebody else has the file open, and may have written anything (docs/design.md "Several
+  // independent writers").
   part.met_commit = part.presence == Part::Presence::kThere && VersionOf(file.path) != file.epoch.version;
   part.cover_all |= part.met_commit;
   part.capture_counts &= !truncated && !part.met_commit;
@@ -125,8 +126,8 @@ void LookAtDisk(OpenFile& file, Part& part) {
 
 namespace {
 
-/// Where reads are checked an epoch begins with the first write, since what is in one cannot be checked; unless there is
-/// something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
+/// Where reads are checked an epoch begins with the first write, since what is in one cannot be checked; unless there
+/// is something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
 bool PutOffFirstEpoch(OpenFile& file) {
   if (!file.check || file.disk->epoch_open.load()) return false;
   const auto clean = FindCleanEpoch(PosixFileSystem(), file.options, file.path);

@@ -25,22 +25,22 @@ namespace lzy::hooks {
 
 enum class Moment { kSync, kClose };
 
-/// Before the first write after the open; by rank 0 of the communicator alone, while the others wait for its answer. Waits
-/// up to option timeout while another process holds the sidecar. Fills in file.epoch, and what decides whether this epoch
-/// must cover the whole file. With verify-reads, the epoch may be put off until the first write.
+/// Before the first write after the open; by rank 0 of the communicator alone, while the others wait for its answer.
+/// Waits up to option timeout while another process holds the sidecar. Fills in file.epoch, and what decides whether
+/// this epoch must cover the whole file. With verify-reads, the epoch may be put off until the first write.
 Status BeginFirstEpoch(OpenFile& file);
 
-/// Before any write, by any rank, after what it touches was recorded: begins a new epoch if the last was committed. Costs
-/// one look at an atomic while an epoch is open. If the intent cannot be set, the write goes on: a message says so, and
-/// the next commit covers the whole file.
+/// Before any write, by any rank, after what it touches was recorded: begins a new epoch if the last was committed.
+/// Costs one look at an atomic while an epoch is open. If the intent cannot be set, the write goes on: a message says
+/// so, and the next commit covers the whole file.
 void EnsureEpoch(OpenFile& file);
 
-/// Before the first write of an epoch: if the file has become smaller than it was without MPI (PnetCDF calls truncate()),
-/// all of it counts as touched. Does nothing before the other writes.
+/// Before the first write of an epoch: if the file has become smaller than it was without MPI (PnetCDF calls
+/// truncate()), all of it counts as touched. Does nothing before the other writes.
 void CompareSizes(OpenFile& file);
 
-/// What one rank brings to a commit. The default is that of a rank that has nothing to say. Ranks exchange their parts, so
-/// every rank derives the same commit from them.
+/// What one rank brings to a commit. The default is that of a rank that has nothing to say. Ranks exchange their parts,
+/// so every rank derives the same commit from them.
 struct Part {
   enum class Presence : std::uint8_t { kThere, kMoved, kGone };
 
@@ -67,8 +67,8 @@ struct Part {
 /// What other ranks are told of an intent: all that SameWriter compares. The ranges are left out, as there may be many.
 Intent MarkOf(Intent intent);
 
-/// Takes what this rank touched, as at most `intervals` intervals; then nothing counts as touched any more. If `look` is
-/// set, also looks what became of the file on disk. At close, counts the handle as closed.
+/// Takes what this rank touched, as at most `intervals` intervals; then nothing counts as touched any more. If `look`
+/// is set, also looks what became of the file on disk. At close, counts the handle as closed.
 Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::size_t intervals);
 /// The most intervals of all ranks together. Every rank holds them during a commit: one megabyte.
 inline constexpr std::size_t kMostIntervals = 65536;
@@ -87,9 +87,9 @@ bool MetOthers(const Part& part, const std::vector<Intent>& own);
 
 /// After a commit that failed, perhaps late: the whole file counts as touched, and the next write sets an intent again.
 void Untake(OpenFile& file);
-/// After a commit of generation `generation` and of a file of `size` bytes: the next write begins an epoch. `met_others`:
-/// from now on every commit covers the whole file, because other programs write it too. A write of another thread during
-/// the commit may be in it or not, so it begins the next epoch here, and touches the whole file.
+/// After a commit of generation `generation` and of a file of `size` bytes: the next write begins an epoch.
+/// `met_others`: from now on every commit covers the whole file, because other programs write it too. A write of
+/// another thread during the commit may be in it or not, so it begins the next epoch here, and touches the whole file.
 void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool met_others);
 /// The epoch ended without a change by this program: takes the intent back, if it is the one that is set. By one rank
 /// alone.

@@ -28,8 +28,9 @@ class Registry {
   /// The only registry. It is never destroyed, because files may be closed while the process ends.
   static Registry& Get();
 
-  /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `device` and `inode`, or to a new one
-  /// if both are 0 (unknown), and counts the handle; Leave counts it down. A file that is only read gets no DiskFile.
+  /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `device` and `inode`, or to a new
+  /// one if both are 0 (unknown), and counts the handle; Leave counts it down. A file that is only read gets no
+  /// DiskFile.
   void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode);
   std::shared_ptr<OpenFile> Find(Word handle);  ///< nullptr if it is not tracked
   /// Takes the entry out; nullptr if there is none. The handle still counts for its DiskFile until Leave.

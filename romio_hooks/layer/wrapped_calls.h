@@ -16,10 +16,10 @@
 // and the parameter types Comm, Info, File, Datatype, Session, Status, Request, Offset and Count. Names come without
 // "MPI_". LZY_LARGE_COUNTS and LZY_SESSIONS say whether to list what MPI-4 added.
 
-// A call that writes or reads, in two independent respects. Its Place says whether it has an offset: only kExplicit does.
-// Its shape says how it tells that it is done: BLOCKING by its status, NONBLOCKING by its request, TOGETHER (nonblocking
-// and collective) by a request that never fails, SPLIT by a second call. `Buffer` is const void* for a write, void* for
-// a read. `N` is the type of the count.
+// A call that writes or reads, in two independent respects. Its Place says whether it has an offset: only kExplicit
+// does. Its shape says how it tells that it is done: BLOCKING by its status, NONBLOCKING by its request, TOGETHER
+// (nonblocking and collective) by a request that never fails, SPLIT by a second call. `Buffer` is const void* for a
+// write, void* for a read. `N` is the type of the count.
 #define LZY_PARAMETERS(place, Buffer, N, shape) \
   (File fh, LZY_EXPLICIT_##place(Offset offset, ) Buffer buffer, N count, Datatype type LZY_LAST_PARAMETER_##shape)
 #define LZY_ARGUMENTS(place, shape) (fh, LZY_EXPLICIT_##place(offset, ) buffer, count, type LZY_LAST_ARGUMENT_##shape)

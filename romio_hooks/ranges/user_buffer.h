@@ -1,10 +1,10 @@
 #pragma once
 // The program's buffers as the bytes of data that MPI moves from or to them, and where in the file those belong.
 //
-// transfers/ uses this to capture what is written and to check what was read. Invariant: the layer touches a byte of the
-// buffer only if MPI moves the same byte in this call. Where the two might differ (an unusual datatype, memory of a
-// device, pages that are not there), the buffer counts as unknown, and the layer does without its content.
-// Everything is local. After Open, no MPI is called, so other threads may go on with a buffer.
+// transfers/ uses this to capture what is written and to check what was read. Invariant: the layer touches a byte of
+// the buffer only if MPI moves the same byte in this call. Where the two might differ (an unusual datatype, memory of a
+// device, pages that are not there), the buffer counts as unknown, and the layer does without its content. Everything
+// is local. After Open, no MPI is called, so other threads may go on with a buffer.
 
 #include <mpi.h>
 
@@ -22,16 +22,16 @@ namespace lzy::hooks {
 /// The buffer of a call as a stream of bytes of data. No handles: the datatype may be freed.
 class UserBuffer {
  public:
-  /// False if it is not known which bytes belong to the data, in their order. `believe`: also accepts types that some MPI
-  /// libraries treat differently from the standard (TypeMap::regular). That is for reads: what was read shows whether the
-  /// library did so.
+  /// False if it is not known which bytes belong to the data, in their order. `believe`: also accepts types that some
+  /// MPI libraries treat differently from the standard (TypeMap::regular). That is for reads: what was read shows
+  /// whether the library did so.
   bool Open(const DataCall& call, bool believe = false);
   bool contiguous() const { return contiguous_; }
   /// Whether the processor may read the buffer's `bytes` bytes of data, as far as its two ends tell. MPI libraries also
   /// take buffers in the memory of devices, such as GPUs.
   bool IsReadable(std::uint64_t bytes) const;
-  /// Whether all pages of it can be read (written) now and without a signal. A program may pass memory that is not there,
-  /// for which MPI returns an error. False also if the kernel cannot tell (before Linux 5.14).
+  /// Whether all pages of it can be read (written) now and without a signal. A program may pass memory that is not
+  /// there, for which MPI returns an error. False also if the kernel cannot tell (before Linux 5.14).
   bool IsThere(std::uint64_t bytes, bool to_write = false) const;
 
   /// Goes to bytes [first, last) of the data. False if they are in too many pieces.

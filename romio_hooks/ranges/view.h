@@ -32,9 +32,9 @@ class View {
   }
 
   /// The bytes that `bytes` bytes of data from etype number `offset` on go to: sorted, disjoint, with gaps between
-  /// them, at most `limit` (>= 1); none for no bytes. Exact if there are no more than `limit` runs, else a superset, found
-  /// in a time that depends on `limit` only. nullopt if they are not known, or if MPI libraries are known to write
-  /// elsewhere than the standard says: then it may be the whole file.
+  /// them, at most `limit` (>= 1); none for no bytes. Exact if there are no more than `limit` runs, else a superset,
+  /// found in a time that depends on `limit` only. nullopt if they are not known, or if MPI libraries are known to
+  /// write elsewhere than the standard says: then it may be the whole file.
   std::optional<std::vector<Interval>> Ranges(MPI_Offset offset, std::uint64_t bytes, std::size_t limit) const noexcept;
 
   std::uint64_t etype_size() const { return etype_size_; }

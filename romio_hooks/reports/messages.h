@@ -25,7 +25,8 @@ void Say(const std::string& text) noexcept;
 template <class Element>
 std::string FirstOf(const std::set<Element>& all, std::size_t most) {
   const std::size_t named = std::min(most, all.size());
-  std::string text = fmt::format("{}", fmt::join(all.begin(), std::next(all.begin(), static_cast<std::ptrdiff_t>(named)), ", "));
+  const auto end = std::next(all.begin(), static_cast<std::ptrdiff_t>(named));
+  const std::string text = fmt::format("{}", fmt::join(all.begin(), end, ", "));
   return named == all.size() ? text : fmt::format("{} and {} more", text, all.size() - named);
 }
 

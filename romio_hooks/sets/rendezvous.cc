@@ -233,7 +233,8 @@ void Rendezvous::NoteAbort(const Message& message) {
 // Messages are read before ARRIVE is sent: an ABORT of this meeting may be waiting already. Between IN and the answer,
 // an error of memory must not end the wait, since the others rely on the promise to stay.
 Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
-  if (const auto abort = aborts_.extract(key)) return {Status(Code::kTimeout, abort.mapped()), {}, Outcome::Own::kCameLate};
+  const auto early = aborts_.extract(key);
+  if (early) return {Status(Code::kTimeout, early.mapped()), {}, Outcome::Own::kCameLate};
   bool arrived = false;
   bool present = false;
   Clock::time_point deadline;

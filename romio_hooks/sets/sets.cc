@@ -93,7 +93,8 @@ void Sets::Start() {
     made->declared_alike_ = all[3] == -all[4];
     made->all_heal_ = all[2] != 0 && made->declared_alike_;
     if (all[2] != 0 && !made->declared_alike_ && made->rank() == 0) {
-      Say(EnvironmentSettings().options, Options::Log::kWarn, "LZY_SET is not the same on all ranks, so its sets are not healed");
+      Say(EnvironmentSettings().options, Options::Log::kWarn,
+          "LZY_SET is not the same on all ranks, so its sets are not healed");
     }
     Instance() = std::move(made);
     return;

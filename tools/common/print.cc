@@ -241,8 +241,8 @@ std::string MapText(const DatasetReport& report) {
   return out;
 }
 
-// A time span in words: "3 days", "2 hours", ... Negative ones count as 0. Two of a unit at least: "90 minutes" says more
-// than "1 hour".
+// A time span in words: "3 days", "2 hours", ... Negative ones count as 0. Two of a unit at least: "90 minutes" says
+// more than "1 hour".
 std::string AgeText(std::int64_t ns) {
   constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
   const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);

@@ -67,8 +67,7 @@ int EndEarly(const std::string& tool, bool speaks, int argc, char** argv, const 
   if (!speaks) return exit_code;
   fmt::print(stderr, "{}: {}\n", tool, Printable(status.message()));
   // The words themselves are looked at, because they may not be parsed yet.
-  const auto is_json = [](const char* argument) { return std::strcmp(argument, "--json") == 0; };
-  if (std::any_of(argv, argv + argc, is_json)) {
+  if (std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; })) {
     Json document = Document(tool, exit_code, 0, Json::array());
     document["errors"] = Json::array({ToJson(status)});
     fmt::print("{}", Dump(document, false));

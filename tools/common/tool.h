@@ -60,8 +60,8 @@ class ToolRun {
   void HandlePath(const std::string& path);
   void HandleSome(const std::string& path, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
   DatasetReport HandleOne(const DatasetRef& dataset);
-  /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there any
-  /// more: somebody renamed or removed the file meanwhile. Collective if the dataset could not be handled.
+  /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there
+  /// any more: somebody renamed or removed the file meanwhile. Collective if the dataset could not be handled.
   bool HasGone(const std::string& path, const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
   void Tell(const DatasetRef& dataset, DatasetReport report);
@@ -120,7 +120,8 @@ struct Tool {
   std::function<Status()> check_options = {};
   /// What the options ask for; it words the report.
   std::function<Action()> action;
-  /// Options of its own that the same command needs when it is repeated without --dry-run ("--device 1 "). May be empty.
+  /// Options of its own that the same command needs when it is repeated without --dry-run ("--device 1 "). May be
+  /// empty.
   std::function<std::string()> again = {};
   /// True if the options ask for something that is about no PATH; then run_without_path does it. Collective. May be
   /// empty.
