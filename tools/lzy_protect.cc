@@ -92,8 +92,8 @@ bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bo
   bool yes = false;
   if (context.comm.rank() == 0) {
     for (const std::string& path : plan.removed) fmt::print(stderr, "  {}\n", lzy::Printable(path));
-    fmt::print(stderr, "{}: remove these {} files, which protect it? [y/N/a for all] ", lzy::Printable(plan.path),
-               plan.removed.size());
+    fmt::print(stderr, "{}: remove its protection ({})? [y/N/a for all] ", lzy::Printable(plan.path),
+               lzy::Plural(plan.removed.size(), "file"));
     std::string answer;
     std::getline(std::cin, answer);
     always = answer == "a" || answer == "A";

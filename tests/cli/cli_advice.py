@@ -104,7 +104,7 @@ class Found(CliTest):
         self.file("f", 1000000, "--parity", "0")
         os.remove(self.path("f"))
         told = self.check(2, "lzy-restore", "--salvage", "f").stdout
-        self.assertIn("nothing of it can be recovered, so it was not made", told)
+        self.assertIn("nothing of it can be recovered, so no file was written", told)
         self.assertFalse(os.path.exists(self.path("f")))
 
     def test_gaps_of_a_salvage_are_damage_for_every_tool(self):

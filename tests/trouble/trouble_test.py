@@ -264,7 +264,7 @@ class ReadOnly(Mounts):
         for words in (["lzy-verify", "--repair", "f"], ["lzy-restore", "f"], ["lzy-protect", "--force", "f"]):
             done = self.tool(6, *words)
             self.assertIn("Read-only file system", done.stderr)
-            self.assertIn("is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for anything else "
+            self.assertIn("is on a file system that is mounted read-only. lzy-verify and lzy-info work there; for anything else, "
                           "mount it for writing, or copy data and sidecars elsewhere", done.stdout)
 
     def test_programs_read_what_was_committed(self):

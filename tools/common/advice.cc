@@ -148,7 +148,7 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared;
   // The name of a sidecar is longer than that of its file, and file systems have limits.
-  if (shared && !SidecarPath(report.path).ok()) return "  the name is too long for a sidecar: rename the file\n";
+  if (shared && !SidecarPath(report.path).ok()) return "  the name is too long for a sidecar: rename it\n";
   // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
   if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
   if (report.gone && !ruined_sidecar.empty()) {
