@@ -186,7 +186,7 @@ class FullDisk(OnDisk):
 
     def test_no_room_for_parity(self):
         self.is_there, self.spare = False, BYTES + 100000
-        self.both_ways(r"No space left on device \(make room there: df -h .*\).* by: lzy-protect \S+/f$")
+        self.both_ways(r"No space left on device \(make room there: df -h .*\).* with: lzy-protect \S+/f$")
 
 
 class FullXfs(FullDisk):
