@@ -21,8 +21,8 @@ lzy::Result<std::map<std::string, Orphan>> GatherOrphans(lzy::Communicator& comm
   LZY_ASSIGN_OR_RETURN(const auto all, lzy::UniteRecords(comm, mine));
   std::map<std::string, Orphan> orphans;
   for (const Orphan& orphan : all) {
-    // A file that only some ranks could lock is no longer called in use: the others met the lock of a rank of this run that looked
-    // at the same moment.
+    // A file that only some ranks could lock is no longer called in use: the others met the lock of a rank of this run
+    // that looked at the same moment.
     auto [at, fresh] = orphans.emplace(orphan.path, orphan);
     if (!fresh && orphan.kept.empty()) at->second.kept.clear();
   }
@@ -67,21 +67,6 @@ Status HandleOrphans(lzy::ToolRun& run, const std::string& path, bool prune, boo
   return lzy::Agree(run.comm(), first_failure);
 }
 
-/// True on all ranks if one of them sees a directory at `path`. Collective.
-bool IsDirectory(lzy::ToolRun& run, const std::string& path) {
-  const auto stat = run.fs().Stat(path);
-  const bool here = stat.ok() && stat->type == lzy::FileStat::Type::kDirectory;
-  const auto anywhere = run.comm().AllReduceMax(here ? 1 : 0);
-  return anywhere.ok() && *anywhere != 0;
-}
-
-/// What --json prints. "cache" is where the results are kept, or null.
-lzy::Json TuningDocument(const lzy::Tuning& tuning, const std::string& cache) {
-  lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
-  document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
-  return document;
-}
-
 // What people get to see: all candidates with their speeds, the picked ones marked.
 std::string TuningTable(const lzy::Tuning& tuning, const std::string& cache) {
   std::string text;
@@ -106,14 +91,16 @@ void ShowTuning(lzy::ToolRun& run) {
   const lzy::Tuning tuning = lzy::Calibrate(kBudgetMs);
   std::string cache = lzy::TuningCachePath();
   // With sudo, the cache may lie in another user's home.
-  const auto fs =
-      lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});
+  const auto fs = lzy::GuardedFileSystem({lzy::DirectoryOf(lzy::DirectoryOf(cache))});
   if (const Status stored = lzy::StoreTuning(*fs, cache, tuning); !stored.ok()) {
-    run.Warn(fmt::format("the results are not kept: {}", stored.message()));
+    run.Warn(fmt::format("the results could not be saved: {}", stored.message()));
     cache.clear();
   }
   run.Say(TuningTable(tuning, cache));
-  run.SetDocument(TuningDocument(tuning, cache));
+  lzy::Json document = lzy::Json::parse(lzy::EncodeTuning(tuning));
+  // Where the results are kept, or null.
+  document["cache"] = cache.empty() ? lzy::Json() : lzy::Json(cache);
+  run.SetDocument(std::move(document));
 }
 
 }  // namespace
@@ -126,7 +113,7 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-info";
   tool.summary = "Prints geometry, state, root, sizes and the age of the last commit, from metadata alone.";
-  tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file of the user's cache";
+  tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file in the user's cache directory";
   tool.table_options = {"device-dirs"};
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--map", map, "also print which devices are coded together");
@@ -135,8 +122,8 @@ int main(int argc, char** argv) {
     app.add_flag("--dry-run", dry_run, "with --prune: list them only");
     app.add_flag(
         "--tuning", tuning,
-        "without PATH: measure with which sizes this machine reads and encodes fastest, keep the result for all "
-        "programs of this user, and print it");
+        "without PATH: measure with which sizes this machine reads and encodes fastest, print them, and keep them for all "
+        "programs of this user");
   };
   tool.without_path = [&] { return tuning; };
   tool.run_without_path = ShowTuning;
@@ -152,11 +139,11 @@ int main(int argc, char** argv) {
   tool.action = [] { return lzy::Action::kInfo; };
   // A directory is searched for orphans, whatever else is asked for. With --prune, that is all that is done with it.
   tool.before_path = [&](lzy::ToolRun& run, const std::string& path) {
-    // Collective, so all ranks take the same way below.
-    const bool directory = IsDirectory(run, path);
-    if (directory) {
+    const auto stat = run.fs().Stat(path);
+    // All ranks take the same way, even if only one of them sees the directory.
+    if (lzy::OnAnyRank(run.comm(), stat.ok() && stat->type == lzy::FileStat::Type::kDirectory)) {
       if (Status handled = HandleOrphans(run, path, prune, dry_run); !handled.ok()) run.Fail(handled);
-    } else if (const auto stat = run.fs().Stat(path); prune && !stat.ok() && stat.status().code() != lzy::Code::kNotFound) {
+    } else if (prune && !stat.ok() && stat.status().code() != lzy::Code::kNotFound) {
       run.Fail(stat.status());
     } else if (prune) {
       run.Fail(Status(lzy::Code::kInvalidArgument, fmt::format("--prune: '{}' is not accepted: a directory", path)));

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
-#include <utility>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -19,14 +18,6 @@ namespace {
 
 using lzy::DatasetRef;
 using lzy::Status;
-
-/// Drops datasets that options include and exclude do not let through. Only for what was found below a directory: a
-/// file that the user names is meant.
-void ApplyGlobs(const lzy::Options& options, std::vector<DatasetRef>& datasets) {
-  std::erase_if(datasets, [&](const DatasetRef& dataset) {
-    return !lzy::IsSelected(options, std::filesystem::absolute(dataset.path).lexically_normal());
-  });
-}
 
 /// Replaces files that are members of a set by their set, as option `set` declares it. Collective.
 Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
@@ -52,15 +43,10 @@ Status GroupIntoSets(lzy::ToolRun& run, std::vector<DatasetRef>& datasets) {
     if (dataset.kind != lzy::DatasetKind::kShared) continue;
     const auto at = sets.find(lzy::DatasetKey(run.fs(), dataset));
     LZY_ASSIGN_OR_RETURN(const auto all, lzy::AllGatherRecords(run.comm(), at != sets.end() ? at->second.path : std::string()));
-    for (const std::string& pattern : all) {
-      if (pattern.empty()) continue;
-      DatasetRef set{lzy::DatasetKind::kSet, pattern, {}};
-      for (const auto& [key, known] : sets) {
-        if (known.path == pattern) set = known;
-      }
-      dataset = set;
-      break;
-    }
+    const auto pattern = std::ranges::find_if(all, [](const std::string& path) { return !path.empty(); });
+    if (pattern == all.end()) continue;
+    const auto known = std::ranges::find_if(sets, [&](const auto& member) { return member.second.path == *pattern; });
+    dataset = known != sets.end() ? known->second : DatasetRef{lzy::DatasetKind::kSet, *pattern, {}};
   }
   return Status::Ok();
 }
@@ -103,20 +89,19 @@ lzy::DatasetReport PlanProtect(const lzy::Context& context, const DatasetRef& da
 /// Lists the files that would be removed, and asks on the terminal of rank 0. All ranks get the same answer.
 /// Collective. `always`: the answer holds for all further datasets.
 bool IsConfirmed(const lzy::Context& context, const lzy::DatasetReport& plan, bool& always) {
-  std::uint64_t yes = 0;
+  bool yes = false;
   if (context.comm.rank() == 0) {
     for (const std::string& path : plan.removed) fmt::print(stderr, "  {}\n", lzy::Printable(path));
-    fmt::print(stderr, "{}: remove its protection, which is these {} files? [y/N/a for all] ", lzy::Printable(plan.path),
-               plan.removed.size());
+    fmt::print(stderr, "{}: remove its protection ({})? [y/N/a for all] ", lzy::Printable(plan.path),
+               lzy::Plural(plan.removed.size(), "file"));
     std::string answer;
     std::getline(std::cin, answer);
     always = answer == "a" || answer == "A";
     yes = always || answer == "y" || answer == "Y" || answer == "yes";
   }
-  const auto agreed = context.comm.AllReduceMax(yes);
-  const auto agreed_always = context.comm.AllReduceMax(always);
-  always = agreed_always.ok() && *agreed_always != 0;
-  return agreed.ok() && *agreed != 0;
+  yes = lzy::OnAnyRank(context.comm, yes);
+  always = lzy::OnAnyRank(context.comm, always);
+  return yes;
 }
 
 // Removes the sidecars of one dataset. Collective. The engine is called twice: first as a dry run, which lists what
@@ -126,10 +111,9 @@ lzy::DatasetReport Remove(const lzy::Context& context, const DatasetRef& dataset
   lzy::UnprotectRequest request{.force = wish.force, .dry_run = wish.dry_run || !wish.yes};
   lzy::DatasetReport report = lzy::Unprotect(context, dataset, request);
   if (wish.dry_run || wish.yes || !report.status.ok() || !report.planned) return report;
-  // Rank 0 decides whether there is anybody to ask: only it has the user's standard input.
-  const auto terminal = context.comm.AllReduceMax(context.comm.rank() == 0 && isatty(STDIN_FILENO) ? 1 : 0);
-  // The same on all ranks, as everything that decides about the calls below.
-  const bool can_ask = terminal.ok() && *terminal != 0;
+  // Rank 0 decides whether there is anybody to ask: only it has the user's standard input. All ranks must get the same
+  // answer, because it decides about collective calls.
+  const bool can_ask = lzy::OnAnyRank(context.comm, context.comm.rank() == 0 && isatty(STDIN_FILENO));
   if (!can_ask || !IsConfirmed(context, report, wish.yes)) {
     wish.refused = true;
     wish.nobody_to_ask = !can_ask;
@@ -149,12 +133,11 @@ int main(int argc, char** argv) {
   tool.table_options = {"parity",  "group",   "block-size",  "stripe", "set",
                         "include", "exclude", "device-dirs", "report"};
   Wish wish;
-  bool told = false;
   // Only something protected can lose its protection.
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
   tool.add_options = [&](CLI::App& app) {
     app.add_flag("--force", wish.force,
-                 "also commit damaged blocks (blocks that differ although the file has its committed mtime); with --remove, "
+                 "also commit damaged blocks (they differ, but the file has its committed mtime); with --remove, "
                  "also remove sidecars that can repair missing data");
     app.add_flag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
     app.add_flag("--remove", wish.remove, "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
@@ -172,7 +155,11 @@ int main(int argc, char** argv) {
     std::error_code ignored;
     LZY_ASSIGN_OR_RETURN(const auto directory,
                          run.comm().AllReduceMax(std::filesystem::is_directory(path, ignored) ? 1 : 0));
-    if (directory != 0) ApplyGlobs(run.options(), datasets);
+    // Options include and exclude are only for what was found below a directory: a file that the user names is meant.
+    std::erase_if(datasets, [&](const DatasetRef& dataset) {
+      const auto whole = std::filesystem::absolute(dataset.path).lexically_normal();
+      return directory != 0 && !lzy::IsSelected(run.options(), whole);
+    });
     return GroupIntoSets(run, datasets);
   };
   tool.engine = [&](const lzy::Context& context, const DatasetRef& dataset) {
@@ -183,9 +170,10 @@ int main(int argc, char** argv) {
     return lzy::Protect(context, dataset, request);
   };
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
-    // One message is enough, however many datasets there are.
-    if (std::exchange(wish.nobody_to_ask, false) && !std::exchange(told, true)) {
-      run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing is removed, since there is no terminal to ask on: say --yes"));
+    // Fail says it once, however many datasets there are.
+    if (wish.nobody_to_ask) {
+      run.Fail(Status(lzy::Code::kInvalidArgument, "--remove: nothing was removed, because there is no terminal to ask on; "
+                                                   "to remove without asking, add --yes"));
     }
     // One line for each commit.
     if (run.options().report.empty() || !report.committed) return;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <utility>
 
 #include "common/tool.h"
 
@@ -18,7 +17,7 @@ Status ParseDevices(const std::vector<std::string>& texts, std::vector<std::uint
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), device);
     if (error != std::errc() || end != text.data() + text.size()) {
       return {lzy::Code::kInvalidArgument,
-              fmt::format("--device: '{}' is not accepted: the number of a device, as lzy-info --map tells it", text)};
+              fmt::format("--device: '{}' is not accepted: the number of a device, as lzy-info --map shows it", text)};
     }
     devices.push_back(device);
   }
@@ -46,7 +45,8 @@ int main(int argc, char** argv) {
     app.add_flag("--salvage", request.salvage,
                  "if more is lost than parity can repair: write what can be recovered");
     app.add_flag_callback("--spread", [&request] { request.placing = lzy::Placing::kRoom; },
-                          "put members of a set whose nodes are gone on nodes that have room, as few of a group as possible on each");
+                          "if nodes of a set are gone: put their members on nodes that have room, as few of a group as "
+                          "possible on each");
     app.add_flag("--force", request.force, "also reset stale and at-risk blocks to their committed content");
   };
   tool.check_options = [&] { return ParseDevices(devices, request.devices); };
@@ -59,10 +59,9 @@ int main(int argc, char** argv) {
   tool.again = [&] {
     std::string options;
     for (const std::uint32_t device : request.devices) options += fmt::format("--device {} ", device);
-    for (const auto& [given, option] : {std::pair(request.placing == lzy::Placing::kRoom, "--spread "),
-                                        std::pair(request.salvage, "--salvage "), std::pair(request.force, "--force ")}) {
-      if (given) options += option;
-    }
+    if (request.placing == lzy::Placing::kRoom) options += "--spread ";
+    if (request.salvage) options += "--salvage ";
+    if (request.force) options += "--force ";
     return options;
   };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {

@@ -49,18 +49,14 @@ Result<std::string> FindLibrary() {
     return Status(Code::kInternal,
                   fmt::format("'{}' cannot be preloaded: there is a space or a colon in its path", path));
   }
-  return Status(Code::kInternal, fmt::format("{} is not in {} nor in {}", kLibrary, (above / "lib").string(),
+  return Status(Code::kInternal, fmt::format("{} is neither in {} nor in {}", kLibrary, (above / "lib").string(),
                                              (above / "lib64").string()));
-}
-
-void SetVariable(const std::string& name, const std::string& value) {
-  setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
 }
 
 // Adds `value` to the end of a variable that is a list.
 void Append(const char* name, const std::string& value, char separator) {
   const char* old = std::getenv(name);
-  SetVariable(name, old == nullptr || *old == '\0' ? value : old + (separator + value));
+  setenv(name, (old == nullptr || *old == '\0' ? value : old + (separator + value)).c_str(), /*overwrite=*/1);
 }
 
 /// True if Open MPI's launcher must be told which variables to pass to other nodes. It passes no others; other
@@ -92,11 +88,11 @@ int Fail(int exit_code, const std::string& message) {
 // Only options of the command line are set. The environment has the others already.
 void SetEnvironment(const lzy::Arguments& arguments, const std::string& library,
                     const std::vector<std::string>& command) {
-  if (arguments.quiet) SetVariable(lzy::EnvironmentName("log"), "error");
+  if (arguments.quiet) setenv(lzy::EnvironmentName("log").c_str(), "error", /*overwrite=*/1);
   for (const auto& option : arguments.given()) {
     // The launcher may start ranks in other directories, so the path of the key is made absolute.
     const std::string value = option.name == "key" ? std::filesystem::absolute(option.value).string() : option.value;
-    SetVariable(lzy::EnvironmentName(option.name), value);
+    setenv(lzy::EnvironmentName(option.name).c_str(), value.c_str(), /*overwrite=*/1);
   }
   // Behind what is there. Tools that count or trace MPI calls wrap MPI_X and then call PMPI_X, which is what the
   // layer wraps for them. The other way round, they would not see the calls that the layer wraps.
@@ -137,7 +133,7 @@ int Run(int argc, char** argv) {
   const auto options = arguments.MakeOptions();
   if (!options.ok()) return Fail(lzy::kExitUsage, options.status().message());
   if (options->heal && options->set.empty()) {
-    return Fail(lzy::kExitUsage, "--heal: no file set is declared that could be healed (--set PATTERNS or LZY_SET)");
+    return Fail(lzy::kExitUsage, "--heal: no file set is declared; declare one with --set PATTERNS or LZY_SET");
   }
   // A report on the command line is checked here, where the user sees the error. One from the environment may be a
   // path on the nodes of the ranks; the ranks report it if they cannot write it.

@@ -1,4 +1,6 @@
-// Checkpoints as one shared HDF5 file.
+// Checkpoints as one shared HDF5 file: the dataset /temperature (contiguous), the dataset /residual (chunked), and the
+// attributes step and time. HDF5 writes through MPI-IO, so lzy sees the same calls as in mpiio.c, and metadata of HDF5
+// besides.
 
 #include "heat3d.h"
 
@@ -6,13 +8,18 @@
 
 #include <hdf5.h>
 
+// Cells along each edge of a chunk: 256 KiB.
 enum { CHUNK_EDGE = 32 };
 
+// An open file, and what every transfer of a block needs.
 typedef struct {
   hid_t file;
+  // Property list: transfers are collective.
   hid_t transfer;
-  hid_t in_memory;  // the block inside its halo
-  hid_t in_file;    // the block inside the cube
+  // The block inside its halo.
+  hid_t in_memory;
+  // The block inside the cube.
+  hid_t in_file;
   const char* path;
 } Hdf5;
 
@@ -22,6 +29,7 @@ static hid_t check_hdf5(hid_t result, const char* call, const char* path) {
   return result;
 }
 
+// A space of `sizes` in which the box of `counts` cells from `starts` on is selected.
 static hid_t make_space(const int sizes[AXES], const int counts[AXES], const int starts[AXES], const char* path) {
   hsize_t size[AXES];
   hsize_t count[AXES];
@@ -36,6 +44,7 @@ static hid_t make_space(const int sizes[AXES], const int counts[AXES], const int
   return space;
 }
 
+// Collective, as everything in this file. `create`: an old file of that name is emptied.
 static Hdf5 open_hdf5(const Solver* s, const char* path, bool create) {
   const int cube[AXES] = {s->size, s->size, s->size};
   const int with_halo[AXES] = {s->count[Z] + 2, s->count[Y] + 2, s->count[X] + 2};
@@ -60,9 +69,11 @@ static void close_hdf5(Hdf5* h) {
   check_hdf5(H5Fclose(h->file), "H5Fclose", h->path);
 }
 
+// `chunk`: NULL for a contiguous dataset.
 static void write_dataset(const Hdf5* h, const char* name, const double* field, const hsize_t chunk[AXES]) {
   const hid_t creation = check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate", h->path);
-  check_hdf5(H5Pset_obj_track_times(creation, false), "H5Pset_obj_track_times", h->path);  // for equal files
+  // Without times, two runs write equal files.
+  check_hdf5(H5Pset_obj_track_times(creation, false), "H5Pset_obj_track_times", h->path);
   if (chunk) check_hdf5(H5Pset_chunk(creation, AXES, chunk), "H5Pset_chunk", h->path);
   const hid_t set = check_hdf5(
       H5Dcreate2(h->file, name, H5T_IEEE_F64LE, h->in_file, H5P_DEFAULT, creation, H5P_DEFAULT), "H5Dcreate2", h->path);
@@ -71,6 +82,7 @@ static void write_dataset(const Hdf5* h, const char* name, const double* field, 
   check_hdf5(H5Pclose(creation), "H5Pclose", h->path);
 }
 
+// A scalar of the whole file. All ranks write the same value.
 static void write_attribute(const Hdf5* h, const char* name, hid_t in_file, hid_t in_memory, const void* value) {
   const hid_t space = check_hdf5(H5Screate(H5S_SCALAR), "H5Screate", h->path);
   const hid_t attribute =
@@ -80,6 +92,7 @@ static void write_attribute(const Hdf5* h, const char* name, hid_t in_file, hid_
   check_hdf5(H5Sclose(space), "H5Sclose", h->path);
 }
 
+// The residual doubles the data, and its chunks give lzy another layout to cope with than the contiguous field.
 void write_hdf5(Solver* s, const char* path) {
   Hdf5 h = open_hdf5(s, path, true);
   const hsize_t edge = (hsize_t)(s->size < CHUNK_EDGE ? s->size : CHUNK_EDGE);
@@ -96,6 +109,7 @@ void write_hdf5(Solver* s, const char* path) {
   close_hdf5(&h);
 }
 
+// Only the temperature is read: the rest follows from it.
 int read_hdf5(Solver* s, const char* path) {
   Hdf5 h = open_hdf5(s, path, false);
   const hid_t set = check_hdf5(H5Dopen2(h.file, "temperature", H5P_DEFAULT), "H5Dopen2", path);
@@ -121,6 +135,7 @@ int read_hdf5(Solver* s, const char* path) {
 
 #else
 
+// main.c refuses --hdf5 in such a build, so these are never called.
 void write_hdf5(Solver* s, const char* path) {
   fail("%s: step %d: no parallel HDF5", path, s->step);
 }

@@ -1,4 +1,7 @@
 // Options, the loop over the steps, restarts, and failures.
+//
+// Exit codes: 0; 1 after a failure, which ends the whole job by MPI_Abort; 2 for options that are not accepted. Lines
+// on stdout begin with a word and then have pairs of name and value, so that scripts can read them.
 
 #include <errno.h>
 #include <getopt.h>
@@ -9,13 +12,16 @@
 
 #include "heat3d.h"
 
+// Bytes of a path, with its end.
 enum { PATH_LIMIT = 4096 };
 
+// As print_usage() explains them. Strings point into argv.
 typedef struct {
   int size;
   int steps;
   int every;
   const char* checkpoint;
+  // `checkpoint` has a place for the rank.
   bool per_rank;
   const char* hdf5;
   const char* final;
@@ -23,6 +29,7 @@ typedef struct {
   bool quiet;
 } Options;
 
+// On the rank that failed alone: the others may be in a collective call, which only MPI_Abort ends.
 _Noreturn void fail(const char* format, ...) {
   char message[2 * PATH_LIMIT];
   va_list arguments;
@@ -72,11 +79,7 @@ static int expand_pattern(const char* pattern, int rank, char out[PATH_LIMIT]) {
       char* end = NULL;
       const long width = strtol(p + 1, &end, 10);
       if (*end != 'r' || width < 0 || width > 20 || p[1] == '+' || p[1] == ' ') return -1;
-      if (p[1] == '0') {
-        snprintf(text, sizeof text, "%0*d", (int)width, rank);
-      } else {
-        snprintf(text, sizeof text, "%*d", (int)width, rank);
-      }
+      snprintf(text, sizeof text, p[1] == '0' ? "%0*d" : "%*d", (int)width, rank);
       ++replaced;
       p = end;
     }
@@ -89,6 +92,7 @@ static int expand_pattern(const char* pattern, int rank, char out[PATH_LIMIT]) {
   return replaced;
 }
 
+// On stdout for --help, on stderr after a mistake.
 static void print_usage(FILE* stream) {
   fputs(
       "usage: heat3d [options]\n"
@@ -104,6 +108,7 @@ static void print_usage(FILE* stream) {
       stream);
 }
 
+// Accepts whole decimal numbers from `least` to 10^9.
 static bool parse_number(const char* text, int least, int* value) {
   char* end = NULL;
   errno = 0;
@@ -123,7 +128,8 @@ static const char* find_conflict(const Options* options) {
   return NULL;
 }
 
-// Returns -1 to run, else the exit code. Only rank 0 prints.
+// Returns -1 to run, else the exit code. Only rank 0 prints. All ranks have the same arguments, so they return the
+// same. A pattern is expanded once here, for rank 0, to find mistakes in it before any step is computed.
 static int parse_options(int argc, char** argv, int rank, Options* options) {
   static const struct option known[] = {
       {"size", required_argument, NULL, 'n'},  {"steps", required_argument, NULL, 's'},
@@ -181,11 +187,14 @@ static int parse_options(int argc, char** argv, int rank, Options* options) {
   return 2;
 }
 
+// Ranks that are done early wait for the others, so the slowest rank's time is the time of all.
 static double slowest(const Solver* s, double seconds) {
   MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, s->comm);
   return seconds;
 }
 
+// Reads the last checkpoint. With a file per rank, a crash between two closes leaves files of different steps, from
+// which no run can go on.
 static void restart(Solver* s, const Options* options) {
   char path[PATH_LIMIT];
   int step = 0;
@@ -204,7 +213,7 @@ static void restart(Solver* s, const Options* options) {
   s->step = step;
 }
 
-// Returns how long it took.
+// Returns how long it took, in seconds. The barrier keeps the imbalance of the solver out of the time.
 static double checkpoint(Solver* s, const Options* options) {
   char path[PATH_LIMIT];
   MPI_Barrier(s->comm);
@@ -230,6 +239,7 @@ static double checkpoint(Solver* s, const Options* options) {
   return seconds;
 }
 
+// Checkpoints are made after the steps that --every divides, also after a restart, so both runs make the same ones.
 static void run(Solver* s, const Options* options) {
   set_up_fields(s);
   if (options->restart) restart(s, options);
@@ -249,6 +259,7 @@ static void run(Solver* s, const Options* options) {
   }
 }
 
+// Options are parsed on every rank, after MPI_Init, because rank 0 alone prints.
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank = 0;

@@ -1,4 +1,7 @@
 // The heat equation on one block of the cube, and the halo that neighbours exchange.
+//
+// Nothing here may depend on how many ranks there are: the guide compares checksums of runs with and without a restart.
+// So each cell is computed by the same operations in the same order, and CMake forbids fused multiply-add.
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 static const double ALPHA = 1.0;
 static const double DT = 0.125;
 
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): each bit of the result depends on each bit of the value.
 static uint64_t mix(uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -26,10 +30,12 @@ static double noise(int z, int y, int x, uint64_t purpose) {
   return (double)(state >> 11) * 0x1p-53;
 }
 
+// Noise everywhere makes every block of a checkpoint different, so that a block that is put in a wrong place shows.
 static double initial_temperature(int z, int y, int x) {
   return 300.0 + 10.0 * noise(z, y, x, 1);
 }
 
+// Each wall has a temperature of its own, so heat flows through the cube.
 static double wall_temperature(int z, int y, int x, int face) {
   return 290.0 + 8.0 * face + 4.0 * noise(z, y, x, 2);
 }
@@ -51,6 +57,7 @@ double time_of(int step) {
   return DT * step;
 }
 
+// The heaters go up and down, so the field never becomes stationary, and every checkpoint differs from the last.
 static double source_amplitude(int step) {
   return 1.0 + 0.5 * sin(0.4 * time_of(step));
 }
@@ -63,6 +70,7 @@ int64_t cube_bytes(const Solver* s) {
   return (int64_t)sizeof(double) * s->size * s->size * s->size;
 }
 
+// Cells of a row along x, with its halo.
 static size_t row_length(const Solver* s) {
   return (size_t)s->count[X] + 2;
 }
@@ -72,6 +80,7 @@ static size_t row_at(const Solver* s, int z, int y) {
   return ((size_t)(z + 1) * (size_t)(s->count[Y] + 2) + (size_t)(y + 1)) * row_length(s);
 }
 
+// A box of `counts` doubles that begins at `starts` in an array of `sizes`.
 static MPI_Datatype make_subarray(const int sizes[AXES], const int counts[AXES], const int starts[AXES]) {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Type_create_subarray(AXES, sizes, counts, starts, MPI_ORDER_C, MPI_DOUBLE, &type);
@@ -79,6 +88,8 @@ static MPI_Datatype make_subarray(const int sizes[AXES], const int counts[AXES],
   return type;
 }
 
+// Cells that do not divide evenly go to the blocks one by one, so sizes differ by one at most. `false` needs no message
+// between ranks: each rank compares the same numbers.
 bool decompose(Solver* s, int size) {
   *s = (Solver){.size = size};
   MPI_Comm_size(MPI_COMM_WORLD, &s->ranks);
@@ -126,6 +137,8 @@ static int wall_of(const Solver* s, int z, int y, int x) {
   return -1;
 }
 
+// Walls never change, so both fields get them here, and halo cells at a wall are not touched again. Other halo cells
+// stay zero until the first exchange.
 void set_up_fields(Solver* s) {
   const size_t with_halo = (size_t)(s->count[Z] + 2) * (size_t)(s->count[Y] + 2) * row_length(s);
   s->now = allocate(with_halo, sizeof(double));
@@ -165,9 +178,12 @@ void tear_down(Solver* s) {
   MPI_Comm_free(&s->comm);
 }
 
+// Only faces are exchanged: the stencil needs no edges and corners. Receives come first, so that no message has to wait
+// in a buffer. At a wall the neighbour is MPI_PROC_NULL, and the halo keeps the wall's temperature.
 void exchange_halo(Solver* s) {
   MPI_Request requests[2 * FACES];
-  MPI_Status statuses[2 * FACES];  // not ignored only because GCC warns about MPICH's MPI_STATUSES_IGNORE
+  // Not ignored only because GCC warns about MPICH's MPI_STATUSES_IGNORE.
+  MPI_Status statuses[2 * FACES];
   for (int face = 0; face < FACES; ++face) {
     // What goes out through a face comes in through the opposite one.
     MPI_Irecv(s->now, 1, s->receive_face[face], s->neighbour[face], face ^ 1, s->comm, &requests[face]);
@@ -176,6 +192,8 @@ void exchange_halo(Solver* s) {
   MPI_Waitall(2 * FACES, requests, statuses);
 }
 
+// The seven-point stencil. The brackets fix the order of the sum. All pointers of a row are `restrict`, because `next`
+// is another array than `now`; so the inner loop vectorizes.
 void apply_stencil(Solver* s, double keep, double scale) {
   const double amplitude = source_amplitude(s->step);
   const double* restrict source = s->source;
@@ -197,6 +215,7 @@ void apply_stencil(Solver* s, double keep, double scale) {
   }
 }
 
+// Explicit Euler.
 void advance(Solver* s) {
   exchange_halo(s);
   apply_stencil(s, 1.0, DT);
@@ -206,6 +225,8 @@ void advance(Solver* s) {
   ++s->step;
 }
 
+// The hash of a cell is of its value and its place. Sums of integers do not depend on the order, as sums of
+// floating-point numbers do.
 uint64_t checksum(const Solver* s) {
   uint64_t sum = 0;
   for (int z = 0; z < s->count[Z]; ++z) {

@@ -1,20 +1,18 @@
-// The symbol by which the preloaded half finds this one. It refuses an MPI with another binary interface than the one that
-// this library was built for: handles would be misread, and the program's files with them.
+// The symbol by which the preloaded half finds this one. It refuses an MPI with another binary interface than the one
+// that this library was built for: handles would be misread, and the program's files with them.
 #include <mpi.h>
 
 #include <string_view>
 
 #include "hooks/calls/hooks.h"
-#include "hooks/files/registry.h"
-#include "hooks/reports/mpi_error.h"
-#include "hooks/transfers/pending.h"
 
 namespace lzy::hooks {
 namespace {
 
 constexpr std::string_view kSoname = LZY_MPI_SONAME;
 
-/// Libraries of one SONAME have one binary interface, or nearly: these are the families in which handles look alike.
+/// Families of MPI libraries whose handles look alike. Within a family, libraries of one SONAME have one binary
+/// interface, or nearly. A SONAME alone is no proof: MPICH and Open MPI 1.10 have both used libmpi.so.12.
 enum class MpiFamily { kMpich, kOpenMpi, kUnknown };
 
 #if defined(OPEN_MPI)
@@ -33,31 +31,6 @@ MpiFamily FamilyOf(std::string_view version) {
   }
   return MpiFamily::kUnknown;
 }
-
-constexpr Layer kLayer = {
-    .Init = StartMpi,
-    .Finalize = Finalize,
-    .SessionFinalize = SessionFinalize,
-    .Open = Open,
-    .Close = Close,
-    .Sync = Sync,
-    .Delete = Delete,
-    .SetView = SetView,
-    .SetSize = SetSize,
-    .Preallocate = Preallocate,
-    .Seek = Seek,
-    .SeekShared = SeekShared,
-    .GetInfo = GetInfo,
-    .Write = TrackedWrite,
-    .WriteEnd = WriteEnd,
-    .Read = TrackedRead,
-    .ReadEnd = ReadEnd,
-    .Complete = Complete,
-    .ErrorClass = ErrorClass,
-    .tracked_files = &tracked_files,
-    .checked_files = &checked_files,
-    .pending_requests = &pending_requests,
-};
 
 }  // namespace
 

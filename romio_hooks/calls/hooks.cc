@@ -1,8 +1,13 @@
-// The calls of MPI-IO. Each one has the same shape: look up the file, note what the call is about to change, call the real
-// function, and note what it did. What is noted goes to the entry of the file (files/open_file.h).
+// The hooks of MPI-IO, in the order of a file's life. Each one has the same shape: look up the file, note what the call
+// is about to change, make the real call, and note what it did. What is noted goes to the entry of the file
+// (files/open_file.h).
 //
-// Two rules follow from crashes. What a write may touch is recorded, and an intent is durable, before the real call. And a
+// Two rules follow from crashes. Before the real call, what a write may touch is recorded, and an intent is durable. A
 // write that fails may have written any part, so it stays recorded.
+//
+// Every hook makes the real call exactly once, also if work of its own fails: that work runs in Guarded. These hooks
+// communicate: MPI_Init and MPI_Finalize (for sets), sync and close (for commits), and checked reads that are ordered.
+// All other hooks in this file make only local calls.
 
 #include "hooks/calls/hooks.h"
 
@@ -14,7 +19,6 @@
 #include <vector>
 
 #include "hooks/calls/open.h"
-#include "hooks/disk/selection.h"
 #include "hooks/epochs/commit.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/pointers.h"
@@ -22,6 +26,7 @@
 #include "hooks/files/settings.h"
 #include "hooks/layer/guarded.h"
 #include "hooks/reports/messages.h"
+#include "hooks/reports/mpi_error.h"
 #include "hooks/sets/sets.h"
 #include "hooks/transfers/capturing.h"
 #include "hooks/transfers/pending.h"
@@ -30,10 +35,8 @@
 namespace lzy::hooks {
 namespace {
 
-/// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
-thread_local bool inside_open = false;
-
-// Most programs have files that lzy does not track. The counter spares them the lock of the registry.
+// Most programs have files that lzy does not track. The counter spares them the lock of the registry. Relaxed is
+// enough: whoever has a tracked handle got it from an open that counted it.
 std::shared_ptr<OpenFile> FindTracked(Word handle) noexcept {
   if (tracked_files.load(std::memory_order_relaxed) == 0) return nullptr;
   try {
@@ -48,20 +51,21 @@ void TouchWhole(OpenFile& file) {
   file.touched.AddWhole();
 }
 
-// No ranges: nobody can tell which, so all of it counts.
+// Records what a write may change. Without ranges, nobody can tell which bytes these are, so the whole file counts.
 void Touch(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
   if (!ranges) return TouchWhole(file);
   const std::lock_guard lock(file.mutex);
   file.touched.Add(*ranges);
 }
 
-/// Something is written there of which nothing is captured.
+/// Records a write whose bytes the layer does not see. The commit reads these ranges back from the file.
 void TouchUnseen(OpenFile& file, const std::optional<std::vector<Interval>>& ranges) {
   Touch(file, ranges);
   if (ranges) MissRanges(file, *ranges);
 }
 
-/// More than are kept: which of them are joined is better told by the gaps between them all.
+/// The most ranges that one write is taken apart into. More than an epoch keeps: the set of an epoch joins those with
+/// the smallest gaps, and it can choose better if it sees more of them.
 constexpr std::size_t kMostRanges = 4 * kMostTouched;
 
 /// What a write knows before the real call and needs after it.
@@ -78,8 +82,9 @@ struct Before {
   std::unique_ptr<CaptureBeside> beside;  ///< the thread that captures it meanwhile
 };
 
-/// A write that fell short moved it by less, and so may some that failed without a code. Then writes from it on count
-/// for more than they touch until the next commit, where it is asked for again.
+/// After a write at the individual pointer: notes where the pointer is now. A write that fell short moved it by less,
+/// and so may some that failed without a code. Then later writes from it count for more than they touch, until the next
+/// sync: after that, MPI is asked again.
 void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, int code) {
   if (call.place != Place::kOwnPointer || (before.bytes == 0 && code == MPI_SUCCESS)) return;
   LoseOwnPosition(file);
@@ -87,7 +92,9 @@ void MoveOwnPointer(OpenFile& file, const DataCall& call, const Before& before, 
   KeepOwnPosition(file, call, before.position, before.bytes, before.view.etype_size());
 }
 
-/// Where a pointer that others may move is before the write. Whole where somebody is just moving it.
+/// For a pointer that other ranks or threads may move: notes where it is before the write. AfterWrite looks again, and
+/// everything in between counts as touched. If a seek is under way, the pointer can be anywhere, so the whole file
+/// counts.
 void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   {
     const std::lock_guard lock(file.mutex);
@@ -98,8 +105,9 @@ void StartFollowing(OpenFile& file, const DataCall& call, Before& before) {
   before.position = PositionOf(As<MPI_File>(call.fh), call.place);
 }
 
-/// Records what the write may touch, and makes sure that an intent says so. A write that fails may have written any
-/// part of it.
+/// Records what the write may touch, and makes sure of an intent. The order matters: an intent that is set before the
+/// record would be void if a commit in another thread came between. A blocking write of known place is captured by a
+/// thread beside the real call, if that is worth it.
 void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
   const auto bytes = DataBytes(call.count, As<MPI_Datatype>(call.type));
   if (call.done == Done::kUntold) LetPointerWander(file);
@@ -129,7 +137,8 @@ void BeforeWrite(OpenFile& file, const DataCall& call, Before& before) {
   }
 }
 
-/// A captured write has begun: who will tell whether it succeeds.
+/// A captured write that is not done at return: remembers who will tell whether it succeeds. Until then the capture of
+/// its epoch does not count.
 void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Capture>& capture, std::uint64_t bytes) {
   if (call.done == Done::kByRequest) BeginPending(file, capture, call.request, bytes);
   if (call.done != Done::kAtEnd) return;
@@ -137,7 +146,8 @@ void ExpectEnd(OpenFile& file, const DataCall& call, const std::shared_ptr<Captu
   if (file.capture) file.split_write = bytes;
 }
 
-/// The write lies between where the pointer was and where it is now, unless it was moved on purpose meanwhile.
+/// Captures the write if no thread has done so, and notes what it touched if its place was not known before. Such a
+/// write lies between where the pointer was and where it is now, unless a seek moved the pointer meanwhile.
 void AfterWrite(OpenFile& file, const DataCall& call, const Before& before, int code) {
   NoteWriteTime(file);
   MoveOwnPointer(file, call, before, code);
@@ -174,47 +184,19 @@ int CodeAfterCommit(const OpenFile& file, int code, const Status& commit) {
   return code == MPI_SUCCESS && !commit.ok() && file.options.fail_on_error ? MPI_ERR_IO : code;
 }
 
-// Members of a set commit together with their set. A shared file commits alone.
+// What sync and close do after the real call. A shared file commits alone: collective over its communicator. Members of
+// a set commit together with their set: the ranks meet first (sets/rendezvous.h), because these calls are local in MPI.
 Status CommitAt(OpenFile& file, Moment moment, bool data_safe) {
-  if (file.set && (moment == Moment::kClose || file.options.set_sync)) {
-    if (Sets* sets = Sets::Get()) return sets->Commit(file, moment, data_safe);
-  }
-  if (file.set) {  // sync without set-sync: the data are durable and stay at risk; or MPI is being finalized
-    if (moment == Moment::kClose) Registry::Get().Leave(file);
-    return Status::Ok();
-  }
-  if (!file.failed.ok()) {
-    if (moment == Moment::kClose) Registry::Get().Leave(file);
-    return file.failed;
-  }
-  return CommitShared(file, moment, data_safe);
+  if (!file.set && file.failed.ok()) return CommitShared(file, moment, data_safe);
+  Sets* const sets = file.set ? Sets::Get() : nullptr;
+  const bool is_due = moment == Moment::kClose || file.options.set_sync;
+  if (sets != nullptr && is_due) return sets->Commit(file, moment, data_safe);
+  if (moment == Moment::kClose) Registry::Get().Leave(file);
+  // A set is not committed at a sync without set-sync, nor while MPI is being finalized: its data stay at risk.
+  return file.set ? Status::Ok() : file.failed;
 }
 
-/// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
-/// is removed, and its target stays protected.
-std::string PathToDelete(const char* name) {
-  FileSystem& disk = PosixFileSystem();
-  const std::string given = PathOfName(disk, name);
-  const auto itself = disk.Stat(given, /*follow=*/false);
-  const auto resolved = disk.RealPath(given);
-  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
-  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
-}
-
-// The program has its file deleted already; a sidecar that stays is no error of the call.
-void ForgetDeleted(const std::string& path) {
-  const Status status = Forget(PosixFileSystem(), path);
-  if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
-}
-
-/// Whichever rank deletes it in its close, all of them look: it is gone when that close returns to the rank.
-void AfterCloseOfDoomed(const std::string& path) {
-  if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
-}
-
-}  // namespace
-
-// From here on ranks know each other, so sets can be declared and healed.
+// From here on ranks know each other, so sets can be declared and healed. Collective over MPI_COMM_WORLD.
 int StartMpi(RealCall real) {
   Usage::StartClock();
   const int code = real();
@@ -259,31 +241,6 @@ int SessionFinalize(RealCall real, void*) {
   return code;
 }
 
-// The real open may call MPI_File_open itself, or throw from an error handler.
-int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
-  if (inside_open) return real();
-  Usage::StartClock();
-  inside_open = true;
-  const int code = [&] {
-    // An error handler written in C++ may throw through MPI.
-    struct Leave {
-      ~Leave() { inside_open = false; }
-    } leave;
-    return real();
-  }();
-  if (fh == nullptr || name == nullptr) return code;
-  if (code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL && (mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
-    Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
-  }
-  if (!IsOfInterest(mode)) return code;
-  const auto start = Usage::Clock::now();
-  Guarded("MPI_File_open", [&] { AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh); });
-  if (code != MPI_SUCCESS) return code;
-  const auto file = FindTracked(*fh);
-  if (file && file->usage) file->usage->AddTime(Usage::Clock::now() - start);
-  return code;
-}
-
 // The real sync comes first: a commit must not vouch for data that are not durable.
 int Sync(RealCall real, Word fh) {
   const auto file = FindTracked(fh);
@@ -309,9 +266,11 @@ int Sync(RealCall real, Word fh) {
 int Close(RealCall real, Word* fh) {
   std::shared_ptr<OpenFile> file;
   std::string doomed;
-  if (fh != nullptr) Guarded("MPI_File_close", [&] { doomed = Registry::Get().TakeDoomed(*fh); });
-  if (fh != nullptr && tracked_files.load(std::memory_order_relaxed) != 0) {
-    Guarded("MPI_File_close", [&] { file = Registry::Get().Take(*fh); });
+  if (fh != nullptr) {
+    Guarded("MPI_File_close", [&] {
+      doomed = Registry::Get().TakeDoomed(*fh);
+      file = Registry::Get().Take(*fh);
+    });
   }
   if (!file || file->reads_only) {
     const int code = real();
@@ -329,39 +288,26 @@ int Close(RealCall real, Word* fh) {
   return code;
 }
 
-// The path is resolved before the file is gone.
-int Delete(RealCall real, const char* name, Word) {
-  if (name == nullptr) return real();
-  std::string path;
-  Guarded("MPI_File_delete", [&] { path = PathToDelete(name); });
-  const int code = real();
-  if (code == MPI_SUCCESS && !path.empty()) Guarded("MPI_File_delete", [&] { ForgetDeleted(path); });
-  return code;
-}
-
 int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
             Word) {
   const int code = real();
   if (const auto file = FindTracked(fh)) {
     Guarded("MPI_File_set_view", [&] {
-      std::optional<MPI_Offset> start;
-      if (code == MPI_SUCCESS) start = 0;
       // ROMIO sets some of the views that it refuses.
       View view = View::Unknown();
       if (code == MPI_SUCCESS) view.Set(displacement, As<MPI_Datatype>(etype), As<MPI_Datatype>(filetype), representation);
       const std::lock_guard lock(file->mutex);
       file->view = view;
-      file->own_pointer = file->own_pointer_wanders ? std::nullopt : start;
+      file->own_pointer.reset();
+      if (code == MPI_SUCCESS && !file->own_pointer_wanders) file->own_pointer = 0;
     });
   }
   return code;
 }
 
-namespace {
-
 /// Makes a call that changes the size of the file to `size`, or, if it only `adds`, to at least that. What is cut off or
 /// added is touched: everything from the smaller of the two sizes on. The rank that will do it looks before it does, and
-/// that is enough.
+/// that is enough. The result of the real call does not matter: a call that failed may have changed the size.
 int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
   const auto file = FindTracked(fh);
   if (file && file->failed.ok() && !file->reads_only && size >= 0) {
@@ -381,8 +327,6 @@ int ChangeSize(RealCall real, Word fh, std::int64_t size, bool adds) {
   return code;
 }
 
-}  // namespace
-
 int SetSize(RealCall real, Word fh, std::int64_t size) {
   return ChangeSize(real, fh, size, /*adds=*/false);
 }
@@ -393,8 +337,6 @@ int Preallocate(RealCall real, Word fh, std::int64_t size) {
   return ChangeSize(real, fh, size, /*adds=*/true);
 }
 
-namespace {
-
 /// A write from before its real call until it is accounted for. Left by an exception or a jump out of the real call (an
 /// error handler's), it may have written anything.
 class WriteUnderWay {
@@ -403,8 +345,12 @@ class WriteUnderWay {
     if (counts_) Count(1);
   }
   ~WriteUnderWay() {
-    if (!accounted_for) Guarded("MPI_File_write", [&] { TouchWhole(file_); });
-    if (!accounted_for) Guarded("MPI_File_write", [&] { VoidCapture(file_); });
+    if (!accounted_for) {
+      Guarded("MPI_File_write", [&] {
+        TouchWhole(file_);
+        VoidCapture(file_);
+      });
+    }
     if (counts_) Count(-1);
   }
   WriteUnderWay(const WriteUnderWay&) = delete;
@@ -422,7 +368,8 @@ class WriteUnderWay {
   const bool counts_;
 };
 
-/// A write that another thread has under way may go to where this leads.
+/// Both kinds of seek. Another thread may have a write under way at the same pointer. The two counters let it see that
+/// the pointer was moved on purpose, so it does not take the distance for its own data.
 int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer_if_done) {
   {
     const std::lock_guard lock(file.mutex);
@@ -436,9 +383,7 @@ int SeekAny(RealCall real, OpenFile& file, std::optional<MPI_Offset> own_pointer
   return code;
 }
 
-}  // namespace
-
-// A known position makes the next write's range known.
+// A known position makes the next write's range known, without asking MPI.
 int Seek(RealCall real, Word fh, std::int64_t offset, int whence) {
   const auto file = FindTracked(fh);
   if (!file) return real();
@@ -450,7 +395,8 @@ int SeekShared(RealCall real, Word fh, std::int64_t, int) {
   return file ? SeekAny(real, *file, std::nullopt) : real();
 }
 
-// With the hints that have an effect: the real call knows nothing of ours.
+// Adds the options that are in effect as hints. MPI libraries drop hints that they do not know, and the standard lets a
+// program see which hints are in use.
 int GetInfo(RealCall real, Word fh, void* info) {
   const int code = real();
   if (code != MPI_SUCCESS || info == nullptr) return code;
@@ -460,6 +406,7 @@ int GetInfo(RealCall real, Word fh, void* info) {
   return code;
 }
 
+// The status is wanted even if the program ignores it, because only a status tells that a write fell short.
 int TrackedWrite(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file || !file->failed.ok() || file->reads_only) return real();
@@ -475,6 +422,8 @@ int TrackedWrite(RealCall real, const DataCall& call) {
   return code;
 }
 
+// The second half of a split write. The bytes were captured at the first half; only now is it known whether they were
+// written. MPI allows one split call at a time on a handle, so one field of the entry is enough.
 int WriteEnd(RealCall real, Word fh, void** status) {
   const auto file = FindTracked(fh);
   if (!file || file->reads_only) return real();
@@ -491,6 +440,8 @@ int WriteEnd(RealCall real, Word fh, void** status) {
   return code;
 }
 
+// Reads of tracked files matter for two reasons: their data may be checked, and they move the pointer that writes
+// follow.
 int TrackedRead(RealCall real, const DataCall& call) {
   const auto file = FindTracked(call.fh);
   if (!file) return real();
@@ -501,6 +452,7 @@ int TrackedRead(RealCall real, const DataCall& call) {
   return real();
 }
 
+// The second half of a split read: now its data are in the buffer, and can be checked.
 int ReadEnd(RealCall real, Word fh, void** status) {
   const auto file = FindTracked(fh);
   std::shared_ptr<UnfinishedRead> read;
@@ -513,5 +465,32 @@ int ReadEnd(RealCall real, Word fh, void** status) {
   WantStatus(status, own);
   return read->Finish(real(), *status);
 }
+
+}  // namespace
+
+constinit const Layer kLayer = {
+    .Init = StartMpi,
+    .Finalize = Finalize,
+    .SessionFinalize = SessionFinalize,
+    .Open = Open,
+    .Close = Close,
+    .Sync = Sync,
+    .Delete = Delete,
+    .SetView = SetView,
+    .SetSize = SetSize,
+    .Preallocate = Preallocate,
+    .Seek = Seek,
+    .SeekShared = SeekShared,
+    .GetInfo = GetInfo,
+    .Write = TrackedWrite,
+    .WriteEnd = WriteEnd,
+    .Read = TrackedRead,
+    .ReadEnd = ReadEnd,
+    .Complete = Complete,
+    .ErrorClass = ErrorClass,
+    .tracked_files = &tracked_files,
+    .checked_files = &checked_files,
+    .pending_requests = &pending_requests,
+};
 
 }  // namespace lzy::hooks

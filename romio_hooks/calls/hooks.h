@@ -1,7 +1,11 @@
 #pragma once
-// What each wrapped call does around the real one: the functions of Layer. layer.h says what all of them keep to: the
-// program gets the result of the real call, nothing is thrown, and calls for files that are not tracked cost next to
-// nothing.
+// What each wrapped call does around the real one. The exported functions (preload/exports.cc) reach this room through
+// kLayer alone, which entry.cc hands to them. layer.h says what all hooks keep to: the program gets the result of the
+// real call, nothing is thrown, and calls for files that are not tracked cost next to nothing.
+//
+// Where a hook stands: it looks the handle up in the registry (files/), records what the call may change (transfers/),
+// makes sure of an intent (epochs/), makes the real call, and records what came of it. Sync and close commit (epochs/,
+// sets/). Opening and deleting are in open.cc, all other calls in hooks.cc.
 //
 // This half is built for one MPI, so it can look at its handles. The preloaded half (preload/) knows none.
 
@@ -9,24 +13,7 @@
 
 namespace lzy::hooks {
 
-int StartMpi(RealCall real);
-int Finalize(RealCall real);
-int SessionFinalize(RealCall real, void* session);
-
-int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh);
-int Close(RealCall real, Word* fh);
-int Sync(RealCall real, Word fh);
-int Delete(RealCall real, const char* name, Word info);
-int SetView(RealCall real, Word fh, std::int64_t displacement, Word etype, Word filetype, const char* representation,
-            Word info);
-int SetSize(RealCall real, Word fh, std::int64_t size);
-int Preallocate(RealCall real, Word fh, std::int64_t size);
-int Seek(RealCall real, Word fh, std::int64_t offset, int whence);
-int SeekShared(RealCall real, Word fh, std::int64_t offset, int whence);
-int GetInfo(RealCall real, Word fh, void* info);
-int TrackedWrite(RealCall real, const DataCall& call);
-int WriteEnd(RealCall real, Word fh, void** status);
-int TrackedRead(RealCall real, const DataCall& call);
-int ReadEnd(RealCall real, Word fh, void** status);
+/// The hooks of this half. Constant, and initialised before any code of this half runs.
+extern const Layer kLayer;
 
 }  // namespace lzy::hooks

@@ -1,21 +1,27 @@
-// Opening. Rank 0 of the communicator decides whether the file is wanted and begins its epoch. The others learn from it what
-// they need. All ranks of the open agree before anybody has an entry: commits are collective, and a rank without an entry
-// would not come to them.
+// Opening, and deleting at the end. Rank 0 of the communicator decides whether the file is wanted, and begins its
+// epoch. The others learn from it what they need. All ranks of the open agree before anybody has an entry: commits are
+// collective, and a rank without an entry would not come to them.
+//
+// Three ways lead to an entry: OpenedAlone (a communicator of one rank, as for members of sets), OpenedTogether, and
+// OpenedToRead. All run after the real open and before it returns to the program. So no write of the program can come
+// before the entry that records it.
 
 #include "hooks/calls/open.h"
 
 #include <fmt/format.h>
+#include <mpi.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
-#include "base/printable.h"
+#include "base/status.h"
 #include "comm/records.h"
 #include "hooks/disk/selection.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/registry.h"
 #include "hooks/files/settings.h"
-#include "hooks/layer/layer.h"
+#include "hooks/layer/guarded.h"
 #include "hooks/reports/commit_report.h"
 #include "hooks/reports/messages.h"
 #include "hooks/sets/sets.h"
@@ -26,12 +32,10 @@
 namespace lzy::hooks {
 namespace {
 
+/// Open files inside the real MPI_File_open are the MPI library's own (ROMIO probes file systems that way).
+thread_local bool inside_open = false;
 
-FileSystem& Disk() {
-  return PosixFileSystem();
-}
-
-/// What rank 0 of the file's communicator found out and all its ranks go by.
+/// What rank 0 of the file's communicator found out, and all its ranks go by. Each reader of a file makes its own.
 struct Candidate {
   bool wanted = false;
   std::string path;
@@ -50,7 +54,7 @@ void Refuse(const Options& options, const std::string& path, const Status& why) 
 void RefuseForNow(const OpenFile& file) {
   const std::string command = ProtectCommand(file.options, file.set ? file.set->pattern : file.path);
   Refuse(file.options, file.path,
-         {file.failed.code(), fmt::format("{}; when that is mended: {}", file.failed.message(), command)});
+         {file.failed.code(), fmt::format("{}; after you have fixed that: {}", file.failed.message(), command)});
 }
 
 /// Says once what is wrong with LZY_* variables. Whether anything is.
@@ -62,11 +66,13 @@ bool TellOfEnvironment() {
   return true;
 }
 
-/// By rank 0 alone: what the program and its user want.
+/// What the program and its user want. Looks at name, file, hints and environment, and changes none of them. If an
+/// option is unusable, on-error decides whether the file still gets an entry, through which sync and close can report
+/// it.
 Candidate Consider(const char* name, MPI_Info info) {
   Candidate candidate;
   const bool told = TellOfEnvironment();
-  const auto path = Disk().RealPath(PathOfName(Disk(), name));
+  const auto path = PosixFileSystem().RealPath(PathOfName(PosixFileSystem(), name));
   if (!path.ok() || IsNeverProtected(*path)) return candidate;
   candidate.path = *path;
   auto texts = TextsWithHints(info);
@@ -80,7 +86,7 @@ Candidate Consider(const char* name, MPI_Info info) {
   }
   candidate.texts = std::move(*texts);
   candidate.options = *options;
-  const auto stat = Disk().Stat(*path);
+  const auto stat = PosixFileSystem().Stat(*path);
   if (!stat.ok() || stat->type != FileStat::Type::kRegular || !IsSelected(*options, *path)) return candidate;
   candidate.stat = *stat;
   if (const auto sidecar = SidecarPath(*path); !sidecar.ok()) {
@@ -91,7 +97,9 @@ Candidate Consider(const char* name, MPI_Info info) {
   return candidate;
 }
 
-/// Whether it is true on all ranks: the same answer everywhere.
+/// Whether it is true on all ranks: the same answer everywhere. Collective over `comm`, unless that has one rank. It is
+/// the only message of the layer on a communicator of the program. Collective calls come in the same order on all
+/// ranks, so it cannot be taken for one of the program's own.
 bool OnAll(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
   int yes = mine ? 1 : 0;
@@ -108,12 +116,10 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   }
   const std::string& directory = EnvironmentSettings().directory;
   // Hints come last. Whether all ranks give them alike nobody knows here.
-  const auto counted = [](const OptionTexts& in) {
-    return std::count_if(in.list.begin(), in.list.end(), [](const auto& one) { return one.name == "set"; });
-  };
+  const auto counted = [](const OptionTexts& in) { return std::ranges::count(in, "set", &GivenOption::name); };
   const bool alike = sets->declared_alike() || counted(texts) > counted(EnvironmentSettings().texts);
   for (const std::string& pattern : options.set) {
-    auto set = MatchSet(Disk(), pattern, directory, sets->rank(), path);
+    auto set = MatchSet(PosixFileSystem(), pattern, directory, sets->rank(), path);
     if (set && !alike) {
       return {Code::kInvalidArgument,
               fmt::format("it is a member of set {} on rank {}, but LZY_SET is not the same on all ranks", pattern, sets->rank())};
@@ -123,9 +129,9 @@ Result<std::optional<SetName>> FindSet(const OptionTexts& texts, const Options& 
   for (const std::string& pattern : options.set) {
     for (int rank = 0; rank < sets->size(); ++rank) {
       const auto other = static_cast<std::uint32_t>(rank);
-      if (!MatchSet(Disk(), pattern, directory, other, path)) continue;
+      if (!MatchSet(PosixFileSystem(), pattern, directory, other, path)) continue;
       return {Code::kInvalidArgument,
-              fmt::format("it is the member of rank {} of set {}, but rank {} writes it", rank, pattern, sets->rank())};
+              fmt::format("it is the member of rank {} of set {}, but rank {} opened it", rank, pattern, sets->rank())};
     }
   }
   return std::optional<SetName>();
@@ -139,15 +145,17 @@ bool InWorldOfOne() {
          PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
 }
 
-/// With verify-reads. Before there is an entry of the file.
+/// With verify-reads: prepares the checks of reads. Before there is an entry of the file, since `check` is constant
+/// afterwards. Without an inode nothing is checked: the file of that name might be another one.
 void CheckReads(OpenFile& file, int mode, std::uint64_t inode) {
   file.sequential = (mode & MPI_MODE_SEQUENTIAL) != 0;
   if (!file.options.verify_reads || (mode & MPI_MODE_WRONLY) != 0 || inode == 0) return;
-  file.check = std::make_unique<ReadCheck>(Disk(), file.options, file.path, inode);
+  file.check = std::make_unique<ReadCheck>(PosixFileSystem(), file.options, file.path, inode);
 }
 
-/// A file opened by this process alone.
-// No agreement is needed, so a failure only takes the entry away again.
+/// A file opened by this process alone: a member of a set, or a file of its own. No agreement is needed, so a failure
+/// only takes the entry away again. If the program has more processes, another one may open the same file by itself;
+/// then nothing is captured, and every commit covers the whole file (`uncoordinated`).
 void OpenedAlone(Candidate candidate, int mode, Word handle) {
   auto file = std::make_shared<OpenFile>();
   file->path = candidate.path;
@@ -185,11 +193,10 @@ struct Opening {
   OptionTexts texts;
   bool must_cover_all = false;
   bool epoch_open = false;
-  std::uint64_t size = 0;  // as the epoch found it
-  std::int64_t mtime_ns = 0;
+  Epoch epoch;
   MadeWith expected;
   Status failed;
-  LZY_FIELDS(path, texts, must_cover_all, epoch_open, size, mtime_ns, expected, failed)
+  LZY_FIELDS(path, texts, must_cover_all, epoch_open, epoch, expected, failed)
 };
 
 /// By rank 0, whose answer the others wait for: begins the epoch, and says what they must know of it.
@@ -206,8 +213,8 @@ Opening LeadOpening(OpenFile& file, const Candidate& candidate, int mode, Word h
     file.failed = BeginFirstEpoch(file);
     if (!file.failed.ok()) RefuseForNow(file);
   }
-  return {file.path,       candidate.texts,     file.must_cover_all, file.disk->epoch_open.load(),
-          file.epoch.size, file.epoch.mtime_ns, file.expected,       file.failed};
+  return {file.path,  candidate.texts, file.must_cover_all, file.disk->epoch_open.load(),
+          file.epoch, file.expected,   file.failed};
 }
 
 /// By the other ranks. Fails where what rank 0 says cannot be used here: then there is no entry.
@@ -216,11 +223,10 @@ Status FollowOpening(OpenFile& file, const Opening& opening, int mode, Word hand
   file.path = opening.path;
   file.comm->SetTopology(file.options.topology);
   file.must_cover_all = opening.must_cover_all;
-  file.epoch.size = opening.size;
-  file.epoch.mtime_ns = opening.mtime_ns;
+  file.epoch = opening.epoch;
   file.expected = opening.expected;
   file.failed = opening.failed;
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   CheckReads(file, mode, stat.ok() ? stat->inode : 0);
   Registry::Get().Insert(handle, file.shared_from_this(), stat.ok() ? stat->device : 0, stat.ok() ? stat->inode : 0);
   if (opening.epoch_open) file.disk->epoch_open = true;  // rank 0 saw to it
@@ -261,8 +267,8 @@ void OpenedTogether(MPI_Comm comm, int size, const Candidate& candidate, int mod
   if (file->options.verify_reads) (void)MeetProcesses(*file);
 }
 
-/// A file opened for reading. Without a communicator of its own where the ranks have not agreed beforehand that all of them
-/// check their reads: then nothing here is collective.
+/// A file opened for reading. It gets a communicator of its own only if the ranks agreed in MPI_Init that all of them
+/// check their reads. Otherwise nothing here is collective, because a rank without the option does not come here.
 void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool wanted, int mode, Word handle) {
   std::shared_ptr<OpenFile> file;
   const Sets* sets = Sets::Get();
@@ -284,7 +290,7 @@ void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool want
     if (all) file->comm = std::move(*own);
   }
   if (!made.ok()) Say("MPI_File_open: reads are not checked", made.message().c_str());
-  if (made.ok() && file->check) Registry::Get().InsertReader(handle, std::move(file));
+  if (made.ok() && file->check) Registry::Get().Insert(handle, std::move(file), 0, 0);
 }
 
 /// Whether this rank is to check what it reads, by its environment and hints.
@@ -294,12 +300,8 @@ bool WantsChecks(MPI_Info info) {
   return EnvironmentSettings().status.ok() && options.ok() && options->verify_reads;
 }
 
-}  // namespace
-
-bool IsOfInterest(int mode) {
-  return (mode & MPI_MODE_DELETE_ON_CLOSE) == 0;
-}
-
+/// After the real MPI_File_open returned `code`, for files that outlive their close. Every rank must make the same
+/// decisions about collective calls: they depend on `mode`, on `size`, and on what was agreed in MPI_Init.
 void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int code, Word handle) {
   // MPICH 5 returns success, and no file, where an error handler of the program has been told of the failure.
   const bool opened = code == MPI_SUCCESS && As<MPI_File>(handle) != MPI_FILE_NULL;
@@ -331,6 +333,69 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   if (!OnAll(comm, size, agrees)) return;
   if (size == 1) return OpenedAlone(std::move(candidate), mode, handle);
   OpenedTogether(comm, size, candidate, mode, handle);
+}
+
+/// What a call that deletes `name` may delete the sidecar of, too; empty if nothing. Of a symbolic link only the link
+/// is removed, and its target stays protected.
+std::string PathToDelete(const char* name) {
+  FileSystem& disk = PosixFileSystem();
+  const std::string given = PathOfName(disk, name);
+  const auto itself = disk.Stat(given, /*follow=*/false);
+  const auto resolved = disk.RealPath(given);
+  const bool deletes_it = itself.ok() && itself->type == FileStat::Type::kRegular && resolved.ok();
+  return deletes_it && !IsNeverProtected(*resolved) ? *resolved : std::string();
+}
+
+// The program has its file deleted already; a sidecar that stays is no error of the call.
+void ForgetDeleted(const std::string& path) {
+  const Status status = Forget(PosixFileSystem(), path);
+  if (!status.ok()) Say(EnvironmentSettings().options, Options::Log::kInfo, status.message());
+}
+
+}  // namespace
+
+// The real open may call MPI_File_open itself, or throw from an error handler.
+int Open(RealCall real, Word comm, const char* name, int mode, Word info, Word* fh) {
+  if (inside_open) return real();
+  Usage::StartClock();
+  inside_open = true;
+  const int code = [&] {
+    // An error handler written in C++ may throw through MPI.
+    struct Leave {
+      ~Leave() { inside_open = false; }
+    } leave;
+    return real();
+  }();
+  if (fh == nullptr || name == nullptr) return code;
+  // A file that its close deletes is not worth protecting.
+  if ((mode & MPI_MODE_DELETE_ON_CLOSE) != 0) {
+    const bool opened = code == MPI_SUCCESS && As<MPI_File>(*fh) != MPI_FILE_NULL;
+    if (opened) Guarded("MPI_File_open", [&] { Registry::Get().InsertDoomed(*fh, PathToDelete(name)); });
+    return code;
+  }
+  const auto start = Usage::Clock::now();
+  Guarded("MPI_File_open", [&] {
+    AfterOpen(As<MPI_Comm>(comm), name, mode, As<MPI_Info>(info), code, *fh);
+    const auto file = code == MPI_SUCCESS ? Registry::Get().Find(*fh) : nullptr;
+    if (file && file->usage) file->usage->AddTime(Usage::Clock::now() - start);
+  });
+  return code;
+}
+
+/// Whichever rank deletes the file in its close: it is gone when that close returns to the rank.
+void AfterCloseOfDoomed(const std::string& path) {
+  if (PosixFileSystem().Stat(path, /*follow=*/false).status().code() == Code::kNotFound) ForgetDeleted(path);
+}
+
+// The path is resolved before the file is gone. If the real call fails, the file may still be there, and so the sidecar
+// stays.
+int Delete(RealCall real, const char* name, Word) {
+  if (name == nullptr) return real();
+  std::string path;
+  Guarded("MPI_File_delete", [&] { path = PathToDelete(name); });
+  const int code = real();
+  if (code == MPI_SUCCESS && !path.empty()) Guarded("MPI_File_delete", [&] { ForgetDeleted(path); });
+  return code;
 }
 
 }  // namespace lzy::hooks

@@ -28,10 +28,9 @@ using Count = MPI_Count;
   static_assert(std::is_same_v<decltype(MPI_##name), int parameters>, #name);
 #define LZY_FIRST(name, hook, parameters, arguments) LZY_BEGIN(name, parameters, arguments)
 #define LZY_CALL(name, hook, parameters, arguments) LZY_BEGIN(name, parameters, arguments)
-#define LZY_WRITE(name, place, N, shape) LZY_BEGIN(name, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
-#define LZY_WRITE_END(name) LZY_BEGIN(name, LZY_PARAMETERS_END, LZY_ARGUMENTS_END)
-#define LZY_READ_END(name) LZY_BEGIN(name, LZY_READ_PARAMETERS_END, LZY_ARGUMENTS_END)
-#define LZY_READ(name, place, N, shape) LZY_BEGIN(name, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape)
+#define LZY_TRANSFER(name, hook, Buffer, place, N, shape) \
+  LZY_BEGIN(name, LZY_PARAMETERS(place, Buffer, N, shape), LZY_ARGUMENTS(place, shape))
+#define LZY_TRANSFER_END(name, hook, Buffer) LZY_BEGIN(name, LZY_PARAMETERS_END(Buffer), LZY_ARGUMENTS_END)
 #define LZY_COMPLETE(name, parameters, arguments, completion) LZY_BEGIN(name, parameters, arguments)
 #define LZY_UNWRAPPED(name, reason)
 #include "hooks/layer/wrapped_calls.def"

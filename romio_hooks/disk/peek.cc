@@ -1,8 +1,8 @@
-// A few small reads while all copies agree. Anything unusual is left to Sidecar::Load, which knows how to choose.
+// A few small reads while all copies agree. Anything unusual is left to Sidecar::Load, which knows how to choose. Bytes
+// from disk are hostile here, too: what is decoded has its own hash, and the count of pages is bounded.
 
 #include "hooks/disk/peek.h"
 
-#include <memory>
 #include <vector>
 
 #include "sidecar/names.h"
@@ -16,6 +16,7 @@ bool IsSet(const Intent& intent, const Superblock& superblock) {
   return intent.uuid == superblock.uuid && intent.generation == superblock.generation;
 }
 
+// A repair's intent says that blocks are being put back, so it never counts as an epoch's.
 void Note(const Intent& intent, Peek& peek) {
   if (IsOfRepair(intent)) {
     peek.repairing = true;

@@ -1,6 +1,9 @@
 #pragma once
-// What a sidecar says about commits and intents, without reading all its hashes. Asked before writes and at commits, so it
-// must be cheap. Local; takes no lock.
+// What a sidecar says about commits and intents, without reading all its hashes.
+//
+// Rooms above ask before a write that may begin an epoch (epochs/epoch.cc), at commits, and when a read differs from
+// its hash (read_check.cc). So it must be cheap. It is local and takes no lock: another process may commit at the same
+// time. The version is then that of before or of after, because a superblock counts only as a whole.
 
 #include <cstdint>
 #include <optional>
@@ -18,6 +21,7 @@ struct SidecarVersion {
   friend bool operator==(const SidecarVersion&, const SidecarVersion&) = default;
 };
 
+/// What was found in a usable sidecar.
 struct Peek {
   SidecarVersion version;
   std::optional<Intent> whole_file_intent;  ///< the intent that is set, if it covers all of the file

@@ -1,5 +1,8 @@
-// Reads compared with leaves. The quick way looks at nothing but memory and hashes. Only if a block differs, it is made sure
-// which commit counts, whether the file was edited, and what parity gives back.
+// Reads compared with leaves. The quick way looks at nothing but memory and hashes. Only if a block differs, the slow
+// way finds out which commit counts, whether the file was edited, and what parity gives back.
+//
+// Locks: mutex_ is held for moments only, never while files are read. healing_ is held for the whole slow way, and
+// taken first. A read that finds all its blocks right never waits for one that is being healed.
 
 #include "hooks/disk/read_check.h"
 
@@ -118,6 +121,8 @@ void ReadCheck::Forget() {
   looked_ = {};
 }
 
+// The commit may change at any time, by this process or another. What is returned stays valid, so a check goes on with
+// the commit that it began with.
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
   const auto now = Clock::now();
   std::shared_ptr<const Committed> known;
@@ -133,8 +138,8 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
   return known;
 }
 
-// Why a sidecar is unusable is told only where a key was given, or the sidecar is there: without, most files have
-// none.
+// Says why a sidecar is unusable only if it is there, or if a key was given. Without a key, most files have no sidecar,
+// and that is no news.
 std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   const auto now = Clock::now();
   auto made = std::make_shared<Committed>();
@@ -171,6 +176,7 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::LoadAgain() {
   return committed_;
 }
 
+// After a read that fell short the size must be that of the commit that counts now.
 std::uint64_t ReadCheck::CommittedSize() {
   const auto committed = Current(Trust::kNow);
   return committed ? committed->size() : 0;
@@ -232,7 +238,7 @@ std::vector<ReadCheck::Suspect> ReadCheck::FindSuspects(const Committed& committ
   return suspects;
 }
 
-// Or replaced. While somebody repairs it its mtime says nothing.
+// True also if another file has its name. While somebody repairs the file, its mtime says nothing.
 bool ReadCheck::IsEdited(const Committed& committed) const {
   for (int looks = 0; looks < 2; ++looks) {  // a repair may begin between a peek and what comes after it
     const auto peek = PeekAt(fs_, path_);
@@ -279,7 +285,7 @@ ReadVerdict ReadCheck::Check(std::span<const ReadPiece> pieces, bool unread) {
   return verdict;
 }
 
-// Said once, and rebuilt once.
+// A block that could not be mended on disk would be found damaged at every read. It is reported once, and rebuilt once.
 void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& suspects) const {
   std::erase_if(suspects, [&](const Suspect& suspect) {
     const auto healed = healed_.find(suspect.index);
@@ -289,7 +295,9 @@ void ReadCheck::ServeHealed(const Committed& committed, std::vector<Suspect>& su
   });
 }
 
-// False when there was another commit.
+// False if there was another commit meanwhile: then nothing that was found out counts, and Check begins again. A
+// failure of HealBlocks is no verdict about the data. The read is then reported as unknown, and the program gets what
+// MPI read.
 bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspects, ReadVerdict& verdict) {
   if (!may_write_) may_write_ = fs_.Open(path_, OpenMode::kReadWrite).ok();
   HealRequest request{.path = path_,
@@ -319,19 +327,18 @@ bool ReadCheck::Heal(const Committed& committed, std::span<const Suspect> suspec
     const ByteRange range{block.index * committed.block_size, committed.LengthOf(block.index)};
     ReadVerdict one;
     one.first = range;
+    one.as_committed = false;
     if (block.verdict == HealedBlock::Verdict::kNotJudged) {
-      one.as_committed = false;
       one.first.reset();
     } else if (block.verdict == HealedBlock::Verdict::kLost) {
-      one.as_committed = false;
       one.lost = range;
       one.why = block.why;
     } else if (!InSight(suspect.parts)) {
-      one.as_committed = false;
       one.lost = range;
-      one.why = block.mended || !block.damaged ? "it is mended now, but not where the program has it: read it again"
-                                               : "it cannot be put right where the program has it";
+      one.why = block.mended || !block.damaged ? "it is repaired on disk now, but not in the program's buffer: read it again"
+                                               : "it cannot be repaired in the program's buffer";
     } else {
+      one.as_committed = true;
       PutRight(suspect.parts, range.offset, block.bytes);
       (block.damaged ? one.healed : one.reread) = range.length;
       if (block.mended) one.mended = range.length;

@@ -1,9 +1,9 @@
 #pragma once
-// What reads return, compared with what was committed: for option verify-reads (docs/design.md "Verified reads"). Needs no
-// MPI. transfers/ tells it where a read has put which bytes of the file.
+// What reads return, compared with what was committed: for option verify-reads (docs/design.md "Verified reads"). Needs
+// no MPI. transfers/verifying.cc says where a read has put which bytes of the file, and reports what is found here.
 //
-// What matches its leaf is right, whoever writes meanwhile. What differs is judged by HealBlocks, which takes a second
-// look at everything. So a false alarm costs time, and never a wrong verdict.
+// Invariant: what matches its leaf is right, whoever writes meanwhile. What differs is judged by HealBlocks
+// (mend/heal.h), which takes a second look at everything. So a false alarm costs time, and never a wrong verdict.
 
 #include <chrono>
 #include <cstdint>
@@ -47,20 +47,22 @@ struct ReadVerdict {
   void Add(const ReadVerdict& other);
 };
 
-/// One open file whose reads are checked. A block that is read in part is read whole, once: what was found right is kept, so
-/// that many small reads cost as much as one large one. Thread-safe.
+/// One open file whose reads are checked. A block that is read in part is read whole, once: what was found right is
+/// kept, so that many small reads cost as much as one large one. Thread-safe.
 ///
-/// The leaves of the data are held in memory, 16 bytes for every block. Which commit they are of is looked at now and then, and
-/// whenever a block differs; whether somebody is changing the file, only then: what is as committed is right, whoever writes.
-/// Nothing is compared with, or taken from, another file than the one that was opened, whatever has its name by now.
+/// The leaves of the data are held in memory, 16 bytes for every block. Which commit they are of is looked at now and
+/// then, and whenever a block differs; whether somebody is changing the file, only then: what is as committed is right,
+/// whoever writes. Nothing is compared with, or taken from, another file than the one that was opened, whatever has its
+/// name by now.
 class ReadCheck {
  public:
   /// `inode`: of the file that was opened.
   ReadCheck(FileSystem& fs, const Options& options, std::string path, std::uint64_t inode);
   ~ReadCheck();
 
-  /// Checks what was read, `pieces` being in the order of the file, and puts right what is damaged. The file's own blocks are
-  /// mended too where this process may write it. `unread`: nothing was read, memory has something else, whatever it looks like.
+  /// Checks what was read, `pieces` being in the order of the file, and puts right what is damaged. The file's own
+  /// blocks are mended too where this process may write it. `unread`: nothing was read, memory has something else,
+  /// whatever it looks like.
   ReadVerdict Check(std::span<const ReadPiece> pieces, bool unread = false);
 
   /// Bytes of the file as it was committed last; 0 where it was not.

@@ -11,23 +11,22 @@
 namespace lzy::hooks {
 namespace {
 
+/// Whether `path` is `directory` or lies in it. "/device" does not lie in "/dev".
 bool IsBelow(const std::string& path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
-}
-
-bool IsDigits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 /// ".<name>.shfp.<number>": where ROMIO keeps the shared file pointer of <name>.
 bool IsSharedPointerFile(const std::string& name) {
   constexpr std::string_view kMark = ".shfp.";
   const std::size_t at = name.rfind(kMark);
-  return name.front() == '.' && at != std::string::npos && IsDigits(std::string_view(name).substr(at + kMark.size()));
+  return name.front() == '.' && at != std::string::npos && at + kMark.size() < name.size() &&
+         name.find_first_not_of("0123456789", at + kMark.size()) == std::string::npos;
 }
 
 }  // namespace
 
+// ROMIO takes everything before the first colon for a file system, if these are two letters or more.
 std::string PathOfName(FileSystem& fs, const std::string& name) {
   const std::size_t colon = name.find(':');
   const bool prefixed = colon != std::string::npos && colon >= 2 &&
@@ -39,6 +38,7 @@ std::string PathOfName(FileSystem& fs, const std::string& name) {
   return only_whole ? name : stripped;
 }
 
+// ".commonfstest." is the probe that ROMIO makes to see whether all ranks see one file system.
 bool IsNeverProtected(const std::string& path) {
   const std::string name = BaseNameOf(path);
   if (name.empty() || IsLzyName(name) || IsSharedPointerFile(name) || name.starts_with(".commonfstest.")) return true;

@@ -1,6 +1,9 @@
 #pragma once
-// Which files the layer protects, as far as their names tell, beside the options include and exclude (IsSelected in
-// request/options.h). Pure but for looking names up in the file system.
+// Which files the layer protects, as far as their names tell. Options include and exclude come on top (IsSelected in
+// request/options.h).
+//
+// calls/open.cc asks at every open and delete, before anything else is done for the file. Both functions are local.
+// They look names up in the file system, and change nothing.
 
 #include <string>
 

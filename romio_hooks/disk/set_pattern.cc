@@ -1,5 +1,5 @@
-// Patterns of sets, matched with the paths of files that a rank opens. Directories are compared by their real paths, since
-// ranks may come to one file in different ways.
+// Patterns of sets, matched with the paths of files that a rank opens. Directories are compared by their real paths,
+// since ranks may come to one file in different ways.
 
 #include "hooks/disk/set_pattern.h"
 
@@ -34,11 +34,7 @@ std::string Filled(const std::string& pattern, const std::vector<std::string>& v
   std::string out;
   std::size_t next = 0;
   for (char c : pattern) {
-    if (c == '*' && next < values.size()) {
-      out += EscapePercent(values[next++]);
-    } else {
-      out += c;
-    }
+    out += c == '*' && next < values.size() ? EscapePercent(values[next++]) : std::string(1, c);
   }
   return out;
 }
@@ -53,6 +49,7 @@ std::string WithRealRoot(FileSystem& fs, const std::string& pattern) {
 
 }  // namespace
 
+// '*' never stands for a slash, so the path must have exactly as many components as the pattern.
 std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, const std::string& directory,
                                 std::uint32_t rank, const std::string& path) {
   const bool absolute = pattern.starts_with('/');
@@ -72,14 +69,13 @@ std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, cons
   std::vector<std::string> have = Components(*real_directory);
   have.push_back(BaseNameOf(path));
   if (have.size() != above.size() + wanted.size() - fixed) return std::nullopt;
-  for (std::size_t i = 0; i < above.size(); ++i) {
-    if (have[i] != above[i]) return std::nullopt;
-  }
+  if (!std::equal(above.begin(), above.end(), have.begin())) return std::nullopt;
   std::vector<std::string> values;
   for (std::size_t i = fixed; i < wanted.size(); ++i) {
     if (!MatchComponent(wanted[i], have[above.size() + i - fixed], values)) return std::nullopt;
   }
   SetName name;
+  // The id keeps the pattern's %r, so it is the same for all members.
   name.id = Filled(pattern, values);
   const std::string whole = absolute ? name.id : JoinPath(EscapePercent(directory), name.id);
   name.pattern = WithRealRoot(fs, whole);

@@ -1,5 +1,9 @@
 #pragma once
-// Telling whether a file is a member of a set (docs/reference/tools.md "Paths").
+// Tells whether a file is a member of a set (docs/reference/tools.md "Paths"). calls/open.cc asks for each pattern of
+// option set, when a rank opens a file by itself.
+//
+// All ranks must come to the same name of a set, although each of them sees only its own member. So the answer depends
+// only on the pattern, the rank, and the real path of the file.
 
 #include <cstdint>
 #include <optional>
@@ -9,6 +13,7 @@
 
 namespace lzy::hooks {
 
+/// A set, as messages between ranks and as messages to people name it.
 struct SetName {
   /// The pattern as the user wrote it, '*' replaced by what it stands for: the same on all ranks, wherever each of them
   /// has its working directory, so it names the set in messages between ranks.

@@ -27,8 +27,8 @@ Status CheckAndMend(const Context& context, Written written, const Rewrite& rewr
   const std::string& path = written.dataset.path;
   if (found.faults > 0 || !whole) {
     return {Code::kWriteFailed,
-            fmt::format("{}: {} blocks on the device are not what was written, and {} could not be put right; write it again, "
-                        "and look what is wrong with this MPI library, kernel or device",
+            fmt::format("{}: {} blocks on the device are not what was written, and {} could not be repaired; write the file again, "
+                        "and look for faults of this MPI library, kernel and device",
                         path, faults, found.faults > 0 ? found.faults : faults)};
   }
   if (context.comm.rank() == 0) {

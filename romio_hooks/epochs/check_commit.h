@@ -1,6 +1,9 @@
 #pragma once
-// Option verify-writes: after a commit the device is held to what the program has written (docs/design.md "Verified writes"), while that is still
-// known.
+// Option verify-writes: after a commit, what is on the device is compared with what the program has written, while that
+// is still known (docs/design.md "Verified writes").
+//
+// Called after the commits of epochs/commit.cc and sets/sets.cc, which pass what was committed. The commit stands,
+// whatever is found. Faults are repaired in this order: from copies of the program's buffers, then from parity.
 
 #include <functional>
 
@@ -8,13 +11,13 @@
 
 namespace lzy::hooks {
 
-/// Writes again what a rank still has of blocks that are wrong, and commits that: whether any rank did. Collective.
-/// `written`, if so, is made to say what was committed.
+/// Writes wrong blocks again if a rank still has what belongs there, and commits that. True if any rank did; then
+/// `written` says what was committed. Collective.
 using Rewrite = std::function<Result<bool>(const WrittenCheck& found, Written& written)>;
 
-/// Checks, has written again what can be, has rebuilt from parity what that leaves, and checks again. kWriteFailed: the file
-/// has something else than was written to it. Collective, the same Status on all ranks; one of them says what was mended.
-/// Nothing is done, and nothing said, where somebody has written since.
+/// Checks; calls `rewrite` if there are faults; repairs what is left from parity; and checks again. kWriteFailed: the
+/// file still has something else than was written to it. Collective, the same Status on all ranks; rank 0 says what was
+/// mended. If somebody has written since the commit, it does nothing and says nothing.
 Status CheckCommit(const Context& context, const Written& written, const Rewrite& rewrite);
 
 }  // namespace lzy::hooks

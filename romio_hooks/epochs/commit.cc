@@ -21,11 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-FileSystem& Disk() {
-  return PosixFileSystem();
-}
-
-/// Whoever changed the files while they were read is not known here, so what was touched does not say it all any more.
+/// For another attempt. Something changed the files while they were read, and nobody knows what, so the touched ranges
+/// may not be all. The capture is not used either, because it knows this program's writes only.
 void CoverAll(Attempt& attempt, int ranks) {
   const int files = attempt.dataset.kind == DatasetKind::kSet ? ranks : 1;
   for (int file = 0; file < files; ++file) (*attempt.request.touched)[static_cast<std::uint32_t>(file)].AddWhole();
@@ -42,7 +39,7 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
   milliseconds pause{10};
   while (report.status.ok()) {
     const Status done = NoThrow([&] {
-      const Context context{.fs = Disk(), .comm = comm, .options = attempt.options};
+      const Context context{.fs = PosixFileSystem(), .comm = comm, .options = attempt.options};
       report = Protect(context, attempt.dataset, attempt.request);
       return report.status;
     });
@@ -69,7 +66,7 @@ DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Statu
 
 namespace {
 
-/// All ranks' parts as one.
+/// All ranks' parts as one: the same on every rank, except `capture`, `lead.capture` and `written.capture`.
 struct Union {
   bool data_safe = true;
   bool any_elsewhere = false;
@@ -81,10 +78,7 @@ struct Union {
   Part lead;
   IntervalSet touched{kMostIntervals};
   std::vector<Intent> own;
-  // As it was committed.
-  std::map<std::uint32_t, IntervalSet> committed;
-  std::uint64_t generation = 0;
-  bool captures_count = false;
+  Written written;  // what was committed
 };
 
 Union Unite(OpenFile& file, std::vector<Part> parts) {
@@ -119,7 +113,7 @@ Result<Union> Exchange(OpenFile& file, Moment moment, bool data_safe) {
 
 /// The file was renamed while it was open, and its sidecar goes along. Where it cannot, the commit makes a new one.
 void FollowMove(const OpenFile& file, const std::string& to, const std::vector<Intent>& own) {
-  const Status status = FollowRename(Disk(), file.options, file.path, to, own);
+  const Status status = FollowRename(PosixFileSystem(), file.options, file.path, to, own);
   if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
 }
 
@@ -145,9 +139,8 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   });
   const DatasetReport report = ProtectPatiently(*file.comm, attempt, prepared);
   if (!report.status.ok()) return report.status;
-  sum.committed = std::move(*attempt.request.touched);
-  sum.generation = report.generation;
-  sum.captures_count = attempt.request.capture != nullptr && report.captures_count;
+  sum.written = {attempt.dataset, std::move(*attempt.request.touched), report.generation,
+                 report.captures_count ? attempt.request.capture : nullptr};
   ExpectSameGeometry(file, report);
   EndEpoch(file, report.generation, report.bytes, sum.met_others || !report.kept_intents.empty());
   if (file.usage) file.usage->NoteCommit(report);
@@ -155,8 +148,8 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   return report.status;
 }
 
-/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of its
-/// own: whatever happens, the sidecar says so. Whether there was any.
+/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of
+/// its own: whatever happens, the sidecar says so. Whether there was any.
 Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& found) {
   std::unique_ptr<File> out;
   const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
@@ -168,7 +161,7 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
     MissRanges(file, {range});
     EnsureEpoch(file);
     if (!out) {
-      LZY_ASSIGN_OR_RETURN(out, Disk().Open(file.path, OpenMode::kReadWrite));
+      LZY_ASSIGN_OR_RETURN(out, PosixFileSystem().Open(file.path, OpenMode::kReadWrite));
     }
     return out->WriteAt(offset, bytes);
   };
@@ -188,9 +181,10 @@ Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& fou
   return out != nullptr;
 }
 
-/// Nobody may have written since the commit: not here, in other threads, nor anybody else.
+/// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare
+/// their answers. If it is not quiet, the bytes that this rank still has may be older than those in the file.
 bool IsQuiet(OpenFile& file, const Written& written) {
-  const Context context{.fs = Disk(), .comm = *file.comm, .options = file.options};
+  const Context context{.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options};
   if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
   const std::lock_guard lock(file.mutex);
   return file.touched.empty() && file.writes_under_way == 0;
@@ -212,15 +206,16 @@ Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& fou
     if (again.ok()) again->touched.Add(again->lead.resized);
     // kClose: nobody else syncs what we have written.
     status = again.ok() ? CommitUnion(file, Moment::kClose, *again) : again.status();
-    if (status.ok()) written.generation = again->generation;
+    if (status.ok()) written.generation = again->written.generation;
   }
   if (!status.ok()) Untake(file);
   LZY_RETURN_IF_ERROR(status);
   return true;
 }
 
-/// Somebody may write a file by POSIX calls before it is closed (a header): that is no fault, and not to be written over. All that
-/// can be told of it is that the file is younger than the last write of ours.
+/// Whether something else than this program's MPI calls wrote the file last. A program may write a header by POSIX
+/// calls before the close; that is no fault, and must not be overwritten. It shows only in the mtime: the file is
+/// younger than the last write through the layer. Collective.
 Result<bool> OthersWroteLast(OpenFile& file) {
   std::int64_t mine = 0;
   {
@@ -228,18 +223,19 @@ Result<bool> OthersWroteLast(OpenFile& file) {
     mine = std::exchange(file.written_mtime_ns, 0);
   }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
   LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
   return any != 0;
 }
 
-/// The commit stands, whatever comes out.
+/// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code.
+/// Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
   LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
-  const Written written{{.kind = DatasetKind::kShared, .path = file.path, .members = {}}, sum.committed, sum.generation,
-                        sum.captures_count && !others ? sum.capture.get() : nullptr};
-  return CheckCommit({.fs = Disk(), .comm = *file.comm, .options = file.options}, written,
+  Written written = sum.written;
+  if (others) written.capture = nullptr;
+  return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, written,
                      [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
 }
 
@@ -256,10 +252,10 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   if (sum.lead.presence == Part::Presence::kGone) {
     // Deleted while it was open, by MPI_File_delete or behind MPI's back: nothing is left to protect. A file that took
     // its name has a life of its own, and is not at risk from what is written to this one.
-    if (file.Leads() && Disk().Stat(file.path, /*follow=*/false).ok()) {
+    if (file.Leads() && PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
       TakeIntentBack(file);
     } else if (file.Leads()) {
-      (void)Forget(Disk(), file.path);
+      (void)Forget(PosixFileSystem(), file.path);
     }
     return Status::Ok();
   }

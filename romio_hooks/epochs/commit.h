@@ -1,6 +1,13 @@
 #pragma once
-// Commits that several ranks make together: patiently where another process is in the way, and of a shared file as a
-// whole.
+// Commits that several ranks make together: of a shared file here; of a set in sets/sets.cc, which uses
+// ProtectPatiently.
+//
+// The hooks of sync and close call CommitShared after the real call. All ranks exchange their parts (epoch.h), derive
+// the same request, and call the engine's Protect together. Invariant: between two collective calls, no rank leaves
+// early. What can fail on one rank alone runs in NoThrow, and the ranks agree on the result.
+//
+// A commit that fails changes nothing for the program: the file stays at risk, and the next commit covers all of it.
+// Only with on-error=fail does the program get an error.
 
 #include "base/status.h"
 #include "comm/communicator.h"
@@ -10,16 +17,16 @@
 
 namespace lzy::hooks {
 
-/// What Protect is called with. Every rank makes it by itself, and may fail at that.
+/// The arguments of Protect. Every rank makes its own, and may run out of memory while it does so.
 struct Attempt {
   Options options;
   DatasetRef dataset;
   ProtectRequest request;
 };
 
-/// Protect, once all ranks are `prepared`; again while something else changes the files meanwhile (all of them is
-/// committed then), and while another process holds their locks: up to option timeout in all, and no attempt begins
-/// after that. Collective; the same status on all ranks.
+/// Calls Protect, if all ranks are `prepared`. Tries again as long as it is busy: another process holds the locks, or
+/// something else changes the files meanwhile (then all of them is committed). Gives up after option timeout in all.
+/// Collective; the same status on all ranks.
 DatasetReport ProtectPatiently(Communicator& comm, Attempt& attempt, const Status& prepared);
 
 /// Commits a shared file; collective over its communicator, the same Status on all its ranks. The file is closed

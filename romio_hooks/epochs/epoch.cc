@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "comm/records.h"
@@ -16,15 +15,8 @@
 namespace lzy::hooks {
 namespace {
 
-constexpr std::size_t kMostPath = 65536;
-constexpr std::size_t kMostHost = 256;
-
-FileSystem& Disk() {
-  return PosixFileSystem();
-}
-
 std::optional<SidecarVersion> VersionOf(const std::string& data_path) {
-  const auto peek = PeekAt(Disk(), data_path);
+  const auto peek = PeekAt(PosixFileSystem(), data_path);
   return peek ? std::optional(peek->version) : std::nullopt;
 }
 
@@ -41,7 +33,7 @@ std::vector<Intent> OwnIntents(const OpenFile& file, const std::optional<EpochSt
 
 /// Begins an epoch of the file, whose name is `path` now, and remembers it. The file's epoch_mutex is held.
 Result<EpochStart> Begin(OpenFile& file, const std::string& path) {
-  auto begun = BeginEpoch(Disk(), file.options, path, file.set ? file.set->pattern : std::string());
+  auto begun = BeginEpoch(PosixFileSystem(), file.options, path, file.set ? file.set->pattern : std::string());
   if (!begun.ok()) return begun;
   const std::lock_guard lock(file.disk->mutex);
   auto& last = file.disk->start;
@@ -71,12 +63,12 @@ bool IsReliable(OpenFile& file, const Intent& intent) {
 /// Another name of the file in the directory of `path`: where a program that renames before it closes has put it.
 std::optional<std::string> NewName(const std::string& path, const DiskFile& disk) {
   const std::string directory = DirectoryOf(path);
-  const auto names = Disk().List(directory);
+  const auto names = PosixFileSystem().List(directory);
   if (!names.ok()) return std::nullopt;
   for (const std::string& name : *names) {
     std::string candidate = JoinPath(directory, name);
     if (IsLzyName(name)) continue;
-    const auto stat = Disk().Stat(candidate, /*follow=*/false);
+    const auto stat = PosixFileSystem().Stat(candidate, /*follow=*/false);
     if (stat.ok() && stat->inode == disk.inode && stat->device == disk.device) return candidate;
   }
   return std::nullopt;
@@ -86,7 +78,7 @@ std::optional<std::string> NewName(const std::string& path, const DiskFile& disk
 std::optional<std::string> NameNow(const OpenFile& file) {
   const DiskFile& disk = *file.disk;
   if (disk.inode == 0) return file.path;
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   if (stat.ok() && stat->inode == disk.inode && stat->device == disk.device) return file.path;
   return NewName(file.path, disk);
 }
@@ -100,7 +92,7 @@ bool WasResized(const IntervalSet& touched, std::uint64_t size) {
 
 void LookAtDisk(OpenFile& file, Part& part) {
   const auto name = NameNow(file);
-  const auto stat = Disk().Stat(name.value_or(file.path));
+  const auto stat = PosixFileSystem().Stat(name.value_or(file.path));
   if (!name || !stat.ok()) {
     part.presence = Part::Presence::kGone;
     return;
@@ -119,7 +111,8 @@ void LookAtDisk(OpenFile& file, Part& part) {
   // Truncated behind MPI's back since the epoch began: it may have been shorter than it is now.
   const bool truncated = stat->size < file.epoch.size && !WasResized(part.touched, stat->size);
   part.cover_all |= truncated;
-  // A commit that is not ours: somebody else has the file open, and may have written anything (docs/design.md "Several independent writers").
+  // A commit that is not ours: somebody else has the file open, and may have written anything (docs/design.md "Several
+  // independent writers").
   part.met_commit = part.presence == Part::Presence::kThere && VersionOf(file.path) != file.epoch.version;
   part.cover_all |= part.met_commit;
   part.capture_counts &= !truncated && !part.met_commit;
@@ -131,12 +124,12 @@ void LookAtDisk(OpenFile& file, Part& part) {
 
 namespace {
 
-/// Where reads are checked an epoch begins with the first write, since what is in one cannot be checked; unless there is
-/// something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
+/// Where reads are checked an epoch begins with the first write, since what is in one cannot be checked; unless there
+/// is something about the file that only an epoch brings in order. Whether it was put off. epoch_mutex is held.
 bool PutOffFirstEpoch(OpenFile& file) {
   if (!file.check || file.disk->epoch_open.load()) return false;
-  const auto clean = FindCleanEpoch(Disk(), file.options, file.path);
-  const auto stat = Disk().Stat(file.path);
+  const auto clean = FindCleanEpoch(PosixFileSystem(), file.options, file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   if (!clean || !stat.ok()) return false;
   file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
   const std::lock_guard touched_lock(file.mutex);
@@ -152,7 +145,7 @@ Status BeginFirstEpoch(OpenFile& file) {
   if (PutOffFirstEpoch(file)) return Status::Ok();
   const auto start = Begin(file, file.path);
   if (!start.ok()) return start.status();
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   if (!stat.ok()) return stat.status();
   file.epoch = {stat->size, stat->mtime_ns, VersionOf(file.path)};
   const std::lock_guard touched_lock(file.mutex);
@@ -176,14 +169,14 @@ void EnsureEpoch(OpenFile& file) {
   if (!path) return file.disk->epoch_open.store(true);
   // The order matters. A rank that finds the stamp changed and no intent saw somebody else's edit. One that finds the
   // stamp changed and an intent sees the writes of another rank of this file, whose intent was there before them.
-  const auto stat = Disk().Stat(*path);
+  const auto stat = PosixFileSystem().Stat(*path);
   const bool changed = !stat.ok() || stat->size != file.epoch.size || stat->mtime_ns != file.epoch.mtime_ns;
-  const auto peek = PeekAt(Disk(), *path);
+  const auto peek = PeekAt(PosixFileSystem(), *path);
   if (!peek || !peek->whole_file_intent || !IsReliable(file, *peek->whole_file_intent)) {
     const auto start = Begin(file, *path);
     if (!start.ok()) {
       SayOnce(file.options, Options::Log::kWarn, file.path, "reopen",
-              fmt::format("{}: {}; what is written now is not marked as being at risk", file.path,
+              fmt::format("{}: {}; what is written from now on is not marked as at risk", file.path,
                           start.status().message()));
     }
     if (!start.ok() || !start->had_sidecar || (changed && start->changed_behind)) {
@@ -199,7 +192,7 @@ void CompareSizes(OpenFile& file) {
     const std::lock_guard lock(file.mutex);
     if (std::exchange(file.size_compared, true)) return;
   }
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   const std::lock_guard epoch_lock(file.epoch_mutex);
   const std::lock_guard lock(file.mutex);
   if (stat.ok() && (stat->size >= file.epoch.size || WasResized(file.touched, stat->size))) return;
@@ -211,7 +204,7 @@ void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool
     const std::lock_guard lock(file.epoch_mutex);
     file.disk->epoch_open.store(false);
     file.disk->intent_doubtful.store(false);  // they are void, and known to be
-    const auto stat = Disk().Stat(file.path);
+    const auto stat = PosixFileSystem().Stat(file.path);
     file.epoch = {size, stat.ok() ? stat->mtime_ns : 0, std::nullopt};
     if (file.Leads()) file.epoch.version = VersionOf(file.path);
     if (file.epoch.version && file.epoch.version->generation != generation) file.epoch.version.reset();
@@ -256,7 +249,7 @@ void TakeIntentBack(OpenFile& file) {
     start = file.disk->start;
   }
   if (!start) return;
-  const Status status = AbandonEpoch(Disk(), file.options, file.path, *start);
+  const Status status = AbandonEpoch(PosixFileSystem(), file.options, file.path, *start);
   if (!status.ok()) Say(file.options, Options::Log::kInfo, fmt::format("{}: {}", file.path, status.message()));
 }
 
@@ -327,8 +320,8 @@ bool MetOthers(const Part& part, const std::vector<Intent>& own) {
 }
 
 Status SyncData(const std::string& path) {
-  auto file = Disk().Open(path, OpenMode::kRead);
-  if (!file.ok()) file = Disk().Open(path, OpenMode::kReadWrite);  // a file that may be written but not read
+  auto file = PosixFileSystem().Open(path, OpenMode::kRead);
+  if (!file.ok()) file = PosixFileSystem().Open(path, OpenMode::kReadWrite);  // a file that may be written but not read
   return file.ok() ? (*file)->Sync() : file.status();
 }
 

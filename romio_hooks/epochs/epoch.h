@@ -1,6 +1,14 @@
 #pragma once
-// The epochs of one file, as one rank sees them: beginning and ending them, and what it brings to a commit (docs/design.md "Epochs").
-// How commits are made together is in commit.h, and for file sets in sets.h.
+// The epochs of one file, as one rank sees them: beginning and ending them, and what it brings to a commit
+// (docs/design.md "Epochs"). How ranks commit together is in commit.h, and for file sets in sets/sets.h.
+//
+// An epoch begins before its first write: the engine makes an intent durable (BeginEpoch). It ends with a commit
+// (EndEpoch), or without one if nothing was written (TakeIntentBack). Invariant: while a write is under way, an intent
+// that covers the file is durable, set by this process or by one of its family. There are two exceptions: the file was
+// removed, or the intent could not be set. A message reports the latter.
+//
+// Everything here is local, except MeetProcesses. Locks: epoch_mutex before mutex (files/open_file.h). A second thread
+// that writes meanwhile waits in EnsureEpoch until the intent is durable.
 
 #include <cstdint>
 #include <memory>
@@ -17,20 +25,22 @@ namespace lzy::hooks {
 
 enum class Moment { kSync, kClose };
 
-/// Before the first write after the open; by the lowest rank of the communicator alone. Waits up to option timeout
-/// while another process holds the sidecar. Fills in file.epoch, and what decides whether this epoch must cover all of
-/// it.
+/// Before the first write after the open; by rank 0 of the communicator alone, while the others wait for its answer.
+/// Waits up to option timeout while another process holds the sidecar. Fills in file.epoch, and what decides whether
+/// this epoch must cover the whole file. With verify-reads, the epoch may be put off until the first write.
 Status BeginFirstEpoch(OpenFile& file);
 
-/// Before any write, by any rank, once what it touches is recorded: begins a new epoch if the last was committed. Cheap
-/// while an epoch is open.
+/// Before any write, by any rank, after what it touches was recorded: begins a new epoch if the last was committed.
+/// Costs one look at an atomic while an epoch is open. If the intent cannot be set, the write goes on: a message says
+/// so, and the next commit covers the whole file.
 void EnsureEpoch(OpenFile& file);
 
-/// Before a write, at the first of an epoch: whether the file has become smaller than it was, which nobody told MPI
-/// (PnetCDF uses truncate()). Touches all of it then.
+/// Before the first write of an epoch: if the file has become smaller than it was without MPI (PnetCDF calls
+/// truncate()), all of it counts as touched. Does nothing before the other writes.
 void CompareSizes(OpenFile& file);
 
-/// What one rank brings to a commit. The default is that of a rank which has nothing to say.
+/// What one rank brings to a commit. The default is that of a rank that has nothing to say. Ranks exchange their parts,
+/// so every rank derives the same commit from them.
 struct Part {
   enum class Presence : std::uint8_t { kThere, kMoved, kGone };
 
@@ -54,31 +64,32 @@ struct Part {
              process)
 };
 
-/// What of an intent other ranks are told: all that SameWriter compares. Its ranges are many.
+/// What other ranks are told of an intent: all that SameWriter compares. The ranges are left out, as there may be many.
 Intent MarkOf(Intent intent);
 
-/// Takes what this rank touched (nothing is touched then) and, where `look` is set, what became of the file on disk. At
-/// most `intervals` of the former.
+/// Takes what this rank touched, as at most `intervals` intervals; then nothing counts as touched any more. If `look`
+/// is set, also looks what became of the file on disk. At close, counts the handle as closed.
 Part TakePart(OpenFile& file, Moment moment, bool data_safe, bool look, std::size_t intervals);
-/// All ranks' intervals together: a megabyte of them on every rank.
+/// The most intervals of all ranks together. Every rank holds them during a commit: one megabyte.
 inline constexpr std::size_t kMostIntervals = 65536;
 /// How many intervals each of `ranks` may bring, so that all of them together stay small.
 std::size_t IntervalsEach(int ranks);
 
 /// The intents in all ranks' parts: those that this program set.
 std::vector<Intent> OwnIntents(const std::vector<Part>& parts);
-/// When a file has just been opened together: only who they are. Collective over the file's communicator.
+/// After an open together: the ranks learn which processes they are, for EnsureEpoch. Collective over the file's
+/// communicator.
 Status MeetProcesses(OpenFile& file);
 /// Remembers who has the file open together, for the intents to come.
 void MeetFamily(OpenFile& file, const std::vector<Part>& parts);
-/// Whether somebody who is not among `own` writes the file too, as far as `part` tells.
+/// Whether a process that is not among `own` writes the file too, as far as `part` tells.
 bool MetOthers(const Part& part, const std::vector<Intent>& own);
 
-/// Undoes TakePart after a commit that did not happen, or seems not to have: all of the file is touched, and the next
-/// write makes sure of an intent.
+/// After a commit that failed, perhaps late: the whole file counts as touched, and the next write sets an intent again.
 void Untake(OpenFile& file);
-/// After a commit that did, of generation `generation` and of a file of `size` bytes: the next write begins an epoch.
-/// `met_others`: all commits to come cover all of the file.
+/// After a commit of generation `generation` and of a file of `size` bytes: the next write begins an epoch.
+/// `met_others`: from now on every commit covers the whole file, because other programs write it too. A write of
+/// another thread during the commit may be in it or not, so it begins the next epoch here, and touches the whole file.
 void EndEpoch(OpenFile& file, std::uint64_t generation, std::uint64_t size, bool met_others);
 /// The epoch ended without a change by this program: takes the intent back, if it is the one that is set. By one rank
 /// alone.

@@ -64,6 +64,7 @@ struct Epoch {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::optional<SidecarVersion> version;
+  LZY_FIELDS(size, mtime_ns)
 };
 
 /// The processes that have a file open together, as of their last meeting (an open with verify-reads, or a commit). If

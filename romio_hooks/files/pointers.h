@@ -9,7 +9,6 @@
 #include <mpi.h>
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "hooks/files/open_file.h"

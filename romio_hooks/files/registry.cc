@@ -12,31 +12,20 @@ void Registry::Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t
   // its destructor frees a communicator, which is an MPI call.
   std::shared_ptr<OpenFile> replaced;
   const std::lock_guard lock(mutex_);
-  if (device != 0 || inode != 0) {
-    std::weak_ptr<DiskFile>& known = disk_files_[{device, inode}];
-    file->disk = known.lock();
-    if (!file->disk) known = file->disk = std::make_shared<DiskFile>();
-  } else {
-    file->disk = std::make_shared<DiskFile>();
+  if (!file->reads_only) {
+    const bool known = device != 0 || inode != 0;
+    if (known) file->disk = disk_files_[{device, inode}].lock();
+    if (!file->disk) file->disk = std::make_shared<DiskFile>();
+    if (known) disk_files_[{device, inode}] = file->disk;
+    file->disk->device = device;
+    file->disk->inode = inode;
+    ++file->disk->handles;
   }
-  file->disk->device = device;
-  file->disk->inode = inode;
-  ++file->disk->handles;
-  replaced = PutLocked(handle, std::move(file));
-}
-
-void Registry::InsertReader(Word handle, std::shared_ptr<OpenFile> file) {
-  std::shared_ptr<OpenFile> replaced;
-  const std::lock_guard lock(mutex_);
-  replaced = PutLocked(handle, std::move(file));
-}
-
-std::shared_ptr<OpenFile> Registry::PutLocked(Word handle, std::shared_ptr<OpenFile> file) {
   std::shared_ptr<OpenFile>& slot = files_[handle];
   if (!slot) tracked_files.fetch_add(1, std::memory_order_release);
   const int checks = (file->check ? 1 : 0) - (slot && slot->check ? 1 : 0);
   checked_files.fetch_add(checks, std::memory_order_release);
-  return std::exchange(slot, std::move(file));
+  replaced = std::exchange(slot, std::move(file));
 }
 
 std::shared_ptr<OpenFile> Registry::Find(Word handle) {

@@ -28,11 +28,10 @@ class Registry {
   /// The only registry. It is never destroyed, because files may be closed while the process ends.
   static Registry& Get();
 
-  /// Adds a file open for writing. Sets file->disk to the one DiskFile of `device` and `inode`, or to a new one if both
-  /// are 0 (unknown). Counts the handle; Leave counts it down.
+  /// Adds a file. If it is open for writing, sets file->disk to the one DiskFile of `device` and `inode`, or to a new
+  /// one if both are 0 (unknown), and counts the handle; Leave counts it down. A file that is only read gets no
+  /// DiskFile.
   void Insert(Word handle, std::shared_ptr<OpenFile> file, std::uint64_t device, std::uint64_t inode);
-  /// Adds a file opened for reading, whose reads are checked. It gets no DiskFile.
-  void InsertReader(Word handle, std::shared_ptr<OpenFile> file);
   std::shared_ptr<OpenFile> Find(Word handle);  ///< nullptr if it is not tracked
   /// Takes the entry out; nullptr if there is none. The handle still counts for its DiskFile until Leave.
   std::shared_ptr<OpenFile> Take(Word handle);
@@ -53,8 +52,6 @@ class Registry {
   void TouchWholeElsewhere(const OpenFile& file);
 
  private:
-  std::shared_ptr<OpenFile> PutLocked(Word handle, std::shared_ptr<OpenFile> file);
-
   std::mutex mutex_;
   std::unordered_map<Word, std::shared_ptr<OpenFile>> files_;
   std::unordered_map<Word, std::string> doomed_;  ///< paths

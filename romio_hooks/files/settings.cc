@@ -27,7 +27,7 @@ Settings ReadEnvironment() {
     if (value == nullptr) continue;
     // The program may change its directory before the key file is read, so make its path absolute now.
     const bool of_directory = std::string_view(spec.name) == "key" && *value != '/';
-    settings.texts.list.push_back({spec.name, (of_directory ? settings.directory + "/" : std::string()) + value});
+    settings.texts.push_back({spec.name, (of_directory ? settings.directory + "/" : std::string()) + value});
   }
   return settings;
 }
@@ -35,9 +35,7 @@ Settings ReadEnvironment() {
 /// "lzy_block_size" -> "block-size"
 std::string OptionOfHint(std::string_view hint) {
   std::string name(hint.substr(kHintPrefix.size()));
-  for (char& c : name) {
-    if (c == '_') c = '-';
-  }
+  std::ranges::replace(name, '_', '-');
   return name;
 }
 
@@ -52,8 +50,8 @@ std::string HintValue(MPI_Info info, const char* key) {
 }
 
 /// The hints that begin with "lzy_", unchecked.
-std::vector<OptionTexts::One> HintsIn(MPI_Info info) {
-  std::vector<OptionTexts::One> hints;
+OptionTexts HintsIn(MPI_Info info) {
+  OptionTexts hints;
   int keys = 0;
   if (info == MPI_INFO_NULL || PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS) return hints;
   for (int i = 0; i < keys; ++i) {
@@ -77,9 +75,9 @@ Result<OptionTexts> TextsWithHints(MPI_Info info) {
   LZY_RETURN_IF_ERROR(environment.status);
   OptionTexts texts = environment.texts;
   Options checked = environment.options;
-  for (OptionTexts::One& hint : HintsIn(info)) {
+  for (GivenOption& hint : HintsIn(info)) {
     LZY_RETURN_IF_ERROR(SetOption(checked, hint.name, hint.value, HintName(hint.name)));
-    texts.list.push_back(std::move(hint));
+    texts.push_back(std::move(hint));
   }
   LZY_RETURN_IF_ERROR(CheckOptions(checked));
   return texts;
@@ -87,11 +85,11 @@ Result<OptionTexts> TextsWithHints(MPI_Info info) {
 
 OptionTexts UsableTexts(MPI_Info info) {
   OptionTexts texts;
-  for (const auto& from : {EnvironmentSettings().texts.list, HintsIn(info)}) {
-    for (const OptionTexts::One& one : from) {
-      const bool asked = std::find(kOfTrouble.begin(), kOfTrouble.end(), one.name) != kOfTrouble.end();
+  for (const auto& from : {EnvironmentSettings().texts, HintsIn(info)}) {
+    for (const GivenOption& one : from) {
+      const bool asked = std::ranges::find(kOfTrouble, one.name) != kOfTrouble.end();
       Options tried;
-      if (asked && SetOption(tried, one.name, one.value).ok()) texts.list.push_back(one);
+      if (asked && SetOption(tried, one.name, one.value).ok()) texts.push_back(one);
     }
   }
   return texts;
@@ -99,7 +97,7 @@ OptionTexts UsableTexts(MPI_Info info) {
 
 Result<Options> Parse(const OptionTexts& texts) {
   Options options;
-  for (const OptionTexts::One& one : texts.list) LZY_RETURN_IF_ERROR(SetOption(options, one.name, one.value));
+  for (const GivenOption& one : texts) LZY_RETURN_IF_ERROR(SetOption(options, one.name, one.value));
   LZY_RETURN_IF_ERROR(CheckOptions(options));
   if (!options.report.empty() && options.report.front() != '/') {
     options.report = EnvironmentSettings().directory + "/" + options.report;

@@ -17,15 +17,12 @@
 namespace lzy::hooks {
 
 /// Options as text, in the order in which they apply: the last of one name counts. This is what rank 0 sends.
-struct OptionTexts {
-  struct One {
-    std::string name;
-    std::string value;
-    LZY_FIELDS(name, value)
-  };
-  std::vector<One> list;
-  LZY_FIELDS(list)
+struct GivenOption {
+  std::string name;
+  std::string value;
+  LZY_FIELDS(name, value)
 };
+using OptionTexts = std::vector<GivenOption>;
 
 /// The options of the environment (LZY_*), read once. If a variable is unusable, `status` names the first one, and
 /// nothing is protected.

@@ -75,9 +75,10 @@ struct Completion {
 };
 
 /// What the loaded half does around the real calls. Every function calls `real` exactly once and returns its code
-/// unchanged, except that Sync and Close return MPI_ERR_IO with on-error=fail when redundancy could not be made, that with
-/// verify-reads Read, ReadEnd and Complete put right what was read, and fail where that cannot be, that ErrorClass knows the
-/// layer's own errors, and that GetInfo adds the layer's hints to what the real one made. None throws. Handles are of the program's MPI.
+/// unchanged, except that Sync and Close return MPI_ERR_IO with on-error=fail when redundancy could not be made, that
+/// with verify-reads Read, ReadEnd and Complete put right what was read, and fail where that cannot be, that ErrorClass
+/// knows the layer's own errors, and that GetInfo adds the layer's hints to what the real one made. None throws.
+/// Handles are of the program's MPI.
 struct Layer {
   int (*Init)(RealCall real);
   int (*Finalize)(RealCall real);

@@ -5,82 +5,57 @@
 // Before including wrapped_calls.def, define
 //   LZY_BEGIN(name, parameters, arguments)        a call that MPI begins with
 //   LZY_FIRST(name, hook, parameters, arguments)  a call that the layer may meet first: its hook (Layer), its C
-//   parameters,
-//                                                 their names
+//                                                 parameters, their names
 //   LZY_CALL(name, hook, parameters, arguments)   any other call
-//   LZY_WRITE(name, place, Count, shape)          a call that starts a write: where it writes (Place) and its form
-//   LZY_WRITE_END(name)                           a call that ends a split write
-//   LZY_READ(name, place, Count, shape)           a call that starts a read, likewise
-//   LZY_READ_END(name)                            a call that ends a split read
-//   LZY_COMPLETE(name, parameters, arguments, completion)  a call that requests may be done after: what Completion is
-//                                                 made of
+//   LZY_TRANSFER(name, hook, Buffer, place, N, shape)
+//                                                 a call that starts a write or a read: where (Place), and its shape
+//   LZY_TRANSFER_END(name, hook, Buffer)          a call that ends a split one
+//   LZY_COMPLETE(name, parameters, arguments, completion)
+//                                                 a call after which requests may be done: what Completion is made of
 //   LZY_UNWRAPPED(name, reason)                   a call of MPI-IO that the layer need not see
 // and the parameter types Comm, Info, File, Datatype, Session, Status, Request, Offset and Count. Names come without
 // "MPI_". LZY_LARGE_COUNTS and LZY_SESSIONS say whether to list what MPI-4 added.
 
-/// Forms of the calls that write: how they say where, and how they tell that they are done.
-#define LZY_PARAMETERS_BLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Status* status)
-#define LZY_PARAMETERS_BLOCKING_AT(N) \
-  (File fh, Offset offset, const void* buffer, N count, Datatype type, Status* status)
-#define LZY_PARAMETERS_NONBLOCKING(N) (File fh, const void* buffer, N count, Datatype type, Request* request)
-#define LZY_PARAMETERS_NONBLOCKING_AT(N) \
-  (File fh, Offset offset, const void* buffer, N count, Datatype type, Request* request)
-#define LZY_PARAMETERS_TOGETHER(N) LZY_PARAMETERS_NONBLOCKING(N)
-#define LZY_PARAMETERS_TOGETHER_AT(N) LZY_PARAMETERS_NONBLOCKING_AT(N)
-#define LZY_PARAMETERS_SPLIT(N) (File fh, const void* buffer, N count, Datatype type)
-#define LZY_PARAMETERS_SPLIT_AT(N) (File fh, Offset offset, const void* buffer, N count, Datatype type)
-
-#define LZY_PARAMETERS_END (File fh, const void* buffer, Status* status)
-#define LZY_READ_PARAMETERS_END (File fh, void* buffer, Status* status)
+// A call that writes or reads, in two independent respects. Its Place says whether it has an offset: only kExplicit
+// does. Its shape says how it tells that it is done: BLOCKING by its status, NONBLOCKING by its request, TOGETHER
+// (nonblocking and collective) by a request that never fails, SPLIT by a second call. `Buffer` is const void* for a
+// write, void* for a read. `N` is the type of the count.
+#define LZY_PARAMETERS(place, Buffer, N, shape) \
+  (File fh, LZY_EXPLICIT_##place(Offset offset, ) Buffer buffer, N count, Datatype type LZY_LAST_PARAMETER_##shape)
+#define LZY_ARGUMENTS(place, shape) (fh, LZY_EXPLICIT_##place(offset, ) buffer, count, type LZY_LAST_ARGUMENT_##shape)
+#define LZY_PARAMETERS_END(Buffer) (File fh, Buffer buffer, Status* status)
 #define LZY_ARGUMENTS_END (fh, buffer, status)
 
-#define LZY_READ_PARAMETERS_BLOCKING(N) (File fh, void* buffer, N count, Datatype type, Status* status)
-#define LZY_READ_PARAMETERS_BLOCKING_AT(N) \
-  (File fh, Offset offset, void* buffer, N count, Datatype type, Status* status)
-#define LZY_READ_PARAMETERS_NONBLOCKING(N) (File fh, void* buffer, N count, Datatype type, Request* request)
-#define LZY_READ_PARAMETERS_NONBLOCKING_AT(N) \
-  (File fh, Offset offset, void* buffer, N count, Datatype type, Request* request)
-#define LZY_READ_PARAMETERS_TOGETHER(N) LZY_READ_PARAMETERS_NONBLOCKING(N)
-#define LZY_READ_PARAMETERS_TOGETHER_AT(N) LZY_READ_PARAMETERS_NONBLOCKING_AT(N)
-#define LZY_READ_PARAMETERS_SPLIT(N) (File fh, void* buffer, N count, Datatype type)
-#define LZY_READ_PARAMETERS_SPLIT_AT(N) (File fh, Offset offset, void* buffer, N count, Datatype type)
+// What only calls with an explicit offset have.
+#define LZY_EXPLICIT_kExplicit(...) __VA_ARGS__
+#define LZY_EXPLICIT_kOwnPointer(...)
+#define LZY_EXPLICIT_kSharedPointer(...)
+#define LZY_EXPLICIT_kOrdered(...)
 
-#define LZY_ARGUMENTS_BLOCKING (fh, buffer, count, type, status)
-#define LZY_ARGUMENTS_BLOCKING_AT (fh, offset, buffer, count, type, status)
-#define LZY_ARGUMENTS_NONBLOCKING (fh, buffer, count, type, request)
-#define LZY_ARGUMENTS_NONBLOCKING_AT (fh, offset, buffer, count, type, request)
-#define LZY_ARGUMENTS_TOGETHER (fh, buffer, count, type, request)
-#define LZY_ARGUMENTS_TOGETHER_AT (fh, offset, buffer, count, type, request)
-#define LZY_ARGUMENTS_SPLIT (fh, buffer, count, type)
-#define LZY_ARGUMENTS_SPLIT_AT (fh, offset, buffer, count, type)
+#define LZY_LAST_PARAMETER_BLOCKING , Status* status
+#define LZY_LAST_PARAMETER_NONBLOCKING , Request* request
+#define LZY_LAST_PARAMETER_TOGETHER , Request* request
+#define LZY_LAST_PARAMETER_SPLIT
+#define LZY_LAST_ARGUMENT_BLOCKING , status
+#define LZY_LAST_ARGUMENT_NONBLOCKING , request
+#define LZY_LAST_ARGUMENT_TOGETHER , request
+#define LZY_LAST_ARGUMENT_SPLIT
 
-#define LZY_OFFSET_BLOCKING 0
-#define LZY_OFFSET_BLOCKING_AT offset
-#define LZY_OFFSET_NONBLOCKING 0
-#define LZY_OFFSET_NONBLOCKING_AT offset
-#define LZY_OFFSET_TOGETHER 0
-#define LZY_OFFSET_TOGETHER_AT offset
-#define LZY_OFFSET_SPLIT 0
-#define LZY_OFFSET_SPLIT_AT offset
-
+// The last three fields of DataCall.
 #define LZY_DONE_BLOCKING Done::kAtReturn, &status, nullptr
-#define LZY_DONE_BLOCKING_AT Done::kAtReturn, &status, nullptr
 #define LZY_DONE_NONBLOCKING Done::kByRequest, nullptr, request
-#define LZY_DONE_NONBLOCKING_AT Done::kByRequest, nullptr, request
 #define LZY_DONE_TOGETHER Done::kUntold, nullptr, request
-#define LZY_DONE_TOGETHER_AT Done::kUntold, nullptr, request
 #define LZY_DONE_SPLIT Done::kAtEnd, nullptr, nullptr
-#define LZY_DONE_SPLIT_AT Done::kAtEnd, nullptr, nullptr
 
-/// Every call that reads or writes has a twin for large counts since MPI-4.
+// Since MPI-4, every call that reads or writes has a twin for large counts.
 #ifdef LZY_LARGE_COUNTS
-#define LZY_WRITE_TWINS(name, place, shape) \
-  LZY_WRITE(name, place, int, shape)        \
-  LZY_WRITE(name##_c, place, Count, shape)
-#define LZY_READ_TWINS(name, place, shape) \
-  LZY_READ(name, place, int, shape)        \
-  LZY_READ(name##_c, place, Count, shape)
+#define LZY_TWINS(name, hook, Buffer, place, shape)    \
+  LZY_TRANSFER(name, hook, Buffer, place, int, shape) \
+  LZY_TRANSFER(name##_c, hook, Buffer, place, Count, shape)
 #else
-#define LZY_WRITE_TWINS(name, place, shape) LZY_WRITE(name, place, int, shape)
-#define LZY_READ_TWINS(name, place, shape) LZY_READ(name, place, int, shape)
+#define LZY_TWINS(name, hook, Buffer, place, shape) LZY_TRANSFER(name, hook, Buffer, place, int, shape)
 #endif
+#define LZY_WRITE_TWINS(name, place, shape) LZY_TWINS(name, Write, const void*, place, shape)
+#define LZY_READ_TWINS(name, place, shape) LZY_TWINS(name, Read, void*, place, shape)
+#define LZY_WRITE_END(name) LZY_TRANSFER_END(name, WriteEnd, const void*)
+#define LZY_READ_END(name) LZY_TRANSFER_END(name, ReadEnd, void*)

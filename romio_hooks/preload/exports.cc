@@ -29,6 +29,23 @@ using Request = void;
 using RequestHandle = Word;  // as an argument; begins with the handle, little-endian as this library is built for
 using Offset = std::int64_t;
 using Count = std::int64_t;
+
+// Relaxed is enough: a thread that uses a handle got it from the open, which synchronises the two.
+bool IsZero(const std::atomic<int>* counter) {
+  return counter->load(std::memory_order_relaxed) == 0;
+}
+
+// While no file is tracked, a write costs one look at an atomic.
+int Write(const Layer& layer, RealCall real, const DataCall& call) {
+  return IsZero(layer.tracked_files) ? real() : layer.Write(real, call);
+}
+
+// A read that may move the individual pointer matters to every tracked file, because writes follow that pointer. Any
+// other read matters only if reads are checked.
+int Read(const Layer& layer, RealCall real, const DataCall& call) {
+  const bool moves_pointer = call.place == Place::kOwnPointer || call.done == Done::kUntold;
+  return IsZero(moves_pointer ? layer.tracked_files : layer.checked_files) ? real() : layer.Read(real, call);
+}
 }  // namespace
 
 #define LZY_AFTER_COMMA(...) __VA_OPT__(, ) __VA_ARGS__
@@ -49,40 +66,17 @@ using Count = std::int64_t;
 // Calls that a program may begin with load the layer: MPI_Init and its variant (BEGIN), open and delete (FIRST).
 #define LZY_BEGIN(name, parameters, arguments) \
   LZY_WRAP(name, StartLayer, parameters, arguments, layer->Init([&] { return real arguments; }))
-#define LZY_FIRST(name, hook, parameters, arguments) \
-  LZY_WRAP(name, StartLayer, parameters, arguments,  \
-           layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
-#define LZY_CALL(name, hook, parameters, arguments)  \
-  LZY_WRAP(name, LoadedLayer, parameters, arguments, \
-           layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
-// While no file is tracked, a write costs one look at an atomic. Relaxed is enough: a thread that writes to a handle
-// got it from the open, which synchronises the two.
-#define LZY_WRITE(name, place, N, shape)                                        \
-  LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape, \
-           layer->tracked_files->load(std::memory_order_relaxed) == 0           \
-               ? real LZY_ARGUMENTS_##shape                                     \
-               : layer->Write([&] { return real LZY_ARGUMENTS_##shape; },       \
-                              DataCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_DONE_##shape}))
-#define LZY_WRITE_END(name)                                      \
-  LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_END, LZY_ARGUMENTS_END, \
-           layer->WriteEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
-// Which counter decides whether a read passes straight through. A read that may move the individual pointer matters to
-// every tracked file, because writes follow that pointer. Any other read matters only if reads are checked.
-#define LZY_INTEREST_kExplicit(done) (done == Done::kUntold ? layer->tracked_files : layer->checked_files)
-#define LZY_INTEREST_kOwnPointer(done) layer->tracked_files
-#define LZY_INTEREST_kSharedPointer(done) layer->checked_files
-#define LZY_INTEREST_kOrdered(done) layer->checked_files
-#define LZY_READ(name, place, N, shape)                                                                          \
-  LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_##shape(N), LZY_ARGUMENTS_##shape,                             \
-           LZY_INTEREST_##place(LZY_FIRST_OF(LZY_DONE_##shape))->load(std::memory_order_relaxed) == 0            \
-               ? real LZY_ARGUMENTS_##shape                                                                      \
-               : layer->Read([&] { return real LZY_ARGUMENTS_##shape; },                                         \
-                             DataCall{fh, Place::place, LZY_OFFSET_##shape, buffer, count, type, LZY_DONE_##shape}))
-#define LZY_FIRST_OF(...) LZY_FIRST_OF_THEM(__VA_ARGS__)
-#define LZY_FIRST_OF_THEM(first, ...) first
-#define LZY_READ_END(name)                                                \
-  LZY_WRAP(name, LoadedLayer, LZY_READ_PARAMETERS_END, LZY_ARGUMENTS_END, \
-           layer->ReadEnd([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
+#define LZY_HOOKED(name, layer_when, hook, parameters, arguments) \
+  LZY_WRAP(name, layer_when, parameters, arguments, layer->hook([&] { return real arguments; } LZY_AFTER_COMMA arguments))
+#define LZY_FIRST(name, hook, parameters, arguments) LZY_HOOKED(name, StartLayer, hook, parameters, arguments)
+#define LZY_CALL(name, hook, parameters, arguments) LZY_HOOKED(name, LoadedLayer, hook, parameters, arguments)
+#define LZY_TRANSFER(name, hook, Buffer, place, N, shape)                                                     \
+  LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS(place, Buffer, N, shape), LZY_ARGUMENTS(place, shape),           \
+           hook(*layer, [&] { return real LZY_ARGUMENTS(place, shape); },                                     \
+                {fh, Place::place, LZY_EXPLICIT_##place(offset +) 0, buffer, count, type, LZY_DONE_##shape}))
+#define LZY_TRANSFER_END(name, hook, Buffer)                                    \
+  LZY_WRAP(name, LoadedLayer, LZY_PARAMETERS_END(Buffer), LZY_ARGUMENTS_END, \
+           layer->hook([&] { return real LZY_ARGUMENTS_END; }, fh, &status))
 
 // All programs make these calls, not only those that do I/O. A tool that the program is linked with sees them by their
 // MPI_ names and must go on seeing them. So MPI_X goes on to the next MPI_X, and PMPI_X to PMPI_X.
@@ -92,9 +86,7 @@ using Count = std::int64_t;
     const void* const caller = __builtin_return_address(0);                                     \
     if (!real.Ready(caller)) return kNoRealFunction;                                            \
     const Layer* const layer = LoadedLayer(caller);                                             \
-    if (layer == nullptr || layer->pending_requests->load(std::memory_order_relaxed) == 0) {      \
-      return real arguments;                                                                    \
-    }                                                                                           \
+    if (layer == nullptr || IsZero(layer->pending_requests)) return real arguments;             \
     return layer->Complete([&] { return real arguments; }, Completion{LZY_INSIDE completion}); \
   }
 #define LZY_INSIDE(...) __VA_ARGS__

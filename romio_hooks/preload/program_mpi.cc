@@ -4,6 +4,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -13,10 +14,6 @@
 
 namespace lzy::hooks {
 namespace {
-
-std::string_view BaseName(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 /// The DT_SONAME of the library that has `address`, or the name of its file if it has none. Empty if no object has it.
 /// The SONAME, and not the path, says which MPI's binary interface this is.
@@ -34,7 +31,8 @@ std::string SonameOf(void* address) {
       named = true;
     }
   }
-  if (!named || strings == 0) return std::string(BaseName(info.dli_fname));
+  const std::string path = info.dli_fname;
+  if (!named || strings == 0) return path.substr(path.rfind('/') + 1);
   // With glibc on most machines, the dynamic linker has already turned this offset into an address.
   if (strings < map->l_addr) strings += map->l_addr;
   return reinterpret_cast<const char*>(strings + name);
@@ -75,34 +73,17 @@ void* FindAnywhere(const char* name) {
   return nullptr;
 }
 
-/// The MPI that the program uses.
-struct Program {
-  std::string soname;   ///< empty: it uses none
-  std::string version;  ///< the first line of MPI_Get_library_version
-};
-
-using GetLibraryVersion = int (*)(char*, int*);
-
+/// The first line of what `function`, an MPI_Get_library_version, says.
 std::string VersionOf(void* function) {
+  using GetLibraryVersion = int (*)(char*, int*);
   // MPI_MAX_LIBRARY_VERSION_STRING differs between MPIs, and mpi.h is not known here: this is far above all of them.
   std::vector<char> text(std::size_t{64} << 10);
   int length = 0;
   if (reinterpret_cast<GetLibraryVersion>(function)(text.data(), &length) != 0) return {};
   const std::string_view all(text.data());
   std::string first(all.substr(0, all.find('\n')));
-  for (char& c : first) {
-    if (c == '\t') c = ' ';
-  }
+  std::ranges::replace(first, '\t', ' ');
   return first;
-}
-
-Program Examine(const void* caller) {
-  Program program;
-  void* function = FindReal("PMPI_Get_library_version", caller);
-  if (function == nullptr) return program;
-  program.soname = SonameOf(function);
-  program.version = VersionOf(function);
-  return program;
 }
 
 bool Disabled() {
@@ -129,19 +110,17 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-bool Exists(const std::string& path) {
-  return access(path.c_str(), F_OK) == 0;
-}
-
 /// The search for the layer. It says what went wrong in the first process of the job only, except if the library exists
 /// and cannot be loaded.
 const Layer* Load(const void* caller) {
   if (Disabled()) return nullptr;
-  const Program program = Examine(caller);
-  if (program.soname.empty()) return nullptr;
-  const std::string path = OwnDirectory() + "/liblzy_mpiio-" + program.soname + ".so";
-  const std::string mpi = "the program's MPI is " + program.version + " (" + program.soname + "), and ";
-  if (!Exists(path)) {
+  void* const function = FindReal("PMPI_Get_library_version", caller);
+  const std::string soname = function != nullptr ? SonameOf(function) : std::string();
+  if (soname.empty()) return nullptr;
+  const std::string version = VersionOf(function);
+  const std::string path = OwnDirectory() + "/liblzy_mpiio-" + soname + ".so";
+  const std::string mpi = "the program's MPI is " + version + " (" + soname + "), and ";
+  if (access(path.c_str(), F_OK) != 0) {
     SayInFirstProcess("nothing is protected",
                       (mpi + "there is no layer for it: " + path + " (build lzy with that MPI)").c_str());
     return nullptr;
@@ -159,7 +138,7 @@ const Layer* Load(const void* caller) {
   // for.
   auto* entry = reinterpret_cast<LayerEntry*>(dlsym(library, kLayerEntryName));
   const char* refusal = "of another build";
-  const Layer* layer = entry == nullptr ? nullptr : entry(kLayerInterface, program.version.c_str(), &refusal);
+  const Layer* layer = entry == nullptr ? nullptr : entry(kLayerInterface, version.c_str(), &refusal);
   if (layer == nullptr) SayInFirstProcess("nothing is protected", (mpi + path + " is " + refusal).c_str());
   return layer;
 }

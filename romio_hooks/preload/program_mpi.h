@@ -10,7 +10,6 @@
 #include <atomic>
 
 #include "hooks/layer/layer.h"
-#include "hooks/layer/real.h"
 
 namespace lzy::hooks {
 

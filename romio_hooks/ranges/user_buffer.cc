@@ -11,7 +11,8 @@
 namespace lzy::hooks {
 namespace {
 
-// Of data whose buffer or place is in pieces, so much is looked at in one go; less where the pieces are small.
+// The length of a stretch, if the buffer or its place in the file is in pieces; shorter if the pieces are small. The
+// limit of pieces bounds the memory that a stretch takes.
 constexpr std::uint64_t kStretch = 8u << 20;
 constexpr std::uint64_t kLeastStretch = 32u << 10;
 constexpr std::size_t kMostPieces = 16384;
@@ -61,8 +62,8 @@ std::uint64_t UserBuffer::Reach(std::uint64_t bytes) const {
 bool UserBuffer::IsReadable(std::uint64_t bytes) const {
   const std::uint8_t* const first = First();
   const std::uint8_t* const last = first + Reach(bytes) - 1;
-  // Programs use one buffer again and again, and to ask takes longer than a small call. Memory of devices never comes where
-  // the processor's own was.
+  // Programs use one buffer again and again, and the system call takes longer than a small write. So the last answer is
+  // kept, for each thread. Memory of a device never comes where the processor's own was.
   static thread_local Interval known;
   const auto begin = reinterpret_cast<std::uintptr_t>(first), end = reinterpret_cast<std::uintptr_t>(last) + 1;
   if (begin >= known.begin && end <= known.end) return true;
@@ -74,6 +75,7 @@ bool UserBuffer::IsReadable(std::uint64_t bytes) const {
   return true;
 }
 
+// The kernel maps the pages, as the first access would, and returns an error instead of a signal.
 bool UserBuffer::IsThere(std::uint64_t bytes, bool to_write) const {
   constexpr int kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*, which older headers do not have
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -125,6 +127,8 @@ std::uint64_t DataWalk::InEtypes(std::uint64_t size) const {
   return std::max<std::uint64_t>(1, size / etype) * etype;
 }
 
+// A stretch that has too many pieces is tried again, shorter. If the shortest one still has too many, it is passed on
+// without them.
 bool DataWalk::Next() {
   while (done_ < bytes_) {
     const std::uint64_t length = std::min(stretch_, bytes_ - done_);

@@ -1,5 +1,10 @@
 #pragma once
 // The program's buffers as the bytes of data that MPI moves from or to them, and where in the file those belong.
+//
+// transfers/ uses this to capture what is written and to check what was read. Invariant: the layer touches a byte of
+// the buffer only if MPI moves the same byte in this call. Where the two might differ (an unusual datatype, memory of a
+// device, pages that are not there), the buffer counts as unknown, and the layer does without its content. Everything
+// is local. After Open, no MPI is called, so other threads may go on with a buffer.
 
 #include <mpi.h>
 
@@ -17,22 +22,23 @@ namespace lzy::hooks {
 /// The buffer of a call as a stream of bytes of data. No handles: the datatype may be freed.
 class UserBuffer {
  public:
-  /// False when its bytes cannot be told, or not in their order. `believe`: types that MPI libraries might take for others
-  /// than the standard does, too (TypeMap::regular): what they have read shows whether they did.
+  /// False if it is not known which bytes belong to the data, in their order. `believe`: also accepts types that some
+  /// MPI libraries treat differently from the standard (TypeMap::regular). That is for reads: what was read shows
+  /// whether the library did so.
   bool Open(const DataCall& call, bool believe = false);
   bool contiguous() const { return contiguous_; }
-  /// Whether the processor may read the buffer's `bytes` bytes of data, as far as its ends tell: MPI libraries take
-  /// buffers in the memory of other devices, too.
+  /// Whether the processor may read the buffer's `bytes` bytes of data, as far as its two ends tell. MPI libraries also
+  /// take buffers in the memory of devices, such as GPUs.
   bool IsReadable(std::uint64_t bytes) const;
-  /// Whether all pages of it can be read (written), now and without a signal: a program may hand over memory that is not
-  /// there, and get an error for it. No where the kernel cannot tell (before Linux 5.14).
+  /// Whether all pages of it can be read (written) now and without a signal. A program may pass memory that is not
+  /// there, for which MPI returns an error. False also if the kernel cannot tell (before Linux 5.14).
   bool IsThere(std::uint64_t bytes, bool to_write = false) const;
 
-  /// To be taken next: bytes [first, last) of the data. False when they are in too many pieces.
+  /// Goes to bytes [first, last) of the data. False if they are in too many pieces.
   bool Seek(std::uint64_t first, std::uint64_t last);
-  /// At most `most` more bytes: in place where they lie together, else copied. Valid until the next call.
+  /// At most `most` more bytes: in place if they lie together, else copied. Valid until the next call.
   ByteSpan Next(std::uint64_t most);
-  /// The same, always in place, so less at a time: to be written to.
+  /// The same, but always in place, so that the caller can write to it. It may be less at a time.
   MutableByteSpan NextInPlace(std::uint64_t most);
 
  private:
@@ -52,12 +58,12 @@ class UserBuffer {
 /// The data of a call, stretch by stretch: bounded memory, whatever the buffer and the view are like.
 class DataWalk {
  public:
-  /// `bytes` bytes of data from etype number `position` of the view on, but for the first `skip` (whole etypes). `buffer`
-  /// may be null: not to be looked at. Both outlive this.
+  /// Walks `bytes` bytes of data from etype number `position` of the view on, without the first `skip` (whole etypes).
+  /// `buffer` may be null; then only the places in the file are found. View and buffer must outlive this.
   DataWalk(const View& view, MPI_Offset position, std::uint64_t bytes, UserBuffer* buffer, std::uint64_t skip = 0);
   /// Goes to the next stretch; false behind the last.
   bool Next();
-  /// Where in the file the stretch's data are: exactly if InPieces(), else perhaps more than that. None: that cannot be told.
+  /// Where in the file the stretch's data are: exactly if InPieces(), else perhaps a superset. None: it is not known.
   const std::optional<std::vector<Interval>>& ranges() const { return ranges_; }
   /// The buffer stands at the stretch's first byte, and gives its bytes in the order of ranges().
   bool InPieces() const { return in_pieces_; }
@@ -75,6 +81,7 @@ class DataWalk {
   bool in_pieces_ = false;
 };
 
+/// The bytes of disjoint intervals together.
 std::uint64_t TotalOf(const std::vector<Interval>& intervals);
 
 }  // namespace lzy::hooks

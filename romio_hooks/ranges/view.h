@@ -1,5 +1,9 @@
 #pragma once
 // The view of a file handle: from offsets in etypes to bytes of the file.
+//
+// Each OpenFile has one. The hook of MPI_File_set_view replaces it; hooks of writes and reads copy it and ask for the
+// ranges of their data. Invariant: the ranges that are returned contain every byte that MPI may write there. If that is
+// not sure, nothing is returned, and the caller takes the whole file.
 
 #include <mpi.h>
 
@@ -20,7 +24,7 @@ class View {
   /// views as often as it writes.
   void Set(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char* representation) noexcept;
 
-  /// One that nothing is known of.
+  /// A view of which nothing is known, so that Ranges tells nothing.
   static View Unknown() {
     View view;
     view.followed_ = false;
@@ -28,9 +32,9 @@ class View {
   }
 
   /// The bytes that `bytes` bytes of data from etype number `offset` on go to: sorted, disjoint, with gaps between
-  /// them, at most `limit` (>= 1); none for no bytes. Exact where that are no more than `limit` runs, else a superset,
-  /// found in a time that depends on `limit` only. nullopt when they cannot be told, or MPI libraries are known to
-  /// write elsewhere than the standard says: the whole file, then.
+  /// them, at most `limit` (>= 1); none for no bytes. Exact if there are no more than `limit` runs, else a superset,
+  /// found in a time that depends on `limit` only. nullopt if they are not known, or if MPI libraries are known to
+  /// write elsewhere than the standard says: then it may be the whole file.
   std::optional<std::vector<Interval>> Ranges(MPI_Offset offset, std::uint64_t bytes, std::size_t limit) const noexcept;
 
   std::uint64_t etype_size() const { return etype_size_; }

@@ -21,12 +21,12 @@ void TellOfDamage(const Options& options, const DatasetReport& report) {
   if (bytes == 0) return;
   const std::string path = ShellQuote(report.path);
   std::string text = fmt::format(
-      "{}: {} not written by this program differ from their hashes; their old hashes were kept. To see {}: lzy-verify "
+      "{}: {} that this program did not write differ from their hashes, so the old hashes were kept. To see {}: lzy-verify "
       "{}{}",
-      report.path, FormatSize(bytes), lost < bytes ? "and mend them" : "them", lost < bytes ? "--repair " : "", path);
+      report.path, FormatSize(bytes), lost < bytes ? "and repair them" : "them", lost < bytes ? "--repair " : "", path);
   if (lost > 0) {
     text += fmt::format(
-        ". {} of them can not be mended any more, since what they were coded with was written over: write them anew, or "
+        ". {} of them cannot be repaired any more, because other blocks of their rows were overwritten: write them again, or "
         "accept them as they are: lzy-protect --force {}",
         FormatSize(lost), path);
   }
@@ -55,8 +55,8 @@ void TellOfCommit(const Options& options, const DatasetReport& report) {
 
 void TellOfFailure(const Options& options, const std::string& path, const Status& status, const char* kind) {
   SayOnce(options, Options::Log::kWarn, path, "commit",
-          fmt::format("{}{}: no redundancy was made: {}; it stays at risk until the next commit, by the program or, when that is "
-                      "mended, by: {}",
+          fmt::format("{}{}: no redundancy was made: {}; it stays at risk until the next commit. After you have fixed that, "
+                      "commit it with: {}",
                       kind, path, status.message(), ProtectCommand(options, path)));
 }
 

@@ -11,11 +11,15 @@ namespace {
 
 constexpr std::size_t kMostCodes = 64;
 
-/// The codes that were made so far. `codes` and `texts` have the same length, at most kMostCodes.
+struct OwnCode {
+  int code;
+  std::string text;
+};
+
+/// The codes that were made so far, at most kMostCodes.
 struct Codes {
   std::mutex mutex;
-  std::vector<int> codes;
-  std::vector<std::string> texts;  // of the codes
+  std::vector<OwnCode> codes;
   std::size_t next = 0;            // the code that gets the next new text, once there are kMostCodes
   int error_class = MPI_ERR_IO;    // the class that MPI has for the codes
 };
@@ -32,16 +36,15 @@ bool MakeOne(Codes& all) {
   if (all.codes.empty() && PMPI_Add_error_class(&all.error_class) != MPI_SUCCESS) return false;
   int code = MPI_ERR_IO;
   if (PMPI_Add_error_code(all.error_class, &code) != MPI_SUCCESS) return false;
-  all.codes.push_back(code);
-  all.texts.emplace_back();
+  all.codes.push_back({code, {}});
   return true;
 }
 
 /// The index of the code for `text`: the one that has it already, else a new one, else the one with the oldest text. An
 /// index beyond the end if there is no code at all.
 std::size_t PlaceFor(Codes& all, const std::string& text) {
-  const auto same = std::find(all.texts.begin(), all.texts.end(), text);
-  if (same != all.texts.end()) return static_cast<std::size_t>(same - all.texts.begin());
+  const auto same = std::ranges::find(all.codes, text, &OwnCode::text);
+  if (same != all.codes.end()) return static_cast<std::size_t>(same - all.codes.begin());
   if (all.codes.size() < kMostCodes && MakeOne(all)) return all.codes.size() - 1;
   return all.codes.empty() ? 0 : all.next++ % all.codes.size();
 }
@@ -55,8 +58,8 @@ int IoErrorCode(const std::string& text) noexcept {
     const std::string cut = text.substr(0, MPI_MAX_ERROR_STRING - 1);
     const std::size_t place = PlaceFor(all, cut);
     if (place >= all.codes.size()) return MPI_ERR_IO;
-    all.texts[place] = cut;
-    const int code = all.codes[place];
+    all.codes[place].text = cut;
+    const int code = all.codes[place].code;
     return PMPI_Add_error_string(code, cut.c_str()) == MPI_SUCCESS ? code : MPI_ERR_IO;
   } catch (...) {
     return MPI_ERR_IO;
@@ -69,7 +72,7 @@ int ErrorClass(RealCall real, int code, int* error_class) noexcept {
   Codes& all = All();
   // A program may also ask for the class of our class, which MPI then gives back unchanged.
   const std::lock_guard lock(all.mutex);
-  const bool ours = std::find(all.codes.begin(), all.codes.end(), code) != all.codes.end();
+  const bool ours = std::ranges::find(all.codes, code, &OwnCode::code) != all.codes.end();
   if (ours || *error_class == all.error_class) *error_class = MPI_ERR_IO;
   return result;
 }

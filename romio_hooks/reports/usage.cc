@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "hooks/reports/messages.h"
 #include "request/options.h"

@@ -20,20 +20,13 @@ namespace {
 std::string Names(const DatasetReport& report) {
   std::set<std::string> names;
   for (const Damage& damage : report.damage) names.insert(Printable(BaseNameOf(damage.path)));
-  constexpr std::size_t kMost = 4;
-  std::string text;
-  std::size_t told = 0;
-  for (const std::string& name : names) {
-    if (told++ == kMost) return fmt::format("{} and {} more", text, names.size() - kMost);
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
+  return FirstOf(names, 4);
 }
 
 /// Why a damaged set is left as it is; empty if it is to be healed. In an epoch, another program may be writing it. If
 /// a member is of another commit, only a person can judge which one is wanted.
 std::string ReasonToLeave(const DatasetReport& seen) {
-  if (seen.in_epoch) return "it is being written, or was when a program broke off";
+  if (seen.in_epoch) return "it is being written, or a program ended while it wrote it";
   const auto other = std::find_if(seen.damage.begin(), seen.damage.end(),
                                   [](const Damage& damage) { return damage.cause != DamageCause::kMissing; });
   if (other == seen.damage.end()) return {};
@@ -60,15 +53,13 @@ void Heal(Communicator& world, const Options& options, const DatasetRef& set) {
   if (world.rank() != 0) return;
   (void)NoThrow([&] {
     if (why.empty() && healed.status.ok() && healed.state == DatasetState::kRestored) {
-      Say(options, Options::Log::kWarn,
-          fmt::format("{}: rebuilt before the program opens it, in {:.1f} s: {}", set.path, seconds, Names(seen)));
-      return Status::Ok();
+      return Say(options, Options::Log::kWarn,
+                 fmt::format("{}: rebuilt before the program opens it, in {:.1f} s: {}", set.path, seconds, Names(seen)));
     }
     if (why.empty()) why = healed.status.ok() ? fmt::format("it is {}", Name(healed.state)) : healed.status.message();
     Say(options, Options::Log::kWarn,
         fmt::format("{}: not healed: {}; the program finds it as it is. To see what is wrong: lzy-verify {}", set.path, why,
                     ShellQuote(set.path)));
-    return Status::Ok();
   });
 }
 

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "hooks/reports/messages.h"
+
 namespace lzy::hooks {
 namespace {
 
@@ -19,21 +21,19 @@ Clock::time_point After(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Pauses between polls: 50 us at first, doubled up to 5 ms. So waiting does not take the processor from the rank that
-/// is awaited, and a meeting of ranks that come together stays quick.
-class Backoff {
- public:
-  void Reset() { pause_ = kShortest; }
-  void Wait() {
-    std::this_thread::sleep_for(pause_);
-    pause_ = std::min(pause_ * 2, kLongest);
-  }
+/// Pauses between polls begin with the shortest and double up to the longest. So waiting does not take the processor
+/// from the rank that is awaited, and a meeting of ranks that come together stays quick.
+constexpr Pause kShortest{50};
+constexpr Pause kLongest{5000};
+void WaitLonger(Pause& pause) {
+  std::this_thread::sleep_for(pause);
+  pause = std::min(pause * 2, kLongest);
+}
 
- private:
-  static constexpr Pause kShortest{50};
-  static constexpr Pause kLongest{5000};
-  Pause pause_ = kShortest;
-};
+bool IsDone(MPI_Request& request) {
+  int done = 0;
+  return PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+}
 
 ByteSpan BytesOf(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -51,14 +51,7 @@ struct Abort {
 }  // namespace
 
 std::string RankList(const std::set<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  std::size_t named = 0;
-  for (int rank : ranks) {
-    if (named == kMostRanksNamed) return fmt::format("{} and {} more", text, ranks.size() - named);
-    text += fmt::format("{}{}", named == 0 ? " " : ", ", rank);
-    ++named;
-  }
-  return text;
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", FirstOf(ranks, kMostRanksNamed));
 }
 
 Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
@@ -70,8 +63,7 @@ Rendezvous::Rendezvous(MPI_Comm comm) : comm_(comm) {
 // could hang MPI_Finalize.
 Rendezvous::~Rendezvous() {
   for (Sending& sending : sending_) {
-    int done = 0;
-    if (PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) continue;
+    if (IsDone(sending.request)) continue;
     PMPI_Cancel(&sending.request);
     PMPI_Request_free(&sending.request);
   }
@@ -102,10 +94,7 @@ std::list<Rendezvous::Sending> Rendezvous::Aborts(const Key& key, const std::str
 }
 
 void Rendezvous::SendFirst(int to, std::list<Sending>& messages) {
-  sending_.remove_if([](Sending& old) {
-    int done = 0;
-    return PMPI_Test(&old.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-  });
+  sending_.remove_if([](Sending& old) { return IsDone(old.request); });
   // Splicing allocates nothing and keeps the address of the bytes that MPI will read.
   sending_.splice(sending_.end(), messages, messages.begin());
   Sending& sending = sending_.back();
@@ -131,7 +120,7 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
     // Everything that may throw comes before the receive. The two strings are no longer than the message.
     Bytes bytes(static_cast<std::size_t>(length));
     Message message;
-    message.name.reserve(bytes.size());
+    message.key.first.reserve(bytes.size());
     message.content.reserve(bytes.size());
     if (PMPI_Recv(bytes.data(), length, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
       return std::nullopt;
@@ -140,8 +129,8 @@ std::optional<Rendezvous::Message> Rendezvous::Receive() {
     message.from = status.MPI_SOURCE;
     message.kind = static_cast<Kind>(reader.Get<std::uint8_t>());
     const ByteSpan name = reader.GetBytes(reader.Get<std::uint32_t>());
-    message.name.assign(name.begin(), name.end());
-    message.number = reader.Get<std::uint64_t>();
+    message.key.first.assign(name.begin(), name.end());
+    message.key.second = reader.Get<std::uint64_t>();
     if (!reader.ok()) continue;
     const ByteSpan content = reader.GetBytes(reader.remaining());
     message.content.assign(content.begin(), content.end());
@@ -179,26 +168,19 @@ Rendezvous::Outcome Rendezvous::Lead(const Key& key, ByteSpan mine, double timeo
 // its number is at most count_. A message for a later meeting waits in meetings_ until rank 0 comes to it.
 void Rendezvous::TakeArrivals(const Key& current) {
   while (auto message = Receive()) {
-    const Key key{message->name, message->number};
+    const Key& key = message->key;
     const auto came = count_.find(key.first);
     const bool over = key != current && came != count_.end() && key.second <= came->second;
     if (over) continue;
     Meeting& meeting = meetings_[key];
-    switch (message->kind) {
-      case Kind::kArrive:
-        meeting.arrived[message->from] = std::move(message->content);
-        if (key == current) Send(message->from, Kind::kPresent, key, {});
-        break;
-      case Kind::kIn:
-        meeting.in.insert(message->from);
-        break;
-      case Kind::kWithdraw:
-        meeting.withdrawn.insert(message->from);
-        break;
-      case Kind::kPresent:
-      case Kind::kGo:
-      case Kind::kAbort:
-        break;
+    // Ranks send no other kinds.
+    if (message->kind == Kind::kArrive) {
+      meeting.arrived[message->from] = std::move(message->content);
+      if (key == current) Send(message->from, Kind::kPresent, key, {});
+    } else if (message->kind == Kind::kIn) {
+      meeting.in.insert(message->from);
+    } else if (message->kind == Kind::kWithdraw) {
+      meeting.withdrawn.insert(message->from);
     }
   }
 }
@@ -210,7 +192,7 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
   for (const auto& [rank, content] : meeting.arrived) Send(rank, Kind::kPresent, key, {});
   meeting.arrived[0].assign(mine.begin(), mine.end());
   meeting.in.insert(0);
-  Backoff backoff;
+  Pause pause = kShortest;
   std::size_t seen = 0;
   while (true) {
     TakeArrivals(key);
@@ -229,9 +211,9 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
       return {Code::kTimeout, fmt::format("waited {:g} s for {}", timeout_seconds, RankList(missing))};
     }
     const std::size_t now = meeting.in.size() + meeting.arrived.size();
-    if (now != seen) backoff.Reset();
+    if (now != seen) pause = kShortest;
     seen = now;
-    backoff.Wait();
+    WaitLonger(pause);
   }
   // All ranks are in `arrived`, and a map is in the order of the ranks.
   std::vector<Bytes> brought;
@@ -242,38 +224,29 @@ Status Rendezvous::Coordinate(const Key& key, Meeting& meeting, double timeout_s
 
 // -------------------------------------------------------------------------------------------------------- Other ranks
 
-bool Rendezvous::FindAbort(const Key& key, std::string& reason) {
-  const auto at = aborts_.find(key);
-  if (at == aborts_.end()) return false;
-  reason = at->second;
-  aborts_.erase(at);
-  return true;
-}
-
 // Keeps an ABORT of a meeting that this rank has yet to come to. One of an earlier meeting is dropped.
-void Rendezvous::NoteAbort(Message message, Key about) {
-  const auto came = count_.find(about.first);
-  if (came == count_.end() || about.second > came->second) aborts_[std::move(about)] = Abort(message.content).why;
+void Rendezvous::NoteAbort(const Message& message) {
+  const auto came = count_.find(message.key.first);
+  if (came == count_.end() || message.key.second > came->second) aborts_[message.key] = Abort(message.content).why;
 }
 
 // Messages are read before ARRIVE is sent: an ABORT of this meeting may be waiting already. Between IN and the answer,
 // an error of memory must not end the wait, since the others rely on the promise to stay.
 Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double timeout_seconds) {
-  std::string reason;
-  if (FindAbort(key, reason)) return {Status(Code::kTimeout, reason), {}, Outcome::Own::kCameLate};
+  const auto early = aborts_.extract(key);
+  if (early) return {Status(Code::kTimeout, early.mapped()), {}, Outcome::Own::kCameLate};
   bool arrived = false;
   bool present = false;
   Clock::time_point deadline;
-  Backoff backoff;
+  Pause pause = kShortest;
   while (true) {
     std::optional<Message> message;
     const Status received = NoThrow([&] { message = Receive(); });
     if (!received.ok() && !present) return {received, {}, Outcome::Own::kNothing};
     if (message) {
-      backoff.Reset();
-      Key about{std::move(message->name), message->number};
-      if (about != key) {
-        if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(std::move(*message), std::move(about)); });
+      pause = kShortest;
+      if (message->key != key) {
+        if (message->kind == Kind::kAbort) (void)NoThrow([&] { NoteAbort(*message); });
       } else if (message->kind == Kind::kAbort) {
         // Rank 0 may have sent it before it saw this rank's ARRIVE. So the message itself says whether it missed this
         // rank.
@@ -299,7 +272,7 @@ Rendezvous::Outcome Rendezvous::Attend(const Key& key, ByteSpan mine, double tim
               {},
               Outcome::Own::kNobodyHere};
     }
-    backoff.Wait();
+    WaitLonger(pause);
   }
 }
 

@@ -70,15 +70,14 @@ class Rendezvous {
  private:
   /// Ranks send the first three to rank 0, rank 0 sends the last three to the ranks.
   enum class Kind : std::uint8_t { kArrive = 1, kIn, kWithdraw, kPresent, kGo, kAbort };
+  /// Which meeting: its name, and its number among the meetings of this name, from 1.
+  using Key = std::pair<std::string, std::uint64_t>;
   struct Message {
     Kind kind = Kind::kAbort;
     int from = 0;
-    std::string name;
-    std::uint64_t number = 0;
+    Key key;
     Bytes content;
   };
-  /// Which meeting: its name, and its number among the meetings of this name, from 1.
-  using Key = std::pair<std::string, std::uint64_t>;
   /// What rank 0 knows of a meeting. The sets have ranks.
   struct Meeting {
     std::map<int, Bytes> arrived;  ///< what each rank brought
@@ -113,9 +112,8 @@ class Rendezvous {
   /// Meet on rank 0, and on the other ranks.
   Outcome Lead(const Key& key, ByteSpan mine, double timeout_seconds, const Decide& decide);
   Outcome Attend(const Key& key, ByteSpan mine, double timeout_seconds);
-  /// For ABORTs that come before this rank does: keeps one; finds and removes the one of a meeting.
-  void NoteAbort(Message message, Key about);
-  bool FindAbort(const Key& key, std::string& reason);
+  /// Keeps an ABORT that comes before this rank does.
+  void NoteAbort(const Message& message);
 
   MPI_Comm comm_;
   int rank_ = 0;

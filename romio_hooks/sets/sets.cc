@@ -24,10 +24,6 @@ namespace {
 /// The name of the meeting at MPI_Finalize: empty, as no id of a set is.
 const std::string kFinalMeeting;
 
-FileSystem& Disk() {
-  return PosixFileSystem();
-}
-
 /// Never destroyed by itself: after MPI_Finalize, its destructor could not free a communicator.
 std::unique_ptr<Sets>& Instance() {
   static auto& instance = *new std::unique_ptr<Sets>;
@@ -62,12 +58,8 @@ struct Sets::Arrival {
   LZY_FIELDS(state, text)
   static Arrival Of(ByteSpan bytes) {
     auto arrival = DecodeRecord<Arrival>(bytes);
-    if (arrival.ok()) return std::move(*arrival);
     // A rank that ran out of memory brings nothing.
-    Arrival failed;
-    failed.state = State::kFailed;
-    failed.text = "out of memory";
-    return failed;
+    return arrival.ok() ? std::move(*arrival) : Arrival{State::kFailed, "out of memory", false, Part(), {}};
   }
 };
 
@@ -101,7 +93,8 @@ void Sets::Start() {
     made->declared_alike_ = all[3] == -all[4];
     made->all_heal_ = all[2] != 0 && made->declared_alike_;
     if (all[2] != 0 && !made->declared_alike_ && made->rank() == 0) {
-      Say(EnvironmentSettings().options, Options::Log::kWarn, "LZY_SET is not the same on all ranks: no set of it is healed");
+      Say(EnvironmentSettings().options, Options::Log::kWarn,
+          "LZY_SET is not the same on all ranks, so its sets are not healed");
     }
     Instance() = std::move(made);
     return;
@@ -187,8 +180,8 @@ void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) 
       SayOnce(file.options, Options::Log::kWarn, file.path, "moved",
               fmt::format("{}: renamed to {} while it was open as a member of set {}: it is not committed, and stays at risk",
                           file.path, part.path, file.set->pattern));
-    } else if (!Disk().Stat(file.path, /*follow=*/false).ok()) {
-      (void)Forget(Disk(), file.path);
+    } else if (!PosixFileSystem().Stat(file.path, /*follow=*/false).ok()) {
+      (void)Forget(PosixFileSystem(), file.path);
     }
   } else if (local.ok() && moment == Moment::kClose && part.Touched()) {
     local = SyncData(file.path);
@@ -298,7 +291,7 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
   const DatasetReport report = Protect(attempt, prepared);
   if (!report.status.ok()) return report.status;
   // Each rank ends the epoch of its own member only.
-  const auto stat = Disk().Stat(file.path);
+  const auto stat = PosixFileSystem().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
   if (file.usage) file.usage->NoteCommit(report);
   if (rank() == 0) TellOfCommit(file.options, report);
@@ -314,7 +307,7 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
 Status Sets::CheckTogether(const OpenFile& file, const Written& written) {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t wanted, world_->AllReduceMax(file.options.verify_writes));
   if (wanted == 0) return Status::Ok();
-  return CheckCommit({.fs = Disk(), .comm = *world_, .options = file.options}, written,
+  return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, written,
                      [](const WrittenCheck&, Written&) { return false; });
 }
 
@@ -369,23 +362,21 @@ Result<Rendezvous::Bytes> Sets::DecidePending(const std::vector<Rendezvous::Byte
       ranks.insert(static_cast<int>(rank));
     }
   }
-  for (auto at = sets.begin(); at != sets.end();) {
-    const auto& [pattern, ranks] = at->second;
+  Named named;
+  for (const auto& [id, set] : sets) {
+    const auto& [pattern, ranks] = set;
     std::set<int> missing;
     for (int rank = 0; rank < size(); ++rank) {
       if (!ranks.contains(rank)) missing.insert(rank);
     }
     if (missing.empty()) {
-      ++at;
+      named.emplace(id, pattern);
       continue;
     }
     Say(EnvironmentSettings().options, Options::Log::kWarn,
         fmt::format("set {}: never committed: {} did not close a member of it; the other members stay at risk", pattern,
                     RankList(missing)));
-    at = sets.erase(at);
   }
-  Named named;
-  for (const auto& [id, set] : sets) named.emplace(id, set.first);
   return EncodeRecord(named);
 }
 
@@ -395,24 +386,23 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
   // A rank without the member cannot happen after DecidePending; if it does, all ranks skip this set.
   const auto at = pending_.find(id);
   Part mine;
-  Status local = NoThrow([&] {
+  const Status noted = NoThrow([&] {
     if (at != pending_.end()) mine.intent = at->second.intent;
   });
   const auto all = AllGatherRecords(*world_, mine);
   Attempt attempt;
-  if (local.ok()) {
-    local = NoThrow([&] {
-      if (!all.ok()) return all.status();
-      if (at == pending_.end()) return Status(Code::kInternal, "no member of it is known here");
-      attempt.options = at->second.options;
-      attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), at->second.path}}};
-      attempt.request.touched.emplace();
-      for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r].AddWhole();
-      attempt.request.own_intents = OwnIntents(*all);
-      return Status::Ok();
-    });
-  }
-  const DatasetReport report = Protect(attempt, local);
+  const Status prepared = NoThrow([&]() -> Status {
+    LZY_RETURN_IF_ERROR(noted);
+    LZY_RETURN_IF_ERROR(all.status());
+    if (at == pending_.end()) return {Code::kInternal, "no member of it is known here"};
+    attempt.options = at->second.options;
+    attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), at->second.path}}};
+    attempt.request.touched.emplace();
+    for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(size()); ++r) (*attempt.request.touched)[r].AddWhole();
+    attempt.request.own_intents = OwnIntents(*all);
+    return Status::Ok();
+  });
+  const DatasetReport report = Protect(attempt, prepared);
   if (rank() != 0) return;
   (void)NoThrow([&] {  // more sets may follow
     const Options& options = at == pending_.end() ? EnvironmentSettings().options : at->second.options;

@@ -42,21 +42,17 @@ class PendingCalls {
     Count();
     return is_new;
   }
-  /// The number of the request; 0 if it is not in the list.
-  std::uint64_t NumberOf(MPI_Request request) {
+  /// The number of the request; 0 if it is not in the list. A read is taken out, into `read`.
+  std::uint64_t Watch(MPI_Request request, std::shared_ptr<UnfinishedRead>& read) {
     const std::lock_guard lock(mutex_);
     const auto at = calls_.find(request);
-    return at == calls_.end() ? 0 : at->second.number;
-  }
-  /// Takes the request out if it is a read; null if not, or if the handle is another call's by now.
-  std::shared_ptr<UnfinishedRead> TakeRead(MPI_Request request, std::uint64_t number) {
-    const std::lock_guard lock(mutex_);
-    const auto at = calls_.find(request);
-    if (at == calls_.end() || at->second.number != number || !at->second.read) return nullptr;
-    std::shared_ptr<UnfinishedRead> read = std::move(at->second.read);
+    if (at == calls_.end()) return 0;
+    const std::uint64_t number = at->second.number;
+    if (!at->second.read) return number;
+    read = std::move(at->second.read);
     calls_.erase(at);
     Count();
-    return read;
+    return number;
   }
   /// Takes the request out. Returns a Pending without a file if it is not there any more. This happens if one MPI
   /// function calls another one that is wrapped too: both see the request, and the inner one settles it.
@@ -94,10 +90,9 @@ std::vector<Watched> WatchedOf(const Completion& call) {
   const auto* requests = static_cast<const MPI_Request*>(call.requests);
   for (int i = 0; requests != nullptr && i < call.count; ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
-    const std::uint64_t number = PendingCalls::Get().NumberOf(requests[i]);
-    if (number == 0) continue;
-    watched.push_back({i, requests[i], number, nullptr});
-    watched.back().read = PendingCalls::Get().TakeRead(requests[i], number);
+    Watched one{i, requests[i], 0, nullptr};
+    one.number = PendingCalls::Get().Watch(requests[i], one.read);
+    if (one.number != 0) watched.push_back(std::move(one));
   }
   return watched;
 }
@@ -128,17 +123,6 @@ void SettleWrite(const Pending& write, bool succeeded) {
 std::span<MPI_Status> StatusesOf(const Completion& call) {
   const int count = call.outcome == Outcome::kSome ? *call.some : call.count;
   return {static_cast<MPI_Status*>(*call.statuses), count > 0 ? static_cast<std::size_t>(count) : 0};
-}
-
-/// MPI sets MPI_ERROR only if the call returns MPI_ERR_IN_STATUS. Before a status gets an error of ours, all are
-/// cleared.
-void ClearErrors(const Completion& call) {
-  for (MPI_Status& status : StatusesOf(call)) status.MPI_ERROR = MPI_SUCCESS;
-}
-
-bool AnyError(const Completion& call) {
-  const auto statuses = StatusesOf(call);
-  return std::any_of(statuses.begin(), statuses.end(), [](const MPI_Status& s) { return s.MPI_ERROR != MPI_SUCCESS; });
 }
 
 }  // namespace
@@ -200,14 +184,20 @@ class Completed {
   int CodeFor(const MPI_Status* status) const { return in_statuses_ && status != nullptr ? status->MPI_ERROR : code_; }
 
   /// Gives the request of `status` another code than MPI did, and the call the code that follows from all its requests.
+  /// MPI sets MPI_ERROR only if the call returns MPI_ERR_IN_STATUS. Before a status gets an error of ours, all are
+  /// cleared.
   void Correct(MPI_Status* status, int code) {
     if (!several_) {
       code_ = code;
     } else if (status != nullptr) {
-      if (code_ == MPI_SUCCESS) ClearErrors(call_);
+      const auto statuses = StatusesOf(call_);
+      const auto fails = [](const MPI_Status& one) { return one.MPI_ERROR != MPI_SUCCESS; };
+      if (code_ == MPI_SUCCESS) {
+        for (MPI_Status& one : statuses) one.MPI_ERROR = MPI_SUCCESS;
+      }
       status->MPI_ERROR = code;
       in_statuses_ = true;
-      code_ = AnyError(call_) ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
+      code_ = std::ranges::any_of(statuses, fails) ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
     }
   }
   int code() const { return code_; }
@@ -244,10 +234,7 @@ int Complete(RealCall real, const Completion& call) {
       // A read that is not done goes back into the list. One that the program gave up (MPI_Request_free) is forgotten:
       // its end will not be seen.
       if (!done && call.outcome != Outcome::kUnknown) {
-        (void)NoThrow([&] {
-          PendingCalls::Get().Insert(one.request, {one.read, {}, 0, 0, 0});
-          return Status::Ok();
-        });
+        (void)NoThrow([&] { PendingCalls::Get().Insert(one.request, {one.read, {}, 0, 0, 0}); });
         continue;
       }
       if (!done) continue;

@@ -11,7 +11,9 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "comm/records.h"
+#include "hooks/disk/peek.h"
 #include "hooks/disk/read_check.h"
 #include "hooks/files/pointers.h"
 #include "hooks/layer/guarded.h"
@@ -19,8 +21,6 @@
 #include "hooks/reports/messages.h"
 #include "hooks/reports/mpi_error.h"
 #include "hooks/transfers/pending.h"
-#include "sidecar/names.h"
-#include "sidecar/sidecar.h"
 
 namespace lzy::hooks {
 namespace {
@@ -182,9 +182,8 @@ bool MendedSince(const CheckedRead& read) {
   const auto now = PosixFileSystem().Stat(read.file->path);
   if (!read.before || !now.ok() || now->inode != read.before->inode || now->ctime_ns == read.before->ctime_ns) return false;
   if (now->mtime_ns == read.before->mtime_ns) return true;
-  const auto path = SidecarPath(read.file->path);
-  const auto sidecar = path.ok() ? Sidecar::Load(PosixFileSystem(), *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
-  return sidecar.ok() && (*sidecar)->intent() && IsOfRepair(*(*sidecar)->intent());
+  const auto peek = PeekAt(PosixFileSystem(), read.file->path);
+  return peek && peek->repairing;
 }
 
 /// For a read somewhere between two positions: checks everything in between on disk, not in the buffer. If another
@@ -201,7 +200,7 @@ ReadVerdict CheckSomewhere(CheckedRead& read) {
   if (verdict.as_committed && !verdict.lost && !pieces.empty() && MendedSince(read)) {
     verdict.as_committed = false;
     verdict.lost = {pieces.front().offset, pieces.back().offset + pieces.back().length - pieces.front().offset};
-    verdict.why = "some may have been read before they were mended just now: read it again";
+    verdict.why = "some may have been read before they were repaired just now: read it again";
   }
   return verdict;
 }
@@ -210,16 +209,17 @@ ReadVerdict CheckSomewhere(CheckedRead& read) {
 void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string& path = read.file->path;
   if (verdict.healed > 0) {
-    const char* disk = verdict.mended == verdict.healed ? "and mended on disk"
-                       : verdict.mended > 0             ? "and partly mended on disk; to mend the rest: lzy-verify --repair"
-                                                        : "but not on disk; to mend it there: lzy-verify --repair";
+    const std::string repair = "lzy-verify --repair " + ShellQuote(path);
+    const std::string disk = verdict.mended == verdict.healed ? "and repaired on disk"
+                             : verdict.mended > 0 ? "and partly repaired on disk; to repair the rest: " + repair
+                                                  : "but not on disk; to repair it there: " + repair;
     Say(read.file->options, Options::Log::kWarn,
         fmt::format("{}: {} bytes that were read, from byte {} on, were damaged; rebuilt from parity {}", path, verdict.healed,
                     verdict.first->offset, disk));
   }
   if (verdict.reread > 0) {
     Say(read.file->options, Options::Log::kWarn,
-        fmt::format("{}: {} bytes, from byte {} on, were read wrong, and right when they were read again", path, verdict.reread,
+        fmt::format("{}: {} bytes, from byte {} on, were read wrongly, but correctly when they were read again", path, verdict.reread,
                     verdict.first->offset));
   }
   if (!verdict.unusable.empty()) {
@@ -228,7 +228,7 @@ void Tell(const CheckedRead& read, const ReadVerdict& verdict) {
   }
   if (!verdict.unknown.empty()) {
     SayOnce(read.file->options, Options::Log::kWarn, path, "unknown",
-            fmt::format("{}: what was read at byte {} is not what was committed, and whether it is damaged cannot be told: {}",
+            fmt::format("{}: what was read at byte {} is not what was committed, and it is unknown whether it is damaged: {}",
                         path, verdict.first->offset, verdict.unknown));
   }
 }
@@ -242,7 +242,7 @@ int Raise(const CheckedRead& read, int code) {
 /// A code of our own for data that are damaged and cannot be rebuilt; its string names the file and the bytes.
 int LostCode(const CheckedRead& read, const ReadVerdict& verdict) {
   const std::string text =
-      fmt::format("{}: bytes {} to {} are damaged: {}; lzy-verify tells more, lzy-restore mends what can be mended", read.file->path,
+      fmt::format("{}: bytes {} to {} are damaged: {}; lzy-verify shows more, lzy-restore repairs what can be repaired", read.file->path,
                   verdict.lost->offset, verdict.lost->offset + verdict.lost->length - 1, verdict.why);
   Say(read.file->options, Options::Log::kError, text);
   return IoErrorCode("lzy: " + text);

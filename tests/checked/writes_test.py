@@ -89,7 +89,7 @@ class Faults(Writes):
                 synced = [line.split()[2] for line in done.stdout.splitlines() if line.startswith("sync")]
                 self.assertEqual(synced, [codes] * 3, done.stdout)
                 self.assertRegex(done.stderr, r"(?m)^lzy: .*/f: \d+ blocks on the device are not what was written, and \d+ could not "
-                                              "be put right; write it again")
+                                              "be repaired; write the file again")
                 self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
 
 

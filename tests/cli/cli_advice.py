@@ -95,8 +95,8 @@ class Findings(CliTest):
         os.remove(self.path(".LZY.s.1"))
         self.assertEqual(self.datasets(1, "lzy-verify", "s.%r")[0]["state"], "damaged")
         told = self.check(2, "lzy-restore", "--force", "s.%r").stdout
-        self.assertIn("the next commit makes it anew", told)
-        self.assertIn("to commit what was edited, and make the rest anew: lzy-protect s.%r", told)
+        self.assertIn("the next commit makes it again", told)
+        self.assertIn("to commit the edits and make the rest again: lzy-protect s.%r", told)
         self.check(0, "lzy-protect", "s.%r")
         self.check(0, "lzy-verify", "s.%r")
 
@@ -104,7 +104,7 @@ class Findings(CliTest):
         self.file("f", 1000000, "--parity", "0")
         os.remove(self.path("f"))
         told = self.check(2, "lzy-restore", "--salvage", "f").stdout
-        self.assertIn("nothing of it can be recovered, so it was not made", told)
+        self.assertIn("nothing of it can be recovered, so no file was written", told)
         self.assertFalse(os.path.exists(self.path("f")))
 
     def test_gaps_of_a_salvage_are_damage_for_every_tool(self):

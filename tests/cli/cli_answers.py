@@ -111,7 +111,7 @@ class Interrupts(CliTest):
             self.assertEqual(tool.returncode, code, errors)
             self.assertEqual(errors.count("\n"), 1, errors)
             self.assertIn(f"interrupted by {name}: ", errors)
-            self.assertRegex(errors, "1 dataset finished, the last is small; large was not")
+            self.assertRegex(errors, "1 dataset finished, the last is small; large is not finished")
             self.assertIn("run the same command again", errors)
         self.assertEqual([n for n in os.listdir(self.scratch) if "new" in n or "tmp" in n], [])
 
@@ -155,7 +155,7 @@ class DryRuns(CliTest):
         self.check(0, "lzy-protect", "d")
         self.assertIn("protected already", self.check(0, "lzy-protect", "--dry-run", "d/a").stdout)
         self.write("d/a", pattern_bytes(1000))
-        self.assertIn("would be committed anew", self.check(0, "lzy-protect", "--dry-run", "d/a").stdout)
+        self.assertIn("would be committed again", self.check(0, "lzy-protect", "--dry-run", "d/a").stdout)
 
     def test_repair(self):
         self.check(0, "lzy-protect", "d")
@@ -378,7 +378,7 @@ class NextSteps(CliTest):
             done = subprocess.run([os.path.join(BIN, tool), "f"], cwd=self.scratch, user=65534, group=65534, extra_groups=[],
                                   capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(done.returncode, 6)
-            self.assertIn("you may not read f", done.stdout)
+            self.assertIn("you have no permission to read f", done.stdout)
             self.assertNotIn("lzy-verify", done.stdout)
             done = subprocess.run([os.path.join(BIN, tool), "top/mid"], cwd=self.scratch, user=65534, group=65534,
                                   extra_groups=[], capture_output=True, text=True, timeout=60, check=False)

@@ -346,7 +346,7 @@ class Advice(NamesTest):
             self.assertEqual(self.report(4, "lzy-verify", name)["datasets"][0]["error"]["code"], "newer-format")
             text = self.check(4, "lzy-verify", name).stdout
             self.assertNotIn("protect it with", text)
-            self.assertIn("use the lzy that wrote it", text)
+            self.assertIn("use the version of lzy that wrote it", text)
             self.check(4, "lzy-protect", name)  # which is why
             way_out = f"rm .LZY.{name}; lzy-protect {name}"
             self.assertIn(way_out, text)
@@ -358,7 +358,7 @@ class Advice(NamesTest):
         self.write("l/1/.LZY.s", b"rubbish" * 10000)
         done = self.check(4, "lzy-verify", "l/1/s")
         self.assertNotIn("protect it with", done.stdout)
-        self.assertIn("if it is a member of a set, give the set's pattern", done.stdout)
+        self.assertIn("If it is a member of a set, give the set's pattern", done.stdout)
         self.check(0, "lzy-restore", "l/%r/s")
         self.check(0, "lzy-verify", "l/1/s")
 
@@ -400,7 +400,7 @@ class Advice(NamesTest):
             os.remove(self.path(f".LZY.s.{rank}"))
         self.assertIn("lzy-restore --salvage", self.check(2, "lzy-restore", "s.%r").stdout)
         text = self.run_tool("lzy-restore", "--salvage", "s.%r").stdout
-        self.assertIn("what could be recovered is written", text)
+        self.assertIn("what could be recovered was written", text)
         self.assertNotIn("--salvage", text)
 
     def test_unknown_option_is_named_before_a_missing_path(self):
@@ -420,7 +420,7 @@ class Advice(NamesTest):
                                   capture_output=True, text=True)
             self.assertEqual(done.returncode, 6, done)
             self.assertIn("Read-only file system", done.stderr)
-            self.assertIn("d/a is on a file system that is mounted read-only: lzy-verify and lzy-info", done.stdout)
+            self.assertIn("d/a is on a file system that is mounted read-only. lzy-verify and lzy-info", done.stdout)
 
 
 if __name__ == "__main__":

@@ -178,13 +178,13 @@ class Tuning(CliTest):
         self.write("cache", b"")  # in the way
         done = self.tune()
         self.assertIn("* picked; not kept\n", done.stdout)
-        self.assertIn("lzy-info: warning: the results are not kept: ", done.stderr)
+        self.assertIn("lzy-info: warning: the results could not be saved: ", done.stderr)
         self.assertIn(self.path("cache"), done.stderr)
         self.assertIsNone(json.loads(self.tune("--json").stdout)["cache"])
 
     def test_tuning_takes_no_path_and_no_other_option(self):
         self.write("a", b"a" * 100)
-        self.assertIn("'a' is not accepted: no PATH", self.check(3, "lzy-info", "--tuning", "a").stderr)
+        self.assertIn("'a' is not accepted: this option takes no PATH", self.check(3, "lzy-info", "--tuning", "a").stderr)
         self.assertIn("--tuning: is not accepted together with", self.check(3, "lzy-info", "--tuning", "--map").stderr)
 
     def test_tools_measure_by_themselves_only_for_large_work(self):

@@ -104,7 +104,7 @@ class DeviceDirectories(Layer):
             with self.subTest(directories):
                 done = self.client("slabs", name="h", **self.GEOMETRY | {"parity": 1}, device_dirs=directories)
                 self.assertRegex(done.stderr, f"^lzy: .*device-dirs: .*{why}.*\n$")
-                self.assertRegex(done.stderr, f"by: lzy-protect .*--parity 1 .*--device-dirs {directories} ")
+                self.assertRegex(done.stderr, f"with: lzy-protect .*--parity 1 .*--device-dirs {directories} ")
                 self.assertFalse(any(self.parts()))
 
 

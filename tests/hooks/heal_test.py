@@ -60,7 +60,7 @@ class Heal(Layer):
         self.crash("set_sync", name="s", set="s.%r")
         self.lose("s.1", ".LZY.s.1")
         done = self.program()
-        self.assertIn(": not healed: it is being written, or was when a program broke off;", done.stderr)
+        self.assertIn(": not healed: it is being written, or a program ended while it wrote it;", done.stderr)
         self.assertFalse(self.has("s.1"))
 
     def test_a_member_of_another_commit_is_left(self):

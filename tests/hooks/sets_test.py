@@ -129,7 +129,7 @@ class Sets(Layer):
 
     def test_writing_the_member_of_another_rank_is_refused(self):
         done = self.members("set_wrong_rank")
-        self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 writes it", done.stderr)
+        self.assertIn("it is the member of rank 1 of set s.%r, but rank 0 opened it", done.stderr)
         self.assertEqual(self.files(), ["s.0", "s.1", "s.2"])
 
     def test_a_set_declared_by_some_ranks_only(self):

@@ -53,8 +53,8 @@ class Updates(Layer):
         self.damage("f", 312 * 4096 + 5)
         done = self.run_program([WRITE_CALLS, "--call", "update", "--existing", "f"], **small)
         self.assertEqual(done.returncode, 0)
-        self.assertIn("4 KiB not written by this program differ", done.stderr)
-        self.assertIn("4 KiB of them can not be mended any more", done.stderr)
+        self.assertIn("4 KiB that this program did not write differ", done.stderr)
+        self.assertIn("4 KiB of them cannot be repaired any more", done.stderr)
         # With parity 1 nothing could: its row has lost the rotten block and what was in place of the new one.
         self.assertEqual(self.verify(), 2)
 

@@ -371,7 +371,7 @@ class Surroundings(Semantics):
         done = self.compare_apart("read_only_directory")
         self.assertEqual((done.done.returncode, done.sidecars), (0, set()))
         [said] = done.said()
-        self.assertRegex(said, r"^lzy: /.*/read_only_directory/plain: not protected: .*denied; when that is mended: lzy-protect /.*/plain$")
+        self.assertRegex(said, r"^lzy: /.*/read_only_directory/plain: not protected: .*denied; after you have fixed that: lzy-protect /.*/plain$")
 
 
 class Starts(Semantics):

@@ -182,11 +182,11 @@ class FullDisk(OnDisk):
 
     def test_no_room_for_an_intent(self):
         self.is_there, self.spare = True, 4096
-        self.both_ways(r"No space left on device \(make room there: df -h .*\); when that is mended: lzy-protect \S+/f$")
+        self.both_ways(r"No space left on device \(make room there: df -h .*\); after you have fixed that: lzy-protect \S+/f$")
 
     def test_no_room_for_parity(self):
         self.is_there, self.spare = False, BYTES + 100000
-        self.both_ways(r"No space left on device \(make room there: df -h .*\).* by: lzy-protect \S+/f$")
+        self.both_ways(r"No space left on device \(make room there: df -h .*\).* with: lzy-protect \S+/f$")
 
 
 class FullXfs(FullDisk):
@@ -264,7 +264,7 @@ class ReadOnly(Mounts):
         for words in (["lzy-verify", "--repair", "f"], ["lzy-restore", "f"], ["lzy-protect", "--force", "f"]):
             done = self.tool(6, *words)
             self.assertIn("Read-only file system", done.stderr)
-            self.assertIn("is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for anything else "
+            self.assertIn("is on a file system that is mounted read-only. lzy-verify and lzy-info work there; for anything else, "
                           "mount it for writing, or copy data and sidecars elsewhere", done.stdout)
 
     def test_programs_read_what_was_committed(self):
@@ -314,7 +314,7 @@ class Permissions(Trouble):
                 with self.subTest(ranks=ranks, on_error=on_error):
                     self.put(self.dir, ["f"], b"")
                     done = self.run_as_anybody("codes", self.path("f"), "", ranks=ranks, on_error=on_error)
-                    self.expect_told(done, "Permission denied; when that is mended: lzy-protect ")
+                    self.expect_told(done, "Permission denied; after you have fixed that: lzy-protect ")
                     self.assertEqual([line.split()[2] for line in done.stdout.splitlines()], [codes] * 2 * ranks)
                     self.assertEqual(os.path.getsize(self.path("f")), ranks * EACH)
                     self.assertEqual(self.files(), ["f"])
@@ -328,7 +328,7 @@ class Permissions(Trouble):
                               timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 6, done.stdout + done.stderr)
         self.assertIn("Permission denied", done.stderr)
-        self.assertIn("you may not write to ", done.stdout)
+        self.assertIn("you have no permission to write to ", done.stdout)
         self.assertEqual(self.files(), ["f"])
 
 

@@ -52,7 +52,7 @@ std::string KeptText(const DatasetReport& report, const std::string& path) {
   const std::string anyway = fmt::format("to remove it anyway: lzy-protect --remove --force {}\n", path);
   switch (report.state) {
     case DatasetState::kUnrepairable:
-      return "  not removed, although it cannot repair everything that is missing; " + anyway;
+      return "  not removed: it may still repair a part of what is missing; " + anyway;
     case DatasetState::kAtRisk:
       return "  not removed: a program may be writing the file; " + anyway;
     default:
@@ -67,7 +67,7 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
   const std::string commit =
       !WaitsForACommit(report)
           ? ""
-          : fmt::format("  to commit what was edited, and make the rest anew: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
+          : fmt::format("  to commit the edits and make the rest again: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));
   if (action == Action::kRestore || action == Action::kSalvage) {
     return commit.empty() ? "  the rest could not be repaired: a warning says why\n" : commit;
   }
@@ -88,9 +88,9 @@ std::string LossText(const DatasetReport& report, Action action, const std::stri
   const std::string deleted =
       report.gone ? fmt::format("  if you deleted it: lzy-protect --remove --force {}\n", path) : "";
   if (action != Action::kSalvage) return fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
-  if (report.gone) return "  nothing of it can be recovered, so it was not made; a copy must come from elsewhere\n" + deleted;
+  if (report.gone) return "  nothing of it can be recovered, so no file was written; copy it from a backup\n" + deleted;
   return fmt::format(
-      "  what could be recovered is written; add the rest from elsewhere, then commit it: lzy-protect {0} (if it is not what was "
+      "  what could be recovered was written; copy the rest from a backup, then commit it: lzy-protect {0} (if it differs from what was "
       "committed: lzy-protect --force {0})\n",
       path);
 }
@@ -125,7 +125,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
       return fmt::format("  to commit it as it is: lzy-protect {}; {}\n", path, UndoText(report, "to reset it to the last commit", path));
     case DatasetState::kUnprotected:
       if (report.unjudged && !report.unchecked.empty()) {
-        return fmt::format("  it may well be right; to commit it as it is: lzy-protect {}\n", path);
+        return fmt::format("  its data may be right; to commit them as they are: lzy-protect {}\n", path);
       }
       return fmt::format("  protect it with: lzy-protect {}\n", path);
   }
@@ -138,32 +138,32 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
   const std::string path = Operands(report, repeated);
   // The sidecar is whole, but of a newer version of the format.
   if (report.status.code() == Code::kNewerFormat) {
-    if (ruined_sidecar.empty()) return "  use the lzy that wrote it\n";
-    return fmt::format("  use the lzy that wrote it; or give up its sidecar: rm {}; lzy-protect {}\n",
+    if (ruined_sidecar.empty()) return "  use the version of lzy that wrote it\n";
+    return fmt::format("  use the version of lzy that wrote it; or remove its sidecar and protect it again: rm {}; lzy-protect {}\n",
                        ShellQuote(ruined_sidecar), path);
   }
   if (report.status.code() == Code::kNotFound && protected_but_missing) {
-    return fmt::format("  it is missing, and has a sidecar: lzy-verify {}\n", path);
+    return fmt::format("  the file is missing, but its sidecar is there; to see what can be restored: lzy-verify {}\n", path);
   }
   if (report.status.code() != Code::kUnprotected && report.status.code() != Code::kCorrupt) return "";
   const bool shared = report.kind == DatasetKind::kShared;
   // The name of a sidecar is longer than that of its file, and file systems have limits.
-  if (shared && !SidecarPath(report.path).ok()) return "  a shorter name can be protected: rename it\n";
+  if (shared && !SidecarPath(report.path).ok()) return "  the name is too long for a sidecar: rename it\n";
   // The dataset is sealed, and this content is not what was sealed. lzy cannot tell whether it is right.
   if (report.unsealed) return fmt::format("  if its content is right, seal it with: lzy-protect --force {}\n", path);
   if (report.gone && !ruined_sidecar.empty()) {
-    return fmt::format("  the file is gone and its sidecar is destroyed; if it is a member of a set, give the set's pattern, so that the "
-                       "others repair it; if not, nothing of it can be restored: rm {}\n", ShellQuote(ruined_sidecar));
+    return fmt::format("  the file is missing and its sidecar is destroyed. If it is a member of a set, give the set's pattern: the "
+                       "other members can repair it. If not, nothing of it can be restored: rm {}\n", ShellQuote(ruined_sidecar));
   }
   if (ruined_sidecar.empty() && shared && repeated.find("--device-dirs") == std::string::npos) {
-    return fmt::format("  if its sidecar was lost, and its parity is in device directories, name them: --device-dirs; if it never had one, "
-                       "protect it with: lzy-protect {}\n", path);
+    return fmt::format("  if its sidecar was lost and its parity is in device directories, name these with --device-dirs; if it never had "
+                       "a sidecar, protect it with: lzy-protect {}\n", path);
   }
   if (ruined_sidecar.empty()) return fmt::format("  protect it with: lzy-protect {}\n", path);
   if (!shared) return fmt::format("  its sidecars are destroyed; protect it as it is now with: lzy-protect {}\n", path);
   return fmt::format(
-      "  its sidecar is destroyed; if it is a member of a set, give the set's pattern, so that the others repair it; if not, "
-      "protect it as it is now: lzy-protect {}\n",
+      "  its sidecar is destroyed. If it is a member of a set, give the set's pattern: the other members can repair it. If "
+      "not, protect it as it is now: lzy-protect {}\n",
       path);
 }
 

@@ -6,10 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "base/nearest.h"
-#include "base/printable.h"
 
 namespace lzy {
 namespace {
@@ -34,12 +35,7 @@ void Unguard(std::string& text) {
 }
 
 // Options whose values are lists: given several times, they add up. Of all others the last one counts.
-bool IsList(const std::string& name) {
-  for (const char* list : {"set", "include", "exclude", "device-dirs"}) {
-    if (name == list) return true;
-  }
-  return false;
-}
+constexpr std::string_view kLists[] = {"set", "include", "exclude", "device-dirs"};
 
 }  // namespace
 
@@ -67,7 +63,8 @@ void Arguments::AddTableOptions(const std::vector<std::string>& names) {
 // An option without a value is "on" if it is given. All others are kept as texts; the table turns them into values.
 // So messages are the same for the command line, the environment and hints.
 void Arguments::AddTableOption(const OptionSpec& spec) {
-  TableOption& option = table_.emplace_back(TableOption{spec.name, IsList(spec.name), {}});
+  TableOption& option = table_.emplace_back(TableOption{spec.name, false, {}});
+  option.list = std::ranges::find(kLists, option.name) != std::end(kLists);
   if (*spec.value == '\0') {
     // Also with a value behind '=', as the environment has it; the table checks it.
     app_.add_flag("--" + option.name, option.values, std::string(spec.help))
@@ -106,7 +103,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
     if (without && !paths.empty()) {
       return {
           kExitUsage, "",
-          fmt::format("'{}' is not accepted: no PATH goes with what is asked for (see {} --help)", paths[0], tool_)};
+          fmt::format("'{}' is not accepted: this option takes no PATH (see {} --help)", paths[0], tool_)};
     }
     return {};
   } catch (const CLI::ParseError& error) {

@@ -62,7 +62,7 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
     // Data and sidecar may have different owners.
     for (const std::string& path : {file, sidecar.ok() ? *sidecar : file}) {
       if (MayAccess(path, R_OK)) continue;
-      return fmt::format("  you may not read {}: have its owner run this, or let you read it\n", Printable(path));
+      return fmt::format("  you have no permission to read {}: ask its owner to run this command, or to let you read it\n", Printable(path));
     }
   }
   // These write nothing.
@@ -74,14 +74,14 @@ std::string PlaceAdvice(FileSystem& fs, const DatasetReport& report, const Datas
   struct statvfs system {};
   if (statvfs(directory.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0) {
     return fmt::format(
-        "  {} is on a file system that is mounted read-only: lzy-verify and lzy-info work there; for "
-        "anything else mount it for writing, or copy data and sidecars elsewhere\n",
+        "  {} is on a file system that is mounted read-only. lzy-verify and lzy-info work there; for anything else, mount it "
+        "for writing, or copy data and sidecars elsewhere\n",
         Printable(some));
   }
   if (MayAccess(directory, W_OK)) return "";
   return fmt::format(
-      "  you may not write to {}, where sidecars are made beside their files: lzy-verify and lzy-info work there; for anything "
-      "else have its owner run this, or let you write there\n",
+      "  you have no permission to write to {}, where the sidecars are. lzy-verify and lzy-info work there; for anything else, "
+      "ask its owner to run this command, or to let you write there\n",
       Printable(directory));
 }
 

@@ -2,51 +2,16 @@
 
 #include "common/json.h"
 
+#include <iterator>
+
 namespace lzy {
 namespace {
 
-// Words of the schema: they never change, whatever happens to the enumeration.
-const char* Name(Code code) {
-  switch (code) {
-    case Code::kOk:
-      return "ok";
-    case Code::kInvalidArgument:
-      return "invalid-argument";
-    case Code::kNotFound:
-      return "not-found";
-    case Code::kIo:
-      return "io";
-    case Code::kUnreadable:
-      return "unreadable";
-    case Code::kCorrupt:
-      return "corrupt";
-    case Code::kNewerFormat:
-      return "newer-format";
-    case Code::kUnprotected:
-      return "unprotected";
-    case Code::kBusy:
-      return "busy";
-    case Code::kInterrupted:
-      return "interrupted";
-    case Code::kTimeout:
-      return "timeout";
-    case Code::kBeyondRepair:
-      return "beyond-repair";
-    case Code::kWriteFailed:
-      return "write-failed";
-    case Code::kNoMemory:
-      return "no-memory";
-    case Code::kMpi:
-      return "mpi";
-    case Code::kInternal:
-      return "internal";
-  }
-  return "unknown";
-}
-
-const char* Name(DatasetKind kind) {
-  return kind == DatasetKind::kShared ? "shared" : "set";
-}
+// Words of the schema, in the order of Code: they never change, whatever happens to the enumeration.
+constexpr const char* kCodeWords[] = {
+    "ok",   "invalid-argument", "not-found", "io",             "unreadable",   "corrupt",   "newer-format", "unprotected",
+    "busy", "interrupted",      "timeout",   "beyond-repair",  "write-failed", "no-memory", "mpi",          "internal"};
+static_assert(std::size(kCodeWords) == static_cast<std::size_t>(Code::kInternal) + 1, "a new code needs a word");
 
 // One range; offset and length in bytes of the file at "path".
 Json ToJson(const Damage& damage) {
@@ -65,20 +30,21 @@ Json ToJson(const GroupMap& group) {
   return devices;
 }
 
-}  // namespace
-
+// Seconds by phase.
 Json ToJson(const Phases& phases) {
   return {{"read", phases.read},   {"hash", phases.hash}, {"encode", phases.encode}, {"exchange", phases.exchange},
           {"write", phases.write}, {"sync", phases.sync}, {"total", phases.total}};
 }
 
+}  // namespace
+
 Json ToJson(const Status& status) {
-  return {{"code", Name(status.code())}, {"message", status.message()}};
+  return {{"code", kCodeWords[static_cast<std::size_t>(status.code())]}, {"message", status.message()}};
 }
 
 Json ToJson(const DatasetReport& report) {
   Json out = {{"path", report.path},
-              {"kind", Name(report.kind)},
+              {"kind", report.kind == DatasetKind::kShared ? "shared" : "set"},
               {"state", Name(report.state)},
               {"devices", report.devices},
               {"parity", report.parity},

@@ -16,8 +16,6 @@ using Json = nlohmann::ordered_json;
 Json ToJson(const DatasetReport& report);
 /// A failure: "code" as a word, "message" for people.
 Json ToJson(const Status& status);
-/// Seconds by phase.
-Json ToJson(const Phases& phases);
 /// The text of a document, ended by a newline; indented unless `one_line`. File names need not be UTF-8, but JSON
 /// must be: bytes that are not are replaced.
 std::string Dump(const Json& json, bool one_line);

@@ -8,6 +8,9 @@
 
 namespace lzy {
 
+namespace {
+
+/// True if the environment has what MPI launchers (PMI, PMIx, Open MPI, hydra) leave there.
 bool UnderMpiLauncher() {
   // SLURM_PROCID is not among them: it is also set in batch scripts, where no MPI was started. srun gives its tasks
   // the variables of PMI or PMIx if it is to start MPI programs.
@@ -17,6 +20,8 @@ bool UnderMpiLauncher() {
   }
   return false;
 }
+
+}  // namespace
 
 MpiSession::MpiSession() {
   if (UnderMpiLauncher()) {

@@ -8,9 +8,6 @@
 
 namespace lzy {
 
-/// True if the environment has what MPI launchers (PMI, PMIx, Open MPI, hydra) leave there.
-bool UnderMpiLauncher();
-
 /// One for each process. Collective to make and to destroy.
 class MpiSession {
  public:

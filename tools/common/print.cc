@@ -22,14 +22,17 @@ constexpr std::size_t kMostDamageLines = 1000;
 // From this many places of one device on, they are one line.
 constexpr std::size_t kManyPlaces = 12;
 
-// "1 file", "6 files".
-std::string Plural(std::uint64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
+}  // namespace
+
+std::string Plural(std::uint64_t count, const char* one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
+
+namespace {
 
 std::string KindText(const DatasetReport& report) {
   if (report.kind == DatasetKind::kShared) return "shared file";
-  return "set of " + Plural(report.devices, "file", "files");
+  return "set of " + Plural(report.devices, "file");
 }
 
 // Both forms: people compare sizes with what ls prints.
@@ -40,7 +43,7 @@ std::string SizeText(std::uint64_t bytes) {
 // "6 devices in one group, 2 of each may be lost; block 64 KiB, unit 1 MiB".
 std::string GeometryText(const DatasetReport& report) {
   return fmt::format(
-      "{} in {}, {}; block {}, unit {}", Plural(report.devices, "device", "devices"),
+      "{} in {}, {}; block {}, unit {}", Plural(report.devices, "device"),
       report.groups == 1 ? "one group" : fmt::format("{} groups of up to {}", report.groups, report.group_size),
       report.parity == 0 ? "hashes only, nothing can be repaired" : fmt::format("{} of each may be lost", report.parity),
       FormatSize(report.block_size), FormatSize(report.unit));
@@ -50,7 +53,7 @@ std::string GeometryText(const DatasetReport& report) {
 std::string CauseText(const Damage& damage) {
   // Parity itself did not change: the data of its rows did.
   const bool edited = IsEdit(damage.cause);
-  if (edited && damage.part == DamagePart::kParity) return "out of date, as data of its rows were written since";
+  if (edited && damage.part == DamagePart::kParity) return "out of date, because data of its rows were written since";
   switch (damage.cause) {
     case DamageCause::kHash:
       return "differs from its hash";
@@ -70,14 +73,14 @@ std::string CauseText(const Damage& damage) {
 std::string RemedyText(const Damage& damage, Action action, bool unjudged) {
   if (damage.repaired) return "repaired";
   // The disk or the bus was wrong once; there is nothing to repair.
-  if (damage.transient) return "a second reading was right";
+  if (damage.transient) return "a second read was right";
   // In a dry run of lzy-verify --repair. It makes no missing files, so it would not repair them.
   const bool would = action == Action::kRepairDryRun && damage.cause != DamageCause::kMissing;
   if (damage.beyond_repair) return "beyond repair";
   // Neither hashes that nobody has can be repaired, nor parity of data that cannot be checked.
-  if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it anew";
+  if (unjudged && damage.part != DamagePart::kData) return "lzy-protect makes it again";
   if (damage.part == DamagePart::kParity && IsEdit(damage.cause)) {
-    return "the next commit makes it anew";
+    return "the next commit makes it again";
   }
   if (damage.cause == DamageCause::kStale) return "a legitimate change, or damage: see below";
   if (damage.cause == DamageCause::kAtRisk) return "may be old or new: see below";
@@ -100,18 +103,16 @@ struct DamageRun {
            next.transient == first.transient && next.repaired == first.repaired &&
            next.beyond_repair == first.beyond_repair && next.objects == first.objects;
   }
-  bool Continues(const Damage& next) const {
-    return IsLike(next) && length > 0 && next.offset == first.offset + length;
-  }
 };
 
 // Puts neighbours together. Entries come in the order of the report.
 std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
   std::vector<DamageRun> runs;
   for (const Damage& entry : damage) {
-    if (!runs.empty() && runs.back().Continues(entry)) {
-      runs.back().length += entry.length;
-      runs.back().one_device = runs.back().one_device && entry.device == runs.back().first.device;
+    DamageRun* const last = runs.empty() ? nullptr : &runs.back();
+    if (last != nullptr && last->IsLike(entry) && last->length > 0 && entry.offset == last->first.offset + last->length) {
+      last->length += entry.length;
+      last->one_device = last->one_device && entry.device == last->first.device;
     } else {
       runs.push_back({entry, entry.length});
     }
@@ -178,9 +179,7 @@ std::string LostText(const DatasetReport& report) {
     if (damage.beyond_repair && damage.part == DamagePart::kData) lost.push_back(&damage);
   }
   // By place in the file, so that neighbours come together.
-  std::stable_sort(lost.begin(), lost.end(), [](const Damage* a, const Damage* b) {
-    return a->path != b->path ? a->path < b->path : a->offset < b->offset;
-  });
+  std::ranges::stable_sort(lost, {}, [](const Damage* damage) { return std::tie(damage->path, damage->offset); });
   std::string out;
   for (std::size_t i = 0; i < lost.size();) {
     std::uint64_t end = lost[i]->offset + lost[i]->length;
@@ -242,6 +241,17 @@ std::string MapText(const DatasetReport& report) {
   return out;
 }
 
+// A time span in words: "3 days", "2 hours", ... Negative ones count as 0. Two of a unit at least: "90 minutes" says
+// more than "1 hour".
+std::string AgeText(std::int64_t ns) {
+  constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
+  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
+  if (seconds < 2 * kMinute) return Plural(seconds, "second");
+  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute");
+  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour");
+  return Plural(seconds / kDay, "day");
+}
+
 // What lzy-info prints for a dataset.
 std::string InfoText(const DatasetReport& report) {
   if (report.devices == 0) return "";
@@ -252,7 +262,7 @@ std::string InfoText(const DatasetReport& report) {
     out += fmt::format(", {:.1f} %",
                        100.0 * static_cast<double>(report.sidecar_bytes) / static_cast<double>(report.bytes));
   } else if (report.bytes > 0) {
-    out += ", more than the data: sidecars have a least size";
+    out += ", more than the data: a sidecar has a minimum size";
   }
   out += fmt::format("\n  root:      {}\n", report.root.Hex());
   if (!report.key.empty()) out += fmt::format("  key:       {}\n", report.key);
@@ -271,7 +281,7 @@ std::string StateText(const DatasetReport& report, Action action) {
   if (action == Action::kRemove && report.planned) return "protection is removed";
   if (action == Action::kRemoveDryRun && report.planned) return "protection would be removed";
   if (action == Action::kProtectDryRun && report.planned) {
-    return report.state == DatasetState::kUnprotected ? "would be protected" : "would be committed anew, since it was changed";
+    return report.state == DatasetState::kUnprotected ? "would be protected" : "would be committed again, because it was changed";
   }
   switch (report.state) {
     case DatasetState::kIntact:
@@ -305,24 +315,12 @@ std::string PhasesText(const Phases& phases) {
   const std::pair<const char*, double> all[] = {{"reading", phases.read},         {"hashing", phases.hash},
                                                 {"encoding", phases.encode},      {"exchanging", phases.exchange},
                                                 {"writing", phases.write},        {"syncing", phases.sync}};
-  std::string text = fmt::format("{:.3f} s", phases.total);
-  const char* separator = ": ";
+  std::string parts;
   for (const auto& [name, seconds] : all) {
-    if (seconds < 0.0005) continue;  // less than is shown
-    text += fmt::format("{}{} {:.3f} s", separator, name, seconds);
-    separator = ", ";
+    // What is less is not shown.
+    if (seconds >= 0.0005) parts += fmt::format("{}{} {:.3f} s", parts.empty() ? ": " : ", ", name, seconds);
   }
-  return text;
-}
-
-// Two of a unit at least: "90 minutes" says more than "1 hour".
-std::string AgeText(std::int64_t ns) {
-  constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
-  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
-  if (seconds < 2 * kMinute) return Plural(seconds, "second", "seconds");
-  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute", "minutes");
-  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour", "hours");
-  return Plural(seconds / kDay, "day", "days");
+  return fmt::format("{:.3f} s{}", phases.total, parts);
 }
 
 std::string ReportText(const DatasetReport& given, Action action, const std::string& repeated, const std::string& again) {

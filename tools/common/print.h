@@ -41,7 +41,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
 /// file is missing, and its sidecar is there.
 std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated,
                           bool protected_but_missing);
-/// A time span in words: "3 days", "2 hours", ... Negative ones count as 0.
-std::string AgeText(std::int64_t ns);
+/// "1 file", "6 files".
+std::string Plural(std::uint64_t count, const char* one);
 
 }  // namespace lzy

@@ -22,8 +22,8 @@ std::string Duration(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-}  // namespace
-
+/// The line: "verify  43 %  1.2 GiB/s  1:05 to go". `done` and `total` in bytes, `seconds` since the phase began. If
+/// `total` is 0, there is neither a percentage nor a remaining time.
 std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint64_t total, double seconds) {
   // Never more than 100 %.
   done = total == 0 ? done : std::min(done, total);
@@ -35,12 +35,16 @@ std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint
   return line;
 }
 
+/// The line for many small files: "1234 of 10000 files  12 %  4.1 MiB/s  0:07 to go". `bytes`: of the files that are
+/// done.
 std::string ProgressLine(std::uint64_t files, std::uint64_t total, std::uint64_t bytes, double seconds) {
   std::string line = fmt::format("{} of {} files  {:.0f} %", files, total, 100.0 * static_cast<double>(files) / static_cast<double>(total));
   if (seconds <= 0 || files == 0) return line;
   line += fmt::format("  {}/s", FormatSize(static_cast<std::uint64_t>(static_cast<double>(bytes) / seconds)));
   return line + fmt::format("  {} to go", Duration(static_cast<double>(total - files) * seconds / static_cast<double>(files)));
 }
+
+}  // namespace
 
 // Short work shows nothing, and a terminal is not flooded.
 bool Progress::IsDue(Clock::time_point now) {

@@ -8,13 +8,6 @@
 
 namespace lzy {
 
-/// The line: "verify  43 %  1.2 GiB/s  1:05 to go". `done` and `total` in bytes, `seconds` since the phase began. If
-/// `total` is 0, there is neither a percentage nor a remaining time.
-std::string ProgressLine(const std::string& phase, std::uint64_t done, std::uint64_t total, double seconds);
-
-/// The line for many small files: "1234 of 10000 files  12 %  4.1 MiB/s  0:07 to go". `bytes`: of the files that are done.
-std::string ProgressLine(std::uint64_t files, std::uint64_t total, std::uint64_t bytes, double seconds);
-
 /// Writes to stderr, from one second after its construction on, a few times a second. Thread-safe. If not enabled,
 /// does nothing.
 class Progress {

@@ -51,11 +51,6 @@ void CatchSignals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-// Looks at the words themselves, for errors that come before they are parsed.
-bool WantsJson(int argc, char** argv) {
-  return std::any_of(argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--json") == 0; });
-}
-
 // The document with schema "lzy-report/1".
 Json Document(const std::string& tool, int exit_code, double seconds, Json datasets) {
   return {{"schema", "lzy-report/1"},
@@ -67,11 +62,12 @@ Json Document(const std::string& tool, int exit_code, double seconds, Json datas
 
 /// The end of a tool that fails before there is anything to report on: message, JSON document if one is expected,
 /// exit code.
-int EndEarly(const std::string& tool, bool speaks, bool json, const Status& status) {
+int EndEarly(const std::string& tool, bool speaks, int argc, char** argv, const Status& status) {
   const int exit_code = ExitCodeOf(status);
   if (!speaks) return exit_code;
   fmt::print(stderr, "{}: {}\n", tool, Printable(status.message()));
-  if (json) {
+  // The words themselves are looked at, because they may not be parsed yet.
+  if (std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; })) {
     Json document = Document(tool, exit_code, 0, Json::array());
     document["errors"] = Json::array({ToJson(status)});
     fmt::print("{}", Dump(document, false));
@@ -118,7 +114,7 @@ std::vector<std::string> AllNamed(const std::vector<std::string>& paths, const O
 }  // namespace
 
 // Progress is for a terminal, and only on rank 0.
-ToolRun::ToolRun(const std::string& tool, const Arguments& arguments, const Options& options, Communicator& comm)
+ToolRun::ToolRun(const Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm)
     : tool_(tool),
       arguments_(arguments),
       options_(options),
@@ -145,18 +141,19 @@ void ToolRun::Fail(const Status& status) {
 void ToolRun::Complain(const Status& status) {
   if (!told_.insert(status.message()).second) return;
   errors_.push_back(ToJson(status));
-  if (!speaks_) return;
-  progress_->Clear();
-  // If both streams go to one place, their lines are in the order in which things happened.
-  std::fflush(stdout);
-  fmt::print(stderr, "{}: {}\n", tool_, Printable(status.message()));
+  PrintOnStderr(status.message());
 }
 
 void ToolRun::Warn(const std::string& text) {
-  if (!speaks_ || arguments_.quiet || options_.log < Options::Log::kWarn) return;
+  if (!arguments_.quiet && options_.log >= Options::Log::kWarn) PrintOnStderr("warning: " + text);
+}
+
+// If both streams go to one place, their lines are in the order in which things happened.
+void ToolRun::PrintOnStderr(const std::string& text) {
+  if (!speaks_) return;
   progress_->Clear();
   std::fflush(stdout);
-  fmt::print(stderr, "{}: warning: {}\n", tool_, Printable(text));
+  fmt::print(stderr, "{}: {}\n", tool_.name, Printable(text));
 }
 
 // The signal may have reached only some of the ranks. All must stop at the same dataset.
@@ -178,16 +175,10 @@ int ToolRun::TellInterrupted() {
   const int signal = anywhere.ok() && *anywhere != 0 ? static_cast<int>(*anywhere) : SIGTERM;
   std::string text = fmt::format("interrupted by {}: ", signal == SIGINT ? "SIGINT" : "SIGTERM");
   text += finished_ == 0 ? "no dataset was finished"
-                         : fmt::format("{} finished, the last is {}", finished_ == 1 ? "1 dataset" : fmt::format("{} datasets", finished_),
-                                       last_finished_);
-  if (!unfinished_.empty()) text += fmt::format("; {} was not", unfinished_);
-  text += "; nothing is half-written: run the same command again to do the rest";
-  errors_.push_back(ToJson(Status(Code::kInterrupted, text)));
-  if (speaks_) {
-    progress_->Clear();
-    std::fflush(stdout);
-    fmt::print(stderr, "{}: {}\n", tool_, Printable(text));
-  }
+                         : fmt::format("{} finished, the last is {}", Plural(finished_, "dataset"), last_finished_);
+  if (!unfinished_.empty()) text += fmt::format("; {} is not finished", unfinished_);
+  text += "; no file is half-written: run the same command again to do the rest";
+  Complain(Status(Code::kInterrupted, text));
   // As shells report a program that a signal has ended.
   constexpr int kSignalled = 128;
   return kSignalled + signal;
@@ -198,10 +189,8 @@ void ToolRun::TellUnjudged() {
   const std::vector<std::string>& unjudged = codes_.unjudged();
   if (unjudged.empty()) return;
   extra_["unjudged"] = unjudged;
-  if (!speaks_ || !codes_.any_judged()) return;
-  fmt::print(stderr, "{}: {} could not be judged: {}\n", tool_,
-             unjudged.size() == 1 ? "1 dataset" : fmt::format("{} datasets", unjudged.size()),
-             Printable(fmt::format("{}", fmt::join(unjudged, ", "))));
+  if (!codes_.any_judged()) return;
+  PrintOnStderr(fmt::format("{} could not be judged: {}", Plural(unjudged.size(), "dataset"), fmt::join(unjudged, ", ")));
 }
 
 // Ranks may see different files. If one rank has not met a dataset, all handle it: skipping is collective, too.
@@ -224,11 +213,11 @@ Status ToolRun::DropSeen(std::vector<DatasetRef>& datasets) {
 }
 
 // The datasets are the same on all ranks: ResolvePath gathers what they see.
-void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
-  if (tool.before_path && tool.before_path(*this, path)) return;
+void ToolRun::HandlePath(const std::string& path) {
+  if (tool_.before_path && tool_.before_path(*this, path)) return;
   // What could not be looked at, such as a directory without permission. The rest is handled nevertheless.
   std::vector<Status> troubles;
-  auto datasets = ResolvePath(*fs_, comm_, path, tool.resolve(), &troubles);
+  auto datasets = ResolvePath(*fs_, comm_, path, tool_.resolve(), &troubles);
   for (const Status& trouble : troubles) Fail(trouble);
   if (!datasets.ok()) {
     Fail(datasets.status());
@@ -238,8 +227,8 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
     }
     return;
   }
-  if (tool.select) {
-    if (Status selected = tool.select(*this, path, *datasets); !selected.ok()) return Fail(selected);
+  if (tool_.select) {
+    if (Status selected = tool_.select(*this, path, *datasets); !selected.ok()) return Fail(selected);
   }
   // What is handled side by side, and told when all of it is done.
   constexpr std::size_t kOfARank = 256;
@@ -247,11 +236,11 @@ void ToolRun::HandlePath(const Tool& tool, const std::string& path) {
   for (std::size_t i = 0; i < datasets->size() && !interrupted_; i += most) {
     const auto begin = datasets->begin() + static_cast<std::ptrdiff_t>(i);
     const std::size_t some = std::min(most, datasets->size() - i);
-    HandleSome(tool, path, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets->size());
+    HandleSome(path, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets->size());
   }
 }
 
-void ToolRun::HandleSome(const Tool& tool, const std::string& path, std::vector<DatasetRef> datasets, std::size_t before,
+void ToolRun::HandleSome(const std::string& path, std::vector<DatasetRef> datasets, std::size_t before,
                          std::size_t total) {
   // Only between datasets: a dataset that was begun is ended by the engine, which looks at context.stop.
   if (Interrupted()) {
@@ -260,10 +249,10 @@ void ToolRun::HandleSome(const Tool& tool, const std::string& path, std::vector<
   }
   if (Status dropped = DropSeen(datasets); !dropped.ok()) return Fail(dropped);
   std::vector<std::optional<DatasetReport>> reports(datasets.size());
-  if (datasets.size() > 1 && tool.side_by_side()) {
+  if (datasets.size() > 1 && tool_.side_by_side()) {
     Context context{*fs_, comm_, options_};
     context.stop = [] { return stop_wanted != 0; };
-    auto small = HandleSmall(context, datasets, tool.engine, [&, done = before](std::uint64_t bytes) mutable {
+    auto small = HandleSmall(context, datasets, tool_.engine, [&, done = before](std::uint64_t bytes) mutable {
       // Rank 0 shows its own share of what all do.
       done = std::min(done + static_cast<std::size_t>(comm_.size()), total);
       progress_->Count(done, total, bytes * static_cast<std::uint64_t>(comm_.size()));
@@ -278,24 +267,24 @@ void ToolRun::HandleSome(const Tool& tool, const std::string& path, std::vector<
         if (unfinished_.empty()) unfinished_ = datasets[i].path;
         continue;
       }
-      reports[i] = HandleOne(tool, datasets[i]);
+      reports[i] = HandleOne(datasets[i]);
     }
-    if (!HasGone(tool, path, datasets[i], *reports[i])) Tell(tool, datasets[i], *std::move(reports[i]));
+    if (!HasGone(path, datasets[i], *reports[i])) Tell(datasets[i], *std::move(reports[i]));
   }
 }
 
 // Other programs go on while a directory is gone through. lzy-protect needs the file, the others a sidecar.
-bool ToolRun::HasGone(const Tool& tool, const std::string& path, const DatasetRef& dataset, const DatasetReport& report) {
-  const bool makes = tool.resolve() == Resolve::kProtectable;
+bool ToolRun::HasGone(const std::string& path, const DatasetRef& dataset, const DatasetReport& report) {
+  const bool makes = tool_.resolve() == Resolve::kProtectable;
   if (dataset.path == path || dataset.kind != DatasetKind::kShared) return false;
   if (report.status.ok() && (!makes || ExitCodeOf(report) == 0)) return false;
   if (report.status.code() == Code::kInterrupted) return false;
   const bool here = makes ? fs_->Stat(dataset.path).ok() : FindSidecar(*fs_, dataset.path).ok();
-  const auto anywhere = comm_.AllReduceMax(here ? 1 : 0);
+  const auto anywhere = comm_.AllReduceMax(here);
   return anywhere.ok() && *anywhere == 0;
 }
 
-DatasetReport ToolRun::HandleOne(const Tool& tool, const DatasetRef& dataset) {
+DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
   // The engine tells how far it is, and asks whether to stop, from any of its threads.
   Context context{*fs_, comm_, options_};
   context.progress = [this](const char* phase, std::uint64_t done, std::uint64_t total) {
@@ -303,12 +292,12 @@ DatasetReport ToolRun::HandleOne(const Tool& tool, const DatasetRef& dataset) {
   };
   context.stop = [] { return stop_wanted != 0; };
   // Info reads metadata only.
-  if (tool.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, comm_, dataset));
-  return tool.engine(context, dataset);
+  if (tool_.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, comm_, dataset));
+  return tool_.engine(context, dataset);
 }
 
 // What comes before `speaks_` is for all ranks, what comes after for rank 0.
-void ToolRun::Tell(const Tool& tool, const DatasetRef& dataset, DatasetReport report) {
+void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   // Notes say how the dataset was found, such as under an old name. Hints are of use only if there is damage.
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   if (!report.damage.empty()) {
@@ -337,19 +326,30 @@ void ToolRun::Tell(const Tool& tool, const DatasetRef& dataset, DatasetReport re
   }
   // For cron: silent while all is well, one line otherwise.
   if (arguments_.quiet && report.status.ok() && ExitCodeOf(report) != 0) {
-    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), StateText(report, tool.action()));
+    PrintOnStderr(fmt::format("{}: {}", report.path, StateText(report, tool_.action())));
   }
   // The report, then what to type next.
   const std::string repeated = RepeatedOptions(options_);
-  Say(ReportText(report, tool.action(), repeated, tool.again ? tool.again() : std::string()));
-  if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool.action(), repeated));
+  Say(ReportText(report, tool_.action(), repeated, tool_.again ? tool_.again() : std::string()));
+  if (!report.status.ok()) Say(AdviceAfterFailure(*fs_, report, dataset, tool_.action(), repeated));
   // --log=info: where the time went.
   if (options_.log >= Options::Log::kInfo && !arguments_.quiet) {
-    fmt::print(stderr, "{}: {}: {}\n", tool_, Printable(report.path), PhasesText(report.phases));
+    PrintOnStderr(fmt::format("{}: {}", report.path, PhasesText(report.phases)));
   }
   // Kept to the end, since JSON is one document.
   if (arguments_.json) datasets_.push_back(ToJson(report));
-  if (tool.after_dataset) tool.after_dataset(*this, report);
+  if (tool_.after_dataset) tool_.after_dataset(*this, report);
+}
+
+// Without a PATH only if the tool allows it: Parse has checked that.
+int ToolRun::Run() {
+  const auto begin = std::chrono::steady_clock::now();
+  if (arguments_.paths.empty()) tool_.run_without_path(*this);
+  for (const std::string& path : arguments_.paths) {
+    if (Interrupted()) break;
+    HandlePath(path);
+  }
+  return Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
 // Reports are the same on all ranks. If they ever differ, the exit code is still the same.
@@ -367,7 +367,7 @@ int ToolRun::Finish(double seconds) {
   if (interrupted_) exit_code = TellInterrupted();
   if (!speaks_) return exit_code;
   if (arguments_.json) {
-    Json document = document_ ? std::move(*document_) : Document(tool_, exit_code, seconds, std::move(datasets_));
+    Json document = document_ ? std::move(*document_) : Document(tool_.name, exit_code, seconds, std::move(datasets_));
     if (!errors_.empty()) document["errors"] = std::move(errors_);
     document.update(extra_);
     fmt::print("{}", Dump(document, false));
@@ -378,12 +378,11 @@ int ToolRun::Finish(double seconds) {
 namespace {
 
 /// Everything between the beginning and the end of MPI. `session` outlives all that is made here.
-int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
-              const std::function<int(const Arguments&, const Options&)>& run) {
+int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Communicator& comm = session.comm();
   const bool speaks = comm.rank() == 0;
   // Without MPI every process is rank 0 of itself.
-  if (!session.status().ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), session.status());
+  if (!session.status().ok()) return EndEarly(tool.name, speaks, argc, argv, session.status());
 
   // All ranks have the same command line, but not the same environment: so they agree on whether the options are
   // usable.
@@ -405,14 +404,19 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv,
   const bool reports = std::ranges::find(tool.table_options, "report") != tool.table_options.end();
   if (usable.ok() && speaks && reports && !options->report.empty()) usable = CheckReportFile(options->report);
   usable = Agree(comm, usable);
-  if (!usable.ok()) return EndEarly(tool.name, speaks, WantsJson(argc, argv), usable);
+  if (!usable.ok()) return EndEarly(tool.name, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
   // Not before: until here, a signal may simply end the process.
   CatchSignals();
-  return run(arguments, *options);
+  return ToolRun(tool, arguments, *options, comm).Run();
 }
 
 }  // namespace
+
+bool OnAnyRank(Communicator& comm, bool here) {
+  const auto anywhere = comm.AllReduceMax(here);
+  return anywhere.ok() && *anywhere != 0;
+}
 
 // An exception that only this rank throws would leave the others in a collective call. Nothing can tell them but
 // MPI_Abort.
@@ -420,17 +424,7 @@ int RunTool(const Tool& tool, int argc, char** argv) {
   MpiSession session;
   int exit_code = kExitInternal;
   try {
-    const auto begin = std::chrono::steady_clock::now();
-    exit_code = RunWithin(session, tool, argc, argv, [&](const Arguments& arguments, const Options& options) {
-      ToolRun run(tool.name, arguments, options, session.comm());
-      // Without a PATH only if the tool allows it: Parse has checked that.
-      if (arguments.paths.empty()) tool.run_without_path(run);
-      for (const std::string& path : arguments.paths) {
-        if (run.Interrupted()) break;
-        run.HandlePath(tool, path);
-      }
-      return run.Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    });
+    exit_code = RunWithin(session, tool, argc, argv);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "{}: out of memory\n", tool.name);
     exit_code = kExitNoMemory;

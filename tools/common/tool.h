@@ -28,8 +28,10 @@ class Progress;
 /// References that it is made from must outlive it.
 class ToolRun {
  public:
-  ToolRun(const std::string& tool, const Arguments& arguments, const Options& options, Communicator& comm);
+  ToolRun(const struct Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm);
   ~ToolRun();
+  /// Handles all PATHs. Returns the exit code. Collective, called once.
+  int Run();
 
   /// The guarded file system: it follows symbolic links only in what the user named (docs/design.md §10).
   FileSystem& fs() { return *fs_; }
@@ -54,21 +56,21 @@ class ToolRun {
   bool Interrupted();
 
  private:
-  friend int RunTool(const struct Tool& tool, int argc, char** argv);
   /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
-  void HandlePath(const struct Tool& tool, const std::string& path);
-  void HandleSome(const struct Tool& tool, const std::string& path, std::vector<DatasetRef> datasets, std::size_t before,
-                  std::size_t total);
-  DatasetReport HandleOne(const struct Tool& tool, const DatasetRef& dataset);
-  /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there any
-  /// more: somebody renamed or removed the file meanwhile. Collective if the dataset could not be handled.
-  bool HasGone(const struct Tool& tool, const std::string& path, const DatasetRef& dataset, const DatasetReport& report);
+  void HandlePath(const std::string& path);
+  void HandleSome(const std::string& path, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
+  DatasetReport HandleOne(const DatasetRef& dataset);
+  /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there
+  /// any more: somebody renamed or removed the file meanwhile. Collective if the dataset could not be handled.
+  bool HasGone(const std::string& path, const DatasetRef& dataset, const DatasetReport& report);
   /// Counts a report, and prints it.
-  void Tell(const struct Tool& tool, const DatasetRef& dataset, DatasetReport report);
+  void Tell(const DatasetRef& dataset, DatasetReport report);
   /// Drops datasets that all ranks have met before. Collective.
   Status DropSeen(std::vector<DatasetRef>& datasets);
   /// A failure on stderr and in the JSON document. Its exit code is counted elsewhere.
   void Complain(const Status& status);
+  /// "lzy-verify: TEXT" on stderr, after everything that was printed before it. Rank 0 only.
+  void PrintOnStderr(const std::string& text);
   /// Names the datasets that could not be judged, if others were.
   void TellUnjudged();
   /// Says what was finished before the interrupt. Returns the exit code. Collective.
@@ -76,7 +78,7 @@ class ToolRun {
   /// The end: agrees on the exit code, and prints the JSON document. Collective.
   int Finish(double seconds);
 
-  const std::string tool_;
+  const struct Tool& tool_;
   const Arguments& arguments_;
   const Options& options_;
   const std::unique_ptr<FileSystem> fs_;
@@ -118,7 +120,8 @@ struct Tool {
   std::function<Status()> check_options = {};
   /// What the options ask for; it words the report.
   std::function<Action()> action;
-  /// Options of its own that the same command needs when it is repeated without --dry-run ("--device 1 "). May be empty.
+  /// Options of its own that the same command needs when it is repeated without --dry-run ("--device 1 "). May be
+  /// empty.
   std::function<std::string()> again = {};
   /// True if the options ask for something that is about no PATH; then run_without_path does it. Collective. May be
   /// empty.
@@ -136,6 +139,9 @@ struct Tool {
   /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };
+
+/// True on all ranks if `here` is true on any of them; false if the ranks cannot talk to each other. Collective.
+bool OnAnyRank(Communicator& comm, bool here);
 
 /// The whole of main(): starts MPI under a launcher, runs the tool, ends MPI. Returns the exit code.
 int RunTool(const Tool& tool, int argc, char** argv);
