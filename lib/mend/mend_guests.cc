@@ -15,11 +15,6 @@ Status TellMaybe(File* file, std::optional<OpenedFile>& told) {
   return Status::Ok();
 }
 
-std::optional<ToldTree> TellTree(const Tree* tree) {
-  if (tree == nullptr) return std::nullopt;
-  return ToldTree{tree->bytes(), tree->leaf_count() == 0 ? std::vector<Hash>() : tree->levels()[0]};
-}
-
 std::uint64_t LeavesOf(const BlockStream& stream) {
   return stream.expected == nullptr ? 0 : stream.expected->leaf_count();
 }
@@ -29,7 +24,8 @@ Status TellBlocks(const BlockStream& stream, const MendOutput& output, ToldBlock
   LZY_RETURN_IF_ERROR(TellMaybe(output.file, told.out));
   told.in_base = stream.base;
   told.out_base = output.base;
-  told.tree = TellTree(stream.expected);
+  told.has_tree = stream.expected != nullptr;
+  if (told.has_tree) told.tree = {stream.expected->bytes(), LeavesOf(stream) == 0 ? std::vector<Hash>() : stream.expected->levels()[0]};
   told.expected = output.expected != nullptr;
   return Status::Ok();
 }
@@ -74,7 +70,7 @@ Status MendGuests::OpenBlocks(const ToldBlocks& told, TreeKind kind, FileSystem&
                               MendOutput& output, File*& in) {
   LZY_RETURN_IF_ERROR(OpenTold(told.in, fs, guest, OpenMode::kRead, in));
   LZY_RETURN_IF_ERROR(OpenTold(told.out, fs, guest, OpenMode::kReadWrite, output.file));
-  if (told.tree) tree = Tree::Build(kind, told.tree->leaves, told.tree->bytes);
+  if (told.has_tree) tree = Tree::Build(kind, told.tree.leaves, told.tree.bytes);
   output.base = told.out_base;
   if (told.expected && tree) output.expected = &*tree;
   return Status::Ok();

@@ -39,9 +39,10 @@ struct ToldTree {
 struct ToldBlocks {
   std::optional<OpenedFile> in, out;
   std::uint64_t in_base = 0, out_base = 0;
-  std::optional<ToldTree> tree;
+  bool has_tree = false;
+  ToldTree tree;
   bool expected = false;  ///< what is written must have the leaves of `tree`
-  LZY_FIELDS(in, out, in_base, out_base, tree, expected)
+  LZY_FIELDS(in, out, in_base, out_base, has_tree, tree, expected)
 };
 struct ToldMember {
   std::uint32_t file = 0;  ///< of the layout

@@ -282,7 +282,7 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     return status;
   }
   if (file.options.verify_writes) return CheckWrites(file, sum);
-  if (moment == Moment::kSync && sum.captures_count) CarryCapture(file, std::move(sum.capture));
+  if (moment == Moment::kSync) CarryCapture(file, std::move(sum.capture));
   return status;
 }
 
