@@ -11,6 +11,7 @@
 //   strided-independent   the same by independent calls
 //   strided-odd           the same with pieces of 1,000,000 bytes, which end within blocks
 //   set                   one file per rank, FILE.RANK
+//   files                 as many files as BYTES has MiB, of 4 KiB each, FILE.RANK.NUMBER, one after the other
 //   hdf5                  one dataset in a parallel HDF5 file, written collectively (if built with HDF5)
 //   touch-contiguous      changes 1 % of the existing FILE of BYTES in all, in one place
 //   touch-scattered       changes as much of it in blocks of 64 KiB, all over the file
@@ -90,6 +91,17 @@ static MPI_File open_own(const char* infix, int mode) {
   char name[NAME];
   snprintf(name, sizeof name, "%s%s.%d", path, infix, rank);
   return open_file(MPI_COMM_SELF, name, mode);
+}
+
+// Many small files. Each is opened, written and closed before the next one, as output of single time steps is.
+static void files(void) {
+  for (int64_t i = 0; i < bytes / PIECE; ++i) {
+    char name[NAME];
+    snprintf(name, sizeof name, "%s.%d.%d", path, rank, (int)i);
+    MPI_File file = open_file(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_WRONLY);
+    write_at(file, 0, memory, 4096);
+    MPI(MPI_File_close(&file));
+  }
 }
 
 static void set(void) {
@@ -195,6 +207,7 @@ static const struct {
 } patterns[] = {
     {"contiguous", contiguous}, {"strided-collective", strided}, {"strided-independent", strided},
     {"strided-odd", strided},   {"set", set},                    {"hdf5", hdf5},
+    {"files", files},
     {"touch-contiguous", touch}, {"touch-scattered", touch},     {"survivors", survivors},
     {"rewrite", rewrite},
 };

@@ -87,6 +87,10 @@ class Capture {
   std::vector<Interval> Captured(std::size_t limit) const;
   /// Blocks that are open still, and whole, in the same way. CloseOpen captures those that belong to this process.
   std::vector<Interval> Open(std::size_t limit) const;
+  /// What was written to block 0 in this epoch, if it is open and whole; else empty.
+  ByteSpan FirstBlock() const;
+  /// Whether the file may get another geometry than a larger one would. Precondition: Finish was called.
+  bool IsSmall() const { return size_ < setup_.certain_from; }
   /// What becomes of an open block.
   enum class Fate { kCaptured, kOpen, kDropped };
   /// Asks fate(block) for all open blocks, in ascending order, and does it.
@@ -209,8 +213,6 @@ class Capture {
   void DropSpoiled();
   void CarryBytes();
   void CarrySums();
-  /// A file of this size may get another geometry.
-  bool IsSmall() const { return size_ < setup_.certain_from; }
   /// Calls fn(block) for all captured blocks, in ascending order.
   template <class Fn>
   void ForEachCaptured(const Fn& fn) const {

@@ -94,6 +94,12 @@ std::vector<Interval> Capture::Captured(std::size_t limit) const {
   return out;
 }
 
+ByteSpan Capture::FirstBlock() const {
+  const auto first = open_.blocks().find(0);
+  if (first == open_.blocks().end() || first->second.carried) return {};
+  return {first->second.bytes.data(), LengthOf(0)};
+}
+
 std::vector<Interval> Capture::Open(std::size_t limit) const {
   std::vector<Interval> out;
   for (const auto& [block, open] : open_.blocks()) {

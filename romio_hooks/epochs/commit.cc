@@ -232,10 +232,7 @@ Result<bool> OthersWroteLast(OpenFile& file) {
 /// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code.
 /// Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
-  LZY_ASSIGN_OR_RETURN(const bool others, OthersWroteLast(file));
-  Written written = sum.written;
-  if (others) written.capture = nullptr;
-  return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, written,
+  return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, sum.written,
                      [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
 }
 
@@ -275,6 +272,11 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     sum.cover_all = true;
   }
   sum.touched.Add(sum.lead.resized);
+  // Before the commit: with captured hashes, the check would take the header of somebody else for a fault.
+  if (file.options.verify_writes) {
+    const auto others = OthersWroteLast(file);
+    sum.capture_counts &= others.ok() && !*others;
+  }
   const Status status = CommitUnion(file, moment, sum);
   if (!status.ok()) {
     Untake(file);

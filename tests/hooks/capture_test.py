@@ -57,6 +57,15 @@ class Capture(Layer):
         self.assertEqual(self.content("f"), self.content("bare"))
         self.assertEqual(self.verify(), 0)
 
+    def test_a_header_written_by_posix_calls_is_committed(self):
+        """Behind MPI's back, before the close: a small file is compared with what was captured."""
+        for options in [{}, self.GEOMETRY]:
+            with self.subTest(**options):
+                self.clear()
+                self.quiet(self.client("patched", **options))
+                self.assertEqual(self.content("f")[:6], b"HEADER")
+                self.assertEqual(self.verify(), 0)
+
     def test_data_written_twice_in_one_epoch_are_read_back(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)
         self.client("slabs_twice", ranks=2, report="report", **self.GEOMETRY)

@@ -32,8 +32,10 @@ class Idioms(Layer):
     def write(self, idiom, ranks, size, **options):
         """Runs the idiom, over an older file with other contents; returns what its commits report."""
         self.clear()
-        done = self.run_program([PROGRAM, "backwards", "f", str(192 * 1024 * ranks)], ranks=ranks, **GEOMETRY, **options)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        # The first commit of a sync would have to read what it does not write of an older file.
+        if idiom != "sync":
+            done = self.run_program([PROGRAM, "backwards", "f", str(192 * 1024 * ranks)], ranks=ranks, **GEOMETRY, **options)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
         done = self.run_program([PROGRAM, idiom, "f", str(size)], ranks=ranks, report="report", **GEOMETRY, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.verify(), 0)
