@@ -48,8 +48,8 @@ std::string Normal(const std::string& path) {
 Status LinkRefused(const std::string& path) {
   return Status(Code::kIo,
                 path +
-                    ": is a symbolic link, which is not followed: only those in what was named are, and they "
-                    "need not lead to the same file every time");
+                    ": is a symbolic link. Only links in the given PATH are followed, because "
+                    "others could lead to another file the next time");
 }
 
 /// Opens what has this name in a directory, as O_PATH: this reads nothing and does nothing to a device or FIFO. A link
@@ -93,8 +93,8 @@ Status CheckLinkOwner(const struct stat& link, const Target& target, const std::
   if (fstat(owned.get(), &what) != 0) return SystemError(path, "stat", errno);
   if (what.st_uid == link.st_uid) return Status::Ok();
   return Status(Code::kIo,
-                fmt::format("{}: is a symbolic link of user {} to what is of user {}: root does not follow it; name {} "
-                            "if that is meant",
+                fmt::format("{}: is a symbolic link of user {} to a file of user {}, so root does not follow it; if you mean "
+                            "that file, name {}",
                             path, link.st_uid, what.st_uid, target.real));
 }
 
@@ -260,7 +260,7 @@ Result<DirectoryPtr> GuardedFiles::Enter(const std::string& path, bool named) {
   }
   // Everything else: one step from the directory above it.
   const std::string name = BaseNameOf(path);
-  if (name == "..") return Status(Code::kInvalidArgument, path + ": leads out of what was named");
+  if (name == "..") return Status(Code::kInvalidArgument, path + ": leads out of the given PATH");
   LZY_ASSIGN_OR_RETURN(const DirectoryPtr above, At(DirectoryOf(path)));
   Descriptor self = Look(above->fd->get(), name);
   if (!self.valid()) return SystemError(path, "open directory", errno);
@@ -340,8 +340,8 @@ Status GuardedFiles::CheckWithin(const Directory& directory, const std::string& 
   if (owners_.contains(directory.owner)) return Status::Ok();
   return Status(
       Code::kIo,
-      fmt::format("{}: not below what was named, and in a directory of another user ({}): root goes there only "
-                  "if it is named, as a file or by the set's pattern",
+      fmt::format("{}: not below the given PATH, and in a directory of another user ({}): root goes there only "
+                  "if PATH names it, as a file or by the pattern of a set",
                   path, directory.owner));
 }
 
@@ -370,7 +370,7 @@ Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMo
   return Status(
       Code::kInvalidArgument,
       fmt::format(
-          "{}: is of user {}, has {} names, and others than he may have given it this one: root does not write to "
+          "{}: belongs to user {} and has {} names, and another user may have made this one: root does not write to "
           "it",
           path, stat.uid, stat.links));
 }

@@ -95,7 +95,7 @@ Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
     return {Code::kUnprotected, existing.message()};
   }
   if (ruins && !request_.touched) {
-    report_.warnings.push_back(fmt::format("{}; it is made anew", existing.message()));
+    report_.warnings.push_back(fmt::format("{}; it is made again", existing.message()));
   }
   const std::string name = shared() ? BaseNameOf(path) : PatternTail(ref_.path);
   const EmptySidecar empty = NewSidecar(context_.options, ref_.kind, name, rank);
@@ -197,8 +197,8 @@ Status Protector::CheckReadings(const Rot& rot) const {
     if (!rot.all.contains(file.rank) || (file.stat.mtime_ns == file.stamp.mtime_ns && !file.intent)) continue;
     return {
         Code::kBusy,
-        fmt::format("{}: reads differently than a moment ago, so nothing was committed; its protection is as it was "
-                    "before. Try again; if that happens again, its storage or cache is faulty: try on another node",
+        fmt::format("{}: two reads gave different data, so nothing was committed, and its protection is as it was "
+                    "before. Try again. If this happens again, its storage or cache is faulty: try on another node",
                     file.path)};
   }
   return Status::Ok();

@@ -151,7 +151,7 @@ Status FileSet::ChooseGroups() {
   parity_ = dealt.parity;
   for (const auto& ranks : dealt.groups) groups_.emplace_back().ranks = ranks;
   if (dealt.too_few_devices && (!request_.touched || options_.fail_on_error)) {
-    return {Code::kInvalidArgument, fmt::format("{}: {} members cannot carry parity {}: at least {} are needed",
+    return {Code::kInvalidArgument, fmt::format("{}: {} members are too few for parity {}: at least {} are needed",
                                                 ref_.path, facts_.size(), options_.parity, options_.parity + 1)};
   }
   Warn(dealt, std::set<std::string>(domains.begin(), domains.end()).size());
@@ -162,7 +162,7 @@ Status FileSet::ChooseGroups() {
 void FileSet::Warn(const Grouping& dealt, std::size_t domains) {
   auto& warnings = report_.warnings;
   if (dealt.too_few_devices) {
-    warnings.push_back(fmt::format("{}: {} members cannot carry parity {}; hashes only, nothing can be rebuilt",
+    warnings.push_back(fmt::format("{}: {} members are too few for parity {}; there are hashes only, and nothing can be rebuilt",
                                    ref_.path, facts_.size(), options_.parity));
   }
   if (dealt.groups_grown) {
@@ -172,7 +172,7 @@ void FileSet::Warn(const Grouping& dealt, std::size_t domains) {
   // On a single node there is nothing to choose, and nothing to be surprised by.
   if (domains > 1 && dealt.worst_domain_share > dealt.parity) {
     warnings.push_back(
-        fmt::format("{}: {} members of one {domain} are in one group; losing that {domain} cannot be mended with parity {}",
+        fmt::format("{}: {} members of one {domain} are in one group; if this {domain} is lost, parity {} cannot rebuild them",
                     ref_.path, dealt.worst_domain_share, dealt.parity,
                     fmt::arg("domain", context_.options.domain.empty() ? "node" : "failure domain")));
   }
@@ -195,9 +195,9 @@ void FileSet::WarnOfMoves() {
   // All in one: a single node, on which there is nothing to choose.
   if (most <= parity_ || (domains.size() == 1 && context_.options.domain.empty())) return;
   const char* const what = context_.options.domain.empty() ? "node" : "failure domain";
-  report_.warnings.push_back(fmt::format("{}: {} members of one {} are in one group now, more than when groups were "
-                                         "dealt; losing that {} cannot be mended with parity {}; another parity or group, or a "
-                                         "set without sidecars, is dealt anew",
+  report_.warnings.push_back(fmt::format("{}: {} members of one {} are in one group now, more than when the groups were "
+                                         "made. If this {} is lost, parity {} cannot rebuild them. Groups are made again for "
+                                         "another parity or group, or if the set has no sidecars",
                                          ref_.path, most, what, what, parity_));
 }
 

@@ -349,7 +349,7 @@ class SharedFile : public Protector {
 
   void WarnOfSpares(const Status& renewed) {
     if (renewed.ok()) return;
-    report_.warnings.push_back(fmt::format("{}: committed, but not all spares of its sidecar could be brought up to it: {}", ref_.path,
+    report_.warnings.push_back(fmt::format("{}: committed, but some spares of its sidecar could not be updated: {}", ref_.path,
                                            renewed.message()));
   }
 

@@ -121,7 +121,7 @@ Result<std::vector<std::string>> ResolveDirectories(FileSystem& fs, const Option
     if (!stat.ok()) return refuse(fmt::format("'{}' does not exist: an existing directory is accepted", directory));
     if (stat->type != FileStat::Type::kDirectory) return refuse(fmt::format("'{}' is no directory", directory));
     LZY_ASSIGN_OR_RETURN(std::string path, fs.RealPath(directory));
-    if (std::ranges::count(real, path) != 0) return refuse(fmt::format("'{}' is named twice: one a device is accepted", path));
+    if (std::ranges::count(real, path) != 0) return refuse(fmt::format("'{}' is named twice: give each device a directory of its own", path));
     real.push_back(std::move(path));
   }
   return real;
@@ -168,7 +168,7 @@ std::string WhyNotMended(FileSystem& fs, const std::string& data_path, Sidecar& 
                        contents.info.parts.home.empty() ? "another file" : contents.info.parts.home);
   }
   const auto stat = fs.Stat(paths[part], /*follow=*/false);
-  if (stat.ok() && stat->type != FileStat::Type::kRegular) return paths[part] + ": is no regular file: remove it, and it is made again";
+  if (stat.ok() && stat->type != FileStat::Type::kRegular) return paths[part] + ": is not a regular file. Remove it; lzy makes it again";
   if (stat.ok()) {
     const bool ours = IsOurs(fs, paths[part], contents, home->uid);
     return ours ? "" : NotOurs(paths[part], sidecar.path()).message();

@@ -66,7 +66,7 @@ TEST_F(PartsTest, DirectoryNamesTooLongForTheSidecarAreRefused) {
   }
   const DatasetReport refused = RestoreIt(options_);
   EXPECT_EQ(refused.status.code(), Code::kIo) << Text(refused);
-  EXPECT_NE(refused.status.message().find("no room in its sidecar"), std::string::npos) << refused.status.message();
+  EXPECT_NE(refused.status.message().find("its sidecar has no room"), std::string::npos) << refused.status.message();
   EXPECT_EQ(StateOf(VerifyIt(options_)), "intact");
   ASSERT_OK(ProtectIt().status);
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");

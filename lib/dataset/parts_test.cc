@@ -144,7 +144,7 @@ TEST_F(PartsTest, WrongDirectoriesAreRefusedWithTheReason) {
   const std::string d = scratch_ / "dev0";
   EXPECT_EQ(message({d, scratch_ / "none"}), fmt::format("device-dirs: '{}/none' does not exist: an existing directory is accepted", scratch_.path()));
   EXPECT_EQ(message({d, path_}), fmt::format("device-dirs: '{}' is no directory", path_));
-  EXPECT_EQ(message({d, d + "/../dev0"}), fmt::format("device-dirs: '{}' is named twice: one a device is accepted", d));
+  EXPECT_EQ(message({d, d + "/../dev0"}), fmt::format("device-dirs: '{}' is named twice: give each device a directory of its own", d));
   EXPECT_EQ(message({d}), "device-dirs: 1 named, and parity is 1: 2 to 4096 directories are accepted");
 }
 

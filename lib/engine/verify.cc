@@ -94,13 +94,13 @@ Status JudgeFindings(const Context& context, const DatasetView& view, Findings& 
         Describe(view, findings, report);
         return {Code::kBeyondRepair,
                 fmt::format("--device: without {} device{}, more of {} would be lost than parity {} can rebuild; nothing was "
-                            "written. Name fewer: lzy-info --map tells the groups",
+                            "written. Name fewer devices; to see the groups: lzy-info --map PATH",
                             request.devices.size() == 1 ? "this" : "these", request.devices.size() == 1 ? "" : "s", view.ref.path,
                             view.superblock.parity)};
       }
       if (plan.beyond && request.salvage) {
         report.warnings.push_back(
-            fmt::format("{}: --device is left out of account: with it parity could not give back all that is lost", view.ref.path));
+            fmt::format("{}: --device is ignored: with it, parity could not rebuild everything that is lost", view.ref.path));
         request.devices.clear();
         with_devices = findings;
       }

@@ -187,7 +187,7 @@ class Healer {
       return Status::Ok();
     }
     block.verdict = Verdict::kLost;
-    block.why = fmt::format("{} blocks of its row cannot be had, and parity {} gives back no more than {}", bad.devices.size(),
+    block.why = fmt::format("{} blocks of its row are lost, and parity {} can rebuild at most {}", bad.devices.size(),
                             layout.parity(), layout.parity());
     return Status::Ok();
   }

@@ -132,8 +132,8 @@ Status Mender::MakeWayFor(const FileView& file) {
     return {Code::kIo, fmt::format("{}: is a directory; the lost file cannot have its name", file.path)};
   }
   if (!file.present && link.ok()) {
-    return {Code::kIo, fmt::format("{}: it is a symbolic link to what is not there; nothing was restored through it. Remove "
-                                   "the link, or make what it names", file.path)};
+    return {Code::kIo, fmt::format("{}: it is a symbolic link whose target does not exist, so nothing was restored. Remove "
+                                   "the link, or create its target", file.path)};
   }
   return context_.fs.MakeDirectories(DirectoryOf(file.path));
 }
@@ -159,7 +159,7 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
   FileView& file = ensemble.files[f];
   if (mend.plan->rebuild_sidecar) {
     File* like = mend.new_data ? mend.new_data.get() : file.data.get();
-    if (like == nullptr) return {Code::kIo, fmt::format("{}: missing, so its sidecar cannot be made again alone", file.path)};
+    if (like == nullptr) return {Code::kIo, fmt::format("{}: the file is missing, so its sidecar alone cannot be rebuilt", file.path)};
     LZY_ASSIGN_OR_RETURN(mend.new_sidecar,
                          Sidecar::Create(context_.fs, NewSidecarPath(mend.target), FreshContents(ensemble, f), *like));
     (void)mend.new_sidecar->file().Lock();  // as the data
@@ -169,7 +169,7 @@ Status Mender::OpenParityOutput(Ensemble& ensemble, std::uint32_t f, FileMend& m
   }
   if (WritesParts(file, *mend.plan)) {
     if (!file.sidecar->HasRoom(Moved(file, file.sidecar->contents()))) {
-      return {Code::kIo, fmt::format("{}: there is no room in its sidecar for the names of these device directories; lzy-protect makes it anew",
+      return {Code::kIo, fmt::format("{}: its sidecar has no room for the names of these device directories; to make a new sidecar, run lzy-protect",
                                      file.path)};
     }
     LZY_RETURN_IF_ERROR(CreateParts(context_.fs, file.sidecar->contents(), *file.sidecar, PartsToMend(file), &made_parts_));

@@ -69,8 +69,8 @@ Result<MemberRecord> Vouched(const Ensemble& ensemble, const std::string& path, 
     record.uid = *owners.begin();
   } else if (fresh.uid == 0) {
     return {Code::kIo,
-            fmt::format("{}: the sidecars of its group are of several users, so nobody knows that it is of user {}; "
-                        "restore it as that user, or make the sidecars his",
+            fmt::format("{}: the sidecars of its group belong to several users, so it is not certain that the file belongs to user {}; "
+                        "restore it as that user, or give the sidecars to that user",
                         path, record.uid)};
   } else {
     record.uid = fresh.uid;
@@ -211,7 +211,7 @@ void Mender::WarnOfOwners() {
       const std::uint32_t uid = ensemble.records[f].uid;
       if (!mends_[e][f].plan->rebuild_data || owners.size() != 1 || owners.contains(uid)) continue;
       report_.warnings.push_back(
-          fmt::format("{}: was of user {} by sidecars that are of user {}; it is not given to him",
+          fmt::format("{}: it belonged to user {}, but the sidecars that say so belong to user {}; it was not given to that user",
                       ensemble.files[f].path, uid, *owners.begin()));
     }
   }

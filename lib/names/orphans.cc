@@ -51,7 +51,7 @@ class OrphanFinder {
     }
     for (const std::string& name : **directory.Names()) {
       if (name.starts_with(kNewDataPrefix)) {
-        Add(directory.PathOf(name), "what a restore that broke off left", InUse(directory.PathOf(name)));
+        Add(directory.PathOf(name), "left by a restore that was interrupted", InUse(directory.PathOf(name)));
       } else if (name.starts_with(kNewSidecarPrefix)) {
         VisitNew(directory, name);
       } else if (name.starts_with(kPartPrefix)) {
@@ -88,7 +88,7 @@ class OrphanFinder {
     const auto& peek = directory.PeekAt(sidecar);
     const bool holds_something = peek.ok() && peek->committed;
     if (holds_something && peek->members > 0 && !IsSuperseded(directory, *peek)) return;
-    Add(path, "what a tool or program that broke off left", IsYoung(path) || InUse(path));
+    Add(path, "left by a tool or program that was interrupted", IsYoung(path) || InUse(path));
   }
 
   /// A sidecar being built, or one that was whole before its process ended and that its set may have committed.
@@ -101,14 +101,14 @@ class OrphanFinder {
     // No sidecar of the final name: the file may have been renamed, with its sidecar. Then nobody can say by a lock on
     // that whether this one is being built.
     const bool alone = current.status().code() == Code::kNotFound;
-    if (alone && !of_set) Add(path, "what a tool or program that broke off left", IsYoung(path) || InUse(path));
+    if (alone && !of_set) Add(path, "left by a tool or program that was interrupted", IsYoung(path) || InUse(path));
     if (!current.ok()) return;
     // A complete new sidecar of a set may have been decided on (docs/format.md §9). It is debris only if the current
     // one is as new.
     const bool older = of_set && (fresh->uuid == current->uuid ? fresh->generation <= current->generation
                                                                : fresh->wall_time_ns <= current->wall_time_ns);
     if (of_set && !older) return;
-    Add(path, "what a tool or program that broke off left", InUse(directory.PathOf(sidecar)) || InUse(path));
+    Add(path, "left by a tool or program that was interrupted", InUse(directory.PathOf(sidecar)) || InUse(path));
   }
 
   /// A part of the parity of a file in another directory. It may be removed if another encoding of that file has taken

@@ -88,8 +88,8 @@ std::string LeftoverText(const Leftover& leftover, const std::string& pattern, s
       fmt::format("of an older set of {} files; '{}' has {} since its last commit", leftover.members, pattern, members);
   if (!leftover.present) {
     return fmt::format(
-        "'{}' is gone, and was a member only {}; what is left of it is removed with: lzy-info --prune "
-        "on its directory",
+        "'{}' no longer exists, and was only a member {}. To remove its sidecar: lzy-info --prune with "
+        "its directory",
         leftover.path, what);
   }
   return fmt::format(

@@ -393,8 +393,8 @@ void Survey::HintAtSwaps(DatasetRef& dataset) {
     const auto other = directory.OtherMemberIn(BaseNameOf(real));
     if (!other) continue;
     dataset.hints.push_back(
-        fmt::format("'{}' is the file that was '{}' at the last commit: members were renamed among each other; give "
-                    "them their names back, or commit them as they are",
+        fmt::format("'{}' is the file that was '{}' at the last commit: members have exchanged their names. Rename "
+                    "them back, or commit them as they are: lzy-protect",
                     path, directory.PathOf(*other)));
   }
 }

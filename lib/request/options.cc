@@ -324,7 +324,7 @@ Status CheckOptions(const Options& options) {
   }
   LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
   if (!options.device_dirs.empty() && options.device_dirs.size() <= options.parity) {
-    return refuse(fmt::format("device-dirs: '{}' is not accepted with parity {}: at least {} directories, one a device",
+    return refuse(fmt::format("device-dirs: '{}' is not accepted with parity {}: at least {} directories, one for each device",
                               ListText(options.device_dirs), options.parity, options.parity + 1));
   }
   return Status::Ok();

@@ -211,7 +211,7 @@ TEST(CheckOptions, SetsArePatterns) {
 }
 
 TEST(CheckOptions, DirectoriesAreMoreThanParity) {
-  ExpectRefused(With("device-dirs", "/a"), "device-dirs: '/a' is not accepted with parity 1: at least 2 directories, one a device");
+  ExpectRefused(With("device-dirs", "/a"), "device-dirs: '/a' is not accepted with parity 1: at least 2 directories, one for each device");
   EXPECT_OK(CheckOptions(With("device-dirs", "/a:/b")));
 }
 

@@ -10,8 +10,8 @@ namespace {
 // The error for rows whose sums were wrong kMostExchanges times.
 Status StaysWrong(std::span<const RowRun> runs) {
   const std::uint64_t rows = CountRows(runs);
-  return {Code::kMpi, fmt::format("what processes added up of {} row{} (group {}, unit row {}, slice {}{}) arrived wrong {} times: the "
-                                  "messages between them cannot be relied on",
+  return {Code::kMpi, fmt::format("the sums of {} row{} (group {}, unit row {}, slice {}{}) arrived damaged {} times: messages "
+                                  "between the processes are not reliable; check memory and network",
                                   rows, rows == 1 ? "" : "s", runs[0].group, runs[0].unit_row, runs[0].first_slice,
                                   rows == 1 ? "" : ", ...", kMostExchanges)};
 }
@@ -43,7 +43,7 @@ Result<std::vector<RowRun>> GatherWrong(Communicator& comm, std::span<const RowR
 }
 
 std::string AgainText(std::uint64_t rows) {
-  return fmt::format("what processes added up of {} row{} arrived wrong, and was made again: memory or network between them errs", rows,
+  return fmt::format("the sums of {} row{} arrived damaged and were computed again; check memory and network between the processes", rows,
                      rows == 1 ? "" : "s");
 }
 

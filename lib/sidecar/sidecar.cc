@@ -186,7 +186,7 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   if (!committed() || (!key && !sb.sealed())) return Status::Ok();
   if (!key) {
     return {Code::kInvalidArgument,
-            fmt::format("{}: it is sealed with key {}, which has to be given: --key FILE or LZY_KEY=FILE", path(),
+            fmt::format("{}: it is sealed with key {}; give the key with --key FILE or LZY_KEY=FILE", path(),
                         KeyText(sb.key_id))};
   }
   if (!sb.sealed())
@@ -197,7 +197,7 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
   }
   if (!knows_all_leaves()) {
     return {Code::kCorrupt,
-            fmt::format("{}: hashes are damaged in all copies, so that its seal proves nothing", path())};
+            fmt::format("{}: hashes are damaged in all copies, so its seal cannot be checked", path())};
   }
   if (SealOf(*key, contents_) != sb.seal) {
     return {Code::kCorrupt, fmt::format("{}: it is not what was sealed with key {}: somebody has forged it", path(),

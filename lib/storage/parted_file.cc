@@ -33,7 +33,7 @@ Result<std::size_t> PartedFile::ReadPieces(std::uint64_t offset, MutableByteSpan
     // The bytes behind this piece are in other parts, and may be there.
     if (done - got + piece.length < to.size()) {
       return {Code::kUnreadable,
-              fmt::format("{}: of its parity in device directory {} not all is there", path_, piece.part)};
+              fmt::format("{}: a part of its parity in device directory {} is missing", path_, piece.part)};
     }
     break;
   }

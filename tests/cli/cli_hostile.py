@@ -167,10 +167,10 @@ class PlantedLinks(Hostile):
         self.fresh()
         self.plant("link", "u/s.2")
         for words in (*LOOKING, *CHANGING):
-            self.assertIn("u/s.2: is a symbolic link, which is not followed", self.check(6, *words, "u/s.%r").stderr)
+            self.assertIn("u/s.2: is a symbolic link. Only links in the given PATH are followed", self.check(6, *words, "u/s.%r").stderr)
         self.plant("link", "u/f")
         for words in (*LOOKING, *CHANGING):
-            self.assertIn(f"of user {STRANGER} to what is of user 0", self.check(6, *words, "u/f").stderr)
+            self.assertIn(f"of user {STRANGER} to a file of user 0", self.check(6, *words, "u/f").stderr)
         for kind in ("fifo", "socket", "device"):
             self.fresh()
             self.plant(kind, "u/f")
@@ -291,7 +291,7 @@ class ForgedSidecars(Hostile):
                 for target in ("home/u3/f", "home/u3"):
                     done = self.tool(*words, target)
                     self.assertEqual((self.tell("home/u1"), self.tell("home/u0"), sorted(os.listdir(self.path("home")))), before)
-                    self.assertIn("not below what was named", done.stderr)
+                    self.assertIn("not below the given PATH", done.stderr)
         # Who names them all means them all.
         self.check(0, "lzy-restore", "home/u%r/f")
         self.assertEqual(self.read("home/u1/f"), pattern_bytes(20000, seed=1))
@@ -309,7 +309,7 @@ class ForgedSidecars(Hostile):
                 about = os.stat(self.path("u/s.2"))
                 self.assertEqual(about.st_uid, STRANGER)
                 self.assertEqual(stat.S_IMODE(about.st_mode), 0o775 if gid == STRANGER else 0o705)
-                self.assertEqual("is not given to him" in done.stderr, uid != STRANGER)
+                self.assertEqual("it was not given to that user" in done.stderr, uid != STRANGER)
                 self.assertEqual(os.stat(self.path("u/.LZY.s.2")).st_uid, STRANGER)
         # A shared file, of which there is but the one sidecar.
         self.fresh()
@@ -319,7 +319,7 @@ class ForgedSidecars(Hostile):
         self.fresh()
         os.chown(self.path("u/.LZY.s.1"), VICTIM, VICTIM)
         os.remove(self.path("u/s.2"))
-        self.assertIn("of several users", self.check(6, "lzy-restore", "u/s.%r").stderr)
+        self.assertIn("belong to several users", self.check(6, "lzy-restore", "u/s.%r").stderr)
         self.assertNotIn("s.2", os.listdir(self.path("u")))
 
     @needs_root

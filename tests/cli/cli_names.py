@@ -226,7 +226,7 @@ class Leftovers(NamesTest):
 
     def test_a_deleted_leftover_named_alone(self):
         os.remove(self.path("d/s.3"))
-        self.assertIn("'d/s.3' is gone", self.check(4, "lzy-verify", "d/s.3").stderr)
+        self.assertIn("'d/s.3' no longer exists", self.check(4, "lzy-verify", "d/s.3").stderr)
         self.assertEqual(self.check(0, "lzy-verify", "d").stderr, "")
         self.assertIn("d/.LZY.s.3: orphan", self.check(0, "lzy-info", "--prune", "d").stdout)
         self.check(3, "lzy-verify", "d/s.3")
@@ -248,7 +248,7 @@ class Debris(NamesTest):
     def test_listed_and_pruned(self):
         listed = self.check(0, "lzy-info", "d").stdout
         for name in (".LZY-data.a", ".LZY-new.a", ".LZY-tmp.123.a"):
-            self.assertIn(f"d/{name}: orphan: what a ", listed)
+            self.assertIn(f"d/{name}: orphan: left by a ", listed)
         self.assertIn("lzy-info --prune d", listed)
         self.assertEqual(len(os.listdir(self.path("d"))), 5)
         entries = self.report(0, "lzy-info", "--prune", "d")["orphans"]

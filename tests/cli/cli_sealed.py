@@ -27,7 +27,7 @@ class SealedFiles(CliTest):
         before = self.read(".LZY.a")
         for tool in (["lzy-verify"], ["lzy-verify", "--repair", "--force"], ["lzy-restore"], ["lzy-restore", "--salvage"],
                      ["lzy-protect"], ["lzy-protect", "--force"], ["lzy-info"]):
-            for options, reason in (([], "which has to be given: --key FILE or LZY_KEY=FILE"),
+            for options, reason in (([], "give the key with --key FILE or LZY_KEY=FILE"),
                                     (["--key", "other"], "the one that was given is")):
                 done = self.check(3, *tool, *options, "a")
                 self.assertIn(reason, done.stderr)

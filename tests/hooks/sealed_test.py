@@ -42,7 +42,7 @@ class Sealed(Layer):
         self.client("slabs", key="key", **self.GEOMETRY)
         seal = self.content(".LZY.f")
         done = self.client("slabs_twice", **self.GEOMETRY)
-        self.assertRegex(done.stderr, r"f: not protected: .*: it is sealed with key [0-9a-f]{32}, which has to be given")
+        self.assertRegex(done.stderr, r"f: not protected: .*: it is sealed with key [0-9a-f]{32}; give the key")
         self.client("slabs_twice", name="bare", layer=False)
         self.assertEqual(self.content("f"), self.content("bare"))
         self.assertEqual(self.content(".LZY.f"), seal)

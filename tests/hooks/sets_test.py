@@ -68,7 +68,7 @@ class Sets(Layer):
         # Three of four in one rack.
         named = named.replace("% 2", "/ 3")
         done = self.run_program(["sh", "-c", named, "sh", CLIENT, "set", "s", ""], ranks=4, set="s.%r", group=4)
-        self.assertIn("3 members of one failure domain are in one group; losing that failure domain cannot be mended with parity 1",
+        self.assertIn("3 members of one failure domain are in one group; if this failure domain is lost, parity 1 cannot rebuild them",
                       done.stderr)
 
     def test_groups_that_are_kept_while_domains_change(self):
@@ -78,8 +78,8 @@ class Sets(Layer):
 
         self.assertEqual(run_in("% 2", group=2), "")
         warning = run_in("/ 2", group=2)
-        self.assertIn("2 members of one failure domain are in one group now, more than when groups were dealt; losing that failure "
-                      "domain cannot be mended with parity 1", warning)
+        self.assertIn("2 members of one failure domain are in one group now, more than when the groups were made. If this "
+                      "failure domain is lost, parity 1 cannot rebuild them.", warning)
         self.assertEqual(warning.count("\n"), 1)
         self.assertEqual(run_in("/ 2", group=2), "", "it is told once")
         self.assertEqual(self.verify("s.%r"), 0)
