@@ -142,6 +142,7 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   for (const FileView& file : view_.files()) missing = missing || !file.present;
   // A lost file cannot be blessed even by force: there is nothing to hash. What is left of a set can.
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
+  if (!request_.force && HasUncheckedPast()) return true;
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
                              options.block_size == view_.superblock.block_size &&
                              options.stripe == view_.info.stripe_option &&
@@ -162,6 +163,21 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   report_.unchecked.clear();
   report_.unjudged = false;
   return false;
+}
+
+// A member that is as an older commit of its set left it may have lost what came later. If the hashes of the newest commit
+// are lost too, nobody can tell.
+bool Protector::HasUncheckedPast() {
+  bool found = false;
+  for (const std::uint32_t rank : view_.unknown_ranks) {
+    const FileView* file = view_.UnknownFile(rank);
+    if (file == nullptr || !file->IsOfThePast()) continue;
+    report_.warnings.push_back(fmt::format("{}: it is as an older commit of its set left it, and the hashes of the newest commit "
+                                           "are lost; put back its newest version, or commit it as it is: lzy-protect --force",
+                                           file->path));
+    found = true;
+  }
+  return found;
 }
 
 // What was found different just now is what the new commit may find different.

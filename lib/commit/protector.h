@@ -94,6 +94,8 @@ class Protector {
   bool StampsFresh() const;
   // Sets holds_ and touched_ so that blocks found right must stay right, and damaged ones are encoded as they are.
   void HoldUndamaged();
+  /// Whether a member is of an older commit and cannot be checked. Warns of each.
+  bool HasUncheckedPast();
   /// Makes the report the same on every rank: phases of the slowest, bytes of all.
   Status GatherStats();
 

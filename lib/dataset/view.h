@@ -48,6 +48,7 @@ struct FileFacts {
   /// that still, it is no edit but a state of the past (a node that was away, a backup). Not told, but found from what
   /// is.
   std::optional<Stamp> past;
+  bool IsOfThePast() const { return past && past->size == stat.size && past->mtime_ns == stat.mtime_ns; }
   std::uint64_t sidecar_bytes = 0;
   std::uint32_t sidecar_uid = 0;  ///< whose a usable sidecar is
   std::uint32_t sidecar_gid = 0;

@@ -47,7 +47,7 @@ DamageCause CauseOf(const FileView& file, BlockFault fault, const ByteRange& byt
   const bool repairing = named && IsOfRepair(*file.intent);
   if (named && !repairing) return DamageCause::kAtRisk;
   // An old state of the file, as a backup or a node that was away has it. Nobody edited it.
-  if (file.past && file.past->size == file.stat.size && file.past->mtime_ns == file.stat.mtime_ns) return DamageCause::kHash;
+  if (file.IsOfThePast()) return DamageCause::kHash;
   if (!repairing && (file.stat.mtime_ns != file.stamp.mtime_ns || Racy(file))) return DamageCause::kStale;
   return fault == BlockFault::kMissing ? DamageCause::kMissing : DamageCause::kHash;
 }
