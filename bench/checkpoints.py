@@ -14,12 +14,14 @@ from harness import MIB, Failed, Result, Sample, clear, commits, remove, run
 class Case:
     """One kind of checkpoint; `layer`: lzy-run's options."""
 
-    def __init__(self, bench, directory, pattern="contiguous", ranks=2, size=512, sync=False, layer=()):
+    def __init__(self, bench, directory, pattern="contiguous", ranks=2, size=512, sync=False, layer=(), program="bench_writer"):
         self.bench, self.directory, self.ranks, self.bytes = bench, directory, ranks, bench.size(size)
+        # bench_idioms is told the size of the file, bench_writer that of a rank's part.
+        told = self.bytes * ranks if program == "bench_idioms" else self.bytes
         self.path, self.report = f"{directory}/state", f"{directory}/report"
         self.data = f"{self.path}.%r" if pattern == "set" else self.path
         chosen = ("--set", self.data) if pattern == "set" else ()
-        self.bare = bench.mpiexec(ranks, bench.program("bench_writer"), pattern, self.path, self.bytes,
+        self.bare = bench.mpiexec(ranks, bench.program(program), pattern, self.path, told,
                                   *(["--sync"] if sync else []))
         # --report: what the layer itself counted, one line of JSON for each commit.
         self.protected = [bench.tool("lzy-run"), *chosen, *layer, "--report", self.report, "--", *self.bare]
@@ -63,6 +65,10 @@ def sweep(option, *sizes):
 CHECKPOINT = cases(("tmpfs", "shared file, tmpfs", {}),
                    ("disk", "shared file, disk, with sync", {"more_rounds": 2, "disk": True, "sync": True}),
                    ("memory", "shared file, tmpfs, --memory 64M", {"layer": ("--memory", "64M")}))
+# The ways in which programs open, cut, grow and rewrite a file. What counts is that nothing is read back.
+IDIOMS = cases(*((f"idiom {idiom}", idiom, {"pattern": idiom, "program": "bench_idioms", "size": 128})
+                 for idiom in ("plain", "cut-to-zero", "final-size", "grow", "shrink", "preallocate", "sync", "header-last",
+                               "random", "small", "backwards")))
 # With one rank, the other core is free for the layer's threads: what it costs a job that does not use all cores.
 PATTERNS = cases(*((f"pattern {pattern}", pattern.replace("-", ", "), {"pattern": pattern})
                    for pattern in ("strided-collective", "strided-independent", "strided-odd")),

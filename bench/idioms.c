@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "client.h"
 
@@ -143,6 +144,15 @@ static void work(void) {
   MPI(MPI_File_close(&file));
 }
 
+// One line of JSON by rank 0, with the names that bench_writer has. The largest process, in KiB.
+static void report(double seconds) {
+  struct rusage usage;
+  long most = 0;
+  getrusage(RUSAGE_SELF, &usage);
+  MPI_Reduce(&usage.ru_maxrss, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (rank == 0) printf("{\"seconds\": %.6f, \"resident\": [%ld]}\n", seconds, most);
+}
+
 int main(int argc, char** argv) {
   static const char* const known[] = {"plain",       "cut-to-zero", "final-size",      "grow",   "shrink",
                                       "preallocate", "exclusive",   "delete",          "sync",   "header-last",
@@ -166,7 +176,7 @@ int main(int argc, char** argv) {
   const double start = MPI_Wtime();
   work();
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) printf("{\"seconds\": %.6f}\n", MPI_Wtime() - start);
+  report(MPI_Wtime() - start);
   free(memory);
   MPI_Finalize();
   return 0;
