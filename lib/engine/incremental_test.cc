@@ -370,6 +370,38 @@ TEST_P(Incremental, AnotherBlockSizeDoesNotCommitRot) {
 INSTANTIATE_TEST_SUITE_P(Kinds, Incremental, ::testing::Values(DatasetKind::kShared, DatasetKind::kSet),
                          [](const auto& test) { return test.param == DatasetKind::kShared ? "Shared" : "Set"; });
 
+/// What each of `ranks` ranks sees of a set: each member is seen by one rank, several, or all. Empty for a shared file.
+std::vector<std::map<std::uint32_t, std::string>> SeenBy(Rng& rng, const Sample& sample, int ranks) {
+  std::vector<std::map<std::uint32_t, std::string>> seen(static_cast<std::size_t>(ranks));
+  for (std::uint32_t f = 0; f < sample.files.size() && sample.kind == DatasetKind::kSet; ++f) {
+    const std::size_t sure = Below(rng, seen.size());
+    for (std::size_t r = 0; r < seen.size(); ++r) {
+      if (r == sure || OneIn(rng, 3)) seen[r][f] = sample.files[f];
+    }
+  }
+  return seen;
+}
+
+/// Loses no more than parity covers.
+void LoseSome(Rng& rng, const Sample& sample) {
+  const std::string& victim = sample.files[Below(rng, sample.files.size())];
+  if (sample.kind == DatasetKind::kSet) {
+    if (!OneIn(rng, 3)) std::filesystem::remove(victim);
+    if (!OneIn(rng, 3)) std::filesystem::remove(*SidecarPath(victim));
+  } else {
+    Rot(rng, victim, Below(rng, ReadFile(victim).size()), 1);
+  }
+}
+
+/// All of the sample's files are in both images, and the same; nothing was left behind.
+void ExpectSameFiles(const Sample& sample, const Image& now, const Image& whole) {
+  for (const std::string& file : sample.files) {
+    ASSERT_EQ(now.count(file), 1u);
+    EXPECT_EQ(Differences({{file, whole.at(file)}}, {{file, now.at(file)}}), "");
+  }
+  EXPECT_EQ(now.size(), whole.size()) << "something was left behind";
+}
+
 /// The same bytes, protected, verified and restored by other numbers of ranks, whatever members each of them sees.
 TEST(Ranks, AnyNumberOfRanksMakesTheSameRootAndParity) {
   const std::uint64_t seed = SeedOf(99);
@@ -385,14 +417,7 @@ TEST(Ranks, AnyNumberOfRanksMakesTheSameRootAndParity) {
     for (int ranks : {1, 2, 3, 5}) {
       SCOPED_TRACE(fmt::format("{} ranks", ranks));
       PutBack(scratch.path(), before);
-      // Each member is seen by one rank, several, or all.
-      std::vector<std::map<std::uint32_t, std::string>> seen(static_cast<std::size_t>(ranks));
-      for (std::uint32_t f = 0; f < sample.files.size() && sample.kind == DatasetKind::kSet; ++f) {
-        const std::size_t sure = Below(rng, seen.size());
-        for (std::size_t r = 0; r < seen.size(); ++r) {
-          if (r == sure || OneIn(rng, 3)) seen[r][f] = sample.files[f];
-        }
-      }
+      const auto seen = SeenBy(rng, sample, ranks);
       const bool by_files = OneIn(rng, 2);
       std::vector<DatasetReport> made(seen.size()), verified(seen.size()), restored(seen.size());
       auto run = [&](auto&& work) {
@@ -418,24 +443,13 @@ TEST(Ranks, AnyNumberOfRanksMakesTheSameRootAndParity) {
       // Lose something and get it back.
       if (sample.options.parity == 0) continue;
       const Image whole = ImageOf(scratch.path());
-      const std::string& victim = sample.files[Below(rng, sample.files.size())];
-      if (sample.kind == DatasetKind::kSet) {
-        if (!OneIn(rng, 3)) std::filesystem::remove(victim);
-        if (!OneIn(rng, 3)) std::filesystem::remove(*SidecarPath(victim));
-      } else {
-        Rot(rng, victim, Below(rng, ReadFile(victim).size()), 1);
-      }
+      LoseSome(rng, sample);
       run([&](const Context& context, const DatasetRef& ref, std::size_t r) {
         restored[r] = Restore(context, ref, {});
       });
       ASSERT_OK(restored[0].status);
       EXPECT_EQ(ExitCodeOf(restored[0]), 0);
-      const Image now = ImageOf(scratch.path());
-      for (const std::string& file : sample.files) {
-        ASSERT_EQ(now.count(file), 1u);
-        EXPECT_EQ(Differences({{file, whole.at(file)}}, {{file, now.at(file)}}), "");
-      }
-      EXPECT_EQ(now.size(), whole.size()) << "something was left behind";
+      ExpectSameFiles(sample, ImageOf(scratch.path()), whole);
       ExpectSame(FingerprintOf(sample.files), want);
     }
   }

@@ -128,6 +128,29 @@ class EngineMpiTest : public ::testing::Test {
   std::string directory_;
 };
 
+// As many losses as parity covers, in every group: up to `burst` bytes of a shared file, or `victims` members of a set,
+// from number `first` on.
+void Lose(Rng& rng, const Sample& sample, std::uint64_t victims, std::uint64_t burst, std::uint64_t first) {
+  if (sample.kind == DatasetKind::kShared) {
+    Rot(rng, sample.path, Below(rng, ReadFile(sample.path).size()), 1 + Below(rng, burst));
+    return;
+  }
+  for (std::uint64_t v = 0; v < victims; ++v) {
+    const std::string& file = sample.files[(first + v) % sample.files.size()];
+    if (!OneIn(rng, 3)) std::filesystem::remove(file);
+    if (!OneIn(rng, 3)) std::filesystem::remove(*SidecarPath(file));
+  }
+}
+
+void ExpectSameFiles(const Sample& sample, const Image& now, const Image& whole) {
+  EXPECT_EQ(now.size(), whole.size());
+  for (const std::string& file : sample.files) {
+    EXPECT_EQ(now.count(file), 1u) << file;
+    if (now.count(file) == 0) continue;
+    EXPECT_EQ(Differences({{file, whole.at(file)}}, {{file, now.at(file)}}), "");
+  }
+}
+
 TEST_F(EngineMpiTest, MakesTheSameAsOneProcess) {
   const std::uint64_t seed = SeedOf(31337);
   for (std::uint64_t i = 0; i < RoundsOf(12); ++i) {
@@ -161,16 +184,7 @@ TEST_F(EngineMpiTest, MakesTheSameAsOneProcess) {
     if (First()) {
       whole = ImageOf(directory_);
       Rng own(seed + i);
-      if (sample.kind == DatasetKind::kShared) {
-        const std::uint64_t size = ReadFile(sample.path).size();
-        Rot(own, sample.path, Below(own, size), 1 + Below(own, victims * verified.unit - verified.block_size + 1));
-      } else {
-        for (std::uint64_t v = 0; v < victims; ++v) {
-          const std::string& file = sample.files[(i + v) % sample.files.size()];
-          if (!OneIn(own, 3)) std::filesystem::remove(file);
-          if (!OneIn(own, 3)) std::filesystem::remove(*SidecarPath(file));
-        }
-      }
+      Lose(own, sample, victims, victims * verified.unit - verified.block_size + 1, i);
     }
     EXPECT_OK(comm_->Barrier());
     const DatasetRef part = Part(rng, sample);
@@ -183,14 +197,7 @@ TEST_F(EngineMpiTest, MakesTheSameAsOneProcess) {
     ExpectAgreed(restored);
     EXPECT_OK(comm_->Barrier());
     if (First()) {
-      const Image now = ImageOf(directory_);
-      EXPECT_EQ(now.size(), whole.size());
-      for (const std::string& file : sample.files) {
-        EXPECT_EQ(now.count(file), 1u) << file;
-        if (now.count(file) != 0) {
-          EXPECT_EQ(Differences({{file, whole.at(file)}}, {{file, now.at(file)}}), "");
-        }
-      }
+      ExpectSameFiles(sample, ImageOf(directory_), whole);
       ExpectSame(FingerprintOf(sample.files), want);
     }
     if (Failed()) return;
