@@ -254,13 +254,17 @@ class SharedFile : public Protector {
                                                  now.generation != request_.departs_from_generation);
       if (capture == nullptr || another || !report_.kept_intents.empty()) return;
       if (capture->block_size() != layout_->block_size()) return;
-      mine = capture->Finish(*layout_) ? kOfUse : kOfAnotherShape;
-      if (!HasFirstBlock(*capture)) mine = kVoid;
+      const bool fits = capture->Finish(*layout_);
+      if (HasFirstBlock(*capture)) mine = fits ? kOfUse : kOfAnotherShape;
     });
     LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
     report_.captures_count = worst != kVoid;
-    // verify-writes compares leaves with the file, of whatever shape.
-    if (worst == kOfAnotherShape && mine != kVoid) capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
+    if (worst == kOfAnotherShape) {
+      // verify-writes compares leaves with the file, of whatever shape. Without memory it does without them: an
+      // exception here would leave the other ranks waiting.
+      const Status closed = NoThrow([&] { capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; }); });
+      if (!closed.ok()) capture->MissAll();
+    }
     return worst == kOfUse;
   }
 

@@ -275,9 +275,9 @@ void Capture::AddToSums(const Layout::DeviceRow& at, Chunk& chunk, const std::ui
 
 // Its row has a captured block, so the chunk is there (SortRows).
 void Capture::AddRead(std::uint64_t block, const std::uint8_t* whole) {
-  const std::lock_guard lock(mutex_);
   // Zeros are no share. Then the block may still be written: it is a hole, or lies behind the end of the file.
   if (std::all_of(whole, whole + block_, [](std::uint8_t byte) { return byte == 0; })) return;
+  const std::lock_guard lock(mutex_);
   const Layout::DeviceRow at = layout_->LocateData(0, block);
   Chunk& chunk = *ChunkFor(at.row);
   SliceOf(chunk, at.row).mixed = true;
@@ -307,13 +307,17 @@ void Capture::CloseOldest(std::size_t keep) {
 // with zeros if the file ends in it.
 void Capture::Close(std::uint64_t block) {
   OpenBlocks::Block open = open_.Take(block);
-  TakeBlock(block, ByteSpan(open.bytes.data(), LengthOf(block)));
-  if (open.carried && IsCaptured(block)) PageFor(block)->carried.set(block % kPageBlocks);
-  if (IsSmall()) {
-    closed_.Insert(block, std::move(open));
-  } else {
+  try {
+    TakeBlock(block, ByteSpan(open.bytes.data(), LengthOf(block)));
+    if (open.carried && IsCaptured(block)) PageFor(block)->carried.set(block % kPageBlocks);
+    if (IsSmall()) return closed_.Insert(block, std::move(open));
+  } catch (...) {
+    // Out of memory. Its bytes are gone, and it must not look as if nobody had written it.
     used_ -= open_.BytesEach();
+    MissBlocks({block, block + 1});
+    throw;
   }
+  used_ -= open_.BytesEach();
 }
 
 std::uint64_t Capture::LengthOf(std::uint64_t block) const {

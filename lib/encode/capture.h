@@ -78,16 +78,17 @@ class Capture {
 
   std::uint64_t block_size() const { return block_; }
   /// Tells the layout of the file. If no sum was made so far, the capture takes its geometry. Drops what is of no use:
-  /// blocks behind the end, parts that are no whole blocks, blocks of spoiled sums. The last block is whole if its parts
-  /// are exactly what the file has of it. False if blocks and rows are not where `layout` has them: then the sums are of
-  /// no use, and the leaves are right all the same. Call it once.
+  /// blocks behind the end, parts that are no whole blocks, blocks of spoiled sums. The last block is whole if its
+  /// parts are exactly what the file has of it. False if blocks and rows are not where `layout` has them: then the sums
+  /// are of no use, and the leaves are right all the same. Call it once in an epoch.
   bool Finish(const Layout& layout);
   /// Blocks whose shares are in sums, as intervals of block numbers; at most `limit` intervals, a subset if there are
   /// more.
   std::vector<Interval> Captured(std::size_t limit) const;
   /// Blocks that are open still, and whole, in the same way. CloseOpen captures those that belong to this process.
   std::vector<Interval> Open(std::size_t limit) const;
-  /// What was written to block 0 in this epoch, if it is open and whole; else empty.
+  /// What block 0 should have, if it is open and whole, and was written in this epoch; else empty. Precondition: Finish
+  /// was called.
   ByteSpan FirstBlock() const;
   /// Whether the file may get another geometry than a larger one would. Precondition: Finish was called.
   bool IsSmall() const { return size_ < setup_.certain_from; }
@@ -147,9 +148,9 @@ class Capture {
     }
     carries_ = true;
   }
-  /// Prepares for the next epoch, after the commit counts: the file is now as it was captured. Keeps the bytes of a small
-  /// file's blocks, and the sums of a large file's rows that KeepSums said. Blocks in these stay captured. False if the
-  /// capture is of no further use.
+  /// Prepares for the next epoch. Precondition: the commit that used this capture counts, so the file is now as it was
+  /// captured. Keeps the bytes of a small file's blocks, and the sums of a large file's rows that KeepSums said. Blocks
+  /// in these stay captured. False if the capture is of no further use.
   bool Carry() noexcept;
 
  private:

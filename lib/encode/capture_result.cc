@@ -36,8 +36,8 @@ bool Capture::Finish(const Layout& layout) {
   return Fits(layout);
 }
 
-// What is not whole is missed. If verify-writes asked for it, the parts themselves are kept. What is whole gets a place in
-// a page and a sum now, so CloseOpen cannot fail for want of room.
+// What is not whole is missed. If verify-writes asked for it, the parts themselves are kept. What is whole gets a place
+// in a page and a sum now, so CloseOpen captures all that coverage says of it, or throws.
 void Capture::FinishOpen() {
   for (auto at = open_.blocks().begin(); at != open_.blocks().end();) {
     const std::uint64_t block = at++->first;
@@ -139,7 +139,9 @@ std::vector<Interval> Capture::Unknown(std::size_t limit) const {
 
 const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
   const Chunk* chunk = FindChunk(row);
-  if (chunk == nullptr || chunk->slices[SliceInChunk(row)].blocks == 0 || chunk->slices[SliceInChunk(row)].spoiled) return nullptr;
+  if (chunk == nullptr) return nullptr;
+  const Slice& slice = chunk->slices[SliceInChunk(row)];
+  if (slice.blocks == 0 || slice.spoiled) return nullptr;
   return chunk->parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
 }
 

@@ -168,7 +168,7 @@ void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& min
       const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
       // A sum with a disputed block in it is of no use.
       if (IsIn(coverage.disputed, place.index)) return false;
-      unfinished = unfinished || place.length == 0 || Captors(coverage, place.index).Of(place.index) == Captors::kNobody;
+      unfinished = unfinished || place.length == 0 || Captors(coverage, place.index).Of(place.index) == kNobody;
     }
     return unfinished;
   });
@@ -198,8 +198,8 @@ SortedRows SortRows(const Layout& layout, std::span<const RowRun> runs, const Co
     for (std::uint32_t s = 0; s < run.slices; ++s) {
       const RowRun one{run.group, run.unit_row, run.first_slice + s, 1, run.plan};
       RowCaptors& row = rows[s];
-      // The first rank that captured some of the row fills its gaps: it has a sum to add them to. Gaps are less than the
-      // row, but to combine the sums of several ranks has a cost of its own.
+      // The first rank that captured some of the row fills its gaps: it has a sum to add them to. To read the gaps is
+      // always less than to read the row. But to combine the sums of several ranks has a cost of its own.
       const bool fillable = (row.gaps <= row.captured || !row.several) && !row.disputed && coverage.complete;
       if (row.captured == 0 || (row.gaps > 0 && !fillable) || (row.several && !combine) ||
           dealt[static_cast<std::size_t>(row.first)] + row.gaps > share) {

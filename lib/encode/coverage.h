@@ -32,11 +32,11 @@ struct Coverage {
 /// Exchanges what the ranks captured and wrote. Costs one all-gather of at most some megabytes. Precondition: Finish
 /// was called on the captures. Collective; the same Status on all ranks.
 Result<Coverage> ShareCoverage(Communicator& comm, const Capture& mine);
-/// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Blocks of rows that are not
-/// among `runs`, the rows to encode, stay open. Local; throws std::bad_alloc.
+/// Captures the open blocks of `mine` that `coverage` gives to `rank`, and drops the others. Blocks of rows that are
+/// not among `runs`, the rows to encode, stay open. Local; throws std::bad_alloc.
 void CloseOpen(const Layout& layout, std::span<const RowRun> runs, const Coverage& coverage, int rank, Capture& mine);
-/// After the rows were encoded: lets `mine` keep the sums of rows that have blocks which nobody wrote yet. A program that
-/// appends writes these next. Local.
+/// After the rows were encoded: lets `mine` keep the sums of rows that have blocks which nobody wrote yet. A program
+/// that appends writes these next. Local.
 void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& mine);
 
 /// What `all` has and `taken` has not. All three are ascending and disjoint.

@@ -18,11 +18,13 @@ constexpr std::uint64_t kBlocks = 800, kMemory = 64u << 20;
 
 class CoverageTest : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { MakeRows(4); }
+  /// Rows with so many data blocks.
+  void MakeRows(std::uint32_t blocks) {
     Options options;
     options.block_size = kBlock;
     options.stripe = kBlock;
-    options.group = 5;
+    options.group = blocks + 1;
     options.parity = 1;
     auto layout = Layout::Create(SharedGeometry(options, kBlocks * kBlock), {kBlocks * kBlock});
     ASSERT_OK(layout);
@@ -120,6 +122,15 @@ TEST_F(CoverageTest, OfRowsOfOneRankOnlyTheRestIsReadHoweverLong) {
   const auto sorted = Sort(Captured({0, Captors::kNobody, Captors::kNobody, Captors::kNobody}), 1);
   EXPECT_GT(Count(sorted[0].own), 0u);
   EXPECT_GT(sorted[0].gaps.size(), Count(sorted[0].own));
+}
+
+TEST_F(CoverageTest, OfRowsOfSeveralRanksAllIsReadIfTheyHaveLessThanHalf) {
+  MakeRows(6);
+  constexpr int kNobody = Captors::kNobody;
+  for (const SortedRows& one : Sort(Captured({0, 1, kNobody, kNobody, kNobody, kNobody}), 2)) {
+    EXPECT_GE(Count(one.reread), Count(rows_) - 1) << "the last row is short, and may be captured as a whole";
+    EXPECT_TRUE(one.gaps.empty());
+  }
 }
 
 // What one of many ranks wrote half of must not be left to it to read.

@@ -284,7 +284,8 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
     return status;
   }
   if (file.options.verify_writes) return CheckWrites(file, sum);
-  if (moment == Moment::kSync) CarryCapture(file, std::move(sum.capture));
+  // Only if the commit used it: the attempt that counts may have done without, because something else changed the file.
+  if (moment == Moment::kSync && sum.written.capture != nullptr) CarryCapture(file, std::move(sum.capture));
   return status;
 }
 

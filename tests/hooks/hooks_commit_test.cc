@@ -4,9 +4,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <utility>
 
+#include "dataset/view.h"
+#include "engine/engine.h"
 #include "hooks/epochs/commit.h"
 #include "hooks/epochs/epoch.h"
+#include "hooks/files/registry.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
 #include "thread_communicator.h"
@@ -139,6 +144,102 @@ TEST_F(IntentTest, AfterAFailedCommitOnlyANewOneIsReliedOn) {
   const Intent theirs = SetByAnother(2);
   EnsureEpoch(file_);
   EXPECT_TRUE(SameWriter(Set(), theirs)) << "somebody has begun anew";
+}
+
+// ------------------------------------------------------------------------------------ What the next epoch goes on with
+
+/// One process, that calls `before_gather` before each Gather: a commit has read the file by then.
+class Interrupted : public Communicator {
+ public:
+  explicit Interrupted(std::function<void()> before_gather) : before_gather_(std::move(before_gather)) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string ProcessorName() const override { return self_->ProcessorName(); }
+  Status Barrier() override { return self_->Barrier(); }
+  Status Broadcast(Bytes& bytes, int root) override { return self_->Broadcast(bytes, root); }
+  Result<std::vector<Bytes>> AllGather(ByteSpan mine) override { return self_->AllGather(mine); }
+  Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override {
+    before_gather_();
+    return self_->Gather(mine, root);
+  }
+  Result<std::uint64_t> AllReduceMax(std::uint64_t value) override { return self_->AllReduceMax(value); }
+  Result<std::uint64_t> AllReduceSum(std::uint64_t value) override { return self_->AllReduceSum(value); }
+  Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
+                          std::span<const std::uint64_t> counts) override {
+    return self_->ReduceScatterXor(send, receive, counts);
+  }
+  Result<std::unique_ptr<Communicator>> Split(int color) override { return self_->Split(color); }
+
+ private:
+  const std::unique_ptr<Communicator> self_ = SelfCommunicator();
+  const std::function<void()> before_gather_;
+};
+
+/// A file that this process writes and captures.
+class CarryTest : public CommitTest {
+ protected:
+  void SetUp() override {
+    file_ = std::make_shared<OpenFile>();
+    file_->path = Path();
+    file_->options.threads = 1;
+    file_->options.block_size = 4096;
+    file_->options.stripe = 4096;
+    file_->comm = std::make_unique<Interrupted>([this] {
+      if (auto edit = std::exchange(edit_, {})) edit();
+    });
+    Registry::Get().Insert(1, file_, 0, 0);
+    ASSERT_OK(BeginFirstEpoch(*file_));
+  }
+  void TearDown() override { (void)Registry::Get().Take(1); }
+  void Put(std::uint64_t offset, const std::string& bytes) {
+    std::fstream out(Path(), std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(offset));
+    out << bytes;
+  }
+  /// As the hooks do it.
+  void Write(std::uint64_t offset, const std::string& bytes) {
+    file_->touched.Add({offset, offset + bytes.size()});
+    EnsureEpoch(*file_);
+    Put(offset, bytes);
+    if (!file_->capture) {
+      auto made = Capture::Create({.parameters = SharedGeometry(file_->options, 100000),
+                                   .certain_from = std::uint64_t{1} << 30,
+                                   .memory = std::uint64_t{16} << 20});
+      ASSERT_OK(made);
+      file_->capture = std::move(*made);
+    }
+    const ByteSpan span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    file_->capture->Take(offset, span, ++file_->writes_begun);
+  }
+  std::string State() const {
+    const auto self = SelfCommunicator();
+    const Context context{.fs = PosixFileSystem(), .comm = *self, .options = file_->options};
+    return Name(Verify(context, {.kind = DatasetKind::kShared, .path = Path(), .members = {}}, {}).state);
+  }
+
+  std::shared_ptr<OpenFile> file_;
+  std::function<void()> edit_;  // made once, by somebody else, while the next commit is made
+};
+
+TEST_F(CarryTest, ASyncKeepsWhatItCommitted) {
+  Write(0, std::string(100000, 'a'));
+  ASSERT_OK(CommitShared(*file_, Moment::kSync, true));
+  EXPECT_TRUE(file_->capture) << "the test below would prove nothing";
+  Write(0, std::string(4096, 'b'));
+  ASSERT_OK(CommitShared(*file_, Moment::kSync, true));
+  EXPECT_EQ(State(), "intact");
+}
+
+TEST_F(CarryTest, NothingIsKeptIfTheFileChangedDuringTheCommit) {
+  Write(0, std::string(100000, 'a'));
+  edit_ = [this] { Put(50000, "edited"); };
+  ASSERT_OK(CommitShared(*file_, Moment::kSync, true));
+  EXPECT_FALSE(edit_) << "nobody has edited it";
+  EXPECT_FALSE(file_->capture) << "it has what was there before the edit";
+  EXPECT_EQ(State(), "intact");
+  Write(0, std::string(4096, 'b'));
+  ASSERT_OK(CommitShared(*file_, Moment::kSync, true));
+  EXPECT_EQ(State(), "intact");
 }
 
 }  // namespace
