@@ -9,6 +9,14 @@
 namespace lzy::hooks {
 namespace {
 
+// Whether a collective write of this rank is in the file when it returns, so that a later write comes after it. ROMIO ends
+// such a write with a reduction (ADIOI_GEN_WriteStridedColl). OMPIO does not promise it.
+#ifdef OPEN_MPI
+constexpr bool kWritesInOrder = false;
+#else
+constexpr bool kWritesInOrder = true;
+#endif
+
 // A write of so many bytes takes much longer than it takes to start a thread.
 constexpr std::uint64_t kWorthAThread = 1u << 20;
 
@@ -102,7 +110,7 @@ WriteCapture::WriteCapture(OpenFile& file, const DataCall& call, const View& vie
     file.codes_tell = tell;
     if (tell) capture_ = CaptureOf(file);
     // Without other writes of this process under way, this one comes after all that were captured.
-    const bool alone = !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
+    const bool alone = kWritesInOrder && !SeveralThreads() && file.writes_unconfirmed == 0 && !file.split_write;
     turn_ = alone ? ++file.writes_begun : 0;
   }
   if (!capture_) {
