@@ -87,13 +87,17 @@ void Capture::Cut(std::uint64_t size) noexcept {
   const std::lock_guard lock(mutex_);
   if (missed_.whole()) return;
   const Interval gone{size / block_, kEverythingBehind};
+  bool forgets = false;
   ForEachCaptured([&](std::uint64_t block) {
-    if (block >= gone.begin) cut_.Add({block, block + 1});
+    if (block < gone.begin) return;
+    cut_.Add({block, block + 1});
+    forgets = true;
   });
   for (auto at = open_.blocks().lower_bound(gone.begin); at != open_.blocks().end(); ++at) {
     cut_.Add({at->first, at->first + 1});
   }
   used_ -= open_.Cut(size) * open_.BytesEach();
+  if (!forgets) return;
   ForgetCaptured(gone);
   RenewSums();
 }

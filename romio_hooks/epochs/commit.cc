@@ -262,6 +262,7 @@ Status CommitShared(OpenFile& file, Moment moment, bool data_safe) {
   }
   if (sum.touched.empty()) {
     if (moment == Moment::kClose && !sum.any_elsewhere && file.Leads()) TakeIntentBack(file);
+    if (moment == Moment::kSync && sum.capture_counts && !sum.cover_all) KeepCapture(file, std::move(sum.capture));
     return Status::Ok();
   }
   if (sum.any_elsewhere) {

@@ -251,10 +251,13 @@ std::shared_ptr<Capture> TakeCapture(OpenFile& file) {
   return done ? capture : nullptr;
 }
 
-void CarryCapture(OpenFile& file, std::shared_ptr<Capture> capture) {
-  if (!capture || !capture->Carry()) return;
+void KeepCapture(OpenFile& file, std::shared_ptr<Capture> capture) {
   const std::lock_guard lock(file.mutex);
   if (!file.capture && MayCapture(file) && file.touched.empty()) file.capture = std::move(capture);
+}
+
+void CarryCapture(OpenFile& file, std::shared_ptr<Capture> capture) {
+  if (capture && capture->Carry()) KeepCapture(file, std::move(capture));
 }
 
 void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {

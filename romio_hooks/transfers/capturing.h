@@ -97,6 +97,8 @@ void VoidLockedCapture(OpenFile& file);  ///< the same, with file.mutex held
 /// For the commit: what was captured in this epoch; null if it does not count. The next epoch captures anew. The caller
 /// holds file.mutex.
 std::shared_ptr<Capture> TakeCapture(OpenFile& file);
+/// After a sync that had nothing to commit: the epoch goes on with its capture, unless something is captured anew already.
+void KeepCapture(OpenFile& file, std::shared_ptr<Capture> capture);
 /// After a commit that used `capture`: the next epoch goes on with it, unless something is captured anew already.
 void CarryCapture(OpenFile& file, std::shared_ptr<Capture> capture);
 /// After a commit: the next epoch captures for the geometry that `report` says.
