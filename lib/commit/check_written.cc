@@ -95,7 +95,8 @@ class Checker {
     const std::size_t limit = std::max<std::size_t>(16, kMostIntervals / static_cast<std::size_t>(context_.comm.size()));
     IntervalSet mine;
     const std::uint64_t block = capture_->block_size();
-    for (const auto& list : {capture_->Unknown(limit), capture_->Captured(kAll)}) {
+    if (capture_->cut().whole()) return {{0, kEverythingBehind}};
+    for (const auto& list : {capture_->Unknown(limit), capture_->Captured(kAll), capture_->cut().intervals()}) {
       for (const Interval& one : list) {
         mine.Add({one.begin * block, one.end > kEverythingBehind / block ? kEverythingBehind : one.end * block});
       }

@@ -108,6 +108,9 @@ class Capture {
   /// Blocks of which this process wrote anything, as intervals of block numbers; a superset if there are more than
   /// `limit`. One interval up to the largest number stands for all.
   std::vector<Interval> Written(std::size_t limit) const;
+  /// Blocks that this process wrote before MPI_File_set_size cut them, or that it could have written so. What other
+  /// processes have of such a block may be older.
+  const IntervalSet& cut() const { return cut_; }
   /// The leaf of a block. Precondition: the block is captured.
   const Hash& leaf(std::uint64_t block) const { return PageOf(block).leaves[block % kPageBlocks]; }
   /// What was written to the block, if there was room to keep a copy; empty if not. Of the last block of a file, it is

@@ -93,6 +93,18 @@ class Faults(Writes):
                 self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
 
 
+class Cuts(Writes):
+    def test_what_another_rank_wrote_before_a_cut_is_no_fault(self):
+        """Of a block that one rank wrote over and that was cut then, another rank still has older parts."""
+        for argument in ("once", "again"):
+            with self.subTest(argument):
+                self.fresh()
+                self.client("cut_in_a_block", name="bare", argument=argument, layer=False)
+                self.quiet(self.client("cut_in_a_block", argument=argument, verify_writes="on", block_size="4K", stripe="4K"))
+                self.assertEqual(self.content("f"), self.content("bare"))
+                self.assertEqual(self.verify(), 0)
+
+
 class PosixWrites(Writes):
     def test_a_header_written_by_posix_calls_is_no_fault(self):
         """Behind MPI's back, before the close: nobody may put back what MPI-IO had written there."""

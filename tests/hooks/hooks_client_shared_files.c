@@ -56,6 +56,23 @@ static void patched(void) {
   close_file(&file);
 }
 
+// Rank 0 writes half of what rank 1 then writes over it. The size is cut in the block where the half ends. Rank 1
+// writes there once more if ARGUMENT says so.
+static void cut_in_a_block(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  fill(1);
+  if (rank == 0) check(MPI_File_write_at(file, 2 * BLOCK, block, BLOCK / 2, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  MPI_Barrier(MPI_COMM_WORLD);
+  fill(2);
+  if (rank == 1) check(MPI_File_write_at(file, 2 * BLOCK, block, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  MPI_Barrier(MPI_COMM_WORLD);
+  check(MPI_File_set_size(file, 2 * BLOCK + BLOCK / 2 + 1000), "set_size");
+  fill(3);
+  if (rank == 1 && strcmp(argument, "again") == 0)
+    check(MPI_File_write_at(file, 2 * BLOCK + BLOCK / 2 + 1000, block, BLOCK / 8, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  close_file(&file);
+}
+
 // A block behind those that others write, and a sudden end.
 static void write_and_crash(void) {
   MPI_File file = open_with(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL);
@@ -356,6 +373,7 @@ const Action shared_file_actions[] = {
     ACTION(plain),
     ACTION(rounds),
     ACTION(patched),
+    ACTION(cut_in_a_block),
     ACTION(crash_after_sync),
     ACTION(crash_after_commit),
     ACTION(write_and_crash),
