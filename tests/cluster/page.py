@@ -37,7 +37,7 @@ How to read these lines:
 Now rebuild the lost files, and check the result:
 """
 AFTER_SPREAD = """
-Now n3 and n4 have two members each. If one of these nodes is lost, two members are lost. This changes when a later
+Now n3 and n4 have two members each. If one of these nodes is lost, two members are lost. This remains so until a later
 checkpoint is written on more nodes.
 
 Before you start the job again, read [Start each rank on the node with its
@@ -117,8 +117,8 @@ If the program is still running, wait until it has ended. Then decide:
   previous checkpoint: restore it first. To have a previous checkpoint, the program must always use two names
   alternately (`first.%r`, `second.%r`). Give both patterns: `--set 'first.%r:second.%r'`.
 - *Another node dies while `lzy-restore` runs.* If the scheduler does not end the job, end the job yourself. Then run
-  `lzy-restore` again on the remaining nodes. A restored file gets its name only when all of it has been checked. An
-  unfinished file is rebuilt.
+  `lzy-restore` again on the remaining nodes. A restored file gets its name only when all of it has been checked. So the
+  second run rebuilds files that the first run did not finish.
 - *The job reads old files after the restart.* If a member was restored on another node, its old node may come
   back later with an old file. The tools of lzy use the file of the newest commit. But a program on the old node opens
   the old file. So remove the old files from that node before the node joins the job again.
