@@ -114,6 +114,8 @@ int Run(int argc, char** argv) {
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
   arguments.app().prefix_command();
+  arguments.app().footer("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
+                         "Exit code: that of COMMAND; 3 bad option; 126 or 127 COMMAND could not be started.");
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
     fmt::print("{}", outcome.output);

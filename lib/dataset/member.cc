@@ -110,7 +110,10 @@ class MemberOpener {
   Status TellWhyNone() {
     LZY_ASSIGN_OR_RETURN(s_.sidecar_path, SidecarPath(path_));
     if (const auto there = fs_.Stat(s_.sidecar_path, /*follow=*/false); there.ok()) {
-      s_.fault_text = fmt::format("{}: is not a regular file, so that {} can have no sidecar", s_.sidecar_path, path_);
+      s_.fault_text =
+          there->type == FileStat::Type::kRegular
+              ? fmt::format("{}: it is the sidecar of another file in this directory (by inode), not that of {}", s_.sidecar_path, path_)
+              : fmt::format("{}: it is not a regular file, so {} can have no sidecar", s_.sidecar_path, path_);
     }
     return Status::Ok();
   }

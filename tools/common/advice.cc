@@ -37,6 +37,7 @@ bool WaitsForACommit(const DatasetReport& report) {
 
 // How edits are taken back, if they can be.
 std::string UndoText(const DatasetReport& report, const char* aim, const std::string& path) {
+  if (report.generation == 0) return "it cannot be undone: it was never committed";
   if (report.cannot_undo) return "it cannot be undone: more of it changed than parity can rebuild";
   const char* const tool = AnyMissing(report) ? "lzy-restore --force" : "lzy-verify --repair --force";
   return fmt::format("{}: {} {}", aim, tool, path);
