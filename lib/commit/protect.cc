@@ -260,6 +260,7 @@ void Protector::FillShape(const Layout& layout, const Options& options, std::uin
   sb.state = SidecarState::kCommitted;
   sb.kind = ref_.kind;
   sb.placement = layout.parameters().placement;
+  sb.compact = context_.options.compact;
   sb.block_size = layout.block_size();
   sb.unit = layout.unit();
   sb.parity = layout.parity();

@@ -247,7 +247,9 @@ Status FileSet::MakeLayouts() {
   return Status::Ok();
 }
 
+// If one member is too large for the compact form, none has it: the commits of a set go in place in all members or in none.
 Status FileSet::MakeShapes() {
+  const bool small = std::ranges::all_of(facts_, [](const auto& f) { return f.second.before.size <= kMaxCompactData; });
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
     const Layout& layout = *group.layout;
@@ -258,6 +260,7 @@ Status FileSet::MakeShapes() {
     sb.members = static_cast<std::uint32_t>(facts_.size());
     sb.largest_group = largest_group_;
     sb.rank = rank;
+    sb.compact = sb.compact && small;
     InfoRecord& info = member.contents.info;
     info.name = PatternTail(ref_.path);
     info.groups = {group.ranks};

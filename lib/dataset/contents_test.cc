@@ -57,13 +57,14 @@ class ForgedTest : public ::testing::Test {
   /// Overwrites a field of all superblocks and gives them their right hashes again.
   void ForgeField(std::uint32_t rank, std::size_t offset, std::size_t size, std::uint64_t value) {
     Bytes& file = fs_.At(SidecarOf(rank)).bytes;
-    const std::uint64_t spacing = LoadLe<std::uint64_t>(&file[72]);
-    const std::uint32_t copies = LoadLe<std::uint32_t>(&file[68]);
-    for (std::uint32_t c = 0; c < copies; ++c) {
-      std::uint8_t* page = &file[c * spacing];
+    const auto sb = DecodeSuperblock(file, 0);
+    ASSERT_OK(sb);
+    for (std::uint32_t c = 0; c < sb->copies; ++c) {
+      std::uint8_t* page = &file[sb->PlaceOf(c)];
       for (std::size_t i = 0; i < size; ++i) page[offset + i] = static_cast<std::uint8_t>(value >> 8 * i);
-      const Hash hash = HashBytes(HashTag::kSuperblock, c, ByteSpan(page, 4080));
-      std::copy(hash.bytes.begin(), hash.bytes.end(), page + 4080);
+      const std::size_t hashed = sb->bytes() - sizeof(Hash);
+      const Hash hash = HashBytes(HashTag::kSuperblock, c, ByteSpan(page, hashed));
+      std::copy(hash.bytes.begin(), hash.bytes.end(), page + hashed);
     }
   }
   /// The set is repairable but for the sidecar of `rank`, which is damaged metadata; restoring makes it whole.

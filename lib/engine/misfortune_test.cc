@@ -18,7 +18,18 @@ namespace {
 // ---------------------------------------------------------------------------------------------------------- bad
 // sectors
 
-TEST_F(MisfortuneTest, BadSectorsAreErasures) {
+class BothForms : public MisfortuneTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  BothForms() { options_.compact = GetParam(); }
+};
+
+/// For what is prepared in place.
+class OrdinaryForm : public MisfortuneTest {
+ protected:
+  OrdinaryForm() { options_.compact = false; }
+};
+
+TEST_P(BothForms, BadSectorsAreErasures) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().unreadable = {{5 * kBlock + 3, 1}};
@@ -35,7 +46,7 @@ TEST_F(MisfortuneTest, BadSectorsAreErasures) {
   }
 }
 
-TEST_F(MisfortuneTest, BadSectorsInParityAreErasures) {
+TEST_P(BothForms, BadSectorsInParityAreErasures) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     const std::string path = *SidecarPath(paths_[0]);
@@ -51,11 +62,15 @@ TEST_F(MisfortuneTest, BadSectorsInParityAreErasures) {
   }
 }
 
-TEST_F(MisfortuneTest, BadSectorsInMetadataAreHealed) {
+TEST_P(BothForms, BadSectorsInMetadataAreHealed) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     const std::string path = *SidecarPath(paths_[0]);
-    for (std::uint64_t at : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{8192}, std::uint64_t{8192 + 4096}}) {
+    // In each copy: its superblock, and what follows.
+    const auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
+    ASSERT_OK(loaded);
+    const Superblock sb = (*loaded)->contents().superblock;
+    for (const std::uint64_t at : {std::uint64_t{0}, sb.bytes(), sb.PlaceOf(1), sb.PlaceOf(1) + sb.bytes()}) {
       fs_.At(path).unreadable = {{at, 1}};
       const DatasetReport found = Check();
       ASSERT_OK(found.status);
@@ -67,7 +82,7 @@ TEST_F(MisfortuneTest, BadSectorsInMetadataAreHealed) {
   }
 }
 
-TEST_F(MisfortuneTest, TransientReadingsAreToldAndNothingIsWritten) {
+TEST_P(BothForms, TransientReadingsAreToldAndNothingIsWritten) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().flaky = {{7 * kBlock, 2}};
@@ -88,7 +103,7 @@ TEST_F(MisfortuneTest, TransientReadingsAreToldAndNothingIsWritten) {
 
 // Each operation on files in turn has no memory left, on one rank of three. Nobody may wait for it for ever, all must get the same
 // answer, and what was protected must stay so (or be named as at risk).
-TEST_F(MisfortuneTest, OutOfMemoryOnOneRankStopsAll) {
+TEST_P(BothForms, OutOfMemoryOnOneRankStopsAll) {
   options_.timeout_seconds = 0;
   for (const char* what : {"protect", "commit", "verify", "restore"}) {
     for (std::uint32_t members : {0u, 3u}) {
@@ -126,7 +141,7 @@ TEST_F(MisfortuneTest, OutOfMemoryOnOneRankStopsAll) {
 }
 
 // Judged clean, and then encoded from what the page cache has wrong: the wrong bytes must not become the truth.
-TEST_F(MisfortuneTest, TransientReadingsAreNotCommitted) {
+TEST_P(BothForms, TransientReadingsAreNotCommitted) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 2 * kBlock, Bytes(10, 0xee));
@@ -141,7 +156,7 @@ TEST_F(MisfortuneTest, TransientReadingsAreNotCommitted) {
 }
 
 // Reading takes time, in which somebody who does not know of us may edit the file.
-TEST_F(MisfortuneTest, EditsMadeWhileARepairReadsAreNotTakenBack) {
+TEST_P(BothForms, EditsMadeWhileARepairReadsAreNotTakenBack) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().bytes[5 * kBlock] ^= 1;
@@ -167,7 +182,7 @@ TEST_F(MisfortuneTest, EditsMadeWhileARepairReadsAreNotTakenBack) {
 }
 
 // The job is restarted and writes its checkpoint while the lost one is being restored.
-TEST_F(MisfortuneTest, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
+TEST_P(BothForms, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
   Make(4);
   const Bytes fresh = RandomBytes(rng_, 5000);
   ASSERT_OK(fs_.Remove(paths_[1]));
@@ -188,7 +203,7 @@ TEST_F(MisfortuneTest, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
 }
 
 // What an epoch may be changing stays named as such, whatever is repaired meanwhile.
-TEST_F(MisfortuneTest, RepairInAnEpochKeepsItsIntent) {
+TEST_P(BothForms, RepairInAnEpochKeepsItsIntent) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     ASSERT_OK(BeginEpoch(fs_, options_, paths_[0], members > 0 ? ref_.path : ""));
@@ -203,7 +218,7 @@ TEST_F(MisfortuneTest, RepairInAnEpochKeepsItsIntent) {
   }
 }
 
-TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
+TEST_P(BothForms, RepairOfABadSectorLeavesEditsAlone) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 2 * kBlock, Bytes(10, 0xee));
@@ -229,7 +244,7 @@ TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
   }
 }
 
-TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
+TEST_P(BothForms, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     ASSERT_OK(BeginEpoch(fs_, options_, paths_[0], members > 0 ? ref_.path : ""));
@@ -251,7 +266,7 @@ TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
   }
 }
 
-TEST_F(MisfortuneTest, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
+TEST_P(BothForms, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
   Make(4);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
   ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
@@ -270,7 +285,7 @@ TEST_F(MisfortuneTest, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
   ExpectIntact();
 }
 
-TEST_F(MisfortuneTest, DamageIsJudgedAsBeforeInARestoredMember) {
+TEST_P(BothForms, DamageIsJudgedAsBeforeInARestoredMember) {
   // The members' commit clocks differ: the first was read before the last one was written.
   options_.parity = 1;
   ref_ = {DatasetKind::kSet, "d/s.%r", {}};
@@ -291,14 +306,14 @@ TEST_F(MisfortuneTest, DamageIsJudgedAsBeforeInARestoredMember) {
   EXPECT_EQ(std::string(Name(found.state)), "damaged") << Text(found);
 }
 
-TEST_F(MisfortuneTest, ATouchedFileIsIntact) {
+TEST_P(BothForms, ATouchedFileIsIntact) {
   Make();
   Data().stat.mtime_ns += 5;
   ExpectIntact();
   EXPECT_EQ(ExitCodeOf(Repair()), 0);
 }
 
-TEST_F(MisfortuneTest, ARacyStampJudgesNothing) {
+TEST_P(BothForms, ARacyStampJudgesNothing) {
   Make();
   // The commit's clock reads no later than the mtime: a change within the same tick would not show.
   {
@@ -314,7 +329,7 @@ TEST_F(MisfortuneTest, ARacyStampJudgesNothing) {
   EXPECT_EQ(Data().bytes, edited);
 }
 
-TEST_F(MisfortuneTest, EditsAfterABrokenRepairAreEdits) {
+TEST_P(BothForms, EditsAfterABrokenRepairAreEdits) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().bytes[5 * kBlock] ^= 1;
@@ -343,7 +358,7 @@ TEST_F(MisfortuneTest, EditsAfterABrokenRepairAreEdits) {
 
 // ------------------------------------------------------------------------------------------------- devices and salvage
 
-TEST_F(MisfortuneTest, ANamedDeviceIsMadeAgain) {
+TEST_P(BothForms, ANamedDeviceIsMadeAgain) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     for (std::uint32_t device = 0; device < 4; ++device) {
@@ -365,7 +380,7 @@ TEST_F(MisfortuneTest, ANamedDeviceIsMadeAgain) {
   }
 }
 
-TEST_F(MisfortuneTest, DryRunWritesNothing) {
+TEST_P(BothForms, DryRunWritesNothing) {
   Make(4);
   ASSERT_OK(fs_.Remove(paths_[1]));
   Data(2).bytes[0] ^= 1;
@@ -382,7 +397,7 @@ TEST_F(MisfortuneTest, DryRunWritesNothing) {
   EXPECT_FALSE(fs_.Has(paths_[1]));
 }
 
-TEST_F(MisfortuneTest, SalvageMendsTheRowsThatCanBe) {
+TEST_P(BothForms, SalvageMendsTheRowsThatCanBe) {
   Make();
   for (std::uint64_t at : {0u, 1u, 2u}) Data().bytes[at * kBlock] ^= 1;  // neighbours: three of one row or of two
   auto damaged_only = [&] {
@@ -418,7 +433,7 @@ TEST_F(MisfortuneTest, SalvageMendsTheRowsThatCanBe) {
 }
 
 // Nothing of member 1 is proven, and more is lost beside it than can be mended: what it has is better than nothing.
-TEST_F(MisfortuneTest, SalvageKeepsWhatCannotBeHad) {
+TEST_P(BothForms, SalvageKeepsWhatCannotBeHad) {
   Make(4);
   ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
   Data(1).bytes[2 * kBlock] ^= 1;
@@ -436,7 +451,7 @@ TEST_F(MisfortuneTest, SalvageKeepsWhatCannotBeHad) {
 }
 
 // A node that was away, or a backup: no edit, and no truth either.
-TEST_F(MisfortuneTest, AMemberOfThePastIsDamage) {
+TEST_P(BothForms, AMemberOfThePastIsDamage) {
   Make(4);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
   ASSERT_OK(Protect(Here(), ref_, {}).status);
@@ -454,7 +469,7 @@ TEST_F(MisfortuneTest, AMemberOfThePastIsDamage) {
 }
 
 // What does not look exactly as its old sidecar says may be an edit.
-TEST_F(MisfortuneTest, AnEditOfAMemberOfThePastIsAnEdit) {
+TEST_P(BothForms, AnEditOfAMemberOfThePastIsAnEdit) {
   for (const std::string edit : {"bytes", "longer", "racy", "while it is read"}) {
     SCOPED_TRACE(edit);
     Make(4);
@@ -496,7 +511,7 @@ TEST_F(MisfortuneTest, AnEditOfAMemberOfThePastIsAnEdit) {
 
 // A whole group is gone, so the path from a member to the dataset root can not be had: what another group lost is salvaged all
 // the same, without a sidecar that could not be believed.
-TEST_F(MisfortuneTest, SalvageBesideAGroupThatIsGone) {
+TEST_P(BothForms, SalvageBesideAGroupThatIsGone) {
   options_.parity = 1;
   options_.group = 2;
   Make(4);
@@ -526,7 +541,7 @@ TEST_F(MisfortuneTest, SalvageBesideAGroupThatIsGone) {
 // ------------------------------------------------------------------------------------------------------------ full
 // disk
 
-TEST_F(MisfortuneTest, AFullDiskDoesNoHarm) {
+TEST_P(BothForms, AFullDiskDoesNoHarm) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 0, Bytes(3, 1));
@@ -557,7 +572,7 @@ TEST_F(MisfortuneTest, AFullDiskDoesNoHarm) {
   }
 }
 
-TEST_F(MisfortuneTest, SurvivorsAreReadOnce) {
+TEST_P(BothForms, SurvivorsAreReadOnce) {
   for (const bool sidecar_too : {true, false}) {
     Make(4);
     fs_.Remove(paths_[1]).ok();
@@ -577,7 +592,7 @@ TEST_F(MisfortuneTest, SurvivorsAreReadOnce) {
 }
 
 // Whichever block it is, a source or not: it is mended too, and told.
-TEST_F(MisfortuneTest, WhatElseIsDamagedIsFoundByARestore) {
+TEST_P(BothForms, WhatElseIsDamagedIsFoundByARestore) {
   Make(4);
   const auto sound = fs_.Copy();
   for (const std::uint32_t r : {0u, 2u, 3u}) {
@@ -608,7 +623,7 @@ TEST_F(MisfortuneTest, WhatElseIsDamagedIsFoundByARestore) {
 }
 
 // The edit's row has no parity that fits it, and the lost member none of that row until the next commit; its data can be had.
-TEST_F(MisfortuneTest, AMemberIsRestoredBesideAnEditedOne) {
+TEST_P(BothForms, AMemberIsRestoredBesideAnEditedOne) {
   options_.parity = 1;
   Make(3);
   std::uint32_t restored = 0;
@@ -635,7 +650,7 @@ TEST_F(MisfortuneTest, AMemberIsRestoredBesideAnEditedOne) {
 }
 
 // One group's members must not be in place when another group turns out to have lost more.
-TEST_F(MisfortuneTest, GroupsAreRestoredTogetherOrNotAtAll) {
+TEST_P(BothForms, GroupsAreRestoredTogetherOrNotAtAll) {
   options_.group = 3;
   for (const std::uint32_t parity : {1u, 2u}) {
     options_.parity = parity;
@@ -665,7 +680,7 @@ TEST_F(MisfortuneTest, GroupsAreRestoredTogetherOrNotAtAll) {
 }
 
 // By ranks of one node and of several, each with a member: whoever finds the wrong source, all look again.
-TEST_F(MisfortuneTest, RanksFindTogetherWhatElseIsDamaged) {
+TEST_P(BothForms, RanksFindTogetherWhatElseIsDamaged) {
   for (const bool one_node : {true, false}) {
     for (const bool sidecar_too : {true, false}) {
       for (std::uint64_t at = 0; at < 24 * kBlock; at += 3 * kBlock) {
@@ -689,7 +704,7 @@ TEST_F(MisfortuneTest, RanksFindTogetherWhatElseIsDamaged) {
   }
 }
 
-TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsMended) {
+TEST_P(BothForms, ABadSectorBesideALostMemberIsMended) {
   Make(4);
   fs_.Remove(paths_[1]).ok();
   fs_.Remove(*SidecarPath(paths_[1])).ok();
@@ -700,7 +715,7 @@ TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsMended) {
   ExpectIntact();
 }
 
-TEST_F(MisfortuneTest, ARestoreThatFailsLeavesNoHalfFile) {
+TEST_P(BothForms, ARestoreThatFailsLeavesNoHalfFile) {
   Make(4);
   fs_.Remove(paths_[1]).ok();
   fs_.Remove(*SidecarPath(paths_[1])).ok();
@@ -739,7 +754,7 @@ double SecondsOfThisThread() {
 
 // Somebody's commit hangs in a sync: others wait as long as they are told to, at rest, and say what for; and all goes on when the
 // device does.
-TEST_F(MisfortuneTest, ACommitThatHangsIsWaitedForAndNamed) {
+TEST_P(BothForms, ACommitThatHangsIsWaitedForAndNamed) {
   for (const std::uint32_t members : {0u, 3u}) {
     Make(members);
     Write(0, 0, Bytes(3, 1));
@@ -789,7 +804,7 @@ TEST_F(MisfortuneTest, ACommitThatHangsIsWaitedForAndNamed) {
 // --------------------------------------------------------------------------------------------------------------
 // crashes
 
-TEST_F(MisfortuneTest, AGenerationThatOneMemberHasCountsForAll) {
+TEST_F(OrdinaryForm, AGenerationThatOneMemberHasCountsForAll) {
   // In either order, and with a clock that was set back between the two commits.
   for (std::uint32_t first : {0u, 1u, 2u}) {
     Make(3);
@@ -821,7 +836,7 @@ TEST_F(MisfortuneTest, AGenerationThatOneMemberHasCountsForAll) {
 }
 
 // Somebody who begins to write between the crash of a commit and its completion sees the generation before.
-TEST_F(MisfortuneTest, AnIntentOfTheGenerationBeforeHoldsAfterRollingForward) {
+TEST_F(OrdinaryForm, AnIntentOfTheGenerationBeforeHoldsAfterRollingForward) {
   for (const bool in_place : {true, false}) {
     SCOPED_TRACE(in_place);
     Make(3);
@@ -873,7 +888,7 @@ TEST_F(MisfortuneTest, AnIntentOfTheGenerationBeforeHoldsAfterRollingForward) {
   }
 }
 
-TEST_F(MisfortuneTest, APreparationGivenUpIsNotTakenForTheCommitOfTheSameNumber) {
+TEST_F(OrdinaryForm, APreparationGivenUpIsNotTakenForTheCommitOfTheSameNumber) {
   Make(3);
   const std::uint64_t generation = Check().generation;
   Hash other;
@@ -913,7 +928,7 @@ TEST_F(MisfortuneTest, APreparationGivenUpIsNotTakenForTheCommitOfTheSameNumber)
   EXPECT_EQ((*Sidecar::Load(fs_, *SidecarPath(paths_[1]), OpenMode::kRead))->generation(), generation + 1);
 }
 
-TEST_F(MisfortuneTest, APreparedGenerationThatNobodyHasIsIgnored) {
+TEST_F(OrdinaryForm, APreparedGenerationThatNobodyHasIsIgnored) {
   Make(3);
   const std::uint64_t generation = Check().generation;
   for (std::uint32_t r = 0; r < 2; ++r) {
@@ -938,14 +953,17 @@ enum class Fate {
   kNotRead,     ///< reading fails, once, for another reason
 };
 
-class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fate> {
+class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<std::tuple<Fate, bool>> {
  protected:
+  FateTest() { options_.compact = std::get<1>(GetParam()); }
+  Fate fate() const { return std::get<0>(GetParam()); }
+
   /// Has it happen to `work` at each operation there is, and `check` look at what is left.
   template <class Work, class CheckFn>
   void AtEveryOperation(const Work& work, const CheckFn& check) {
     const auto start = fs_.Copy();
-    const bool reading = GetParam() == Fate::kUnreadable || GetParam() == Fate::kNotRead;
-    const Code code = GetParam() == Fate::kUnreadable ? Code::kUnreadable : Code::kIo;
+    const bool reading = fate() == Fate::kUnreadable || fate() == Fate::kNotRead;
+    const Code code = fate() == Fate::kUnreadable ? Code::kUnreadable : Code::kIo;
     for (std::uint64_t budget = 0;; ++budget) {
       fs_.Restore(start);
       std::atomic<std::uint64_t> used{0};
@@ -953,8 +971,8 @@ class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fat
       fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
         if ((op == MemoryFileSystem::Op::kRead) != reading) return Status::Ok();
         const std::uint64_t number = used++;
-        const bool struck = GetParam() == Fate::kCrash ? number >= budget : number == budget;
-        if (GetParam() == Fate::kTorn && struck && op == MemoryFileSystem::Op::kWrite) {
+        const bool struck = fate() == Fate::kCrash ? number >= budget : number == budget;
+        if (fate() == Fate::kTorn && struck && op == MemoryFileSystem::Op::kWrite) {
           torn = true;
           return Status::Ok();
         }
@@ -1054,12 +1072,16 @@ TEST_P(FateTest, Restore) {
                    });
 }
 
-std::string NameOfFate(const ::testing::TestParamInfo<Fate>& test) {
+std::string NameOfFate(const ::testing::TestParamInfo<std::tuple<Fate, bool>>& test) {
   constexpr const char* kNames[] = {"Crash", "Fails", "Torn", "Unreadable", "NotRead"};
-  return kNames[static_cast<int>(test.param)];
+  return std::string(kNames[static_cast<int>(std::get<0>(test.param))]) + (std::get<1>(test.param) ? "Compact" : "");
 }
+INSTANTIATE_TEST_SUITE_P(Of, BothForms, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Compact" : "Ordinary"; });
 INSTANTIATE_TEST_SUITE_P(Of, FateTest,
-                         ::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn, Fate::kUnreadable, Fate::kNotRead),
+                         ::testing::Combine(::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn, Fate::kUnreadable,
+                                                              Fate::kNotRead),
+                                            ::testing::Bool()),
                          NameOfFate);
 
 }  // namespace

@@ -448,8 +448,8 @@ class PowerLossTest : public ::testing::Test {
     Record([&] { Epoch(writes); });
     last_root_ = versions_.begin()->first;
   }
-  void RecordEpoch(std::uint32_t members, bool growing, int epochs = 1) {
-    MakeProtected(members, 14);
+  void RecordEpoch(std::uint32_t members, bool growing, int epochs = 1, std::uint64_t blocks = 14) {
+    MakeProtected(members, blocks);
     std::vector<std::vector<Write>> all;
     Record([&] {
       for (int e = 0; e < epochs; ++e) {
@@ -532,16 +532,28 @@ struct Scenario {
   void (*record)(PowerLossStates&);
   PowerLossTest::CheckFn check;
   bool in_directories = false;
+  bool compact = false;  ///< small files have sidecars of the compact form
 };
 
 class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterface<Scenario> {
  public:
   static const Scenario all[];
+  /// All of them, and those of the compact form.
+  static std::vector<Scenario> InBothForms() {
+    std::vector<Scenario> both;
+    for (Scenario scenario : all) {
+      both.push_back(scenario);
+      scenario.compact = true;
+      if (!scenario.in_directories) both.push_back(scenario);
+    }
+    return both;
+  }
 
  protected:
   void Run(std::uint64_t runs, const std::function<void()>& look) {
     const std::uint64_t seed = SeedOf(42);
     if (GetParam().in_directories) UseDirectories();
+    options_.compact = GetParam().compact;
     for (std::uint64_t i = 0; i < runs; ++i) {
       SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
       rng_.seed(seed + i);
@@ -564,6 +576,8 @@ const Scenario PowerLossStates::all[] = {
     {"EpochsOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, false, 2); }, &PowerLossTest::AfterCommit},
     {"AnotherGeometry", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit},
     {"AnotherGeometryOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, true); }, &PowerLossTest::AfterCommit},
+    // From a size that the compact form allows to one that it does not.
+    {"AnotherForm", [](PowerLossStates& t) { t.RecordEpoch(0, true, 1, 20); }, &PowerLossTest::AfterCommit},
     {"FirstEpochInDirectories", [](PowerLossStates& t) { t.RecordFirstEpoch(0); }, &PowerLossTest::AfterCommit, true},
     {"EpochsInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, false, 2); }, &PowerLossTest::AfterCommit, true},
     {"AnotherGeometryInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit, true},
@@ -584,8 +598,9 @@ TEST_P(PowerLossStates, HoldThemInEverySubset) {
   Run(1, [&] { AtEveryPossibility(GetParam().check, NumberFromEnvironment("LZY_TEST_BITS", kSanitized ? 2 : 3)); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::all),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::InBothForms()), [](const auto& test) {
+  return std::string(test.param.name) + (test.param.compact ? "Compact" : "");
+});
 
 }  // namespace
 }  // namespace lzy::testing

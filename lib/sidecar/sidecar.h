@@ -70,7 +70,7 @@ class Sidecar {
   static std::unique_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
 
   /// Creates the file `path` (a leftover is removed) with room for metadata of the shape of `shape` (numbers of leaves,
-  /// size of the info record) and for its parity. Nothing in it is valid before WriteAll. Its access is no wider than
+  /// size of the info record) and for its parity. It is compact if `shape` wishes that and is small enough. Nothing in it is valid before WriteAll. Its access is no wider than
   /// that of `like`, the data file. `least_spacing`: the spacing of the dataset's other sidecars, if parity must begin
   /// at the same place in all of them.
   static Result<std::unique_ptr<Sidecar>> Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
@@ -113,14 +113,18 @@ class Sidecar {
   std::uint64_t ParityFileOffset(std::uint64_t offset) const;
 
   /// True if `next` can be written in place: it has the same geometry and groups, and there is room for its metadata.
+  /// False in the compact form.
   bool Fits(const SidecarContents& next) const;
   /// Only the second half: the metadata fit into the copies as they are. Larger ones would move the parity.
   bool HasRoom(const SidecarContents& next) const;
-  /// Commits a further generation in place, in one phase: Prepare and FinishPrepared. If it fails, the previous
+  /// Commits a further generation in place, in one phase: Prepare and FinishPrepared. Not in the compact form, whose
+  /// commits build a new file.
+  /// If it fails, the previous
   /// generation and its intent still count (unless the device accepts no write any more, not even that of the old
   /// superblock). It also writes a fresh sidecar, and heals damaged copies if `next` is contents() as they are.
   Status WriteAll(SidecarContents next);
-  /// Two-phase commit in place, for sets (docs/format.md §9). After Prepare the generation is durable in all copies
+  /// Two-phase commit in place, for sets (docs/format.md §9). Not in the compact form.
+  /// After Prepare the generation is durable in all copies
   /// but copy 0, and Load still returns the old one. FinishPrepared makes it the committed one. From the moment it
   /// counts, FinishPrepared succeeds, even if not all copies could be updated; the next Load reports these in
   /// damage(). If it fails, the old generation counts.
@@ -159,6 +163,10 @@ class Sidecar {
   Status WriteIntentPages();
   /// Fills extents_ with the places of all copies of metadata of this shape, as this version lays them out.
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
+  /// Whether a new sidecar of this shape gets the compact form.
+  static bool FitsCompact(const SidecarContents& shape);
+  /// Plans the places of a sidecar that has its form already.
+  Status PlanAgain(const SidecarContents& contents);
   /// The same for copy 0 alone, with the metadata that were loaded.
   Status PlanFirstCopy();
   /// Metadata and superblock of one copy, at the places in extents_. Does not sync.
@@ -181,7 +189,7 @@ class Sidecar {
   Status FinishCopies(const SidecarContents& next);
   /// `contents` have been committed: they are now what was loaded, without damage.
   void Adopt(SidecarContents contents);
-  /// Makes the file end with its last extent.
+  /// Makes the file end with its last part.
   Status CutToLength();
 
   std::unique_ptr<File> file_;
