@@ -158,6 +158,10 @@ class SharedFile : public Protector {
         job_.parity_out = parity_file_.get();
         return Status::Ok();
       }
+      if (fresh_) {  // rank 0 has it open
+        job_.parity_out = &fresh_->file();
+        return Status::Ok();
+      }
       LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       job_.parity_out = parity_file_.get();
       return Status::Ok();

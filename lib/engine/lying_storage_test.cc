@@ -342,9 +342,9 @@ TEST_F(LyingStorage, RandomLies) {
   EXPECT_GT(intact, rounds / 2);
 }
 
-std::string NameOfLie(const ::testing::TestParamInfo<About>& test) {
+std::string NameOfLie(const ::testing::TestParamInfo<std::tuple<About, bool>>& test) {
   constexpr const char* kNames[] = {"Lost", "Torn", "Stale", "StalePages"};
-  return kNames[static_cast<int>(test.param)];
+  return std::string(kNames[static_cast<int>(std::get<0>(test.param))]) + (std::get<1>(test.param) ? "Compact" : "");
 }
 INSTANTIATE_TEST_SUITE_P(Of, LieTest,
                          ::testing::Combine(::testing::Values(About::kLost, About::kTorn, About::kStale, About::kStalePages),

@@ -539,15 +539,7 @@ class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterfa
  public:
   static const Scenario all[];
   /// All of them, and those of the compact form.
-  static std::vector<Scenario> InBothForms() {
-    std::vector<Scenario> both;
-    for (Scenario scenario : all) {
-      both.push_back(scenario);
-      scenario.compact = true;
-      if (!scenario.in_directories) both.push_back(scenario);
-    }
-    return both;
-  }
+  static std::vector<Scenario> InBothForms();
 
  protected:
   void Run(std::uint64_t runs, const std::function<void()>& look) {
@@ -588,6 +580,15 @@ const Scenario PowerLossStates::all[] = {
     {"RepairOfASet", [](PowerLossStates& t) { t.RecordRepair(4); }, &PowerLossTest::AfterMending},
     {"RestoreOfASet", [](PowerLossStates& t) { t.RecordRestore(4); }, &PowerLossTest::AfterMending},
 };
+
+std::vector<Scenario> PowerLossStates::InBothForms() {
+  std::vector<Scenario> both(std::begin(all), std::end(all));
+  for (Scenario scenario : all) {
+    scenario.compact = true;
+    if (!scenario.in_directories) both.push_back(scenario);
+  }
+  return both;
+}
 
 TEST_P(PowerLossStates, HoldTheInvariants) {
   Run(RoundsOf(kSanitized ? 1 : GetParam().in_directories ? 2 : 4), [&] { AtEveryPrefix(GetParam().check, 5); });

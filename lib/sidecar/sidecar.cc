@@ -49,11 +49,12 @@ std::int64_t WallNowNs() {
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
-  // A leftover of a crash may be there, or a link that somebody planted. Remove the name, and insist on a new file.
-  if (Status removed = fs.Remove(path); !removed.ok() && removed.code() != Code::kNotFound) return removed;
-  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600));
-  LZY_RETURN_IF_ERROR(file->CopyAccess(like));
-  return Renew(std::move(file), shape, least_spacing);
+  // A leftover of a crash may be there, or a link that somebody planted. Then remove the name, and insist on a new file.
+  auto file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  if (!file.ok() && fs.Remove(path).ok()) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  LZY_RETURN_IF_ERROR(file.status());
+  LZY_RETURN_IF_ERROR((*file)->CopyAccess(like));
+  return Renew(std::move(file).value(), shape, least_spacing);
 }
 
 // Nothing is removed, so the parity stays.

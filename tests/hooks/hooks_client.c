@@ -832,6 +832,16 @@ static void set_hint(void) {
   MPI_Info_free(&info);
 }
 
+// A file of as many bytes as the argument says, at most BLOCK, committed twice: at a sync, and after one more byte.
+static void small(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  fill(1);
+  if (rank == 0) check(MPI_File_write_at(file, 0, block, atoi(argument), MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  check(MPI_File_sync(file), "sync");
+  if (rank == ranks - 1) check(MPI_File_write_at(file, 0, "x", 1, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  check(MPI_File_close(&file), "close");
+}
+
 typedef struct {
   const char* name;
   void (*act)(void);
@@ -864,6 +874,7 @@ static const Action actions[] = {
     ACTION(truncated_by_posix),
     ACTION(truncated_amid_writes),
     ACTION(cut_and_write),
+    ACTION(small),
     ACTION(smaller),
     ACTION(written_after_a_refused_view),
     ACTION(with_hint),

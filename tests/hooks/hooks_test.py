@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -518,6 +519,39 @@ class Updates(Layer):
         self.client("only_read", report="report")
         self.assertFalse(self.has("report"))
         self.assertEqual(len(self.content(".LZY.f")), len(before))
+        self.assertEqual(self.verify(), 0)
+
+
+class SmallFiles(Layer):
+    """What their sidecars take on disk (docs/reference/limits.md)."""
+
+    def allocated(self, name=".LZY.f"):
+        return os.stat(self.path(name)).st_blocks * 512
+
+    def test_one_page_beyond_the_parity(self):
+        page = 4096
+        for size in (1, 5, 4096, 10 << 10, 64 << 10):
+            for block in (4 << 10, 64 << 10):
+                with self.subTest(size=size, block=block):
+                    for name in self.files():
+                        os.remove(self.path(name))
+                    for generation in (2, 4):
+                        self.quiet(self.client("small", argument=str(size), block_size=block))
+                        self.assertEqual(self.content("f")[:1], b"x")
+                        parity = struct.unpack_from("<Q", self.content(".LZY.f"), 168)[0]
+                        self.assertLessEqual(self.allocated(), max(2 * page, -(-parity // page) * page + page))
+                        if size <= 4096:
+                            self.assertLessEqual(self.allocated(), 8 << 10)
+                        if size <= 10 << 10 or block == 4 << 10:
+                            self.assertLessEqual(self.allocated(), 16 << 10)
+                        self.assertEqual(struct.unpack_from("<Q", self.content(".LZY.f"), 56)[0], generation)
+                        self.assertEqual(self.verify(), 0)
+
+    def test_a_crash_leaves_it_at_risk(self):
+        self.client("small", argument="4096", ranks=1)
+        self.crash("write_and_crash", ranks=1)
+        self.assertEqual(self.verify(), 9)
+        self.assertEqual(subprocess.run([f"{BUILD}/bin/lzy-protect", "--quiet", "f"], cwd=self.dir).returncode, 0)
         self.assertEqual(self.verify(), 0)
 
 
