@@ -175,9 +175,11 @@ Status CheckExtents(const Superblock& sb) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
   for (std::uint32_t c = 0; c < sb.copies; ++c) taken.emplace_back(sb.PlaceOf(c), sb.PlaceOf(c) + sb.bytes());
   std::size_t parity = 0, intent = 0;
+  std::uint64_t intent_at = 0;
   for (const Extent& e : sb.extents) {
     if (e.kind < ExtentKind::kInfo || e.kind > ExtentKind::kParity) continue;
     if (e.capacity > 0) taken.emplace_back(e.offset, e.offset + e.capacity);
+    if (e.kind == ExtentKind::kIntent) intent_at = e.offset;
     if (e.kind == ExtentKind::kIntent && ++intent > 1) return Impossible("number of intent extents", intent);
     if (e.kind != ExtentKind::kParity) continue;
     if (++parity > 1) return Impossible("number of parity extents", parity);
@@ -188,6 +190,9 @@ Status CheckExtents(const Superblock& sb) {
   for (std::size_t i = 1; i < taken.size(); ++i) {
     if (taken[i].first < taken[i - 1].second) return Impossible("extents, which overlap at", taken[i].first);
   }
+  // A compact sidecar is cut where its intent pages begin.
+  const bool last = intent_at == taken.back().first && intent_at % kCompactPage == 0;
+  if (sb.compact && intent > 0 && !last) return Impossible("place of intent pages", intent_at);
   return Status::Ok();
 }
 
