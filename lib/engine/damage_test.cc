@@ -52,6 +52,8 @@ struct ModelFile {
   FileImage data;
   Bytes sidecar_bytes;
   std::uint64_t parity_base = 0;
+  bool parity_is_last = true;     ///< in the compact form it is not: the other copies follow
+  std::uint64_t parity_size = 0;
   std::vector<Ranges> metadata;  ///< by copy: superblock first; the intent pages are a copy of their own, at the end
 };
 struct ModelGroup {
@@ -92,6 +94,8 @@ class Model {
       file.sidecar_bytes = ReadFile(file.sidecar);
       const Superblock& sb = contents.superblock;
       root_ = sb.dataset_root;
+      file.parity_is_last = !sb.compact;
+      file.parity_size = sb.parity_size;
       for (std::uint32_t c = 0; c < sb.copies; ++c) {
         auto copy = DecodeSuperblock(ByteSpan(file.sidecar_bytes).subspan(sb.PlaceOf(c)), c);
         ASSERT_OK(copy);
@@ -627,11 +631,18 @@ class Campaign {
         break;
       case 6:
         RotBlock(file.path, Below(rng_, size), 1 + Below(rng_, size));
-        RotBlock(file.sidecar, file.parity_base, file.sidecar_bytes.size());
+        RotParity(file);
         break;
       default:
-        Cut(file.sidecar, file.parity_base);  // its parity is cut off
+        // Its parity is cut off.
+        file.parity_is_last ? Cut(file.sidecar, file.parity_base) : RotParity(file);
         break;
+    }
+  }
+
+  void RotParity(const ModelFile& file) {
+    if (file.parity_is_last || file.parity_size > 0) {
+      RotBlock(file.sidecar, file.parity_base, file.parity_is_last ? file.sidecar_bytes.size() : file.parity_size);
     }
   }
 

@@ -598,11 +598,11 @@ TEST_P(BothForms, WhatElseIsDamagedIsFoundByARestore) {
   for (const std::uint32_t r : {0u, 2u, 3u}) {
     const std::string sidecar = *SidecarPath(paths_[r]);
     const std::uint64_t data = Data(r).bytes.size();
-    const std::uint64_t parity = fs_.At(sidecar).bytes.size();
     const auto loaded = Sidecar::Load(fs_, sidecar, OpenMode::kRead);
     ASSERT_OK(loaded);
     const std::uint64_t first = (*loaded)->ParityFileOffset(0);
-    for (std::uint64_t at = 0; at < data + parity - first && !HasFailure(); at += kBlock) {
+    const std::uint64_t parity = (*loaded)->contents().superblock.parity_size;
+    for (std::uint64_t at = 0; at < data + parity && !HasFailure(); at += kBlock) {
       fs_.Restore(sound);
       const std::string& path = at < data ? paths_[r] : sidecar;
       const std::uint64_t offset = at < data ? at : first + at - data;
