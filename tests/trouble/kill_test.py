@@ -14,8 +14,10 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
+import unittest.mock
 
 from layered import BUILD, LAYER, MPIEXEC, PATIENCE, Layer
 
@@ -456,6 +458,33 @@ class InTools(Killed):
             self.assertEqual(self.debris(), [])
 
         self.at_every_point(lambda **kill: self.tool("lzy-protect", "file.%r", LD_PRELOAD=SHIM, **kill), check, 2)
+
+
+class SmallFiles:
+    """The same with files whose sidecars are compact, and are built anew by each commit."""
+
+    def setUp(self):
+        block = 1024
+        small = {"BLOCK": block, "SIZE": 40 * block + 123, "TURN": 12 * block,
+                 "PARTS": [(offset // 4, length // 4) for offset, length in PARTS],
+                 "OPTIONS": {**OPTIONS, "LZY_BLOCK_SIZE": "1K", "LZY_STRIPE": "1K"}}
+        patch = unittest.mock.patch.multiple(sys.modules[__name__], **small)
+        patch.start()
+        self.addCleanup(patch.stop)
+        super().setUp()
+
+    def tearDown(self):
+        for path in glob.glob(f"{self.dir}/start/.LZY.*"):
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(14)[12], 2, "not compact")
+
+
+class SmallInPrograms(SmallFiles, InPrograms):
+    pass
+
+
+class SmallInTools(SmallFiles, InTools):
+    pass
 
 
 class Interrupted(Killed):
