@@ -247,7 +247,7 @@ Status FileSet::MakeLayouts() {
   return Status::Ok();
 }
 
-// If one member is too large for the compact form, none has it: the commits of a set go in place in all members or in none.
+// If one member is too large for the compact form, none has it: a set is committed in place in all members or in none.
 Status FileSet::MakeShapes() {
   const bool small = std::ranges::all_of(facts_, [](const auto& f) { return f.second.before.size <= kMaxCompactData; });
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);

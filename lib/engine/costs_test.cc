@@ -85,7 +85,7 @@ class CostsTest : public ::testing::Test {
   int written_ = 0;
 };
 
-// A commit of a small file that was protected builds its sidecar anew, which needs one name more than a commit in place.
+// A commit of a small file that was protected builds its sidecar anew. That needs one name more than one in place.
 TEST_F(CostsTest, ACommitOfASmallFileCostsLittleMoreThanOneInPlace) {
   struct Costs {
     std::uint64_t first = 0, epoch = 0, commit = 0;

@@ -347,7 +347,8 @@ std::string NameOfLie(const ::testing::TestParamInfo<std::tuple<About, bool>>& t
   return std::string(kNames[static_cast<int>(std::get<0>(test.param))]) + (std::get<1>(test.param) ? "Compact" : "");
 }
 INSTANTIATE_TEST_SUITE_P(Of, LieTest,
-                         ::testing::Combine(::testing::Values(About::kLost, About::kTorn, About::kStale, About::kStalePages),
+                         ::testing::Combine(::testing::Values(About::kLost, About::kTorn, About::kStale,
+                                                              About::kStalePages),
                                             ::testing::Bool()),
                          NameOfLie);
 

@@ -1079,8 +1079,8 @@ std::string NameOfFate(const ::testing::TestParamInfo<std::tuple<Fate, bool>>& t
 INSTANTIATE_TEST_SUITE_P(Of, BothForms, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "Compact" : "Ordinary"; });
 INSTANTIATE_TEST_SUITE_P(Of, FateTest,
-                         ::testing::Combine(::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn, Fate::kUnreadable,
-                                                              Fate::kNotRead),
+                         ::testing::Combine(::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn,
+                                                              Fate::kUnreadable, Fate::kNotRead),
                                             ::testing::Bool()),
                          NameOfFate);
 

@@ -599,9 +599,10 @@ TEST_P(PowerLossStates, HoldThemInEverySubset) {
   Run(1, [&] { AtEveryPossibility(GetParam().check, NumberFromEnvironment("LZY_TEST_BITS", kSanitized ? 2 : 3)); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::InBothForms()), [](const auto& test) {
-  return std::string(test.param.name) + (test.param.compact ? "Compact" : "");
-});
+INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::InBothForms()),
+                         [](const auto& test) {
+                           return std::string(test.param.name) + (test.param.compact ? "Compact" : "");
+                         });
 
 }  // namespace
 }  // namespace lzy::testing

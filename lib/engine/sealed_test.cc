@@ -228,8 +228,7 @@ TEST_F(Sealed, RuinsAreNotSealedAnew) {
       }
       const auto page = EncodeSuperblock(*sb);
       std::copy(page.begin(), page.end(), file.begin());
-      std::fill(file.begin() + static_cast<std::ptrdiff_t>(spacing), file.begin() + static_cast<std::ptrdiff_t>(spacing + sb->bytes()),
-                std::uint8_t{0});
+      std::fill_n(file.begin() + static_cast<std::ptrdiff_t>(spacing), sb->bytes(), std::uint8_t{0});
       WriteFile(SidecarOf(0), file);
     }
     SCOPED_TRACE(how);

@@ -1,5 +1,5 @@
-// The compact form of sidecars (docs/format.md §14): where its parts are, and what damage, crashes and a full disk leave
-// of it. Files are in memory.
+// The compact form of sidecars (docs/format.md §14): where its parts are, and what damage, crashes and a full disk
+// leave of it. Files are in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,9 @@ SidecarContents ContentsOf(const Shape& shape) {
 }
 
 bool Same(const SidecarContents& a, const SidecarContents& b) {
-  const auto same = [](const Tree& x, const Tree& y) { return std::ranges::equal(x.levels(), y.levels()) && x.bytes() == y.bytes(); };
+  const auto same = [](const Tree& x, const Tree& y) {
+    return std::ranges::equal(x.levels(), y.levels()) && x.bytes() == y.bytes();
+  };
   return a.superblock.uuid == b.superblock.uuid && a.superblock.generation == b.superblock.generation &&
          a.superblock.stamp == b.superblock.stamp && EncodeInfo(a.info) == EncodeInfo(b.info) &&
          same(a.data_tree, b.data_tree) && same(a.parity_tree, b.parity_tree);
@@ -119,7 +121,7 @@ TEST_F(CompactTest, MetadataTakeOnePageBeyondTheParity) {
 
 TEST_F(CompactTest, NoTwoCopiesShareAPage) {
   for (const std::uint32_t parity : {1u, 2u, 3u, 7u}) {
-    for (const std::uint64_t size : {std::uint64_t{5}, std::uint64_t{2049}, std::uint64_t{4096}, std::uint64_t{60'000}}) {
+    for (const std::uint64_t size : std::initializer_list<std::uint64_t>{5, 2049, 4096, 60'000}) {
       SCOPED_TRACE(std::to_string(parity) + " " + std::to_string(size));
       Create({size, size * parity, parity, 65536});
       const Superblock sb = Loaded();
@@ -165,7 +167,7 @@ TEST_F(CompactTest, BytesAreWhereTheDocumentSays) {
     EXPECT_EQ(LoadLe<std::uint64_t>(&file[at + 72]), 6144u);
     EXPECT_EQ(LoadLe<std::uint64_t>(&file[at + 840]), 13u) << "time of birth";
     const Hash hash = HashBytes(HashTag::kSuperblock, at == 0 ? 0 : 1, ByteSpan(file).subspan(at, 1008));
-    EXPECT_TRUE(std::equal(hash.bytes.begin(), hash.bytes.end(), file.begin() + static_cast<std::ptrdiff_t>(at + 1008)));
+    EXPECT_TRUE(std::ranges::equal(hash.bytes, ByteSpan(file).subspan(at + 1008, sizeof(Hash))));
   }
   EXPECT_TRUE(std::all_of(file.begin() + 2048, file.begin() + 6144, [](auto b) { return b == 0xa0; }));
 }
@@ -333,8 +335,8 @@ TEST_F(CompactTest, HealingIsSafeWhereverItStops) {
             EXPECT_TRUE(Same((*loaded)->contents(), contents));
             EXPECT_TRUE(!done || (*loaded)->damage().empty());
             // Parity in the same page keeps its bytes.
-            const auto at = File().begin() + static_cast<std::ptrdiff_t>((*loaded)->ParityFileOffset(0));
-            EXPECT_TRUE(std::all_of(at, at + static_cast<std::ptrdiff_t>(shape.parity_size), [](auto b) { return b == 0xa0; }));
+            const ByteSpan kept = ByteSpan(File()).subspan((*loaded)->ParityFileOffset(0), shape.parity_size);
+            EXPECT_TRUE(std::ranges::all_of(kept, [](auto b) { return b == 0xa0; }));
           });
     }
   }

@@ -49,7 +49,7 @@ std::int64_t WallNowNs() {
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
-  // A leftover of a crash may be there, or a link that somebody planted. Then remove the name, and insist on a new file.
+  // A leftover of a crash may be there, or a link that somebody planted. Then remove it, and insist on a new file.
   auto file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
   if (!file.ok() && fs.Remove(path).ok()) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
   LZY_RETURN_IF_ERROR(file.status());
@@ -181,8 +181,8 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
   return contents_.superblock.compact && !intent_ ? Status::Ok() : WriteIntentPages();
 }
 
-// Both pages get the same intent, so one bad sector does not hide it. Without an intent they are zero, or cut off in the
-// compact form. A torn page is void; that does no harm, because no data change before SetIntent has synced.
+// Both pages get the same intent, so one bad sector does not hide it. Without an intent they are zero, or cut off in
+// the compact form. A torn page is void; that does no harm, because no data change before SetIntent has synced.
 Status Sidecar::WriteIntentPages() {
   if (contents_.superblock.compact && !intent_) return CutToLength();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
@@ -225,7 +225,9 @@ Status Sidecar::WriteAll(SidecarContents next) {
 
 // prepared_ is set only if everything is durable, so a FinishPrepared after a failure does nothing.
 Status Sidecar::Prepare(SidecarContents next) {
-  if (contents_.superblock.compact) return {Code::kInternal, fmt::format("{}: a compact sidecar takes no commit in place", path())};
+  if (contents_.superblock.compact) {
+    return {Code::kInternal, fmt::format("{}: a compact sidecar takes no commit in place", path())};
+  }
   LZY_RETURN_IF_ERROR(WriteOtherCopies(next, SidecarState::kPrepared));
   prepared_ = std::move(next);
   return Status::Ok();

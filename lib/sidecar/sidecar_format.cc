@@ -60,8 +60,8 @@ Status CheckPlaces(const Superblock& sb) {
   if (sb.copies != CopiesOf(sb.kind, sb.parity)) return Impossible("copy count", sb.copies);
   if (sb.copy >= sb.copies) return Impossible("copy number", sb.copy);
   if (sb.compact) {
-    const bool placed = sb.spacing % kCompactStep == 0 && sb.spacing >= kCompactPage && sb.spacing <= kMaxCompactSpacing;
-    return placed ? Status::Ok() : Impossible("place of copy 1", sb.spacing);
+    const bool near = sb.spacing >= kCompactPage && sb.spacing <= kMaxCompactSpacing;
+    return near && sb.spacing % kCompactStep == 0 ? Status::Ok() : Impossible("place of copy 1", sb.spacing);
   }
   if (!std::has_single_bit(sb.spacing) || sb.spacing < kMinSpacing || sb.spacing > kMaxSpacing) {
     return Impossible("spacing", sb.spacing);
@@ -112,7 +112,9 @@ Status CheckFields(const Superblock& sb) {
   LZY_RETURN_IF_ERROR(CheckGeometry(sb));
   LZY_RETURN_IF_ERROR(CheckPlaces(sb));
   // Of the compact form nothing is prepared in place, and only small files have it.
-  if (sb.compact && (sb.state != SidecarState::kCommitted || placement > 2)) return Impossible("state of the compact form", state);
+  if (sb.compact && (sb.state != SidecarState::kCommitted || placement > 2)) {
+    return Impossible("state of the compact form", state);
+  }
   if (sb.state != SidecarState::kNeverCommitted) return CheckCommitted(sb);
   if (sb.generation != 0 || sb.stamp.size != 0 || sb.parity_size != 0) {
     return Impossible("generation or size of what was never committed", sb.generation);
@@ -309,7 +311,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   in.Skip(8);  // compatible features
   const auto read_only_features = in.Get<std::uint64_t>();
   const auto incompatible = in.Get<std::uint64_t>();
-  // The form says where the hash is. If these bits have rotted, the hash is looked for in the wrong place, and is wrong.
+  // The form says where the hash is. If these bits have rotted, it is looked for in the wrong place, and is wrong.
   const bool compact = (incompatible & kCompactFeature) != 0;
   const std::size_t size = compact ? kCompactSuperblockSize : kSuperblockSize;
   if (page.size() < size) return {Code::kUnprotected, "shorter than a superblock"};

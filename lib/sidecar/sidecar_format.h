@@ -146,7 +146,7 @@ struct Superblock {
 
 /// superblock.bytes() bytes, with their hash. Precondition: at most max_extents() extents.
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
-/// `page` begins with the superblock. It may be longer, and has to have kSuperblockSize bytes only for the ordinary form.
+/// `page` begins with the superblock, and may be longer. It needs kSuperblockSize bytes only for the ordinary form.
 /// `copy`: the number that a superblock at this place must have; its hash depends on it.
 /// kUnprotected: not a superblock at all (no magic). kCorrupt: the hash is wrong, or a field is impossible.
 /// kNewerFormat: only a newer lzy can read it, or it is of foreign byte order.
@@ -159,8 +159,8 @@ Status CheckExtents(const Superblock& superblock);
 std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity);
 /// docs/format.md §3, from the root of the tree over members.
 Hash DatasetRootOf(const Superblock& superblock, const Hash& members_root);
-/// What the seal covers of the superblock (docs/format.md §12): all that is the same in every copy and form, prepared or
-/// committed.
+/// What the seal covers of the superblock (docs/format.md §12): all that is the same in every copy and form, prepared
+/// or committed.
 std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock);
 /// True if the page has the hash that this version gives to superblocks, whatever it holds. Then a version number in it
 /// is no accident.

@@ -195,7 +195,8 @@ class SuperblockFinder {
 
   // In the compact form a place does not tell the number of its copy. The superblock does, and is hashed with it.
   void TryCompactPlaces(Candidates& candidates) {
-    for (std::uint64_t at = kCompactPage; at < std::min(size_, kMaxCompactSpacing + kMaxGroup * kCompactPage); at += kCompactStep) {
+    const std::uint64_t end = std::min(size_, kMaxCompactSpacing + kMaxGroup * kCompactPage);
+    for (std::uint64_t at = kCompactPage; at < end; at += kCompactStep) {
       constexpr std::size_t kCopyAt = 64;
       std::uint8_t number[4];
       ReadLenient(file_, at + kCopyAt, number);

@@ -3,10 +3,11 @@
 // Ordinary: copies of the metadata, intent pages, parity. Copy c occupies [c*S, (c+1)*S): superblock, info record, tree
 // levels. The parity may grow freely, because it is last.
 //
-// Compact: copy 0, parity, the other copies, each in pages of its own; then the intent pages, which are there only while
-// an intent is set. Nothing grows, because each commit builds a new file.
+// Compact: copy 0, parity, the other copies, each in pages of its own; then the intent pages, which are there only
+// while an intent is set. Nothing grows, because each commit builds a new file.
 //
-// Places depend on the shape of the metadata alone. So the place of a copy can be planned again if its superblock is lost.
+// Places depend on the shape of the metadata alone. So the place of a copy can be planned again if its superblock is
+// lost.
 
 #include <fmt/format.h>
 
@@ -42,8 +43,8 @@ std::uint64_t MetadataLength(const SidecarContents& contents, std::size_t superb
          LevelsLength(contents.parity_tree);
 }
 
-// Where the parity region begins in the ordinary form: behind the copies and the intent pages. On real stripes it begins
-// at a multiple of a whole round of units, so that unit x of the region is on device x mod D.
+// Where the parity region begins in the ordinary form: behind the copies and the intent pages. On real stripes it
+// begins at a multiple of a whole round of units, so that unit x of the region is on device x mod D.
 std::uint64_t ParityStart(const Superblock& sb) {
   const std::uint64_t align = sb.placement == ParityPlacement::kStriped ? sb.unit * sb.members : kSuperblockSize;
   return RoundUp(sb.spacing * sb.copies + kIntentBytes, align);
@@ -117,8 +118,8 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
   return Status::Ok();
 }
 
-// In the ordinary form the parity stays if the metadata fit (Fits). In the compact one the copies of the same generation
-// are written again where they are, or not at all.
+// In the ordinary form the parity stays if the metadata fit (Fits). In the compact one the copies of the same
+// generation are written again where they are, or not at all.
 Status Sidecar::PlanAgain(const SidecarContents& contents) {
   const std::uint64_t spacing = contents_.superblock.spacing, parity_at = ParityFileOffset(0);
   std::vector<std::vector<Extent>> before = extents_;

@@ -27,10 +27,12 @@ class Damager {
       Change(sidecar_, truth_.parity_base(file_) + Below(superblock_.parity_size), 1 + Below(2 * block_));
     } else if (kind == "one copy of metadata") {
       const auto copy = static_cast<std::uint32_t>(Below(superblock_.copies));
-      Change(sidecar_, superblock_.PlaceOf(copy) + Below(world_.OneIn(2) ? 300 : superblock_.compact ? 1800 : superblock_.spacing),
-             1 + Below(64));
+      const std::uint64_t reach = superblock_.compact ? kCompactStep : superblock_.spacing;
+      Change(sidecar_, superblock_.PlaceOf(copy) + Below(world_.OneIn(2) ? 300 : reach), 1 + Below(64));
     } else if (kind == "superblocks") {
-      for (std::uint32_t c = 0; c < superblock_.copies; ++c) Change(sidecar_, superblock_.PlaceOf(c), superblock_.bytes() - 96);
+      for (std::uint32_t c = 0; c < superblock_.copies; ++c) {
+        Change(sidecar_, superblock_.PlaceOf(c), superblock_.bytes() - 96);
+      }
     } else if (kind == "hashes") {
       for (std::uint32_t c = 0; c < superblock_.copies; ++c) {
         const std::uint64_t rest = superblock_.compact ? kCompactStep : superblock_.spacing;

@@ -239,9 +239,10 @@ def parse_superblock(page):
     sb.birth = int.from_bytes(tail[48:56], "little", signed=True)
     sb.key_id, sb.seal = tail[:16], tail[16:48]
     # Copy, spacing, state, extents and seal, minor version and compatible features are not sealed, nor is the form.
-    sb.sealed_part = (page[:12] + struct.pack("<HHQQQ", 1 if sb.compact else sb.major, 0, 0, sb.readonly, sb.incompatible & ~COMPACT) +
-                      page[40:64] + struct.pack("<IIQI", 0, sb.copies, 0, COMMITTED) + page[84:256] + bytes(3864 - 256) +
-                      sb.key_id + bytes(32) + tail[48:])
+    major = 1 if sb.compact else sb.major
+    sb.sealed_part = (page[:12] + struct.pack("<HHQQQ", major, 0, 0, sb.readonly, sb.incompatible & ~COMPACT) +
+                      page[40:64] + struct.pack("<IIQI", 0, sb.copies, 0, COMMITTED) + page[84:256] +
+                      bytes(3864 - 256) + sb.key_id + bytes(32) + tail[48:])
     sb.extent_list = []
     for i in range(min(sb.extents, sb.most_extents)):
         kind, level, zero, logical, offset, length, capacity = EXTENT.unpack_from(page, 264 + 40 * i)
@@ -314,7 +315,9 @@ class Sidecar:
                     found.setdefault((sb.uuid, sb.spacing, sb.copies), []).append(sb)
         for at in range(PAGE, min(len(self.bytes), (1 << 20) + 255 * PAGE), 2048):
             sb, _ = self._at(at) if self.read(at, 8) == MAGIC else (None, "")
-            if sb and sb.compact and sb.copy and at == (sb.spacing if sb.copy == 1 else (sb.spacing // PAGE + sb.copy - 1) * PAGE):
+            if not sb or not sb.compact or not sb.copy:
+                continue
+            if at == (sb.spacing if sb.copy == 1 else (sb.spacing // PAGE + sb.copy - 1) * PAGE):
                 found.setdefault((sb.uuid, sb.spacing, sb.copies), []).append(sb)
         if not found:
             page = self.read(0, PAGE)
@@ -611,10 +614,13 @@ class Sidecar:
         if not sb.compact or len(extents) != 1:
             return
         e = extents[0]
-        if e.offset % PAGE or any(x.offset + x.capacity > e.offset for x in sb.extent_list if x is not e and x.kind <= PARITY):
-            self.bad(self.place(c) + 264, f"copy {c}: expected the intent pages behind everything else, on a page, found {e.offset}")
+        others = [x for x in sb.extent_list if x is not e and x.kind <= PARITY]
+        if e.offset % PAGE or any(x.offset + x.capacity > e.offset for x in others):
+            self.bad(self.place(c) + 264, f"copy {c}: expected the intent pages behind everything else, on a page, "
+                                          f"found {e.offset}")
         if len(self.bytes) not in (e.offset, e.offset + e.length):
-            self.bad(len(self.bytes), f"copy {c}: expected the file to end at {e.offset}, or {e.length} bytes further with an intent")
+            self.bad(len(self.bytes), f"copy {c}: expected the file to end at {e.offset}, or {e.length} bytes further "
+                                      "with an intent")
 
     # -- what the copy that counts gives access to
 

@@ -44,7 +44,8 @@ def main(program, count=240, seed=1):
                     failures += 1
                     print(f"dataset {seed + checked - 1}: {files[0]} and {len(files) - 1} more:")
                     print("\n".join("  " + w for w in wrong[:10]))
-    print(f"{checked} datasets {kinds}, {sealed} sealed, {compact} compact, {in_directories} in directories, {failures} with discrepancies")
+    print(f"{checked} datasets {kinds}, {sealed} sealed, {compact} compact, {in_directories} in directories, "
+          f"{failures} with discrepancies")
     if checked < count or len(kinds) < 2 or 0 in (sealed, compact, in_directories) or compact == count:
         return 1
     return 1 if failures else 0
