@@ -108,6 +108,24 @@ TEST_P(EpochTest, ANewFilesIntentIsTwoSyncsAndALookAtNoOtherSidecar) {
   EXPECT_EQ(StateNow(), "intact");
 }
 
+// A commit of the compact form builds a new file, which needs fewer syncs than one in place.
+TEST_P(EpochTest, SyncsOfAnEpoch) {
+  Make(0);
+  int sidecar = 0, names = 0;
+  fs_.record = [&](const testing::StorageOp& op) {
+    sidecar += op.kind == testing::StorageOp::Kind::kSync && op.path != paths_[0] ? 1 : 0;
+    names += op.kind == testing::StorageOp::Kind::kSyncDirectory ? 1 : 0;
+  };
+  const EpochStart start = Begin(paths_[0]);
+  EXPECT_EQ(std::pair(sidecar, names), std::pair(1, 0));
+  sidecar = 0;
+  Write(paths_[0], 3);
+  Commit(3, {start.intent});
+  fs_.record = nullptr;
+  EXPECT_EQ(std::pair(sidecar, names), options_.compact ? std::pair(2, 1) : std::pair(6, 0));
+  EXPECT_EQ(StateNow(), "intact");
+}
+
 // Its inode alone does not make a sidecar without a commit that of a file: the one that had it may be gone.
 TEST_P(EpochTest, ARenamedFileWithAReusedInodeKeepsItsOwnSidecar) {
   Make(0);
