@@ -63,12 +63,9 @@ Status Protector::RefuseUnsealed() {
 
 // There is no lock without a sidecar, so every file that is there gets one. It may hold nothing yet.
 Status Protector::EnsureSidecars() {
+  if (shared()) return comm_.rank() == 0 ? EnsureSidecar(ref_.path, 0) : Status::Ok();
   // Lost, with or without its sidecar: judged later.
   const auto is_lost = [&](const std::string& path) { return context_.fs.Stat(path).status().code() == Code::kNotFound; };
-  if (shared()) {
-    if (comm_.rank() != 0 || (is_lost(ref_.path) && FindSidecar(context_.fs, ref_.path).ok())) return Status::Ok();
-    return EnsureSidecar(ref_.path, 0);
-  }
   for (const auto& [rank, path] : ref_.members) {
     if (ref_.IsDealtHere(rank) && !is_lost(path)) LZY_RETURN_IF_ERROR(EnsureSidecar(path, rank));
   }
@@ -78,7 +75,10 @@ Status Protector::EnsureSidecars() {
 // A ruined sidecar is replaced, with a warning. With a key it is replaced by force only: ruins may hide that the
 // dataset was not sealed.
 Status Protector::EnsureSidecar(const std::string& path, std::uint32_t rank) {
-  LZY_ASSIGN_OR_RETURN(auto data, OpenData(context_.fs, ref_.kind, path, /*write=*/false));
+  auto opened = OpenData(context_.fs, ref_.kind, path, /*write=*/false);
+  const bool lost = shared() && opened.status().code() == Code::kNotFound;
+  if (lost && FindSidecar(context_.fs, path).ok()) return Status::Ok();  // judged later
+  LZY_ASSIGN_OR_RETURN(auto data, std::move(opened));
   if (shared()) {
     LZY_ASSIGN_OR_RETURN(const bool recovered, RecoverSidecar(context_.fs, path, *data, context_.options));
     if (recovered) report_.warnings.push_back(kRecovered);
@@ -282,6 +282,7 @@ void Protector::FillShape(const Layout& layout, const Options& options, std::uin
   sb.state = SidecarState::kCommitted;
   sb.kind = ref_.kind;
   sb.placement = layout.parameters().placement;
+  sb.compact = context_.options.compact;
   sb.block_size = layout.block_size();
   sb.unit = layout.unit();
   sb.parity = layout.parity();

@@ -227,8 +227,10 @@ Status FileSet::MakeLayouts() {
 }
 
 // The leaves are not known yet, so the path to the root is one of zeros. It has the final number of pages, and so the
-// metadata their final size.
+// metadata their final size. If one member is too large for the compact form, no member gets it: a set is committed in
+// place in all members or in none.
 Status FileSet::MakeShapes() {
+  const bool small = std::ranges::all_of(facts_, [](const auto& f) { return f.second.before.size <= kMaxCompactData; });
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
     const Layout& layout = *group.layout;
@@ -239,6 +241,7 @@ Status FileSet::MakeShapes() {
     sb.members = static_cast<std::uint32_t>(facts_.size());
     sb.largest_group = largest_group_;
     sb.rank = rank;
+    sb.compact = sb.compact && small;
     InfoRecord& info = member.contents.info;
     info.name = PatternTail(ref_.path);
     info.groups = {group.ranks};

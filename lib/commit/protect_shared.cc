@@ -146,10 +146,11 @@ class SharedFile : public Protector {
       if (parted()) return OpenFreshParts();
     }
     return AgreeOn(comm_, [&]() -> Status {
-      if (!parted()) {
+      const bool open_already = fresh_ != nullptr || parted();  // rank 0 has just created the new sidecar
+      if (!open_already) {
         LZY_ASSIGN_OR_RETURN(parity_file_, context_.fs.Open(out_path_, OpenMode::kReadWrite, /*follow=*/false));
       }
-      job_.parity_out = parity_file_.get();
+      job_.parity_out = fresh_ ? &fresh_->file() : parity_file_.get();
       return Status::Ok();
     });
   }

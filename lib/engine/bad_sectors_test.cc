@@ -3,13 +3,14 @@
 
 #include <string>
 
+#include "both_forms.h"
 #include "misfortune_fixture.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy::testing {
 namespace {
 
-TEST_F(MisfortuneTest, BadSectorsInDataAreRepaired) {
+TEST_P(BothForms, BadSectorsInDataAreRepaired) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().unreadable = {{5 * kBlock + 3, 1}};
@@ -26,7 +27,7 @@ TEST_F(MisfortuneTest, BadSectorsInDataAreRepaired) {
   }
 }
 
-TEST_F(MisfortuneTest, BadSectorsInParityAreRepaired) {
+TEST_P(BothForms, BadSectorsInParityAreRepaired) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     const std::string path = *SidecarPath(paths_[0]);
@@ -42,11 +43,15 @@ TEST_F(MisfortuneTest, BadSectorsInParityAreRepaired) {
   }
 }
 
-TEST_F(MisfortuneTest, BadSectorsInMetadataAreRepaired) {
+TEST_P(BothForms, BadSectorsInMetadataAreRepaired) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     const std::string path = *SidecarPath(paths_[0]);
-    for (std::uint64_t at : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{8192}, std::uint64_t{8192 + 4096}}) {
+    // In each copy: its superblock, and the bytes behind it.
+    const auto loaded = Sidecar::Load(fs_, path, OpenMode::kRead);
+    ASSERT_OK(loaded);
+    const Superblock sb = (*loaded)->contents().superblock;
+    for (const std::uint64_t at : {std::uint64_t{0}, sb.bytes(), sb.PlaceOf(1), sb.PlaceOf(1) + sb.bytes()}) {
       fs_.At(path).unreadable = {{at, 1}};
       const DatasetReport found = Check();
       ASSERT_OK(found.status);
@@ -58,7 +63,7 @@ TEST_F(MisfortuneTest, BadSectorsInMetadataAreRepaired) {
   }
 }
 
-TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsRepaired) {
+TEST_P(BothForms, ABadSectorBesideALostMemberIsRepaired) {
   Make(4);
   LoseMember(1);
   Data(2).unreadable.emplace_back(3 * kBlock, kBlock);
@@ -68,7 +73,7 @@ TEST_F(MisfortuneTest, ABadSectorBesideALostMemberIsRepaired) {
   ExpectIntact();
 }
 
-TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
+TEST_P(BothForms, RepairOfABadSectorLeavesEditsAlone) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 2 * kBlock, Bytes(10, 0xee));
@@ -88,7 +93,7 @@ TEST_F(MisfortuneTest, RepairOfABadSectorLeavesEditsAlone) {
   }
 }
 
-TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
+TEST_P(BothForms, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     ASSERT_OK(BeginEpoch(fs_, options_, paths_[0], members > 0 ? ref_.path : ""));
@@ -104,7 +109,7 @@ TEST_F(MisfortuneTest, RepairOfABadSectorLeavesABrokenEpochAtRisk) {
   }
 }
 
-TEST_F(MisfortuneTest, TransientReadErrorsAreReportedAndNothingIsWritten) {
+TEST_P(BothForms, TransientReadErrorsAreReportedAndNothingIsWritten) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().flaky = {{7 * kBlock, 2}};
@@ -124,7 +129,7 @@ TEST_F(MisfortuneTest, TransientReadErrorsAreReportedAndNothingIsWritten) {
 }
 
 // Judged clean, and then encoded from what the page cache has wrong: the wrong bytes must not become the truth.
-TEST_F(MisfortuneTest, TransientReadErrorsAreNotCommitted) {
+TEST_P(BothForms, TransientReadErrorsAreNotCommitted) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 2 * kBlock, Bytes(10, 0xee));
@@ -137,6 +142,8 @@ TEST_F(MisfortuneTest, TransientReadErrorsAreNotCommitted) {
     ExpectIntact();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, BothForms, ::testing::Bool(), NameOfForm);
 
 }  // namespace
 }  // namespace lzy::testing

@@ -85,6 +85,40 @@ class CostsTest : public ::testing::Test {
   int written_ = 0;
 };
 
+// A commit of a small file that was protected builds its sidecar anew. That needs one name more than one in place.
+TEST_F(CostsTest, ACommitOfASmallFileCostsLittleMoreThanOneInPlace) {
+  struct Costs {
+    std::uint64_t first = 0, epoch = 0, commit = 0;
+  };
+  const auto of_form = [&](bool compact) {
+    Costs costs;
+    options_.compact = compact;
+    const Scratch alone;
+    const DatasetRef file{DatasetKind::kShared, alone / "file", {}, {}};
+    WriteFile(file.path, Bytes(20'000, 1));
+    SetMtime(file.path, kLongAgo);
+    const auto count = [&](const auto& work) {
+      return Operations([&](FileSystem& fs) { work(Context{fs, alone_, options_}); });
+    };
+    ProtectRequest touched;
+    touched.touched = std::map<std::uint32_t, IntervalSet>{};
+    costs.first = count([&](const Context& context) { ASSERT_OK(Protect(context, file, touched).status); });
+    costs.epoch = count([&](const Context& context) { ASSERT_OK(BeginEpoch(context.fs, options_, file.path, "")); });
+    WriteAt(file.path, 100, Bytes(10, 9));
+    (*touched.touched)[0].Add({100, 110});
+    costs.commit = count([&](const Context& context) { ASSERT_OK(Protect(context, file, touched).status); });
+    EXPECT_EQ(ExitCodeOf(Verify({PosixFileSystem(), alone_, options_}, file, {})), 0);
+    return costs;
+  };
+  const Costs ordinary = of_form(false), compact = of_form(true);
+  EXPECT_EQ(compact.first, ordinary.first);
+  EXPECT_EQ(compact.epoch, ordinary.epoch);
+  EXPECT_LE(compact.commit, ordinary.commit + 1);
+  std::printf("first %lu, epoch %lu, commit in place %lu, anew %lu\n", static_cast<unsigned long>(compact.first),
+              static_cast<unsigned long>(compact.epoch), static_cast<unsigned long>(ordinary.commit),
+              static_cast<unsigned long>(compact.commit));
+}
+
 TEST_F(CostsTest, OneFileCostsTheSameWhateverIsBesideIt) {
   Fill(10);
   const auto few = OfOneFile();

@@ -12,14 +12,14 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(MisfortuneTest, ATouchedFileIsIntact) {
+TEST_P(BothForms, ATouchedFileIsIntact) {
   Make();
   Data().stat.mtime_ns += 5;
   ExpectIntact();
   EXPECT_EQ(ExitCodeOf(Repair()), 0);
 }
 
-TEST_F(MisfortuneTest, ChangesWithinTheClockTickOfTheCommitAreStaleNotDamaged) {
+TEST_P(BothForms, ChangesWithinTheClockTickOfTheCommitAreStaleNotDamaged) {
   Make();
   // The commit's clock reads no later than the mtime: a change within the same tick would not show.
   {
@@ -36,7 +36,7 @@ TEST_F(MisfortuneTest, ChangesWithinTheClockTickOfTheCommitAreStaleNotDamaged) {
 }
 
 // Reading takes time, in which somebody who does not know of us may edit the file.
-TEST_F(MisfortuneTest, EditsDuringARepairAreKept) {
+TEST_P(BothForms, EditsDuringARepairAreKept) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().bytes[5 * kBlock] ^= 1;
@@ -61,7 +61,7 @@ TEST_F(MisfortuneTest, EditsDuringARepairAreKept) {
   }
 }
 
-TEST_F(MisfortuneTest, EditsAfterARepairThatBrokeOffAreKept) {
+TEST_P(BothForms, EditsAfterARepairThatBrokeOffAreKept) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Data().bytes[5 * kBlock] ^= 1;
@@ -87,7 +87,7 @@ TEST_F(MisfortuneTest, EditsAfterARepairThatBrokeOffAreKept) {
 }
 
 // What an epoch may be changing stays named as such, whatever is repaired meanwhile.
-TEST_F(MisfortuneTest, RepairInAnEpochKeepsItsIntent) {
+TEST_P(BothForms, RepairInAnEpochKeepsItsIntent) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     ASSERT_OK(BeginEpoch(fs_, options_, paths_[0], members > 0 ? ref_.path : ""));
@@ -103,7 +103,7 @@ TEST_F(MisfortuneTest, RepairInAnEpochKeepsItsIntent) {
 }
 
 // The job is restarted and writes its checkpoint while the lost one is being restored.
-TEST_F(MisfortuneTest, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
+TEST_P(BothForms, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
   Make(4);
   const Bytes fresh = RandomBytes(rng_, 5000);
   ASSERT_OK(fs_.Remove(paths_[1]));
@@ -123,7 +123,7 @@ TEST_F(MisfortuneTest, AFileThatAppearsDuringItsRestoreIsLeftAlone) {
   for (const auto& [path, node] : fs_.nodes()) EXPECT_EQ(path.find(".LZY-data."), std::string::npos) << "left behind: " << path;
 }
 
-TEST_F(MisfortuneTest, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
+TEST_P(BothForms, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
   Make(4);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
   ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
@@ -143,7 +143,7 @@ TEST_F(MisfortuneTest, AnEditedMemberWithoutItsSidecarIsLeftAlone) {
 }
 
 // The edit's row has no parity that fits it, and the lost member none of that row until the next commit; its data can be had.
-TEST_F(MisfortuneTest, AMemberIsRestoredBesideAnEditedOne) {
+TEST_P(BothForms, AMemberIsRestoredBesideAnEditedOne) {
   options_.parity = 1;
   Make(3);
   std::uint32_t restored = 0;
@@ -169,7 +169,7 @@ TEST_F(MisfortuneTest, AMemberIsRestoredBesideAnEditedOne) {
 }
 
 // A node that was away, or a backup: no edit, and no truth either.
-TEST_F(MisfortuneTest, AMemberFromAnOlderCommitIsDamage) {
+TEST_P(BothForms, AMemberFromAnOlderCommitIsDamage) {
   Make(4);
   Write(1, 2 * kBlock, Bytes(10, 0xee));
   ASSERT_OK(Protect(Here(), ref_, {}).status);
@@ -208,7 +208,7 @@ TEST_F(MisfortuneTest, AMemberFromAnOlderCommitThatCannotBeCheckedIsNotCommitted
 }
 
 // What does not look exactly as its old sidecar says may be an edit.
-TEST_F(MisfortuneTest, AnEditedMemberFromAnOlderCommitIsAnEdit) {
+TEST_P(BothForms, AnEditedMemberFromAnOlderCommitIsAnEdit) {
   for (const std::string edit : {"bytes", "longer", "racy", "while it is read"}) {
     SCOPED_TRACE(edit);
     Make(4);

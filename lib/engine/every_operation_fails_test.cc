@@ -6,7 +6,9 @@
 #include <atomic>
 #include <ostream>
 #include <string>
+#include <tuple>
 
+#include "both_forms.h"
 #include "misfortune_fixture.h"
 
 namespace lzy::testing {
@@ -31,14 +33,17 @@ void PrintTo(Fate fate, std::ostream* out) {
   *out << TextOf(fate);
 }
 
-class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fate> {
+class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<std::tuple<Fate, bool>> {
  protected:
+  FateTest() { options_.compact = std::get<1>(GetParam()); }
+  Fate fate() const { return std::get<0>(GetParam()); }
+
   /// Has it happen to `work` at each operation there is, and `check` look at what is left.
   template <class Work, class CheckFn>
   void AtEveryOperation(const Work& work, const CheckFn& check) {
     const auto start = fs_.Copy();
-    const bool reading = GetParam() == Fate::kUnreadable || GetParam() == Fate::kNotRead;
-    const Code code = GetParam() == Fate::kUnreadable ? Code::kUnreadable : Code::kIo;
+    const bool reading = fate() == Fate::kUnreadable || fate() == Fate::kNotRead;
+    const Code code = fate() == Fate::kUnreadable ? Code::kUnreadable : Code::kIo;
     for (std::uint64_t budget = 0;; ++budget) {
       fs_.Restore(start);
       std::atomic<std::uint64_t> used{0};
@@ -46,8 +51,8 @@ class FateTest : public MisfortuneTest, public ::testing::WithParamInterface<Fat
       fs_.fault = [&](MemoryFileSystem::Op op, const std::string& path, std::uint64_t, std::uint64_t) {
         if ((op == MemoryFileSystem::Op::kRead) != reading) return Status::Ok();
         const std::uint64_t number = used++;
-        const bool struck = GetParam() == Fate::kCrash ? number >= budget : number == budget;
-        if (GetParam() == Fate::kTorn && struck && op == MemoryFileSystem::Op::kWrite) {
+        const bool struck = fate() == Fate::kCrash ? number >= budget : number == budget;
+        if (fate() == Fate::kTorn && struck && op == MemoryFileSystem::Op::kWrite) {
           torn = true;
           return Status::Ok();
         }
@@ -146,12 +151,13 @@ TEST_P(FateTest, Restore) {
                    });
 }
 
-
-std::string NameOfFate(const ::testing::TestParamInfo<Fate>& test) {
-  return TextOf(test.param);
+std::string NameOfFate(const ::testing::TestParamInfo<std::tuple<Fate, bool>>& test) {
+  return TextOf(std::get<0>(test.param)) + SuffixOfForm(std::get<1>(test.param));
 }
 INSTANTIATE_TEST_SUITE_P(Of, FateTest,
-                         ::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn, Fate::kUnreadable, Fate::kNotRead),
+                         ::testing::Combine(::testing::Values(Fate::kCrash, Fate::kFails, Fate::kTorn,
+                                                              Fate::kUnreadable, Fate::kNotRead),
+                                            ::testing::Bool()),
                          NameOfFate);
 
 }  // namespace

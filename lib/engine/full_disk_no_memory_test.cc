@@ -15,7 +15,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(MisfortuneTest, AFullDiskLeavesTheDatasetAsItWas) {
+TEST_P(BothForms, AFullDiskLeavesTheDatasetAsItWas) {
   for (std::uint32_t members : {0u, 4u}) {
     Make(members);
     Write(0, 0, Bytes(3, 1));
@@ -48,7 +48,7 @@ TEST_F(MisfortuneTest, AFullDiskLeavesTheDatasetAsItWas) {
 
 // Each operation on files in turn has no memory left, on one rank of three. Nobody may wait for it for ever, all must get the same
 // answer, and what was protected must stay so (or be named as at risk).
-TEST_F(MisfortuneTest, OutOfMemoryOnOneRankIsTheSameErrorOnAll) {
+TEST_P(BothForms, OutOfMemoryOnOneRankIsTheSameErrorOnAll) {
   options_.timeout_seconds = 0;
   for (const char* what : {"protect", "commit", "verify", "restore"}) {
     for (std::uint32_t members : {0u, 3u}) {
@@ -93,7 +93,7 @@ double SecondsOfThisThread() {
 
 // Somebody's commit hangs in a sync: others wait as long as they are told to, at rest, and say what for; and all goes on when the
 // device does.
-TEST_F(MisfortuneTest, OthersWaitForACommitThatHangsUntilTheirTimeout) {
+TEST_P(BothForms, OthersWaitForACommitThatHangsUntilTheirTimeout) {
   for (const std::uint32_t members : {0u, 3u}) {
     Make(members);
     Write(0, 0, Bytes(3, 1));

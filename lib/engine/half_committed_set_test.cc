@@ -11,7 +11,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(MisfortuneTest, AGenerationThatOneMemberCommittedCountsForAll) {
+TEST_F(OrdinaryForm, AGenerationThatOneMemberCommittedCountsForAll) {
   // In either order, and with a clock that was set back between the two commits.
   for (std::uint32_t first : {0u, 1u, 2u}) {
     Make(3);
@@ -43,7 +43,7 @@ TEST_F(MisfortuneTest, AGenerationThatOneMemberCommittedCountsForAll) {
 }
 
 // Somebody who begins to write between the crash of a commit and its completion sees the generation before.
-TEST_F(MisfortuneTest, AnIntentOfTheOlderGenerationHoldsAfterRollingForward) {
+TEST_F(OrdinaryForm, AnIntentOfTheOlderGenerationHoldsAfterRollingForward) {
   for (const bool in_place : {true, false}) {
     SCOPED_TRACE(in_place);
     Make(3);
@@ -89,7 +89,7 @@ TEST_F(MisfortuneTest, AnIntentOfTheOlderGenerationHoldsAfterRollingForward) {
   }
 }
 
-TEST_F(MisfortuneTest, AnAbandonedPreparationIsNotTakenForTheCommitOfTheSameGeneration) {
+TEST_F(OrdinaryForm, AnAbandonedPreparationIsNotTakenForTheCommitOfTheSameGeneration) {
   Make(3);
   const std::uint64_t generation = Check().generation;
   Hash other;
@@ -122,7 +122,7 @@ TEST_F(MisfortuneTest, AnAbandonedPreparationIsNotTakenForTheCommitOfTheSameGene
   EXPECT_EQ((*Sidecar::Load(fs_, *SidecarPath(paths_[1]), OpenMode::kRead))->generation(), generation + 1);
 }
 
-TEST_F(MisfortuneTest, APreparedGenerationThatNoMemberCommittedIsIgnored) {
+TEST_F(OrdinaryForm, APreparedGenerationThatNoMemberCommittedIsIgnored) {
   Make(3);
   const std::uint64_t generation = Check().generation;
   for (std::uint32_t r = 0; r < 2; ++r) {

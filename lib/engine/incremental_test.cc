@@ -210,6 +210,7 @@ class RottenEpoch {
     limits.kind = static_cast<int>(kind);
     limits.fixed_members = 3;
     Sample sample = MakeSample(rng, scratch.path(), limits);
+    sample.options.compact = false;  // what is committed in place is another matter than what is built anew
     sample.options.parity = parity;
     sample.options.group = 3;
     sample.options.stripe = 256 * std::uint64_t{sample.options.block_size};  // the unit follows from the size

@@ -4,7 +4,10 @@
 #include <cstdio>
 #include <mutex>
 #include <ostream>
+#include <string>
+#include <tuple>
 
+#include "both_forms.h"
 #include "commit/check_written.h"
 #include "misfortune_fixture.h"
 
@@ -100,9 +103,11 @@ void PrintTo(About about, std::ostream* out) {
   *out << TextOf(about);
 }
 
-class LieTest : public LyingStorage, public ::testing::WithParamInterface<About> {
+class LieTest : public LyingStorage, public ::testing::WithParamInterface<std::tuple<About, bool>> {
  protected:
-  bool Reading() const { return GetParam() == About::kStale || GetParam() == About::kStalePages; }
+  LieTest() { options_.compact = std::get<1>(GetParam()); }
+  About about() const { return std::get<0>(GetParam()); }
+  bool Reading() const { return about() == About::kStale || about() == About::kStalePages; }
 
   /// Lies at each operation of `work` in turn (every third, but for LZY_TEST_ALL_POINTS=1), and has `check` look at
   /// what is left: whether the work was said to be done, and whether what was lied about are data.
@@ -121,11 +126,11 @@ class LieTest : public LyingStorage, public ::testing::WithParamInterface<About>
         if (program_writes_ || (op == Op::kRead) != Reading()) return lie;
         const bool first = used++ == at;
         if (first) std::tie(path, offset, end) = std::tuple(name, from, from + length);
-        const bool again = GetParam() == About::kStalePages && used > at && !from_device && name == path &&
+        const bool again = about() == About::kStalePages && used > at && !from_device && name == path &&
                            from < end && offset < from + length;
         if (!first && !again) return lie;
-        lie.kind = GetParam() == About::kLost   ? Lie::Kind::kLost
-                   : GetParam() == About::kTorn ? Lie::Kind::kTornMutely
+        lie.kind = about() == About::kLost   ? Lie::Kind::kLost
+                   : about() == About::kTorn ? Lie::Kind::kTornMutely
                                                 : Lie::Kind::kStale;
         lie.bytes = OneIn(rng_, 2) ? length / 2 / kBlock * kBlock : Below(rng_, length);
         return lie;
@@ -291,6 +296,7 @@ TEST_F(LyingStorage, RandomLies) {
     rng_.seed(seed + round);
     SCOPED_TRACE(fmt::format("LZY_TEST_SEED={} LZY_TEST_ROUNDS=1", seed + round));
     fs_.lie = Honest();
+    options_.compact = OneIn(rng_, 2);
     Make(OneIn(rng_, 2) ? 0 : 3);
     std::map<std::string, std::vector<Bytes>> versions;
     const auto remember = [&] {
@@ -348,10 +354,13 @@ TEST_F(LyingStorage, RandomLies) {
   EXPECT_GT(intact, rounds / 2);
 }
 
-std::string NameOfLie(const ::testing::TestParamInfo<About>& test) {
-  return TextOf(test.param);
+std::string NameOfLie(const ::testing::TestParamInfo<std::tuple<About, bool>>& test) {
+  return TextOf(std::get<0>(test.param)) + SuffixOfForm(std::get<1>(test.param));
 }
-INSTANTIATE_TEST_SUITE_P(Of, LieTest, ::testing::Values(About::kLost, About::kTorn, About::kStale, About::kStalePages),
+INSTANTIATE_TEST_SUITE_P(Of, LieTest,
+                         ::testing::Combine(::testing::Values(About::kLost, About::kTorn, About::kStale,
+                                                              About::kStalePages),
+                                            ::testing::Bool()),
                          NameOfLie);
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "both_forms.h"
 #include "dataset/view.h"
 #include "engine/engine.h"
 #include "power_loss_fixture.h"
@@ -229,8 +230,8 @@ class PowerLossTest : public PowerLossFixture {
     Record([&] { Epoch(writes); });
     last_root_ = versions_.begin()->first;
   }
-  void RecordEpoch(std::uint32_t members, bool growing, int epochs = 1) {
-    MakeProtected(members, 14);
+  void RecordEpoch(std::uint32_t members, bool growing, int epochs = 1, std::uint64_t blocks = 14) {
+    MakeProtected(members, blocks);
     std::vector<std::vector<Write>> all;
     Record([&] {
       for (int e = 0; e < epochs; ++e) {
@@ -301,6 +302,7 @@ struct Scenario {
   void (*record)(PowerLossStates&);
   void (PowerLossTest::*check)(bool returned);
   bool in_directories = false;
+  bool compact = false;  ///< small files have sidecars of the compact form
 };
 
 void PrintTo(const Scenario& scenario, std::ostream* out) {
@@ -310,6 +312,8 @@ void PrintTo(const Scenario& scenario, std::ostream* out) {
 class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterface<Scenario> {
  public:
   static const Scenario all[];
+  /// All of them, and those of the compact form.
+  static std::vector<Scenario> InBothForms();
 
  protected:
   CheckFn CheckOfScenario() {
@@ -318,6 +322,7 @@ class PowerLossStates : public PowerLossTest, public ::testing::WithParamInterfa
   void Run(std::uint64_t runs, const std::function<void()>& look) {
     const std::uint64_t seed = SeedOf(42);
     if (GetParam().in_directories) UseDirectories();
+    options_.compact = GetParam().compact;
     for (std::uint64_t i = 0; i < runs; ++i) {
       SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
       rng_.seed(seed + i);
@@ -340,6 +345,8 @@ const Scenario PowerLossStates::all[] = {
     {"EpochsOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, false, 2); }, &PowerLossTest::AfterCommit},
     {"AnotherGeometry", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit},
     {"AnotherGeometryOfASet", [](PowerLossStates& t) { t.RecordEpoch(3, true); }, &PowerLossTest::AfterCommit},
+    // From a size that the compact form allows to one that it does not.
+    {"AnotherForm", [](PowerLossStates& t) { t.RecordEpoch(0, true, 1, 20); }, &PowerLossTest::AfterCommit},
     {"FirstEpochInDirectories", [](PowerLossStates& t) { t.RecordFirstEpoch(0); }, &PowerLossTest::AfterCommit, true},
     {"EpochsInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, false, 2); }, &PowerLossTest::AfterCommit, true},
     {"AnotherGeometryInDirectories", [](PowerLossStates& t) { t.RecordEpoch(0, true); }, &PowerLossTest::AfterCommit, true},
@@ -351,6 +358,15 @@ const Scenario PowerLossStates::all[] = {
     {"RestoreOfASet", [](PowerLossStates& t) { t.RecordRestore(4); }, &PowerLossTest::AfterMending},
 };
 
+std::vector<Scenario> PowerLossStates::InBothForms() {
+  std::vector<Scenario> both(std::begin(all), std::end(all));
+  for (Scenario scenario : all) {
+    scenario.compact = true;
+    if (!scenario.in_directories) both.push_back(scenario);
+  }
+  return both;
+}
+
 TEST_P(PowerLossStates, HoldTheInvariants) {
   Run(RoundsOf(kSanitized ? 1 : GetParam().in_directories ? 2 : 4), [&] { AtEveryPrefix(CheckOfScenario(), 5); });
 }
@@ -360,8 +376,8 @@ TEST_P(PowerLossStates, HoldThemInEverySubset) {
   Run(1, [&] { AtEveryPossibility(CheckOfScenario(), NumberFromEnvironment("LZY_TEST_BITS", kSanitized ? 2 : 3)); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::all),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, PowerLossStates, ::testing::ValuesIn(PowerLossStates::InBothForms()),
+                         [](const auto& test) { return test.param.name + SuffixOfForm(test.param.compact); });
 
 }  // namespace
 }  // namespace lzy::testing

@@ -19,6 +19,7 @@ struct Shape {
   std::uint32_t parity;
   std::uint64_t size;  ///< of each file
   bool device_dirs;
+  bool compact = true;  ///< the form of its sidecars, if it is small enough
 };
 
 void PrintTo(const Shape& shape, std::ostream* out) {
@@ -42,6 +43,7 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
     options_.block_size = 512;
     options_.stripe = 1024;
     options_.threads = 1;
+    options_.compact = GetParam().compact;
     options_.given = {"parity", "group", "block-size", "stripe"};
     std::filesystem::create_directory(scratch_ / "data");
     path_ = scratch_ / (GetParam().kind == DatasetKind::kSet ? "data/f.%r" : "data/f");
@@ -150,7 +152,9 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
         each(file, fmt::format("cut at {}", at), [&](Bytes& bytes) { bytes.resize(at); });
       }
       const auto sidecar = Sidecar::Load(PosixFileSystem(), file, OpenMode::kRead);
-      const std::uint64_t spacing = sidecar.ok() ? (*sidecar)->contents().superblock.spacing : size;
+      ASSERT_TRUE(sidecar.ok());
+      const Superblock& sb = (*sidecar)->contents().superblock;
+      const std::uint64_t copy_bytes = sb.compact ? kPage : sb.spacing;
       for (std::uint64_t at = 0; at < size && !HasFailure(); at += std::max(kPage, step)) {
         const std::uint64_t length = std::min(kPage, size - at);
         each(file, fmt::format("zero at {}", at), [&](Bytes& bytes) { std::fill_n(bytes.begin() + at, length, 0); });
@@ -158,10 +162,11 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
           const Bytes random = RandomBytes(rng_, length);
           std::copy(random.begin(), random.end(), bytes.begin() + at);
         });
-        if (at >= spacing) continue;
+        if (at >= copy_bytes) continue;
         each(file, fmt::format("zero at {} of all copies", at), [&](Bytes& bytes) {
-          for (std::uint64_t copy = at; copy + kPage <= size && copy < 4 * spacing; copy += spacing) {
-            std::fill_n(bytes.begin() + copy, kPage, 0);
+          for (std::uint32_t c = 0; c < sb.copies && sb.PlaceOf(c) + at < size; ++c) {
+            const std::uint64_t from = sb.PlaceOf(c) + at;
+            std::fill_n(bytes.begin() + from, std::min(kPage, size - from), 0);
           }
         });
       }
@@ -192,7 +197,13 @@ INSTANTIATE_TEST_SUITE_P(Of, RuinedSidecar,
                          ::testing::Values(Shape{"SharedFile", DatasetKind::kShared, 0, 150'000, false},
                                            Shape{"SharedFile", DatasetKind::kShared, 1, 150'000, false},
                                            Shape{"SharedFile", DatasetKind::kShared, 2, 150'000, false},
-                                           Shape{"SmallFile", DatasetKind::kShared, 1, 40'000, false},
+                                           Shape{"SmallFile", DatasetKind::kShared, 1, 40'000, false, false},
+                                           Shape{"Compact", DatasetKind::kShared, 1, 40'000, false},
+                                           Shape{"Compact", DatasetKind::kShared, 2, 12'000, false},
+                                           Shape{"CompactOneBlock", DatasetKind::kShared, 1, 400, false},
+                                           Shape{"CompactOneBlock", DatasetKind::kShared, 2, 400, false},
+                                           Shape{"CompactSet", DatasetKind::kSet, 1, 20'000, false},
+                                           Shape{"CompactSet", DatasetKind::kSet, 2, 5'000, false},
                                            Shape{"Set", DatasetKind::kSet, 0, 140'000, false},
                                            Shape{"Set", DatasetKind::kSet, 1, 140'000, false},
                                            Shape{"Set", DatasetKind::kSet, 2, 70'000, false},

@@ -11,7 +11,7 @@
 namespace lzy::testing {
 namespace {
 
-TEST_F(MisfortuneTest, SalvageRepairsTheRowsThatParityCovers) {
+TEST_P(BothForms, SalvageRepairsTheRowsThatParityCovers) {
   Make();
   for (std::uint64_t at : {0u, 1u, 2u}) Data().bytes[at * kBlock] ^= 1;  // neighbours: three of one row or of two
   auto damaged_only = [&] {
@@ -47,7 +47,7 @@ TEST_F(MisfortuneTest, SalvageRepairsTheRowsThatParityCovers) {
 }
 
 // Nothing of member 1 is proven, and more is lost beside it than can be mended: what it has is better than nothing.
-TEST_F(MisfortuneTest, SalvageKeepsUnprovenDataThatCannotBeRebuilt) {
+TEST_P(BothForms, SalvageKeepsUnprovenDataThatCannotBeRebuilt) {
   Make(4);
   ASSERT_OK(fs_.Remove(*SidecarPath(paths_[1])));
   Data(1).bytes[2 * kBlock] ^= 1;
@@ -65,7 +65,7 @@ TEST_F(MisfortuneTest, SalvageKeepsUnprovenDataThatCannotBeRebuilt) {
 
 // A whole group is gone, so the path from a member to the dataset root can not be had: what another group lost is salvaged all
 // the same, without a sidecar that could not be believed.
-TEST_F(MisfortuneTest, SalvageWorksBesideAGroupThatIsLost) {
+TEST_P(BothForms, SalvageWorksBesideAGroupThatIsLost) {
   options_.parity = 1;
   options_.group = 2;
   Make(4);

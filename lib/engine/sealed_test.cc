@@ -30,8 +30,8 @@ void PassOff(const std::string& sidecar_path, const Superblock& as) {
   const auto first = DecodeSuperblock(file, 0);
   ASSERT_OK(first);
   for (std::uint32_t c = 0; c < first->copies; ++c) {
-    const std::uint64_t at = c * first->spacing;
-    auto sb = DecodeSuperblock(ByteSpan(file).subspan(at, kSuperblockSize), c);
+    const std::uint64_t at = first->PlaceOf(c);
+    auto sb = DecodeSuperblock(ByteSpan(file).subspan(at), c);
     ASSERT_OK(sb);
     sb->key_id = as.key_id;
     sb->seal = as.seal;
@@ -221,15 +221,14 @@ TEST_F(Sealed, ADestroyedSidecarIsNotSealedAnew) {
     if (how == 1) Truncate(SidecarOf(0), 0);
     if (how == 2) {  // a whole copy that contradicts itself
       Bytes file = ReadFile(SidecarOf(0));
-      auto sb = DecodeSuperblock(ByteSpan(file).first(kSuperblockSize), 0);
+      auto sb = DecodeSuperblock(file, 0);
       ASSERT_OK(sb);
       for (Extent& e : sb->extents) {
         if (e.kind == ExtentKind::kParityLevel && e.level == 0) e.level = 1;
       }
       const auto page = EncodeSuperblock(*sb);
       std::copy(page.begin(), page.end(), file.begin());
-      std::fill(file.begin() + static_cast<std::ptrdiff_t>(spacing), file.begin() + static_cast<std::ptrdiff_t>(spacing) + 4096,
-                std::uint8_t{0});
+      std::fill_n(file.begin() + static_cast<std::ptrdiff_t>(spacing), sb->bytes(), std::uint8_t{0});
       WriteFile(SidecarOf(0), file);
     }
     SCOPED_TRACE(how);

@@ -47,6 +47,9 @@ struct Options {
   TopologyChoice topology;
   bool summary = false;
   bool heal = false;
+  /// Small files get sidecars of the compact form (docs/format.md §14). Not an option for users: tests of the ordinary
+  /// form switch it off.
+  bool compact = true;
   std::uint32_t timeout_seconds = 60;
   std::string report;
   /// What datasets are sealed with; null: with nothing.

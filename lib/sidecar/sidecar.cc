@@ -1,6 +1,6 @@
 // Writing sidecars; sidecar_load.cc reads them.
 //
-// Layout of the file (docs/format.md §4): copies of the metadata, intent pages, parity. A commit in place runs
+// Where its parts lie: sidecar_places.cc. A commit in place (the compact form has none) runs
 //   WriteOtherCopies (all but copy 0, sync) - NoteDecision (sets) - MakeCount (superblock 0, sync) - FinishCopies.
 // Before MakeCount copy 0 is whole and of the old generation; after it copy 1 is whole and of the new one. So a crash
 // at any point leaves a generation that Load finds. docs/design.md §11 has the invariants;
@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
-
-#include "base/numbers.h"
 
 namespace lzy {
 namespace {
@@ -34,17 +31,6 @@ Seal SealOf(const LeafKey& key, const SidecarContents& contents) {
   return key.SealOf(parts);
 }
 
-std::uint64_t LevelsLength(const Tree& tree) {
-  std::uint64_t total = 0;
-  for (const auto& level : tree.levels()) total += level.size() * sizeof(Hash);
-  return total;
-}
-
-std::uint64_t MetadataLength(const SidecarContents& contents) {
-  return kSuperblockSize + RoundUp(EncodeInfo(contents.info).size(), sizeof(Hash)) + LevelsLength(contents.data_tree) +
-         LevelsLength(contents.parity_tree);
-}
-
 // "unknown" is enough if the system does not tell: the name is only a part of who set an intent.
 std::string HostName() {
   char name[65] = {};
@@ -56,24 +42,18 @@ std::int64_t WallNowNs() {
       .count();
 }
 
-// Where the parity region begins: behind the copies and the intent pages. On real stripes it begins at a multiple of a
-// whole round of units, so that unit x of the region is on device x mod D.
-std::uint64_t ParityStart(const Superblock& sb) {
-  const std::uint64_t align = sb.placement == ParityPlacement::kStriped ? sb.unit * sb.members : kSuperblockSize;
-  return RoundUp(sb.spacing * sb.copies + kIntentPages * kIntentPageSize, align);
-}
-
 }  // namespace
 
 // --------------------------------------------------------------------------------------------------------------- write
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing) {
-  // A leftover of a crash may be there, or a link that somebody planted. Remove the name, and insist on a new file.
-  if (Status removed = fs.Remove(path); !removed.ok() && removed.code() != Code::kNotFound) return removed;
-  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600));
-  LZY_RETURN_IF_ERROR(file->CopyAccess(like));
-  return Renew(std::move(file), shape, least_spacing);
+  // A leftover of a crash may be there, or a link that somebody planted. Then remove it, and insist on a new file.
+  auto file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  if (!file.ok() && fs.Remove(path).ok()) file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false, 0600);
+  LZY_RETURN_IF_ERROR(file.status());
+  LZY_RETURN_IF_ERROR((*file)->CopyAccess(like));
+  return Renew(std::move(file).value(), shape, least_spacing);
 }
 
 // Nothing is removed, so the parity stays.
@@ -82,6 +62,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Renew(std::unique_ptr<File> part, cons
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
   sidecar->file_ = std::move(part);
   sidecar->contents_.superblock = shape.superblock;
+  sidecar->contents_.superblock.compact = FitsCompact(shape);
   sidecar->fresh_ = true;
   LZY_RETURN_IF_ERROR(sidecar->PlanExtents(shape, least_spacing));
   return sidecar;
@@ -93,76 +74,6 @@ void Sidecar::StandIn() {
   NoteDamage({0, 0, "sidecar"});
 }
 
-// Copy c occupies [c*S, (c+1)*S): superblock, info record, tree levels. Then come the intent pages, then the parity,
-// which may grow freely because it is last. The result depends on the shape and spacing alone. So the place of a copy
-// can be planned again if its superblock is lost.
-Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing) {
-  const Superblock& sb = shape.superblock;
-  const bool committed = sb.state != SidecarState::kNeverCommitted;
-  // A power of two, with as much room to grow as bit_ceil happens to give.
-  std::uint64_t spacing = std::max(least_spacing, std::bit_ceil(MetadataLength(shape)));
-  // If the dataset is not small, copies lie in different stripe units, so that they do not share a server.
-  if (sb.unit > sb.block_size) spacing = std::max(spacing, sb.unit);
-  const std::uint32_t copies = sb.kind == DatasetKind::kShared ? std::max<std::uint32_t>(2, sb.parity + 1) : 2;
-  const std::uint64_t intent_at = spacing * copies;
-  contents_.superblock.spacing = spacing;
-  contents_.superblock.copies = copies;
-  Superblock placed = sb;
-  placed.spacing = spacing;
-  placed.copies = copies;
-  // Where parity begins follows from the new spacing and number of copies.
-  const std::uint64_t parity_at = ParityStart(placed);
-  extents_.assign(copies, {});
-  copy_whole_.resize(copies, false);
-  for (std::uint32_t c = 0; c < copies; ++c) {
-    std::uint64_t at = spacing * c + kSuperblockSize;
-    auto& list = extents_[c];
-    auto add = [&](ExtentKind kind, std::size_t level, std::uint64_t length) {
-      list.push_back({kind, static_cast<std::uint16_t>(level), 0, at, length, length});
-      at += RoundUp(length, sizeof(Hash));
-    };
-    add(ExtentKind::kInfo, 0, EncodeInfo(shape.info).size());
-    for (std::size_t l = 0; l < shape.data_tree.levels().size(); ++l) {
-      add(ExtentKind::kDataLevel, l, shape.data_tree.levels()[l].size() * sizeof(Hash));
-    }
-    for (std::size_t l = 0; l < shape.parity_tree.levels().size(); ++l) {
-      add(ExtentKind::kParityLevel, l, shape.parity_tree.levels()[l].size() * sizeof(Hash));
-    }
-    list.push_back(
-        {ExtentKind::kIntent, 0, 0, intent_at, kIntentPages * kIntentPageSize, kIntentPages * kIntentPageSize});
-    // What was never committed has no parity. Empty parity has no extent.
-    if (const std::uint64_t parity = sb.parity_here(); committed && parity > 0)
-      list.push_back({ExtentKind::kParity, 0, 0, parity_at, parity, parity});
-    if (list.size() > kMaxExtents) return {Code::kInternal, "too many extents for a superblock"};
-  }
-  return Status::Ok();
-}
-
-Status Sidecar::PlanFirstCopy() {
-  std::vector<std::vector<Extent>> known = extents_;
-  LZY_RETURN_IF_ERROR(PlanExtents(contents_, contents_.superblock.spacing));
-  known[0] = extents_[0];
-  extents_ = std::move(known);
-  return Status::Ok();
-}
-
-// Any difference here moves blocks or parity, so all parity would have to be made again: in a new file, not in place.
-bool Sidecar::Fits(const SidecarContents& next) const {
-  const Superblock& a = contents_.superblock;
-  const Superblock& b = next.superblock;
-  if (!committed() || a.kind != b.kind || a.placement != b.placement || a.block_size != b.block_size ||
-      a.unit != b.unit || a.parity != b.parity || a.members != b.members || a.largest_group != b.largest_group ||
-      a.rank != b.rank || a.parity_stride != b.parity_stride || a.first_row != b.first_row ||
-      contents_.info.groups != next.info.groups || !contents_.info.parts.SameFiles(next.info.parts)) {
-    return false;
-  }
-  return HasRoom(next);
-}
-
-bool Sidecar::HasRoom(const SidecarContents& next) const {
-  return MetadataLength(next) <= contents_.superblock.spacing;
-}
-
 // The seal comes last, because it covers everything else. Without the key, a sealed dataset cannot be committed: its
 // leaves would be made without the key.
 Status Sidecar::Complete(SidecarContents& contents) const {
@@ -171,6 +82,7 @@ Status Sidecar::Complete(SidecarContents& contents) const {
   }
   contents.superblock.spacing = contents_.superblock.spacing;
   contents.superblock.copies = contents_.superblock.copies;
+  contents.superblock.compact = contents_.superblock.compact;
   contents.superblock.info_hash = HashBytes(HashTag::kInfo, 0, EncodeInfo(contents.info));
   contents.superblock.data_root = contents.data_tree.Root();
   contents.superblock.parity_root = contents.parity_tree.Root();
@@ -235,7 +147,7 @@ Status Sidecar::WriteSuperblock(std::uint32_t copy, const SidecarContents& conte
   sb.copy = copy;
   sb.state = state;
   sb.extents = extents;
-  return file_->WriteAt(sb.spacing * copy, EncodeSuperblock(sb));
+  return file_->WriteAt(sb.PlaceOf(copy), EncodeSuperblock(sb));
 }
 
 Status Sidecar::SyncFile() {
@@ -258,18 +170,20 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
     copy_whole_[0] = true;
   }
   // Phase 3: the new contents go to all other copies.
-  LZY_RETURN_IF_ERROR(PlanExtents(contents, contents_.superblock.spacing));
+  LZY_RETURN_IF_ERROR(PlanAgain(contents));
   LZY_RETURN_IF_ERROR(Complete(contents));
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
   if (!fresh_) return SyncFile();
   // Writing the pages now reserves their blocks. So an intent can be set later even if the file system is full by then
-  // (on file systems that overwrite in place).
-  return WriteIntentPages();
+  // (on file systems that overwrite in place). The compact form does not: its file has intent pages only while an
+  // intent is set.
+  return contents_.superblock.compact && !intent_ ? Status::Ok() : WriteIntentPages();
 }
 
-// Both pages get the same intent, so one bad sector does not hide it. Without an intent they are zero. A torn page is
-// void; that does no harm, because no data change before SetIntent has synced.
+// Both pages get the same intent, so one bad sector does not hide it. Without an intent they are zero, or cut off in
+// the compact form. A torn page is void; that does no harm, because no data change before SetIntent has synced.
 Status Sidecar::WriteIntentPages() {
+  if (contents_.superblock.compact && !intent_) return CutToLength();
   LZY_ASSIGN_OR_RETURN(const std::uint64_t at, IntentOffset());
   for (std::uint32_t page = 0; page < kIntentPages; ++page) {
     const auto bytes = intent_ ? EncodeIntent(*intent_, page) : std::vector<std::uint8_t>(kIntentPageSize, 0);
@@ -291,19 +205,6 @@ void Sidecar::Adopt(SidecarContents contents) {
   prepared_generation_ = 0;
 }
 
-// Cuts or extends the file to where its last extent ends. Intent pages and holes at the end of the parity are part of
-// it; what a longer past left behind is not.
-Status Sidecar::CutToLength() {
-  std::uint64_t end = 0;
-  for (const Extent& e : extents_[0]) end = std::max(end, e.offset + e.capacity);
-  LZY_ASSIGN_OR_RETURN(const FileStat stat, file_->Stat());
-  size_ = stat.size;
-  if (size_ == end) return Status::Ok();
-  LZY_RETURN_IF_ERROR(file_->Truncate(end));
-  size_ = end;
-  return Status::Ok();
-}
-
 // Three cases. A further generation is a commit in two phases that follow each other at once. A fresh file has nothing
 // that must stay valid. And the same generation again heals the copies: none of them changes what it says, so there is
 // nothing to decide, and the order of WriteOtherCopies keeps one copy whole.
@@ -323,6 +224,9 @@ Status Sidecar::WriteAll(SidecarContents next) {
 
 // prepared_ is set only if everything is durable, so a FinishPrepared after a failure does nothing.
 Status Sidecar::Prepare(SidecarContents next) {
+  if (contents_.superblock.compact) {
+    return {Code::kInternal, fmt::format("{}: a compact sidecar takes no commit in place", path())};
+  }
   LZY_RETURN_IF_ERROR(WriteOtherCopies(next, SidecarState::kPrepared));
   prepared_ = std::move(next);
   return Status::Ok();
@@ -394,31 +298,7 @@ Status Sidecar::FinishPrepared() {
   return Status::Ok();
 }
 
-// -------------------------------------------------------------------------------------------------------------- parity
-
-std::uint64_t Sidecar::ParityFileOffset(std::uint64_t offset) const {
-  const std::vector<Extent>& list =
-      extents_.empty() || extents_[0].empty() ? contents_.superblock.extents : extents_[0];
-  for (const Extent& e : list) {
-    if (e.kind == ExtentKind::kParity && offset >= e.logical && offset - e.logical < e.capacity) {
-      return e.offset + (offset - e.logical);
-    }
-  }
-  // Past the recorded end (or without any parity yet): the extent is the last one and grows.
-  return ParityStart(contents_.superblock) + offset;
-}
-
 // -------------------------------------------------------------------------------------------------------------- intent
-
-Result<std::uint64_t> Sidecar::IntentOffset() const {
-  for (const std::vector<Extent>& list : extents_) {
-    const Extent* e = FindExtent(list, ExtentKind::kIntent);
-    if (e == nullptr) continue;
-    if (e->length == kIntentPages * kIntentPageSize) return e->offset;
-    break;
-  }
-  return {Code::kNewerFormat, fmt::format("{}: its intent pages are not laid out as this version writes them", path())};
-}
 
 Intent IntentOfThisProcess() {
   Intent intent;
@@ -462,7 +342,10 @@ Status Sidecar::PutIntent(std::optional<Intent> intent) {
   if (fresh_) return Status::Ok();
   Status written = WriteIntentPages();
   if (written.ok()) written = SyncFile();
-  if (!written.ok()) intent_ = std::move(before);
+  if (written.ok()) return written;
+  intent_ = std::move(before);
+  // Remove pages that were appended in vain, for example because the file system is full.
+  if (contents_.superblock.compact && !intent_) (void)CutToLength();
   return written;
 }
 

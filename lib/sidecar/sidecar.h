@@ -70,9 +70,9 @@ class Sidecar {
   static std::unique_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
 
   /// Creates the file `path` (a leftover is removed) with room for metadata of the shape of `shape` (numbers of leaves,
-  /// size of the info record) and for its parity. Nothing in it is valid before WriteAll. Its access is no wider than
-  /// that of `like`, the data file. `least_spacing`: the spacing of the dataset's other sidecars, if parity must begin
-  /// at the same place in all of them.
+  /// size of the info record) and parity. It is compact if `shape` requests it and is small enough. Nothing in it is
+  /// valid before WriteAll. Its access is no wider than that of `like`, the data file. `least_spacing`: the spacing of
+  /// the dataset's other sidecars, if parity must begin at the same place in all of them.
   static Result<std::unique_ptr<Sidecar>> Create(FileSystem& fs, const std::string& path, const SidecarContents& shape,
                                                  File& like, std::uint64_t least_spacing = kMinSpacing);
   /// The same for a file that exists and whose parity stays. All of its metadata are written anew by WriteAll, without
@@ -113,17 +113,21 @@ class Sidecar {
   std::uint64_t ParityFileOffset(std::uint64_t offset) const;
 
   /// True if `next` can be written in place: it has the same geometry and groups, and there is room for its metadata.
+  /// False in the compact form.
   bool Fits(const SidecarContents& next) const;
   /// Only the second half: the metadata fit into the copies as they are. Larger ones would move the parity.
   bool HasRoom(const SidecarContents& next) const;
   /// Commits a further generation in place, in one phase: Prepare and FinishPrepared. If it fails, the previous
   /// generation and its intent still count (unless the device accepts no write any more, not even that of the old
-  /// superblock). It also writes a fresh sidecar, and heals damaged copies if `next` is contents() as they are.
+  /// superblock). Not for the compact form: a commit of it builds a new file.
+  /// It also writes a fresh sidecar of either form, and heals damaged copies if `next` is contents() as they are, of
+  /// the same generation.
   Status WriteAll(SidecarContents next);
-  /// Two-phase commit in place, for sets (docs/format.md §9). After Prepare the generation is durable in all copies
-  /// but copy 0, and Load still returns the old one. FinishPrepared makes it the committed one. From the moment it
-  /// counts, FinishPrepared succeeds, even if not all copies could be updated; the next Load reports these in
-  /// damage(). If it fails, the old generation counts.
+  /// Two-phase commit in place, for sets (docs/format.md §9), not for the compact form. After Prepare the generation is
+  /// durable in all copies but copy 0, and Load still returns the old one. FinishPrepared makes it the committed one.
+  /// From the moment it counts, FinishPrepared succeeds, even if not all copies could be updated; the next Load reports
+  /// these in damage(). If it fails, the old generation counts. For the compact form, Prepare returns kInternal and
+  /// changes nothing.
   Status Prepare(SidecarContents next);
   Status FinishPrepared();
   /// The second phase for a generation that was prepared before a crash. Precondition: loaded with `accept_prepared`,
@@ -159,6 +163,10 @@ class Sidecar {
   Status WriteIntentPages();
   /// Fills extents_ with the places of all copies of metadata of this shape, as this version lays them out.
   Status PlanExtents(const SidecarContents& shape, std::uint64_t least_spacing);
+  /// Whether a new sidecar of this shape gets the compact form.
+  static bool FitsCompact(const SidecarContents& shape);
+  /// Plans the places of a sidecar that has its form already.
+  Status PlanAgain(const SidecarContents& contents);
   /// The same for copy 0 alone, with the metadata that were loaded.
   Status PlanFirstCopy();
   /// Metadata and superblock of one copy, at the places in extents_. Does not sync.
@@ -181,7 +189,7 @@ class Sidecar {
   Status FinishCopies(const SidecarContents& next);
   /// `contents` have been committed: they are now what was loaded, without damage.
   void Adopt(SidecarContents contents);
-  /// Makes the file end with its last extent.
+  /// Makes the file end with its last part.
   Status CutToLength();
 
   std::unique_ptr<File> file_;

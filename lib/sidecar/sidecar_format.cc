@@ -14,20 +14,22 @@
 namespace lzy {
 namespace {
 
-constexpr std::uint64_t kSealedFeature = 1, kPartedFeature = 2;  // bits of the incompatible features
-// Offset of key, seal and time of birth in a superblock: after as many extents as there can be.
-constexpr std::size_t kSealAt = 3864;
-// Superblocks and intent pages end with the hash of the bytes before it.
-constexpr std::size_t kHashedPart = 4080;
+// Bits of the incompatible features.
+constexpr std::uint64_t kSealedFeature = 1, kPartedFeature = 2, kCompactFeature = 4;
+constexpr std::uint64_t kKnownFeatures = kSealedFeature | kPartedFeature | kCompactFeature;
+// Key, seal and time of birth begin so many bytes before the end of a superblock, behind the largest list of extents.
+constexpr std::size_t kSealBeforeEnd = 232;
 
-void EndWithHash(ByteWriter& out, HashTag tag, std::uint64_t index) {
-  out.PadTo(kHashedPart);
+// Superblocks and intent pages have `size` bytes and end with the hash of the bytes before it.
+void EndWithHash(ByteWriter& out, std::size_t size, HashTag tag, std::uint64_t index) {
+  out.PadTo(size - sizeof(Hash));
   PutRecord(out, HashBytes(tag, index, out.bytes()));
 }
 
 bool HasItsHash(ByteSpan page, HashTag tag, std::uint64_t index) {
-  const auto recorded = DecodeRecord<Hash>(page.subspan(kHashedPart, sizeof(Hash)));
-  return recorded.ok() && *recorded == HashBytes(tag, index, page.first(kHashedPart));
+  const std::size_t hashed = page.size() - sizeof(Hash);
+  const auto recorded = DecodeRecord<Hash>(page.subspan(hashed));
+  return recorded.ok() && *recorded == HashBytes(tag, index, page.first(hashed));
 }
 
 bool IsName(const std::string& text) {
@@ -57,6 +59,10 @@ Status Impossible(const char* field, std::uint64_t value) {
 Status CheckPlaces(const Superblock& sb) {
   if (sb.copies != CopiesOf(sb.kind, sb.parity)) return Impossible("copy count", sb.copies);
   if (sb.copy >= sb.copies) return Impossible("copy number", sb.copy);
+  if (sb.compact) {
+    const bool near = sb.spacing >= kCompactPage && sb.spacing <= kMaxCompactSpacing;
+    return near && sb.spacing % kCompactStep == 0 ? Status::Ok() : Impossible("place of copy 1", sb.spacing);
+  }
   if (!std::has_single_bit(sb.spacing) || sb.spacing < kMinSpacing || sb.spacing > kMaxSpacing) {
     return Impossible("spacing", sb.spacing);
   }
@@ -105,6 +111,10 @@ Status CheckFields(const Superblock& sb) {
   if (placement < 1 || placement > 4) return Impossible("placement", placement);
   LZY_RETURN_IF_ERROR(CheckGeometry(sb));
   LZY_RETURN_IF_ERROR(CheckPlaces(sb));
+  // A compact sidecar is never prepared in place, and only small files have one.
+  if (sb.compact && (sb.state != SidecarState::kCommitted || placement > 2)) {
+    return Impossible("state of the compact form", state);
+  }
   if (sb.state != SidecarState::kNeverCommitted) return CheckCommitted(sb);
   if (sb.generation != 0 || sb.stamp.size != 0 || sb.parity_size != 0) {
     return Impossible("generation or size of what was never committed", sb.generation);
@@ -143,6 +153,12 @@ std::uint64_t Superblock::parity_here() const {
   return rank == 0 ? 0 : PartBytes(parity_size, unit, members, rank - 1);
 }
 
+// In the compact form the first two copies lie around the parity, the others in the pages that follow.
+std::uint64_t Superblock::PlaceOf(std::uint32_t c) const {
+  if (!compact || c <= 1) return spacing * c;
+  return (spacing / kCompactPage + c - 1) * kCompactPage;
+}
+
 const Extent* FindExtent(const std::vector<Extent>& extents, ExtentKind kind, std::size_t level) {
   for (const Extent& e : extents) {
     if (e.kind == kind && e.level == level) return &e;
@@ -159,11 +175,13 @@ Status CheckExtents(const Superblock& sb) {
   // What is written in place must not overwrite anything that has to stay valid: another extent, or the superblock of
   // any copy. Collect all reserved ranges, sort them, and look at neighbours. Kinds of a later version are skipped.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
-  for (std::uint32_t c = 0; c < sb.copies; ++c) taken.emplace_back(sb.spacing * c, sb.spacing * c + kSuperblockSize);
+  for (std::uint32_t c = 0; c < sb.copies; ++c) taken.emplace_back(sb.PlaceOf(c), sb.PlaceOf(c) + sb.bytes());
   std::size_t parity = 0, intent = 0;
+  std::uint64_t intent_at = 0;
   for (const Extent& e : sb.extents) {
     if (e.kind < ExtentKind::kInfo || e.kind > ExtentKind::kParity) continue;
     if (e.capacity > 0) taken.emplace_back(e.offset, e.offset + e.capacity);
+    if (e.kind == ExtentKind::kIntent) intent_at = e.offset;
     if (e.kind == ExtentKind::kIntent && ++intent > 1) return Impossible("number of intent extents", intent);
     if (e.kind != ExtentKind::kParity) continue;
     if (++parity > 1) return Impossible("number of parity extents", parity);
@@ -174,6 +192,9 @@ Status CheckExtents(const Superblock& sb) {
   for (std::size_t i = 1; i < taken.size(); ++i) {
     if (taken[i].first < taken[i - 1].second) return Impossible("extents, which overlap at", taken[i].first);
   }
+  // A compact sidecar is cut where its intent pages begin.
+  const bool last = intent_at == taken.back().first && intent_at % kCompactPage == 0;
+  if (sb.compact && intent > 0 && !last) return Impossible("place of intent pages", intent_at);
   return Status::Ok();
 }
 
@@ -191,16 +212,24 @@ Hash DatasetRootOf(const Superblock& sb, const Hash& members_root) {
   return HashBytes(HashTag::kDatasetRoot, 0, out.bytes());
 }
 
+namespace {
+
+std::uint64_t FeaturesOf(const Superblock& sb) {
+  return (sb.sealed() ? kSealedFeature : 0) | (sb.parted() ? kPartedFeature : 0) | (sb.compact ? kCompactFeature : 0);
+}
+
+}  // namespace
+
 // The table of docs/format.md §4, in its order. Parts of the page that are not written stay zero.
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   ByteWriter out;
   out.PutBytes(kSuperblockMagic);
   out.Put(kByteOrderMark);
-  out.Put(kFormatMajor);
+  out.Put(sb.compact ? kCompactFormatMajor : kFormatMajor);
   out.Put(kFormatMinor);
   out.Put<std::uint64_t>(0);  // compatible features
   out.Put(sb.read_only_features);
-  out.Put<std::uint64_t>((sb.sealed() ? kSealedFeature : 0) | (sb.parted() ? kPartedFeature : 0));  // incompatible
+  out.Put(FeaturesOf(sb));
   PutRecord(out, sb);
   out.Put(static_cast<std::uint32_t>(sb.extents.size()));
   out.Put<std::uint32_t>(0);
@@ -213,11 +242,11 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
     out.Put(e.length);
     out.Put(e.capacity);
   }
-  out.PadTo(kSealAt);
+  out.PadTo(sb.bytes() - kSealBeforeEnd);
   out.PutBytes(sb.key_id);
   out.PutBytes(sb.seal);
   out.Put(sb.stamp.birth_ns);
-  EndWithHash(out, HashTag::kSuperblock, sb.copy);
+  EndWithHash(out, sb.bytes(), HashTag::kSuperblock, sb.copy);
   return std::move(out.bytes());
 }
 
@@ -227,24 +256,28 @@ std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock) {
   Superblock plain = superblock;
   plain.copy = 0;
   plain.spacing = 0;
+  plain.compact = false;  // the seal does not depend on the form
   plain.state = SidecarState::kCommitted;
   plain.extents.clear();
   plain.seal = {};
   auto page = EncodeSuperblock(plain);
-  page.resize(kHashedPart);
+  page.resize(kSuperblockSize - sizeof(Hash));
   constexpr std::size_t kMinorAt = 14;
   StoreLe<std::uint16_t>(&page[kMinorAt], 0);
   return page;
 }
 
 bool SuperblockHashed(ByteSpan page, std::uint32_t copy) {
-  return page.size() >= kSuperblockSize && HasItsHash(page.first(kSuperblockSize), HashTag::kSuperblock, copy);
+  const auto has = [&](std::size_t size) {
+    return page.size() >= size && HasItsHash(page.first(size), HashTag::kSuperblock, copy);
+  };
+  return has(kSuperblockSize) || has(kCompactSuperblockSize);
 }
 
 namespace {
 
-Status GetExtents(ByteReader& in, std::uint32_t count, std::vector<Extent>& extents) {
-  if (count > kMaxExtents) return Impossible("extent count", count);
+Status GetExtents(ByteReader& in, std::uint32_t count, std::size_t most, std::vector<Extent>& extents) {
+  if (count > most) return Impossible("extent count", count);
   for (std::uint32_t i = 0; i < count; ++i) {
     Extent& e = extents.emplace_back();
     e.kind = static_cast<ExtentKind>(in.Get<std::uint16_t>());
@@ -266,8 +299,7 @@ Status GetExtents(ByteReader& in, std::uint32_t count, std::vector<Extent>& exte
 
 Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   // First what decides whether this version can read the page at all; then the hash; then the fields.
-  if (page.size() < kSuperblockSize) return {Code::kUnprotected, "shorter than a superblock"};
-  page = page.first(kSuperblockSize);
+  if (page.size() < kCompactSuperblockSize) return {Code::kUnprotected, "shorter than a superblock"};
   if (!std::equal(kSuperblockMagic.begin(), kSuperblockMagic.end(), page.begin())) {
     return {Code::kUnprotected, "no lzy superblock (wrong magic number)"};
   }
@@ -279,35 +311,40 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   in.Skip(8);  // compatible features
   const auto read_only_features = in.Get<std::uint64_t>();
   const auto incompatible = in.Get<std::uint64_t>();
+  // The form says where the hash is. If this bit is corrupt, the hash is looked for in the wrong place, and is wrong.
+  const bool compact = (incompatible & kCompactFeature) != 0;
+  const std::size_t size = compact ? kCompactSuperblockSize : kSuperblockSize;
+  if (page.size() < size) return {Code::kUnprotected, "shorter than a superblock"};
+  page = page.first(size);
   const bool hashed = HasItsHash(page, HashTag::kSuperblock, copy);
   // A newer major version may hash its superblock in another way. So its number is believed without the hash. The page
   // is refused either way, and "newer version" is the more useful answer.
   if (order == 0x04030201) return {Code::kNewerFormat, "written on a machine of the other byte order"};
-  if (!hashed && (order != kByteOrderMark || major <= kFormatMajor)) {
+  if (!hashed && (order != kByteOrderMark || major <= kCompactFormatMajor)) {
     return {Code::kCorrupt, "superblock does not have the hash it records"};
   }
-  if (major > kFormatMajor) {
-    return {Code::kNewerFormat, fmt::format("format version {}; this lzy knows up to {}", major, kFormatMajor)};
+  if (major > kCompactFormatMajor) {
+    return {Code::kNewerFormat, fmt::format("format version {}; this lzy knows up to {}", major, kCompactFormatMajor)};
   }
-  if (const std::uint64_t unknown = incompatible & ~(kSealedFeature | kPartedFeature); unknown != 0) {
+  if (const std::uint64_t unknown = incompatible & ~kKnownFeatures; unknown != 0) {
     return {Code::kNewerFormat, fmt::format("needs features {:#x} of a newer version of lzy", unknown)};
   }
+  if (compact != (major == kCompactFormatMajor)) return Impossible("version for its form", major);
   Superblock sb;
   sb.read_only_features = read_only_features;
+  sb.compact = compact;
   GetRecord(in, sb);
   const auto extents = in.Get<std::uint32_t>();
   in.Skip(4);
   if (sb.copy != copy) return Impossible("copy number", sb.copy);
-  LZY_RETURN_IF_ERROR(GetExtents(in, extents, sb.extents));
+  LZY_RETURN_IF_ERROR(GetExtents(in, extents, sb.max_extents(), sb.extents));
   if (!in.ok()) return {Code::kCorrupt, "superblock ends early"};
   // Feature bits and fields must agree: other readers may go by the bits alone.
-  ByteReader at_the_end(page.subspan(kSealAt));
+  ByteReader at_the_end(page.subspan(size - kSealBeforeEnd));
   GetRecord(at_the_end, sb.key_id);
   GetRecord(at_the_end, sb.seal);
   GetRecord(at_the_end, sb.stamp.birth_ns);
-  if (sb.sealed() != ((incompatible & kSealedFeature) != 0) || sb.parted() != ((incompatible & kPartedFeature) != 0)) {
-    return Impossible("feature set", incompatible);
-  }
+  if (FeaturesOf(sb) != incompatible) return Impossible("feature set", incompatible);
   LZY_RETURN_IF_ERROR(CheckFields(sb));
   return sb;
 }
@@ -357,7 +394,7 @@ std::vector<std::uint8_t> EncodeIntent(const Intent& intent, std::uint32_t page)
   out.PutString(std::string_view(intent.host).substr(0, 64));
   out.PadTo(120);  // the end of the longest host; ranges have a fixed place
   for (const ByteRange& range : intent.ranges) PutRecord(out, range);
-  EndWithHash(out, HashTag::kIntent, page);
+  EndWithHash(out, kIntentPageSize, HashTag::kIntent, page);
   return std::move(out.bytes());
 }
 

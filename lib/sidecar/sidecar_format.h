@@ -24,11 +24,19 @@ namespace lzy {
 inline constexpr std::size_t kSuperblockSize = 4096;
 inline constexpr std::array<std::uint8_t, 8> kSuperblockMagic = {0x89, 0x4C, 0x5A, 0x59, 0x0D, 0x0A, 0x1A, 0x0A};
 inline constexpr std::uint32_t kByteOrderMark = 0x01020304;
-inline constexpr std::uint16_t kFormatMajor = 1;
+inline constexpr std::uint16_t kFormatMajor = 1;         // of the ordinary form
+inline constexpr std::uint16_t kCompactFormatMajor = 2;  // of the compact form
 inline constexpr std::uint16_t kFormatMinor = 0;
 inline constexpr std::uint64_t kMinSpacing = 8192;
 inline constexpr std::uint64_t kMaxSpacing = 1ull << 44;
 inline constexpr std::size_t kMaxExtents = 90;
+// docs/format.md §14: the compact form, for small files.
+inline constexpr std::uint64_t kCompactPage = 4096;  // no two copies share one
+inline constexpr std::size_t kCompactSuperblockSize = 1024;
+inline constexpr std::size_t kMaxCompactExtents = 13;
+inline constexpr std::uint64_t kCompactStep = 2048;            // copies begin at multiples of it
+inline constexpr std::uint64_t kMaxCompactSpacing = 1u << 20;  // largest offset of copy 1
+inline constexpr std::uint64_t kMaxCompactData = 64u << 10;    // this version writes it for files up to this size
 inline constexpr std::uint64_t kMaxFileSize = 1ull << 62;
 inline constexpr std::uint32_t kMaxMembers = 1u << 24;  ///< of a set
 inline constexpr std::uint32_t kMaxParts = 4096;     ///< device directories of a shared file
@@ -88,7 +96,7 @@ struct Superblock {
   std::uint64_t generation = 0;
   std::uint32_t copy = 0;
   std::uint32_t copies = 2;
-  std::uint64_t spacing = kMinSpacing;
+  std::uint64_t spacing = kMinSpacing;  ///< compact: offset of copy 1
   SidecarState state = SidecarState::kCommitted;
   DatasetKind kind = DatasetKind::kShared;
   ParityPlacement placement = ParityPlacement::kPooled;
@@ -114,6 +122,9 @@ struct Superblock {
   Seal seal{};
   /// Features of a newer lzy. This version knows none, so it may read such a sidecar, but not write it.
   std::uint64_t read_only_features = 0;
+  /// The compact form (docs/format.md §14): superblocks are smaller, and copies are at other places. For
+  /// Sidecar::Create this is a request. Create grants it if the metadata and the parity are small enough.
+  bool compact = false;
   std::vector<Extent> extents;
 
   /// What docs/format.md §4 has in a row; the rest is elsewhere in the page.
@@ -126,10 +137,16 @@ struct Superblock {
   /// Bytes of parity in the file to which this superblock belongs: all, none (beside the file, if there are parts), or
   /// those of one part.
   std::uint64_t parity_here() const;
+  /// Offset of copy `c` in the file.
+  std::uint64_t PlaceOf(std::uint32_t c) const;
+  /// Bytes of the superblock, its hash included.
+  std::size_t bytes() const { return compact ? kCompactSuperblockSize : kSuperblockSize; }
+  std::size_t max_extents() const { return compact ? kMaxCompactExtents : kMaxExtents; }
 };
 
-/// One page of kSuperblockSize bytes, with its hash. Precondition: at most kMaxExtents extents.
+/// superblock.bytes() bytes, with their hash. Precondition: at most max_extents() extents.
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);
+/// `page` begins with the superblock, and may be longer. It needs kSuperblockSize bytes only for the ordinary form.
 /// `copy`: the number that a superblock at this place must have; its hash depends on it.
 /// kUnprotected: not a superblock at all (no magic). kCorrupt: the hash is wrong, or a field is impossible.
 /// kNewerFormat: only a newer lzy can read it, or it is of foreign byte order.
@@ -142,8 +159,8 @@ Status CheckExtents(const Superblock& superblock);
 std::uint32_t CopiesOf(DatasetKind kind, std::uint32_t parity);
 /// docs/format.md §3, from the root of the tree over members.
 Hash DatasetRootOf(const Superblock& superblock, const Hash& members_root);
-/// What the seal covers of the superblock (docs/format.md §12): all that is the same in every copy, prepared or
-/// committed.
+/// What the seal covers of the superblock (docs/format.md §12): all that is the same in every copy and form, prepared
+/// or committed.
 std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock);
 /// True if the page has the hash that this version gives to superblocks, whatever it holds. Then a version number in it
 /// is no accident.

@@ -13,7 +13,7 @@ namespace {
 
 TEST_F(SidecarTest, ForeignByteOrderAndNewerVersionsAreRefusedAsSuch) {
   const std::vector<std::pair<std::size_t, Bytes>> newer = {
-      {8, {0x01, 0x02, 0x03, 0x04}}, {12, {2, 0}}, {12, {0xff, 0xff}}, {32, {4}}, {39, {0x80}}};
+      {8, {0x01, 0x02, 0x03, 0x04}}, {12, {3, 0}}, {12, {0xff, 0xff}}, {32, {8}}, {39, {0x80}}};
   for (const auto& [field, value] : newer) {
     Create(MakeContents(1, 3, 2, 1));
     for (std::uint32_t c = 0; c < 2; ++c) Reseal(c * 8192, c, field, value);

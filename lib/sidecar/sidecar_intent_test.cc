@@ -65,20 +65,7 @@ TEST_F(SidecarTest, OneTornIntentPageIsTolerated) {
 
 TEST_F(SidecarTest, AnIntentThatWasReturnedAsSetSurvivesPowerLoss) {
   Create(MakeContents(1, 30, 10, 1));
-  AtEveryCrash(
-      fs_,
-      [&]() -> Status {
-        LZY_ASSIGN_OR_RETURN(auto sidecar, Load(OpenMode::kReadWrite));
-        return sidecar->SetIntent(NewIntent(kIntentWholeFile));
-      },
-      [&](bool done) {
-        auto loaded = Load();
-        ASSERT_OK(loaded);
-        if (done) {
-          EXPECT_TRUE((*loaded)->intent());
-        }
-        EXPECT_TRUE(Same((*loaded)->contents(), MakeContents(1, 30, 10, 1)));
-      });
+  ExpectIntentsSurvivePowerLoss(MakeContents(1, 30, 10, 1));
 }
 
 TEST_F(SidecarTest, IntentOfAnotherGenerationOrDatasetIsVoid) {

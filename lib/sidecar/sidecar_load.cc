@@ -147,27 +147,29 @@ class SuperblockFinder {
       if (first_failure_.code() == Code::kNewerFormat) return first_failure_;
       return {Code::kUnprotected, "no usable superblock: " + first_failure_.message()};
     }
-    const std::uint64_t spacing = found_.begin()->second.spacing;
-    const std::uint32_t copies = found_.begin()->second.copies;
-    for (std::uint32_t c = 0; c < copies; ++c) {
+    const Superblock any = found_.begin()->second;
+    for (std::uint32_t c = 0; c < any.copies; ++c) {
       if (found_.count(c) != 0) continue;
-      if (auto other = Read(spacing * c, c)) found_[c] = *other;
+      if (auto other = Read(any.PlaceOf(c), c); other && other->compact == any.compact) found_[c] = *other;
     }
     return std::move(found_);
   }
 
  private:
+  // Superblocks that were found, by what those of one sidecar have in common.
+  using Candidates = std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>>;
+
   // One superblock if it is usable and stands where it says. Otherwise it remembers why the first one was not usable;
   // of all reasons, "newer version" is the one that a user can act on.
   std::optional<Superblock> Read(std::uint64_t offset, std::uint32_t copy) {
-    if (offset + kSuperblockSize > size_) return std::nullopt;
-    std::vector<std::uint8_t> page(kSuperblockSize);
+    if (offset + kCompactSuperblockSize > size_) return std::nullopt;
+    std::vector<std::uint8_t> page(std::min<std::uint64_t>(kSuperblockSize, size_ - offset));
     ReadLenient(file_, offset, page);
     auto decoded = DecodeSuperblock(page, copy);
     if (decoded.ok()) {
       if (Status placed = CheckExtents(*decoded); !placed.ok()) decoded = placed;
     }
-    if (decoded.ok() && decoded->spacing * copy == offset) return std::move(decoded).value();
+    if (decoded.ok() && decoded->PlaceOf(copy) == offset) return std::move(decoded).value();
     if (!decoded.ok() && decoded.status().code() != Code::kUnprotected) {
       if (!seen_magic_ || decoded.status().code() == Code::kNewerFormat) first_failure_ = decoded.status();
       seen_magic_ = true;
@@ -179,14 +181,30 @@ class SuperblockFinder {
   // If the first is lost, one may be at any of these places. What most of those found agree on counts: parity may hold
   // anything, also a superblock of another file.
   void TryEveryPlace() {
-    std::map<std::pair<Uuid, std::uint64_t>, std::map<std::uint32_t, Superblock>> candidates;
+    Candidates candidates;
     for (std::uint64_t step = kMinSpacing; step <= kMaxSpacing && step < size_; step *= 2) {
       for (std::uint32_t c = 1; c <= kMaxGroup && step * c < size_; ++c) {
         if (auto other = Read(step * c, c)) candidates[{other->uuid, other->spacing}].emplace(c, *other);
       }
     }
+    TryCompactPlaces(candidates);
     for (auto& [key, superblocks] : candidates) {
       if (superblocks.size() > found_.size()) found_ = superblocks;
+    }
+  }
+
+  // In the compact form a place does not tell the number of its copy. The superblock records it, and is hashed with it.
+  void TryCompactPlaces(Candidates& candidates) {
+    const std::uint64_t end = std::min(size_, kMaxCompactSpacing + kMaxGroup * kCompactPage);
+    for (std::uint64_t at = kCompactPage; at < end; at += kCompactStep) {
+      constexpr std::size_t kCopyAt = 64;
+      std::uint8_t number[4];
+      ReadLenient(file_, at + kCopyAt, number);
+      const auto copy = LoadLe<std::uint32_t>(number);
+      if (copy == 0 || copy > kMaxGroup) continue;
+      if (auto other = Read(at, copy); other && other->compact) {
+        candidates[{other->uuid, other->spacing}].emplace(copy, *other);
+      }
     }
   }
 
@@ -228,13 +246,13 @@ std::vector<const Superblock*> GenerationsOf(File& file, const std::map<std::uin
 Result<Superblock> AgreedSuperblock(File& file) {
   const auto read = [&](std::uint64_t offset, std::uint32_t copy) -> Result<Superblock> {
     std::vector<std::uint8_t> page(kSuperblockSize);
-    LZY_RETURN_IF_ERROR(ReadExactly(file, offset, page));
-    return DecodeSuperblock(page, copy);
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, file.ReadAt(offset, page));
+    return DecodeSuperblock(ByteSpan(page).first(got), copy);
   };
   LZY_ASSIGN_OR_RETURN(const Superblock first, read(0, 0));
   if (first.state == SidecarState::kPrepared) return {Code::kCorrupt, "prepared"};
   for (std::uint32_t copy = 1; copy < first.copies; ++copy) {
-    LZY_ASSIGN_OR_RETURN(const Superblock other, read(first.spacing * copy, copy));
+    LZY_ASSIGN_OR_RETURN(const Superblock other, read(first.PlaceOf(copy), copy));
     const bool ignored = other.state == SidecarState::kPrepared;  // what was never completed does not count
     if (other.uuid != first.uuid || (!ignored && other.generation != first.generation)) {
       return {Code::kCorrupt, "copies differ"};
@@ -319,7 +337,7 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
     const auto at = found.find(c);
     if (at == found.end()) {
       copy_whole_[c] = false;
-      damage_.push_back({best.spacing * c, kSuperblockSize, "superblock"});
+      damage_.push_back({best.PlaceOf(c), best.bytes(), "superblock"});
       continue;
     }
     const Superblock& own = at->second;
@@ -332,14 +350,14 @@ Sidecar::Copies Sidecar::CopiesOf(const Superblocks& found, const Superblock& be
     }
     copy_whole_[c] = false;
     if (own.state == SidecarState::kPrepared) continue;
-    damage_.push_back({best.spacing * c, kSuperblockSize,
+    damage_.push_back({best.PlaceOf(c), best.bytes(),
                        own.generation < best.generation ? "older superblock" : "superblock of a broken commit"});
   }
   // A commit that broke off just after it began to count leaves copy 0 without metadata of its own (MakeCount).
   const Extent* own = same[0] == nullptr ? nullptr : FindExtent(*same[0], ExtentKind::kInfo);
   if (own != nullptr && own->offset >= best.spacing) {
     copy_whole_[0] = false;
-    damage_.push_back({0, kSuperblockSize, "superblock that refers to another copy's metadata"});
+    damage_.push_back({0, best.bytes(), "superblock that refers to another copy's metadata"});
   }
   return same;
 }

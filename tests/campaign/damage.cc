@@ -26,16 +26,23 @@ class Damager {
     } else if (kind == "parity") {
       Change(sidecar_, truth_.parity_base(file_) + Below(superblock_.parity_size), 1 + Below(2 * block_));
     } else if (kind == "one copy of metadata") {
-      const std::uint64_t copy = Below(superblock_.copies);
-      Change(sidecar_, superblock_.spacing * copy + Below(world_.OneIn(2) ? 300 : superblock_.spacing), 1 + Below(64));
+      const auto copy = static_cast<std::uint32_t>(Below(superblock_.copies));
+      const std::uint64_t reach = superblock_.compact ? kCompactStep : superblock_.spacing;
+      Change(sidecar_, superblock_.PlaceOf(copy) + Below(world_.OneIn(2) ? 300 : reach), 1 + Below(64));
     } else if (kind == "superblocks") {
-      for (std::uint64_t c = 0; c < superblock_.copies; ++c) Change(sidecar_, superblock_.spacing * c, 4000);
+      for (std::uint32_t c = 0; c < superblock_.copies; ++c) {
+        Change(sidecar_, superblock_.PlaceOf(c), superblock_.bytes() - 96);
+      }
     } else if (kind == "hashes") {
-      for (std::uint64_t c = 0; c < superblock_.copies; ++c) {
-        Change(sidecar_, superblock_.spacing * c + kSuperblockSize, superblock_.spacing - kSuperblockSize);
+      for (std::uint32_t c = 0; c < superblock_.copies; ++c) {
+        const std::uint64_t rest = superblock_.compact ? kCompactStep : superblock_.spacing;
+        Change(sidecar_, superblock_.PlaceOf(c) + superblock_.bytes(), rest - superblock_.bytes());
       }
     } else if (kind == "intent pages") {
-      Change(sidecar_, superblock_.spacing * superblock_.copies, kIntentPages * kIntentPageSize);
+      // Of the compact form only while an intent is set: behind all else.
+      const std::uint64_t at = superblock_.spacing * superblock_.copies, pages = kIntentPages * kIntentPageSize;
+      const std::uint64_t size = Has(sidecar_) ? BytesOf(sidecar_).size() : 0;
+      Change(sidecar_, superblock_.compact ? std::max(size, pages) - pages : at, pages);
     } else if (kind == "file lost") {
       Lose(path_);
     } else if (kind == "sidecar lost") {

@@ -202,8 +202,8 @@ class BuiltTools final : public Driver {
     // These are told by a sidecar.
     const auto has_sidecar = [&](const std::string& path) {
       const std::string sidecar = *SidecarPath(path);
-      if (!world.fs.Has(sidecar) || world.At(sidecar).bytes.size() < kSuperblockSize) return false;
-      return DecodeSuperblock(ByteSpan(world.At(sidecar).bytes).first(kSuperblockSize), 0).ok();
+      if (!world.fs.Has(sidecar) || world.At(sidecar).bytes.empty()) return false;
+      return DecodeSuperblock(world.At(sidecar).bytes, 0).ok();
     };
     if (call.tool != Tool::kProtect && std::all_of(world.paths.begin(), world.paths.end(), has_sidecar)) {
       ways.emplace_back("d");

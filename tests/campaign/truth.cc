@@ -18,8 +18,8 @@ bool OverlapsAny(const Interval& one, const std::vector<Interval>& many) {
 }
 
 std::optional<Superblock> SuperblockAt(const Bytes& sidecar, std::uint64_t offset, std::uint32_t copy) {
-  if (sidecar.size() < offset + kSuperblockSize) return std::nullopt;
-  auto superblock = DecodeSuperblock(ByteSpan(sidecar).subspan(offset, kSuperblockSize), copy);
+  if (sidecar.size() < offset) return std::nullopt;
+  auto superblock = DecodeSuperblock(ByteSpan(sidecar).subspan(offset), copy);
   return superblock.ok() ? std::optional(*superblock) : std::nullopt;
 }
 
@@ -97,10 +97,10 @@ Status Truth::TakeFile(std::size_t f, std::map<std::vector<std::size_t>, std::si
   file.copies.clear();
   const Superblock& sb = contents.superblock;
   for (std::uint32_t c = 0; c < sb.copies; ++c) {
-    const auto copy = SuperblockAt(committed_.at(world_.SidecarOf(f)).bytes, sb.spacing * c, c);
+    const auto copy = SuperblockAt(committed_.at(world_.SidecarOf(f)).bytes, sb.PlaceOf(c), c);
     if (!copy) return {Code::kCorrupt, fmt::format("{}: copy {} is not whole after a commit", world_.SidecarOf(f), c)};
     auto& ranges = file.copies.emplace_back();
-    ranges.push_back({sb.spacing * c, sb.spacing * c + kSuperblockSize});
+    ranges.push_back({sb.PlaceOf(c), sb.PlaceOf(c) + sb.bytes()});
     for (const Extent& e : copy->extents) {
       if (e.kind == ExtentKind::kIntent) file.intents = {e.offset, e.offset + e.length};
       if (e.kind == ExtentKind::kParity || e.kind == ExtentKind::kIntent || e.length == 0) continue;

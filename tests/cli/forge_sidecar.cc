@@ -41,6 +41,19 @@ bool Change(lzy::SidecarContents& contents, const std::string& field, const std:
   return true;
 }
 
+/// In the ordinary form, which has room for any lie. The parity is copied.
+lzy::Status BuildAnew(lzy::Sidecar& old, lzy::SidecarContents contents) {
+  lzy::FileSystem& fs = lzy::PosixFileSystem();
+  const std::string path = old.path();
+  contents.superblock.compact = false;
+  std::vector<std::uint8_t> parity(contents.superblock.parity_size);
+  LZY_RETURN_IF_ERROR(lzy::ReadExactly(old.file(), old.ParityFileOffset(0), parity));
+  LZY_ASSIGN_OR_RETURN(const auto fresh, lzy::Sidecar::Create(fs, path + ".forged", contents, old.file()));
+  LZY_RETURN_IF_ERROR(fresh->file().WriteAt(fresh->ParityFileOffset(0), parity));
+  LZY_RETURN_IF_ERROR(fresh->WriteAll(std::move(contents)));
+  return fs.Rename(path + ".forged", path);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,6 +70,7 @@ int main(int argc, char** argv) {
       return 3;
     }
     status = (*sidecar)->WriteAll(contents);
+    if (status.code() == lzy::Code::kNewerFormat) status = BuildAnew(**sidecar, contents);
   }
   if (!status.ok()) std::fprintf(stderr, "forge_sidecar: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

@@ -153,7 +153,8 @@ def contents(path):
 
 
 def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, placement=None, uuid=bytes(range(16)),
-          generation=1, state=1, spread=False, slack=0, intent=None, name=None, lies=None):
+          generation=1, state=1, spread=False, slack=0, intent=None, name=None, lies=None,
+          compact=False):
     """Sidecars of the shared file paths[0], or of the set `paths`. Returns [(sidecar, layout)], layout naming
     offsets: {"info0": .., "data0.1": (level 1 of the data tree in copy 0), "parity", "intent", "super0", ...} and
     "spans": [(offset, length)] of everything but the intent pages."""
@@ -227,10 +228,55 @@ def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, pl
             size=len(data[rank]), mtime=stat.st_mtime_ns, inode=stat.st_ino, device=stat.st_dev,
             region=len(regions[rank].bytes), s=s, t0=t0, data_root=roots[rank], parity_root=parity_roots[rank],
             dataset_root=root, info_hash=H(0x11, 0, info))
+        if compact:
+            fields.update(major=2, incompatible=4)
+            result.append(put_compact(path, fields, info, trees[rank], parity_trees[rank], bytes(regions[rank].bytes),
+                                      intent, lies))
+            continue
         align = count * u if placement == "striped" else 1
         result.append(put(path, fields, info, trees[rank], parity_trees[rank], bytes(regions[rank].bytes),
                           spread, slack, align, intent, lies))
     return result
+
+
+def put_compact(path, fields, info, data_tree, parity_tree, parity, intent, lies):
+    """§14, with a gap between superblock and metadata that the reference writer does not leave."""
+    parts = [(1, 0, info)]
+    parts += [(3, l, b"".join(level)) for l, level in enumerate(data_tree)]
+    parts += [(4, l, b"".join(level)) for l, level in enumerate(parity_tree)]
+    room = 1040 + sum(len(p) for _, _, p in parts)
+    first = 4096 * ((room + len(parity) + 4095) // 4096)  # of copy 1: generous
+    places = [0, first] + [first + 4096 * i for i in range(1, fields["copies"] - 1)]
+    assert room <= 4096
+    intent_at, layout, chunks = places[-1] + 4096, {}, []
+    layout.update(intent=intent_at, parity=room)
+    if intent is not None:
+        chunks.append((intent_at, intent_pages(fields, intent)))
+    if parity:
+        chunks.append((room, parity))
+    for c, place in enumerate(places):
+        layout[f"super{c}"], at, listed = place, place + 1040, []
+        for kind, level, content in parts:
+            listed.append((kind, level, 0, 0, at, len(content), len(content)))
+            layout[{1: f"info{c}", 3: f"data{c}.{level}", 4: f"parity{c}.{level}"}[kind]] = at
+            chunks.append((at, content))
+            at += len(content)
+        listed.append((2, 0, 0, 0, intent_at, 8192, 8192))
+        if parity:
+            listed.append((5, 0, 0, 0, room, len(parity), len(parity)))
+        values = {**fields, "copy": c, "spacing": first, **lies.fields,
+                  **(lies.copy_fields if c == len(places) - 1 else {})}
+        page = struct.pack("<8sIHHQQQ16sQIIQIIIIQIIIIqqQqQQQQQ16s16s16s16sII", *values.values(), len(listed), 0)
+        page = (page + b"".join(struct.pack("<HHIQQQQ", *e) for e in listed)).ljust(1008, b"\0")
+        chunks.append((place, page + H(0x10, c, page)))
+    sidecar = os.path.join(os.path.dirname(path), ".LZY." + os.path.basename(path))
+    layout["spans"] = [(at, len(content)) for at, content in chunks if at != intent_at]
+    with open(sidecar, "wb") as f:
+        f.truncate(intent_at)
+        for at, content in chunks:
+            f.seek(at)
+            f.write(content)
+    return sidecar, layout
 
 
 def put(path, fields, info, data_tree, parity_tree, parity, spread, slack, align, intent, lies):

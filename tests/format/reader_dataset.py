@@ -330,6 +330,7 @@ class Dataset:
             "bytes": sum(s.sb.size for s in self.sidecars),
             "parity_bytes": self.parity_bytes, "parity_sha256": self.parity_sha256,
             "sealed": bool(self.sb.incompatible & SEALED),
+            "compact": any(s.compact for s in self.sidecars),
             "intent_set": any(self.intent_pages.values()),
             "members": [self.member_report(s) for s in self.sidecars],
             "notes": notes, "discrepancies": lines}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-SEALED, PARTED = 1, 2  # incompatible features
+SEALED, PARTED, COMPACT = 1, 2, 4  # incompatible features
 MAGIC = bytes.fromhex("894C5A590D0A1A0A")
 ZERO_HASH = bytes(16)
 SUPERBLOCK = struct.Struct("<8sIHHQQQ16sQIIQIIIIQIIIIqqQqQQQQQ16s16s16s16sII")
@@ -38,16 +38,26 @@ def is_power(x):
     return x > 0 and x & (x - 1) == 0
 
 
+def superblock_size(page):
+    """§14: that of the compact form, if the page says that it has it."""
+    return 1024 if struct.unpack_from("<Q", page, 32)[0] & COMPACT else PAGE
+
+
 def parse_superblock(page):
     sb = SimpleNamespace(**dict(zip(FIELDS, SUPERBLOCK.unpack_from(page))))
-    sb.padding = page[264 + 40 * min(sb.extents, 90):3864] + page[3920:4080]
-    sb.birth = int.from_bytes(page[3912:3920], "little", signed=True)
-    sb.key_id, sb.seal = page[3864:3880], page[3880:3912]
-    # Copy, spacing, state, extents and seal, minor version and compatible features are not sealed.
-    sb.sealed_part = (page[:14] + bytes(10) + page[24:64] + struct.pack("<IIQI", 0, sb.copies, 0, COMMITTED) + page[84:256] + bytes(3864 - 256) +
-                      sb.key_id + bytes(32) + page[3912:4080])
+    sb.bytes = superblock_size(page)
+    sb.compact, sb.most_extents = sb.bytes != PAGE, 13 if sb.bytes != PAGE else 90
+    tail = page[sb.bytes - 232:sb.bytes - 16]
+    sb.padding = page[264 + 40 * min(sb.extents, sb.most_extents):sb.bytes - 232] + tail[56:]
+    sb.birth = int.from_bytes(tail[48:56], "little", signed=True)
+    sb.key_id, sb.seal = tail[:16], tail[16:48]
+    # Copy, spacing, state, extents and seal, minor version and compatible features are not sealed, nor is the form.
+    major = 1 if sb.compact else sb.major
+    sb.sealed_part = (page[:12] + struct.pack("<HHQQQ", major, 0, 0, sb.readonly, sb.incompatible & ~COMPACT) +
+                      page[40:64] + struct.pack("<IIQI", 0, sb.copies, 0, COMMITTED) + page[84:256] +
+                      bytes(3864 - 256) + sb.key_id + bytes(32) + tail[48:])
     sb.extent_list = []
-    for i in range(min(sb.extents, 90)):
+    for i in range(min(sb.extents, sb.most_extents)):
         kind, level, zero, logical, offset, length, capacity = EXTENT.unpack_from(page, 264 + 40 * i)
         sb.extent_list.append(SimpleNamespace(kind=kind, level=level, zero=zero, logical=logical, offset=offset,
                                               length=length, capacity=capacity))
@@ -57,9 +67,9 @@ def parse_superblock(page):
 def refuse_unknown(sb, where):
     if sb.bom == 0x04030201:
         raise Refused(f"{where}: foreign byte order")
-    if sb.major != 1:
+    if sb.major not in (1, 2):
         raise Refused(f"{where}: newer version {sb.major}.{sb.minor}")
-    if sb.incompatible & ~(SEALED | PARTED):
+    if sb.incompatible & ~(SEALED | PARTED | COMPACT):
         raise Refused(f"{where}: newer version: unknown incompatible features {sb.incompatible:#x}")
 
 

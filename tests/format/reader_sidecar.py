@@ -9,7 +9,7 @@ import numpy as np
 from reader_fields import (COMMITTED, DATA_LEVEL, DATA_TREE, DECIDED, INFO, INTENT, IN_DIRECTORIES, MAGIC, MEMBER_TREE,
                            NEVER, PAGE, PARITY, PARITY_LEVEL, PARITY_TREE, PARTED, PER_DEVICE, POOLED, PREPARED, SEALED,
                            SET, SHARED, STRIPED, ZERO_HASH, Refused, decode_info, is_power, parity_here,
-                           parse_superblock, refuse_unknown, view_of)
+                           parse_superblock, refuse_unknown, superblock_size, view_of)
 from reader_hashes import H, dataset_root, differing_hashes, parents, root_of
 
 
@@ -36,16 +36,24 @@ class Sidecar:
 
     # -- finding superblocks
 
-    def _at(self, offset, number):
-        """(superblock or None, what is wrong)."""
+    def place(self, c):
+        """Offset of copy c."""
+        if not self.compact or c < 2:
+            return c * self.spacing
+        return (self.spacing // PAGE + c - 1) * PAGE
+
+    def _at(self, offset, number=None):
+        """(superblock or None, what is wrong). Without a number: the one that the superblock records."""
         page = self.read(offset, PAGE)
-        if len(page) < PAGE:
+        size = superblock_size(page) if len(page) >= 1024 else PAGE
+        if len(page) < size:
             return None, "superblock beyond the end of the file"
         if page[:8] != MAGIC:
             return None, f"magic: expected {MAGIC.hex()}, found {page[:8].hex()}"
-        want = H(0x10, number, page[:4080])
-        if page[4080:] != want:
-            return None, f"superblock hash: expected {want.hex()}, found {page[4080:].hex()}"
+        number = struct.unpack_from("<I", page, 64)[0] if number is None else number
+        want = H(0x10, number, page[:size - 16])
+        if page[size - 16:size] != want:
+            return None, f"superblock hash: expected {want.hex()}, found {page[size - 16:size].hex()}"
         return parse_superblock(page), ""
 
     def _scan(self):
@@ -56,11 +64,17 @@ class Sidecar:
                 if c << k >= len(self.bytes):
                     break
                 sb, _ = self._at(c << k, c)
-                if sb and sb.copy == c and sb.spacing == 1 << k:
+                if sb and sb.copy == c and sb.spacing == 1 << k and not sb.compact:
                     found.setdefault((sb.uuid, sb.spacing, sb.copies), []).append(sb)
+        for at in range(PAGE, min(len(self.bytes), (1 << 20) + 255 * PAGE), 2048):
+            sb, _ = self._at(at) if self.read(at, 8) == MAGIC else (None, "")
+            if not sb or not sb.compact or not sb.copy:
+                continue
+            if at == (sb.spacing if sb.copy == 1 else (sb.spacing // PAGE + sb.copy - 1) * PAGE):
+                found.setdefault((sb.uuid, sb.spacing, sb.copies), []).append(sb)
         if not found:
             page = self.read(0, PAGE)
-            if page[:8] == MAGIC and len(page) == PAGE:
+            if page[:8] == MAGIC and len(page) >= 1024:
                 refuse_unknown(parse_superblock(page), self.path)
             raise Refused(f"{self.path}: no valid superblock")
         return max(found.values(), key=len)[0]
@@ -68,13 +82,18 @@ class Sidecar:
     def _read_superblocks(self):
         sb, _ = self._at(0, 0)
         sb = sb or self._scan()
-        self.spacing, self.count = sb.spacing, max(1, min(sb.copies, 255))
-        if not is_power(sb.spacing) or sb.spacing < 8192:
+        self.spacing, self.count, self.compact = sb.spacing, max(1, min(sb.copies, 255)), sb.compact
+        if self.compact:
+            if sb.spacing % 2048 or not 4096 <= sb.spacing <= 1 << 20:
+                raise Refused(f"{self.path}: copy 1 at {sb.spacing}, which is no multiple of 2048 from 4096 to 2^20")
+        elif not is_power(sb.spacing) or sb.spacing < 8192:
             raise Refused(f"{self.path}: spacing {sb.spacing} is not a power of two of at least 8192")
         for c in range(self.count):
-            sb, why = self._at(c * self.spacing, c)
+            sb, why = self._at(self.place(c), c)
+            if sb and sb.compact != self.compact:
+                sb, why = None, "it is of the other form"
             if not sb:
-                self.bad(c * self.spacing, f"copy {c}: {why}")
+                self.bad(self.place(c), f"copy {c}: {why}")
                 continue
             refuse_unknown(sb, f"{self.path}: copy {c}")
             self.copies[c] = sb
@@ -83,7 +102,7 @@ class Sidecar:
             raise Refused(f"{self.path}: no valid superblock")
 
     def _check_fields(self, c, sb):
-        at, start = (lambda field: start + field), c * self.spacing
+        at, start = (lambda field: start + field), self.place(c)
         self.expect(at(8), "byte order mark", 0x01020304, sb.bom)
         self.expect(at(64), "number of copy", c, sb.copy)
         self.expect(at(68), "number of copies", max(2, sb.m + 1) if sb.kind == SHARED else 2, sb.copies)
@@ -103,13 +122,16 @@ class Sidecar:
                    sb.rank < (sb.devices if sb.kind == SET else sb.devices + 1 if sb.placement == IN_DIRECTORIES else 1)),
                   (56, "generation 0 exactly in state 3", (sb.generation == 0) == (sb.state == NEVER)),
                   (136, "file size below 2^62", sb.size < 1 << 62),
-                  (256, "at most 90 extents", sb.extents <= 90),
+                  (256, f"at most {sb.most_extents} extents", sb.extents <= sb.most_extents),
+                  (12, "major version 2 exactly in the compact form", sb.compact == (sb.major == 2)),
+                  (80, "compact form: state 1, placement 1 or 2",
+                   not sb.compact or sb.state == COMMITTED and sb.placement in (POOLED, PER_DEVICE)),
                   (260, "zero padding", sb.zero == 0 and not any(sb.padding)))
         for field, what, right in checks:
             if not right:
                 self.bad(at(field), f"copy {c}: superblock field: expected {what}")
         if sb.compatible or sb.readonly or sb.minor:
-            self.notes.append(f"{self.path}: version 1.{sb.minor}, compatible features {sb.compatible:#x}, "
+            self.notes.append(f"{self.path}: version {sb.major}.{sb.minor}, compatible features {sb.compatible:#x}, "
                               f"read-only compatible {sb.readonly:#x}")
         sb.usable = all(right for field, _, right in checks if field != 260)
 
@@ -145,15 +167,15 @@ class Sidecar:
         for c, sb in self.copies.items():
             for name, value in vars(self.sb).items():
                 if name not in own:
-                    self.expect(c * self.spacing, f"copy {c}: {name}, as in copy {chosen}", value, getattr(sb, name))
+                    self.expect(self.place(c), f"copy {c}: {name}, as in copy {chosen}", value, getattr(sb, name))
             if sb.generation != self.sb.generation:
                 continue
             for e in sb.extent_list:
                 twin = [x for x in self.sb.extent_list if (x.kind, x.level, x.logical) == (e.kind, e.level, e.logical)]
                 if not twin:
-                    self.bad(c * self.spacing, f"copy {c}: extent kind {e.kind} level {e.level} not in copy {chosen}")
+                    self.bad(self.place(c), f"copy {c}: extent kind {e.kind} level {e.level} not in copy {chosen}")
                 elif e.kind in (INTENT, PARITY):
-                    self.expect(c * self.spacing, f"copy {c}: extent kind {e.kind}", vars(twin[0]), vars(e))
+                    self.expect(self.place(c), f"copy {c}: extent kind {e.kind}", vars(twin[0]), vars(e))
                 elif e.kind in (INFO, DATA_LEVEL, PARITY_LEVEL):
                     mine, other = (self.read(x.offset, x.length) for x in (e, twin[0]))
                     if mine != other:
@@ -162,7 +184,7 @@ class Sidecar:
                                                 f"{chosen}, {len(mine)} and {len(other)} bytes")
 
     def _check_overlaps(self):
-        spans = {(c * self.spacing, PAGE, f"superblock {c}") for c in range(self.count)}
+        spans = {(self.place(c), self.sb.bytes, f"superblock {c}") for c in range(self.count)}
         for c, sb in self.copies.items():
             if sb.generation != self.sb.generation:
                 continue
@@ -180,12 +202,12 @@ class Sidecar:
 
     def _check_copy(self, c, sb):
         for i, e in enumerate(sb.extent_list):
-            at = c * self.spacing + 264 + 40 * i
+            at = self.place(c) + 264 + 40 * i
             if e.zero and e.kind <= PARITY:
                 self.bad(at + 4, f"copy {c}: extent {i}: expected zero padding")
             if e.length > e.capacity:
                 self.bad(at + 32, f"copy {c}: extent {i}: expected capacity >= length {e.length}, found {e.capacity}")
-            if e.offset + e.length > len(self.bytes):
+            if e.offset + e.length > len(self.bytes) and not (sb.compact and e.kind == INTENT):
                 self.bad(at + 16, f"copy {c}: extent {i}: {e.offset}+{e.length} is beyond the end {len(self.bytes)}")
             if e.logical and e.kind <= PARITY:
                 self.bad(at + 8, f"copy {c}: extent {i}: expected logical offset 0, found {e.logical}")
@@ -201,7 +223,7 @@ class Sidecar:
         self._check_seal(c, sb)
 
     def _check_seal(self, c, sb):
-        at = c * self.spacing + 3864
+        at = self.place(c) + sb.bytes - 232
         self.expect(at, f"copy {c}: a key's id exactly in sealed sidecars", bool(sb.incompatible & SEALED), any(sb.key_id))
         if not any(sb.key_id):
             self.expect(at + 16, f"copy {c}: seal of what is not sealed", bytes(32), sb.seal)
@@ -223,14 +245,14 @@ class Sidecar:
     def _check_never(self, c, sb):
         for name in "size mtime region data_root parity_root dataset_root".split():
             if getattr(sb, name) not in (0, ZERO_HASH):
-                self.bad(c * self.spacing, f"copy {c}: state 3: expected {name} zero")
+                self.bad(self.place(c), f"copy {c}: state 3: expected {name} zero")
         for e in sb.extent_list:
             if e.kind in (DATA_LEVEL, PARITY_LEVEL, PARITY):
-                self.bad(c * self.spacing, f"copy {c}: state 3: expected no extent of kind {e.kind}")
+                self.bad(self.place(c), f"copy {c}: state 3: expected no extent of kind {e.kind}")
 
     def _check_info(self, c, sb):
         extents = self._extents(sb, INFO)
-        if not self.expect(c * self.spacing + 256, f"copy {c}: info extents", 1, len(extents)):
+        if not self.expect(self.place(c) + 256, f"copy {c}: info extents", 1, len(extents)):
             return
         e = extents[0]
         if e.length > 64 << 20:
@@ -296,14 +318,14 @@ class Sidecar:
             top = H(MEMBER_TREE + i + 1, index // 2, b"".join(page))
             index, width = index // 2, -(-width // 2)
         root = dataset_root(sb, root_of(MEMBER_TREE, info.leaves, info.covered, top))
-        self.expect(c * self.spacing + 224, f"copy {c}: dataset root by the Merkle path", root, sb.dataset_root)
+        self.expect(self.place(c) + 224, f"copy {c}: dataset root by the Merkle path", root, sb.dataset_root)
 
     def _check_tree(self, c, sb, kind, tree, leaf_count, covered, root):
         """The leaves, or None. leaf_count None: as many as are stored."""
         extents = sorted(self._extents(sb, kind), key=lambda e: e.level)
         name = "data" if tree == DATA_TREE else "parity"
         if [e.level for e in extents] != list(range(len(extents))):
-            self.bad(c * self.spacing + 264, f"copy {c}: {name} tree: expected one extent a level, found levels "
+            self.bad(self.place(c) + 264, f"copy {c}: {name} tree: expected one extent a level, found levels "
                                              f"{[e.level for e in extents]}")
             return None
         levels = [self.read(e.offset, e.length) for e in extents]
@@ -325,14 +347,14 @@ class Sidecar:
         if levels and len(levels[-1]) != 16:
             self.bad(extents[-1].offset, f"copy {c}: {name} tree: expected one hash in the last level")
         top = levels[-1][:16] if levels else ZERO_HASH
-        field = c * self.spacing + (192 if tree == DATA_TREE else 208)
+        field = self.place(c) + (192 if tree == DATA_TREE else 208)
         self.expect(field, f"copy {c}: root of the {name} tree", root_of(tree, count, covered, top), root)
         return levels[0] if levels else b""
 
     def _check_parity_extents(self, c, sb):
         extents = self._extents(sb, PARITY)
         here = parity_here(sb)
-        self.expect(c * self.spacing + 168, f"copy {c}: bytes in parity extents", [here] if here else [],
+        self.expect(self.place(c) + 168, f"copy {c}: bytes in parity extents", [here] if here else [],
                     [e.length for e in extents])
         for e in extents:
             if sb.placement == STRIPED and e.offset % (sb.devices * sb.u):
@@ -341,7 +363,17 @@ class Sidecar:
     def _check_intent_extent(self, c, sb):
         extents = self._extents(sb, INTENT)
         if len(extents) > 1 or any(e.length % PAGE for e in extents):
-            self.bad(c * self.spacing + 264, f"copy {c}: expected one intent extent of 4096-byte pages")
+            self.bad(self.place(c) + 264, f"copy {c}: expected one intent extent of 4096-byte pages")
+        if not sb.compact or len(extents) != 1:
+            return
+        e = extents[0]
+        others = [x for x in sb.extent_list if x is not e and x.kind <= PARITY]
+        if e.offset % PAGE or any(x.offset + x.capacity > e.offset for x in others):
+            self.bad(self.place(c) + 264, f"copy {c}: expected the intent pages behind everything else, on a page, "
+                                          f"found {e.offset}")
+        if len(self.bytes) not in (e.offset, e.offset + e.length):
+            self.bad(len(self.bytes), f"copy {c}: expected the file to end at {e.offset}, or {e.length} bytes further "
+                                      "with an intent")
 
     # -- what the copy that counts gives access to
 

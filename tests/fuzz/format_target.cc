@@ -10,8 +10,9 @@ enum Kind : std::uint8_t { kSuperblock, kInfo, kIntent, kSummary, kKinds };
 /// Page with the hash that the format asks for, so that the fields behind it are looked at.
 Input Sealed(ByteSpan bytes, HashTag tag, std::uint64_t index) {
   Input page(bytes.begin(), bytes.end());
-  page.resize(kSuperblockSize, 0);
-  const Hash hash = HashBytes(tag, index, ByteSpan(page).first(kSuperblockSize - sizeof(Hash)));
+  const bool compact = tag == HashTag::kSuperblock && page.size() > 32 && (page[32] & 4) != 0;
+  page.resize(compact ? kCompactSuperblockSize : kSuperblockSize, 0);
+  const Hash hash = HashBytes(tag, index, ByteSpan(page).first(page.size() - sizeof(Hash)));
   std::copy(hash.bytes.begin(), hash.bytes.end(), page.end() - sizeof(Hash));
   return page;
 }
@@ -101,6 +102,11 @@ std::vector<Input> Seeds() {
   summary.info = EncodeInfo(info);
   std::vector<Input> seeds = {EncodeSuperblock(superblock), EncodeInfo(info), EncodeIntent(intent, 0), EncodeRecord(summary)};
   for (std::uint8_t kind = 0; kind < kKinds; ++kind) seeds[kind].insert(seeds[kind].begin(), kind);
+  superblock.compact = true;
+  superblock.spacing = 6144;
+  superblock.extents = {{ExtentKind::kInfo, 0, 0, 1024, 300, 300}, {ExtentKind::kIntent, 0, 0, 8192, 8192, 8192}};
+  Input& compact = seeds.emplace_back(EncodeSuperblock(superblock));
+  compact.insert(compact.begin(), kSuperblock);
   return seeds;
 }
 

@@ -73,18 +73,21 @@ TEST_P(FuzzTargets, ReturnForAnyInput) {
 // Else mutations would be of committed sidecars alone.
 TEST(FuzzSeeds, HaveEveryStateAndIntent) {
   std::set<std::uint32_t> states, flags;
+  std::set<bool> compact;
   for (const Input& seed : fuzz::kSidecar.seeds()) {
     for (std::size_t at = 1; at + kSuperblockSize <= seed.size(); at += kSuperblockSize) {
       const ByteSpan page = ByteSpan(seed).subspan(at, kSuperblockSize);
       for (std::uint32_t number = 0; number < 4; ++number) {
         if (const auto superblock = DecodeSuperblock(page, number); superblock.ok()) {
           states.insert(static_cast<std::uint32_t>(superblock->state));
+          compact.insert(superblock->compact);
         }
         if (const auto intent = DecodeIntent(page, number); intent.ok()) flags.insert(intent->flags);
       }
     }
   }
   EXPECT_THAT(states, ::testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(compact, ::testing::ElementsAre(false, true));
   EXPECT_THAT(flags, ::testing::ElementsAre(0, kIntentWholeFile, kIntentRepair, kIntentDecided));
 }
 

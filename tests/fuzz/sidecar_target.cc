@@ -16,7 +16,8 @@ using testing::MemoryFileSystem;
 constexpr std::int64_t kPast = 1'600'000'000'000'000'000;
 constexpr std::uint32_t kMembers = 3;
 
-/// What the first byte of an input says is done.
+/// What the first byte of an input says is done. All inputs are tried with files whose sidecars are of either form: the
+/// form of the input itself is what its bytes say.
 struct Plan {
   bool set;       ///< the input is the sidecar of a set's member 0; those of the others are as they should be
   bool reseal;    ///< hashes are made right first, as far as that goes, so that what they hide is looked at
@@ -52,8 +53,7 @@ void ResealIntents(Input& sidecar, std::uint64_t offset, std::uint64_t length);
 void MakeAlikeInEveryRun(Input& sidecar) {
   constexpr std::uint8_t kUuid[16] = {0x1c, 0xea, 0x11, 0x5e, 0xed, 0, 0x4b, 0, 0x80};
   constexpr std::size_t kUuidAt = 40, kWallTimeAt = 128;
-  const auto spacing = LoadLe<std::uint64_t>(&sidecar[72]);
-  for (std::uint64_t at = 0; at + kSuperblockSize <= sidecar.size(); at += spacing) {
+  for (std::uint64_t at = 0; at + kCompactSuperblockSize <= sidecar.size(); at += kCompactStep) {
     if (!std::equal(sidecar.begin(), sidecar.begin() + 8, sidecar.begin() + static_cast<std::ptrdiff_t>(at))) continue;
     std::copy(std::begin(kUuid), std::end(kUuid), sidecar.begin() + static_cast<std::ptrdiff_t>(at + kUuidAt));
     StoreLe(&sidecar[at + kWallTimeAt], kPast);
@@ -62,7 +62,7 @@ void MakeAlikeInEveryRun(Input& sidecar) {
 }
 
 /// Files as they are protected: a shared one, or a set.
-std::map<std::string, MemoryFileSystem::Node> Protected(bool set) {
+std::map<std::string, MemoryFileSystem::Node> Protected(bool set, bool compact) {
   MemoryFileSystem fs;
   fs.now = [] { return kPast; };
   const DatasetRef ref = RefOf(set);
@@ -71,7 +71,8 @@ std::map<std::string, MemoryFileSystem::Node> Protected(bool set) {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 131 + i / 256 + r);
     fs.Put(set ? ref.members.at(r) : ref.path, bytes, kPast - 1'000'000'000);
   }
-  const Options options = FewBlocks();
+  Options options = FewBlocks();
+  options.compact = compact;
   const auto self = SelfCommunicator();
   (void)Protect(Context{fs, *self, options}, ref, {});
   auto files = fs.Copy();
@@ -95,14 +96,17 @@ void Reseal(Input& sidecar) {
   const auto put = [](Input& to, std::size_t at, const Hash& hash) {
     std::copy(hash.bytes.begin(), hash.bytes.end(), to.begin() + static_cast<std::ptrdiff_t>(at));
   };
-  if (sidecar.size() < kSuperblockSize) return;
-  const std::uint64_t spacing = LoadLe<std::uint64_t>(&sidecar[72]);
+  if (sidecar.size() < kCompactSuperblockSize) return;
+  Superblock places;
+  places.compact = (sidecar[32] & 4) != 0;
+  places.spacing = std::min<std::uint64_t>(LoadLe<std::uint64_t>(&sidecar[72]), sidecar.size());
   for (std::uint32_t copy = 0; copy < 4; ++copy) {
-    const std::uint64_t at = copy == 0 ? 0 : spacing * copy;
-    if (copy > 0 && (spacing < kMinSpacing || spacing > sidecar.size() || at + kSuperblockSize > sidecar.size())) break;
+    const std::uint64_t at = places.PlaceOf(copy);
+    if (copy > 0 && places.spacing < (places.compact ? kCompactStep : kMinSpacing)) break;
+    if (at + places.bytes() > sidecar.size()) break;
     // The info record, then the page that holds its hash.
     const std::uint32_t extents = LoadLe<std::uint32_t>(&sidecar[at + 256]);
-    for (std::uint32_t e = 0; e < std::min<std::uint32_t>(extents, kMaxExtents); ++e) {
+    for (std::uint32_t e = 0; e < std::min<std::uint64_t>(extents, places.max_extents()); ++e) {
       const std::uint8_t* extent = &sidecar[at + 264 + 40ull * e];
       const auto kind = LoadLe<std::uint16_t>(extent);
       const auto offset = LoadLe<std::uint64_t>(extent + 16), length = LoadLe<std::uint64_t>(extent + 24);
@@ -111,21 +115,23 @@ void Reseal(Input& sidecar) {
       if (kind != 1) continue;
       put(sidecar, at + 240, HashBytes(HashTag::kInfo, 0, ByteSpan(sidecar).subspan(offset, length)));
     }
-    const ByteSpan sealed = ByteSpan(sidecar).subspan(at, kSuperblockSize - sizeof(Hash));
-    put(sidecar, at + kSuperblockSize - sizeof(Hash), HashBytes(HashTag::kSuperblock, copy, sealed));
+    const ByteSpan sealed = ByteSpan(sidecar).subspan(at, places.bytes() - sizeof(Hash));
+    put(sidecar, at + sealed.size(), HashBytes(HashTag::kSuperblock, copy, sealed));
   }
 }
 
 void Run(const std::uint8_t* bytes, std::size_t size) {
   if (size < 1 || size > (1u << 18)) return;
-  static const std::map<std::string, MemoryFileSystem::Node> files[2] = {Protected(false), Protected(true)};
+  static const std::map<std::string, MemoryFileSystem::Node> files[2][2] = {
+      {Protected(false, false), Protected(false, true)}, {Protected(true, false), Protected(true, true)}};
   const Plan plan = PlanOf(bytes[0]);
   Input sidecar(bytes + 1, bytes + size);
   if (plan.reseal) Reseal(sidecar);
 
   MemoryFileSystem fs;
   fs.now = [] { return kPast; };
-  fs.Restore(files[plan.set]);
+  const bool compact = sidecar.size() > 32 && (sidecar[32] & 4) != 0;
+  fs.Restore(files[plan.set][compact]);
   const DatasetRef ref = RefOf(plan.set);
   const std::string first = plan.set ? ref.members.at(0) : ref.path;
   fs.Put(*SidecarPath(first), sidecar, kPast);
@@ -172,10 +178,16 @@ enum class Moment { kCommitted, kPrepared, kDecided, kTorn, kWriting, kWritingRa
 constexpr Moment kMoments[] = {Moment::kCommitted, Moment::kPrepared,      Moment::kDecided,   Moment::kTorn,
                                Moment::kWriting,   Moment::kWritingRanges, Moment::kRepairing, Moment::kNeverCommitted};
 
-Input SidecarAt(bool set, Moment moment) {
+/// Whether a sidecar of the compact form can be in it: nothing is prepared in it, and a commit makes it.
+bool IsOfCompact(Moment moment) {
+  return moment == Moment::kCommitted || moment == Moment::kWriting || moment == Moment::kWritingRanges ||
+         moment == Moment::kRepairing;
+}
+
+Input SidecarAt(bool set, bool compact, Moment moment) {
   MemoryFileSystem fs;
   fs.now = [] { return kPast; };
-  fs.Restore(Protected(set));
+  fs.Restore(Protected(set, compact));
   const std::string data = set ? "d/s.0" : "d/f", path = *SidecarPath(data);
   if (moment == Moment::kNeverCommitted) {
     (void)fs.Remove(path);
@@ -209,11 +221,14 @@ Input SidecarAt(bool set, Moment moment) {
 std::vector<Input> Seeds() {
   std::vector<Input> seeds;
   for (const bool set : {false, true}) {
-    for (const Moment moment : kMoments) {
-      const Input sidecar = SidecarAt(set, moment);
-      for (std::uint8_t operation = 0; operation < 6; ++operation) {
-        Input& seed = seeds.emplace_back(sidecar);
-        seed.insert(seed.begin(), static_cast<std::uint8_t>(operation << 2 | 2 | (set ? 1 : 0)));
+    for (const bool compact : {false, true}) {
+      for (const Moment moment : kMoments) {
+        if (compact && !IsOfCompact(moment)) continue;
+        const Input sidecar = SidecarAt(set, compact, moment);
+        for (std::uint8_t operation = 0; operation < 6; ++operation) {
+          Input& seed = seeds.emplace_back(sidecar);
+          seed.insert(seed.begin(), static_cast<std::uint8_t>(operation << 2 | 2 | (set ? 1 : 0)));
+        }
       }
     }
   }

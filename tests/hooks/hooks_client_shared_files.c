@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -369,6 +370,16 @@ static void scattered_updates(void) {
   close_file(&file);
 }
 
+// A file of as many bytes as the argument says, at most BLOCK, committed twice: at a sync, and after one more byte.
+static void small(void) {
+  MPI_File file = create(MPI_COMM_WORLD, path);
+  fill(1);
+  if (rank == 0) check(MPI_File_write_at(file, 0, block, atoi(argument), MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  check(MPI_File_sync(file), "sync");
+  if (rank == ranks - 1) check(MPI_File_write_at(file, 0, "x", 1, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  close_file(&file);
+}
+
 const Action shared_file_actions[] = {
     ACTION(plain),
     ACTION(rounds),
@@ -395,6 +406,7 @@ const Action shared_file_actions[] = {
     ACTION(truncated_by_posix),
     ACTION(truncated_amid_writes),
     ACTION(cut_and_write),
+    ACTION(small),
     ACTION(smaller),
     ACTION(written_after_a_refused_view),
     ACTION(with_hint),

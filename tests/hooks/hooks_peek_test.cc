@@ -1,6 +1,7 @@
 // What the hooks see of a sidecar at a glance is what loading it gives.
 #include <gtest/gtest.h>
 
+#include "both_forms.h"
 #include "engine/engine.h"
 #include "hooks/disk/peek.h"
 #include "memory_files.h"
@@ -12,10 +13,11 @@ namespace {
 
 class PeekTest : public ::testing::Test {
  protected:
-  PeekTest() {
+  explicit PeekTest(bool compact = false) {
     options_.block_size = 512;
     options_.stripe = 512;
     options_.threads = 1;
+    options_.compact = compact;
     fs_.Put("d/f", std::vector<std::uint8_t>(20000, 7), 1'600'000'000'000'000'000);
     EXPECT_OK(Protect(Here(), {DatasetKind::kShared, "d/f", {}}, {}).status);
   }
@@ -44,7 +46,7 @@ class PeekTest : public ::testing::Test {
     return next;
   }
   void SpoilCopy(std::uint32_t copy) {
-    fs_.At("d/.LZY.f").bytes[copy * Load()->contents().superblock.spacing + 100] ^= 1;
+    fs_.At("d/.LZY.f").bytes[Load()->contents().superblock.PlaceOf(copy) + 100] ^= 1;
   }
 
   testing::MemoryFileSystem fs_;
@@ -52,14 +54,20 @@ class PeekTest : public ::testing::Test {
   std::unique_ptr<Communicator> self_ = SelfCommunicator();
 };
 
-TEST_F(PeekTest, SeesVersionAndIntent) {
+class PeekInBothForms : public PeekTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  PeekInBothForms() : PeekTest(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Of, PeekInBothForms, ::testing::Bool(), testing::NameOfForm);
+
+TEST_P(PeekInBothForms, SeesVersionAndIntent) {
   ExpectAsLoaded(1, false);
   ASSERT_OK(BeginEpoch(fs_, options_, "d/f", ""));
   ExpectAsLoaded(1, true);
   EXPECT_FALSE(PeekAt(fs_, "d/nothing"));
 }
 
-TEST_F(PeekTest, ReadsLittleWhileAllCopiesAgree) {
+TEST_P(PeekInBothForms, ReadsLittleWhileAllCopiesAgree) {
   std::uint64_t bytes = 0;
   fs_.fault = [&](testing::MemoryFileSystem::Op op, const std::string&, std::uint64_t, std::uint64_t length) {
     if (op == testing::MemoryFileSystem::Op::kRead) bytes += length;
@@ -69,7 +77,7 @@ TEST_F(PeekTest, ReadsLittleWhileAllCopiesAgree) {
   EXPECT_LE(bytes, 4 * 4096u);  // two superblocks, two intent pages
 }
 
-TEST_F(PeekTest, AnotherCopyReplacesADamagedFirstOne) {
+TEST_P(PeekInBothForms, AnotherCopyReplacesADamagedFirstOne) {
   SpoilCopy(0);
   ExpectAsLoaded(1, false);
   ASSERT_OK(BeginEpoch(fs_, options_, "d/f", ""));

@@ -129,16 +129,19 @@ void DamageModel::Load() {
     file.sidecar_bytes = ReadFile(file.sidecar);
     const Superblock& sb = contents.superblock;
     root_ = sb.dataset_root;
+    file.parity_is_last = !sb.compact;
+    file.parity_size = sb.parity_size;
     for (std::uint32_t c = 0; c < sb.copies; ++c) {
-      auto copy = DecodeSuperblock(ByteSpan(file.sidecar_bytes).subspan(sb.spacing * c, kSuperblockSize), c);
+      auto copy = DecodeSuperblock(ByteSpan(file.sidecar_bytes).subspan(sb.PlaceOf(c)), c);
       ASSERT_OK(copy);
       Ranges& ranges = file.metadata.emplace_back();
-      ranges.push_back({sb.spacing * c, kSuperblockSize});
+      ranges.push_back({sb.PlaceOf(c), sb.bytes()});
       for (const Extent& e : copy->extents) {
         if (e.kind != ExtentKind::kParity && e.kind != ExtentKind::kIntent) AddRange(ranges, e.offset, e.length);
       }
     }
-    file.metadata.push_back({{sb.spacing * sb.copies, kIntentPages * kIntentPageSize}});
+    // In the compact form they are there only while an intent is set.
+    if (!sb.compact) file.metadata.push_back({{sb.spacing * sb.copies, kIntentPages * kIntentPageSize}});
     const auto members = sample_.kind == DatasetKind::kSet ? contents.info.groups[0] : std::vector<std::uint32_t>{0};
     auto at = known.find(members);
     if (at == known.end()) {

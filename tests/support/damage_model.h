@@ -29,7 +29,9 @@ struct ModelFile {
   FileImage data;
   Bytes sidecar_bytes;
   std::uint64_t parity_base = 0;
-  std::vector<Ranges> metadata;  ///< by copy: superblock first; the intent pages are a copy of their own, at the end
+  bool parity_is_last = true;  ///< not in the compact form: other copies of the metadata follow
+  std::uint64_t parity_size = 0;
+  std::vector<Ranges> metadata;  ///< by copy: superblock first; the intent pages, if always there, are a copy of their own, at the end
 };
 struct ModelGroup {
   Layout layout;

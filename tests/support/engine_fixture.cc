@@ -256,6 +256,7 @@ Sample MakeSample(Rng& rng, const std::string& directory, const SampleLimits& li
   options.threads = OneIn(rng, 8) ? 3 : 1;
   if (OneIn(rng, 8)) options.memory = 64u << 10;
   if (OneIn(rng, 4)) options.key = TestKey();
+  options.compact = OneIn(rng, 2);
 
   auto size = [&]() -> std::uint64_t {
     const std::uint64_t most = std::min<std::uint64_t>(limits.bytes, limits.blocks * options.block_size);

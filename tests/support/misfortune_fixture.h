@@ -194,4 +194,16 @@ class MisfortuneTest : public MemoryDatasetTest {
   std::map<std::uint32_t, IntervalSet> touched_;  ///< by the program, in the last Epoch()
 };
 
+/// With sidecars of the compact form, and of the ordinary one. bad_sectors_test.cc instantiates it for all tests.
+class BothForms : public MisfortuneTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  BothForms() { options_.compact = GetParam(); }
+};
+
+/// For commits in place, which the compact form does not have.
+class OrdinaryForm : public MisfortuneTest {
+ protected:
+  OrdinaryForm() { options_.compact = false; }
+};
+
 }  // namespace lzy::testing

@@ -73,6 +73,12 @@ void RandomDamage::RotMetadata(ModelFile& file) {
   }
 }
 
+void RandomDamage::RotParity(const ModelFile& file) {
+  if (file.parity_is_last || file.parity_size > 0) {
+    RotBlock(file.sidecar, file.parity_base, file.parity_is_last ? file.sidecar_bytes.size() : file.parity_size);
+  }
+}
+
 void RandomDamage::Lose(const std::string& path) {
   log_ += "lose " + path + "; ";
   std::filesystem::remove(path);
@@ -135,10 +141,11 @@ void RandomDamage::SpoilDevice(ModelGroup& group, std::uint32_t device) {
       break;
     case 6:
       RotBlock(file.path, Below(rng_, size), 1 + Below(rng_, size));
-      RotBlock(file.sidecar, file.parity_base, file.sidecar_bytes.size());
+      RotParity(file);
       break;
     default:
-      Cut(file.sidecar, file.parity_base);  // its parity is cut off
+      // Its parity is cut off.
+      file.parity_is_last ? Cut(file.sidecar, file.parity_base) : RotParity(file);
       break;
   }
 }

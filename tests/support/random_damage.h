@@ -35,6 +35,7 @@ class RandomDamage {
   std::optional<RowId> AnyRow(const ModelGroup& group);
   void RotRow(std::size_t most, bool parity_only);
   void RotMetadata(ModelFile& file);
+  void RotParity(const ModelFile& file);
   void Lose(const std::string& path);
   void Cut(const std::string& path, std::uint64_t size);
   void Grow(const std::string& path, const Bytes& bytes);

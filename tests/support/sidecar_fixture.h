@@ -142,13 +142,46 @@ class SidecarTest : public ::testing::Test {
   }
   Bytes& File() { return fs_.At(kPath).bytes; }
   /// Changes a superblock and gives it its right hash again.
-  void Reseal(std::uint64_t offset, std::uint32_t copy, std::size_t field, const Bytes& value) {
+  void Reseal(std::uint64_t offset, std::uint32_t copy, std::size_t field, const Bytes& value,
+              std::size_t hashed = kSuperblockSize - sizeof(Hash)) {
     std::copy(value.begin(), value.end(), File().begin() + static_cast<std::ptrdiff_t>(offset + field));
-    const Hash hash = HashBytes(HashTag::kSuperblock, copy, ByteSpan(File()).subspan(offset, 4080));
-    std::copy(hash.bytes.begin(), hash.bytes.end(), File().begin() + static_cast<std::ptrdiff_t>(offset + 4080));
+    const Hash hash = HashBytes(HashTag::kSuperblock, copy, ByteSpan(File()).subspan(offset, hashed));
+    std::copy(hash.bytes.begin(), hash.bytes.end(), File().begin() + static_cast<std::ptrdiff_t>(offset + hashed));
   }
   static bool Whole(const Sidecar& sidecar) {
     return sidecar.unknown_data_leaves().empty() && sidecar.unknown_parity_leaves().empty();
+  }
+  /// Sets an intent, stopped at every operation. If SetIntent returned OK, the intent is there afterwards.
+  void ExpectIntentsSurvivePowerLoss(const SidecarContents& contents) {
+    AtEveryCrash(
+        fs_,
+        [&]() -> Status {
+          LZY_ASSIGN_OR_RETURN(auto sidecar, Load(OpenMode::kReadWrite));
+          return sidecar->SetIntent(NewIntent(kIntentWholeFile));
+        },
+        [&](bool done) {
+          const auto loaded = Load();
+          ASSERT_OK(loaded);
+          EXPECT_TRUE(!done || (*loaded)->intent());
+          EXPECT_TRUE(Same((*loaded)->contents(), contents));
+        });
+  }
+  /// Heals the copies of `contents`, stopped at every operation. `check` looks at the sidecar that is left.
+  template <class Check>
+  void HealAtEveryCrash(const SidecarContents& contents, const Check& check) {
+    AtEveryCrash(
+        fs_,
+        [&]() -> Status {
+          LZY_ASSIGN_OR_RETURN(auto sidecar, Load(OpenMode::kReadWrite));
+          return sidecar->WriteAll(sidecar->contents());
+        },
+        [&](bool done) {
+          const auto loaded = Load();
+          ASSERT_OK(loaded);
+          EXPECT_TRUE(Whole(**loaded));
+          EXPECT_TRUE(Same((*loaded)->contents(), contents));
+          check(**loaded, done);
+        });
   }
 
   MemoryFileSystem fs_;
