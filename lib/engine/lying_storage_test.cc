@@ -286,6 +286,17 @@ TEST_F(LyingStorage, DamageThatThePageCacheHidesIsFoundFromDisk) {
   }
 }
 
+// Each byte is that of some version of the file. A repair that broke off may have made a file as long as it was, and not
+// come to all of it.
+void ExpectEverWritten(const std::string& path, const Bytes& bytes, const std::vector<Bytes>& versions) {
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    const bool ever = std::any_of(versions.begin(), versions.end(), [&](const Bytes& one) {
+      return at < one.size() ? one[at] == bytes[at] : bytes[at] == 0;
+    });
+    ASSERT_TRUE(ever) << path << " has at " << at << " what nobody wrote";
+  }
+}
+
 // Any number of lies and failures of all kinds, to whoever does whatever: what is said afterwards is true all the same,
 // and there is nothing in the files that nobody ever wrote. LZY_TEST_ROUNDS sets how many.
 TEST_F(LyingStorage, RandomLies) {
@@ -336,16 +347,7 @@ TEST_F(LyingStorage, RandomLies) {
       for (const auto& [path, node] : before) EXPECT_EQ(fs_.At(path).bytes, node.bytes) << "verify wrote to " << path;
       intact += found.status.ok() && found.state == DatasetState::kIntact;
       ExpectTruth(found, fmt::format("round {}, step {}, work {}", round, step, what));
-      for (const auto& [path, bytes] : Now()) {
-        for (std::size_t at = 0; at < bytes.size(); ++at) {
-          const auto& known = versions[path];
-          // A repair that broke off may have made a file as long as it was, and not come to all of it.
-          const bool ever = std::any_of(known.begin(), known.end(), [&](const Bytes& one) {
-            return at < one.size() ? one[at] == bytes[at] : bytes[at] == 0;
-          });
-          ASSERT_TRUE(ever) << path << " has at " << at << " what nobody wrote";
-        }
-      }
+      for (const auto& [path, bytes] : Now()) ExpectEverWritten(path, bytes, versions[path]);
     }
   }
   std::printf("%llu lies, %llu works said to be done, %llu times intact\n", static_cast<unsigned long long>(told),

@@ -152,6 +152,51 @@ def contents(path):
         return f.read()
 
 
+def merkle_path(over, rank):
+    """The children of one node of each level, bottom first, on the way from leaf `rank` to the top."""
+    pages, at = [], rank
+    for below in over[:-1]:
+        first = at - at % 2
+        pages.append(below[first:first + 2])
+        at //= 2
+    return pages
+
+
+def info_record(name, stripe, n, groups, entries, pages, leaf, leaves, covered):
+    """Section 5 of the format."""
+    info = string(name) + struct.pack("<QI", stripe, n)
+    info += struct.pack("<I", len(groups)) + b"".join(struct.pack(f"<I{len(g)}I", len(g), *g) for g in groups)
+    info += struct.pack("<I", len(entries)) + b"".join(entries)
+    info += struct.pack("<QQQI", leaf, leaves, covered, len(pages))
+    return info + b"".join(struct.pack("<I", len(p)) + b"".join(p) for p in pages)
+
+
+def deal_units(data, shared, u, count):
+    """The data units of each device."""
+    if not shared:
+        return [[d[o:o + u] for o in range(0, len(d), u)] for d in data]
+    units = [[] for _ in range(count)]
+    for q, o in enumerate(range(0, len(data[0]), u)):
+        units[q % count].append(data[0][o:o + u])
+    return units
+
+
+def place_parity(dealt, groups, m, placement, t0, devices, files):
+    """The parity units in their regions (section 6)."""
+    regions = [Region() for _ in range(files)]
+    for g, rows in enumerate(dealt):
+        for t, parities, _ in rows:
+            for q, j, before, parity in parities:
+                device = groups[g][j]
+                if placement == "pooled":
+                    regions[0].units[((t - t0) * len(groups) + g) * m + q] = parity
+                elif placement == "striped":
+                    regions[0].units[before * devices + device] = parity
+                else:
+                    regions[device].units[before] = parity
+    return regions
+
+
 def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, placement=None, uuid=bytes(range(16)),
           generation=1, state=1, spread=False, slack=0, intent=None, name=None, lies=None,
           compact=False):
@@ -166,27 +211,11 @@ def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, pl
     placement = placement or ("pooled" if shared else "per device")
     size = len(data[0])
     u = choose_unit(b, stripe, size / (4 * n) if shared else max(map(len, data)) / 4)
-    if shared:
-        units = [[] for _ in range(count)]
-        for q, o in enumerate(range(0, size, u)):
-            units[q % count].append(data[0][o:o + u])
-    else:
-        units = [[d[o:o + u] for o in range(0, len(d), u)] for d in data]
-
+    units = deal_units(data, shared, u, count)
     dealt = [deal_group([units[d] for d in g], m, lies) for g in groups]
     with_data = [t for rows in dealt for t, _, length in rows if length]
     s, t0 = (min(u, size), min(with_data, default=0)) if placement == "pooled" else (u, 0)
-    regions = [Region() for _ in paths]
-    for g, rows in enumerate(dealt):
-        for t, parities, _ in rows:
-            for q, j, before, parity in parities:
-                device = groups[g][j]
-                if placement == "pooled":
-                    regions[0].units[((t - t0) * len(groups) + g) * m + q] = parity
-                elif placement == "striped":
-                    regions[0].units[before * count + device] = parity
-                else:
-                    regions[device].units[before] = parity
+    regions = place_parity(dealt, groups, m, placement, t0, count, len(paths))
     for r in regions:
         r.finish(s, u, b, lies)
 
@@ -200,26 +229,20 @@ def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, pl
     root = H(0x08, 0, struct.pack("<IIQIIQ", 1 if shared else 2, b, u, n, m, len(paths))
              + tree_root(0x07, over, covered))
 
+    def member(e, rank):
+        """The entry of member e in the info record of `rank`."""
+        st = os.stat(paths[e])
+        entry = struct.pack("<IIIIqQ", e, st.st_mode & 0o7777, st.st_uid, st.st_gid, st.st_mtime_ns,
+                            len(data[e]) + (lies.entry_size if e != rank else 0))
+        return entry + roots[e] + struct.pack("<Q", len(regions[e].bytes)) + parity_roots[e] + string("node%d" % e)
+
     result = []
     for rank, path in enumerate(paths):
         stat = os.stat(path)
         group = list(groups) if shared else [next(g for g in groups if rank in g)]
-        info = string(name or os.path.basename(path)) + struct.pack("<QI", stripe, n)
-        info += struct.pack("<I", len(group)) + b"".join(struct.pack(f"<I{len(g)}I", len(g), *g) for g in group)
-        entries = [0] if shared else group[0]
-        info += struct.pack("<I", len(entries))
-        for e in entries:
-            st = os.stat(paths[e])
-            info += struct.pack("<IIIIqQ", e, st.st_mode & 0o7777, st.st_uid, st.st_gid, st.st_mtime_ns,
-                                len(data[e]) + (lies.entry_size if e != rank else 0))
-            info += roots[e] + struct.pack("<Q", len(regions[e].bytes)) + parity_roots[e] + string("node%d" % e)
-        pages, at = [], rank
-        for below in over[:-1]:
-            first = at - at % 2
-            pages.append(below[first:first + 2])
-            at //= 2
-        info += struct.pack("<QQQI", rank, len(paths), covered, len(pages))
-        info += b"".join(struct.pack("<I", len(p)) + b"".join(p) for p in pages) + lies.info_tail
+        entries = [member(e, rank) for e in ([0] if shared else group[0])]
+        info = info_record(name or os.path.basename(path), stripe, n, group, entries, merkle_path(over, rank), rank,
+                           len(paths), covered) + lies.info_tail
         fields = dict(
             magic=b"\x89LZY\r\n\x1a\n", bom=0x01020304, major=1, minor=0, compatible=0, readonly=0, incompatible=0,
             uuid=uuid, generation=generation, copy=0, copies=max(2, m + 1) if shared else 2, spacing=0, state=state,

@@ -28,6 +28,19 @@ bool Same(const Bytes& now, const Bytes& was, std::uint64_t offset, std::uint64_
                                                      now.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
+// Bytes of the metadata that are not what they were.
+void JudgeMetadata(const ModelFile& file, const Bytes& sidecar, Judgement& out) {
+  for (const Ranges& copy : file.metadata) {
+    for (const ByteRange& r : copy) {
+      for (std::uint64_t b = r.offset; b < r.offset + r.length; ++b) {
+        if (b < sidecar.size() && sidecar[b] == file.sidecar_bytes[b]) continue;
+        AddRange(out.metadata_hits[file.sidecar], b, 1);
+        out.anything = true;
+      }
+    }
+  }
+}
+
 void JudgeGroup(const ModelGroup& group, Judgement& out) {
   const Layout& layout = group.layout;
   if (std::none_of(group.files.begin(), group.files.end(),
@@ -81,15 +94,7 @@ void JudgeGroup(const ModelGroup& group, Judgement& out) {
       AddRange(parity, (has_sidecar ? file.parity_base : 0) + place.offset, place.length);
       count(at.row);
     }
-    for (const Ranges& copy : file.metadata) {
-      for (const ByteRange& r : copy) {
-        for (std::uint64_t b = r.offset; has_sidecar && b < r.offset + r.length; ++b) {
-          if (b < sidecar.size() && sidecar[b] == file.sidecar_bytes[b]) continue;
-          AddRange(out.metadata_hits[file.sidecar], b, 1);
-          out.anything = true;
-        }
-      }
-    }
+    if (has_sidecar) JudgeMetadata(file, sidecar, out);
   }
 }
 
@@ -165,6 +170,44 @@ Judgement DamageModel::Judge() const {
   return out;
 }
 
+namespace {
+
+bool Overlap(const ByteRange& a, const ByteRange& b) {
+  return a.offset < b.offset + b.length && b.offset < a.offset + a.length;
+}
+
+// `metadata`: what the report names, by sidecar. All hits are named, and nothing else is.
+void ExpectMetadataNamed(std::map<std::string, Ranges>& metadata, const Judgement& truth, const DamageModel& model) {
+  for (const auto& [path, hits] : truth.metadata_hits) {
+    const ModelFile* file = nullptr;
+    for (const ModelGroup& group : model.groups()) {
+      for (const ModelFile& one : group.files) file = one.sidecar == path ? &one : file;
+    }
+    ASSERT_NE(file, nullptr);
+    for (const ByteRange& hit : hits) {
+      // Where a superblock is lost, nothing else of its copy can be looked at.
+      bool found = false;
+      for (const ByteRange& r : metadata[path]) found = found || Overlap(r, hit);
+      for (const Ranges& copy : file->metadata) {
+        const bool here = std::any_of(copy.begin(), copy.end(), [&](const ByteRange& r) { return Overlap(r, hit); });
+        for (const ByteRange& r : metadata[path]) found = found || (here && Overlap(r, copy[0]));
+      }
+      EXPECT_TRUE(found) << path << ": byte " << hit.offset << " of the metadata changed and nobody says so";
+    }
+  }
+  for (const auto& [path, ranges] : metadata) {
+    const auto at = truth.metadata_hits.find(path);
+    for (const ByteRange& r : ranges) {
+      const bool hit =
+          at != truth.metadata_hits.end() &&
+          std::any_of(at->second.begin(), at->second.end(), [&](const ByteRange& b) { return Overlap(r, b); });
+      EXPECT_TRUE(hit) << path << ": metadata [" << r.offset << ", +" << r.length << ") named for nothing";
+    }
+  }
+}
+
+}  // namespace
+
 void ExpectNamed(const DatasetReport& report, const Judgement& truth, const DamageModel& model,
                  std::optional<DamageCause> data_cause) {
   std::map<std::pair<std::string, DamagePart>, Ranges> named;
@@ -199,35 +242,7 @@ void ExpectNamed(const DatasetReport& report, const Judgement& truth, const Dama
   for (const auto& [key, ranges] : named)
     EXPECT_TRUE(ranges.empty()) << key.first << " named for nothing:" << Text(ranges);
 
-  auto overlaps = [](const ByteRange& a, const ByteRange& b) {
-    return a.offset < b.offset + b.length && b.offset < a.offset + a.length;
-  };
-  for (const auto& [path, hits] : truth.metadata_hits) {
-    const ModelFile* file = nullptr;
-    for (const ModelGroup& group : model.groups()) {
-      for (const ModelFile& one : group.files) file = one.sidecar == path ? &one : file;
-    }
-    ASSERT_NE(file, nullptr);
-    for (const ByteRange& hit : hits) {
-      // Where a superblock is lost, nothing else of its copy can be looked at.
-      bool found = false;
-      for (const ByteRange& r : metadata[path]) found = found || overlaps(r, hit);
-      for (const Ranges& copy : file->metadata) {
-        const bool here = std::any_of(copy.begin(), copy.end(), [&](const ByteRange& r) { return overlaps(r, hit); });
-        for (const ByteRange& r : metadata[path]) found = found || (here && overlaps(r, copy[0]));
-      }
-      EXPECT_TRUE(found) << path << ": byte " << hit.offset << " of the metadata changed and nobody says so";
-    }
-  }
-  for (const auto& [path, ranges] : metadata) {
-    const auto at = truth.metadata_hits.find(path);
-    for (const ByteRange& r : ranges) {
-      const bool hit =
-          at != truth.metadata_hits.end() &&
-          std::any_of(at->second.begin(), at->second.end(), [&](const ByteRange& b) { return overlaps(r, b); });
-      EXPECT_TRUE(hit) << path << ": metadata [" << r.offset << ", +" << r.length << ") named for nothing";
-    }
-  }
+  ExpectMetadataNamed(metadata, truth, model);
 }
 
 }  // namespace lzy::testing
