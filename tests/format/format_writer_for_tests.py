@@ -198,15 +198,13 @@ def place_parity(dealt, groups, m, placement, t0, devices, files):
 
 
 def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, placement=None, uuid=bytes(range(16)),
-          generation=1, state=1, spread=False, slack=0, intent=None, name=None, lies=None,
-          compact=False):
+          generation=1, state=1, spread=False, slack=0, intent=None, name=None, lies=None, compact=False):
     """Sidecars of the shared file paths[0], or of the set `paths`. Returns [(sidecar, layout)], layout naming
     offsets: {"info0": .., "data0.1": (level 1 of the data tree in copy 0), "parity", "intent", "super0", ...} and
     "spans": [(offset, length)] of everything but the intent pages."""
     lies = lies or Lies()
     data = [contents(p) for p in paths]
-    n = max(map(len, groups))
-    count = sum(map(len, groups))
+    n, count = max(map(len, groups)), sum(map(len, groups))
     shared = kind == "shared"
     placement = placement or ("pooled" if shared else "per device")
     size = len(data[0])
@@ -226,8 +224,8 @@ def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, pl
     parity_roots = [tree_root(0x06, t, len(r.bytes)) for t, r in zip(parity_trees, regions)]
     over = tree(0x60, roots, 2, lies)
     covered = sum(map(len, data))
-    root = H(0x08, 0, struct.pack("<IIQIIQ", 1 if shared else 2, b, u, n, m, len(paths))
-             + tree_root(0x07, over, covered))
+    shape = struct.pack("<IIQIIQ", 1 if shared else 2, b, u, n, m, len(paths))
+    root = H(0x08, 0, shape + tree_root(0x07, over, covered))
 
     def member(e, rank):
         """The entry of member e in the info record of `rank`."""
@@ -252,13 +250,12 @@ def write(paths, kind="shared", b=512, stripe=4096, groups=((0, 1, 2),), m=1, pl
             region=len(regions[rank].bytes), s=s, t0=t0, data_root=roots[rank], parity_root=parity_roots[rank],
             dataset_root=root, info_hash=H(0x11, 0, info))
         if compact:
-            fields.update(major=2, incompatible=4)
-            result.append(put_compact(path, fields, info, trees[rank], parity_trees[rank], bytes(regions[rank].bytes),
-                                      intent, lies))
+            result.append(put_compact(path, {**fields, "major": 2, "incompatible": 4}, info, trees[rank],
+                                      parity_trees[rank], bytes(regions[rank].bytes), intent, lies))
             continue
         align = count * u if placement == "striped" else 1
-        result.append(put(path, fields, info, trees[rank], parity_trees[rank], bytes(regions[rank].bytes),
-                          spread, slack, align, intent, lies))
+        result.append(put(path, fields, info, trees[rank], parity_trees[rank], bytes(regions[rank].bytes), spread, slack,
+                          align, intent, lies))
     return result
 
 
