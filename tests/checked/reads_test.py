@@ -102,7 +102,7 @@ class Damage(Reads):
         bad = self.content("f")
         line, = self.read("read_at")
         self.assertRegex(line, rf"^0 error MPI_ERR_IO lzy: {self.path('f')}: bytes \d+ to \d+ are damaged: "
-                               r"\d+ blocks of its row cannot be had")
+                               r"\d+ blocks of its row are lost")
         self.assertEqual(self.content("f"), bad, "nothing was written")
 
     def test_in_a_sealed_file(self):
