@@ -1,0 +1,1 @@
+// Has nothing: only the precompiled headers of its target are used.
