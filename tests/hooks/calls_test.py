@@ -48,6 +48,7 @@ class Calls(Layer):
             with self.subTest(call=call):
                 # set_size leaves another content than the calls do
                 self.assertEqual(self.run_program([WRITE_CALLS, "--call", "set_size", *self.VIEW, "f"]).returncode, 0)
+                self.assertEqual(self.verify(), 0)
                 done = self.run_program([WRITE_CALLS, "--call", call, *self.VIEW, "f"])
                 if done.returncode != 0:
                     self.leave_out_if_known(
