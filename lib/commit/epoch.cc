@@ -4,7 +4,6 @@
 // at risk. Each function takes the lock of the sidecar, changes it, and lets go; no lock is held while the program
 // writes.
 
-
 #include <algorithm>
 
 #include "commit/epoch.h"

@@ -174,7 +174,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
   std::array<std::uint64_t, kMaxGroup> index;
   bool all = true;
   for (std::uint32_t k = 0; k < rotation.k(); ++k) {
-    const std::uint32_t device = layout_->group(0)[rotation.DeviceAt(rotation.m + k, row.unit_row)];
+    const std::uint32_t device = layout_->DeviceAt(0, rotation.m + k, row.unit_row);
     index[k] = layout_->DataBlock(device, row.unit_row, row.slice).index;
     all = all && index[k] >= blocks.begin && index[k] < blocks.end && IsUnwritten(index[k]);
   }
@@ -366,7 +366,7 @@ void Capture::ForgetCaptured(Interval blocks) {
       if (block < blocks.begin || block >= blocks.end || !page->second->captured.test(i)) continue;
       page->second->captured.reset(i);
       const RowId row = layout_->LocateData(0, block).row;
-      SliceOf(chunks_.at({row.group, row.unit_row, row.slice / chunk_slices_}), row).spoiled = true;
+      SliceOf(chunks_.at(KeyOf(row)), row).spoiled = true;
     }
   }
   held_.erase(held_.lower_bound(blocks.begin), held_.lower_bound(blocks.end));
@@ -381,7 +381,7 @@ void Capture::RenewSums() {
       bool used = false;
       const Rotation rotation = OnlyRotation(*layout_);
       for (std::uint32_t k = rotation.m; k < rotation.n && !used; ++k) {
-        const std::uint32_t device = layout_->group(0)[rotation.DeviceAt(k, row.unit_row)];
+        const std::uint32_t device = layout_->DeviceAt(0, k, row.unit_row);
         used = IsCaptured(layout_->DataBlock(device, row.unit_row, row.slice).index);
       }
       if (!used) chunk.slices[i] = {};
@@ -403,7 +403,7 @@ Capture::Page* Capture::PageFor(std::uint64_t block) {
 }
 
 Capture::Chunk* Capture::ChunkFor(const RowId& row) {
-  const ChunkKey key{row.group, row.unit_row, row.slice / chunk_slices_};
+  const ChunkKey key = KeyOf(row);
   const auto at = chunks_.find(key);
   if (at != chunks_.end()) return &at->second;
   const std::uint64_t bytes = layout_->parity() * chunk_slices_ * block_;
@@ -415,11 +415,11 @@ Capture::Chunk* Capture::ChunkFor(const RowId& row) {
 }
 
 const Capture::Chunk* Capture::FindChunk(const RowId& row) const {
-  const auto at = chunks_.find({row.group, row.unit_row, row.slice / chunk_slices_});
+  const auto at = chunks_.find(KeyOf(row));
   return at == chunks_.end() ? nullptr : &at->second;
 }
 
-std::uint8_t* Capture::Sum(Chunk& chunk, const RowId& row, std::uint32_t q) const {
+std::uint8_t* Capture::Sum(const Chunk& chunk, const RowId& row, std::uint32_t q) const {
   return chunk.parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
 }
 

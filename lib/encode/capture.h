@@ -236,12 +236,13 @@ class Capture {
   /// The same for the chunk of a row.
   Chunk* ChunkFor(const RowId& row);
   const Chunk* FindChunk(const RowId& row) const;
+  ChunkKey KeyOf(const RowId& row) const { return {row.group, row.unit_row, row.slice / chunk_slices_}; }
   Slice& SliceOf(Chunk& chunk, const RowId& row) const { return chunk.slices[SliceInChunk(row)]; }
   RowId RowOf(const ChunkKey& key, std::uint32_t slice) const {
     return {std::get<0>(key), std::get<1>(key), std::get<2>(key) * chunk_slices_ + slice};
   }
   /// Where the sum for parity block `q` of the row is.
-  std::uint8_t* Sum(Chunk& chunk, const RowId& row, std::uint32_t q) const;
+  std::uint8_t* Sum(const Chunk& chunk, const RowId& row, std::uint32_t q) const;
   std::uint32_t SliceInChunk(const RowId& row) const { return row.slice % chunk_slices_; }
 
   std::optional<Layout> layout_;  // of the largest possible file

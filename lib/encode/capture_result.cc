@@ -142,7 +142,7 @@ const std::uint8_t* Capture::ParityOf(const RowId& row, std::uint32_t q) const {
   if (chunk == nullptr) return nullptr;
   const Slice& slice = chunk->slices[SliceInChunk(row)];
   if (slice.blocks == 0 || slice.spoiled) return nullptr;
-  return chunk->parity + (std::uint64_t{q} * chunk_slices_ + SliceInChunk(row)) * block_;
+  return Sum(*chunk, row, q);
 }
 
 // The capture is as at its beginning, but for what is carried. If memory runs out, nothing is.
@@ -189,7 +189,7 @@ void Capture::CarryBytes() {
 void Capture::CarrySums() {
   if (size_ % block_ != 0) {
     const RowId row = layout_->LocateData(0, size_ / block_).row;
-    const auto chunk = chunks_.find({row.group, row.unit_row, row.slice / chunk_slices_});
+    const auto chunk = chunks_.find(KeyOf(row));
     if (chunk != chunks_.end()) SliceOf(chunk->second, row).kept = false;
   }
   auto sums = std::make_unique<Arena>();

@@ -164,7 +164,7 @@ void KeepUnfinished(const Layout& layout, const Coverage& coverage, Capture& min
   mine.KeepSums([&](const RowId& row) {
     bool unfinished = false;
     for (std::uint32_t position = rotation.m; position < rotation.n; ++position) {
-      const std::uint32_t device = layout.group(0)[rotation.DeviceAt(position, row.unit_row)];
+      const std::uint32_t device = layout.DeviceAt(0, position, row.unit_row);
       const BlockPlace place = layout.DataBlock(device, row.unit_row, row.slice);
       // A sum with a disputed block in it is of no use.
       if (IsIn(coverage.disputed, place.index)) return false;

@@ -24,9 +24,8 @@ class CapturedRows {
   /// be shorter in the file.
   template <class Bytes>
   Status PutRow(const RowId& row, const Bytes& bytes) {
-    const Rotation rotation = layout_.rotation(row.group);
-    for (std::uint32_t q = 0; q < rotation.m; ++q) {
-      const std::uint32_t device = layout_.group(row.group)[rotation.DeviceAt(q, row.unit_row)];
+    for (std::uint32_t q = 0; q < layout_.parity(); ++q) {
+      const std::uint32_t device = layout_.DeviceAt(row.group, q, row.unit_row);
       const RowBlock block{device, true, layout_.ParityBlock(device, row.unit_row, row.slice)};
       if (block.place.length > 0) LZY_RETURN_IF_ERROR(PutParity(job_, {&block, 1}, ByteSpan(bytes(q), block.place.length)));
     }
@@ -156,9 +155,8 @@ class CapturedRows {
   // they follow each other both in memory and in the file. Ranks that write to one file wait for each other at every
   // call, so calls are what costs.
   Status PutRun(const RowRun& run) {
-    const Rotation rotation = layout_.rotation(run.group);
-    for (std::uint32_t q = 0; q < rotation.m; ++q) {
-      const std::uint32_t device = layout_.group(run.group)[rotation.DeviceAt(q, run.unit_row)];
+    for (std::uint32_t q = 0; q < layout_.parity(); ++q) {
+      const std::uint32_t device = layout_.DeviceAt(run.group, q, run.unit_row);
       std::vector<RowBlock> blocks;
       ByteSpan bytes;
       const auto put = [&] { return blocks.empty() ? Status::Ok() : PutParity(job_, blocks, bytes); };

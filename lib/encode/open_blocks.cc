@@ -30,7 +30,7 @@ bool OpenBlocks::Put(std::uint64_t block, std::uint64_t at, ByteSpan bytes, std:
   const Interval part{at, at + bytes.size()};
   const bool ordered = turn > open.turn;
   if (open.have.Overlaps(part) && !ordered) return false;
-  if (open.have.intervals().size() >= 16 && part != Interval{0, block_}) return false;
+  if (open.have.intervals().size() >= kMostParts && part != Interval{0, block_}) return false;
   std::copy(bytes.begin(), bytes.end(), open.bytes.data() + at);
   open.have.Add(part);
   // Add has run out of memory: then the set is whole, and says nothing.

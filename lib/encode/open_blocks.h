@@ -22,9 +22,11 @@ namespace lzy {
 /// Not thread-safe. All is local. Numbers of blocks are those of the file.
 class OpenBlocks {
  public:
+  static constexpr std::size_t kMostParts = 16;
+
   struct Block {
     AlignedBuffer bytes;       ///< block_size bytes
-    IntervalSet have{16};      ///< which of them were written; a block in more than 16 parts is not followed
+    IntervalSet have{kMostParts};  ///< which of them were written; a block in more parts is not followed
     std::uint64_t turn = 0;    ///< the largest turn of a write to it
     bool queued = false;
     bool carried = false;      ///< nothing was written to it in this epoch

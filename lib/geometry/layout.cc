@@ -317,7 +317,7 @@ Layout::DeviceRow Layout::LocateParity(std::uint32_t region, std::uint64_t index
     unit_index /= parity();
     at.row.group = static_cast<std::uint32_t>(unit_index % group_count());
     at.row.unit_row = first_row_ + unit_index / group_count();
-    at.device = group(at.row.group)[rotation(at.row.group).DeviceAt(position, at.row.unit_row)];
+    at.device = DeviceAt(at.row.group, position, at.row.unit_row);
     return at;
   }
   at.device = region;

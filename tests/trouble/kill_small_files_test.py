@@ -28,7 +28,7 @@ class SmallFiles:
 
 class SmallInPrograms(SmallFiles, kill_test.InPrograms):
     def kill_everywhere(self, kind, protected, step):
-        super().kill_everywhere(kind, protected, 2 * step + 1)  # to save time; odd, so that every kind of call is met
+        super().kill_everywhere(kind, protected, 2 * step + 1)  # kill_test.py has the same programs at more points
 
 
 class SmallInTools(SmallFiles, kill_test.InTools):
