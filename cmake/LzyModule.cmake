@@ -15,6 +15,14 @@ if(LZY_SANITIZE)
   target_link_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE})
 endif()
 
+# lzy_compile_together(TARGET): with sanitizers, compiles up to eight files of the target as one, which takes about half
+# the time. Not in other builds: there each file is compiled alone, so an include that a file lacks is an error.
+function(lzy_compile_together target)
+  if(LZY_SANITIZE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # lzy_module(NAME SOURCES a.cc b.cc DEPENDS base hooks/layer LIBRARIES fmt::fmt)
 #
 # Declares a module as a static library: a layer of lib/ (NAME: base) as lzy_base, a room of romio_hooks/ (NAME:
@@ -36,6 +44,7 @@ function(lzy_module name)
   add_library(lzy_${module} STATIC ${ARG_SOURCES})
   target_include_directories(lzy_${module} PUBLIC ${root})
   target_link_libraries(lzy_${module} PRIVATE lzy_flags)
+  lzy_compile_together(lzy_${module})
   list(TRANSFORM ARG_DEPENDS REPLACE / _)
   list(TRANSFORM ARG_DEPENDS PREPEND lzy_)
   if(ARG_DEPENDS OR ARG_LIBRARIES)

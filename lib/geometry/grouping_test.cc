@@ -163,7 +163,7 @@ TEST(DealGroups, RandomDealsKeepTheirPromises) {
       // Every other layout has most of its devices on one node.
       domain = "node" + std::to_string(i % 2 == 0 && random() % 2 == 0 ? 0 : random() % nodes);
     }
-    SCOPED_TRACE(testing::Message() << "deal " << i << ": " << devices << " devices on " << nodes
+    SCOPED_TRACE(::testing::Message() << "deal " << i << ": " << devices << " devices on " << nodes
                                     << " nodes, groups of " << max_group << ", parity " << parity);
     ASSERT_NO_FATAL_FAILURE(CheckDealt(domains, max_group, parity));
   }

@@ -36,9 +36,9 @@ template <class Check>
 void ForEveryRotation(std::uint32_t largest, Check check) {
   for (std::uint32_t n = 1; n <= largest; ++n) {
     for (std::uint32_t m = 0; m < n; ++m) {
-      SCOPED_TRACE(testing::Message() << "n " << n << " m " << m);
+      SCOPED_TRACE(::testing::Message() << "n " << n << " m " << m);
       check(Rotation{n, m});
-      if (testing::Test::HasFailure()) return;
+      if (::testing::Test::HasFailure()) return;
     }
   }
 }
@@ -48,7 +48,7 @@ TEST(Rotation, MatchesDealingRowByRow) {
     const std::vector<DealtRow> dealt = Deal(rotation.n, rotation.m, 4 * rotation.n);
     for (std::uint64_t t = 0; t < dealt.size(); ++t) {
       for (std::uint32_t d = 0; d < rotation.n; ++d) {
-        SCOPED_TRACE(testing::Message() << "row " << t << " device " << d);
+        SCOPED_TRACE(::testing::Message() << "row " << t << " device " << d);
         ASSERT_EQ(rotation.IsParity(d, t), dealt[t].is_parity[d]);
         ASSERT_EQ(rotation.DataUnitsBefore(d, t), dealt[t].data[d]);
         ASSERT_EQ(rotation.ParityUnitsBefore(d, t), dealt[t].parity[d]);

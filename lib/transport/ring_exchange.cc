@@ -14,14 +14,14 @@ namespace {
 // Bounds of a piece, in words. Shorter ones cost latency, and with longer ones kSlots of them would not fit into 16
 // MiB.
 constexpr std::uint64_t kLeastPiece = (std::uint64_t{64} << 10) / sizeof(std::uint64_t);
-constexpr std::uint64_t kMostPiece = (std::uint64_t{512} << 10) / sizeof(std::uint64_t);
+constexpr std::uint64_t kLongestPiece = (std::uint64_t{512} << 10) / sizeof(std::uint64_t);
 
 /// 64-bit words of a message. When the first piece is round, a link has carried about an eighth of all that it will.
 std::uint64_t PieceOf(std::span<const std::uint64_t> counts) {
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const std::uint64_t longest = std::max<std::uint64_t>(1, *std::max_element(counts.begin(), counts.end()));
   const std::uint64_t hops = std::max<std::size_t>(3, counts.size()) - 2;
-  return std::min(longest, std::clamp(all / hops / 8, kLeastPiece, kMostPiece));
+  return std::min(longest, std::clamp(all / hops / 8, kLeastPiece, kLongestPiece));
 }
 
 }  // namespace

@@ -89,11 +89,11 @@ void Xor(std::uint64_t* to, const std::uint64_t* a, const std::uint64_t* b, std:
 }
 
 // Rounds that have slots of their own: ReduceScatterXor says why four are enough.
-constexpr std::uint64_t kRounds = 4;
+constexpr std::uint64_t kSlotRounds = 4;
 
 // Words of a slot: a whole number of cache lines, so no line has words for two ranks.
 std::uint64_t StepFor(std::size_t size, std::uint64_t memory) {
-  const std::uint64_t slots = kRounds * (size - 1);
+  const std::uint64_t slots = kSlotRounds * (size - 1);
   return std::clamp<std::uint64_t>(memory / sizeof(std::uint64_t) / slots / 8 * 8, 8, kMostStep);
 }
 
@@ -118,7 +118,7 @@ SharedExchange::~SharedExchange() {
 }
 
 std::uint64_t SharedExchange::PartBytes() const {
-  const std::uint64_t slots = kRounds * (size_ - 1) * step_ * sizeof(std::uint64_t);
+  const std::uint64_t slots = kSlotRounds * (size_ - 1) * step_ * sizeof(std::uint64_t);
   return (kPage + slots + kPage - 1) / kPage * kPage;
 }
 
@@ -160,7 +160,7 @@ SharedExchange::Post& SharedExchange::PostOf(std::size_t rank) const {
 
 // A rank has no slot for itself, so later ones move up by one place.
 std::uint64_t* SharedExchange::Slot(std::uint32_t round, std::size_t from, std::size_t to) const {
-  const std::size_t place = round % kRounds * (size_ - 1) + (to < from ? to : to - 1);
+  const std::size_t place = round % kSlotRounds * (size_ - 1) + (to < from ? to : to - 1);
   return reinterpret_cast<std::uint64_t*>(base_ + from * PartBytes() + kPage) + place * step_;
 }
 

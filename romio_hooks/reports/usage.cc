@@ -11,13 +11,13 @@
 namespace lzy::hooks {
 namespace {
 
-struct All {
+struct Usages {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Usage>> by_name;
 };
 
-All& Everything() {
-  static auto& all = *new All;  // never destroyed: files may be closed at exit
+Usages& Everything() {
+  static auto& all = *new Usages;  // never destroyed: files may be closed at exit
   return all;
 }
 
@@ -33,7 +33,7 @@ void Usage::StartClock() {
 }
 
 std::shared_ptr<Usage> Usage::Of(const std::string& name) {
-  All& all = Everything();
+  Usages& all = Everything();
   const std::lock_guard lock(all.mutex);
   std::shared_ptr<Usage>& usage = all.by_name[name];
   if (!usage) usage = std::make_shared<Usage>();
@@ -59,9 +59,9 @@ std::string Usage::Line(const std::string& name, double run_seconds) const {
 
 void Usage::TellAll() {
   // Taken out under the lock and written without it: a blocked stderr must not block other threads' opens.
-  decltype(All::by_name) finished;
+  decltype(Usages::by_name) finished;
   {
-    All& all = Everything();
+    Usages& all = Everything();
     const std::lock_guard lock(all.mutex);
     finished.swap(all.by_name);
   }
