@@ -15,12 +15,11 @@ if(LZY_SANITIZE)
   target_link_options(lzy_flags INTERFACE -fsanitize=${LZY_SANITIZE})
 endif()
 
-# lzy_compile_together(TARGET): with sanitizers, compiles up to eight files of the target as one, which takes about half
-# the time. Not in other builds: there each file is compiled alone, so an include that a file lacks is an error.
+# lzy_compile_together(TARGET): compiles up to eight files of the target as one, which takes about half the time.
+# Everything but tests does so only with sanitizers. In other builds each of those files is compiled alone, so an include
+# that it lacks is an error.
 function(lzy_compile_together target)
-  if(LZY_SANITIZE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
 # lzy_module(NAME SOURCES a.cc b.cc DEPENDS base hooks/layer LIBRARIES fmt::fmt)
@@ -44,7 +43,9 @@ function(lzy_module name)
   add_library(lzy_${module} STATIC ${ARG_SOURCES})
   target_include_directories(lzy_${module} PUBLIC ${root})
   target_link_libraries(lzy_${module} PRIVATE lzy_flags)
-  lzy_compile_together(lzy_${module})
+  if(LZY_SANITIZE)
+    lzy_compile_together(lzy_${module})
+  endif()
   list(TRANSFORM ARG_DEPENDS REPLACE / _)
   list(TRANSFORM ARG_DEPENDS PREPEND lzy_)
   if(ARG_DEPENDS OR ARG_LIBRARIES)

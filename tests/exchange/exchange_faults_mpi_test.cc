@@ -11,10 +11,6 @@
 namespace lzy::validated {
 namespace {
 
-Payload PayloadOf(std::vector<std::uint8_t>& bytes) {
-  return Payload::Of(MutableByteSpan(bytes));
-}
-
 class ExchangeFaultsTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -14,10 +14,6 @@ Pump& ThePump() {
   return Pump::OfProcess();
 }
 
-Payload PayloadOf(std::vector<std::uint8_t>& bytes) {
-  return Payload::Of(MutableByteSpan(bytes));
-}
-
 /// Several tasks at once.
 class Tasks {
  public:

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/packed_type.h"
 #include "validated/link.h"
 #include "status_matchers.h"
 
@@ -36,6 +37,10 @@ inline std::vector<std::uint8_t> BytesOf(std::size_t size, std::uint64_t seed) {
   for (; at + 8 <= size; at += 8) StoreLe(bytes.data() + at, static_cast<std::uint64_t>(random()));
   for (; at < size; ++at) bytes[at] = static_cast<std::uint8_t>(random());
   return bytes;
+}
+
+inline Payload PayloadOf(std::vector<std::uint8_t>& bytes) {
+  return Payload::Of(MutableByteSpan(bytes));
 }
 
 /// Of this process; in force from its making to its end, one at a time.
