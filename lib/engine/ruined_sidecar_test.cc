@@ -185,12 +185,12 @@ class RuinedSidecar : public ::testing::TestWithParam<Shape> {
 };
 
 TEST_P(RuinedSidecar, NeverCallsIntactDataDamaged) {
-  Sweep(nullptr, kSanitized ? 4 * 512 : 512);
+  Sweep(nullptr, kSanitized ? 3 * kPage : 512);
 }
 
 TEST_P(RuinedSidecar, NeverHidesRotAndBlamesNoOtherBlock) {
   const Rotten rotten{files_.back(), GetParam().size / 2 + 3};
-  Sweep(&rotten, 8 * 512);
+  Sweep(&rotten, kSanitized ? 3 * kPage : kPage);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, RuinedSidecar,

@@ -87,7 +87,7 @@ TEST_P(CommFaultsTest, AreMendedOrAnErrorOnAllRanksAlike) {
   for (const double share : {0.5, 0.9}) {
     Faults faults(12);
     faults.share = share;
-    for (int i = 0; i < 30 && !HasFatalFailure(); ++i) Exchange(i);
+    for (int i = 0; i < 15 && !HasFatalFailure(); ++i) Exchange(i);
     failures += failures_;
   }
   EXPECT_GT(failures, 0) << "this proves little";
