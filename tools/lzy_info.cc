@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -115,12 +116,12 @@ int main(int argc, char** argv) {
   tool.summary = "Prints geometry, state, root, sizes and the age of the last commit, from metadata alone.";
   tool.changes = "nothing; with --prune, orphaned sidecars; with --tuning, a file in the user's cache directory";
   tool.table_options = {"device-dirs"};
-  tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--map", map, "also print which devices are coded together");
-    app.add_flag("--prune", prune,
+  tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.AddFlag("--map", map, "also print which devices are coded together");
+    arguments.AddFlag("--prune", prune,
                  "list and remove sidecars of deleted files below the directory PATH, and leftovers of tools that were killed");
-    app.add_flag("--dry-run", dry_run, "with --prune: list them only");
-    app.add_flag(
+    arguments.AddFlag("--dry-run", dry_run, "with --prune: list them only");
+    arguments.AddFlag(
         "--tuning", tuning,
         "without PATH: measure with which sizes this machine reads and encodes fastest, print them, and keep them for all "
         "programs of this user");

@@ -135,13 +135,14 @@ int main(int argc, char** argv) {
   Wish wish;
   // Only something protected can lose its protection.
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
-  tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--force", wish.force,
-                 "also commit damaged blocks (they differ, but the file has its committed mtime); with --remove, "
-                 "also remove sidecars that can repair missing data");
-    app.add_flag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
-    app.add_flag("--remove", wish.remove, "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
-    app.add_flag("--yes", wish.yes, "with --remove: do not ask");
+  tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.AddFlag("--force", wish.force,
+                      "also commit damaged blocks (they differ, but the file has its committed mtime); with --remove, "
+                      "also remove sidecars that can repair missing data");
+    arguments.AddFlag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
+    arguments.AddFlag("--remove", wish.remove,
+                      "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
+    arguments.AddFlag("--yes", wish.yes, "with --remove: do not ask");
   };
   tool.check_options = [&] {
     if (!wish.yes || wish.remove) return Status::Ok();

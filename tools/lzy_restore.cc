@@ -29,30 +29,29 @@ Status ParseDevices(const std::vector<std::string>& texts, std::vector<std::uint
 int main(int argc, char** argv) {
   lzy::RestoreRequest request;
   std::vector<std::string> devices;
+  bool spread = false;
   lzy::Tool tool;
   tool.name = "lzy-restore";
   tool.summary = "Rebuilds lost devices (found automatically, or named) and repairs damaged blocks.";
   tool.changes = "lost files, damaged blocks and sidecars; with --dry-run, nothing";
   tool.table_options = {"device-dirs"};
-  tool.add_options = [&](CLI::App& app) {
-    // One value for each --device, so that PATHs behind it are not taken for devices.
-    app.add_option("--device", devices, "treat device D as lost, besides those that are missing; repeatable")
-        ->type_name("D")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_flag("--dry-run", request.dry_run, "print what would be done, and do nothing");
-    app.add_flag("--salvage", request.salvage,
-                 "if more is lost than parity can repair: write what can be recovered");
-    app.add_flag_callback("--spread", [&request] { request.placing = lzy::Placing::kRoom; },
-                          "if nodes of a set are gone: put their members on nodes that have room, as few of a group as "
-                          "possible on each");
-    app.add_flag("--force", request.force, "also reset stale and at-risk blocks to their committed content");
+  tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.AddValues("--device", "D", devices,
+                        "treat device D as lost, besides those that are missing; repeatable");
+    arguments.AddFlag("--dry-run", request.dry_run, "print what would be done, and do nothing");
+    arguments.AddFlag("--salvage", request.salvage,
+                      "if more is lost than parity can repair: write what can be recovered");
+    arguments.AddFlag("--spread", spread,
+                      "if nodes of a set are gone: put their members on nodes that have room, as few of a group as "
+                      "possible on each");
+    arguments.AddFlag("--force", request.force, "also reset stale and at-risk blocks to their committed content");
   };
-  tool.check_options = [&] { return ParseDevices(devices, request.devices); };
+  tool.check_options = [&] {
+    if (spread) request.placing = lzy::Placing::kRoom;
+    return ParseDevices(devices, request.devices);
+  };
   // It decides how the report is worded, and which command it suggests next.
   tool.action = [&] {
-    const bool spread = request.placing == lzy::Placing::kRoom;
     if (request.dry_run) return spread ? lzy::Action::kSpreadDryRun : lzy::Action::kRestoreDryRun;
     return request.salvage ? lzy::Action::kSalvage : lzy::Action::kRestore;
   };

@@ -110,12 +110,11 @@ int Run(int argc, char** argv) {
                            "nothing itself");
   // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
   // not show them.
-  for (const char* idle : {"--json", "--no-progress"}) arguments.app().get_option(idle)->group("");
+  for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
-  arguments.app().prefix_command();
-  arguments.app().footer("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
-                         "Exit code: that of COMMAND; 3 bad option; 126 or 127 COMMAND could not be started.");
+  arguments.TakeCommand("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
+                        "Exit code: that of COMMAND; 3 bad option; 126 or 127 COMMAND could not be started.");
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
     fmt::print("{}", outcome.output);
@@ -123,7 +122,7 @@ int Run(int argc, char** argv) {
   }
   if (outcome.exit_code) return Fail(*outcome.exit_code, outcome.error);
   // Without "--", the first word that is no option begins the command. A misspelled option would begin it, too.
-  std::vector<std::string> command = arguments.app().remaining();
+  std::vector<std::string> command = arguments.command();
   const bool separated = !command.empty() && command.front() == "--";
   if (separated) command.erase(command.begin());
   if (command.empty() || command.front().empty()) {

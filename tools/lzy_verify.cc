@@ -12,12 +12,12 @@ int main(int argc, char** argv) {
   tool.summary = "Checks data, parity and metadata against their hashes.";
   tool.changes = "nothing; with --repair, damaged blocks and sidecars (never creates missing data files)";
   tool.table_options = {"device-dirs"};
-  tool.add_options = [&](CLI::App& app) {
-    app.add_flag("--from-disk", request.from_disk, "read everything from the device instead of the page cache");
-    app.add_flag("--repair", request.repair, "repair damage");
-    app.add_flag("--dry-run", dry_run, "with --repair: print what would be repaired, and change nothing");
-    app.add_flag("--force", request.force,
-                 "with --repair: also reset stale and at-risk blocks to their committed content");
+  tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.AddFlag("--from-disk", request.from_disk, "read everything from the device instead of the page cache");
+    arguments.AddFlag("--repair", request.repair, "repair damage");
+    arguments.AddFlag("--dry-run", dry_run, "with --repair: print what would be repaired, and change nothing");
+    arguments.AddFlag("--force", request.force,
+                      "with --repair: also reset stale and at-risk blocks to their committed content");
   };
   tool.check_options = [&] {
     if (request.repair || (!request.force && !dry_run)) return lzy::Status::Ok();

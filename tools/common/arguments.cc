@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
 #include <sstream>
@@ -41,15 +42,44 @@ constexpr std::string_view kLists[] = {"set", "include", "exclude", "device-dirs
 
 // What all tools have: the options here, memory, threads, topology, log and key.
 Arguments::Arguments(const std::string& tool, const std::string& summary, const std::string& changes)
-    : tool_(tool), app_(summary + "\nChanges " + changes + ".", tool) {
-  app_.set_version_flag("--version", tool + " " LZY_VERSION, "print the version and exit");
-  app_.set_help_flag("-h,--help", "print this and exit");
-  app_.add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
-  app_.add_flag("-q,--quiet", quiet, "print errors only");
-  app_.add_flag("--no-progress", no_progress, "show no progress on a terminal");
-  app_.footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") +
+    : tool_(tool), app_(std::make_unique<CLI::App>(summary + "\nChanges " + changes + ".", tool)) {
+  app_->set_version_flag("--version", tool + " " LZY_VERSION, "print the version and exit");
+  app_->set_help_flag("-h,--help", "print this and exit");
+  app_->add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
+  app_->add_flag("-q,--quiet", quiet, "print errors only");
+  app_->add_flag("--no-progress", no_progress, "show no progress on a terminal");
+  app_->footer(std::string("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n") +
               kExitCodes);
   AddTableOptions({"memory", "threads", "topology", "log", "key"});
+}
+
+Arguments::~Arguments() = default;
+
+void Arguments::AddFlag(const std::string& name, bool& given, const std::string& help) {
+  app_->add_flag(name, given, help);
+}
+
+// One value each time, so that PATHs behind it are not taken for values.
+void Arguments::AddValues(const std::string& name, const std::string& value_name, std::vector<std::string>& values,
+                          const std::string& help) {
+  app_->add_option(name, values, help)
+      ->type_name(value_name)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void Arguments::TakeCommand(const std::string& footer) {
+  app_->prefix_command();
+  app_->footer(footer);
+}
+
+void Arguments::Hide(const std::string& name) {
+  app_->get_option(name)->group("");
+}
+
+std::vector<std::string> Arguments::command() const {
+  return app_->remaining();
 }
 
 void Arguments::AddTableOptions(const std::vector<std::string>& names) {
@@ -67,12 +97,12 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
   option.list = std::ranges::find(kLists, option.name) != std::end(kLists);
   if (*spec.value == '\0') {
     // Also with a value behind '=', as the environment has it; the table checks it.
-    app_.add_flag("--" + option.name, option.values, std::string(spec.help))
+    app_->add_flag("--" + option.name, option.values, std::string(spec.help))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->transform([](const std::string& value) { return value == "true" ? "on" : value; });
     return;
   }
-  app_.add_option("--" + option.name, option.values, std::string(spec.help))
+  app_->add_option("--" + option.name, option.values, std::string(spec.help))
       ->type_name(spec.value)
       ->expected(1)
       ->allow_extra_args(false)
@@ -82,7 +112,7 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
 // CLI11 is not told that a PATH is required: it would complain about that before it names an unknown option. Parse
 // checks it.
 void Arguments::AddPaths(const std::function<bool()>& without) {
-  app_.add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory; at least one")->type_name("");
+  app_->add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory; at least one")->type_name("");
   takes_paths_ = true;
   without_paths_ = without;
 }
@@ -92,7 +122,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
   // CLI11 wants the last word first.
   for (int i = argc - 1; i > 0; --i) words.push_back(Guarded(argv[i]));
   try {
-    app_.parse(std::move(words));
+    app_->parse(std::move(words));
     const bool without = without_paths_ && without_paths_();
     // As if CLI11 had found it: the message then has the usual form.
     if (takes_paths_ && !without && paths.empty()) throw CLI::RequiredError("PATH");
@@ -110,7 +140,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
     // Exit code 0 is --help or --version, which CLI11 reports as errors.
     std::ostringstream output, ignored;
     if (error.get_exit_code() == 0) {
-      app_.exit(error, output, ignored);
+      app_->exit(error, output, ignored);
       return {0, output.str(), ""};
     }
     return {kExitUsage, "", ErrorText(error)};
@@ -121,7 +151,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
 std::string Arguments::UnknownOption(const std::string& word) const {
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string> known;
-  for (const CLI::Option* option : app_.get_options()) {
+  for (const CLI::Option* option : app_->get_options()) {
     for (const std::string& each : option->get_lnames()) known.push_back(each);
   }
   const std::string nearest = Nearest(name.substr(std::min<std::size_t>(2, name.size())), known);

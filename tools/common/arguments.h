@@ -1,17 +1,22 @@
 #pragma once
 // The command line of a tool: options that all tools have, options of the engine's table that this one takes, and its
 // own. Used by RunTool (tool.cc) and lzy-run. CLI11 does the parsing; the texts of errors are lzy's. Local: no
-// communication, and nothing is printed.
+// communication, and nothing is printed. Only arguments.cc includes CLI11, which takes seconds to compile.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "request/options.h"
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
 
 namespace lzy {
 
@@ -23,13 +28,21 @@ class Arguments {
  public:
   /// `tool` is the program's name; `summary` says what it does, `changes` what it modifies.
   Arguments(const std::string& tool, const std::string& summary, const std::string& changes);
+  ~Arguments();
 
-  /// For options that only this tool has: add them before Parse.
-  CLI::App& app() { return app_; }
+  /// Options that only this tool has: add them before Parse, which sets `given` or fills `values`. An option with
+  /// values may be repeated, with one value each time; --help calls a value `value_name`.
+  void AddFlag(const std::string& name, bool& given, const std::string& help);
+  void AddValues(const std::string& name, const std::string& value_name, std::vector<std::string>& values,
+                 const std::string& help);
   /// Adds options of the table (request/options.h) by their names. The constructor adds those that every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
   /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none.
   void AddPaths(const std::function<bool()>& without = {});
+  /// For lzy-run: the first word that is no option begins a command; `footer` is the end of --help.
+  void TakeCommand(const std::string& footer);
+  /// The option is accepted, but --help does not show it.
+  void Hide(const std::string& name);
 
   /// If `exit_code` has a value, the tool is done: print `output` on stdout and `error` on stderr. That is --help,
   /// --version, or an error.
@@ -56,6 +69,9 @@ class Arguments {
   /// entry, joined by ":".
   std::vector<Given> given() const;
 
+  /// The words of the command, after TakeCommand and Parse; "--" in front of it is one of them.
+  std::vector<std::string> command() const;
+
   /// What all tools have, as it was parsed.
   bool json = false;
   bool quiet = false;
@@ -77,7 +93,7 @@ class Arguments {
   bool takes_paths_ = false;
   /// Null: PATHs are required.
   std::function<bool()> without_paths_;
-  CLI::App app_;
+  const std::unique_ptr<CLI::App> app_;
   /// A list, because CLI11 keeps pointers into it.
   std::list<TableOption> table_;
 };

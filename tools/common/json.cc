@@ -3,6 +3,7 @@
 #include "common/json.h"
 
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 namespace lzy {
 namespace {

@@ -2,7 +2,7 @@
 // Reports as JSON: the schema "lzy-report/1" of docs/reference/tools.md "JSON". Fields may be added, but no field is
 // ever removed or changed in meaning, because scripts read them. Used by tool.cc and the tools.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "request/report.h"

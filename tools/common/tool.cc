@@ -15,6 +15,8 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -113,6 +115,14 @@ std::vector<std::string> AllNamed(const std::vector<std::string>& paths, const O
 
 }  // namespace
 
+/// What --json prints at the end.
+struct JsonParts {
+  Json datasets = Json::array();
+  Json errors = Json::array();
+  Json extra = Json::object();
+  std::optional<Json> document;
+};
+
 // Progress is for a terminal, and only on rank 0.
 ToolRun::ToolRun(const Tool& tool, const Arguments& arguments, const Options& options, Communicator& comm)
     : tool_(tool),
@@ -122,9 +132,18 @@ ToolRun::ToolRun(const Tool& tool, const Arguments& arguments, const Options& op
       comm_(comm),
       speaks_(comm.rank() == 0),
       progress_(
-          std::make_unique<Progress>(speaks_ && !arguments.quiet && !arguments.no_progress && isatty(STDERR_FILENO))) {}
+          std::make_unique<Progress>(speaks_ && !arguments.quiet && !arguments.no_progress && isatty(STDERR_FILENO))),
+      json_(std::make_unique<JsonParts>()) {}
 
 ToolRun::~ToolRun() = default;
+
+Json& ToolRun::extra() {
+  return json_->extra;
+}
+
+void ToolRun::SetDocument(Json document) {
+  json_->document = std::move(document);
+}
 
 void ToolRun::Say(const std::string& text) {
   if (!speaks_ || arguments_.json || arguments_.quiet) return;
@@ -140,7 +159,7 @@ void ToolRun::Fail(const Status& status) {
 // The same failure may come with every dataset; it is told once.
 void ToolRun::Complain(const Status& status) {
   if (!told_.insert(status.message()).second) return;
-  errors_.push_back(ToJson(status));
+  json_->errors.push_back(ToJson(status));
   PrintOnStderr(status.message());
 }
 
@@ -188,7 +207,7 @@ int ToolRun::TellInterrupted() {
 void ToolRun::TellUnjudged() {
   const std::vector<std::string>& unjudged = codes_.unjudged();
   if (unjudged.empty()) return;
-  extra_["unjudged"] = unjudged;
+  json_->extra["unjudged"] = unjudged;
   if (!codes_.any_judged()) return;
   PrintOnStderr(fmt::format("{} could not be judged: {}", Plural(unjudged.size(), "dataset"), fmt::join(unjudged, ", ")));
 }
@@ -337,7 +356,7 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
     PrintOnStderr(fmt::format("{}: {}", report.path, PhasesText(report.phases)));
   }
   // Kept to the end, since JSON is one document.
-  if (arguments_.json) datasets_.push_back(ToJson(report));
+  if (arguments_.json) json_->datasets.push_back(ToJson(report));
   if (tool_.after_dataset) tool_.after_dataset(*this, report);
 }
 
@@ -367,9 +386,10 @@ int ToolRun::Finish(double seconds) {
   if (interrupted_) exit_code = TellInterrupted();
   if (!speaks_) return exit_code;
   if (arguments_.json) {
-    Json document = document_ ? std::move(*document_) : Document(tool_.name, exit_code, seconds, std::move(datasets_));
-    if (!errors_.empty()) document["errors"] = std::move(errors_);
-    document.update(extra_);
+    Json document = json_->document ? std::move(*json_->document)
+                                    : Document(tool_.name, exit_code, seconds, std::move(json_->datasets));
+    if (!json_->errors.empty()) document["errors"] = std::move(json_->errors);
+    document.update(json_->extra);
     fmt::print("{}", Dump(document, false));
   }
   return exit_code;
@@ -388,7 +408,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   // usable.
   Arguments arguments(tool.name, tool.summary, tool.changes);
   arguments.AddTableOptions(tool.table_options);
-  if (tool.add_options) tool.add_options(arguments.app());
+  if (tool.add_options) tool.add_options(arguments);
   arguments.AddPaths(tool.without_path);
   // --help and --version end here, on all ranks alike.
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);

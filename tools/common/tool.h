@@ -9,7 +9,6 @@
 #include <array>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +22,7 @@
 namespace lzy {
 
 class Progress;
+struct JsonParts;
 
 /// One run of a tool: its file system, its ranks, and what it has found so far. The functions of a Tool get it.
 /// References that it is made from must outlive it.
@@ -48,9 +48,9 @@ class ToolRun {
   /// Something worth knowing, in complete sentences: on stderr, unless --quiet or --log=error.
   void Warn(const std::string& text);
   /// Further fields of the JSON document.
-  Json& extra() { return extra_; }
+  Json& extra();
   /// What --json prints instead of the usual document.
-  void SetDocument(Json document) { document_ = std::move(document); }
+  void SetDocument(Json document);
 
   /// True on all ranks if any of them was told to end (SIGINT, SIGTERM). Collective.
   bool Interrupted();
@@ -90,10 +90,7 @@ class ToolRun {
   std::set<std::array<std::uint8_t, 16>> seen_;
   /// Messages of failures that were printed.
   std::set<std::string> told_;
-  Json datasets_ = Json::array();
-  Json errors_ = Json::array();
-  Json extra_ = Json::object();
-  std::optional<Json> document_;
+  const std::unique_ptr<JsonParts> json_;
   CodeOfMany codes_;
   bool interrupted_ = false;
   /// Datasets that were finished; for the message after an interrupt.
@@ -114,7 +111,7 @@ struct Tool {
   /// Which datasets a PATH stands for.
   std::function<Resolve()> resolve = [] { return Resolve::kProtected; };
   /// Adds the tool's own options.
-  std::function<void(CLI::App&)> add_options = {};
+  std::function<void(Arguments&)> add_options = {};
   /// Called after parsing: options that do not go together. Its message is a usage error. Local; ranks agree on the
   /// result.
   std::function<Status()> check_options = {};
