@@ -102,6 +102,14 @@ class [[nodiscard]] Result {
   if (!tmp.ok()) return tmp.status();              \
   lhs = std::move(tmp).value()
 
+/// Thrown where no Status can be returned, by what fails as rarely as an allocation: see merkle/tree.h. Whoever handles
+/// std::bad_alloc handles this, too.
+struct StatusError : std::bad_alloc {
+  explicit StatusError(Status what_failed) : status(std::move(what_failed)) {}
+  const char* what() const noexcept override { return status.message().c_str(); }
+  Status status;
+};
+
 /// Runs `work`, which returns a Status or nothing, and turns whatever it throws into a Status. Use it around what one
 /// rank does between collective calls, so that no rank leaves the others waiting. The messages are short enough to be
 /// stored without allocating memory.
@@ -114,6 +122,8 @@ Status NoThrow(const Work& work) noexcept {
     } else {
       return work();
     }
+  } catch (StatusError& error) {
+    return std::move(error.status);
   } catch (const std::bad_alloc&) {
     return {Code::kNoMemory, "out of memory"};
   } catch (...) {

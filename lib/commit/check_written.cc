@@ -132,7 +132,12 @@ class Checker {
             const std::uint32_t device = layout.DeviceAt(row.group, q, row.unit_row);
             if (layout.region_of(device) != f) continue;
             const BlockPlace place = layout.ParityBlock(device, row.unit_row, row.slice);
-            if (place.length > 0) found.push_back({place.index, place.index + 1});
+            if (place.length == 0) continue;
+            if (!found.empty() && found.back().end == place.index) {
+              ++found.back().end;
+            } else {
+              found.push_back({place.index, place.index + 1});
+            }
           }
         }
       }

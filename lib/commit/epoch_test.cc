@@ -350,7 +350,7 @@ TEST_P(EpochTest, AFileThatReplacedAnotherIsKnownByItselfAndNothingUnknownPasses
     if (unknown) {  // the hashes of the data, in all copies
       const auto sidecar = Sidecar::Load(fs_, path, OpenMode::kRead);
       ASSERT_OK(sidecar);
-      const auto leaf = (*sidecar)->contents().data_tree.levels()[0][0].bytes;
+      const auto leaf = (*sidecar)->contents().data_tree.leaf(0).bytes;
       auto& bytes = fs_.At(path).bytes;
       int found = 0;
       for (auto at = bytes.begin(); (at = std::search(at, bytes.end(), leaf.begin(), leaf.end())) != bytes.end(); ++at) {

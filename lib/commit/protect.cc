@@ -13,6 +13,7 @@
 #include "names/lookup.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
+#include "sidecar/scratch.h"
 
 // The half of a commit that does not depend on the kind of dataset (commit/protector.h): locks, judgement, the shape of
 // sidecars, names and reports.
@@ -268,16 +269,17 @@ Result<Uuid> Protector::CommonUuid() {
   return uuid;
 }
 
-// Trees get their number of leaves only, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
+// Trees have only a shape, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
 void Protector::FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
                           SidecarContents& contents) const {
+  job.scratch = ScratchBeside(context_.fs, job.data->path());
   job.InitLeaves(layout, f);
   job.key = context_.options.key.get();
   contents.key = context_.options.key;
   contents.info.stripe_option = options.stripe;
   contents.info.group_option = options.group;
-  contents.data_tree = Tree::Build(TreeKind::kData, job.data_leaves.hashes, layout.file_size(f));
-  contents.parity_tree = Tree::Build(TreeKind::kParity, job.parity_leaves.hashes, layout.parity_size(f));
+  contents.data_tree = Tree::OfShape(TreeKind::kData, layout.data_blocks(f), layout.file_size(f));
+  contents.parity_tree = Tree::OfShape(TreeKind::kParity, job.parity_leaves.blocks(), layout.parity_size(f));
   Superblock& sb = contents.superblock;
   sb.state = SidecarState::kCommitted;
   sb.kind = ref_.kind;

@@ -94,9 +94,8 @@ Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Interval
   Communicator& comm = group.comm ? *group.comm : comm_;
   std::vector<FileJob*> jobs;
   std::vector<GroupMember> members;
-  std::vector<RowRun> runs;
-  LZY_RETURN_IF_ERROR(AgreeOn(comm, [&]() -> Status {
-    std::vector<const IntervalSet*> by_file;
+  std::vector<const IntervalSet*> by_file;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] {
     for (std::uint32_t rank : group.ranks) {
       const auto edits = touched.find(rank);
       by_file.push_back(edits == touched.end() ? nullptr : &edits->second);
@@ -104,11 +103,16 @@ Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Interval
       jobs.push_back(own == own_.end() ? nullptr : &own->second.job);
       members.push_back({group.owner[members.size()], jobs.back()});
     }
-    LZY_ASSIGN_OR_RETURN(runs, RowsToEncode(*group.layout, *group.plans, by_file, all));
-    return Status::Ok();
   }));
-  LZY_ASSIGN_OR_RETURN(const bool done, EncodeOnOneNode(context_, pass_, *group.layout, comm, members, runs));
-  return done ? Status::Ok() : pass_.Run(*group.layout, comm, group.owner, jobs, runs);
+  return InStretches(*group.layout, [&](Interval stretch) -> Status {
+    std::vector<RowRun> runs;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(runs, RowsToEncode(*group.layout, *group.plans, by_file, all, stretch));
+      return Status::Ok();
+    }));
+    LZY_ASSIGN_OR_RETURN(const bool done, EncodeOnOneNode(context_, pass_, *group.layout, comm, members, runs));
+    return done ? Status::Ok() : pass_.Run(*group.layout, comm, group.owner, jobs, runs);
+  });
 }
 
 // First the rotten blocks are rebuilt by the groups of before, then the rows of the groups of now are encoded again.

@@ -16,6 +16,9 @@
 namespace lzy {
 namespace {
 
+// Bytes of a file that lzy-protect syncs before it reads it, so that the file system knows its holes.
+constexpr std::uint64_t kWorthSyncing = 64u << 20;
+
 // One call of Protect() for a shared file. Agreed are layout_, uuid_, incremental_ and rot_. Rank 0 alone has fresh_,
 // and part_paths_ of a new encoding.
 class SharedFile : public Protector {
@@ -41,7 +44,8 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
       job_.data = file.data.get();
-      job_.synced = request_.touched.has_value();  // the layer syncs before it commits
+      // The layer syncs before it commits. Of a large file, holes are worth not reading.
+      job_.synced = request_.touched.has_value() || (file.stat.size >= kWorthSyncing && job_.data->Sync().ok());
       return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
     }));
     // The file as rank 0 saw it when reading began. Layout and stamp follow from this on all ranks.
@@ -216,20 +220,9 @@ class SharedFile : public Protector {
     if (captured) {
       LZY_ASSIGN_OR_RETURN(coverage, ShareCoverage(comm_, *request_.capture));
     }
-    SortedRows rows;
-    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
-      LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_));
-      if (captured) {
-        CloseOpen(*layout_, rows.reread, coverage, comm_.rank(), *request_.capture);
-        rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
-        LZY_RETURN_IF_ERROR(pass_.ReadInto(*request_.capture, job_, layout_->block_size(), rows.gaps));
-      }
-      return EncodeAlone(ShareOf(rows.reread, comm_));
-    }));
-    if (captured) {
-      LZY_RETURN_IF_ERROR(EncodeCaptured(context_, *layout_, *request_.capture, coverage, rows, job_, pass_));
-      KeepUnfinished(*layout_, coverage, *request_.capture);
-    }
+    if (!incremental_) pass_.Expect(job_.before.size / static_cast<std::uint64_t>(comm_.size()));
+    LZY_RETURN_IF_ERROR(InStretches(*layout_, [&](Interval stretch) { return EncodeStretch(stretch, captured, coverage); }));
+    if (captured) KeepUnfinished(*layout_, coverage, *request_.capture);
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       Stopwatch watch;
       LZY_RETURN_IF_ERROR(job_.data->Sync());
@@ -238,9 +231,25 @@ class SharedFile : public Protector {
       return Status::Ok();
     }));
     Stopwatch watch;
-    const Status gathered = GatherLeaves(comm_, 0, job_.data_leaves, job_.parity_leaves);
+    const std::uint64_t blocks = job_.data_leaves.blocks() + job_.parity_leaves.blocks();
+    const Status gathered = GatherLeaves(comm_, 0, blocks, job_.data_leaves, job_.parity_leaves);
     watch.AddTo(report_.phases.exchange);
     return Agree(comm_, gathered);
+  }
+
+  Status EncodeStretch(Interval stretch, bool captured, const Coverage& coverage) {
+    SortedRows rows;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+      LZY_ASSIGN_OR_RETURN(rows.reread, RowsToEncode(*layout_, *plans_, {&touched_[0]}, !incremental_, stretch));
+      if (captured) {
+        CloseOpen(*layout_, rows.reread, coverage, comm_.rank(), *request_.capture);
+        rows = SortRows(*layout_, rows.reread, coverage, comm_, context_.options.memory);
+        LZY_RETURN_IF_ERROR(pass_.ReadInto(*request_.capture, job_, layout_->block_size(), rows.gaps));
+      }
+      return EncodeAlone(ShareOf(rows.reread, comm_));
+    }));
+    if (!captured) return Status::Ok();
+    return EncodeCaptured(context_, *layout_, *request_.capture, coverage, rows, job_, pass_);
   }
 
   // Of use only if every rank captured, and what the commit will need.

@@ -53,7 +53,7 @@ Result<bool> StillNamed(FileSystem& fs, const std::string& path, File& file) {
 }
 
 // What contradicts itself is as useless as what has the wrong hashes. On failure the file stays where it is.
-Result<std::unique_ptr<Sidecar>> LoadSound(std::unique_ptr<File>& file) {
+Result<std::unique_ptr<Sidecar>> LoadSound(std::shared_ptr<File>& file) {
   const std::string path = file->path();
   auto sidecar = Sidecar::Load(std::move(file), OpenMode::kReadWrite);
   if (!sidecar.ok()) return sidecar;
@@ -112,14 +112,18 @@ bool IsRuined(const Status& loading) {
 // Waits by trying again, since a lock that is waited for could be on a file that has lost its name meanwhile.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
-                                             std::unique_ptr<File>* ruins) {
+                                             std::shared_ptr<File>* ruins) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
   bool replaced = false;
+  const auto open = [&]() -> Result<std::shared_ptr<File>> {
+    LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, OpenMode::kReadWrite, /*follow=*/false));
+    return file;
+  };
   for (;;) {
-    auto file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+    auto file = open();
     if (file.status().code() == Code::kNotFound && create != nullptr) {
       LZY_RETURN_IF_ERROR(PutEmpty(fs, path, *data, *create, /*replace=*/false));
-      file = fs.Open(path, OpenMode::kReadWrite, /*follow=*/false);
+      file = open();
     }
     const bool gone = file.status().code() == Code::kNotFound && create != nullptr;
     if (!file.ok() && !gone) return file.status();

@@ -30,7 +30,7 @@ EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::str
 /// Ruins that are not replaced are an error, but the lock on them can be kept: their file is put into `ruins`.
 Result<std::unique_ptr<Sidecar>> LockSidecar(FileSystem& fs, const std::string& path, File* data,
                                              const EmptySidecar* create, std::uint32_t timeout_seconds,
-                                             std::unique_ptr<File>* ruins = nullptr);
+                                             std::shared_ptr<File>* ruins = nullptr);
 
 /// Gives a sidecar that is whole and durable under `temporary` its name `path`, and makes that durable. `replace`: over
 /// whatever has the name. Otherwise, if something has it, that stays, and is no failure. Nothing is left under

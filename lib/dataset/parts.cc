@@ -330,7 +330,7 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
   LZY_ASSIGN_OR_RETURN(const std::string real, fs.RealPath(data_path));
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(real));
   // What is there is replaced under its lock, so that nothing newer is, which somebody else has made of it meanwhile.
-  std::unique_ptr<File> ruins;
+  std::shared_ptr<File> ruins;
   std::unique_ptr<Sidecar> old;
   if (outdated) {
     const auto known = FindSidecar(fs, real);

@@ -14,43 +14,20 @@
 namespace lzy {
 namespace {
 
-// Completes `leaves`, and makes the tree. A leaf is one of three kinds: computed, zero for a hole, or the old one. A
-// block that is none of them was forgotten by the caller. Then a tree would promise something about bytes that nobody
-// hashed.
-template <class IsHole>
-Status MakeTree(TreeKind kind, Leaves& made, const Tree* old, std::uint64_t bytes, const IsHole& is_hole, Tree& tree) {
-  std::vector<Hash>& leaves = made.hashes;
-  std::vector<std::uint64_t> changed;
-  for (std::uint64_t i = 0; i < leaves.size(); ++i) {
-    if (made.known[i] != 0) {
-      changed.push_back(i);
-    } else if (is_hole(i)) {
-      leaves[i] = Hash{};
-      changed.push_back(i);
-    } else if (old != nullptr && i < old->leaf_count()) {
-      leaves[i] = old->leaf(i);
-    } else {
-      return {Code::kInternal, fmt::format("block {} of {} was not encoded", i, leaves.size())};
-    }
-  }
-  if (old != nullptr) {
-    tree = *old;
-    tree.Update(std::move(leaves), changed, bytes);
-  } else {
-    tree = Tree::Build(kind, std::move(leaves), bytes);
-  }
-  return Status::Ok();
-}
-
 // In this order, so a set of them is sorted as AllRows is.
 using RowKey = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // unit row, group, slice
 
-// Adds the rows that a touched range of a file belongs to, now or before the file was cut.
-void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, std::set<RowKey>& rows) {
-  const std::uint64_t block = layout.block_size();
+// Adds the rows that a touched range of a file belongs to, now or before the file was cut. All blocks of a unit are in
+// one unit row.
+void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, const Interval& stretch, std::set<RowKey>& rows) {
+  const std::uint64_t block = layout.block_size(), unit_blocks = layout.unit() / block;
   const std::uint64_t end = (range.end + block - 1) / block;
   for (std::uint64_t i = range.begin / block; i < end; ++i) {
     const RowId row = layout.LocateData(file, i).row;
+    if (row.unit_row < stretch.begin || row.unit_row >= stretch.end) {
+      i += unit_blocks - 1 - i % unit_blocks;
+      continue;
+    }
     // If the file got shorter, rows beyond its end no longer exist. But a row that lost this block and still has
     // others must be encoded, since its parity has the lost block in it.
     if (row.unit_row < layout.unit_rows(row.group) && layout.RowLength(row) > 0)
@@ -61,11 +38,11 @@ void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, st
 // Unit row by unit row, over all groups. So a rank that gets a stretch of the list reads a stretch of the file. The
 // slices of a unit row are one run. Units are cut short at the end of a file, so the number of slices follows from the
 // longest one.
-Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans) {
+Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans, const Interval& stretch) {
   std::vector<RowRun> runs;
   std::uint64_t rows = 0;
   for (std::uint32_t g = 0; g < layout.group_count(); ++g) rows = std::max(rows, layout.unit_rows(g));
-  for (std::uint64_t t = 0; t < rows; ++t) {
+  for (std::uint64_t t = stretch.begin; t < std::min(rows, stretch.end); ++t) {
     for (std::uint32_t g = 0; g < layout.group_count(); ++g) {
       const std::uint64_t length = t < layout.unit_rows(g) ? layout.UnitRowLength(g, t) : 0;
       if (length == 0) continue;
@@ -77,44 +54,11 @@ Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans) {
   return runs;
 }
 
-// Writes the known leaves as runs: whether they are of parity (u8), number of the first (u64), how many (u64), hashes.
-// A rank's leaves are mostly a few long stretches.
-void PutKnown(ByteWriter& out, bool parity, const Leaves& computed) {
-  const auto& [leaves, known] = computed;
-  for (std::uint64_t i = 0; i < leaves.size();) {
-    std::uint64_t end = i;
-    while (end < leaves.size() && known[end] != 0) ++end;
-    if (end > i) {
-      out.Put<std::uint8_t>(parity);
-      out.Put(i);
-      out.Put(end - i);
-      for (; i < end; ++i) out.PutBytes(leaves[i].bytes);
-    } else {
-      ++i;
-    }
-  }
-}
-
-// The reverse. Numbers beyond the end are ignored, so a malformed message cannot write out of bounds.
-Status TakeKnown(ByteReader& in, Leaves& data, Leaves& parity) {
-  while (in.remaining() > 0 && in.ok()) {
-    Leaves& leaves = in.Get<std::uint8_t>() != 0 ? parity : data;
-    auto first = in.Get<std::uint64_t>();
-    for (auto count = in.Get<std::uint64_t>(); count > 0 && first < leaves.hashes.size(); --count, ++first) {
-      Hash leaf;
-      GetRecord(in, leaf.bytes);
-      if (!in.ok()) break;
-      leaves.Set(first, leaf);
-    }
-  }
-  return in.ok() ? Status::Ok() : Status(Code::kInternal, "leaves of a rank are malformed");
-}
-
 }  // namespace
 
 void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
-  data_leaves.Init(layout.data_blocks(f));
-  if (f < layout.regions()) parity_leaves.Init(layout.parity_blocks(f));
+  data_leaves.Init(layout.data_blocks(f), scratch);
+  parity_leaves.Init(f < layout.regions() ? layout.parity_blocks(f) : 0, scratch);
 }
 
 // Old data leaves fill gaps only in a commit in place, which old_parity stands for. If everything is encoded anew,
@@ -122,10 +66,10 @@ void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
 Status FileJob::MakeTrees(const Layout& layout, std::uint32_t f) {
   const auto never = [](std::uint64_t) { return false; };
   const Tree* old = old_parity != nullptr ? old_data : nullptr;
-  LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, old, layout.file_size(f), never, data_tree));
+  LZY_RETURN_IF_ERROR(MakeTree(TreeKind::kData, data_leaves, old, layout.file_size(f), never, scratch, data_tree));
   const BlockStream stream = ParityStream(layout, f, nullptr, 0, nullptr, nullptr);
   const auto is_hole = [&](std::uint64_t i) { return stream.place(i).length == 0; };
-  return MakeTree(TreeKind::kParity, parity_leaves, old_parity, layout.parity_size(f), is_hole, parity_tree);
+  return MakeTree(TreeKind::kParity, parity_leaves, old_parity, layout.parity_size(f), is_hole, scratch, parity_tree);
 }
 
 // If the file system stamps every change after a look at the stamp (File::StampsEveryChange), the Stat here is that
@@ -159,33 +103,14 @@ Status FileJob::CheckUnchanged() const {
               data->path())};
 }
 
-// A rank that runs out of memory takes part with nothing, so nobody waits for it. Its failure is returned after the
-// call.
-Status GatherLeaves(Communicator& comm, int root, Leaves& data, Leaves& parity) {
-  ByteWriter out;
-  const Status written = NoThrow([&] {
-    if (comm.rank() == root) return;
-    PutKnown(out, false, data);
-    PutKnown(out, true, parity);
-  });
-  const auto all = comm.Gather(written.ok() ? ByteSpan(out.bytes()) : ByteSpan(), root);
-  LZY_RETURN_IF_ERROR(written);
-  LZY_RETURN_IF_ERROR(all.status());
-  for (const auto& bytes : *all) {
-    ByteReader in(bytes);
-    LZY_RETURN_IF_ERROR(TakeKnown(in, data, parity));
-  }
-  return Status::Ok();
-}
-
 // The set sorts the rows and drops those that several files touched. Rows that follow each other become one run.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
-                                         const std::vector<const IntervalSet*>& touched, bool all) {
-  if (all) return AllRows(layout, plans);
+                                         const std::vector<const IntervalSet*>& touched, bool all, Interval stretch) {
+  if (all) return AllRows(layout, plans, stretch);
   std::set<RowKey> rows;
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
     if (touched[f] == nullptr) continue;
-    for (const Interval& range : touched[f]->intervals()) AddRows(layout, f, range, rows);
+    for (const Interval& range : touched[f]->intervals()) AddRows(layout, f, range, stretch, rows);
   }
   std::vector<RowRun> runs;
   for (const auto& [t, g, slice] : rows) {
@@ -221,6 +146,11 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
                        const std::vector<FileJob*>& jobs, std::span<const RowRun> runs) {
   std::vector<BlockStream> data(layout.files());
   RowPipelineSetup setup = SetupOf(context_, "protect", layout, comm, std::move(owner), runs);
+  if (context_.progress && expected_ > 0) {
+    setup.progress = [this](std::uint64_t) {
+      context_.progress("protect", std::min<std::uint64_t>(encoded_, expected_), expected_);
+    };
+  }
   setup.data.assign(layout.files(), nullptr);
   setup.parity.assign(layout.regions(), nullptr);
   for (std::uint32_t f = 0; f < layout.files(); ++f) {
@@ -285,19 +215,19 @@ Status EncodePass::ReadInto(Capture& capture, FileJob& job, std::uint32_t block_
 Status EncodePass::TakeSource(FileJob& job, const BlockPlace& place, MutableByteSpan bytes) {
   const std::uint64_t i = place.index;
   encoded_ += bytes.size();
-  job.data_leaves.Set(i, LeafHash(job.key, HashTag::kDataLeaf, i, bytes));
-  Hash& leaf = job.data_leaves.hashes[i];
+  const Hash leaf = LeafHash(job.key, HashTag::kDataLeaf, i, bytes);
   // Whether there is a leaf that the block must have.
   const bool held = job.old_data != nullptr && i < job.old_data->leaf_count() && job.touched != nullptr &&
                     !job.unknown.contains(i) && !job.touched->Overlaps({place.offset, place.offset + bytes.size()});
-  if (!held || leaf == job.old_data->leaf(i)) return Status::Ok();
+  const Hash committed = held ? job.old_data->leaf(i) : leaf;
+  job.data_leaves.Set(i, committed);
+  if (leaf == committed) return Status::Ok();
 
-  leaf = job.old_data->leaf(i);
   // The second reading goes into `bytes`, and may fail halfway: keep the first one.
   std::vector<std::uint8_t> cached(bytes.begin(), bytes.end());
   const auto again = job.data->ReadAtFromDevice(place.offset, bytes);
   const bool read = again.ok() && *again == bytes.size();
-  if (read && LeafHash(job.key, HashTag::kDataLeaf, i, bytes) == leaf) return Status::Ok();
+  if (read && LeafHash(job.key, HashTag::kDataLeaf, i, bytes) == committed) return Status::Ok();
   const std::lock_guard lock(mutex_);
   job.rotten.insert(i);
   const auto rebuilt = job.rebuilt.find(i);

@@ -10,6 +10,7 @@
 // Invariant: a block that nobody touched keeps its committed leaf, whatever is read from it (TakeSource). So rot never
 // gets a fresh hash.
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -18,29 +19,13 @@
 #include <vector>
 
 #include "dataset/view.h"
+#include "encode/leaves.h"
 #include "request/touched.h"
 #include "rows/rows.h"
 
 namespace lzy {
 
 class Capture;
-
-/// Leaves of a file or of a parity region, by block, and which of them are known (1): computed on this rank, or told by
-/// another. Bytes, not bits: threads set neighbours at the same time.
-struct Leaves {
-  std::vector<Hash> hashes;
-  std::vector<std::uint8_t> known;
-
-  /// Makes room for `blocks` leaves; none is known. Throws std::bad_alloc.
-  void Init(std::uint64_t blocks) {
-    hashes.assign(blocks, Hash{});
-    known.assign(blocks, 0);
-  }
-  void Set(std::uint64_t block, const Hash& leaf) {
-    hashes[block] = leaf;
-    known[block] = 1;
-  }
-};
 
 /// What one file brings into an encoding, and what comes out of it. Owns no files: what the pointers mean must outlive
 /// it. During EncodePass::Run, several threads write to the leaves, each to other blocks.
@@ -66,6 +51,8 @@ struct FileJob {
   std::uint64_t parity_base = 0;
   /// The parity region reads as zeros where nothing was written, so zeros need not be written.
   bool parity_is_fresh = false;
+  /// Makes files for hashes that are too many for memory.
+  ScratchMaker scratch;
   /// The new leaves. GatherLeaves unites those of all ranks.
   Leaves data_leaves, parity_leaves;
   /// Blocks that nobody touched and that are not what was committed. They keep their leaves, so they stay visible as
@@ -76,11 +63,10 @@ struct FileJob {
   /// The results of MakeTrees.
   Tree data_tree{TreeKind::kData}, parity_tree{TreeKind::kParity};
 
-  /// Makes room for the leaves of file (and region) `f` of the layout; none is known. Throws std::bad_alloc.
+  /// Prepares for the leaves of file (and region) `f` of the layout; none is known. Set `scratch` before.
   void InitLeaves(const Layout& layout, std::uint32_t f);
-  /// Builds data_tree and parity_tree from the leaves. If old_parity is set, it updates copies of the old trees
-  /// instead, and only what the changed leaves concern is hashed again. kInternal if a leaf is missing. Local, for the
-  /// rank that has all leaves.
+  /// Builds data_tree and parity_tree from the leaves. If old_parity is set, unknown leaves are those of the old trees.
+  /// kInternal if a leaf is missing. Local, for the rank that has all leaves.
   Status MakeTrees(const Layout& layout, std::uint32_t f);
   /// Sets `before` and `clock_ns`. Waits until the clock has left the tick of the last modification, so any later one
   /// shows in the mtime. Otherwise the stamp would be racy (docs/design.md §8). The wait is bounded, so a file from
@@ -95,17 +81,26 @@ struct FileJob {
 /// after the other. Sets their leaves in `job`. Threads may put different blocks at once. `blocks` is not empty.
 Status PutParity(FileJob& job, std::span<const RowBlock> blocks, ByteSpan bytes);
 
-/// Brings the leaves that other ranks computed for a file to rank `root`, beside its own. Other ranks keep what they
-/// have. Collective; all ranks have room for the same number (Leaves::Init). A failure may be one rank's alone, so the
-/// caller must Agree on it.
-Status GatherLeaves(Communicator& comm, int root, Leaves& data, Leaves& parity);
-
-/// The rows to encode, in the order of unit rows. If `all`, these are all rows that have data. Otherwise they are the
-/// rows of blocks that were touched in any file. `touched`: by file of the layout. A null entry is an untouched file.
-/// An entry that is whole() has no ranges, so it needs `all`. Local; the same arguments give the same rows on all
-/// ranks.
+/// The rows to encode among the unit rows `stretch`, in the order of unit rows. If `all`, these are all rows that have
+/// data. Otherwise they are the rows of blocks that were touched in any file. `touched`: by file of the layout. A null
+/// entry is an untouched file. An entry that is whole() has no ranges, so it needs `all`. Local; the same arguments
+/// give the same rows on all ranks.
 Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
-                                         const std::vector<const IntervalSet*>& touched, bool all);
+                                         const std::vector<const IntervalSet*>& touched, bool all,
+                                         Interval stretch = {0, kEverythingBehind});
+
+/// Calls encode(stretch of unit rows) until all unit rows of the layout had their turn, so that no list of rows grows
+/// with the file: once for almost all files. Stops at the first failure, so all ranks must get the same.
+template <class Encode>
+Status InStretches(const Layout& layout, const Encode& encode) {
+  constexpr std::uint64_t kUnitRows = std::uint64_t{1} << 16;  // 448 GiB with 7 units of a MiB in each
+  std::uint64_t rows = 0;
+  for (std::uint32_t g = 0; g < layout.group_count(); ++g) rows = std::max(rows, layout.unit_rows(g));
+  for (std::uint64_t first = 0; first == 0 || first < rows; first += kUnitRows) {
+    LZY_RETURN_IF_ERROR(encode(Interval{first, first + kUnitRows}));
+  }
+  return Status::Ok();
+}
 
 /// A setup for ExecuteRows with everything but the streams. `context` is told under the name `phase` how much of the
 /// sources of `runs` has been read. `context`, `layout` and `comm` must outlive it.
@@ -125,6 +120,10 @@ class EncodePass {
   Status Run(const Layout& layout, Communicator& comm, std::vector<int> owner, const std::vector<FileJob*>& jobs,
              std::span<const RowRun> runs);
 
+  /// Says how many bytes of data this rank will read in all runs together, for progress. Otherwise each run counts for
+  /// itself.
+  void Expect(std::uint64_t bytes) { expected_ = bytes; }
+
   /// Reads these blocks of a shared file, compares them with their leaves as Run does, and adds them to the sums that
   /// `capture` has of their rows (SortedRows::gaps). Local; uses threads.
   Status ReadInto(Capture& capture, FileJob& job, std::uint32_t block_size, std::span<const BlockPlace> blocks);
@@ -143,6 +142,7 @@ class EncodePass {
   const Context& context_;
   RowStats stats_;
   std::atomic<std::uint64_t> encoded_{0};
+  std::uint64_t expected_ = 0;
   std::mutex mutex_;  // for FileJob::rotten and rebuilt
 };
 

@@ -6,6 +6,7 @@
 
 #include "encode/node_files.h"
 #include "encode/rebuild.h"
+#include "sidecar/scratch.h"
 
 namespace lzy {
 namespace {
@@ -60,7 +61,9 @@ class OneNode {
     }));
     Status gathered;
     for (std::size_t f = 0; f < seen_.size(); ++f) {
-      const Status one = GatherLeaves(comm_, members_[f].owner, seen_[f].job->data_leaves, seen_[f].job->parity_leaves);
+      FileJob& job = *seen_[f].job;
+      const std::uint64_t blocks = job.data_leaves.blocks() + job.parity_leaves.blocks();
+      const Status one = GatherLeaves(comm_, members_[f].owner, blocks, job.data_leaves, job.parity_leaves);
       if (gathered.ok()) gathered = one;
     }
     return Agree(comm_, gathered);
@@ -106,6 +109,7 @@ class OneNode {
     one.guest.parity_out = one.out.get();
     one.guest.parity_base = told.parity_base;
     one.guest.parity_is_fresh = told.parity_is_fresh;
+    one.guest.scratch = ScratchBeside(context_.fs, told.data.path);
     one.guest.InitLeaves(layout_, told.file);
     return Status::Ok();
   }

@@ -255,7 +255,7 @@ TEST_F(Sealed, SwappedBlocksAndLeavesAreFound) {
   SetMtime(path_, mtime);
   SidecarContents contents = ContentsOf(0);
   const Superblock as = contents.superblock;
-  std::vector<Hash> leaves = contents.data_tree.levels()[0];
+  std::vector<Hash> leaves = contents.data_tree.NodesOf(0);
   std::swap(leaves[0], leaves[3]);
   contents.data_tree = Tree::Build(TreeKind::kData, leaves, data.size());
   contents.superblock.data_root = contents.info.members[0].data_root = contents.data_tree.Root();
@@ -288,7 +288,7 @@ TEST_F(Sealed, AMemberWhoseSidecarIsForgedGetsItBack) {
     const Superblock as = ContentsOf(2).superblock;
     Rot(rng_, files_[2], 4096, 10);
     SidecarContents contents = ContentsOf(2);
-    std::vector<Hash> leaves = contents.data_tree.levels()[0];
+    std::vector<Hash> leaves = contents.data_tree.NodesOf(0);
     const Bytes data = ReadFile(files_[2]);
     leaves[1] = LeafHash(own_key ? ForgersKey().get() : nullptr, HashTag::kDataLeaf, 1, ByteSpan(data).subspan(4096, 4096));
     contents.data_tree = Tree::Build(TreeKind::kData, leaves, data.size());

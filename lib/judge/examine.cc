@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <span>
 
 #include "base/file.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
+#include "sidecar/scratch.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
@@ -54,27 +56,18 @@ void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
 
 // Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees. That hash
 // is in the level above, which the sidecar still has. `computed`: the leaves of the blocks from `first` on, as they
-// were read. `proven` stays empty if no page could be proven.
+// were read, in whole pages. Adds what could be proven to `proven`.
 void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint64_t>& unknown, std::uint64_t first,
-                  const std::vector<Hash>& computed, std::optional<Tree>& proven) {
-  if (unknown.empty()) return;
-  std::vector<Hash> leaves(stored.levels()[0]);
-  for (std::uint64_t index : unknown) {
-    if (index >= first && index - first < computed.size()) leaves[index] = computed[index - first];
+                  std::span<const Hash> computed, KnownPages& proven) {
+  for (auto at = std::ranges::lower_bound(unknown, first); at != unknown.end() && *at < first + computed.size();) {
+    const std::uint64_t page = *at / kPageFanout, begin = page * kPageFanout;
+    at = std::lower_bound(at, unknown.end(), begin + kPageFanout);
+    const auto leaves = computed.subspan(begin - first, std::min<std::uint64_t>(kPageFanout, first + computed.size() - begin));
+    // A single leaf has nothing above it but the root, which the superblock proved it by.
+    const bool single = stored.leaf_count() == 1;
+    if (!single && Tree::NodeOf(kind, 1, page, BytesOf(leaves)) != stored.node(1, page)) continue;
+    proven[page] = {leaves.begin(), leaves.end()};
   }
-  const Tree candidate = Tree::Build(kind, leaves, stored.bytes());
-  // What is above the leaves stays as it is stored: pages that remain unknown are not to be hashed.
-  std::vector<std::vector<Hash>> levels(stored.levels().begin(), stored.levels().end());
-  bool any = false;
-  for (std::uint64_t index : unknown) {
-    const std::uint64_t page = index / kPageFanout;
-    if (levels.size() >= 2 && candidate.levels()[1][page] != levels[1][page]) continue;
-    levels[0][index] = leaves[index];
-    any = true;
-  }
-  if (!any) return;
-  auto tree = Tree::FromLevels(kind, std::move(levels), stored.bytes());
-  if (tree.ok()) proven = std::move(tree).value();
 }
 
 // Whether all leaves that were unknown have been proven.
@@ -186,20 +179,37 @@ class Examiner {
     return FoundIn{e, f, changed, now.size, now.mtime_ns, std::move(own)};
   }
 
+  // Blocks that are checked at once: whole pages of leaves, and few enough to hold their leaves in memory.
+  static constexpr std::uint64_t kBlocksAtOnce = 256 * kPageFanout;
+
+  // Checks a stretch of one stream, piece by piece. Calls fn(first block, leaves) for each.
+  template <class Fn>
+  Status CheckInPieces(const BlockStream& stream, const Interval& share, std::vector<BadBlocks>& bad, const Fn& fn) {
+    for (std::uint64_t first = share.begin; first < share.end;) {
+      const std::uint64_t end = std::min(share.end, (first / kBlocksAtOnce + 1) * kBlocksAtOnce);
+      LZY_ASSIGN_OR_RETURN(const CheckResult result, CheckBlocks(stream, first, end - first, settings_));
+      bytes_read_ += result.bytes_read;
+      AppendBad(bad, result.bad);
+      fn(first, std::span<const Hash>(result.leaves));
+      first = end;
+    }
+    return Status::Ok();
+  }
+
   // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains. If leaves could be
   // proven, the stretch is read a second time, now against the proven tree. That is rare, so its cost does not matter.
   Status CheckStretch(BlockStream stream, const Interval& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
                       std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
-    LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(stream, share.begin, share.end - share.begin, settings_));
-    bytes_read_ += result.bytes_read;
-    if (!unknown.empty()) {
-      ProveUnknown(*stream.expected, kind, unknown, share.begin, result.leaves, proven);
-      if (proven) {
-        stream.expected = &*proven;
-        LZY_ASSIGN_OR_RETURN(result, CheckBlocks(stream, share.begin, share.end - share.begin, settings_));
-      }
+    KnownPages pages;
+    LZY_RETURN_IF_ERROR(CheckInPieces(stream, share, bad, [&](std::uint64_t first, std::span<const Hash> leaves) {
+      ProveUnknown(*stream.expected, kind, unknown, first, leaves, pages);
+    }));
+    if (!pages.empty()) {
+      proven = stream.expected->WithPages(std::move(pages));
+      stream.expected = &*proven;
+      bad.clear();
+      LZY_RETURN_IF_ERROR(CheckInPieces(stream, share, bad, [](std::uint64_t, std::span<const Hash>) {}));
     }
-    bad = std::move(result.bad);
     ForEachBlock(bad, [&](BadBlocks& one) {
       const bool known = !std::ranges::binary_search(unknown, one.first) || (proven && !proven->leaf(one.first).IsZero());
       one.unproven = !known;
@@ -262,10 +272,12 @@ class Examiner {
     if (parity.end > 0) own.parity.push_back({0, parity.end, BlockFault::kMissing, false});
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
-      LZY_ASSIGN_OR_RETURN(CheckResult result, CheckBlocks(StreamOf(ensemble, false, f), 0, data.end, settings_));
-      bytes_read_ += result.bytes_read;
-      Tree tree = Tree::Build(TreeKind::kData, std::move(result.leaves), layout.file_size(f));
-      if (result.bad.empty() && tree.Root() == ensemble.records[f].data_root) {
+      TreeBuilder builder(TreeKind::kData, data.end, layout.file_size(f), ScratchBeside(context_.fs, file.data->path()));
+      std::vector<BadBlocks> bad;
+      LZY_RETURN_IF_ERROR(CheckInPieces(StreamOf(ensemble, false, f), data, bad,
+                                        [&](std::uint64_t, std::span<const Hash> leaves) { builder.Add(leaves); }));
+      Tree tree = builder.Finish();
+      if (bad.empty() && tree.Root() == ensemble.records[f].data_root) {
         file.proven_data = std::move(tree);
         return Status::Ok();
       }

@@ -9,6 +9,7 @@
 #include "mend/mender.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
+#include "sidecar/scratch.h"
 
 // First pass of a repair (mend/mender.h): planning, opening what is written, rebuilding, reading back.
 
@@ -111,7 +112,8 @@ Status Mender::OpenOutputs(Ensemble& ensemble, std::size_t e, std::uint32_t f) {
   mend.out->data.expected = file.data_tree();
   const bool unheld = mend.plan->rehash_parity || (mend.plan->rebuild_sidecar && !file.sidecar);
   mend.out->parity.expected = unheld ? nullptr : file.parity_tree();
-  mend.out->MakeRoom(*ensemble.layout, f);
+  mend.scratch = ScratchBeside(context_.fs, mend.target);
+  mend.out->MakeRoom(*ensemble.layout, f, mend.scratch);
   if (!Writer(file)) return Status::Ok();
   if (mend.plan->rehash_parity) KeepKnownLeaves(*file.parity_tree(), mend);
   LZY_RETURN_IF_ERROR(CheckUnchanged(file, mend));
@@ -278,7 +280,8 @@ Status Mender::GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& c
     const FilePlan& plan = plan_.ensembles[e].files[f];
     if (!plan.rehash_parity && (shared() || (!plan.rebuild_data && !plan.rebuild_sidecar))) continue;
     MendOutputs& out = *mends_[e][f].out;
-    const Status one = GatherLeaves(comm, owner[f], out.data.leaves, out.parity.leaves);
+    const std::uint64_t blocks = ensemble.layout->Blocks(false, f) + ensemble.layout->Blocks(true, f);
+    const Status one = GatherLeaves(comm, owner[f], blocks, out.data.leaves, out.parity.leaves);
     if (gathered.ok()) gathered = one;
   }
   return Agree(comm, gathered);
@@ -344,7 +347,7 @@ Status Mender::VerifyRun(const MendOutput& out, const std::vector<RowBlock>& blo
   for (const RowBlock& block : blocks) {
     const ByteSpan bytes = all.subspan(at, block.place.length);
     at += block.place.length;
-    const Hash& want = out.expected != nullptr ? out.expected->leaf(block.place.index) : out.leaves.hashes[block.place.index];
+    const auto want = out.expected != nullptr ? out.expected->leaf(block.place.index) : out.leaves.Get(block.place.index);
     if (!got.ok() || *got < at || LeafOfBlock(block, bytes) != want) {
       return {Code::kWriteFailed,
               fmt::format("{}: what was written at {} reads back wrong; the device cannot be trusted",

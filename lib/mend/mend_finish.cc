@@ -146,9 +146,8 @@ SidecarContents Mender::FreshContents(const Ensemble& ensemble, std::uint32_t f)
   }
   contents.info.path = Tree::Build(TreeKind::kDataset, roots, bytes).Prove(ensemble.files[f].rank);
   if (roots.size() == 1) contents.info.path.pages.clear();
-  contents.data_tree = Tree::Build(TreeKind::kData, std::vector<Hash>(layout.data_blocks(f)), layout.file_size(f));
-  contents.parity_tree =
-      Tree::Build(TreeKind::kParity, std::vector<Hash>(layout.parity_blocks(f)), layout.parity_size(f));
+  contents.data_tree = Tree::OfShape(TreeKind::kData, layout.data_blocks(f), layout.file_size(f));
+  contents.parity_tree = Tree::OfShape(TreeKind::kParity, layout.parity_blocks(f), layout.parity_size(f));
   return contents;
 }
 
@@ -193,8 +192,13 @@ SidecarContents Mender::CommittedContents(const Ensemble& ensemble, std::size_t 
   SidecarContents contents = mend.plan->rebuild_sidecar ? FreshContents(ensemble, f)
                              : file.sidecar             ? file.sidecar->contents()
                                                         : SidecarContents();
-  const auto tree = [](TreeKind kind, MendOutput& out, std::uint64_t bytes) {
-    return out.expected != nullptr ? *out.expected : Tree::Build(kind, std::move(out.leaves.hashes), bytes);
+  // What was not rebuilt is a gap that a salvage left, and has no leaf.
+  const auto gap = [](std::uint64_t) { return true; };
+  const auto tree = [&](TreeKind kind, const MendOutput& out, std::uint64_t bytes) {
+    if (out.expected != nullptr) return *out.expected;
+    Tree made;
+    (void)MakeTree(kind, out.leaves, nullptr, bytes, gap, mend.scratch, made);  // fails only if a leaf is missing
+    return made;
   };
   contents.data_tree = tree(TreeKind::kData, mend.out->data, layout.file_size(f));
   contents.parity_tree = tree(TreeKind::kParity, mend.out->parity, layout.parity_size(f));

@@ -25,7 +25,7 @@ Status TellBlocks(const BlockStream& stream, const MendOutput& output, ToldBlock
   told.in_base = stream.base;
   told.out_base = output.base;
   told.has_tree = stream.expected != nullptr;
-  if (told.has_tree) told.tree = {stream.expected->bytes(), LeavesOf(stream) == 0 ? std::vector<Hash>() : stream.expected->levels()[0]};
+  if (told.has_tree) told.tree = {stream.expected->bytes(), LeavesOf(stream) == 0 ? std::vector<Hash>() : stream.expected->NodesOf(0)};
   told.expected = output.expected != nullptr;
   return Status::Ok();
 }
@@ -51,10 +51,10 @@ Status TellOwn(const Context& context, const Layout& layout, int ranks, const st
 
 }  // namespace
 
-void MendOutputs::MakeRoom(const Layout& layout, std::uint32_t file) {
+void MendOutputs::MakeRoom(const Layout& layout, std::uint32_t file, const ScratchMaker& scratch) {
   for (const bool of_parity : {false, true}) {
     MendOutput& output = of(of_parity);
-    if (output.expected == nullptr) output.leaves.Init(layout.Blocks(of_parity, file));
+    if (output.expected == nullptr) output.leaves.Init(layout.Blocks(of_parity, file), scratch);
   }
 }
 
@@ -89,7 +89,7 @@ Status MendGuests::TakeGuest(const Context& context, const Layout& layout, const
   LZY_RETURN_IF_ERROR(OpenBlocks(told.data, TreeKind::kData, context.fs, guest, guest.data_tree, guest.outputs.data, data));
   LZY_RETURN_IF_ERROR(
       OpenBlocks(told.parity, TreeKind::kParity, context.fs, guest, guest.parity_tree, guest.outputs.parity, parity));
-  guest.outputs.MakeRoom(layout, f);
+  guest.outputs.MakeRoom(layout, f, {});
   guest.data = DataStream(layout, f, data, guest.data_tree ? &*guest.data_tree : nullptr, key);
   guest.parity = ParityStream(layout, f, parity, told.parity.in_base, guest.parity_tree ? &*guest.parity_tree : nullptr, key);
   return Status::Ok();

@@ -25,7 +25,7 @@ struct MendOutputs {
   MendOutput data, parity;
   MendOutput& of(bool of_parity) { return of_parity ? parity : data; }
   /// For the leaves that are not expected.
-  void MakeRoom(const Layout& layout, std::uint32_t file);
+  void MakeRoom(const Layout& layout, std::uint32_t file, const ScratchMaker& scratch);
 };
 
 /// A tree on its way to other ranks: its leaves, and the bytes that they are of.

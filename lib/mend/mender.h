@@ -30,6 +30,7 @@ std::vector<ByteRange> Merged(const std::vector<ByteRange>& ranges);
 struct FileMend {
   const FilePlan* plan = nullptr;
   std::string target;  // where the file is to be, symbolic links resolved
+  ScratchMaker scratch;
   std::unique_ptr<File> new_data;
   std::unique_ptr<Sidecar> new_sidecar;
   std::unique_ptr<File> own_handle;  // shared file: this rank's handle for writing parity

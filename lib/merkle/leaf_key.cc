@@ -66,12 +66,12 @@ Hash LeafKey::Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const {
   return hash;
 }
 
-Seal LeafKey::SealOf(std::span<const ByteSpan> parts) const {
+Seal LeafKey::SealOf(const std::function<void(const std::function<void(ByteSpan)>& put)>& parts) const {
   Seal seal;
   crypto_generichash_blake2b_state state;
   crypto_generichash_blake2b_init_salt_personal(&state, key_.data(), key_.size(), seal.size(), kNoSalt.data(),
                                                 kMakeSeal.data());
-  for (const ByteSpan part : parts) crypto_generichash_blake2b_update(&state, part.data(), part.size());
+  parts([&](ByteSpan part) { crypto_generichash_blake2b_update(&state, part.data(), part.size()); });
   crypto_generichash_blake2b_final(&state, seal.data(), seal.size());
   // The state holds the key.
   sodium_memzero(&state, sizeof state);

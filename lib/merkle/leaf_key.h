@@ -6,8 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "base/bytes.h"
@@ -40,9 +40,9 @@ class LeafKey {
   const KeyId& id() const { return id_; }
   /// The keyed counterpart of HashBytes. Precondition: index < 2^56.
   Hash Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const;
-  /// The seal of the concatenated parts. The contents themselves must tell where one part ends, or two different lists
-  /// of parts would have the same seal.
-  Seal SealOf(std::span<const ByteSpan> parts) const;
+  /// The seal of the concatenated parts, which `parts` puts one after the other into the function that it gets. The
+  /// contents themselves must tell where one part ends, or two different lists of parts would have the same seal.
+  Seal SealOf(const std::function<void(const std::function<void(ByteSpan)>& put)>& parts) const;
 
  private:
   LeafKey() = default;

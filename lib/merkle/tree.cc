@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/numbers.h"
 
 namespace lzy {
 namespace {
+
+std::atomic<std::uint64_t> most_in_memory = kMostLeavesInMemory;
 
 constexpr std::uint64_t kMaxLeaves = std::uint64_t{1} << 56;  // an index shares the 64-bit seed with the tag
 
@@ -25,39 +30,15 @@ const Tags& TagsOf(TreeKind kind) {
   return kTags[static_cast<std::size_t>(kind)];
 }
 
-// The children of node `index` among the nodes of the level below.
-std::span<const Hash> PageOf(std::span<const Hash> below, std::uint64_t index, std::size_t fanout) {
-  const std::size_t first = index * fanout;
-  return below.subspan(first, std::min(fanout, below.size() - first));
-}
-
-ByteSpan BytesOf(std::span<const Hash> hashes) {
-  return {reinterpret_cast<const std::uint8_t*>(hashes.data()), hashes.size_bytes()};
-}
-
-void SortUnique(std::vector<std::uint64_t>& values) {
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-}
-
-// Nodes of the next level that must be computed again, ascending: parents of `changed` children, parents of new
-// children, and the parent whose page got shorter. The last one matters because a hash binds the number of children.
-std::vector<std::uint64_t> StaleParents(std::span<const std::uint64_t> changed, std::uint64_t old_count,
-                                        std::uint64_t new_count, std::uint64_t fanout) {
-  std::vector<std::uint64_t> parents;
-  for (const std::uint64_t child : changed) {
-    if (child < new_count && (parents.empty() || parents.back() != child / fanout)) parents.push_back(child / fanout);
-  }
-  if (old_count < new_count) {
-    for (std::uint64_t p = old_count / fanout; p < CeilDiv(new_count, fanout); ++p) parents.push_back(p);
-  } else if (new_count < old_count && new_count % fanout != 0) {
-    parents.push_back(new_count / fanout);
-  }
-  SortUnique(parents);
-  return parents;
-}
-
 }  // namespace
+
+std::uint64_t MostLeavesInMemory() {
+  return most_in_memory;
+}
+
+void SetMostLeavesInMemory(std::uint64_t leaves) {
+  most_in_memory = leaves;
+}
 
 Hash Tree::NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children) {
   const auto tag = static_cast<HashTag>(static_cast<std::size_t>(TagsOf(kind).node) + level);
@@ -80,9 +61,78 @@ std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves
   return counts;
 }
 
-Tree Tree::Build(TreeKind kind, std::vector<Hash> leaves, std::uint64_t bytes) {
+// The pages of a large tree that were looked at last. Each has one slot where it may be.
+class Tree::Cache {
+ public:
+  Cache(const Tree& shape, const Hash& top, std::shared_ptr<TreePages> pages)
+      : kind_(shape.kind_), counts_(shape.counts_), top_(top), pages_(std::move(pages)), slots_(kSlots) {}
+
+  Hash Node(std::size_t level, std::uint64_t index) {
+    if (level + 1 == counts_.size()) return top_;
+    const std::lock_guard lock(mutex_);
+    return Page(level, index / kPageFanout)[index % kPageFanout];
+  }
+
+  std::vector<Hash> PageAt(std::size_t level, std::uint64_t page) {
+    if (level + 1 == counts_.size()) return {top_};
+    const std::lock_guard lock(mutex_);
+    const std::span<const Hash> hashes = Page(level, page);
+    return {hashes.begin(), hashes.end()};
+  }
+
+  const Hash& top() const { return top_; }
+  const std::shared_ptr<TreePages>& pages() const { return pages_; }
+
+ private:
+  static constexpr std::size_t kSlots = 256;  // 1 MiB
+  struct Slot {
+    std::size_t level = 0;
+    std::uint64_t page = 0;
+    std::vector<Hash> hashes;  // none: empty
+  };
+
+  // Valid until the next call.
+  std::span<const Hash> Page(std::size_t level, std::uint64_t page) {
+    // Levels are put apart, so a page and those above it rarely have the same slot.
+    Slot& slot = slots_[(page + level * (kSlots / 4)) % kSlots];
+    if (slot.hashes.empty() || slot.level != level || slot.page != page) {
+      std::vector<Hash> hashes = Fetch(level, page);
+      slot = {level, page, std::move(hashes)};
+    }
+    return slot.hashes;
+  }
+
+  // A page is taken from the first place where it is the children of the node above it.
+  std::vector<Hash> Fetch(std::size_t level, std::uint64_t page) {
+    const std::uint64_t first = page * kPageFanout;
+    std::vector<Hash> hashes(std::min<std::uint64_t>(kPageFanout, counts_[level] - first));
+    if (pages_->IsLost(level, page)) return hashes;
+    const Hash above = level + 2 == counts_.size() ? top_ : Page(level + 1, page / kPageFanout)[page % kPageFanout];
+    for (std::size_t attempt = 0; pages_->Read(level, page, attempt, hashes); ++attempt) {
+      if (NodeOf(kind_, level + 1, page, BytesOf(hashes)) == above) return hashes;
+    }
+    throw StatusError({Code::kIo, fmt::format("{}: its hashes can no longer be read; has it been changed meanwhile?",
+                                              pages_->Name())});
+  }
+
+  const TreeKind kind_;
+  const std::vector<std::uint64_t> counts_;
+  const Hash top_;
+  const std::shared_ptr<TreePages> pages_;
+  std::mutex mutex_;  // for slots_
+  std::vector<Slot> slots_;
+};
+
+Tree Tree::Build(TreeKind kind, const std::vector<Hash>& leaves, std::uint64_t bytes) {
+  TreeBuilder builder(kind, leaves.size(), bytes, {});
+  builder.Add(leaves);
+  return builder.Finish();
+}
+
+Tree Tree::OfShape(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes) {
   Tree tree(kind);
-  tree.Update(std::move(leaves), {}, bytes);
+  tree.bytes_ = bytes;
+  tree.counts_ = LevelCounts(kind, leaves);
   return tree;
 }
 
@@ -99,36 +149,93 @@ Result<Tree> Tree::FromLevels(TreeKind kind, std::vector<std::vector<Hash>> leve
                                           counts[level], levels[level].size())};
     }
   }
-  Tree tree(kind);
-  tree.bytes_ = bytes;
-  tree.levels_ = std::move(levels);
+  Tree tree = OfShape(kind, leaves, bytes);
+  tree.levels_ = std::make_shared<const std::vector<std::vector<Hash>>>(std::move(levels));
   return tree;
 }
 
-void Tree::Update(std::vector<Hash> leaves, std::span<const std::uint64_t> changed, std::uint64_t bytes) {
-  const std::vector<std::uint64_t> counts = LevelCounts(kind_, leaves.size());
-  std::uint64_t old_count = leaf_count();
-  bytes_ = bytes;
-  levels_.resize(counts.size());
-  if (counts.empty()) return;
-  levels_[0] = std::move(leaves);
+Tree Tree::FromPages(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& top,
+                     std::shared_ptr<TreePages> pages) {
+  Tree tree = OfShape(kind, leaves, bytes);
+  tree.cache_ = std::make_shared<Cache>(tree, top, std::move(pages));
+  return tree;
+}
 
-  // Level by level from below. `stale` holds what changed in the level below, `old_count` its former size.
-  std::vector<std::uint64_t> stale(changed.begin(), changed.end());
-  for (std::size_t level = 1; level < counts.size(); ++level) {
-    stale = StaleParents(stale, old_count, counts[level - 1], FanoutOf(kind_));
-    old_count = levels_[level].size();
-    levels_[level].resize(counts[level]);
-    for (const std::uint64_t index : stale) levels_[level][index] = NodeHash(level, index);
+namespace {
+
+// Some pages of level 0 as they are given; all others are where they were.
+class PagesWith : public TreePages {
+ public:
+  PagesWith(std::shared_ptr<TreePages> others, KnownPages given) : others_(std::move(others)), given_(std::move(given)) {}
+
+  bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) override {
+    const auto at = level == 0 ? given_.find(page) : given_.end();
+    if (at == given_.end()) return others_->Read(level, page, attempt, to);
+    std::copy_n(at->second.begin(), std::min(to.size(), at->second.size()), to.begin());
+    return attempt == 0;
   }
+  bool IsLost(std::size_t level, std::uint64_t page) const override {
+    return !(level == 0 && given_.contains(page)) && others_->IsLost(level, page);
+  }
+  std::string Name() const override { return others_->Name(); }
+
+ private:
+  const std::shared_ptr<TreePages> others_;
+  const KnownPages given_;
+};
+
+}  // namespace
+
+Tree Tree::WithPages(KnownPages pages) const {
+  Tree tree = *this;
+  if (cache_) {
+    tree.cache_ = std::make_shared<Cache>(tree, cache_->top(), std::make_shared<PagesWith>(cache_->pages(), std::move(pages)));
+  } else if (levels_) {
+    std::vector<std::vector<Hash>> levels = *levels_;
+    for (const auto& [page, hashes] : pages) std::ranges::copy(hashes, levels[0].begin() + page * kPageFanout);
+    tree.levels_ = std::make_shared<const std::vector<std::vector<Hash>>>(std::move(levels));
+  }
+  return tree;
+}
+
+Hash Tree::node(std::size_t level, std::uint64_t index) const {
+  return cache_ ? cache_->Node(level, index) : (*levels_)[level][index];
+}
+
+Status Tree::ForEachPiece(std::size_t level, const std::function<Status(std::uint64_t, std::span<const Hash>)>& fn) const {
+  if (!cache_) return fn(0, (*levels_)[level]);
+  constexpr std::uint64_t kPages = 64;  // 256 KiB
+  std::vector<Hash> piece;
+  for (std::uint64_t first = 0; first < counts_[level]; first += piece.size()) {
+    piece.clear();
+    for (std::uint64_t page = first / kPageFanout; piece.size() < kPages * kPageFanout && page * kPageFanout < counts_[level]; ++page) {
+      const std::vector<Hash> hashes = cache_->PageAt(level, page);
+      piece.insert(piece.end(), hashes.begin(), hashes.end());
+    }
+    LZY_RETURN_IF_ERROR(fn(first, piece));
+  }
+  return Status::Ok();
+}
+
+std::vector<Hash> Tree::NodesOf(std::size_t level) const {
+  std::vector<Hash> all;
+  (void)ForEachPiece(level, [&](std::uint64_t, std::span<const Hash> nodes) {  // never fails
+    all.insert(all.end(), nodes.begin(), nodes.end());
+    return Status::Ok();
+  });
+  return all;
 }
 
 Hash Tree::Root() const {
-  return RootOf(kind_, leaf_count(), bytes_, levels_.empty() ? Hash{} : levels_.back()[0]);
+  return RootOf(kind_, leaf_count(), bytes_, counts_.empty() ? Hash{} : node(counts_.size() - 1, 0));
 }
 
-Hash Tree::NodeHash(std::size_t level, std::uint64_t index) const {
-  return NodeOf(kind_, level, index, BytesOf(PageOf(levels_[level - 1], index, FanoutOf(kind_))));
+std::vector<Hash> Tree::PageOf(std::size_t level, std::uint64_t page) const {
+  if (cache_) return cache_->PageAt(level, page);
+  const std::size_t fanout = FanoutOf(kind_);
+  const std::vector<Hash>& nodes = (*levels_)[level];
+  const std::uint64_t first = page * fanout;
+  return {nodes.begin() + first, nodes.begin() + std::min<std::uint64_t>(first + fanout, nodes.size())};
 }
 
 Tree::Proof Tree::Prove(std::uint64_t index) const {
@@ -136,12 +243,11 @@ Tree::Proof Tree::Prove(std::uint64_t index) const {
   Proof proof{index, leaf_count(), bytes_, {}};
   const std::size_t fanout = FanoutOf(kind_);
   // The top level needs no page: its only hash follows from the page below it.
-  const std::size_t page_levels = std::max<std::size_t>(levels_.size() - 1, 1);
+  const std::size_t page_levels = std::max<std::size_t>(counts_.size() - 1, 1);
   std::uint64_t node = index;
   for (std::size_t level = 0; level < page_levels; ++level) {
     node /= fanout;
-    const std::span<const Hash> page = PageOf(levels_[level], node, fanout);
-    proof.pages.emplace_back(page.begin(), page.end());
+    proof.pages.push_back(PageOf(level, node));
   }
   return proof;
 }
@@ -165,6 +271,95 @@ std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash
     node = parent;
   }
   return RootOf(kind, proof.leaf_count, proof.bytes, known);
+}
+
+// ------------------------------------------------------------------------------------------------------------- building
+
+// Pages in a file without a name. Levels lie one after the other.
+class TreeBuilder::ScratchPages : public TreePages {
+ public:
+  ScratchPages(std::unique_ptr<File> file, const std::vector<std::uint64_t>& counts) : file_(std::move(file)) {
+    std::uint64_t at = 0;
+    for (const std::uint64_t count : counts) {
+      begin_.push_back(at);
+      at += count * sizeof(Hash);
+    }
+  }
+
+  Status Write(std::size_t level, std::uint64_t page, std::span<const Hash> nodes) {
+    return file_->WriteAt(PlaceOf(level, page), BytesOf(nodes));
+  }
+  bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) override {
+    // The second attempt is past the page cache.
+    if (attempt > 1) return false;
+    const auto got = attempt == 0 ? file_->ReadAt(PlaceOf(level, page), WritableBytesOf(to))
+                                  : file_->ReadAtFromDevice(PlaceOf(level, page), WritableBytesOf(to));
+    if (!got.ok()) std::ranges::fill(to, Hash());
+    return true;
+  }
+  bool IsLost(std::size_t, std::uint64_t) const override { return false; }
+  std::string Name() const override { return file_->path(); }
+
+ private:
+  std::uint64_t PlaceOf(std::size_t level, std::uint64_t page) const {
+    return begin_[level] + page * kPageFanout * sizeof(Hash);
+  }
+  const std::unique_ptr<File> file_;
+  std::vector<std::uint64_t> begin_;
+};
+
+TreeBuilder::TreeBuilder(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const ScratchMaker& scratch)
+    : tree_(Tree::OfShape(kind, leaves, bytes)), open_(tree_.counts_.size()), done_(tree_.counts_.size()),
+      levels_(tree_.counts_.size()) {
+  // Pages of a binary tree have two hashes: not worth a file.
+  if (leaves <= MostLeavesInMemory() || leaves < 2 || kind == TreeKind::kDataset || !scratch) return;
+  if (auto file = scratch()) scratch_ = std::make_shared<ScratchPages>(std::move(file), tree_.counts_);
+}
+
+TreeBuilder::~TreeBuilder() = default;
+
+void TreeBuilder::AddTo(std::size_t level, std::span<const Hash> nodes) {
+  const std::size_t fanout = Tree::FanoutOf(tree_.kind_);
+  std::vector<Hash>& open = open_[level];
+  while (!nodes.empty()) {
+    const std::size_t count = std::min(nodes.size(), fanout - open.size());
+    open.insert(open.end(), nodes.begin(), nodes.begin() + count);
+    nodes = nodes.subspan(count);
+    if (open.size() == fanout) PutPage(level);
+  }
+}
+
+// The last level has one node, which is nobody's child.
+void TreeBuilder::PutPage(std::size_t level) {
+  const std::uint64_t page = done_[level]++;
+  const std::vector<Hash> nodes = std::exchange(open_[level], {});
+  Store(level, page, nodes);
+  if (level + 1 == open_.size()) {
+    top_ = nodes[0];
+    return;
+  }
+  const Hash above = Tree::NodeOf(tree_.kind_, level + 1, page, BytesOf(nodes));
+  AddTo(level + 1, {&above, 1});
+}
+
+void TreeBuilder::Store(std::size_t level, std::uint64_t page, std::span<const Hash> nodes) {
+  if (!scratch_) {
+    levels_[level].insert(levels_[level].end(), nodes.begin(), nodes.end());
+    return;
+  }
+  Status written = scratch_->Write(level, page, nodes);
+  if (!written.ok()) throw StatusError(std::move(written));
+}
+
+Tree TreeBuilder::Finish() {
+  for (std::size_t level = 0; level < open_.size(); ++level) {
+    if (!open_[level].empty()) PutPage(level);
+  }
+
+  if (tree_.counts_.empty()) return tree_;
+  if (scratch_) return Tree::FromPages(tree_.kind_, tree_.leaf_count(), tree_.bytes_, top_, std::move(scratch_));
+  tree_.levels_ = std::make_shared<const std::vector<std::vector<Hash>>>(std::move(levels_));
+  return tree_;
 }
 
 }  // namespace lzy

@@ -2,8 +2,7 @@
 // Merkle trees over block hashes (docs/format.md §3).
 //
 // encode/ builds them from leaves, sidecar/ stores and loads them, judge/ and mend/ compare blocks with their leaves. A
-// tree holds all of its levels in memory: 16 bytes for each block and a 256th more. It knows nothing of blocks or
-// files.
+// tree knows nothing of blocks or files.
 //
 // Level 0 has the leaves. Node i of level l+1 is the hash, tagged with its level and index, of the concatenated
 // children [i*fanout, (i+1)*fanout) of level l, as many as exist. The last level is the first that has at most one
@@ -12,12 +11,21 @@
 // of leaves and of bytes, and the top hash. The top hash of a single leaf is that leaf.
 //
 // The leaf of a block without bytes (a hole between parity units) is the all-zero hash.
+//
+// A small tree is held in memory: 16 bytes for each block and a 256th more. Of a large one only some pages are. The
+// others are in a file (TreePages): in the sidecar that it was loaded from, or in a file without a name while a commit
+// makes it. Every page that is read from there is proven by the node above it. So memory does not grow with the file.
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "merkle/hash.h"
 
@@ -27,29 +35,65 @@ enum class TreeKind { kData, kParity, kDataset };
 
 inline constexpr std::size_t kPageFanout = 256;
 
-/// Const methods are thread-safe. Invariant: the levels have the sizes of LevelCounts. Whether nodes are the hashes of
-/// their children is guaranteed by Build and Update, not by FromLevels.
+/// Trees with more leaves than this are not held in memory: 4 MiB of hashes, 16 GiB of data in blocks of 64 KiB.
+inline constexpr std::uint64_t kMostLeavesInMemory = std::uint64_t{1} << 18;
+/// The number that counts in this process. Tests lower it, to see large trees with little data. Not thread-safe.
+std::uint64_t MostLeavesInMemory();
+void SetMostLeavesInMemory(std::uint64_t leaves);
+
+/// Makes a file for what is too large for memory; null if there is no place for one. The file has no name, and is gone
+/// with the object. An empty function stands for null.
+using ScratchMaker = std::function<std::unique_ptr<File>()>;
+
+/// Where the pages of a large tree are. Thread-safe.
+class TreePages {
+ public:
+  virtual ~TreePages() = default;
+  /// Reads page `page` of `level`, from the first place that may have it (`attempt` 0), or from a further one. Puts
+  /// anything into `to` if the place cannot be read: the tree checks it. False: there are no more places.
+  virtual bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) = 0;
+  /// Whether the page is known to be lost. Its hashes are zero then, and are not checked.
+  virtual bool IsLost(std::size_t level, std::uint64_t page) const = 0;
+  /// What this is, for messages: a path.
+  virtual std::string Name() const = 0;
+};
+
+/// Pages of level 0, by number.
+using KnownPages = std::map<std::uint64_t, std::vector<Hash>>;
+
+/// A value; copies are cheap, since they share their hashes. Const methods are thread-safe. Functions that look at
+/// hashes of a large tree throw StatusError (kIo) if no place has a page any more.
 class Tree {
  public:
   /// An empty tree: no leaves, no bytes.
   explicit Tree(TreeKind kind = TreeKind::kData) : kind_(kind) {}
 
-  /// A tree over `leaves`, which stand for `bytes` bytes of a file or region.
-  static Tree Build(TreeKind kind, std::vector<Hash> leaves, std::uint64_t bytes);
+  /// A tree over `leaves`, which stand for `bytes` bytes of a file or region. It is held in memory.
+  static Tree Build(TreeKind kind, const std::vector<Hash>& leaves, std::uint64_t bytes);
+  /// A tree of which only the shape is known. It has no hashes: do not ask for any.
+  static Tree OfShape(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes);
   /// A tree from stored levels (level 0 first). kCorrupt if their sizes do not fit together. Hashes are not checked;
   /// the caller does that, page by page (NodeOf).
   static Result<Tree> FromLevels(TreeKind kind, std::vector<std::vector<Hash>> levels, std::uint64_t bytes);
+  /// A tree in pages. `top` is the only hash of the last level.
+  static Tree FromPages(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& top,
+                        std::shared_ptr<TreePages> pages);
+  /// The same tree with other pages of level 0: pages that were lost, once they are known. The caller has proven them
+  /// by the nodes above, which stay.
+  Tree WithPages(KnownPages pages) const;
 
-  std::uint64_t leaf_count() const { return levels_.empty() ? 0 : levels_[0].size(); }
+  std::uint64_t leaf_count() const { return counts_.empty() ? 0 : counts_[0]; }
   std::uint64_t bytes() const { return bytes_; }
-  const Hash& leaf(std::uint64_t index) const { return levels_[0][index]; }
-  std::span<const std::vector<Hash>> levels() const { return levels_; }
+  /// Numbers of nodes by level, level 0 first.
+  const std::vector<std::uint64_t>& counts() const { return counts_; }
+  Hash leaf(std::uint64_t index) const { return node(0, index); }
+  Hash node(std::size_t level, std::uint64_t index) const;
+  /// Calls fn(number of the first, hashes) for all nodes of a level, in ascending order: at once if the tree is held
+  /// in memory, else in pieces of some pages. Stops at the first failure of fn.
+  Status ForEachPiece(std::size_t level, const std::function<Status(std::uint64_t, std::span<const Hash>)>& fn) const;
+  /// All nodes of a level, for small trees.
+  std::vector<Hash> NodesOf(std::size_t level) const;
   Hash Root() const;
-
-  /// Replaces the leaves and grows or shrinks the tree. Only nodes above changed leaves are computed again. `leaves`:
-  /// all leaves of the new tree. `changed`: numbers of the leaves whose hash may differ, in any order. New leaves are
-  /// implied, numbers past the new end are ignored.
-  void Update(std::vector<Hash> leaves, std::span<const std::uint64_t> changed, std::uint64_t bytes);
 
   /// Proves one leaf: the pages from that of the leaf up to the top one. If a tree has only one leaf, that leaf is the
   /// only page.
@@ -75,10 +119,52 @@ class Tree {
   static std::vector<std::uint64_t> LevelCounts(TreeKind kind, std::uint64_t leaves);
 
  private:
-  Hash NodeHash(std::size_t level, std::uint64_t index) const;
+  friend class TreeBuilder;
+  class Cache;
+  std::vector<Hash> PageOf(std::size_t level, std::uint64_t page) const;
+
   TreeKind kind_;
   std::uint64_t bytes_ = 0;
-  std::vector<std::vector<Hash>> levels_;
+  std::vector<std::uint64_t> counts_;
+  // One of them, or none for a shape and for no leaves.
+  std::shared_ptr<const std::vector<std::vector<Hash>>> levels_;
+  std::shared_ptr<Cache> cache_;
 };
+
+/// Builds a tree from leaves that come one after the other. A large one goes to a file.
+class TreeBuilder {
+ public:
+  /// `leaves`: how many will come. If `scratch` makes no file, the tree is held in memory however large it is.
+  TreeBuilder(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const ScratchMaker& scratch);
+  ~TreeBuilder();
+  TreeBuilder(const TreeBuilder&) = delete;
+  TreeBuilder& operator=(const TreeBuilder&) = delete;
+
+  /// The next leaves. Throws std::bad_alloc, and StatusError if the file cannot be written.
+  void Add(std::span<const Hash> leaves) { AddTo(0, leaves); }
+  /// Precondition: as many leaves were added as were promised.
+  Tree Finish();
+
+ private:
+  class ScratchPages;
+  void AddTo(std::size_t level, std::span<const Hash> nodes);
+  void PutPage(std::size_t level);
+  void Store(std::size_t level, std::uint64_t page, std::span<const Hash> nodes);
+
+  Tree tree_;
+  Hash top_;
+  std::vector<std::vector<Hash>> open_;      // by level: nodes of the page that is not complete
+  std::vector<std::uint64_t> done_;          // by level: complete pages
+  std::vector<std::vector<Hash>> levels_;    // in memory
+  std::shared_ptr<ScratchPages> scratch_;    // or there
+};
+
+/// The bytes of hashes, as they are stored.
+inline ByteSpan BytesOf(std::span<const Hash> hashes) {
+  return {reinterpret_cast<const std::uint8_t*>(hashes.data()), hashes.size_bytes()};
+}
+inline MutableByteSpan WritableBytesOf(std::span<Hash> hashes) {
+  return {reinterpret_cast<std::uint8_t*>(hashes.data()), hashes.size_bytes()};
+}
 
 }  // namespace lzy

@@ -126,13 +126,8 @@ class Pipeline {
   // that follows.
   template <class Fn>
   void Guarded(const Fn& phase) {
-    try {
-      phase();
-    } catch (const std::bad_alloc&) {
-      Remember({Code::kNoMemory, "out of memory"});
-    } catch (const std::exception& error) {
-      Remember({Code::kInternal, error.what()});
-    }
+    const Status done = NoThrow(phase);
+    if (!done.ok()) Remember(done);
   }
 
   // Reads this rank's sources of a batch, and makes its shares of all targets in the send buffer. A share has its CRC

@@ -16,19 +16,26 @@
 namespace lzy {
 namespace {
 
-ByteSpan LevelBytes(const std::vector<Hash>& level) {
-  return {reinterpret_cast<const std::uint8_t*>(level.data()), level.size() * sizeof(Hash)};
-}
-
 // docs/format.md §12. The seal covers the leaves themselves: all hashes above them are XXH3, for which a forger can
 // find other pages with the same hash.
 Seal SealOf(const LeafKey& key, const SidecarContents& contents) {
-  const auto leaves = [](const Tree& tree) {
-    return tree.leaf_count() == 0 ? ByteSpan() : LevelBytes(tree.levels()[0]);
-  };
-  const std::vector<std::uint8_t> superblock = SealedPartOf(contents.superblock), info = EncodeInfo(contents.info);
-  const ByteSpan parts[] = {superblock, info, leaves(contents.data_tree), leaves(contents.parity_tree)};
-  return key.SealOf(parts);
+  return key.SealOf([&](const auto& put) {
+    put(SealedPartOf(contents.superblock));
+    put(EncodeInfo(contents.info));
+    for (const Tree* tree : {&contents.data_tree, &contents.parity_tree}) {
+      if (tree->leaf_count() == 0) continue;
+      (void)tree->ForEachPiece(0, [&](std::uint64_t, std::span<const Hash> leaves) {  // never fails
+        put(BytesOf(leaves));
+        return Status::Ok();
+      });
+    }
+  });
+}
+
+Status WriteLevel(File& file, const Extent& at, const Tree& tree) {
+  return tree.ForEachPiece(at.level, [&](std::uint64_t first, std::span<const Hash> nodes) {
+    return file.WriteAt(at.offset + first * sizeof(Hash), BytesOf(nodes));
+  });
 }
 
 // "unknown" is enough if the system does not tell: the name is only a part of who set an intent.
@@ -128,10 +135,10 @@ Status Sidecar::WriteCopy(std::uint32_t copy, const SidecarContents& contents, S
         LZY_RETURN_IF_ERROR(file_->WriteAt(e.offset, EncodeInfo(contents.info)));
         break;
       case ExtentKind::kDataLevel:
-        LZY_RETURN_IF_ERROR(file_->WriteAt(e.offset, LevelBytes(contents.data_tree.levels()[e.level])));
+        LZY_RETURN_IF_ERROR(WriteLevel(*file_, e, contents.data_tree));
         break;
       case ExtentKind::kParityLevel:
-        LZY_RETURN_IF_ERROR(file_->WriteAt(e.offset, LevelBytes(contents.parity_tree.levels()[e.level])));
+        LZY_RETURN_IF_ERROR(WriteLevel(*file_, e, contents.parity_tree));
         break;
       case ExtentKind::kIntent:
       case ExtentKind::kParity:

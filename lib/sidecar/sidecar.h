@@ -23,7 +23,8 @@
 
 namespace lzy {
 
-/// Everything that a sidecar says, decoded. A value type; the trees may be large.
+/// Everything that a sidecar says, decoded. A value type. A large tree refers to the sidecar's file (merkle/tree.h), which
+/// stays open as long as any copy of the tree does.
 struct SidecarContents {
   /// For writing, fill in everything except `extents`, `copy`, `copies`, `spacing`, `info_hash`, `key_id`, `seal` and
   /// the roots of data and parity: the writer does that.
@@ -56,7 +57,7 @@ class Sidecar {
                                                bool accept_prepared = false);
 
   /// The same from a file that is open already, e.g. under its lock. `file` is taken over only on success.
-  static Result<std::unique_ptr<Sidecar>> Load(std::unique_ptr<File>&& file, OpenMode mode,
+  static Result<std::unique_ptr<Sidecar>> Load(std::shared_ptr<File>&& file, OpenMode mode,
                                                bool accept_prepared = false);
 
   /// Checks the seal against `key` (null: the caller has none). Call it before you believe anything that was loaded. On
@@ -67,7 +68,7 @@ class Sidecar {
   Status Unseal(std::shared_ptr<const LeafKey> key);
 
   /// Destroys the sidecar but keeps its file open, and so keeps the lock.
-  static std::unique_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
+  static std::shared_ptr<File> ReleaseFile(std::unique_ptr<Sidecar> sidecar) { return std::move(sidecar->file_); }
 
   /// Creates the file `path` (a leftover is removed) with room for metadata of the shape of `shape` (numbers of leaves,
   /// size of the info record) and parity. It is compact if `shape` requests it and is small enough. Nothing in it is
@@ -192,7 +193,7 @@ class Sidecar {
   /// Makes the file end with its last part.
   Status CutToLength();
 
-  std::unique_ptr<File> file_;
+  std::shared_ptr<File> file_;
   std::uint64_t size_ = 0;
   // Created here (or renewed) and not yet written: nothing in it needs to stay valid.
   bool fresh_ = false;

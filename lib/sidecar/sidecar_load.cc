@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "base/numbers.h"
 #include "sidecar/sidecar.h"
 
 namespace lzy {
@@ -28,75 +30,139 @@ void ReadLenient(File& file, std::uint64_t offset, MutableByteSpan to) {
   }
 }
 
+// The pages of a large tree, in the copies that the sidecar had when it was loaded.
+class CopiesOfPages : public TreePages {
+ public:
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+  using Places = std::vector<std::uint64_t>;  // offsets in the file, by level
+
+  CopiesOfPages(std::shared_ptr<File> file, std::vector<Places> copies, std::set<std::pair<std::size_t, std::uint64_t>> lost)
+      : file_(std::move(file)), copies_(std::move(copies)), lost_(std::move(lost)) {}
+
+  bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) override {
+    if (attempt >= copies_.size()) return false;
+    const std::uint64_t begin = copies_[attempt][level];
+    std::ranges::fill(to, Hash());
+    if (begin != kNowhere) ReadLenient(*file_, begin + page * kPageFanout * sizeof(Hash), WritableBytesOf(to));
+    return true;
+  }
+  bool IsLost(std::size_t level, std::uint64_t page) const override { return lost_.contains({level, page}); }
+  std::string Name() const override { return file_->path(); }
+
+ private:
+  const std::shared_ptr<File> file_;
+  const std::vector<Places> copies_;
+  const std::set<std::pair<std::size_t, std::uint64_t>> lost_;
+};
+
 // Puts one tree together from several copies, page by page and top down. The root in the superblock proves the top
 // hash; each hash proves the page of its children. So each page may come from any copy that has it right, and one page
-// lost in all copies costs only the leaves below it.
+// lost in all copies costs only the leaves below it. Of a large tree the pages are looked at, and not kept.
 class TreeResolver {
  public:
-  TreeResolver(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& root)
-      : kind_(kind), bytes_(bytes), root_(root), counts_(Tree::LevelCounts(kind, leaves)) {}
+  TreeResolver(std::shared_ptr<File> file, TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& root)
+      : file_(std::move(file)), kind_(kind), bytes_(bytes), root_(root), counts_(Tree::LevelCounts(kind, leaves)),
+        large_(leaves > std::max<std::uint64_t>(1, MostLeavesInMemory())) {}
 
   // `copies[c]`: the extents of copy c; null if it does not take part. Marks copies that are not whole and adds what is
   // damaged.
-  void Resolve(File& file, const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
-               std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage) {
-    levels_.resize(counts_.size());
-    // By page of the level: whether its hashes are known. A page below an unknown one cannot be proven either.
-    std::vector<bool> known;
-    for (std::size_t level = counts_.size(); level-- > 0;) {
-      levels_[level].resize(counts_[level]);
-      const bool top = level + 1 == counts_.size();
-      const std::vector<bool> known_parents = std::exchange(known, std::vector<bool>(top ? 1 : counts_[level + 1]));
-      std::vector<std::uint8_t> stored(counts_[level] * sizeof(Hash));
-      // Look at every copy, also when a page is known already: what is damaged shall be reported and healed.
-      for (std::size_t c = 0; c < copies.size(); ++c) {
-        if (copies[c] == nullptr) continue;
+  void Resolve(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind, std::vector<bool>& copy_whole,
+               std::vector<MetadataDamage>& damage) {
+    for (std::size_t c = 0; c < copies.size(); ++c) {
+      if (copies[c] == nullptr) continue;
+      Copy& copy = copies_.emplace_back(Copy{c, {}});
+      for (std::size_t level = 0; level < counts_.size(); ++level) {
         const Extent* e = FindExtent(*copies[c], extent_kind, level);
-        if (e == nullptr || e->length != stored.size()) {
-          copy_whole[c] = false;
-          continue;
-        }
-        ReadLenient(file, e->offset, stored);
-        for (std::uint64_t page = 0; page < known.size(); ++page) {
-          const std::uint64_t first = page * kPageFanout;
-          const std::uint64_t count = std::min<std::uint64_t>(kPageFanout, counts_[level] - first);
-          const ByteSpan bytes(&stored[first * sizeof(Hash)], count * sizeof(Hash));
-          const bool known_parent = top || known_parents[page / kPageFanout];
-          if (!known_parent || !Matches(level, page, bytes, top)) {
-            copy_whole[c] = false;
-            damage.push_back({e->offset + first * sizeof(Hash), bytes.size(), "hash page"});
-          } else if (!known[page]) {
-            std::memcpy(&levels_[level][first], bytes.data(), bytes.size());
-            known[page] = true;
-          }
-        }
+        const bool fits = e != nullptr && e->length == counts_[level] * sizeof(Hash);
+        copy.levels.push_back(fits ? e->offset : CopiesOfPages::kNowhere);
+        if (!fits) copy_whole[c] = false;
       }
     }
-    for (std::uint64_t i = 0; !counts_.empty() && i < counts_[0]; ++i) {
-      if (!known[i / kPageFanout]) unknown_.push_back(i);
+    levels_.resize(counts_.size());
+    for (std::size_t level = counts_.size(); level-- > 0;) {
+      const std::uint64_t pages = level + 1 == counts_.size() ? 1 : counts_[level + 1];
+      for (std::uint64_t page = 0; page < pages; page += kPagesAtOnce) {
+        ResolvePages(level, page, std::min(pages, page + kPagesAtOnce), copy_whole, damage);
+      }
+      if (large_) SeeSoFar();
+    }
+    for (std::uint64_t page = 0; !lost_.empty() && page < CeilDiv(counts_[0], kPageFanout); ++page) {
+      if (!lost_.contains({0, page})) continue;
+      for (std::uint64_t i = page * kPageFanout; i < std::min(counts_[0], (page + 1) * kPageFanout); ++i) unknown_.push_back(i);
     }
   }
 
   const std::vector<std::uint64_t>& unknown() const { return unknown_; }
 
-  Result<Tree> Take() { return Tree::FromLevels(kind_, std::move(levels_), bytes_); }
-
- private:
-  // Whether these bytes are that page. The top level is not below a node; the root binds its only hash.
-  bool Matches(std::size_t level, std::uint64_t page, ByteSpan bytes, bool top) const {
-    if (top) {
-      Hash hash;
-      std::copy_n(bytes.begin(), sizeof(Hash), hash.bytes.begin());
-      return Tree::RootOf(kind_, counts_[0], bytes_, hash) == root_;
-    }
-    return Tree::NodeOf(kind_, level + 1, page, bytes) == levels_[level + 1][page];
+  Result<Tree> Take() {
+    if (large_) return std::move(tree_);
+    return Tree::FromLevels(kind_, std::move(levels_), bytes_);
   }
 
-  TreeKind kind_;
-  std::uint64_t bytes_;
-  Hash root_;
-  std::vector<std::uint64_t> counts_;
-  std::vector<std::vector<Hash>> levels_;
+ private:
+  static constexpr std::uint64_t kPagesAtOnce = 64;  // 256 KiB
+  struct Copy {
+    std::size_t number;
+    CopiesOfPages::Places levels;
+  };
+
+  // Looks at every copy, also when a page is known already: what is damaged shall be reported and healed. A page below
+  // an unknown one cannot be proven, so it is unknown, too.
+  void ResolvePages(std::size_t level, std::uint64_t begin, std::uint64_t end, std::vector<bool>& copy_whole,
+                    std::vector<MetadataDamage>& damage) {
+    const bool top = level + 1 == counts_.size();
+    const std::uint64_t first_node = begin * kPageFanout, end_node = std::min(counts_[level], end * kPageFanout);
+    std::vector<bool> known(end - begin);
+    std::vector<Hash> nodes(end_node - first_node);  // zeros where unknown
+    std::vector<Hash> stored(nodes.size());
+    for (const Copy& copy : copies_) {
+      if (copy.levels[level] == CopiesOfPages::kNowhere) continue;
+      const std::uint64_t at = copy.levels[level] + first_node * sizeof(Hash);
+      ReadLenient(*file_, at, WritableBytesOf(stored));
+      for (std::uint64_t page = begin; page < end; ++page) {
+        const std::uint64_t first = page * kPageFanout - first_node;
+        const auto hashes = std::span(stored).subspan(first, std::min<std::uint64_t>(kPageFanout, stored.size() - first));
+        const bool known_above = top || !lost_.contains({level + 1, page / kPageFanout});
+        if (!known_above || !Matches(level, page, hashes, top)) {
+          copy_whole[copy.number] = false;
+          damage.push_back({at + first * sizeof(Hash), hashes.size_bytes(), "hash page"});
+        } else if (!known[page - begin]) {
+          std::ranges::copy(hashes, nodes.begin() + first);
+          known[page - begin] = true;
+        }
+      }
+    }
+    for (std::uint64_t page = begin; page < end; ++page) {
+      if (!known[page - begin]) lost_.emplace(level, page);
+    }
+    if (top) top_ = nodes[0];
+    if (!large_) levels_[level].insert(levels_[level].end(), nodes.begin(), nodes.end());
+  }
+
+  // Whether these hashes are that page. The top level is not below a node; the root binds its only hash.
+  bool Matches(std::size_t level, std::uint64_t page, std::span<const Hash> hashes, bool top) const {
+    if (top) return Tree::RootOf(kind_, counts_[0], bytes_, hashes[0]) == root_;
+    return Tree::NodeOf(kind_, level + 1, page, BytesOf(hashes)) == (large_ ? tree_.node(level + 1, page) : levels_[level + 1][page]);
+  }
+
+  // A large tree, of which the levels down to this one have been resolved.
+  void SeeSoFar() {
+    std::vector<CopiesOfPages::Places> places;
+    for (const Copy& copy : copies_) places.push_back(copy.levels);
+    tree_ = Tree::FromPages(kind_, counts_[0], bytes_, top_, std::make_shared<CopiesOfPages>(file_, std::move(places), lost_));
+  }
+
+  const std::shared_ptr<File> file_;
+  const TreeKind kind_;
+  const std::uint64_t bytes_;
+  const Hash root_;
+  const std::vector<std::uint64_t> counts_;
+  const bool large_;
+  std::vector<Copy> copies_;
+  std::set<std::pair<std::size_t, std::uint64_t>> lost_;  // level and page
+  Hash top_;
+  std::vector<std::vector<Hash>> levels_;  // of a small tree
+  Tree tree_;                              // a large one
   std::vector<std::uint64_t> unknown_;
 };
 
@@ -263,17 +329,17 @@ Result<Superblock> AgreedSuperblock(File& file) {
 
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string& path, OpenMode mode,
                                                bool accept_prepared) {
-  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, mode, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, mode, /*follow=*/false));
   return Load(std::move(file), mode, accept_prepared);
 }
 
 // On failure the file goes back to the caller, who may hold its lock.
-Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::unique_ptr<File>&& file, OpenMode mode, bool accept_prepared) {
+Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, OpenMode mode, bool accept_prepared) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
   sidecar->file_ = std::move(file);
   sidecar->size_ = stat.size;
-  if (Status read = sidecar->ReadEverything(mode, accept_prepared); !read.ok()) {
+  if (Status read = NoThrow([&] { return sidecar->ReadEverything(mode, accept_prepared); }); !read.ok()) {
     file = std::move(sidecar->file_);
     return read.WithContext(file->path());
   }
@@ -394,12 +460,12 @@ Status Sidecar::ReadTrees(const Copies& same, const Superblock& best) {
     return {Code::kUnprotected, fmt::format("claims {} data and {} parity hashes, more than its {} bytes can hold",
                                             data_leaves, parity_leaves, size_)};
   }
-  TreeResolver data(TreeKind::kData, data_leaves, best.stamp.size, best.data_root);
-  data.Resolve(*file_, same, ExtentKind::kDataLevel, copy_whole_, damage_);
+  TreeResolver data(file_, TreeKind::kData, data_leaves, best.stamp.size, best.data_root);
+  data.Resolve(same, ExtentKind::kDataLevel, copy_whole_, damage_);
   unknown_data_ = data.unknown();
   LZY_ASSIGN_OR_RETURN(contents_.data_tree, data.Take());
-  TreeResolver parity(TreeKind::kParity, parity_leaves, best.parity_size, best.parity_root);
-  parity.Resolve(*file_, same, ExtentKind::kParityLevel, copy_whole_, damage_);
+  TreeResolver parity(file_, TreeKind::kParity, parity_leaves, best.parity_size, best.parity_root);
+  parity.Resolve(same, ExtentKind::kParityLevel, copy_whole_, damage_);
   unknown_parity_ = parity.unknown();
   LZY_ASSIGN_OR_RETURN(contents_.parity_tree, parity.Take());
   return Status::Ok();

@@ -30,7 +30,7 @@ struct Places {
 
 std::uint64_t LevelsLength(const Tree& tree) {
   std::uint64_t total = 0;
-  for (const auto& level : tree.levels()) total += level.size() * sizeof(Hash);
+  for (const std::uint64_t nodes : tree.counts()) total += nodes * sizeof(Hash);
   return total;
 }
 
@@ -78,7 +78,7 @@ bool Sidecar::FitsCompact(const SidecarContents& shape) {
   const bool small = sb.compact && sb.state == SidecarState::kCommitted && sb.stamp.size <= kMaxCompactData;
   const bool here = sb.placement == ParityPlacement::kPooled || sb.placement == ParityPlacement::kPerDevice;
   // Info, intent, parity, and the levels of two trees.
-  const std::size_t extents = 3 + shape.data_tree.levels().size() + shape.parity_tree.levels().size();
+  const std::size_t extents = 3 + shape.data_tree.counts().size() + shape.parity_tree.counts().size();
   return small && here && extents <= kMaxCompactExtents &&
          MetadataLength(shape, kCompactSuperblockSize) <= kCompactPage &&
          CompactPlaces(shape).spacing <= kMaxCompactSpacing;
@@ -100,11 +100,11 @@ Status Sidecar::PlanExtents(const SidecarContents& shape, std::uint64_t least_sp
       at += RoundUp(length, sizeof(Hash));
     };
     add(ExtentKind::kInfo, 0, EncodeInfo(shape.info).size());
-    for (std::size_t l = 0; l < shape.data_tree.levels().size(); ++l) {
-      add(ExtentKind::kDataLevel, l, shape.data_tree.levels()[l].size() * sizeof(Hash));
+    for (std::size_t l = 0; l < shape.data_tree.counts().size(); ++l) {
+      add(ExtentKind::kDataLevel, l, shape.data_tree.counts()[l] * sizeof(Hash));
     }
-    for (std::size_t l = 0; l < shape.parity_tree.levels().size(); ++l) {
-      add(ExtentKind::kParityLevel, l, shape.parity_tree.levels()[l].size() * sizeof(Hash));
+    for (std::size_t l = 0; l < shape.parity_tree.counts().size(); ++l) {
+      add(ExtentKind::kParityLevel, l, shape.parity_tree.counts()[l] * sizeof(Hash));
     }
     list.push_back({ExtentKind::kIntent, 0, 0, places.intent_at, kIntentBytes, kIntentBytes});
     // What was never committed has no parity. Empty parity has no extent.

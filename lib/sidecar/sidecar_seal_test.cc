@@ -109,7 +109,7 @@ TEST_F(SidecarTest, LeavesAndInfoAreSealed) {
   const Seal seal = (*Load())->contents().superblock.seal;
   for (const int what : {0, 1, 2}) {
     SidecarContents forged = contents;
-    std::vector<Hash> leaves = (what == 0 ? contents.data_tree : contents.parity_tree).levels()[0];
+    std::vector<Hash> leaves = (what == 0 ? contents.data_tree : contents.parity_tree).NodesOf(0);
     std::swap(leaves[7], leaves[8]);
     if (what == 0) forged.data_tree = Tree::Build(TreeKind::kData, leaves, contents.data_tree.bytes());
     if (what == 1) forged.parity_tree = Tree::Build(TreeKind::kParity, leaves, contents.parity_tree.bytes());

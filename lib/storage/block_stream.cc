@@ -116,9 +116,9 @@ class Checker {
   Result<CheckResult> Take() {
     if (!status_.ok()) return status_;
     std::ranges::sort(result_.bad, {}, &BadBlocks::first);
-    std::vector<BadBlocks> merged;
-    for (const BadBlocks& run : result_.bad) Append(merged, run);
-    result_.bad = std::move(merged);
+    std::vector<BadBlocks> joined;
+    AppendBad(joined, result_.bad);
+    result_.bad = std::move(joined);
     return std::move(result_);
   }
 
@@ -133,7 +133,8 @@ class Checker {
   // read into `block` again.
   Status Block(std::uint64_t index, const BlockPlace& place, MutableByteSpan block, bool run_readable, bool whole,
                std::vector<BadBlocks>& bad) {
-    const Hash* expected = stream_.expected == nullptr ? nullptr : &stream_.expected->leaf(index);
+    const bool held = stream_.expected != nullptr;
+    const Hash expected = held ? stream_.expected->leaf(index) : Hash();
     Hash& leaf = result_.leaves[index - first_];
     if (stream_.file == nullptr) {
       Append(bad, {index, 1, BlockFault::kMissing});
@@ -141,7 +142,7 @@ class Checker {
     }
     if (run_readable && whole) {
       leaf = LeafOf(stream_, index, block);
-      if (expected == nullptr || leaf == *expected) return Status::Ok();
+      if (!held || leaf == expected) return Status::Ok();
     }
     // Wrong, cut off or unreadable: read it once more, alone, from the device.
     LZY_ASSIGN_OR_RETURN(const auto fault, ReadBlock(stream_, place, block));
@@ -151,9 +152,9 @@ class Checker {
       return Status::Ok();
     }
     leaf = LeafOf(stream_, index, block);
-    const bool right = expected == nullptr || leaf == *expected;
+    const bool right = !held || leaf == expected;
     // If another block made the read fail, this one was never seen to be wrong, so it is not transient.
-    if (right && (expected == nullptr || !run_readable)) return Status::Ok();
+    if (right && (!held || !run_readable)) return Status::Ok();
     Append(bad, {index, 1, BlockFault::kHash, right});
     return Status::Ok();
   }
@@ -176,6 +177,10 @@ class Checker {
 
 }  // namespace
 
+void AppendBad(std::vector<BadBlocks>& list, const std::vector<BadBlocks>& more) {
+  for (const BadBlocks& run : more) Append(list, run);
+}
+
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options) {
   Checker checker(stream, options, first, count);
@@ -185,14 +190,12 @@ Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, 
   for (std::uint64_t i = 0; i < count; i += step) longest = std::max<std::uint64_t>(longest, stream.place(first + i).length);
   const std::uint64_t per_piece = std::max<std::uint64_t>(1, options.buffer_bytes / longest);
   const std::uint64_t pieces = (count + per_piece - 1) / per_piece;
-  try {
+  LZY_RETURN_IF_ERROR(NoThrow([&] {
     ParallelFor(pieces, options.threads, [&](std::size_t piece) {
       const std::uint64_t begin = first + piece * per_piece;
       checker.Piece(begin, std::min(first + count, begin + per_piece));
     });
-  } catch (const std::bad_alloc&) {
-    return {Code::kNoMemory, "out of memory"};
-  }
+  }));
   return checker.Take();
 }
 

@@ -83,6 +83,9 @@ struct CheckResult {
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options);
 
+/// Adds findings that follow those of `list`. Neighbours with the same fault become one entry.
+void AppendBad(std::vector<BadBlocks>& list, const std::vector<BadBlocks>& more);
+
 /// The leaf that a block with these bytes has at place `index` of the stream.
 inline Hash LeafOf(const BlockStream& stream, std::uint64_t index, ByteSpan bytes) {
   return LeafHash(stream.key, stream.tag, index, bytes);

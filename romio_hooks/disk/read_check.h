@@ -50,7 +50,7 @@ struct ReadVerdict {
 /// One open file whose reads are checked. A block that is read in part is read whole, once: what was found right is
 /// kept, so that many small reads cost as much as one large one. Thread-safe.
 ///
-/// The leaves of the data are held in memory, 16 bytes for every block. Which commit they are of is looked at now and
+/// The leaves of the data are held in memory, or read when they are needed if they are many (merkle/tree). Which commit they are of is looked at now and
 /// then, and whenever a block differs; whether somebody is changing the file, only then: what is as committed is right,
 /// whoever writes. Nothing is compared with, or taken from, another file than the one that was opened, whatever has its
 /// name by now.

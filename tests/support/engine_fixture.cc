@@ -20,6 +20,13 @@
 namespace lzy::testing {
 namespace {
 
+/// Runs the tests of a program with trees that count as large from so many leaves on (tests/engine).
+const bool large_trees = [] {
+  const char* leaves = std::getenv("LZY_TEST_LEAVES_IN_MEMORY");
+  if (leaves != nullptr) SetMostLeavesInMemory(std::strtoull(leaves, nullptr, 10));
+  return leaves != nullptr;
+}();
+
 /// Puts the times back when it goes.
 class KeepTimes {
  public:
@@ -360,8 +367,8 @@ Fingerprint FingerprintOf(const std::vector<std::string>& files) {
     EXPECT_FALSE((*sidecar)->intent()) << "a commit voids the intent";
     const SidecarContents& c = (*sidecar)->contents();
     out.root = c.superblock.dataset_root;
-    out.data.push_back(c.data_tree.leaf_count() > 0 ? c.data_tree.levels()[0] : std::vector<Hash>());
-    out.parity.push_back(c.parity_tree.leaf_count() > 0 ? c.parity_tree.levels()[0] : std::vector<Hash>());
+    out.data.push_back(c.data_tree.leaf_count() > 0 ? c.data_tree.NodesOf(0) : std::vector<Hash>());
+    out.parity.push_back(c.parity_tree.leaf_count() > 0 ? c.parity_tree.NodesOf(0) : std::vector<Hash>());
     EXPECT_EQ(c.data_tree.Root(), c.superblock.data_root);
     // What lies in holes between parity units means nothing (docs/format.md §6).
     const Result<Layout> layout = LayoutOf(c);

@@ -67,8 +67,11 @@ inline SidecarContents MakeContents(std::uint64_t seed, std::uint64_t blocks, st
 }
 
 inline bool SameTree(const Tree& a, const Tree& b) {
-  return a.bytes() == b.bytes() &&
-         std::equal(a.levels().begin(), a.levels().end(), b.levels().begin(), b.levels().end());
+  if (a.bytes() != b.bytes() || a.counts() != b.counts()) return false;
+  for (std::size_t level = 0; level < a.counts().size(); ++level) {
+    if (a.NodesOf(level) != b.NodesOf(level)) return false;
+  }
+  return true;
 }
 
 /// What of contents must survive a round trip, field by field.

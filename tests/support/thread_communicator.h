@@ -56,8 +56,7 @@ class ThreadCommunicator final : public Communicator {
   }
   Result<std::vector<Bytes>> AllGather(ByteSpan mine) override { return Exchange("AllGather", mine); }
   Result<std::vector<Bytes>> Gather(ByteSpan mine, int root) override {
-    auto all = Exchange("Gather", mine);
-    return rank_ == root ? std::move(all) : std::vector<Bytes>();
+    return Exchange("Gather", mine, rank_ == root);
   }
   Result<std::uint64_t> AllReduceMax(std::uint64_t value) override {
     std::uint64_t out = 0;
@@ -120,10 +119,11 @@ class ThreadCommunicator final : public Communicator {
       std::abort();
     }
   }
-  std::vector<Bytes> Exchange(const char* call, ByteSpan mine) {
+  std::vector<Bytes> Exchange(const char* call, ByteSpan mine, bool receives = true) {
     hub_->bytes[static_cast<std::size_t>(rank_)].assign(mine.begin(), mine.end());
     Meet(call);
-    std::vector<Bytes> all = hub_->bytes;
+    std::vector<Bytes> all;
+    if (receives) all = hub_->bytes;
     hub_->barrier.arrive_and_wait();
     return all;
   }
