@@ -111,13 +111,13 @@ TEST_F(LeavesTest, GatherBringsAllToOneRank) {
     parity.Init(1000, Scratch());
     const auto rank = static_cast<std::uint64_t>(comm.rank());
     for (std::uint64_t i = kBlocks * rank / 3; i < kBlocks * (rank + 1) / 3; ++i) data.Set(i, LeafOf(i));
-    for (std::uint64_t i = rank; i < 1000; i += 3) parity.Set(i, LeafOf(~i));
+    for (std::uint64_t i = rank; i < 1000; i += 3) parity.Set(i, LeafOf(kBlocks + i));
     EXPECT_OK(GatherLeaves(comm, 1, kBlocks + 1000, data, parity));
     if (comm.rank() != 1) return;
     EXPECT_EQ(data.known(), kBlocks);
     EXPECT_EQ(parity.known(), 1000U);
     for (std::uint64_t i = 0; i < kBlocks; i += 7) ASSERT_EQ(data.Get(i), LeafOf(i));
-    for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(parity.Get(i), LeafOf(~i));
+    for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(parity.Get(i), LeafOf(kBlocks + i));
   });
 }
 
