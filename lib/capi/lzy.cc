@@ -339,6 +339,8 @@ int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_o
   };
   try {
     Fail(*report, RunOn(operation, comm, path, options, *report));
+  } catch (const lzy::StatusError& error) {
+    give_up(lzy::ExitCodeOf(error.status), error.what());
   } catch (const std::bad_alloc&) {
     give_up(LZY_NO_MEMORY, "out of memory");
   } catch (...) {

@@ -139,17 +139,18 @@ Status FileSet::HandleRot() {
     LZY_RETURN_IF_ERROR(EncodeGroups(blocks, false));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
   }
-  for (Group& group : groups_) {
-    RottenBlocks lost;
-    std::vector<FileJob*> own;
-    for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
-      if (auto at = rot_.lost.find(group.ranks[f]); at != rot_.lost.end()) lost[f] = at->second;
-      const auto mine = jobs.find(group.ranks[f]);
-      own.push_back(mine == jobs.end() ? nullptr : mine->second);
+  return AgreeOn(comm_, [&] {
+    for (Group& group : groups_) {
+      RottenBlocks lost;
+      std::vector<FileJob*> own;
+      for (std::uint32_t f = 0; f < group.ranks.size(); ++f) {
+        if (auto at = rot_.lost.find(group.ranks[f]); at != rot_.lost.end()) lost[f] = at->second;
+        const auto mine = jobs.find(group.ranks[f]);
+        own.push_back(mine == jobs.end() ? nullptr : mine->second);
+      }
+      ForsakeParity(*group.layout, lost, own);
     }
-    ForsakeParity(*group.layout, lost, own);
-  }
-  return Status::Ok();
+  });
 }
 
 // Between the two phases all ranks agree: no sidecar may count before all are durable.

@@ -44,8 +44,9 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
       job_.data = file.data.get();
-      // The layer syncs before it commits. Of a large file, holes are worth not reading.
-      job_.synced = request_.touched.has_value() || (file.stat.size >= kWorthSyncing && job_.data->Sync().ok());
+      // The layer syncs before it commits. Of a large file, holes are worth not reading. A failure is told once only.
+      job_.synced = request_.touched.has_value() || file.stat.size >= kWorthSyncing;
+      if (!request_.touched && job_.synced) LZY_RETURN_IF_ERROR(job_.data->Sync());
       return comm_.rank() == 0 ? job_.Settle() : Status::Ok();
     }));
     // The file as rank 0 saw it when reading began. Layout and stamp follow from this on all ranks.
@@ -311,8 +312,7 @@ class SharedFile : public Protector {
       return comm_.rank() == 0 && !incremental_ ? EncodeRebuilt(rot_) : Status::Ok();
     }));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
-    ForsakeParity(*layout_, rot_.lost, {&job_});
-    return Status::Ok();
+    return AgreeOn(comm_, [&] { ForsakeParity(*layout_, rot_.lost, {&job_}); });
   }
 
   // Rotten blocks are rebuilt in memory by the parity of before, and their rows are encoded from that.

@@ -347,7 +347,7 @@ Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& 
     LZY_ASSIGN_OR_RETURN(const auto home, Sidecar::Create(fs, temporary, contents, data, contents.superblock.spacing));
     return home->WriteAll(contents);
   };
-  Status built = build();
+  Status built = NoThrow(build);
   if (!built.ok()) (void)fs.Remove(temporary);
   if (built.ok()) built = GiveName(fs, temporary, path, /*replace=*/ruins != nullptr || old != nullptr);
   if (built.code() == Code::kNotFound) return false;  // somebody else has given it its name

@@ -15,7 +15,9 @@ namespace lzy {
 namespace {
 
 // Hashes that all ranks together send at once to the rank that gathers them: 16 MiB.
-constexpr std::uint64_t kGatherAtOnce = std::uint64_t{1} << 20;
+std::uint64_t GatherAtOnce() {
+  return 4 * MostLeavesInMemory();
+}
 
 // A page as it lies in a scratch file: leaves, which are known, and a hash of both. The number of the page is its seed.
 struct StoredPage {
@@ -76,7 +78,8 @@ Status TakeKnown(ByteReader& in, Leaves& data, Leaves& parity) {
 // Pages in memory are newer than what the file has of them.
 class Leaves::Pages {
  public:
-  explicit Pages(ScratchMaker scratch) : scratch_(std::move(scratch)), most_(std::max<std::uint64_t>(2, MostLeavesInMemory() / kPageFanout)) {}
+  explicit Pages(ScratchMaker scratch)
+      : scratch_(std::move(scratch)), most_(std::max<std::uint64_t>(2, MostLeavesInMemory() / kPageFanout)) {}
 
   void Set(std::uint64_t block, const Hash& leaf) {
     const std::lock_guard lock(mutex_);
@@ -106,7 +109,10 @@ class Leaves::Pages {
     return next ? std::min(*next, first) : first;
   }
 
-  std::uint64_t known() const { return known_; }
+  std::uint64_t known() const {
+    const std::lock_guard lock(mutex_);
+    return known_;
+  }
 
  private:
   bool IsStored(std::uint64_t number) const { return stored_.Overlaps({number, number + 1}); }
@@ -214,11 +220,12 @@ std::optional<std::uint64_t> Leaves::NextPage(std::uint64_t number) const {
 // fails takes part with nothing, so nobody waits for it. Its failure is returned at the end.
 Status GatherLeaves(Communicator& comm, int root, std::uint64_t blocks, Leaves& data, Leaves& parity) {
   const auto ranks = static_cast<std::uint64_t>(comm.size());
-  const std::uint64_t most = std::max<std::uint64_t>(kPageFanout, kGatherAtOnce / ranks);
+  const std::uint64_t most = std::max<std::uint64_t>(kPageFanout, GatherAtOnce() / ranks);
   std::uint64_t rounds = 1;
-  if (blocks > kGatherAtOnce) {
+  if (blocks > GatherAtOnce()) {
     // Each round sends `most` leaves or more of a rank, as long as it has any.
-    LZY_ASSIGN_OR_RETURN(rounds, comm.AllReduceMax(CeilDiv(data.known() + parity.known(), most)));
+    const std::uint64_t mine = comm.rank() == root ? 0 : data.known() + parity.known();
+    LZY_ASSIGN_OR_RETURN(rounds, comm.AllReduceMax(CeilDiv(mine, most)));
   }
   Status status;
   std::uint64_t next_data = 0, next_parity = 0;

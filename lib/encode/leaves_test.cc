@@ -121,6 +121,23 @@ TEST_F(LeavesTest, GatherBringsAllToOneRank) {
   });
 }
 
+// ThreadCommunicator ends the process if ranks do not make the same calls.
+TEST_F(LeavesTest, ARankThatFailsLeavesNobodyWaiting) {
+  constexpr std::uint64_t kBlocks = 1'200'000;
+  for (const int culprit : {0, 1, 2}) {
+    testing::RunRanks(3, [&](Communicator& comm) {
+      Leaves data, parity;
+      const std::string name = "of rank " + std::to_string(comm.rank());
+      data.Init(kBlocks, [&] { return files_.Open(name, OpenMode::kCreate).value(); });
+      parity.Init(0, {});
+      for (std::uint64_t i = static_cast<std::uint64_t>(comm.rank()); i < kBlocks; i += 3 * kPageFanout) data.Set(i, LeafOf(i));
+      if (comm.rank() == culprit) files_.At(name).bytes[20] ^= 1;
+      const Status gathered = Agree(comm, GatherLeaves(comm, 0, kBlocks, data, parity));
+      EXPECT_CODE(gathered, Code::kIo);
+    });
+  }
+}
+
 TEST_F(LeavesTest, ATreeTakesWhatIsNotKnownFromTheOldOne) {
   std::vector<Hash> old;
   for (std::uint64_t i = 0; i < 3000; ++i) old.push_back(LeafOf(i));

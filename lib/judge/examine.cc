@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "comm/records.h"
 #include "dataset/parts.h"
-#include "sidecar/scratch.h"
 #include "tuning/tuning.h"
 
 namespace lzy {
@@ -57,16 +56,16 @@ void Merge(const FoundIn& one, DatasetView& view, Findings& findings) {
 // Hash pages that no copy had: computed again from the blocks, and believed if the page's own hash agrees. That hash
 // is in the level above, which the sidecar still has. `computed`: the leaves of the blocks from `first` on, as they
 // were read, in whole pages. Adds what could be proven to `proven`.
-void ProveUnknown(const Tree& stored, TreeKind kind, const std::vector<std::uint64_t>& unknown, std::uint64_t first,
-                  std::span<const Hash> computed, KnownPages& proven) {
+void ProveUnknown(const Tree& stored, TreeKind kind, const Hash& root, const std::vector<std::uint64_t>& unknown,
+                  std::uint64_t first, std::span<const Hash> computed, KnownPages& proven) {
   for (auto at = std::ranges::lower_bound(unknown, first); at != unknown.end() && *at < first + computed.size();) {
     const std::uint64_t page = *at / kPageFanout, begin = page * kPageFanout;
     at = std::lower_bound(at, unknown.end(), begin + kPageFanout);
     const auto leaves = computed.subspan(begin - first, std::min<std::uint64_t>(kPageFanout, first + computed.size() - begin));
-    // A single leaf has nothing above it but the root, which the superblock proved it by.
-    const bool single = stored.leaf_count() == 1;
-    if (!single && Tree::NodeOf(kind, 1, page, BytesOf(leaves)) != stored.node(1, page)) continue;
-    proven[page] = {leaves.begin(), leaves.end()};
+    // A single leaf has nothing above it but the root.
+    const bool right = stored.leaf_count() == 1 ? Tree::RootOf(kind, 1, stored.bytes(), leaves[0]) == root
+                                                : Tree::NodeOf(kind, 1, page, BytesOf(leaves)) == stored.node(1, page);
+    if (right) proven[page] = {leaves.begin(), leaves.end()};
   }
 }
 
@@ -179,36 +178,28 @@ class Examiner {
     return FoundIn{e, f, changed, now.size, now.mtime_ns, std::move(own)};
   }
 
-  // Blocks that are checked at once: whole pages of leaves, and few enough to hold their leaves in memory.
-  static constexpr std::uint64_t kBlocksAtOnce = 256 * kPageFanout;
-
-  // Checks a stretch of one stream, piece by piece. Calls fn(first block, leaves) for each.
-  template <class Fn>
-  Status CheckInPieces(const BlockStream& stream, const Interval& share, std::vector<BadBlocks>& bad, const Fn& fn) {
-    for (std::uint64_t first = share.begin; first < share.end;) {
-      const std::uint64_t end = std::min(share.end, (first / kBlocksAtOnce + 1) * kBlocksAtOnce);
-      LZY_ASSIGN_OR_RETURN(const CheckResult result, CheckBlocks(stream, first, end - first, settings_));
-      bytes_read_ += result.bytes_read;
-      AppendBad(bad, result.bad);
-      fn(first, std::span<const Hash>(result.leaves));
-      first = end;
-    }
-    return Status::Ok();
+  // Checks a stretch of one stream, piece by piece, and adds what is wrong to `bad`.
+  Status Check(const BlockStream& stream, const Interval& share, std::vector<BadBlocks>& bad, const CheckedPiece& fn) {
+    return CheckInPieces(stream, share, settings_, [&](std::uint64_t first, const CheckResult& found) {
+      bytes_read_ += found.bytes_read;
+      AppendBad(bad, found.bad);
+      fn(first, found);
+    });
   }
 
   // Checks a stretch of one stream; proves unknown leaves; drops findings that this explains. If leaves could be
   // proven, the stretch is read a second time, now against the proven tree. That is rare, so its cost does not matter.
-  Status CheckStretch(BlockStream stream, const Interval& share, TreeKind kind, const std::vector<std::uint64_t>& unknown,
-                      std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
+  Status CheckStretch(BlockStream stream, const Interval& share, TreeKind kind, const Hash& root,
+                      const std::vector<std::uint64_t>& unknown, std::optional<Tree>& proven, std::vector<BadBlocks>& bad) {
     KnownPages pages;
-    LZY_RETURN_IF_ERROR(CheckInPieces(stream, share, bad, [&](std::uint64_t first, std::span<const Hash> leaves) {
-      ProveUnknown(*stream.expected, kind, unknown, first, leaves, pages);
+    LZY_RETURN_IF_ERROR(Check(stream, share, bad, [&](std::uint64_t first, const CheckResult& found) {
+      ProveUnknown(*stream.expected, kind, root, unknown, first, found.leaves, pages);
     }));
     if (!pages.empty()) {
       proven = stream.expected->WithPages(std::move(pages));
       stream.expected = &*proven;
       bad.clear();
-      LZY_RETURN_IF_ERROR(CheckInPieces(stream, share, bad, [](std::uint64_t, std::span<const Hash>) {}));
+      LZY_RETURN_IF_ERROR(Check(stream, share, bad, [](std::uint64_t, const CheckResult&) {}));
     }
     ForEachBlock(bad, [&](BadBlocks& one) {
       const bool known = !std::ranges::binary_search(unknown, one.first) || (proven && !proven->leaf(one.first).IsZero());
@@ -220,10 +211,11 @@ class Examiner {
   // Checks a part of the data and a part of the parity of a file that has a sidecar.
   Status CheckParts(const Ensemble& ensemble, std::uint32_t f, FileView& file, const Interval& data, const Interval& parity,
                     FileFindings& own) {
-    LZY_RETURN_IF_ERROR(CheckStretch(StreamOf(ensemble, false, f), data, TreeKind::kData, file.sidecar->unknown_data_leaves(),
-                                     file.proven_data, own.data));
-    return CheckStretch(StreamOf(ensemble, true, f), parity, TreeKind::kParity, file.sidecar->unknown_parity_leaves(),
-                        file.proven_parity, own.parity);
+    const Superblock& sb = file.sidecar->contents().superblock;
+    LZY_RETURN_IF_ERROR(CheckStretch(StreamOf(ensemble, false, f), data, TreeKind::kData, sb.data_root,
+                                     file.sidecar->unknown_data_leaves(), file.proven_data, own.data));
+    return CheckStretch(StreamOf(ensemble, true, f), parity, TreeKind::kParity, sb.parity_root,
+                        file.sidecar->unknown_parity_leaves(), file.proven_parity, own.parity);
   }
 
   // Each rank looks at a part. Rarely, hash pages that no copy had must be proven, and a page is proven as a whole:
@@ -272,10 +264,10 @@ class Examiner {
     if (parity.end > 0) own.parity.push_back({0, parity.end, BlockFault::kMissing, false});
     own.metadata.push_back({0, 0, "sidecar"});
     if (file.data != nullptr && file.stat.size >= layout.file_size(f)) {
-      TreeBuilder builder(TreeKind::kData, data.end, layout.file_size(f), ScratchBeside(context_.fs, file.data->path()));
+      TreeBuilder builder(TreeKind::kData, data.end, layout.file_size(f), {});  // in memory: nothing is written here
       std::vector<BadBlocks> bad;
-      LZY_RETURN_IF_ERROR(CheckInPieces(StreamOf(ensemble, false, f), data, bad,
-                                        [&](std::uint64_t, std::span<const Hash> leaves) { builder.Add(leaves); }));
+      LZY_RETURN_IF_ERROR(Check(StreamOf(ensemble, false, f), data, bad,
+                                [&](std::uint64_t, const CheckResult& found) { builder.Add(found.leaves); }));
       Tree tree = builder.Finish();
       if (bad.empty() && tree.Root() == ensemble.records[f].data_root) {
         file.proven_data = std::move(tree);

@@ -104,8 +104,11 @@ class Healer {
     LZY_RETURN_IF_ERROR(Open(dataset, /*write=*/false, look));
     report_.other_commit = !IsTheCommit(look);
     if (report_.other_commit) return true;
-    LZY_RETURN_IF_ERROR(JudgeAll(look));
-    const Status rebuilt = Rebuild(look);
+    // Busy: somebody commits, and hashes cannot be read any more, or rows change.
+    const Status rebuilt = NoThrow([&]() -> Status {
+      LZY_RETURN_IF_ERROR(JudgeAll(look));
+      return Rebuild(look);
+    });
     if (rebuilt.code() == Code::kBusy) return false;
     LZY_RETURN_IF_ERROR(rebuilt);
     for (HealedBlock& block : blocks_) {

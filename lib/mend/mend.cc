@@ -20,7 +20,8 @@ namespace {
 // zeros is one that no copy of the sidecar has.
 void KeepKnownLeaves(const Tree& parity, FileMend& mend) {
   for (std::uint64_t i = 0; i < parity.leaf_count(); ++i) {
-    if (!parity.leaf(i).IsZero()) mend.out->parity.leaves.Set(i, parity.leaf(i));
+    const Hash leaf = parity.leaf(i);
+    if (!leaf.IsZero()) mend.out->parity.leaves.Set(i, leaf);
   }
 }
 

@@ -66,15 +66,17 @@ Hash LeafKey::Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const {
   return hash;
 }
 
-Seal LeafKey::SealOf(const std::function<void(const std::function<void(ByteSpan)>& put)>& parts) const {
+Result<Seal> LeafKey::SealOf(const std::function<Status(const std::function<void(ByteSpan)>& put)>& parts) const {
   Seal seal;
   crypto_generichash_blake2b_state state;
   crypto_generichash_blake2b_init_salt_personal(&state, key_.data(), key_.size(), seal.size(), kNoSalt.data(),
                                                 kMakeSeal.data());
-  parts([&](ByteSpan part) { crypto_generichash_blake2b_update(&state, part.data(), part.size()); });
+  const auto put = [&](ByteSpan part) { crypto_generichash_blake2b_update(&state, part.data(), part.size()); };
+  const Status all = NoThrow([&] { return parts(put); });
   crypto_generichash_blake2b_final(&state, seal.data(), seal.size());
   // The state holds the key.
   sodium_memzero(&state, sizeof state);
+  LZY_RETURN_IF_ERROR(all);
   return seal;
 }
 

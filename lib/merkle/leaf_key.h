@@ -40,9 +40,10 @@ class LeafKey {
   const KeyId& id() const { return id_; }
   /// The keyed counterpart of HashBytes. Precondition: index < 2^56.
   Hash Leaf(HashTag tag, std::uint64_t index, ByteSpan bytes) const;
-  /// The seal of the concatenated parts, which `parts` puts one after the other into the function that it gets. The
-  /// contents themselves must tell where one part ends, or two different lists of parts would have the same seal.
-  Seal SealOf(const std::function<void(const std::function<void(ByteSpan)>& put)>& parts) const;
+  /// The seal of the concatenated parts, which `parts` puts one after the other into the function that it gets. Fails
+  /// as `parts` does. The contents themselves must tell where one part ends, or two different lists of parts would have
+  /// the same seal.
+  Result<Seal> SealOf(const std::function<Status(const std::function<void(ByteSpan)>& put)>& parts) const;
 
  private:
   LeafKey() = default;

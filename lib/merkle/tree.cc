@@ -37,7 +37,7 @@ std::uint64_t MostLeavesInMemory() {
 }
 
 void SetMostLeavesInMemory(std::uint64_t leaves) {
-  most_in_memory = leaves;
+  most_in_memory = std::max<std::uint64_t>(leaves, 1);
 }
 
 Hash Tree::NodeOf(TreeKind kind, std::size_t level, std::uint64_t index, ByteSpan children) {
@@ -65,7 +65,8 @@ std::vector<std::uint64_t> Tree::LevelCounts(TreeKind kind, std::uint64_t leaves
 class Tree::Cache {
  public:
   Cache(const Tree& shape, const Hash& top, std::shared_ptr<TreePages> pages)
-      : kind_(shape.kind_), counts_(shape.counts_), top_(top), pages_(std::move(pages)), slots_(kSlots) {}
+      : kind_(shape.kind_), counts_(shape.counts_), top_(top), pages_(std::move(pages)),
+        slots_(std::clamp<std::uint64_t>(MostLeavesInMemory() / kPageFanout / 4, kLeastSlots, kMostSlots)) {}
 
   Hash Node(std::size_t level, std::uint64_t index) {
     if (level + 1 == counts_.size()) return top_;
@@ -84,7 +85,7 @@ class Tree::Cache {
   const std::shared_ptr<TreePages>& pages() const { return pages_; }
 
  private:
-  static constexpr std::size_t kSlots = 256;  // 1 MiB
+  static constexpr std::size_t kLeastSlots = 4, kMostSlots = 256;  // 1 MiB
   struct Slot {
     std::size_t level = 0;
     std::uint64_t page = 0;
@@ -94,7 +95,7 @@ class Tree::Cache {
   // Valid until the next call.
   std::span<const Hash> Page(std::size_t level, std::uint64_t page) {
     // Levels are put apart, so a page and those above it rarely have the same slot.
-    Slot& slot = slots_[(page + level * (kSlots / 4)) % kSlots];
+    Slot& slot = slots_[(page + level * (slots_.size() / 4)) % slots_.size()];
     if (slot.hashes.empty() || slot.level != level || slot.page != page) {
       std::vector<Hash> hashes = Fetch(level, page);
       slot = {level, page, std::move(hashes)};
@@ -111,8 +112,7 @@ class Tree::Cache {
     for (std::size_t attempt = 0; pages_->Read(level, page, attempt, hashes); ++attempt) {
       if (NodeOf(kind_, level + 1, page, BytesOf(hashes)) == above) return hashes;
     }
-    throw StatusError({Code::kIo, fmt::format("{}: its hashes can no longer be read; has it been changed meanwhile?",
-                                              pages_->Name())});
+    throw StatusError(pages_->Gone());
   }
 
   const TreeKind kind_;
@@ -177,7 +177,7 @@ class PagesWith : public TreePages {
   bool IsLost(std::size_t level, std::uint64_t page) const override {
     return !(level == 0 && given_.contains(page)) && others_->IsLost(level, page);
   }
-  std::string Name() const override { return others_->Name(); }
+  Status Gone() const override { return others_->Gone(); }
 
  private:
   const std::shared_ptr<TreePages> others_;
@@ -204,25 +204,27 @@ Hash Tree::node(std::size_t level, std::uint64_t index) const {
 
 Status Tree::ForEachPiece(std::size_t level, const std::function<Status(std::uint64_t, std::span<const Hash>)>& fn) const {
   if (!cache_) return fn(0, (*levels_)[level]);
-  constexpr std::uint64_t kPages = 64;  // 256 KiB
-  std::vector<Hash> piece;
-  for (std::uint64_t first = 0; first < counts_[level]; first += piece.size()) {
-    piece.clear();
-    for (std::uint64_t page = first / kPageFanout; piece.size() < kPages * kPageFanout && page * kPageFanout < counts_[level]; ++page) {
-      const std::vector<Hash> hashes = cache_->PageAt(level, page);
-      piece.insert(piece.end(), hashes.begin(), hashes.end());
+  constexpr std::uint64_t kNodes = 64 * kPageFanout;  // 256 KiB
+  return NoThrow([&]() -> Status {
+    std::vector<Hash> piece;
+    for (std::uint64_t first = 0; first < counts_[level]; first += piece.size()) {
+      piece.clear();
+      while (piece.size() < kNodes && first + piece.size() < counts_[level]) {
+        const std::vector<Hash> hashes = cache_->PageAt(level, (first + piece.size()) / kPageFanout);
+        piece.insert(piece.end(), hashes.begin(), hashes.end());
+      }
+      LZY_RETURN_IF_ERROR(fn(first, piece));
     }
-    LZY_RETURN_IF_ERROR(fn(first, piece));
-  }
-  return Status::Ok();
+    return Status::Ok();
+  });
 }
 
 std::vector<Hash> Tree::NodesOf(std::size_t level) const {
   std::vector<Hash> all;
-  (void)ForEachPiece(level, [&](std::uint64_t, std::span<const Hash> nodes) {  // never fails
-    all.insert(all.end(), nodes.begin(), nodes.end());
-    return Status::Ok();
-  });
+  for (std::uint64_t first = 0; first < counts_[level]; first = all.size()) {
+    const std::vector<Hash> page = PageOf(level, first / FanoutOf(kind_));
+    all.insert(all.end(), page.begin(), page.end());
+  }
   return all;
 }
 
@@ -298,7 +300,9 @@ class TreeBuilder::ScratchPages : public TreePages {
     return true;
   }
   bool IsLost(std::size_t, std::uint64_t) const override { return false; }
-  std::string Name() const override { return file_->path(); }
+  Status Gone() const override {
+    return {Code::kIo, fmt::format("{}: hashes that were stored there read back wrong", file_->path())};
+  }
 
  private:
   std::uint64_t PlaceOf(std::size_t level, std::uint64_t page) const {
@@ -312,7 +316,7 @@ TreeBuilder::TreeBuilder(TreeKind kind, std::uint64_t leaves, std::uint64_t byte
     : tree_(Tree::OfShape(kind, leaves, bytes)), open_(tree_.counts_.size()), done_(tree_.counts_.size()),
       levels_(tree_.counts_.size()) {
   // Pages of a binary tree have two hashes: not worth a file.
-  if (leaves <= MostLeavesInMemory() || leaves < 2 || kind == TreeKind::kDataset || !scratch) return;
+  if (leaves <= MostLeavesInMemory() || kind == TreeKind::kDataset || !scratch) return;
   if (auto file = scratch()) scratch_ = std::make_shared<ScratchPages>(std::move(file), tree_.counts_);
 }
 
@@ -345,17 +349,36 @@ void TreeBuilder::PutPage(std::size_t level) {
 void TreeBuilder::Store(std::size_t level, std::uint64_t page, std::span<const Hash> nodes) {
   if (!scratch_) {
     levels_[level].insert(levels_[level].end(), nodes.begin(), nodes.end());
-    return;
+  } else if (!scratch_->Write(level, page, nodes).ok()) {
+    TakeBack(level, nodes);
   }
-  Status written = scratch_->Write(level, page, nodes);
-  if (!written.ok()) throw StatusError(std::move(written));
+}
+
+// The file cannot be written: there may be no space left. What is in it goes to memory, from the top down, so that each
+// page is proven by the node above it. `last`: the last page of level `unwritten`, which is not in the file.
+void TreeBuilder::TakeBack(std::size_t unwritten, std::span<const Hash> last) {
+  const std::shared_ptr<ScratchPages> scratch = std::move(scratch_);
+  for (std::size_t level = open_.size(); level-- > 0;) {
+    std::vector<Hash>& nodes = levels_[level];
+    const std::uint64_t pages = done_[level] - (level == unwritten ? 1 : 0);
+    for (std::uint64_t page = 0; page < pages; ++page) {
+      std::vector<Hash> hashes(std::min<std::uint64_t>(kPageFanout, tree_.counts_[level] - page * kPageFanout));
+      scratch->Read(level, page, 0, hashes);
+      // Nothing is ever written behind the only node of the last level, so that was not read from the file.
+      const std::vector<Hash>& above = levels_[level + 1];
+      const Hash& node = page < above.size() ? above[page] : open_[level + 1][page - above.size()];
+      if (Tree::NodeOf(tree_.kind_, level + 1, page, BytesOf(hashes)) != node) throw StatusError(scratch->Gone());
+      nodes.insert(nodes.end(), hashes.begin(), hashes.end());
+    }
+    if (level == unwritten) nodes.insert(nodes.end(), last.begin(), last.end());
+  }
 }
 
 Tree TreeBuilder::Finish() {
   for (std::size_t level = 0; level < open_.size(); ++level) {
     if (!open_[level].empty()) PutPage(level);
+    assert(done_[level] == CeilDiv(tree_.counts_[level], Tree::FanoutOf(tree_.kind_)));
   }
-
   if (tree_.counts_.empty()) return tree_;
   if (scratch_) return Tree::FromPages(tree_.kind_, tree_.leaf_count(), tree_.bytes_, top_, std::move(scratch_));
   tree_.levels_ = std::make_shared<const std::vector<std::vector<Hash>>>(std::move(levels_));

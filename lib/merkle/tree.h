@@ -37,7 +37,7 @@ inline constexpr std::size_t kPageFanout = 256;
 
 /// Trees with more leaves than this are not held in memory: 4 MiB of hashes, 16 GiB of data in blocks of 64 KiB.
 inline constexpr std::uint64_t kMostLeavesInMemory = std::uint64_t{1} << 18;
-/// The number that counts in this process. Tests lower it, to see large trees with little data. Not thread-safe.
+/// The number that counts in this process, at least 1. Tests lower it, to see large trees with little data.
 std::uint64_t MostLeavesInMemory();
 void SetMostLeavesInMemory(std::uint64_t leaves);
 
@@ -54,15 +54,16 @@ class TreePages {
   virtual bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) = 0;
   /// Whether the page is known to be lost. Its hashes are zero then, and are not checked.
   virtual bool IsLost(std::size_t level, std::uint64_t page) const = 0;
-  /// What this is, for messages: a path.
-  virtual std::string Name() const = 0;
+  /// What to say if no place has a page any more.
+  virtual Status Gone() const = 0;
 };
 
 /// Pages of level 0, by number.
 using KnownPages = std::map<std::uint64_t, std::vector<Hash>>;
 
 /// A value; copies are cheap, since they share their hashes. Const methods are thread-safe. Functions that look at
-/// hashes of a large tree throw StatusError (kIo) if no place has a page any more.
+/// hashes of a large tree throw StatusError if no place has a page any more: kBusy for the pages of a sidecar, which
+/// somebody may have committed meanwhile, kIo for others.
 class Tree {
  public:
   /// An empty tree: no leaves, no bytes.
@@ -84,12 +85,15 @@ class Tree {
 
   std::uint64_t leaf_count() const { return counts_.empty() ? 0 : counts_[0]; }
   std::uint64_t bytes() const { return bytes_; }
+  /// Whether its pages are in a file.
+  bool is_large() const { return cache_ != nullptr; }
   /// Numbers of nodes by level, level 0 first.
   const std::vector<std::uint64_t>& counts() const { return counts_; }
   Hash leaf(std::uint64_t index) const { return node(0, index); }
   Hash node(std::size_t level, std::uint64_t index) const;
   /// Calls fn(number of the first, hashes) for all nodes of a level, in ascending order: at once if the tree is held
-  /// in memory, else in pieces of some pages. Stops at the first failure of fn.
+  /// in memory, else in pieces of some pages. Stops at the first failure of fn. Does not throw StatusError, but
+  /// returns it.
   Status ForEachPiece(std::size_t level, const std::function<Status(std::uint64_t, std::span<const Hash>)>& fn) const;
   /// All nodes of a level, for small trees.
   std::vector<Hash> NodesOf(std::size_t level) const;
@@ -134,13 +138,14 @@ class Tree {
 /// Builds a tree from leaves that come one after the other. A large one goes to a file.
 class TreeBuilder {
  public:
-  /// `leaves`: how many will come. If `scratch` makes no file, the tree is held in memory however large it is.
+  /// `leaves`: how many will come. If `scratch` makes no file, or the file cannot be written, the tree is held in
+  /// memory however large it is.
   TreeBuilder(TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const ScratchMaker& scratch);
   ~TreeBuilder();
   TreeBuilder(const TreeBuilder&) = delete;
   TreeBuilder& operator=(const TreeBuilder&) = delete;
 
-  /// The next leaves. Throws std::bad_alloc, and StatusError if the file cannot be written.
+  /// The next leaves. Throws std::bad_alloc, and StatusError if the file reads back wrong.
   void Add(std::span<const Hash> leaves) { AddTo(0, leaves); }
   /// Precondition: as many leaves were added as were promised.
   Tree Finish();
@@ -150,6 +155,7 @@ class TreeBuilder {
   void AddTo(std::size_t level, std::span<const Hash> nodes);
   void PutPage(std::size_t level);
   void Store(std::size_t level, std::uint64_t page, std::span<const Hash> nodes);
+  void TakeBack(std::size_t unwritten, std::span<const Hash> last);
 
   Tree tree_;
   Hash top_;

@@ -78,9 +78,27 @@ TEST_F(TreePagesTest, APageThatIsNoLongerRightIsAnError) {
   EXPECT_EQ(tree.leaf(512), leaves[512]);
 }
 
-TEST_F(TreePagesTest, AFileThatCannotBeWrittenIsAnError) {
-  files_.largest_file = 100'000;
-  EXPECT_CODE(NoThrow([&] { (void)Built(AnyLeaves(70000)); }), Code::kIo);
+TEST_F(TreePagesTest, IfTheFileCannotBeWrittenTheTreeIsTakenIntoMemory) {
+  const std::vector<Hash> leaves = AnyLeaves(70000);
+  const Tree small = Tree::Build(TreeKind::kData, leaves, 12345);
+  for (const std::uint64_t limit : {1000, 4096, 8192, 300'000, 1'000'000, 1'120'000, 1'121'000}) {
+    files_.largest_file = limit;
+    files_.Put("scratch", {});
+    const Tree tree = Built(leaves);
+    EXPECT_FALSE(tree.is_large());
+    EXPECT_EQ(tree.Root(), small.Root());
+    EXPECT_EQ(tree.NodesOf(0), leaves);
+    EXPECT_EQ(tree.NodesOf(1), small.NodesOf(1));
+  }
+}
+
+TEST_F(TreePagesTest, WhatIsTakenIntoMemoryIsProven) {
+  files_.largest_file = 300'000;
+  const std::vector<Hash> leaves = AnyLeaves(70000);
+  TreeBuilder builder(TreeKind::kData, leaves.size(), 1, Scratch());
+  builder.Add(std::span(leaves).first(10'000));
+  files_.At("scratch").bytes[5000] ^= 1;
+  EXPECT_CODE(NoThrow([&] { builder.Add(std::span(leaves).subspan(10'000)); }), Code::kIo);
 }
 
 TEST_F(TreePagesTest, WithoutAPlaceForAFileItStaysInMemory) {
@@ -102,7 +120,7 @@ TEST_F(TreePagesTest, LostPagesAreZeroUntilTheyAreGiven) {
       return attempt == 0;
     }
     bool IsLost(std::size_t level, std::uint64_t page) const override { return level == 0 && page == 2; }
-    std::string Name() const override { return "pages"; }
+    Status Gone() const override { return {Code::kBusy, "pages"}; }
 
    private:
     Tree tree_;
@@ -117,7 +135,7 @@ TEST_F(TreePagesTest, LostPagesAreZeroUntilTheyAreGiven) {
   EXPECT_TRUE(tree.leaf(512).IsZero());
   // What is given must be the children of the node above.
   const Tree wrong = tree.WithPages({{2, std::vector<Hash>(256)}});
-  EXPECT_CODE(NoThrow([&] { (void)wrong.leaf(512); }), Code::kIo);
+  EXPECT_CODE(NoThrow([&] { (void)wrong.leaf(512); }), Code::kBusy);
 }
 
 }  // namespace

@@ -7,7 +7,8 @@ namespace lzy {
 // A directory in which nothing can be made is no failure: then the hashes stay in memory.
 ScratchMaker ScratchBeside(FileSystem& fs, const std::string& data_path) {
   return [&fs, data_path]() -> std::unique_ptr<File> {
-    const auto sidecar = SidecarPath(data_path);
+    const auto real = fs.RealPath(data_path);
+    const auto sidecar = real.ok() ? SidecarPath(*real) : real;
     if (!sidecar.ok()) return nullptr;
     const std::string path = TemporarySidecarPath(*sidecar);
     auto file = fs.Open(path, OpenMode::kCreateNew, /*follow=*/false);

@@ -7,7 +7,7 @@
 
 namespace lzy {
 
-/// Makes such files in the directory of `data_path`, where a sidecar of some gigabytes has its place, too. A file has a
+/// Makes such files where the sidecar of `data_path` is: a sidecar of some gigabytes has its place there, too. A file has a
 /// temporary name (sidecar/names) for a moment; if the process dies in it, an empty file is left, which names/orphans
 /// removes. `fs` must outlive the function.
 ScratchMaker ScratchBeside(FileSystem& fs, const std::string& data_path);

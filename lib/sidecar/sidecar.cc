@@ -18,17 +18,18 @@ namespace {
 
 // docs/format.md §12. The seal covers the leaves themselves: all hashes above them are XXH3, for which a forger can
 // find other pages with the same hash.
-Seal SealOf(const LeafKey& key, const SidecarContents& contents) {
-  return key.SealOf([&](const auto& put) {
+Result<Seal> SealOf(const LeafKey& key, const SidecarContents& contents) {
+  return key.SealOf([&](const auto& put) -> Status {
     put(SealedPartOf(contents.superblock));
     put(EncodeInfo(contents.info));
     for (const Tree* tree : {&contents.data_tree, &contents.parity_tree}) {
       if (tree->leaf_count() == 0) continue;
-      (void)tree->ForEachPiece(0, [&](std::uint64_t, std::span<const Hash> leaves) {  // never fails
+      LZY_RETURN_IF_ERROR(tree->ForEachPiece(0, [&](std::uint64_t, std::span<const Hash> leaves) {
         put(BytesOf(leaves));
         return Status::Ok();
-      });
+      }));
     }
+    return Status::Ok();
   });
 }
 
@@ -94,7 +95,10 @@ Status Sidecar::Complete(SidecarContents& contents) const {
   contents.superblock.data_root = contents.data_tree.Root();
   contents.superblock.parity_root = contents.parity_tree.Root();
   contents.superblock.key_id = contents.key ? contents.key->id() : KeyId{};
-  contents.superblock.seal = contents.key ? SealOf(*contents.key, contents) : Seal{};
+  contents.superblock.seal = Seal{};
+  if (contents.key) {
+    LZY_ASSIGN_OR_RETURN(contents.superblock.seal, SealOf(*contents.key, contents));
+  }
   return Status::Ok();
 }
 
@@ -118,7 +122,8 @@ Status Sidecar::Unseal(std::shared_ptr<const LeafKey> key) {
     return {Code::kCorrupt,
             fmt::format("{}: hashes are damaged in all copies, so its seal cannot be checked", path())};
   }
-  if (SealOf(*key, contents_) != sb.seal) {
+  LZY_ASSIGN_OR_RETURN(const Seal seal, SealOf(*key, contents_));
+  if (seal != sb.seal) {
     return {Code::kCorrupt, fmt::format("{}: it is not what was sealed with key {}: somebody has forged it", path(),
                                         KeyText(key->id()))};
   }
@@ -175,11 +180,18 @@ Status Sidecar::WriteOtherCopies(SidecarContents& contents, SidecarState state) 
     LZY_RETURN_IF_ERROR(WriteCopy(0, contents_, contents_.superblock.state));
     LZY_RETURN_IF_ERROR(SyncFile());
     copy_whole_[0] = true;
+    ReadPagesFrom(0, contents_);
   }
-  // Phase 3: the new contents go to all other copies.
+  // Phase 3: the new contents go to all other copies. If they are the same as before, their pages are read from copies
+  // that are whole now.
+  for (Tree SidecarContents::* tree : {&SidecarContents::data_tree, &SidecarContents::parity_tree}) {
+    const bool same = knows_all_leaves() && (contents.*tree).is_large() && (contents.*tree).Root() == (contents_.*tree).Root();
+    if (same) contents.*tree = contents_.*tree;
+  }
   LZY_RETURN_IF_ERROR(PlanAgain(contents));
   LZY_RETURN_IF_ERROR(Complete(contents));
   for (std::uint32_t c = 1; c < extents_.size(); ++c) LZY_RETURN_IF_ERROR(WriteCopy(c, contents, state));
+  ReadPagesFrom(1, contents);
   if (!fresh_) return SyncFile();
   // Writing the pages now reserves their blocks. So an intent can be set later even if the file system is full by then
   // (on file systems that overwrite in place). The compact form does not: its file has intent pages only while an
@@ -202,6 +214,7 @@ Status Sidecar::WriteIntentPages() {
 // The new generation voids the old intent. If the generation stayed (copies were healed), the intent still stands.
 void Sidecar::Adopt(SidecarContents contents) {
   contents_ = std::move(contents);
+  ReadPagesFrom(0, contents_);
   fresh_ = false;
   torn_ = false;
   copy_whole_.assign(extents_.size(), true);
@@ -292,7 +305,7 @@ Status Sidecar::FinishPrepared() {
   LZY_RETURN_IF_ERROR(MakeCount(next));
   // Now it counts. What fails from here on leaves fewer copies. The next Load finds that and can heal them. The outcome
   // is the same, so this is not an error.
-  const Status finished = FinishCopies(next);
+  const Status finished = NoThrow([&] { return FinishCopies(next); });
   next.superblock.state = SidecarState::kCommitted;
   Adopt(std::move(next));
   if (!finished.ok()) {

@@ -158,6 +158,9 @@ class Sidecar {
   Status ReadInfo(const Copies& same, const Superblock& best);
   Status ReadTrees(const Copies& same, const Superblock& best);
   void ReadIntent(const Superblock& superblock);
+  /// From now on, large trees of `contents` are read from the copies `first` and following, as planned in extents_. They
+  /// must have been written. Trees refer to places in the file, and a copy may have been written to other ones.
+  void ReadPagesFrom(std::uint32_t first, SidecarContents& contents) const;
   /// Where the intent pages are. kNewerFormat if a later version laid them out in another way.
   Result<std::uint64_t> IntentOffset() const;
   Status PutIntent(std::optional<Intent> intent);

@@ -42,12 +42,18 @@ class CopiesOfPages : public TreePages {
   bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) override {
     if (attempt >= copies_.size()) return false;
     const std::uint64_t begin = copies_[attempt][level];
-    std::ranges::fill(to, Hash());
-    if (begin != kNowhere) ReadLenient(*file_, begin + page * kPageFanout * sizeof(Hash), WritableBytesOf(to));
+    if (begin == kNowhere) {
+      std::ranges::fill(to, Hash());
+    } else {
+      ReadLenient(*file_, begin + page * kPageFanout * sizeof(Hash), WritableBytesOf(to));
+    }
     return true;
   }
   bool IsLost(std::size_t level, std::uint64_t page) const override { return lost_.contains({level, page}); }
-  std::string Name() const override { return file_->path(); }
+  Status Gone() const override {
+    return {Code::kBusy, fmt::format("{}: its hashes can no longer be read: somebody has committed meanwhile, or the device failed",
+                                     file_->path())};
+  }
 
  private:
   const std::shared_ptr<File> file_;
@@ -62,7 +68,7 @@ class TreeResolver {
  public:
   TreeResolver(std::shared_ptr<File> file, TreeKind kind, std::uint64_t leaves, std::uint64_t bytes, const Hash& root)
       : file_(std::move(file)), kind_(kind), bytes_(bytes), root_(root), counts_(Tree::LevelCounts(kind, leaves)),
-        large_(leaves > std::max<std::uint64_t>(1, MostLeavesInMemory())) {}
+        large_(leaves > MostLeavesInMemory()) {}
 
   // `copies[c]`: the extents of copy c; null if it does not take part. Marks copies that are not whole and adds what is
   // damaged.
@@ -372,7 +378,7 @@ Result<const Superblock*> Sidecar::ReadBest(const Superblocks& found,
   Status failure;
   for (const bool must_be_whole : {true, false}) {
     for (const Superblock* candidate : candidates) {
-      const Status read = ReadGeneration(found, *candidate);
+      const Status read = NoThrow([&] { return ReadGeneration(found, *candidate); });
       if (failure.ok()) failure = read;
       if (read.ok() && (!must_be_whole || knows_all_leaves())) return candidate;
     }
@@ -469,6 +475,25 @@ Status Sidecar::ReadTrees(const Copies& same, const Superblock& best) {
   unknown_parity_ = parity.unknown();
   LZY_ASSIGN_OR_RETURN(contents_.parity_tree, parity.Take());
   return Status::Ok();
+}
+
+void Sidecar::ReadPagesFrom(std::uint32_t first, SidecarContents& contents) const {
+  const auto refer = [&](TreeKind kind, ExtentKind levels, Tree& tree) {
+    if (!tree.is_large()) return;
+    std::vector<CopiesOfPages::Places> copies;
+    for (std::uint32_t c = first; c < extents_.size(); ++c) {
+      CopiesOfPages::Places& places = copies.emplace_back();
+      for (std::size_t level = 0; level < tree.counts().size(); ++level) {
+        const Extent* e = FindExtent(extents_[c], levels, level);
+        places.push_back(e == nullptr ? CopiesOfPages::kNowhere : e->offset);
+      }
+    }
+    const Hash top = tree.node(tree.counts().size() - 1, 0);
+    tree = Tree::FromPages(kind, tree.leaf_count(), tree.bytes(), top,
+                           std::make_shared<CopiesOfPages>(file_, std::move(copies), std::set<std::pair<std::size_t, std::uint64_t>>()));
+  };
+  refer(TreeKind::kData, ExtentKind::kDataLevel, contents.data_tree);
+  refer(TreeKind::kParity, ExtentKind::kParityLevel, contents.parity_tree);
 }
 
 // The intent is the union of all pages that are set: later versions may give each process that writes a page of its

@@ -199,4 +199,15 @@ Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, 
   return checker.Take();
 }
 
+Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options, const CheckedPiece& fn) {
+  const std::uint64_t at_once = std::clamp<std::uint64_t>(MostLeavesInMemory() / 4, kPageFanout, 1u << 16) / kPageFanout * kPageFanout;
+  for (std::uint64_t first = blocks.begin; first < blocks.end;) {
+    const std::uint64_t end = std::min(blocks.end, (first / at_once + 1) * at_once);
+    LZY_ASSIGN_OR_RETURN(const CheckResult found, CheckBlocks(stream, first, end - first, options));
+    LZY_RETURN_IF_ERROR(NoThrow([&] { fn(first, found); }));
+    first = end;
+  }
+  return Status::Ok();
+}
+
 }  // namespace lzy

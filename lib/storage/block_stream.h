@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/interval_set.h"
 #include "geometry/layout.h"
 #include "merkle/leaf_key.h"
 #include "merkle/tree.h"
@@ -82,6 +83,12 @@ struct CheckResult {
 /// kInterrupted, kNoMemory.
 Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, std::uint64_t count,
                                 const CheckSettings& options);
+
+/// What was found in the blocks from `first` on.
+using CheckedPiece = std::function<void(std::uint64_t first, const CheckResult& found)>;
+/// CheckBlocks for pieces of `blocks`, one after the other: whole pages of leaves, of which few are in memory at a time.
+/// Calls fn for each piece, in ascending order.
+Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options, const CheckedPiece& fn);
 
 /// Adds findings that follow those of `list`. Neighbours with the same fault become one entry.
 void AppendBad(std::vector<BadBlocks>& list, const std::vector<BadBlocks>& more);

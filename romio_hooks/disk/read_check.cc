@@ -7,6 +7,7 @@
 #include "hooks/disk/read_check.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -49,10 +50,13 @@ struct ReadCheck::Committed {
   std::size_t MostBlocks(const Options& options) const {
     return std::max<std::uint64_t>(1, options.memory / kKeptPart / block_size);
   }
-  // A leaf that can no longer be read is of a sidecar that was committed again: then the block is looked at once more.
+  /// A leaf of a large tree that can no longer be read is of a sidecar that was written since. Then all is loaded
+  /// again, and the block is looked at once more.
+  mutable std::atomic<bool> outdated = false;
   bool IsLeaf(std::uint64_t index, ByteSpan bytes) const {
     bool same = false;
-    (void)NoThrow([&] { same = LeafHash(key.get(), HashTag::kDataLeaf, index, bytes) == leaves.leaf(index); });
+    const Status read = NoThrow([&] { same = LeafHash(key.get(), HashTag::kDataLeaf, index, bytes) == leaves.leaf(index); });
+    if (!read.ok()) outdated = true;
     return same;
   }
 };
@@ -135,7 +139,7 @@ std::shared_ptr<const ReadCheck::Committed> ReadCheck::Current(Trust trust) {
     known = committed_;
   }
   const auto peek = PeekAt(fs_, path_);
-  if (!known || !peek || peek->version != known->version) return LoadAgain();
+  if (!known || !peek || peek->version != known->version || known->outdated) return LoadAgain();
   const std::lock_guard lock(mutex_);
   looked_ = now;
   return known;
@@ -201,7 +205,7 @@ bool ReadCheck::IsRight(const Committed& committed, std::uint64_t index, std::sp
   // What is kept says what is right, not what was read into memory that cannot be looked at.
   if (!whole || !InSight(parts)) {
     std::vector<std::uint8_t> bytes(length);
-    // No descriptor is kept: programs open as many files as they may.
+    // No descriptor of the data is kept: programs open as many files as they may.
     const auto data = fs_.Open(path_, OpenMode::kRead);
     const auto stat = data.ok() ? (*data)->Stat() : Result<FileStat>(data.status());
     if (!stat.ok() || stat->inode != inode_) return false;

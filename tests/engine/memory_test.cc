@@ -61,7 +61,7 @@ class MemoryTest : public ::testing::Test {
   void SetUp() override {
     SetMostLeavesInMemory(4096);
     options_.block_size = 512;
-    options_.memory = 8 * kMiB;
+    options_.memory = kMiB / 8;
     options_.threads = 1;
   }
   void TearDown() override { SetMostLeavesInMemory(kMostLeavesInMemory); }
@@ -110,8 +110,8 @@ class MemoryTest : public ::testing::Test {
     for (std::size_t i = 0; i < before.size(); ++i) {
       std::cout << fmt::format("{} ranks, {}: {} KiB for {} MiB, {} KiB for {} MiB\n", ranks, names[i], before[i] >> 10, small >> 20,
                                after[i] >> 10, large >> 20);
-      // A rank keeps some pages of trees and some leaves, and has as many as it may if its share of the file is large.
-      EXPECT_LT(after[i] - before[i], (1 + ranks * std::int64_t{2}) << 20);
+      // A rank has buffers of half a megabyte; how many ranks have theirs at the same time is chance.
+      EXPECT_LT(after[i] - before[i], (std::int64_t{16} << 20) + ranks * (std::int64_t{1} << 19));
     }
   }
 

@@ -20,13 +20,6 @@
 namespace lzy::testing {
 namespace {
 
-/// Runs the tests of a program with trees that count as large from so many leaves on (tests/engine).
-const bool large_trees = [] {
-  const char* leaves = std::getenv("LZY_TEST_LEAVES_IN_MEMORY");
-  if (leaves != nullptr) SetMostLeavesInMemory(std::strtoull(leaves, nullptr, 10));
-  return leaves != nullptr;
-}();
-
 /// Puts the times back when it goes.
 class KeepTimes {
  public:
