@@ -19,7 +19,8 @@ using RowKey = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // unit
 
 // Adds the rows that a touched range of a file belongs to, now or before the file was cut. All blocks of a unit are in
 // one unit row.
-void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, const Interval& stretch, std::set<RowKey>& rows) {
+void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, const Interval& stretch,
+             std::set<RowKey>& rows) {
   const std::uint64_t block = layout.block_size(), unit_blocks = layout.unit() / block;
   const std::uint64_t end = (range.end + block - 1) / block;
   for (std::uint64_t i = range.begin / block; i < end; ++i) {

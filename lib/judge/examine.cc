@@ -61,7 +61,8 @@ void ProveUnknown(const Tree& stored, TreeKind kind, const Hash& root, const std
   for (auto at = std::ranges::lower_bound(unknown, first); at != unknown.end() && *at < first + computed.size();) {
     const std::uint64_t page = *at / kPageFanout, begin = page * kPageFanout;
     at = std::lower_bound(at, unknown.end(), begin + kPageFanout);
-    const auto leaves = computed.subspan(begin - first, std::min<std::uint64_t>(kPageFanout, first + computed.size() - begin));
+    const std::uint64_t count = std::min<std::uint64_t>(kPageFanout, first + computed.size() - begin);
+    const auto leaves = computed.subspan(begin - first, count);
     // A single leaf has nothing above it but the root.
     const bool right = stored.leaf_count() == 1 ? Tree::RootOf(kind, 1, stored.bytes(), leaves[0]) == root
                                                 : Tree::NodeOf(kind, 1, page, BytesOf(leaves)) == stored.node(1, page);

@@ -166,7 +166,8 @@ namespace {
 // Some pages of level 0 as they are given; all others are where they were.
 class PagesWith : public TreePages {
  public:
-  PagesWith(std::shared_ptr<TreePages> others, KnownPages given) : others_(std::move(others)), given_(std::move(given)) {}
+  PagesWith(std::shared_ptr<TreePages> others, KnownPages given)
+      : others_(std::move(others)), given_(std::move(given)) {}
 
   bool Read(std::size_t level, std::uint64_t page, std::size_t attempt, std::span<Hash> to) override {
     const auto at = level == 0 ? given_.find(page) : given_.end();
@@ -189,7 +190,8 @@ class PagesWith : public TreePages {
 Tree Tree::WithPages(KnownPages pages) const {
   Tree tree = *this;
   if (cache_) {
-    tree.cache_ = std::make_shared<Cache>(tree, cache_->top(), std::make_shared<PagesWith>(cache_->pages(), std::move(pages)));
+    auto with = std::make_shared<PagesWith>(cache_->pages(), std::move(pages));
+    tree.cache_ = std::make_shared<Cache>(tree, cache_->top(), std::move(with));
   } else if (levels_) {
     std::vector<std::vector<Hash>> levels = *levels_;
     for (const auto& [page, hashes] : pages) std::ranges::copy(hashes, levels[0].begin() + page * kPageFanout);
@@ -202,7 +204,8 @@ Hash Tree::node(std::size_t level, std::uint64_t index) const {
   return cache_ ? cache_->Node(level, index) : (*levels_)[level][index];
 }
 
-Status Tree::ForEachPiece(std::size_t level, const std::function<Status(std::uint64_t, std::span<const Hash>)>& fn) const {
+Status Tree::ForEachPiece(std::size_t level,
+                          const std::function<Status(std::uint64_t, std::span<const Hash>)>& fn) const {
   if (!cache_) return fn(0, (*levels_)[level]);
   constexpr std::uint64_t kNodes = 64 * kPageFanout;  // 256 KiB
   return NoThrow([&]() -> Status {
@@ -275,7 +278,7 @@ std::optional<Hash> Tree::RootFrom(TreeKind kind, const Proof& proof, const Hash
   return RootOf(kind, proof.leaf_count, proof.bytes, known);
 }
 
-// ------------------------------------------------------------------------------------------------------------- building
+// ------------------------------------------------------------------------------------------------------------ building
 
 // Pages in a file without a name. Levels lie one after the other.
 class TreeBuilder::ScratchPages : public TreePages {

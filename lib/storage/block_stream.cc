@@ -199,8 +199,10 @@ Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, 
   return checker.Take();
 }
 
-Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options, const CheckedPiece& fn) {
-  const std::uint64_t at_once = std::clamp<std::uint64_t>(MostLeavesInMemory() / 4, kPageFanout, 1u << 16) / kPageFanout * kPageFanout;
+Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options,
+                     const CheckedPiece& fn) {
+  const std::uint64_t pages = std::clamp<std::uint64_t>(MostLeavesInMemory() / 4 / kPageFanout, 1, 256);
+  const std::uint64_t at_once = pages * kPageFanout;
   for (std::uint64_t first = blocks.begin; first < blocks.end;) {
     const std::uint64_t end = std::min(blocks.end, (first / at_once + 1) * at_once);
     LZY_ASSIGN_OR_RETURN(const CheckResult found, CheckBlocks(stream, first, end - first, options));

@@ -86,9 +86,10 @@ Result<CheckResult> CheckBlocks(const BlockStream& stream, std::uint64_t first, 
 
 /// What was found in the blocks from `first` on.
 using CheckedPiece = std::function<void(std::uint64_t first, const CheckResult& found)>;
-/// CheckBlocks for pieces of `blocks`, one after the other: whole pages of leaves, of which few are in memory at a time.
-/// Calls fn for each piece, in ascending order.
-Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options, const CheckedPiece& fn);
+/// CheckBlocks for pieces of `blocks`, one after the other: whole pages of leaves, of which few are in memory at a
+/// time. Calls fn for each piece, in ascending order.
+Status CheckInPieces(const BlockStream& stream, const Interval& blocks, const CheckSettings& options,
+                     const CheckedPiece& fn);
 
 /// Adds findings that follow those of `list`. Neighbours with the same fault become one entry.
 void AppendBad(std::vector<BadBlocks>& list, const std::vector<BadBlocks>& more);

@@ -108,8 +108,8 @@ class MemoryTest : public ::testing::Test {
     const std::vector<std::int64_t> before = Peaks(ranks, small), after = Peaks(ranks, large);
     const char* const names[] = {"protect", "verify", "commit", "repair"};
     for (std::size_t i = 0; i < before.size(); ++i) {
-      std::cout << fmt::format("{} ranks, {}: {} KiB for {} MiB, {} KiB for {} MiB\n", ranks, names[i], before[i] >> 10, small >> 20,
-                               after[i] >> 10, large >> 20);
+      std::cout << fmt::format("{} ranks, {}: {} KiB for {} MiB, {} KiB for {} MiB\n", ranks, names[i], before[i] >> 10,
+                               small >> 20, after[i] >> 10, large >> 20);
       // A rank has buffers of half a megabyte; how many ranks have theirs at the same time is chance.
       EXPECT_LT(after[i] - before[i], (std::int64_t{16} << 20) + ranks * (std::int64_t{1} << 19));
     }
