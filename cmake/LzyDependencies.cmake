@@ -7,6 +7,7 @@ find_package(CLI11 REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3>=3.37)
 
 # The MPI to build for is chosen by its compiler wrapper: one build directory per MPI. Debian's alternatives may point
 # mpicc at another MPI than MPICH when several are installed, so MPICH's own name is preferred.

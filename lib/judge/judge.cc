@@ -173,6 +173,7 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.group_size = sb.largest_group;
   report.block_size = sb.block_size;
   report.unit = sb.unit;
+  report.uuid = UuidText(sb.uuid);
   report.generation = sb.generation;
   report.commit_time_ns = sb.wall_time_ns;
   report.root = sb.dataset_root;
@@ -253,6 +254,7 @@ class Describer {
   // After all ensembles: what is told once for the whole dataset.
   void Conclude() {
     MergeDamage(report_.damage);
+    NameDomains();
     report_.unjudged = sum_.unjudged;
     for (const auto& [path, ranges] : unchecked_) {
       for (const Interval& range : ranges.intervals()) report_.unchecked.push_back({path, range.begin, range.end - range.begin});
@@ -265,6 +267,18 @@ class Describer {
   DatasetState State() const { return sum_.State(); }
 
  private:
+  /// Says of each damaged member what fails together with it.
+  void NameDomains() {
+    if (!set() || report_.damage.empty()) return;
+    std::map<std::uint32_t, std::string> domains;
+    for (const Ensemble& ensemble : view_.ensembles) {
+      for (const MemberRecord& record : ensemble.records) domains.emplace(record.rank, record.domain);
+    }
+    for (Damage& damage : report_.damage) {
+      if (const auto at = domains.find(damage.device); at != domains.end()) damage.domain = at->second;
+    }
+  }
+
   bool set() const { return view_.ref.kind == DatasetKind::kSet; }
   // Of a set, devices are members. A shared file has its own device for each stripe; what is about the file as a whole
   // counts for device 0.

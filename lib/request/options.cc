@@ -204,6 +204,9 @@ const Row kTable[] = {
      kNumber<&Options::timeout_seconds, 1, std::numeric_limits<std::int32_t>::max()>},
     {{"report", "FILE", "append one line of JSON per commit to FILE", "the name of a file"},
      kText<&Options::report, std::string::npos>},
+    {{"catalog", "FILE", "where results are kept for lzy-status and lzy-scrub (default ~/.local/state/lzy/catalog.sqlite)",
+      "the name of a file, or off"},
+     kText<&Options::catalog, std::string::npos>},
     {{"key", "FILE", "seal datasets with the secret in FILE, and trust only datasets sealed with it",
       "a file of 16 bytes to 64K that you may read, and others may not (chmod o-rwx)"},
      {[](Options& o, const std::string& v) {

@@ -52,6 +52,8 @@ struct Options {
   bool compact = true;
   std::uint32_t timeout_seconds = 60;
   std::string report;
+  /// The file of the catalogue (catalog/); "off": none; empty: the default one.
+  std::string catalog;
   /// What datasets are sealed with; null: with nothing.
   std::shared_ptr<const LeafKey> key;
   std::string key_file;  ///< what `key` was read from

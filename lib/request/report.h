@@ -49,7 +49,8 @@ struct Damage {
   bool repaired = false;
   bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
   std::vector<std::string> objects = {};  ///< names of what lies there, e.g. HDF5 datasets
-  LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects)
+  std::string domain = {};  ///< failure domain of the device, as committed; empty: unknown, or no member of a set
+  LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects, domain)
 };
 
 /// Seconds of one operation, the slowest rank's.
@@ -77,6 +78,15 @@ class Stopwatch {
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Unit rows [begin, end) of `of`. Groups with fewer unit rows end earlier.
+struct Portion {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t of = 0;
+  bool whole() const { return begin == 0 && end == of; }
+  LZY_FIELDS(begin, end, of)
 };
 
 /// The devices of one group: those that are coded together.
@@ -110,6 +120,7 @@ struct DatasetReport {
   std::uint64_t sidecar_bytes = 0;
   bool unsealed = false;  ///< some of it is not sealed with the key that was given, or not what was sealed
   std::string key;  ///< of a sealed dataset: which (KeyText); empty: it is not sealed
+  std::string uuid;  ///< of the encoding (docs/format.md §4), as text; a new one if all of it is encoded anew
   std::uint64_t generation = 0;
   std::int64_t commit_time_ns = 0;
   Hash root;
@@ -133,6 +144,10 @@ struct DatasetReport {
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
+  /// Verify: what was compared with its hashes. The state is that of these rows.
+  Portion portion;
+  /// Verify with leave_written: a program is writing the dataset, so nothing was read.
+  bool left_for_later = false;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
@@ -150,9 +165,9 @@ struct DatasetReport {
   /// Not ok: the operation itself failed (bad options, I/O, no sidecar, ...); `state` is what is known nevertheless.
   Status status;
 
-  LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, unit, bytes, sidecar_bytes, unsealed, key, generation,
-             commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, gone, warnings, map, in_epoch, placed, bytes_read,
-             bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
+  LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, unit, bytes, sidecar_bytes, unsealed, key, uuid,
+             generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, gone, warnings, map, in_epoch, placed, portion,
+             left_for_later, bytes_read, bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 
 /// The words of messages and JSON. They live forever; "unknown" for a number that is no enumerator.

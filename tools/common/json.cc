@@ -19,7 +19,7 @@ Json ToJson(const Damage& damage) {
   return {{"path", damage.path},           {"device", damage.device},     {"part", lzy::Name(damage.part)},
           {"offset", damage.offset},       {"length", damage.length},     {"cause", lzy::Name(damage.cause)},
           {"transient", damage.transient}, {"repaired", damage.repaired}, {"beyond_repair", damage.beyond_repair},
-          {"objects", damage.objects}};
+          {"objects", damage.objects},     {"domain", damage.domain}};
 }
 
 // The devices of one group, for --map.
@@ -56,6 +56,7 @@ Json ToJson(const DatasetReport& report) {
               {"bytes", report.bytes},
               {"sidecar_bytes", report.sidecar_bytes},
               {"root", report.root.Hex()},
+              {"uuid", report.uuid},
               {"generation", report.generation},
               {"commit_time", static_cast<double>(report.commit_time_ns) / 1e9},
               {"committed", report.committed},

@@ -1,0 +1,189 @@
+// Opening and reading. Writing is in note.cc.
+
+#include "catalog/catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/file.h"
+
+namespace lzy {
+namespace {
+
+constexpr const char* kDatasetColumns =
+    "id, path, kind, uuid, root, state, exit_code, devices, parity, groups, block_size, bytes, sidecar_bytes, "
+    "generation, first_seen, last_seen, last_commit, last_verified, pass_began, pass_rows, rows";
+
+CatalogDataset DatasetOf(const Statement& row) {
+  const auto number = [&](int column) { return static_cast<std::uint32_t>(row.Count(column)); };
+  return {.id = row.Integer(0),
+          .path = row.Text(1),
+          .kind = row.Text(2),
+          .uuid = row.Text(3),
+          .root = row.Text(4),
+          .state = row.Text(5),
+          .exit_code = static_cast<int>(number(6)),
+          .devices = number(7),
+          .parity = number(8),
+          .groups = number(9),
+          .block_size = number(10),
+          .bytes = row.Count(11),
+          .sidecar_bytes = row.Count(12),
+          .generation = row.Count(13),
+          .first_seen = row.Integer(14),
+          .last_seen = row.Integer(15),
+          .last_commit = row.Integer(16),
+          .last_verified = row.Integer(17),
+          .pass_began = row.Integer(18),
+          .pass_rows = row.Count(19),
+          .rows = row.Count(20)};
+}
+
+constexpr const char* kEventColumns =
+    "e.id, e.time, e.dataset, d.path, e.tool, e.what, e.path, e.part, e.place, e.cause, e.device, e.offset, e.length, "
+    "e.beyond_repair, e.ended, e.outcome, e.seconds";
+
+CatalogEvent EventOf(const Statement& row) {
+  return {.id = row.Integer(0),
+          .time = row.Integer(1),
+          .dataset = row.Integer(2),
+          .dataset_path = row.Text(3),
+          .tool = row.Text(4),
+          .what = row.Text(5),
+          .path = row.Text(6),
+          .part = row.Text(7),
+          .place = row.Text(8),
+          .cause = row.Text(9),
+          .device = static_cast<std::uint32_t>(row.Count(10)),
+          .offset = row.Count(11),
+          .length = row.Count(12),
+          .beyond_repair = row.Integer(13) != 0,
+          .ended = row.Integer(14),
+          .outcome = row.Text(15),
+          .seconds = row.Real(16)};
+}
+
+template <class Row, class Make>
+Result<std::vector<Row>> All(Statement& statement, const Make& make) {
+  std::vector<Row> out;
+  while (true) {
+    LZY_ASSIGN_OR_RETURN(const bool more, statement.Step());
+    if (!more) return out;
+    out.push_back(make(statement));
+  }
+}
+
+// Below a directory means: equal, or between "DIRECTORY/" and "DIRECTORY0"; '0' is the character behind '/'.
+constexpr const char* kBelow = "(?1 = '' OR path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0'))";
+
+std::string Base(const std::string& directory) {
+  return directory == "/" ? "" : directory;
+}
+
+}  // namespace
+
+std::string Catalog::DefaultPath(const std::function<const char*(const char*)>& getenv_like) {
+  const auto get = [&](const char* name) { return getenv_like ? getenv_like(name) : std::getenv(name); };
+  // The XDG specification says to ignore paths that are not absolute.
+  const auto absolute = [](const char* path) { return path != nullptr && *path == '/'; };
+  std::string directory;
+  if (const char* state = get("XDG_STATE_HOME"); absolute(state)) {
+    directory = state;
+  } else if (const char* home = get("HOME"); absolute(home)) {
+    directory = JoinPath(home, ".local/state");
+  } else {
+    return "";
+  }
+  return JoinPath(directory, "lzy/catalog.sqlite");
+}
+
+Status Catalog::Named(const Status& status) const {
+  return status.WithContext(path_);
+}
+
+Result<Catalog> Catalog::Open(const std::string& path, DatabaseMode mode) {
+  const auto refuse = [&](const Status& status) {
+    const char* const advice = status.code() == Code::kCorrupt
+                                   ? "; remove it, or use another one (--catalog FILE); to fill a new one: lzy-status --rescan PATH"
+                                   : "";
+    return Status(status.code(), fmt::format("{}: {}{}", path, status.message(), advice));
+  };
+  auto database = Database::Open(path, mode);
+  if (!database.ok()) return refuse(database.status());
+  if (mode == DatabaseMode::kWrite) {
+    if (Status migrated = Migrate(*database); !migrated.ok()) return refuse(migrated);
+    return Catalog(std::move(*database), path);
+  }
+  const auto version = database->Integer("PRAGMA user_version");
+  if (!version.ok()) return refuse(version.status());
+  if (*version > Version()) {
+    return refuse({Code::kNewerFormat, fmt::format("a newer version of lzy made it (form {}, this lzy knows {})", *version, Version())});
+  }
+  // An older one is updated by the next tool that may write it.
+  if (*version < Version()) return refuse({Code::kNotFound, fmt::format("its form {} is too old to be read only", *version)});
+  return Catalog(std::move(*database), path);
+}
+
+Result<std::vector<CatalogDataset>> Catalog::Datasets(const std::string& directory) {
+  auto rows = [&]() -> Result<std::vector<CatalogDataset>> {
+    LZY_ASSIGN_OR_RETURN(Statement statement, database_.Prepare(fmt::format(
+                                                  "SELECT {} FROM datasets WHERE {} ORDER BY path", kDatasetColumns, kBelow)));
+    statement.Bind(Base(directory));
+    return All<CatalogDataset>(statement, DatasetOf);
+  }();
+  return rows.ok() ? std::move(rows) : Named(rows.status());
+}
+
+Result<std::optional<CatalogDataset>> Catalog::Find(const std::string& path) {
+  auto rows = [&]() -> Result<std::vector<CatalogDataset>> {
+    LZY_ASSIGN_OR_RETURN(Statement statement,
+                         database_.Prepare(fmt::format("SELECT {} FROM datasets WHERE path = ?1", kDatasetColumns)));
+    statement.Bind(path);
+    return All<CatalogDataset>(statement, DatasetOf);
+  }();
+  if (!rows.ok()) return Named(rows.status());
+  return rows->empty() ? std::optional<CatalogDataset>() : std::move(rows->front());
+}
+
+Result<std::vector<CatalogEvent>> Catalog::OpenDamage(const std::string& directory) {
+  auto rows = [&]() -> Result<std::vector<CatalogEvent>> {
+    LZY_ASSIGN_OR_RETURN(
+        Statement statement,
+        database_.Prepare(fmt::format("SELECT {} FROM events e JOIN datasets d ON d.id = e.dataset WHERE e.what = 'damage' AND "
+                                      "e.ended = 0 AND e.dataset IN (SELECT id FROM datasets WHERE {}) ORDER BY d.path, e.path, e.offset",
+                                      kEventColumns, kBelow)));
+    statement.Bind(Base(directory));
+    return All<CatalogEvent>(statement, EventOf);
+  }();
+  return rows.ok() ? std::move(rows) : Named(rows.status());
+}
+
+Result<std::vector<CatalogEvent>> Catalog::Events(const std::string& directory, std::size_t most) {
+  auto rows = [&]() -> Result<std::vector<CatalogEvent>> {
+    LZY_ASSIGN_OR_RETURN(
+        Statement statement,
+        database_.Prepare(fmt::format("SELECT {} FROM events e LEFT JOIN datasets d ON d.id = e.dataset WHERE ?1 = '' OR e.dataset IN "
+                                      "(SELECT id FROM datasets WHERE {}) ORDER BY e.id DESC LIMIT ?2",
+                                      kEventColumns, kBelow)));
+    statement.Bind(Base(directory)).Bind(most == 0 ? std::int64_t{-1} : static_cast<std::int64_t>(most));
+    return All<CatalogEvent>(statement, EventOf);
+  }();
+  if (!rows.ok()) return Named(rows.status());
+  std::ranges::reverse(*rows);
+  return rows;
+}
+
+// A directory that does not exist stays as it is written. Only the directory is resolved: the file itself may be gone.
+std::string CatalogPath(const std::string& path, bool pattern) {
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::absolute(path, failed).lexically_normal();
+  if (failed) return path;
+  if (pattern) return whole.string();
+  const std::filesystem::path directory = std::filesystem::canonical(whole.parent_path(), failed);
+  return failed ? whole.string() : (directory / whole.filename()).string();
+}
+
+}  // namespace lzy

@@ -1,0 +1,117 @@
+#pragma once
+// What lzy remembers of datasets: the catalogue. Tools note what they found; lzy-scrub asks what was read longest ago,
+// lzy-status asks for everything.
+//
+// It holds no truth that sidecars do not, and may be deleted at any time. So every failure here is a warning to whoever
+// called, never a reason to stop. Times are nanoseconds since 1970, 0 for "never"; the caller says what time it is.
+// Local: one rank uses it.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catalog/database.h"
+#include "request/report.h"
+
+namespace lzy {
+
+/// A dataset, as it was when a tool last looked at it.
+struct CatalogDataset {
+  std::int64_t id = 0;
+  std::string path;  ///< absolute: the file, or the pattern of a set
+  std::string kind;  ///< "shared" or "set"
+  std::string uuid;
+  std::string root;
+  std::string state;  ///< as in reports, or "gone": neither the data nor a sidecar is there
+  int exit_code = 0;
+  std::uint32_t devices = 0, parity = 0, groups = 0, block_size = 0;
+  std::uint64_t bytes = 0, sidecar_bytes = 0, generation = 0;
+  std::int64_t first_seen = 0, last_seen = 0, last_commit = 0;
+  /// All of it has been read since then.
+  std::int64_t last_verified = 0;
+  /// A pass of lzy-scrub that is not complete: when it began, how many unit rows it has read, and how many there are.
+  std::int64_t pass_began = 0;
+  std::uint64_t pass_rows = 0, rows = 0;
+};
+
+/// Something that happened. Damage is an event that lasts until it is repaired.
+struct CatalogEvent {
+  std::int64_t id = 0;
+  std::int64_t time = 0;
+  std::int64_t dataset = 0;  ///< 0: it is about a run of a tool
+  std::string dataset_path;
+  std::string tool;
+  /// "damage", "transient", "protected", "removed", "moved", "replaced", "gone", "run".
+  std::string what;
+  std::string path;   ///< damage: the file. moved: the old path
+  std::string part;   ///< damage: data, parity, metadata
+  std::string place;  ///< damage: the failure domain of the device, or its directory
+  std::string cause;
+  std::uint32_t device = 0;
+  std::uint64_t offset = 0, length = 0;  ///< run: length is the bytes that were read
+  bool beyond_repair = false;
+  std::int64_t ended = 0;  ///< damage: 0 while it lasts
+  std::string outcome;     ///< how it ended: "repaired", "committed", "not found again"; run: its options
+  double seconds = 0;      ///< of a run
+};
+
+/// What a tool did with a dataset.
+struct CatalogNote {
+  enum class Read { kNothing, kPart, kWhole };
+  std::string tool;
+  std::string path;  ///< absolute (CatalogPath)
+  std::int64_t now = 0;
+  /// What was compared with its hashes. If not all of it, damage that is not reported may still be there. kPart is
+  /// explained by report.portion.
+  Read read = Read::kWhole;
+  bool removed = false;  ///< the sidecars were removed on purpose
+};
+
+class Catalog {
+ public:
+  /// The newest form of the file that this lzy knows (PRAGMA user_version).
+  static int Version();
+  /// The file that is used if option catalog is not given: $XDG_STATE_HOME/lzy/catalog.sqlite, by default below
+  /// ~/.local/state. Empty: neither variable is an absolute path.
+  static std::string DefaultPath(const std::function<const char*(const char*)>& get = nullptr);
+
+  /// Opens the file, makes it (kWrite only), and brings an older one up to date. The message names the file, and says
+  /// what to do. kNotFound: there is none (kRead). kNewerFormat: a newer lzy made it. kCorrupt: it is damaged, or no
+  /// catalogue.
+  static Result<Catalog> Open(const std::string& path, DatabaseMode mode);
+  const std::string& path() const { return path_; }
+
+  /// Several notes, all or none; the damage that was not known before, for each of them. Damage that is known is not
+  /// noted twice. Reports of failures that say nothing about the dataset are ignored.
+  Result<std::vector<std::vector<Damage>>> Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes);
+  /// A run of a tool: how much it read, and how fast.
+  Status NoteRun(const std::string& tool, std::int64_t now, double seconds, std::uint64_t bytes, const std::string& how);
+  /// Datasets below `directory` (absolute) that `is_there` denies are gone. Returns how many went.
+  Result<std::size_t> DropMissing(const std::string& directory, std::int64_t now,
+                                  const std::function<bool(const CatalogDataset&)>& is_there);
+
+  /// All datasets, by path; those below `directory` or equal to it, if it is given.
+  Result<std::vector<CatalogDataset>> Datasets(const std::string& directory = "");
+  Result<std::optional<CatalogDataset>> Find(const std::string& path);
+  /// Damage that lasts; and the newest events, at most `most` (0: all), oldest first. `directory` as above.
+  Result<std::vector<CatalogEvent>> OpenDamage(const std::string& directory = "");
+  Result<std::vector<CatalogEvent>> Events(const std::string& directory = "", std::size_t most = 0);
+
+ private:
+  Catalog(Database database, std::string path) : database_(std::move(database)), path_(std::move(path)) {}
+  Status Named(const Status& status) const;
+  Database database_;
+  std::string path_;
+};
+
+/// The path by which the catalogue knows a dataset: absolute, with links in its directory resolved. `path` may be a
+/// pattern, whose directory part is taken as it is.
+std::string CatalogPath(const std::string& path, bool pattern);
+
+/// Makes or updates the tables (migrations.cc).
+Status Migrate(Database& database);
+
+}  // namespace lzy

@@ -1,0 +1,351 @@
+#include "catalog/catalog.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "status_matchers.h"
+
+namespace lzy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::int64_t kDay = 86'400'000'000'000;
+
+DatasetReport Report(const std::string& path, DatasetState state = DatasetState::kIntact, const std::string& uuid = "u-1") {
+  DatasetReport report(path, DatasetKind::kShared);
+  report.state = state;
+  report.uuid = uuid;
+  report.generation = 5;
+  report.bytes = 1000;
+  report.commit_time_ns = kDay;
+  return report;
+}
+
+Damage Bad(const std::string& path, std::uint64_t offset, std::uint64_t length) {
+  return {.path = path, .device = 3, .offset = offset, .length = length};
+}
+
+class CatalogTest : public ::testing::Test {
+ protected:
+  CatalogTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "lzy-catalog-XXXXXX").string();
+    scratch_ = mkdtemp(name.data());
+    file_ = scratch_ + "/state/lzy/catalog.sqlite";
+  }
+  ~CatalogTest() override { std::filesystem::remove_all(scratch_); }
+
+  Catalog Open() {
+    auto catalog = Catalog::Open(file_, DatabaseMode::kWrite);
+    EXPECT_OK(catalog.status());
+    return std::move(*catalog);
+  }
+  std::vector<Damage> Note(Catalog& catalog, const DatasetReport& report, std::int64_t now,
+                           CatalogNote::Read read = CatalogNote::Read::kWhole) {
+    auto fresh = catalog.Note({{CatalogNote{.tool = "lzy-test", .path = report.path, .now = now, .read = read}, report}});
+    EXPECT_OK(fresh.status());
+    return fresh.ok() ? fresh->front() : std::vector<Damage>();
+  }
+  CatalogDataset Get(Catalog& catalog, const std::string& path) {
+    auto found = catalog.Find(path);
+    EXPECT_OK(found.status());
+    return found.ok() && *found ? **found : CatalogDataset();
+  }
+  std::vector<std::string> Happened(Catalog& catalog) {
+    std::vector<std::string> out;
+    const auto events = catalog.Events();
+    EXPECT_OK(events.status());
+    for (const CatalogEvent& event : *events) out.push_back(event.what + (event.ended != 0 ? ":" + event.outcome : ""));
+    return out;
+  }
+
+  std::string scratch_, file_;
+};
+
+TEST_F(CatalogTest, KeepsWhatWasNotedForTheUserAlone) {
+  {
+    Catalog catalog = Open();
+    EXPECT_THAT(Note(catalog, Report("/d/a"), 7 * kDay), IsEmpty());
+  }
+  struct stat about {};
+  ASSERT_EQ(stat(file_.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0077, 0u);
+  Catalog catalog = Open();
+  const CatalogDataset a = Get(catalog, "/d/a");
+  EXPECT_EQ(a.state, "intact");
+  EXPECT_EQ(a.bytes, 1000u);
+  EXPECT_EQ(a.first_seen, 7 * kDay);
+  EXPECT_EQ(a.last_verified, 7 * kDay);
+  EXPECT_EQ(a.last_commit, kDay);
+}
+
+TEST_F(CatalogTest, DamageIsNewOnceAndEndsWhenItIsRepaired) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+  report.damage = {Bad("/d/a", 4096, 4096)};
+  EXPECT_THAT(Note(catalog, report, kDay), SizeIs(1));
+  EXPECT_THAT(Note(catalog, report, 2 * kDay), IsEmpty());
+  // It grew: only what is new is told.
+  report.damage = {Bad("/d/a", 0, 12288)};
+  const auto fresh = Note(catalog, report, 3 * kDay);
+  ASSERT_THAT(fresh, SizeIs(2));
+  EXPECT_EQ(fresh[0].offset, 0u);
+  EXPECT_EQ(fresh[0].length, 4096u);
+  EXPECT_EQ(fresh[1].offset, 8192u);
+  EXPECT_EQ(Get(catalog, "/d/a").exit_code, 1);
+  report.state = DatasetState::kRestored;
+  report.damage[0].repaired = true;
+  EXPECT_THAT(Note(catalog, report, 4 * kDay), IsEmpty());
+  EXPECT_THAT(Happened(catalog), ElementsAre("damage:repaired", "damage:repaired", "damage:repaired"));
+  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+}
+
+TEST_F(CatalogTest, DamageThatIsNotFoundAgainEndsOnlyIfAllWasRead) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+  report.damage = {Bad("/d/a", 4096, 4096)};
+  EXPECT_THAT(Note(catalog, report, kDay), SizeIs(1));
+  DatasetReport part = Report("/d/a");
+  part.portion = {10, 20, 40};
+  EXPECT_THAT(Note(catalog, part, 2 * kDay, CatalogNote::Read::kPart), IsEmpty());
+  EXPECT_EQ(Get(catalog, "/d/a").state, "damaged");
+  EXPECT_EQ(Get(catalog, "/d/a").exit_code, 1);
+  EXPECT_THAT(Note(catalog, Report("/d/a"), 3 * kDay), IsEmpty());
+  EXPECT_THAT(Happened(catalog), ElementsAre("damage:not found again"));
+  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+}
+
+TEST_F(CatalogTest, EditsAndTransientReadingsAreNoDamage) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kStale);
+  report.damage = {Bad("/d/a", 0, 10), Bad("/d/a", 20, 10)};
+  report.damage[0].cause = DamageCause::kStale;
+  report.damage[1].transient = report.damage[1].repaired = true;
+  EXPECT_THAT(Note(catalog, report, kDay), IsEmpty());
+  EXPECT_THAT(Happened(catalog), ElementsAre("transient:read right again"));
+  EXPECT_EQ(Get(catalog, "/d/a").state, "stale");
+}
+
+TEST_F(CatalogTest, APassThatIsCompleteCountsFromItsBeginning) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a");
+  report.portion = {0, 10, 30};
+  Note(catalog, report, kDay, CatalogNote::Read::kPart);
+  report.portion = {10, 25, 30};
+  Note(catalog, report, 2 * kDay, CatalogNote::Read::kPart);
+  CatalogDataset a = Get(catalog, "/d/a");
+  EXPECT_EQ(a.last_verified, 0);
+  EXPECT_EQ(a.pass_rows, 25u);
+  EXPECT_EQ(a.rows, 30u);
+  report.portion = {25, 30, 30};
+  Note(catalog, report, 3 * kDay, CatalogNote::Read::kPart);
+  a = Get(catalog, "/d/a");
+  EXPECT_EQ(a.last_verified, kDay);
+  EXPECT_EQ(a.pass_rows, 0u);
+}
+
+TEST_F(CatalogTest, ANewEncodingAndABackupHaveNotBeenRead) {
+  Catalog catalog = Open();
+  Note(catalog, Report("/d/a"), kDay);
+  DatasetReport backup = Report("/d/a");
+  backup.generation = 4;
+  Note(catalog, backup, 2 * kDay, CatalogNote::Read::kNothing);
+  EXPECT_EQ(Get(catalog, "/d/a").last_verified, 0);
+  Note(catalog, backup, 3 * kDay);
+  Note(catalog, Report("/d/a", DatasetState::kIntact, "u-2"), 4 * kDay, CatalogNote::Read::kNothing);
+  EXPECT_EQ(Get(catalog, "/d/a").last_verified, 0);
+  EXPECT_THAT(Happened(catalog), ElementsAre("replaced", "replaced"));
+}
+
+TEST_F(CatalogTest, ARenamedFileKeepsItsHistoryAndACopyGetsItsOwn) {
+  Catalog catalog = Open();
+  const std::string here = scratch_ + "/here", there = scratch_ + "/there", copy = scratch_ + "/copy";
+  std::ofstream(here) << "x";
+  Note(catalog, Report(here), kDay);
+  std::ofstream(copy) << "x";
+  Note(catalog, Report(copy), 2 * kDay, CatalogNote::Read::kNothing);
+  EXPECT_EQ(Get(catalog, copy).last_verified, 0);
+  std::filesystem::rename(here, there);
+  Note(catalog, Report(there), 3 * kDay, CatalogNote::Read::kNothing);
+  EXPECT_EQ(Get(catalog, there).last_verified, kDay);
+  EXPECT_EQ(Get(catalog, here).id, 0);
+}
+
+TEST_F(CatalogTest, OnlyDatasetsBelowADirectoryAreDropped) {
+  Catalog catalog = Open();
+  for (const char* path : {"/d/a", "/d/b", "/d0", "/dd/a"}) Note(catalog, Report(path, DatasetState::kIntact, path), kDay);
+  const auto below = catalog.Datasets("/d");
+  ASSERT_OK(below.status());
+  ASSERT_THAT(*below, SizeIs(2));
+  const auto gone = catalog.DropMissing("/d", 2 * kDay, [](const CatalogDataset& dataset) { return dataset.path == "/d/b"; });
+  ASSERT_OK(gone.status());
+  EXPECT_EQ(*gone, 1u);
+  EXPECT_EQ(Get(catalog, "/d/a").state, "gone");
+  EXPECT_EQ(Get(catalog, "/d/b").state, "intact");
+  EXPECT_EQ(Get(catalog, "/dd/a").state, "intact");
+  Note(catalog, Report("/d/a", DatasetState::kIntact, "/d/a"), 3 * kDay);
+  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+}
+
+TEST_F(CatalogTest, FailuresThatSayNothingChangeNothing) {
+  Catalog catalog = Open();
+  Note(catalog, Report("/d/a"), kDay);
+  DatasetReport failed = Report("/d/a", DatasetState::kUnprotected, "");
+  failed.status = Status(Code::kIo, "no permission");
+  Note(catalog, failed, 2 * kDay);
+  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+  DatasetReport stranger = Report("/d/b", DatasetState::kUnprotected, "");
+  stranger.status = Status(Code::kUnprotected, "no sidecar");
+  Note(catalog, stranger, 2 * kDay);
+  EXPECT_EQ(Get(catalog, "/d/b").id, 0);
+}
+
+TEST_F(CatalogTest, NamesWithAnyBytesComeBack) {
+  Catalog catalog = Open();
+  const std::string odd = "/d/\xff\x01'\"%_\n<b>";
+  Note(catalog, Report(odd), kDay);
+  EXPECT_EQ(Get(catalog, odd).path, odd);
+}
+
+TEST_F(CatalogTest, FilesThatAreNoCatalogueAreRefusedAndLeftAlone) {
+  std::filesystem::create_directories(scratch_ + "/state/lzy");
+  std::ofstream(file_) << "this is no SQLite file, and it is longer than a header of one would be, which has 100 bytes ......";
+  auto opened = Catalog::Open(file_, DatabaseMode::kWrite);
+  EXPECT_EQ(opened.status().code(), Code::kCorrupt);
+  EXPECT_THAT(opened.status().message(), HasSubstr("lzy-status --rescan"));
+  EXPECT_EQ(std::filesystem::file_size(file_), 98u);
+
+  std::filesystem::remove(file_);
+  {
+    auto other = Database::Open(file_, DatabaseMode::kWrite);
+    ASSERT_OK(other.status());
+    ASSERT_OK(other->Execute("CREATE TABLE recipes (name TEXT)"));
+  }
+  EXPECT_EQ(Catalog::Open(file_, DatabaseMode::kWrite).status().code(), Code::kCorrupt);
+}
+
+TEST_F(CatalogTest, ANewerFormIsCalledNewer) {
+  { Catalog catalog = Open(); }
+  {
+    auto raw = Database::Open(file_, DatabaseMode::kWrite);
+    ASSERT_OK(raw.status());
+    ASSERT_OK(raw->Execute("PRAGMA user_version = 1000"));
+  }
+  for (const DatabaseMode mode : {DatabaseMode::kRead, DatabaseMode::kWrite}) {
+    const Status refused = Catalog::Open(file_, mode).status();
+    EXPECT_EQ(refused.code(), Code::kNewerFormat);
+    EXPECT_THAT(refused.message(), HasSubstr("newer version of lzy"));
+  }
+}
+
+TEST_F(CatalogTest, DamagedPagesAreAnErrorAndNoCrash) {
+  {
+    Catalog catalog = Open();
+    for (int i = 0; i < 500; ++i) Note(catalog, Report("/d/" + std::to_string(i), DatasetState::kIntact, std::to_string(i)), kDay);
+  }
+  const auto size = std::filesystem::file_size(file_);
+  for (std::uint64_t at = 100; at < size; at += 1021) {
+    const std::string copy = scratch_ + "/copy.sqlite";
+    std::filesystem::copy_file(file_, copy, std::filesystem::copy_options::overwrite_existing);
+    std::fstream(copy, std::ios::in | std::ios::out).seekp(static_cast<std::streamoff>(at)).write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);
+    auto opened = Catalog::Open(copy, DatabaseMode::kRead);
+    if (opened.ok()) {
+      (void)opened->Datasets();  // either answer is right, a crash is not
+      (void)opened->Events();
+    }
+  }
+}
+
+TEST_F(CatalogTest, ReadsWhereNothingMayBeWritten) {
+  {
+    Catalog catalog = Open();
+    Note(catalog, Report("/d/a"), kDay);
+  }
+  EXPECT_FALSE(std::filesystem::exists(file_ + "-wal"));
+  const auto read = [&] {
+    auto opened = Catalog::Open(file_, DatabaseMode::kRead);
+    return opened.ok() && opened->Datasets().ok() && opened->Datasets()->size() == 1;
+  };
+  EXPECT_TRUE(read());  // leaves an empty WAL
+  EXPECT_EQ(Catalog::Open(scratch_ + "/absent", DatabaseMode::kRead).status().code(), Code::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ + "/absent"));
+  // The superuser may write everywhere, so another user looks.
+  std::filesystem::permissions(scratch_, std::filesystem::perms(0555));
+  std::filesystem::permissions(scratch_ + "/state", std::filesystem::perms(0555));
+  std::filesystem::permissions(scratch_ + "/state/lzy", std::filesystem::perms(0555));
+  std::filesystem::permissions(file_, std::filesystem::perms(0444));
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool stranger = geteuid() != 0 || setuid(65534) == 0;
+    const bool refused = !Catalog::Open(file_, DatabaseMode::kWrite).ok();
+    _exit(!stranger ? 1 : !refused ? 2 : !read() ? 3 : 0);
+  }
+  int how = 0;
+  waitpid(child, &how, 0);
+  EXPECT_EQ(WEXITSTATUS(how), 0) << "1: who am I, 2: it may write, 3: it cannot read";
+  std::filesystem::permissions(scratch_ + "/state/lzy", std::filesystem::perms(0755));
+  std::filesystem::permissions(scratch_ + "/state", std::filesystem::perms(0755));
+  std::filesystem::permissions(scratch_, std::filesystem::perms(0755));
+}
+
+// Four processes open a file that does not exist yet, and note a hundred datasets each; one is killed in the middle.
+TEST_F(CatalogTest, SeveralProcessesAtOnceAndOneOfThemKilled) {
+  constexpr int kProcesses = 4, kEach = 100;
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  std::vector<pid_t> children;
+  for (int p = 0; p < kProcesses; ++p) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    auto catalog = Catalog::Open(file_, DatabaseMode::kWrite);
+    bool fine = catalog.ok();
+    for (int i = 0; fine && i < kEach; ++i) {
+      const std::string path = "/p" + std::to_string(p) + "/" + std::to_string(i);
+      fine = catalog->Note({{CatalogNote{.tool = "lzy-test", .path = path, .now = kDay}, Report(path, DatasetState::kIntact, path)}}).ok();
+      if (p == 0 && i == kEach / 2) (void)!write(pipes[1], "x", 1);
+    }
+    _exit(fine ? 0 : 1);
+  }
+  char half = 0;
+  ASSERT_EQ(read(pipes[0], &half, 1), 1);
+  kill(children[0], SIGKILL);
+  for (int p = 0; p < kProcesses; ++p) {
+    int how = 0;
+    waitpid(children[static_cast<std::size_t>(p)], &how, 0);
+    EXPECT_TRUE(p == 0 || how == 0) << p;
+  }
+  close(pipes[0]);
+  close(pipes[1]);
+  Catalog catalog = Open();
+  for (int p = 0; p < kProcesses; ++p) {
+    const auto its = catalog.Datasets("/p" + std::to_string(p));
+    ASSERT_OK(its.status());
+    if (p == 0) {
+      EXPECT_GT(its->size(), static_cast<std::size_t>(kEach / 2));
+    } else {
+      EXPECT_EQ(its->size(), static_cast<std::size_t>(kEach));
+    }
+  }
+}
+
+TEST(DefaultPath, IsInTheStateDirectory) {
+  const auto with = [](const char* state, const char* home) {
+    return Catalog::DefaultPath([=](const char* name) { return std::string(name) == "HOME" ? home : state; });
+  };
+  EXPECT_EQ(with("/s", "/h"), "/s/lzy/catalog.sqlite");
+  EXPECT_EQ(with("relative", "/h"), "/h/.local/state/lzy/catalog.sqlite");
+  EXPECT_EQ(with(nullptr, nullptr), "");
+}
+
+}  // namespace
+}  // namespace lzy

@@ -1,0 +1,87 @@
+#pragma once
+// SQLite with Status and RAII: one connection, its statements and transactions. Knows nothing of datasets.
+//
+// Several processes may use the file at once, and each may be killed at any time: SQLite's journal keeps the file whole.
+// On file systems of this machine the journal is a WAL, with which readers do not wait for writers. A WAL needs memory
+// that all processes share, so on network file systems the journal is a rollback journal.
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+
+namespace lzy {
+
+/// One statement, made by Database::Prepare. Bind its parameters in order, then Step through its rows. For one thread.
+class Statement {
+ public:
+  Statement& Bind(std::int64_t value);
+  Statement& Bind(std::uint64_t value);  ///< above 2^63 - 1 it becomes that
+  Statement& Bind(std::uint32_t value) { return Bind(std::uint64_t{value}); }
+  Statement& Bind(int value) { return Bind(std::int64_t{value}); }
+  Statement& Bind(double value);
+  /// Any bytes but NUL; names of files need not be UTF-8.
+  Statement& Bind(const std::string& text);
+  Statement& Bind(const char* text) { return Bind(std::string(text)); }
+
+  /// True: there is a row, whose columns can be read. False: there is none any more.
+  Result<bool> Step();
+  /// For statements without rows.
+  Status Run();
+  /// Ready to be bound again.
+  void Reset();
+
+  std::int64_t Integer(int column) const;
+  /// Never negative: a hostile or damaged file gives 0 instead.
+  std::uint64_t Count(int column) const;
+  double Real(int column) const;
+  std::string Text(int column) const;
+
+ private:
+  friend class Database;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  int bound_ = 0;
+};
+
+enum class DatabaseMode { kRead, kWrite };
+
+class Database {
+ public:
+  /// kWrite makes the file and its directory if they do not exist, for the user alone. kRead fails with kNotFound then.
+  /// Waits up to ten seconds for other processes in every call.
+  static Result<Database> Open(const std::string& path, DatabaseMode mode);
+
+  /// Runs SQL without parameters or rows, one or more statements.
+  Status Execute(const std::string& sql);
+  Result<Statement> Prepare(const std::string& sql);
+  /// The only value of the only row.
+  Result<std::int64_t> Integer(const std::string& sql);
+  std::int64_t last_row() const { return sqlite3_last_insert_rowid(handle_.get()); }
+
+  /// Runs `work`, all of it or nothing. The write lock is taken first, so `work` sees what it changes.
+  template <class Work>
+  Status Transact(const Work& work) {
+    LZY_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+    Status done = NoThrow(work);
+    if (done.ok()) done = Execute("COMMIT");
+    // After a failed COMMIT the transaction may still be open; if it is not, there is nothing to undo.
+    if (!done.ok()) (void)Execute("ROLLBACK");
+    return done;
+  }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+  };
+  Status Failure() const;
+  std::unique_ptr<sqlite3, Close> handle_;
+  std::string path_;
+};
+
+}  // namespace lzy

@@ -1,0 +1,341 @@
+// Writing: what tools found becomes rows of datasets and events.
+//
+// Damage that lasts is one event. A finding is compared with the events of the same file and part that last: only bytes
+// that none of them has become a new event. An event ends when its bytes were repaired, or when all of the dataset was
+// read and none of its bytes was found damaged.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/file.h"
+#include "base/interval_set.h"
+#include "catalog/catalog.h"
+
+namespace lzy {
+namespace {
+
+// Whether a report says anything of the state of the dataset. A failure to read or to lock it does not.
+bool SaysState(const DatasetReport& report) {
+  switch (report.status.code()) {
+    case Code::kOk:
+    case Code::kBeyondRepair:
+    case Code::kCorrupt:
+    case Code::kUnprotected:
+    case Code::kWriteFailed:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsDamage(const Damage& damage) {
+  return !damage.transient && !IsEdit(damage.cause);
+}
+
+// Damage of no length, such as a sidecar that is missing, covers its first byte here.
+Interval BytesOf(std::uint64_t offset, std::uint64_t length) {
+  return {offset, offset + std::max<std::uint64_t>(length, 1)};
+}
+
+// What of `found` none of `known` has.
+std::vector<Interval> Remainder(Interval found, const IntervalSet& known) {
+  std::vector<Interval> out;
+  for (const Interval& one : known.intervals()) {
+    if (one.end <= found.begin || one.begin >= found.end) continue;
+    if (one.begin > found.begin) out.push_back({found.begin, one.begin});
+    found.begin = std::min(one.end, found.end);
+  }
+  if (found.begin < found.end) out.push_back(found);
+  return out;
+}
+
+/// One note, within a transaction.
+class Noting {
+ public:
+  Noting(Database& database, Catalog& catalog, const CatalogNote& note, const DatasetReport& report)
+      : database_(database), catalog_(catalog), note_(note), report_(report) {}
+
+  Result<std::vector<Damage>> Run() {
+    if (!SaysState(report_) || report_.left_for_later) return fresh_;
+    LZY_RETURN_IF_ERROR(FindDataset());
+    // What was never protected is no business of the catalogue.
+    if (!known_ && report_.uuid.empty()) return fresh_;
+    if (note_.removed) {
+      LZY_RETURN_IF_ERROR(AddEvent("removed"));
+      LZY_RETURN_IF_ERROR(EndDamage("protection removed"));
+      row_.state = "gone";
+      row_.exit_code = 0;
+      return StoreThen(fresh_);
+    }
+    if (!known_) LZY_RETURN_IF_ERROR(Insert());
+    LZY_RETURN_IF_ERROR(NoteIdentity());
+    LZY_RETURN_IF_ERROR(NoteDamage());
+    LZY_RETURN_IF_ERROR(NoteState());
+    return StoreThen(fresh_);
+  }
+
+ private:
+  // By path. A dataset that was renamed has the uuid of an entry whose files are gone.
+  Status FindDataset() {
+    LZY_ASSIGN_OR_RETURN(auto found, catalog_.Find(note_.path));
+    if (found) {
+      row_ = std::move(*found);
+      known_ = true;
+      return Status::Ok();
+    }
+    if (report_.uuid.empty() || report_.kind != DatasetKind::kShared) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(Statement twin, database_.Prepare("SELECT path FROM datasets WHERE uuid = ?1"));
+    twin.Bind(report_.uuid);
+    while (true) {
+      LZY_ASSIGN_OR_RETURN(const bool more, twin.Step());
+      if (!more) return Status::Ok();
+      const std::string path = twin.Text(0);
+      if (access(path.c_str(), F_OK) == 0) continue;
+      LZY_ASSIGN_OR_RETURN(found, catalog_.Find(path));
+      if (!found) continue;
+      row_ = std::move(*found);
+      known_ = true;
+      LZY_RETURN_IF_ERROR(AddEvent("moved", path));
+      row_.path = note_.path;
+      return Status::Ok();
+    }
+  }
+
+  Status Insert() {
+    LZY_ASSIGN_OR_RETURN(Statement insert,
+                         database_.Prepare("INSERT INTO datasets VALUES (NULL, ?, '', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, ?, 0, 0, 0, "
+                                           "0, 0, 0)"));
+    LZY_RETURN_IF_ERROR(insert.Bind(note_.path).Bind(note_.now).Run());
+    row_.id = database_.last_row();
+    row_.path = note_.path;
+    row_.first_seen = note_.now;
+    row_.uuid = report_.uuid;
+    return Status::Ok();
+  }
+
+  // A new encoding, or an older commit (put back from a backup), has not been read yet. Damage of the old one is not
+  // that of the new one, unless it is found again.
+  Status NoteIdentity() {
+    if (report_.uuid.empty()) return Status::Ok();
+    const bool replaced = !row_.uuid.empty() && (row_.uuid != report_.uuid || report_.generation < row_.generation);
+    if (known_ && replaced) {
+      LZY_RETURN_IF_ERROR(AddEvent("replaced"));
+      LZY_RETURN_IF_ERROR(EndDamage("replaced"));
+      row_.last_verified = row_.pass_began = 0;
+      row_.pass_rows = 0;
+    }
+    if (report_.committed) LZY_RETURN_IF_ERROR(AddEvent("protected"));
+    row_.kind = report_.kind == DatasetKind::kShared ? "shared" : "set";
+    row_.uuid = report_.uuid;
+    row_.root = report_.root.Hex();
+    row_.devices = report_.devices;
+    row_.parity = report_.parity;
+    row_.groups = report_.groups;
+    row_.block_size = report_.block_size;
+    row_.generation = report_.generation;
+    row_.last_commit = report_.commit_time_ns;
+    if (report_.bytes != 0) row_.bytes = report_.bytes;
+    if (report_.sidecar_bytes != 0) row_.sidecar_bytes = report_.sidecar_bytes;
+    return Status::Ok();
+  }
+
+  Status NoteDamage() {
+    LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> open, OpenDamage());
+    std::map<std::pair<std::string, std::string>, IntervalSet> known, found;
+    for (const CatalogEvent& event : open) known[{event.path, event.part}].Add(BytesOf(event.offset, event.length));
+    for (const Damage& damage : report_.damage) {
+      const std::string path = CatalogPath(damage.path, false), part = Name(damage.part);
+      if (damage.transient) LZY_RETURN_IF_ERROR(AddDamage("transient", damage, path, {damage.offset, damage.offset + damage.length}));
+      if (!IsDamage(damage)) continue;
+      const Interval bytes = BytesOf(damage.offset, damage.length);
+      if (!damage.repaired) found[{path, part}].Add(bytes);
+      for (const Interval& rest : Remainder(bytes, known[{path, part}])) {
+        LZY_RETURN_IF_ERROR(AddDamage("damage", damage, path, rest));
+      }
+      if (damage.repaired) LZY_RETURN_IF_ERROR(EndRepaired(open, path, part, bytes));
+    }
+    // A commit accepts what it reads; all that was read whole and is not found any more has gone.
+    const bool accepted = report_.committed && report_.damage.empty();
+    if (note_.read != CatalogNote::Read::kWhole && !accepted) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> left, OpenDamage());
+    for (const CatalogEvent& event : left) {
+      const auto at = found.find({event.path, event.part});
+      if (at != found.end() && at->second.Overlaps(BytesOf(event.offset, event.length))) continue;
+      LZY_RETURN_IF_ERROR(EndEvent(event.id, accepted ? "committed" : "not found again"));
+    }
+    return Status::Ok();
+  }
+
+  // Only events that lie in what was repaired as a whole: the rest of them may not be.
+  Status EndRepaired(const std::vector<CatalogEvent>& open, const std::string& path, const std::string& part, Interval bytes) {
+    for (const CatalogEvent& event : open) {
+      const Interval its = BytesOf(event.offset, event.length);
+      if (event.path != path || event.part != part || its.begin < bytes.begin || its.end > bytes.end) continue;
+      LZY_RETURN_IF_ERROR(EndEvent(event.id, "repaired"));
+    }
+    return Status::Ok();
+  }
+
+  // After a part only, the state is not better than the damage that lasts elsewhere.
+  Status NoteState() {
+    LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> left, OpenDamage());
+    const bool beyond = std::ranges::any_of(left, &CatalogEvent::beyond_repair);
+    const bool intact = report_.state == DatasetState::kIntact || report_.state == DatasetState::kRestored;
+    row_.last_seen = note_.now;
+    row_.exit_code = ExitCodeOf(report_);
+    row_.state = intact ? Name(DatasetState::kIntact) : Name(report_.state);
+    if (intact && !left.empty()) {
+      row_.state = Name(beyond ? DatasetState::kUnrepairable : DatasetState::kDamaged);
+      row_.exit_code = beyond ? 2 : 1;
+    }
+    const auto began = note_.now - static_cast<std::int64_t>(report_.phases.total * 1e9);
+    if (note_.read == CatalogNote::Read::kWhole && report_.status.ok()) {
+      row_.last_verified = began;
+      row_.pass_began = 0;
+      row_.pass_rows = 0;
+    }
+    if (note_.read == CatalogNote::Read::kPart) NotePass(began);
+    return Status::Ok();
+  }
+
+  // A pass that reached the end has read everything since it began.
+  void NotePass(std::int64_t began) {
+    const Portion& portion = report_.portion;
+    if (portion.begin == 0 || row_.pass_began == 0) row_.pass_began = began;
+    row_.rows = portion.of;
+    row_.pass_rows = portion.end;
+    if (portion.end < portion.of) return;
+    row_.last_verified = row_.pass_began;
+    row_.pass_began = 0;
+    row_.pass_rows = 0;
+  }
+
+  Result<std::vector<Damage>> StoreThen(std::vector<Damage> fresh) {
+    LZY_ASSIGN_OR_RETURN(
+        Statement update,
+        database_.Prepare("UPDATE datasets SET path = ?, kind = ?, uuid = ?, root = ?, state = ?, exit_code = ?, devices = ?, parity = ?, "
+                          "groups = ?, block_size = ?, bytes = ?, sidecar_bytes = ?, generation = ?, last_seen = ?, last_commit = ?, "
+                          "last_verified = ?, pass_began = ?, pass_rows = ?, rows = ? WHERE id = ?"));
+    update.Bind(row_.path).Bind(row_.kind).Bind(row_.uuid).Bind(row_.root).Bind(row_.state).Bind(row_.exit_code);
+    update.Bind(row_.devices).Bind(row_.parity).Bind(row_.groups).Bind(row_.block_size).Bind(row_.bytes).Bind(row_.sidecar_bytes);
+    update.Bind(row_.generation).Bind(row_.last_seen).Bind(row_.last_commit).Bind(row_.last_verified).Bind(row_.pass_began);
+    LZY_RETURN_IF_ERROR(update.Bind(row_.pass_rows).Bind(row_.rows).Bind(row_.id).Run());
+    return fresh;
+  }
+
+  Result<std::vector<CatalogEvent>> OpenDamage() {
+    LZY_ASSIGN_OR_RETURN(Statement rows, database_.Prepare("SELECT id, path, part, offset, length, beyond_repair FROM events WHERE "
+                                                           "dataset = ?1 AND what = 'damage' AND ended = 0"));
+    rows.Bind(row_.id);
+    std::vector<CatalogEvent> out;
+    while (true) {
+      LZY_ASSIGN_OR_RETURN(const bool more, rows.Step());
+      if (!more) return out;
+      CatalogEvent& event = out.emplace_back();
+      event.id = rows.Integer(0);
+      event.path = rows.Text(1);
+      event.part = rows.Text(2);
+      event.offset = rows.Count(3);
+      event.length = rows.Count(4);
+      event.beyond_repair = rows.Integer(5) != 0;
+    }
+  }
+
+  Status AddEvent(const std::string& what, const std::string& path = "") {
+    LZY_ASSIGN_OR_RETURN(Statement insert,
+                         database_.Prepare("INSERT INTO events (time, dataset, tool, what, path) VALUES (?, ?, ?, ?, ?)"));
+    return insert.Bind(note_.now).Bind(row_.id).Bind(note_.tool).Bind(what).Bind(path).Run();
+  }
+
+  Status AddDamage(const std::string& what, const Damage& damage, const std::string& path, Interval bytes) {
+    const bool over = damage.repaired || damage.transient;
+    const bool empty = damage.length == 0;
+    LZY_ASSIGN_OR_RETURN(Statement insert,
+                         database_.Prepare("INSERT INTO events (time, dataset, tool, what, path, part, place, cause, device, offset, "
+                                           "length, beyond_repair, ended, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+    insert.Bind(note_.now).Bind(row_.id).Bind(note_.tool).Bind(what).Bind(path).Bind(Name(damage.part));
+    insert.Bind(damage.domain.empty() ? DirectoryOf(path) : damage.domain).Bind(Name(damage.cause)).Bind(damage.device);
+    insert.Bind(bytes.begin).Bind(empty ? 0 : bytes.end - bytes.begin).Bind(damage.beyond_repair ? 1 : 0);
+    insert.Bind(over ? note_.now : 0).Bind(damage.transient ? "read right again" : damage.repaired ? "repaired" : "");
+    if (what == "damage") {
+      fresh_.push_back(damage);
+      fresh_.back().offset = bytes.begin;
+      fresh_.back().length = empty ? 0 : bytes.end - bytes.begin;
+    }
+    return insert.Run();
+  }
+
+  Status EndEvent(std::int64_t id, const std::string& outcome) {
+    LZY_ASSIGN_OR_RETURN(Statement update, database_.Prepare("UPDATE events SET ended = ?, outcome = ? WHERE id = ?"));
+    return update.Bind(note_.now).Bind(outcome).Bind(id).Run();
+  }
+
+  Status EndDamage(const std::string& outcome) {
+    LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> open, OpenDamage());
+    for (const CatalogEvent& event : open) LZY_RETURN_IF_ERROR(EndEvent(event.id, outcome));
+    return Status::Ok();
+  }
+
+  Database& database_;
+  Catalog& catalog_;
+  const CatalogNote& note_;
+  const DatasetReport& report_;
+  /// The dataset's row, as it will be stored.
+  CatalogDataset row_;
+  bool known_ = false;
+  std::vector<Damage> fresh_;
+};
+
+}  // namespace
+
+Result<std::vector<std::vector<Damage>>> Catalog::Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes) {
+  std::vector<std::vector<Damage>> fresh;
+  const Status done = database_.Transact([&]() -> Status {
+    fresh.clear();
+    for (const auto& [note, report] : notes) {
+      LZY_ASSIGN_OR_RETURN(auto its, Noting(database_, *this, note, report).Run());
+      fresh.push_back(std::move(its));
+    }
+    return Status::Ok();
+  });
+  if (!done.ok()) return Named(done);
+  return fresh;
+}
+
+Status Catalog::NoteRun(const std::string& tool, std::int64_t now, double seconds, std::uint64_t bytes, const std::string& how) {
+  const auto add = [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(Statement insert, database_.Prepare("INSERT INTO events (time, tool, what, length, seconds, outcome) VALUES "
+                                                             "(?, ?, 'run', ?, ?, ?)"));
+    return insert.Bind(now).Bind(tool).Bind(bytes).Bind(seconds).Bind(how).Run();
+  };
+  return Named(add());
+}
+
+Result<std::size_t> Catalog::DropMissing(const std::string& directory, std::int64_t now,
+                                         const std::function<bool(const CatalogDataset&)>& is_there) {
+  LZY_ASSIGN_OR_RETURN(const std::vector<CatalogDataset> all, Datasets(directory));
+  std::size_t gone = 0;
+  const Status done = database_.Transact([&]() -> Status {
+    gone = 0;
+    for (const CatalogDataset& dataset : all) {
+      if (dataset.state == "gone" || is_there(dataset)) continue;
+      LZY_ASSIGN_OR_RETURN(Statement update, database_.Prepare("UPDATE datasets SET state = 'gone', exit_code = 0 WHERE id = ?"));
+      LZY_RETURN_IF_ERROR(update.Bind(dataset.id).Run());
+      LZY_ASSIGN_OR_RETURN(Statement end, database_.Prepare("UPDATE events SET ended = ?, outcome = 'dataset is gone' WHERE dataset = ? "
+                                                            "AND what = 'damage' AND ended = 0"));
+      LZY_RETURN_IF_ERROR(end.Bind(now).Bind(dataset.id).Run());
+      LZY_ASSIGN_OR_RETURN(Statement insert,
+                           database_.Prepare("INSERT INTO events (time, dataset, tool, what) VALUES (?, ?, '', 'gone')"));
+      LZY_RETURN_IF_ERROR(insert.Bind(now).Bind(dataset.id).Run());
+      ++gone;
+    }
+    return Status::Ok();
+  });
+  if (!done.ok()) return Named(done);
+  return gone;
+}
+
+}  // namespace lzy

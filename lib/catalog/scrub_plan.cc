@@ -1,0 +1,67 @@
+#include "catalog/scrub_plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+namespace lzy {
+namespace {
+
+/// A number without a sign, and what is behind it. nullopt: there is no number.
+std::optional<std::pair<double, std::string>> NumberAndRest(const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(value) || std::signbit(value)) return std::nullopt;
+  return std::pair(value, std::string(at, end));
+}
+
+}  // namespace
+
+std::vector<ScrubStep> PlanScrub(std::span<const ScrubCandidate> candidates, const ScrubLimits& limits) {
+  const auto age = [&](std::size_t i) {
+    const std::int64_t then = candidates[i].last_verified;
+    return then > limits.now ? 0 : then;
+  };
+  std::vector<std::size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, age);
+  double left = 0;
+  for (const ScrubCandidate& candidate : candidates) left += static_cast<double>(candidate.bytes) * limits.share;
+  std::vector<ScrubStep> steps;
+  for (const std::size_t i : order) {
+    if (age(i) != 0 && limits.now - age(i) < limits.older_than) break;
+    if (left <= 0 && limits.share < 1) break;
+    const ScrubCandidate& candidate = candidates[i];
+    const bool goes_on = candidate.pass_rows < candidate.rows;
+    const double done = goes_on ? static_cast<double>(candidate.pass_rows) / static_cast<double>(candidate.rows) : 0;
+    const double rest = static_cast<double>(candidate.bytes) * (1 - done);
+    const bool in_part = limits.share < 1 && rest > left;
+    steps.push_back({i, goes_on ? candidate.pass_rows : 0, in_part ? std::max<std::uint64_t>(1, static_cast<std::uint64_t>(left)) : 0});
+    left -= rest;
+  }
+  return steps;
+}
+
+std::optional<double> ParseShare(const std::string& text) {
+  const auto number = NumberAndRest(text);
+  if (!number || (number->second != "%" && !number->second.empty()) || number->first > 100) return std::nullopt;
+  return number->first / 100;
+}
+
+std::optional<std::int64_t> ParseDuration(const std::string& text) {
+  const auto number = NumberAndRest(text);
+  if (!number) return std::nullopt;
+  constexpr std::pair<const char*, double> kUnits[] = {{"", 1},      {"s", 1},      {"m", 60},        {"h", 3600},
+                                                       {"d", 86400}, {"w", 604800}, {"y", 31536000.0}};
+  for (const auto& [unit, seconds] : kUnits) {
+    if (number->second != unit) continue;
+    const double nanoseconds = number->first * seconds * 1e9;
+    if (nanoseconds > 9e18) return std::nullopt;
+    return static_cast<std::int64_t>(nanoseconds);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lzy
