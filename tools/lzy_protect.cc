@@ -129,9 +129,9 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-protect";
   tool.summary = "Creates or updates the sidecars of existing files.";
-  tool.changes = "sidecars only; with --dry-run, nothing";
+  tool.changes = "sidecars and the catalogue only; with --dry-run, nothing";
   tool.table_options = {"parity",  "group",   "block-size",  "stripe", "set",
-                        "include", "exclude", "device-dirs", "report"};
+                        "include", "exclude", "device-dirs", "report", "catalog"};
   Wish wish;
   // Only something protected can lose its protection.
   tool.resolve = [&] { return wish.remove ? lzy::Resolve::kProtected : lzy::Resolve::kProtectable; };
@@ -169,6 +169,13 @@ int main(int argc, char** argv) {
     lzy::ProtectRequest request;
     request.force = wish.force;
     return lzy::Protect(context, dataset, request);
+  };
+  // A commit makes hashes of what it reads. Only if there is nothing to commit, all was compared with its hashes.
+  tool.note = [&](const lzy::DatasetReport& report) -> std::optional<lzy::CatalogNote::Read> {
+    if (wish.dry_run) return std::nullopt;
+    if (wish.remove && report.removed.empty()) return std::nullopt;
+    const bool compared = !report.committed && report.state == lzy::DatasetState::kIntact;
+    return compared ? lzy::CatalogNote::Read::kWhole : lzy::CatalogNote::Read::kNothing;
   };
   tool.after_dataset = [&](lzy::ToolRun& run, const lzy::DatasetReport& report) {
     // Fail says it once, however many datasets there are.

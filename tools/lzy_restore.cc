@@ -33,8 +33,8 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-restore";
   tool.summary = "Rebuilds lost devices (found automatically, or named) and repairs damaged blocks.";
-  tool.changes = "lost files, damaged blocks and sidecars; with --dry-run, nothing";
-  tool.table_options = {"device-dirs"};
+  tool.changes = "lost files, damaged blocks, sidecars and the catalogue; with --dry-run, nothing";
+  tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddValues("--device", "D", devices,
                         "treat device D as lost, besides those that are missing; repeatable");
@@ -62,6 +62,11 @@ int main(int argc, char** argv) {
     if (request.salvage) options += "--salvage ";
     if (request.force) options += "--force ";
     return options;
+  };
+  // A dry run that names devices reports damage that is not there.
+  tool.note = [&](const lzy::DatasetReport&) -> std::optional<lzy::CatalogNote::Read> {
+    if (request.dry_run) return std::nullopt;
+    return lzy::CatalogNote::Read::kWhole;
   };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
     return lzy::Restore(context, dataset, request);

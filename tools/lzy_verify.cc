@@ -7,17 +7,19 @@
 int main(int argc, char** argv) {
   lzy::VerifyRequest request;
   bool dry_run = false;
+  std::vector<std::string> on_damage;
   lzy::Tool tool;
   tool.name = "lzy-verify";
   tool.summary = "Checks data, parity and metadata against their hashes.";
-  tool.changes = "nothing; with --repair, damaged blocks and sidecars (never creates missing data files)";
-  tool.table_options = {"device-dirs"};
+  tool.changes = "the catalogue; with --repair, also damaged blocks and sidecars (never creates missing data files)";
+  tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddFlag("--from-disk", request.from_disk, "read everything from the device instead of the page cache");
     arguments.AddFlag("--repair", request.repair, "repair damage");
     arguments.AddFlag("--dry-run", dry_run, "with --repair: print what would be repaired, and change nothing");
     arguments.AddFlag("--force", request.force,
                       "with --repair: also reset stale and at-risk blocks to their committed content");
+    lzy::AddOnDamage(arguments, on_damage);
   };
   tool.check_options = [&] {
     if (request.repair || (!request.force && !dry_run)) return lzy::Status::Ok();
@@ -28,6 +30,8 @@ int main(int argc, char** argv) {
     if (dry_run) return lzy::Action::kRepairDryRun;
     return request.repair ? lzy::Action::kRepair : lzy::Action::kVerify;
   };
+  tool.note = [](const lzy::DatasetReport&) { return lzy::CatalogNote::Read::kWhole; };
+  tool.on_damage = [&] { return on_damage.empty() ? std::string() : on_damage.back(); };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
     // A dry run of a repair is a plain check. Only the wording of its report differs (Action::kRepairDryRun).
     lzy::VerifyRequest now = request;

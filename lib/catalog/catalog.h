@@ -70,6 +70,13 @@ struct CatalogNote {
   bool removed = false;  ///< the sidecars were removed on purpose
 };
 
+/// What a note told that was not known before.
+struct CatalogNews {
+  std::vector<Damage> damage;
+  /// It is beyond repair, or cannot be judged any more, since the last note.
+  bool worse = false;
+};
+
 class Catalog {
  public:
   /// The newest form of the file that this lzy knows (PRAGMA user_version).
@@ -84,9 +91,9 @@ class Catalog {
   static Result<Catalog> Open(const std::string& path, DatabaseMode mode);
   const std::string& path() const { return path_; }
 
-  /// Several notes, all or none; the damage that was not known before, for each of them. Damage that is known is not
-  /// noted twice. Reports of failures that say nothing about the dataset are ignored.
-  Result<std::vector<std::vector<Damage>>> Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes);
+  /// Several notes, all or none; what is new, for each of them. Damage that is known is not noted twice. Reports of
+  /// failures that say nothing about the dataset are ignored.
+  Result<std::vector<CatalogNews>> Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes);
   /// A run of a tool: how much it read, and how fast.
   Status NoteRun(const std::string& tool, std::int64_t now, double seconds, std::uint64_t bytes, const std::string& how);
   /// Datasets below `directory` (absolute) that `is_there` denies are gone. Returns how many went.

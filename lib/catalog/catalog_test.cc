@@ -54,7 +54,7 @@ class CatalogTest : public ::testing::Test {
                            CatalogNote::Read read = CatalogNote::Read::kWhole) {
     auto fresh = catalog.Note({{CatalogNote{.tool = "lzy-test", .path = report.path, .now = now, .read = read}, report}});
     EXPECT_OK(fresh.status());
-    return fresh.ok() ? fresh->front() : std::vector<Damage>();
+    return fresh.ok() ? fresh->front().damage : std::vector<Damage>();
   }
   CatalogDataset Get(Catalog& catalog, const std::string& path) {
     auto found = catalog.Find(path);
@@ -195,6 +195,23 @@ TEST_F(CatalogTest, OnlyDatasetsBelowADirectoryAreDropped) {
   EXPECT_EQ(Get(catalog, "/dd/a").state, "intact");
   Note(catalog, Report("/d/a", DatasetState::kIntact, "/d/a"), 3 * kDay);
   EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+}
+
+TEST_F(CatalogTest, WorseIsToldOnce) {
+  Catalog catalog = Open();
+  const auto worse = [&](DatasetReport report, std::int64_t now) {
+    const auto news = catalog.Note({{CatalogNote{.tool = "lzy-test", .path = "/d/a", .now = now}, report}});
+    EXPECT_OK(news.status());
+    return news->front().worse;
+  };
+  EXPECT_FALSE(worse(Report("/d/a"), 1));
+  EXPECT_FALSE(worse(Report("/d/a", DatasetState::kDamaged), 2));
+  EXPECT_TRUE(worse(Report("/d/a", DatasetState::kUnrepairable), 3));
+  EXPECT_FALSE(worse(Report("/d/a", DatasetState::kUnrepairable), 4));
+  DatasetReport lost = Report("/d/a", DatasetState::kUnprotected, "");
+  lost.status = Status(Code::kUnprotected, "its metadata are destroyed");
+  EXPECT_TRUE(worse(lost, 5));
+  EXPECT_FALSE(worse(lost, 6));
 }
 
 TEST_F(CatalogTest, FailuresThatSayNothingChangeNothing) {

@@ -58,23 +58,23 @@ class Noting {
   Noting(Database& database, Catalog& catalog, const CatalogNote& note, const DatasetReport& report)
       : database_(database), catalog_(catalog), note_(note), report_(report) {}
 
-  Result<std::vector<Damage>> Run() {
-    if (!SaysState(report_) || report_.left_for_later) return fresh_;
+  Result<CatalogNews> Run() {
+    if (!SaysState(report_) || report_.left_for_later) return news_;
     LZY_RETURN_IF_ERROR(FindDataset());
     // What was never protected is no business of the catalogue.
-    if (!known_ && report_.uuid.empty()) return fresh_;
+    if (!known_ && report_.uuid.empty()) return news_;
     if (note_.removed) {
       LZY_RETURN_IF_ERROR(AddEvent("removed"));
       LZY_RETURN_IF_ERROR(EndDamage("protection removed"));
       row_.state = "gone";
       row_.exit_code = 0;
-      return StoreThen(fresh_);
+      return Store();
     }
     if (!known_) LZY_RETURN_IF_ERROR(Insert());
     LZY_RETURN_IF_ERROR(NoteIdentity());
     LZY_RETURN_IF_ERROR(NoteDamage());
     LZY_RETURN_IF_ERROR(NoteState());
-    return StoreThen(fresh_);
+    return Store();
   }
 
  private:
@@ -184,6 +184,7 @@ class Noting {
     LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> left, OpenDamage());
     const bool beyond = std::ranges::any_of(left, &CatalogEvent::beyond_repair);
     const bool intact = report_.state == DatasetState::kIntact || report_.state == DatasetState::kRestored;
+    const int before = row_.exit_code;
     row_.last_seen = note_.now;
     row_.exit_code = ExitCodeOf(report_);
     row_.state = intact ? Name(DatasetState::kIntact) : Name(report_.state);
@@ -191,6 +192,9 @@ class Noting {
       row_.state = Name(beyond ? DatasetState::kUnrepairable : DatasetState::kDamaged);
       row_.exit_code = beyond ? 2 : 1;
     }
+    // docs/reference/tools.md "Exit codes": beyond repair, no usable sidecar, a repair that failed.
+    const bool grave = row_.exit_code == 2 || row_.exit_code == 4 || row_.exit_code == 5;
+    news_.worse = grave && row_.exit_code != before;
     const auto began = note_.now - static_cast<std::int64_t>(report_.phases.total * 1e9);
     if (note_.read == CatalogNote::Read::kWhole && report_.status.ok()) {
       row_.last_verified = began;
@@ -213,7 +217,7 @@ class Noting {
     row_.pass_rows = 0;
   }
 
-  Result<std::vector<Damage>> StoreThen(std::vector<Damage> fresh) {
+  Result<CatalogNews> Store() {
     LZY_ASSIGN_OR_RETURN(
         Statement update,
         database_.Prepare("UPDATE datasets SET path = ?, kind = ?, uuid = ?, root = ?, state = ?, exit_code = ?, devices = ?, parity = ?, "
@@ -223,7 +227,7 @@ class Noting {
     update.Bind(row_.devices).Bind(row_.parity).Bind(row_.groups).Bind(row_.block_size).Bind(row_.bytes).Bind(row_.sidecar_bytes);
     update.Bind(row_.generation).Bind(row_.last_seen).Bind(row_.last_commit).Bind(row_.last_verified).Bind(row_.pass_began);
     LZY_RETURN_IF_ERROR(update.Bind(row_.pass_rows).Bind(row_.rows).Bind(row_.id).Run());
-    return fresh;
+    return std::move(news_);
   }
 
   Result<std::vector<CatalogEvent>> OpenDamage() {
@@ -261,9 +265,9 @@ class Noting {
     insert.Bind(bytes.begin).Bind(empty ? 0 : bytes.end - bytes.begin).Bind(damage.beyond_repair ? 1 : 0);
     insert.Bind(over ? note_.now : 0).Bind(damage.transient ? "read right again" : damage.repaired ? "repaired" : "");
     if (what == "damage") {
-      fresh_.push_back(damage);
-      fresh_.back().offset = bytes.begin;
-      fresh_.back().length = empty ? 0 : bytes.end - bytes.begin;
+      news_.damage.push_back(damage);
+      news_.damage.back().offset = bytes.begin;
+      news_.damage.back().length = empty ? 0 : bytes.end - bytes.begin;
     }
     return insert.Run();
   }
@@ -286,13 +290,13 @@ class Noting {
   /// The dataset's row, as it will be stored.
   CatalogDataset row_;
   bool known_ = false;
-  std::vector<Damage> fresh_;
+  CatalogNews news_;
 };
 
 }  // namespace
 
-Result<std::vector<std::vector<Damage>>> Catalog::Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes) {
-  std::vector<std::vector<Damage>> fresh;
+Result<std::vector<CatalogNews>> Catalog::Note(const std::vector<std::pair<CatalogNote, DatasetReport>>& notes) {
+  std::vector<CatalogNews> fresh;
   const Status done = database_.Transact([&]() -> Status {
     fresh.clear();
     for (const auto& [note, report] : notes) {

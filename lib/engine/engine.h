@@ -7,11 +7,13 @@
 // report.status; what was found is in report.state and report.damage, also after an error as far as it is known.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "commit/epoch.h"
 #include "commit/protect.h"
 #include "dataset/placement.h"
+#include "judge/examine.h"
 #include "names/resolve.h"
 #include "request/context.h"
 #include "request/report.h"
@@ -23,6 +25,10 @@ struct VerifyRequest {
   bool from_disk = false;  ///< read everything past the page cache
   bool repair = false;     ///< mend what is damaged; never creates missing files
   bool force = false;      ///< with repair: stale and at-risk blocks go back to the committed content too
+  /// Without repair: read only some rows, and end early if context.stop says so. report.portion: which were read.
+  std::optional<PortionRequest> portion = {};
+  /// If a program is writing the dataset, read nothing: report.left_for_later.
+  bool leave_written = false;
 };
 /// Reads and judges everything. Writes nothing unless `repair` is set.
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request);

@@ -24,6 +24,8 @@ struct Job {
   bool dry_run = false;
   Placing placing = Placing::kApart;
   MendRequest request = {};
+  std::optional<PortionRequest> portion = {};
+  bool leave_written = false;
   std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
   /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
@@ -178,11 +180,29 @@ void LeaveMissingParts(const std::string& why, DatasetView& view) {
   }
 }
 
+// Whether the metadata say that a program is writing the dataset; if so, what the report has to say of it.
+bool LeaveForLater(const DatasetView& view, DatasetReport& report) {
+  const bool written = std::ranges::any_of(view.files(), [](const FileView& file) { return file.intent && !IsOfRepair(*file.intent); });
+  if (!written) return false;
+  DescribeMetadata(view, report);
+  report.state = DatasetState::kAtRisk;
+  report.left_for_later = true;
+  return true;
+}
+
+// Reads and hashes what was asked for.
+Result<Findings> ExamineAsAsked(const Context& context, DatasetView& view, const Job& job, DatasetReport& report) {
+  if (job.portion) return ExaminePortion(context, view, job.from_disk, *job.portion, report.portion);
+  LZY_ASSIGN_OR_RETURN(Findings findings, Examine(context, view, job.from_disk));
+  return findings;
+}
+
 // The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
   if (write) LZY_RETURN_IF_ERROR(RehomeAll(context, dataset));
   LZY_ASSIGN_OR_RETURN(DatasetView view, OpenDataset(context, dataset, {write, job.placing}));
+  if (job.leave_written && LeaveForLater(view, report)) return Status::Ok();
   if (!job.parts_left.empty()) LeaveMissingParts(job.parts_left, view);
   if (job.request.create_missing) TellPlaces(view, report);
   if (view.committed && write && job.IsPlainRestore() && dataset.kind == DatasetKind::kSet) {
@@ -195,7 +215,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     if (!view.unusable.ok()) return view.unusable;
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
-  LZY_ASSIGN_OR_RETURN(Findings findings, Examine(context, view, job.from_disk));
+  LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
   MendRequest request = job.request;
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (!write) {
@@ -209,6 +229,7 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
           d.beyond_repair = false;
         }
         report.state = DatasetState::kAtRisk;
+        report.left_for_later = job.leave_written;
         return Status::Ok();
       }
     }
@@ -247,7 +268,12 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
 }  // namespace
 
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request) {
-  return RunGuarded(context, dataset, {.from_disk = request.from_disk, .mend = request.repair, .request = {.force = request.force}});
+  return RunGuarded(context, dataset,
+                    {.from_disk = request.from_disk,
+                     .mend = request.repair,
+                     .request = {.force = request.force},
+                     .portion = request.portion,
+                     .leave_written = request.leave_written});
 }
 
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request) {

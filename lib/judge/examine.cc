@@ -22,7 +22,7 @@ struct FoundIn {
   bool changed = false;  // while it was read; it is of this size and time now
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
-  FileFindings found;
+  FileFindings found = {};
   LZY_FIELDS(ensemble, file, changed, size, mtime_ns, found)
 };
 
@@ -98,6 +98,15 @@ void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   list = std::move(out);
 }
 
+// Unit rows of the group that has most of them.
+std::uint64_t UnitRows(const DatasetView& view) {
+  std::uint64_t rows = 0;
+  for (const Ensemble& ensemble : view.ensembles) {
+    for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) rows = std::max(rows, ensemble.layout->unit_rows(g));
+  }
+  return rows;
+}
+
 // One call of Examine. Progress is counted over all of this rank's files.
 class Examiner {
  public:
@@ -106,7 +115,7 @@ class Examiner {
     if (context.progress) {
       settings_.progress = [this](std::uint64_t bytes) {
         done_ += bytes;
-        context_.progress("verify", done_, total_);
+        context_.progress("verify", done_, std::max<std::uint64_t>(total_, done_));
       };
     }
   }
@@ -115,33 +124,100 @@ class Examiner {
   // there.
   Result<Findings> Run() {
     Stopwatch watch;
-    Findings findings;
-    std::vector<FoundIn> mine;
-    for (const Ensemble& ensemble : view_.ensembles) {
-      findings.files.emplace_back(ensemble.files.size());
-      for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-        if (!IsMine(ensemble.files[f])) continue;
-        total_ += ensemble.layout->file_size(f) + ensemble.layout->parity_size(f);
-      }
-    }
+    CountTotal();
+    Findings findings = NoFindings();
     if (shared_) {
-      total_ /= static_cast<std::uint64_t>(context_.comm.size());
-      // Asked of all ranks: one that could not read the metadata must not be the only one to take this way.
-      const Sidecar& sidecar = *view_.ensembles[0].files[0].sidecar;
-      LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(!sidecar.knows_all_leaves()));
-      prove_ = any != 0;
+      LZY_ASSIGN_OR_RETURN(prove_, HashesAreLost());
     }
-    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
-      for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
-        Ensemble& ensemble = view_.ensembles[e];
-        for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
-          if (!IsMine(ensemble.files[f])) continue;
-          LZY_ASSIGN_OR_RETURN(FoundIn found, ExamineFile(ensemble, e, f));
-          mine.push_back(std::move(found));
-        }
-      }
+    std::vector<FoundIn> mine;
+    const auto examine = [&](Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
+      LZY_ASSIGN_OR_RETURN(FoundIn found, ExamineFile(ensemble, e, f));
+      mine.push_back(std::move(found));
       return Status::Ok();
-    }));
+    };
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return ForEachFileOfMine(examine); }));
+    LZY_RETURN_IF_ERROR(Unite(mine, findings));
+    watch.AddTo(findings.seconds);
+    return findings;
+  }
+
+  // Some rows at a time, so that all ranks stop behind the same row. Rows that a rank did not finish are read again
+  // next time.
+  Result<Findings> RunPortion(const PortionRequest& request, Portion& portion) {
+    LZY_ASSIGN_OR_RETURN(const bool together, MustBeReadTogether());
+    const std::uint64_t rows = UnitRows(view_);
+    if (together) {
+      portion = {0, rows, rows};
+      return Run();
+    }
+    Stopwatch watch;
+    CountTotal();
+    Findings findings = NoFindings();
+    std::vector<FoundIn> mine;
+    portion = {std::min(request.first, rows), std::min(request.first, rows), rows};
+    const std::uint64_t step = RowsAtOnce(request.bytes_at_once);
+    for (std::uint64_t bytes = 0; portion.end < rows && (request.most_bytes == 0 || bytes < request.most_bytes);) {
+      const Interval some{portion.end, std::min(rows, (portion.end / step + 1) * step)};
+      LZY_ASSIGN_OR_RETURN(const bool finished, ExamineRows(some, mine));
+      if (!finished) break;
+      portion.end = some.end;
+      bytes += BytesOfRows(some);
+    }
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return FinishPortion(mine); }));
+    LZY_RETURN_IF_ERROR(Unite(mine, findings));
+    watch.AddTo(findings.seconds);
+    return findings;
+  }
+
+ private:
+  bool IsMine(const FileView& file) const { return shared_ || file.owner == context_.comm.rank(); }
+
+  template <class Fn>
+  Status ForEachFileOfMine(const Fn& fn) {
+    for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
+      Ensemble& ensemble = view_.ensembles[e];
+      for (std::uint32_t f = 0; f < ensemble.files.size(); ++f) {
+        if (IsMine(ensemble.files[f])) LZY_RETURN_IF_ERROR(fn(ensemble, e, f));
+      }
+    }
+    return Status::Ok();
+  }
+
+  // For progress: what this rank will read.
+  void CountTotal() {
+    (void)ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t, std::uint32_t f) {
+      total_ += ensemble.layout->file_size(f) + ensemble.layout->parity_size(f);
+      return Status::Ok();
+    });
+    if (shared_) total_ /= static_cast<std::uint64_t>(context_.comm.size());
+  }
+
+  Findings NoFindings() const {
+    Findings findings;
+    for (const Ensemble& ensemble : view_.ensembles) findings.files.emplace_back(ensemble.files.size());
+    return findings;
+  }
+
+  // Asked of all ranks: one that could not read the metadata must not be the only one that proves hashes.
+  Result<bool> HashesAreLost() {
+    bool lost = false;
+    (void)ForEachFileOfMine([&](const Ensemble& ensemble, std::uint32_t, std::uint32_t f) {
+      const Sidecar* sidecar = ensemble.files[f].sidecar.get();
+      lost = lost || sidecar == nullptr || !sidecar->knows_all_leaves();
+      return Status::Ok();
+    });
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(lost));
+    return any != 0;
+  }
+
+  Result<bool> MustBeReadTogether() {
+    const bool missing = std::ranges::any_of(view_.files(), [](const FileView& file) { return !file.present || !file.sidecar_usable(); });
+    LZY_ASSIGN_OR_RETURN(const bool lost, HashesAreLost());
+    return missing || lost || !view_.unknown_ranks.empty();
+  }
+
+  // The findings of all ranks, and what sizes alone tell.
+  Status Unite(const std::vector<FoundIn>& mine, Findings& findings) {
     LZY_ASSIGN_OR_RETURN(const auto all, UniteRecords(context_.comm, mine));
     for (const FoundIn& one : all) Merge(one, view_, findings);
     for (std::uint32_t e = 0; e < view_.ensembles.size(); ++e) {
@@ -152,31 +228,105 @@ class Examiner {
       }
     }
     LZY_ASSIGN_OR_RETURN(findings.bytes_read, context_.comm.AllReduceSum(bytes_read_));
-    watch.AddTo(findings.seconds);
-    return findings;
+    return Status::Ok();
   }
 
- private:
-  bool IsMine(const FileView& file) const { return shared_ || file.owner == context_.comm.rank(); }
+  std::uint64_t BytesOfRows(Interval rows) const {
+    std::uint64_t bytes = 0;
+    for (const Ensemble& ensemble : view_.ensembles) {
+      const Layout& layout = *ensemble.layout;
+      for (std::uint32_t g = 0; g < layout.group_count(); ++g) {
+        const std::uint64_t end = std::min(rows.end, layout.unit_rows(g));
+        if (rows.begin < end) bytes += (end - rows.begin) * layout.group(g).size() * layout.unit();
+      }
+    }
+    return bytes;
+  }
 
-  Result<FoundIn> ExamineFile(Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
-    FileView& file = ensemble.files[f];
-    FileFindings own;
-    LZY_RETURN_IF_ERROR(shared_ ? ExamineShared(ensemble, file, own) : ExamineMember(ensemble, f, file, own));
-    // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
-    // that no edit which was read is missed.
+  // In whole turns if these are not larger: the data of a turn are consecutive bytes.
+  std::uint64_t RowsAtOnce(std::uint64_t bytes_of_a_rank) const {
+    const std::uint64_t wanted = bytes_of_a_rank * static_cast<std::uint64_t>(context_.comm.size());
+    const std::uint64_t rows = std::max<std::uint64_t>(1, wanted / std::max<std::uint64_t>(1, BytesOfRows({0, 1})));
+    const std::uint64_t turn = view_.ensembles[0].layout->largest_group();
+    return rows < turn ? rows : rows / turn * turn;
+  }
+
+  // Checks this rank's part of some rows, and adds what it found to `mine`. False, on all ranks, if any was stopped.
+  Result<bool> ExamineRows(Interval rows, std::vector<FoundIn>& mine) {
+    std::vector<FoundIn> here;
+    bool stopped = false;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      const Status done = ForEachFileOfMine([&](Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
+        FoundIn& found = here.emplace_back(FoundIn{.ensemble = e, .file = f});
+        return ExamineRowsOf(ensemble, f, rows, found.found);
+      });
+      stopped = done.code() == Code::kInterrupted;
+      return stopped ? Status::Ok() : done;
+    }));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t any, context_.comm.AllReduceMax(stopped));
+    if (any != 0) return false;
+    std::erase_if(here, [](const FoundIn& found) { return found.found.data.empty() && found.found.parity.empty(); });
+    Append(here, mine);
+    return true;
+  }
+
+  // Of a shared file, every rank reads its part of each stretch.
+  Status ExamineRowsOf(const Ensemble& ensemble, std::uint32_t f, Interval rows, FileFindings& found) {
+    const int rank = shared_ ? context_.comm.rank() : 0, size = shared_ ? context_.comm.size() : 1;
+    for (const bool of_parity : {false, true}) {
+      for (const Interval& blocks : BlocksOfRows(*ensemble.layout, of_parity, f, rows)) {
+        Interval part = PartOf(blocks.end - blocks.begin, rank, size);
+        part.begin += blocks.begin;
+        part.end += blocks.begin;
+        if (part.begin == part.end) continue;
+        LZY_RETURN_IF_ERROR(Check(StreamOf(ensemble, of_parity, f), part, of_parity ? found.parity : found.data,
+                                  [](std::uint64_t, const CheckResult&) {}));
+      }
+    }
+    return Status::Ok();
+  }
+
+  // What ExamineFile does besides reading blocks: metadata, rows without parity, and whether files changed meanwhile.
+  Status FinishPortion(std::vector<FoundIn>& mine) {
+    for (FoundIn& one : mine) MarkForsaken(view_.ensembles[one.ensemble].files[one.file], one.found);
+    return ForEachFileOfMine([&](Ensemble& ensemble, std::uint32_t e, std::uint32_t f) -> Status {
+      FileView& file = ensemble.files[f];
+      FoundIn& found = mine.emplace_back(FoundIn{.ensemble = e, .file = f});
+      if (!shared_ || context_.comm.rank() == 0) found.found.metadata = file.sidecar->damage();
+      if (shared_) CheckSpares(file, found.found);
+      return NoteChange(file, found);
+    });
+  }
+
+  // Reading takes time, in which somebody may edit the file: what differs then is an edit. Looked at afterwards, so
+  // that no edit which was read is missed.
+  static Status NoteChange(const FileView& file, FoundIn& found) {
     FileStat now = file.stat;
     if (file.data != nullptr) {
       LZY_ASSIGN_OR_RETURN(now, file.data->Stat());
     }
-    // Parity that was never there is not damaged.
+    found.changed = now.size != file.stat.size || now.mtime_ns != file.stat.mtime_ns;
+    found.size = now.size;
+    found.mtime_ns = now.mtime_ns;
+    return Status::Ok();
+  }
+
+  // Parity that was never there is not damaged.
+  static void MarkForsaken(const FileView& file, FileFindings& found) {
     const Tree* parity = file.parity_tree();
-    ForEachBlock(own.parity, [&](BadBlocks& bad) {
+    ForEachBlock(found.parity, [&](BadBlocks& bad) {
       const bool none = parity != nullptr && bad.first < parity->leaf_count() && parity->leaf(bad.first) == kNoParityLeaf;
       if (none) bad.fault = BlockFault::kForsaken;
     });
-    const bool changed = now.size != file.stat.size || now.mtime_ns != file.stat.mtime_ns;
-    return FoundIn{e, f, changed, now.size, now.mtime_ns, std::move(own)};
+  }
+
+  Result<FoundIn> ExamineFile(Ensemble& ensemble, std::uint32_t e, std::uint32_t f) {
+    FileView& file = ensemble.files[f];
+    FoundIn found{.ensemble = e, .file = f};
+    LZY_RETURN_IF_ERROR(shared_ ? ExamineShared(ensemble, file, found.found) : ExamineMember(ensemble, f, file, found.found));
+    MarkForsaken(file, found.found);
+    LZY_RETURN_IF_ERROR(NoteChange(file, found));
+    return found;
   }
 
   // Checks a stretch of one stream, piece by piece, and adds what is wrong to `bad`.
@@ -317,6 +467,29 @@ CheckSettings SettingsFor(const Context& context, bool from_disk) {
 
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk) {
   return Examiner(context, view, from_disk).Run();
+}
+
+Result<Findings> ExaminePortion(const Context& context, DatasetView& view, bool from_disk, const PortionRequest& request,
+                                Portion& portion) {
+  return Examiner(context, view, from_disk).RunPortion(request, portion);
+}
+
+// A unit has `slices` consecutive blocks in its file or region. Blocks without a byte have no leaf to be compared with.
+std::vector<Interval> BlocksOfRows(const Layout& layout, bool of_parity, std::uint32_t f, Interval rows) {
+  std::vector<Interval> out;
+  const std::uint64_t blocks = layout.Blocks(of_parity, f);
+  for (std::uint32_t device = 0; device < layout.devices(); ++device) {
+    if (layout.HolderOf(of_parity, device) != f) continue;
+    const std::uint64_t end = std::min(rows.end, layout.unit_rows(layout.group_of(device)));
+    for (std::uint64_t row = rows.begin; row < end; ++row) {
+      if (layout.IsParity(device, row) != of_parity) continue;
+      const BlockPlace first = layout.Block(of_parity, device, row, 0);
+      if (first.length == 0 || first.index >= blocks) continue;
+      out.push_back({first.index, std::min(blocks, first.index + layout.slices())});
+    }
+  }
+  SortAndJoin(out);
+  return out;
 }
 
 }  // namespace lzy

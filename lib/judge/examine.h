@@ -43,6 +43,24 @@ struct Findings {
 /// differences count as edits. Errors are those of reading; a bad sector is a finding, not an error.
 Result<Findings> Examine(const Context& context, DatasetView& view, bool from_disk);
 
+/// Which part of a dataset ExaminePortion reads.
+struct PortionRequest {
+  std::uint64_t first = 0;       ///< unit row of every group to begin with
+  std::uint64_t most_bytes = 0;  ///< end after so many bytes of data and parity, of all ranks; 0: at the end
+  /// What each rank reads between two questions whether to end. Rows that are not finished do not count.
+  std::uint64_t bytes_at_once = 64u << 20;
+};
+
+/// As Examine, but only some unit rows of every group, whole ones, so that losses can be judged. Ends early, without an
+/// error, if context.stop says so: what was read until then counts. `portion` says which rows these are. Metadata and
+/// sizes are looked at as a whole. Everything is read (and kInterrupted is an error) if a file or hashes are missing:
+/// hashes can be proven only together.
+Result<Findings> ExaminePortion(const Context& context, DatasetView& view, bool from_disk, const PortionRequest& request,
+                                Portion& portion);
+
+/// The blocks of unit rows [begin, end) of all groups: of the data of file `f`, or of parity region `f`. Sorted.
+std::vector<Interval> BlocksOfRows(const Layout& layout, bool of_parity, std::uint32_t f, Interval rows);
+
 /// How blocks are best read and hashed: threads by option, pieces by option `memory` (bytes) and the machine's tuning.
 /// Without progress. Local; ranks may differ, since only the speed depends on it.
 CheckSettings SettingsFor(const Context& context, bool from_disk);

@@ -31,7 +31,7 @@ TEST(OptionTable, HasEveryDocumentedOption) {
   }
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                                  "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "topology", "set-sync",
-                                 "timeout", "report", "key", "heal", "summary", "log"));
+                                 "timeout", "report", "catalog", "key", "heal", "summary", "log"));
 }
 
 TEST(OptionTable, HasTheDocumentedDefaults) {
@@ -65,6 +65,7 @@ TEST(SetOption, TakesGoodValues) {
   EXPECT_EQ(With("log", "error").log, Options::Log::kError);
   EXPECT_EQ(With("log", "debug").log, Options::Log::kDebug);
   EXPECT_EQ(With("report", "/tmp/a b").report, "/tmp/a b");
+  EXPECT_EQ(With("catalog", "off").catalog, "off");
   EXPECT_THAT(With("set", "a.%r:/b/%04r/c").set, ElementsAre("a.%r", "/b/%04r/c"));
   EXPECT_THAT(With("include", "*.h5").include, ElementsAre("*.h5"));
   EXPECT_THAT(With("exclude", "").exclude, IsEmpty());
@@ -83,7 +84,7 @@ TEST(OptionText, IsAcceptedBySetOption) {
       {"parity", "3"},        {"group", "7"},       {"block-size", "512"}, {"block-size", "16M"},
       {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
       {"device-dirs", "/a"},  {"on-error", "fail"}, {"memory", "100000"},  {"memory", "2T"},
-      {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"},  {"log", "debug"},
+      {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"}, {"catalog", "c.sqlite"},  {"log", "debug"},
       {"verify-reads", "on"}, {"domain", "r 1"},  {"topology", "daisy"}, {"topology", "auto:1.5:0.25:24000"}, {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};
   for (const auto& [name, value] : values) EXPECT_EQ(OptionText(With(name, value), name), value) << name;
   EXPECT_EQ(OptionText(Options(), "summary"), "off");

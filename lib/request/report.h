@@ -148,6 +148,8 @@ struct DatasetReport {
   Portion portion;
   /// Verify with leave_written: a program is writing the dataset, so nothing was read.
   bool left_for_later = false;
+  /// Nothing was done, because the caller has had enough; there is nothing to tell.
+  bool skipped = false;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
@@ -167,7 +169,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, unit, bytes, sidecar_bytes, unsealed, key, uuid,
              generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, gone, warnings, map, in_epoch, placed, portion,
-             left_for_later, bytes_read, bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
+             left_for_later, skipped, bytes_read, bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 
 /// The words of messages and JSON. They live forever; "unknown" for a number that is no enumerator.

@@ -222,6 +222,7 @@ class BuiltTools final : public Driver {
       if (std::strncmp(*entry, "LZY_", 4) != 0) settings.emplace_back(*entry);
     }
     settings.push_back("XDG_CACHE_HOME=" + scratch_ + "/cache");
+    settings.push_back("XDG_STATE_HOME=" + scratch_ + "/state");
     if (has_bad_sectors_) {
       settings.emplace_back("LD_PRELOAD=" CAMPAIGN_BAD_SECTORS);
       settings.push_back("BAD_SECTORS=" + scratch_ + "/bad");

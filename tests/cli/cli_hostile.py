@@ -19,8 +19,8 @@ RANKS = 4
 
 # What does something, and what only looks.
 CHANGING = (("lzy-protect",), ("lzy-protect", "--force"), ("lzy-verify", "--repair"), ("lzy-verify", "--repair", "--force"),
-            ("lzy-restore",), ("lzy-restore", "--salvage", "--force"))
-LOOKING = (("lzy-verify",), ("lzy-verify", "--from-disk"), ("lzy-info",), ("lzy-info", "--map"), ("lzy-restore", "--dry-run"))
+            ("lzy-restore",), ("lzy-restore", "--salvage", "--force"), ("lzy-scrub", "--repair"))
+LOOKING = (("lzy-verify",), ("lzy-verify", "--from-disk"), ("lzy-info",), ("lzy-info", "--map"), ("lzy-restore", "--dry-run"), ("lzy-scrub",))
 
 needs_root = unittest.skipUnless(os.geteuid() == 0, "only root has something to lose here, and may make files of others")
 

@@ -29,7 +29,8 @@ class Help(CliTest):
                "lzy-protect": ["--force", "--parity", "--group", "--block-size", "--stripe"],
                "lzy-verify": ["--from-disk", "--repair", "--force"],
                "lzy-restore": ["--device", "--dry-run", "--salvage"],
-               "lzy-info": ["--map", "--prune", "--tuning"]}
+               "lzy-info": ["--map", "--prune", "--tuning"],
+               "lzy-scrub": ["--share", "--older-than", "--limit", "--max-time", "--repair", "--on-damage", "--catalog"]}
         for tool, options in own.items():
             text = self.check(0, tool, "--help").stdout
             for option in options:

@@ -11,7 +11,7 @@ BIN = os.environ["TEST_LZY_BIN"]
 LIB = os.environ["TEST_LZY_LIB"]
 MPIEXEC = os.environ["TEST_LZY_MPIEXEC"]
 VERSION = os.environ["TEST_LZY_VERSION"]
-TOOLS = ["lzy-run", "lzy-protect", "lzy-verify", "lzy-restore", "lzy-info"]
+TOOLS = ["lzy-run", "lzy-protect", "lzy-verify", "lzy-restore", "lzy-info", "lzy-scrub"]
 
 STATES = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "restored"}
 PARTS = {"data", "parity", "metadata"}
@@ -33,6 +33,7 @@ class CliTest(unittest.TestCase):
         self.scratch = tempfile.mkdtemp(prefix="lzy-cli-")
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
         os.environ["XDG_CACHE_HOME"] = self.path(".cache")  # tools with much to read keep there what they measured
+        os.environ["XDG_STATE_HOME"] = self.path(".state")  # and the catalogue here
 
     def path(self, name):
         return os.path.join(self.scratch, name)

@@ -111,9 +111,10 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
 
 // CLI11 is not told that a PATH is required: it would complain about that before it names an unknown option. Parse
 // checks it.
-void Arguments::AddPaths(const std::function<bool()>& without) {
-  app_->add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory; at least one")->type_name("");
-  takes_paths_ = true;
+void Arguments::AddPaths(const std::function<bool()>& without, bool optional) {
+  app_->add_option("PATH", paths, std::string("a file, a file-set pattern (name.%r), or a directory") + (optional ? "" : "; at least one"))
+      ->type_name("");
+  needs_paths_ = !optional;
   without_paths_ = without;
 }
 
@@ -125,7 +126,7 @@ Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
     app_->parse(std::move(words));
     const bool without = without_paths_ && without_paths_();
     // As if CLI11 had found it: the message then has the usual form.
-    if (takes_paths_ && !without && paths.empty()) throw CLI::RequiredError("PATH");
+    if (needs_paths_ && !without && paths.empty()) throw CLI::RequiredError("PATH");
     for (std::string& path : paths) Unguard(path);
     for (TableOption& option : table_) {
       for (std::string& value : option.values) Unguard(value);

@@ -37,8 +37,9 @@ class Arguments {
                  const std::string& help);
   /// Adds options of the table (request/options.h) by their names. The constructor adds those that every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
-  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none.
-  void AddPaths(const std::function<bool()>& without = {});
+  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none. With `optional`
+  /// there may be none.
+  void AddPaths(const std::function<bool()>& without = {}, bool optional = false);
   /// For lzy-run: the first word that is no option begins a command; `footer` is the end of --help.
   void TakeCommand(const std::string& footer);
   /// The option is accepted, but --help does not show it.
@@ -90,7 +91,7 @@ class Arguments {
   std::string ErrorText(const CLI::ParseError& error) const;
 
   const std::string tool_;
-  bool takes_paths_ = false;
+  bool needs_paths_ = false;
   /// Null: PATHs are required.
   std::function<bool()> without_paths_;
   const std::unique_ptr<CLI::App> app_;

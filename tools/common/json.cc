@@ -72,6 +72,10 @@ Json ToJson(const DatasetReport& report) {
   for (const DatasetReport::Unchecked& range : report.unchecked) {
     out["unchecked"].push_back({{"path", range.path}, {"offset", range.offset}, {"length", range.length}});
   }
+  if (report.portion.of != 0) {
+    out["portion"] = {{"first_row", report.portion.begin}, {"end_row", report.portion.end}, {"rows", report.portion.of}};
+  }
+  if (report.left_for_later) out["left_for_later"] = true;
   if (report.planned) out["planned"] = true;
   if (!report.removed.empty()) out["removed"] = report.removed;
   if (!report.map.empty()) {

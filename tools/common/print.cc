@@ -252,6 +252,15 @@ std::string AgeText(std::int64_t ns) {
   return Plural(seconds / kDay, "day");
 }
 
+// How much was read, if it was not all.
+std::string PortionText(const DatasetReport& report) {
+  const Portion& portion = report.portion;
+  if (portion.of == 0 || portion.whole()) return "";
+  const auto percent = [&](std::uint64_t row) { return static_cast<double>(row) * 100 / static_cast<double>(portion.of); };
+  if (portion.end == portion.of) return fmt::format("  read from {:.1f} % on, to the end\n", percent(portion.begin));
+  return fmt::format("  read from {:.1f} % to {:.1f} %; the next lzy-scrub goes on there\n", percent(portion.begin), percent(portion.end));
+}
+
 // What lzy-info prints for a dataset.
 std::string InfoText(const DatasetReport& report) {
   if (report.devices == 0) return "";
@@ -300,6 +309,7 @@ std::string StateText(const DatasetReport& report, Action action) {
     case DatasetState::kStale:
       return "stale: changed since its last commit";
     case DatasetState::kAtRisk:
+      if (report.left_for_later) return "is being written: left for later";
       return "at risk: was being written, and not committed since";
     case DatasetState::kUnprotected:
       if (!report.unjudged) return "not protected";
@@ -335,6 +345,7 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
     out += "\n";
   }
   if (action == Action::kInfo) out += InfoText(report);
+  out += PortionText(report);
   for (const std::string& path : report.removed) {
     out += fmt::format("  {} {}\n", action == Action::kRemove ? "removed:" : "would be removed:", Printable(path));
   }

@@ -20,6 +20,7 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "common/alert.h"
 #include "common/failure_advice.h"
 #include "common/mpi_session.h"
 #include "common/progress.h"
@@ -232,8 +233,7 @@ Status ToolRun::DropSeen(std::vector<DatasetRef>& datasets) {
 }
 
 // The datasets are the same on all ranks: ResolvePath gathers what they see.
-void ToolRun::HandlePath(const std::string& path) {
-  if (tool_.before_path && tool_.before_path(*this, path)) return;
+std::vector<DatasetRef> ToolRun::DatasetsOf(const std::string& path) {
   // What could not be looked at, such as a directory without permission. The rest is handled nevertheless.
   std::vector<Status> troubles;
   auto datasets = ResolvePath(*fs_, comm_, path, tool_.resolve(), &troubles);
@@ -244,18 +244,48 @@ void ToolRun::HandlePath(const std::string& path) {
     if (datasets.status().code() == Code::kUnprotected && ResolvePath(*fs_, comm_, path, Resolve::kProtectable).ok()) {
       Say(fmt::format("  protect it with: lzy-protect {}\n", ShellQuote(path)));
     }
-    return;
+    return {};
   }
   if (tool_.select) {
-    if (Status selected = tool_.select(*this, path, *datasets); !selected.ok()) return Fail(selected);
+    if (Status selected = tool_.select(*this, path, *datasets); !selected.ok()) {
+      Fail(selected);
+      return {};
+    }
   }
+  return *std::move(datasets);
+}
+
+void ToolRun::HandlePath(const std::string& path) {
+  if (tool_.before_path && tool_.before_path(*this, path)) return;
+  HandleAll(path, DatasetsOf(path));
+}
+
+void ToolRun::HandleArranged() {
+  std::vector<DatasetRef> all;
+  for (const std::string& path : arguments_.paths) {
+    if (Interrupted()) return;
+    std::vector<DatasetRef> some = DatasetsOf(path);
+    // Here already: what is named twice must not count twice.
+    if (Status dropped = DropSeen(some); !dropped.ok()) return Fail(dropped);
+    std::ranges::move(some, std::back_inserter(all));
+  }
+  seen_.clear();
+  if (Status arranged = tool_.arrange(*this, all); !arranged.ok()) return Fail(arranged);
+  HandleAll("", all);
+}
+
+bool ToolRun::HadEnough() {
+  return tool_.enough && OnAnyRank(comm_, tool_.enough());
+}
+
+void ToolRun::HandleAll(const std::string& path, const std::vector<DatasetRef>& datasets) {
   // What is handled side by side, and told when all of it is done.
   constexpr std::size_t kOfARank = 256;
   const std::size_t most = kOfARank * static_cast<std::size_t>(comm_.size());
-  for (std::size_t i = 0; i < datasets->size() && !interrupted_; i += most) {
-    const auto begin = datasets->begin() + static_cast<std::ptrdiff_t>(i);
-    const std::size_t some = std::min(most, datasets->size() - i);
-    HandleSome(path, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets->size());
+  for (std::size_t i = 0; i < datasets.size() && !interrupted_ && !HadEnough(); i += most) {
+    const auto begin = datasets.begin() + static_cast<std::ptrdiff_t>(i);
+    const std::size_t some = std::min(most, datasets.size() - i);
+    HandleSome(path, {begin, begin + static_cast<std::ptrdiff_t>(some)}, i, datasets.size());
   }
 }
 
@@ -286,6 +316,7 @@ void ToolRun::HandleSome(const std::string& path, std::vector<DatasetRef> datase
         if (unfinished_.empty()) unfinished_ = datasets[i].path;
         continue;
       }
+      if (HadEnough()) continue;
       reports[i] = HandleOne(datasets[i]);
     }
     if (!HasGone(path, datasets[i], *reports[i])) Tell(datasets[i], *std::move(reports[i]));
@@ -310,6 +341,8 @@ DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
     progress_->Update(phase, done, total);
   };
   context.stop = [] { return stop_wanted != 0; };
+  // What was found must not wait for a large dataset.
+  if (books_) books_->Flush();
   // Info reads metadata only.
   if (tool_.action() != Action::kInfo) TuneForWork(BytesHere(*fs_, comm_, dataset));
   return tool_.engine(context, dataset);
@@ -317,6 +350,7 @@ DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
 
 // What comes before `speaks_` is for all ranks, what comes after for rank 0.
 void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
+  if (report.skipped) return;
   // Notes say how the dataset was found, such as under an old name. Hints are of use only if there is damage.
   report.warnings.insert(report.warnings.begin(), dataset.notes.begin(), dataset.notes.end());
   if (!report.damage.empty()) {
@@ -333,6 +367,10 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   last_finished_ = report.path;
   codes_.AddDataset(report.path, ExitCodeOf(report));
   if (!speaks_) return;
+  bytes_read_ += report.bytes_read;
+  if (books_ && tool_.note) {
+    if (const auto read = tool_.note(report)) books_->Add(report, *read, !report.removed.empty());
+  }
   progress_->Clear();
   for (const std::string& warning : report.warnings) {
     Warn(warning.starts_with(report.path + ":") ? warning : fmt::format("{}: {}", report.path, warning));
@@ -363,12 +401,36 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
 // Without a PATH only if the tool allows it: Parse has checked that.
 int ToolRun::Run() {
   const auto begin = std::chrono::steady_clock::now();
-  if (arguments_.paths.empty()) tool_.run_without_path(*this);
-  for (const std::string& path : arguments_.paths) {
-    if (Interrupted()) break;
-    HandlePath(path);
+  const bool keeps_books = std::ranges::find(tool_.table_options, "catalog") != tool_.table_options.end();
+  if (speaks_ && keeps_books && (tool_.note || tool_.run)) {
+    books_ = std::make_unique<Bookkeeping>(tool_.name, options_, [this](const std::string& text) { Warn(text); });
+  }
+  if (tool_.run) {
+    tool_.run(*this);
+  } else if (tool_.arrange) {
+    HandleArranged();
+  } else if (arguments_.paths.empty()) {
+    tool_.run_without_path(*this);
+  } else {
+    for (const std::string& path : arguments_.paths) {
+      if (Interrupted()) break;
+      HandlePath(path);
+    }
   }
   return Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+// The command is told even if the tool was interrupted: what was found is found.
+void ToolRun::EndBooks(int exit_code, double seconds) {
+  if (!books_) return;
+  books_->Flush();
+  if (tool_.note && bytes_read_ > 0) books_->AddRun(seconds, bytes_read_, "");
+  const std::string command = tool_.on_damage ? tool_.on_damage() : std::string();
+  if (command.empty() || books_->news().empty()) return;
+  progress_->Clear();
+  std::fflush(stdout);
+  const Status told = RunAlert(command, {tool_.name, exit_code, books_->news(), seconds});
+  if (!told.ok()) Warn(fmt::format("--on-damage: {}: {}", command, told.message()));
 }
 
 // Reports are the same on all ranks. If they ever differ, the exit code is still the same.
@@ -384,6 +446,7 @@ int ToolRun::Finish(double seconds) {
   }
   TellUnjudged();
   if (interrupted_) exit_code = TellInterrupted();
+  EndBooks(exit_code, seconds);
   if (!speaks_) return exit_code;
   if (arguments_.json) {
     Json document = json_->document ? std::move(*json_->document)
@@ -409,7 +472,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Arguments arguments(tool.name, tool.summary, tool.changes);
   arguments.AddTableOptions(tool.table_options);
   if (tool.add_options) tool.add_options(arguments);
-  arguments.AddPaths(tool.without_path);
+  arguments.AddPaths(tool.without_path, tool.run != nullptr);
   // --help and --version end here, on all ranks alike.
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {
@@ -436,6 +499,29 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
 bool OnAnyRank(Communicator& comm, bool here) {
   const auto anywhere = comm.AllReduceMax(here);
   return anywhere.ok() && *anywhere != 0;
+}
+
+void DropMissingBelow(ToolRun& run, const std::vector<DatasetRef>& found) {
+  std::set<std::string> there;
+  for (const DatasetRef& dataset : found) there.insert(CatalogPath(dataset.path, dataset.kind == DatasetKind::kSet));
+  for (const std::string& path : run.arguments().paths) {
+    std::error_code failed;
+    const auto real = std::filesystem::canonical(path, failed);
+    if (failed || !std::filesystem::is_directory(real, failed) || run.books()->catalog() == nullptr) continue;
+    const auto gone = run.books()->catalog()->DropMissing(real, NowNs(), [&](const CatalogDataset& dataset) {
+      return there.contains(dataset.path) || run.fs().Stat(dataset.path).ok();
+    });
+    if (!gone.ok()) return run.books()->Drop(gone.status());
+    if (*gone > 0) {
+      run.Warn(fmt::format("{}: {} that the catalogue knew {} not there any more; lzy-status --events names them", path,
+                           Plural(*gone, "dataset"), *gone == 1 ? "is" : "are"));
+    }
+  }
+}
+
+void AddOnDamage(Arguments& arguments, std::vector<std::string>& command) {
+  arguments.AddValues("--on-damage", "COMMAND", command,
+                      "if there is damage that the catalogue does not know yet: run COMMAND, with the report on its standard input");
 }
 
 // An exception that only this rank throws would leave the others in a collective call. Nothing can tell them but

@@ -9,11 +9,13 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "common/arguments.h"
+#include "common/bookkeeping.h"
 #include "common/json.h"
 #include "common/print.h"
 #include "engine/engine.h"
@@ -49,6 +51,10 @@ class ToolRun {
   void Warn(const std::string& text);
   /// Further fields of the JSON document.
   Json& extra();
+  /// Counts a dataset that the tool judged itself: for the exit code.
+  void Count(const std::string& path, int exit_code) { codes_.AddDataset(path, exit_code); }
+  /// The catalogue and what goes into it; null on other ranks than 0, and for tools without option catalog.
+  Bookkeeping* books() { return books_.get(); }
   /// What --json prints instead of the usual document.
   void SetDocument(Json document);
 
@@ -56,8 +62,17 @@ class ToolRun {
   bool Interrupted();
 
  private:
+  /// The datasets of one PATH; empty if there are none, which was told. Collective.
+  std::vector<DatasetRef> DatasetsOf(const std::string& path);
+  /// All datasets of all PATHs, in the order that the tool wants. Collective.
+  void HandleArranged();
+  /// True on all ranks if the tool has had enough. Collective.
+  bool HadEnough();
+  /// Tells the catalogue how the run went, and the user's command what is new. Rank 0 only.
+  void EndBooks(int exit_code, double seconds);
   /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
   void HandlePath(const std::string& path);
+  void HandleAll(const std::string& path, const std::vector<DatasetRef>& datasets);
   void HandleSome(const std::string& path, std::vector<DatasetRef> datasets, std::size_t before, std::size_t total);
   DatasetReport HandleOne(const DatasetRef& dataset);
   /// True on all ranks if the dataset was found by a look through a directory, could not be handled, and is not there
@@ -91,6 +106,8 @@ class ToolRun {
   /// Messages of failures that were printed.
   std::set<std::string> told_;
   const std::unique_ptr<JsonParts> json_;
+  std::unique_ptr<Bookkeeping> books_;
+  std::uint64_t bytes_read_ = 0;
   CodeOfMany codes_;
   bool interrupted_ = false;
   /// Datasets that were finished; for the message after an interrupt.
@@ -133,12 +150,31 @@ struct Tool {
   /// Drops or replaces some of the datasets that a PATH stands for. Must leave the same list on all ranks.
   /// Collective. May be empty.
   std::function<Status(ToolRun&, const std::string& path, std::vector<DatasetRef>&)> select = {};
+  /// Puts all datasets of all PATHs into an order, and drops some. Must leave the same list on all ranks. Collective.
+  /// Empty: each PATH is handled on its own, in the order given.
+  std::function<Status(ToolRun&, std::vector<DatasetRef>&)> arrange = {};
+  /// True if no further dataset is to be begun, although there are more. Local: one rank that has had enough is
+  /// enough. May be empty.
+  std::function<bool()> enough = {};
+  /// What the catalogue is told of a report; nullopt: nothing. For tools with the table option catalog.
+  std::function<std::optional<CatalogNote::Read>(const DatasetReport&)> note = {};
+  /// The value of option --on-damage. May be empty.
+  std::function<std::string()> on_damage = {};
+  /// Replaces everything from the first PATH on, and PATHs may be left out. Collective. May be empty.
+  std::function<void(ToolRun&)> run = {};
   /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };
 
 /// True on all ranks if `here` is true on any of them; false if the ranks cannot talk to each other. Collective.
 bool OnAnyRank(Communicator& comm, bool here);
+
+/// Tells the catalogue which datasets below the PATHs are not there any more: neither in `found` nor as a file. Warns of
+/// them. Rank 0 only.
+void DropMissingBelow(ToolRun& run, const std::vector<DatasetRef>& found);
+
+/// Adds option --on-damage, of which the last value counts.
+void AddOnDamage(Arguments& arguments, std::vector<std::string>& command);
 
 /// The whole of main(): starts MPI under a launcher, runs the tool, ends MPI. Returns the exit code.
 int RunTool(const Tool& tool, int argc, char** argv);

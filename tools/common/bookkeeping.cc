@@ -1,0 +1,76 @@
+#include "common/bookkeeping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lzy {
+
+std::int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Bookkeeping::Bookkeeping(std::string tool, const Options& options, std::function<void(const std::string&)> warn)
+    : tool_(std::move(tool)), warn_(std::move(warn)) {
+  if (options.catalog == "off") return;
+  const std::string path = options.catalog.empty() ? Catalog::DefaultPath() : options.catalog;
+  if (path.empty()) {
+    Drop({Code::kNotFound, "neither XDG_STATE_HOME nor HOME is an absolute path; name a file with --catalog FILE"});
+    return;
+  }
+  auto opened = Catalog::Open(path, DatabaseMode::kWrite);
+  if (opened.ok()) {
+    catalog_ = std::move(*opened);
+  } else {
+    Drop(opened.status());
+  }
+}
+
+void Bookkeeping::Drop(const Status& status) {
+  catalog_.reset();
+  warn_(fmt::format("the catalogue is not used, so lzy-status will not know of this: {}", status.message()));
+}
+
+// Many small datasets are noted in one transaction. What was found long ago must not wait for it.
+void Bookkeeping::Add(const DatasetReport& report, CatalogNote::Read read, bool removed) {
+  pending_.push_back({{.tool = tool_,
+                       .path = CatalogPath(report.path, report.kind == DatasetKind::kSet),
+                       .now = NowNs(),
+                       .read = read,
+                       .removed = removed},
+                      report});
+  constexpr std::size_t kMostPending = 1000;
+  constexpr auto kLongest = std::chrono::milliseconds(500);
+  if (pending_.size() >= kMostPending || std::chrono::steady_clock::now() - flushed_ > kLongest) Flush();
+}
+
+void Bookkeeping::Flush() {
+  flushed_ = std::chrono::steady_clock::now();
+  if (pending_.empty()) return;
+  std::vector<CatalogNews> told;
+  if (catalog_) {
+    auto noted = catalog_->Note(pending_);
+    if (noted.ok()) {
+      told = std::move(*noted);
+    } else {
+      Drop(noted.status());
+    }
+  }
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    DatasetReport& report = pending_[i].second;
+    std::erase_if(report.damage, [](const Damage& damage) { return damage.transient || IsEdit(damage.cause); });
+    const int code = ExitCodeOf(report);
+    const bool worse = told.empty() ? code == 2 || code == 4 || code == 5 : told[i].worse;
+    if (!told.empty()) report.damage = std::move(told[i].damage);
+    if (worse || !report.damage.empty()) news_.push_back(std::move(report));
+  }
+  pending_.clear();
+}
+
+void Bookkeeping::AddRun(double seconds, std::uint64_t bytes, const std::string& how) {
+  Flush();
+  if (!catalog_) return;
+  if (Status noted = catalog_->NoteRun(tool_, NowNs(), seconds, bytes, how); !noted.ok()) Drop(noted);
+}
+
+}  // namespace lzy

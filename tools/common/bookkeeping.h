@@ -1,0 +1,50 @@
+#pragma once
+// What tools tell the catalogue (catalog/catalog.h). All of them do it here. For rank 0.
+//
+// Nothing depends on the catalogue: what goes wrong with it is said once, and from then on there is none.
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "request/options.h"
+#include "request/report.h"
+
+namespace lzy {
+
+class Bookkeeping {
+ public:
+  /// Opens the catalogue that `options` name. `warn` is called at most once, with a complete sentence.
+  Bookkeeping(std::string tool, const Options& options, std::function<void(const std::string&)> warn);
+
+  /// Notes a report, now or with the next ones. Flush before long work, and at the end.
+  void Add(const DatasetReport& report, CatalogNote::Read read, bool removed);
+  void Flush();
+  /// The end of a run that read so many bytes of data and parity.
+  void AddRun(double seconds, std::uint64_t bytes, const std::string& how);
+
+  /// Null: there is none, or it failed.
+  Catalog* catalog() { return catalog_ ? &*catalog_ : nullptr; }
+  /// Reports of datasets that were flushed and that had news: their damage is what was not known before. Without a
+  /// catalogue all damage is news.
+  const std::vector<DatasetReport>& news() const { return news_; }
+  /// What went wrong with the catalogue.
+  void Drop(const Status& status);
+
+ private:
+  std::string tool_;
+  std::function<void(const std::string&)> warn_;
+  std::optional<Catalog> catalog_;
+  std::vector<std::pair<CatalogNote, DatasetReport>> pending_;
+  std::chrono::steady_clock::time_point flushed_ = std::chrono::steady_clock::now();
+  std::vector<DatasetReport> news_;
+};
+
+/// Nanoseconds since 1970.
+std::int64_t NowNs();
+
+}  // namespace lzy
