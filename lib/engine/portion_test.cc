@@ -19,16 +19,22 @@
 namespace lzy::testing {
 namespace {
 
-/// Every finding in one line, sorted.
+/// Every finding in one line, sorted. Each portion looks at metadata and sizes, so the same is found again and again.
 std::vector<std::string> Lines(std::vector<Damage> damage) {
   MergeDamage(damage);
+  const auto within = [](const Damage& a, const Damage& b) {
+    return a.path == b.path && a.part == b.part && a.device == b.device && a.cause == b.cause && a.length < b.length &&
+           a.offset >= b.offset && a.offset + a.length <= b.offset + b.length;
+  };
+  const std::vector<Damage> all = damage;
+  std::erase_if(damage, [&](const Damage& d) { return std::ranges::any_of(all, [&](const Damage& other) { return within(d, other); }); });
   std::vector<std::string> out;
   for (const Damage& d : damage) {
     out.push_back(fmt::format("{} {} {} {}+{} {} {} {}", d.path, d.device, Name(d.part), d.offset, d.length, Name(d.cause), d.transient,
                               d.beyond_repair));
   }
   std::ranges::sort(out);
-  out.erase(std::unique(out.begin(), out.end()), out.end());  // each portion looks at all metadata
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
@@ -42,7 +48,7 @@ std::vector<std::string> InPortions(const Context& context, const DatasetRef& re
     request.portion = PortionRequest{.first = last.end, .most_bytes = most_bytes, .bytes_at_once = 1};
     const DatasetReport report = Verify(context, ref, request);
     EXPECT_OK(report.status);
-    if (!report.status.ok() || report.portion.of == 0) break;
+    if (!report.status.ok()) break;
     EXPECT_TRUE(report.portion.whole() || report.portion.begin == last.end) << portions;
     damage.insert(damage.end(), report.damage.begin(), report.damage.end());
     EXPECT_TRUE(last.of == 0 || report.portion.of == last.of);

@@ -42,7 +42,8 @@ class Catalogued(CliTest):
                           "ON d.id = e.dataset WHERE e.what = ? ORDER BY e.id", what)
 
     def make(self, name, size, seed=1):
-        self.write(name, pattern_bytes(size, seed))
+        piece = pattern_bytes(min(size, MIB), seed)
+        self.write(name, piece * (size // len(piece)) + piece[:size % len(piece)])
         self.age(name)
 
     def scrubbed(self, exit_code, *words, **more):
@@ -295,10 +296,10 @@ class Alerts(Catalogued):
         self.assertEqual(variables["LZY_EVENT_SUMMARY"], "1 dataset has new damage: d/a")
         self.check(1, "lzy-scrub", "--on-damage", self.command, "d")
         self.assertEqual(self.told(), 1)
-        self.flip("d/a", 200000)
+        self.flip("d/b", 200000)
         self.check(1, "lzy-verify", "--on-damage", self.command, "d")
         self.assertEqual(self.told(), 2)
-        self.assertEqual([d["offset"] for d in json.loads(self.read("stdin"))["datasets"][0]["damage"]], [196608])
+        self.assertEqual([(d["path"], d["damage"][0]["offset"]) for d in json.loads(self.read("stdin"))["datasets"]], [("d/b", 196608)])
 
     def test_without_a_catalogue_all_damage_is_new(self):
         self.flip("d/a", 70000)

@@ -1,7 +1,9 @@
 // Changes what a sidecar says and makes its hashes right again, as somebody would who wants a tool to believe it.
 //
 // usage: forge_sidecar SIDECAR [name=HEX] [domain=HEX] [uid=N] [gid=N] [mode=N] [rank=N] [members=N] [size=N]
-// domain, uid, gid and mode are set in the records of all members, size in that of the data.
+//        forge_sidecar SIDECAR intent
+// domain, uid, gid and mode are set in the records of all members, size in that of the data. `intent`: a program
+// is writing the file.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -60,7 +62,11 @@ int main(int argc, char** argv) {
   if (argc < 2) return 3;
   auto sidecar = lzy::Sidecar::Load(lzy::PosixFileSystem(), argv[1], lzy::OpenMode::kReadWrite);
   lzy::Status status = sidecar.status();
-  if (status.ok()) {
+  if (status.ok() && argc == 3 && std::string(argv[2]) == "intent") {
+    lzy::Intent intent;
+    intent.flags = lzy::kIntentWholeFile;
+    status = (*sidecar)->SetIntent(intent);
+  } else if (status.ok()) {
     lzy::SidecarContents contents = (*sidecar)->contents();
     for (int i = 2; i < argc; ++i) {
       const std::string word = argv[i];

@@ -362,9 +362,13 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
     if (unfinished_.empty()) unfinished_ = report.path;
     return;
   }
-  // Counted on all ranks: TellInterrupted and Finish are collective.
-  ++finished_;
-  last_finished_ = report.path;
+  // Counted on all ranks: TellInterrupted and Finish are collective. A portion counts even if it was cut short.
+  if (report.portion.end < report.portion.of && Interrupted()) {
+    if (unfinished_.empty()) unfinished_ = report.path;
+  } else {
+    ++finished_;
+    last_finished_ = report.path;
+  }
   codes_.AddDataset(report.path, ExitCodeOf(report));
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
