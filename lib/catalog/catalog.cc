@@ -176,6 +176,34 @@ Result<std::vector<CatalogEvent>> Catalog::Events(const std::string& directory, 
   return rows;
 }
 
+Result<std::vector<CatalogPlace>> Catalog::Places(const std::string& directory, std::int64_t since) {
+  auto rows = [&]() -> Result<std::vector<CatalogPlace>> {
+    LZY_ASSIGN_OR_RETURN(
+        Statement statement,
+        database_.Prepare(fmt::format("SELECT place, sum(time >= ?2), count(*), sum(ended = 0) FROM events WHERE what = 'damage' AND "
+                                      "(?1 = '' OR dataset IN (SELECT id FROM datasets WHERE {})) GROUP BY place ORDER BY 2 DESC, 3 DESC, 1",
+                                      kBelow)));
+    statement.Bind(Base(directory)).Bind(since);
+    return All<CatalogPlace>(statement, [](const Statement& row) {
+      return CatalogPlace{row.Text(0), row.Count(1), row.Count(2), row.Count(3)};
+    });
+  }();
+  return rows.ok() ? std::move(rows) : Named(rows.status());
+}
+
+Result<std::optional<CatalogEvent>> Catalog::LastRun(const std::string& tool) {
+  auto rows = [&]() -> Result<std::vector<CatalogEvent>> {
+    LZY_ASSIGN_OR_RETURN(Statement statement,
+                         database_.Prepare(fmt::format("SELECT {} FROM events e LEFT JOIN datasets d ON d.id = e.dataset WHERE e.what = 'run' "
+                                                       "AND e.tool = ?1 ORDER BY e.id DESC LIMIT 1",
+                                                       kEventColumns)));
+    statement.Bind(tool);
+    return All<CatalogEvent>(statement, EventOf);
+  }();
+  if (!rows.ok()) return Named(rows.status());
+  return rows->empty() ? std::optional<CatalogEvent>() : std::move(rows->front());
+}
+
 // A directory that does not exist stays as it is written. Only the directory is resolved: the file itself may be gone.
 std::string CatalogPath(const std::string& path, bool pattern) {
   std::error_code failed;

@@ -70,6 +70,14 @@ struct CatalogNote {
   bool removed = false;  ///< the sidecars were removed on purpose
 };
 
+/// How much damage was found at one place: in a failure domain or a directory.
+struct CatalogPlace {
+  std::string place;
+  std::uint64_t lately = 0;  ///< since the time that was asked for
+  std::uint64_t ever = 0;
+  std::uint64_t open = 0;
+};
+
 /// What a note told that was not known before.
 struct CatalogNews {
   std::vector<Damage> damage;
@@ -106,6 +114,10 @@ class Catalog {
   /// Damage that lasts; and the newest events, at most `most` (0: all), oldest first. `directory` as above.
   Result<std::vector<CatalogEvent>> OpenDamage(const std::string& directory = "");
   Result<std::vector<CatalogEvent>> Events(const std::string& directory = "", std::size_t most = 0);
+  /// All places where damage was found, those with most damage since `since` first. `directory` as above.
+  Result<std::vector<CatalogPlace>> Places(const std::string& directory, std::int64_t since);
+  /// The newest run of a tool, if there was one.
+  Result<std::optional<CatalogEvent>> LastRun(const std::string& tool);
 
  private:
   Catalog(Database database, std::string path) : database_(std::move(database)), path_(std::move(path)) {}

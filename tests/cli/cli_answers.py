@@ -127,7 +127,7 @@ class Interrupts(CliTest):
             tool.communicate(timeout=60)
             self.assertIn(tool.returncode, (0, 130, 143, -signal.SIGINT, -signal.SIGTERM))
             if tool.returncode >= 0:  # it had begun to catch them
-                self.assertLessEqual(set(os.listdir(self.scratch)), {"f", ".LZY.f", ".cache"})
+                self.assertLessEqual(set(os.listdir(self.scratch)), {"f", ".LZY.f", ".cache", ".state"})
 
 
 class DryRuns(CliTest):

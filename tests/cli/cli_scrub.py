@@ -10,45 +10,8 @@ import subprocess
 import time
 import unittest
 
-from harness import BIN, CliTest, pattern_bytes
-
-DAY = 86400 * 10**9
-MIB = 1 << 20
-
-
-class Catalogued(CliTest):
-    def setUp(self):
-        super().setUp()
-        self.catalog = self.path(".state/lzy/catalog.sqlite")
-
-    def query(self, sql, *values):
-        with contextlib.closing(sqlite3.connect(self.catalog)) as database, database:
-            return database.execute(sql, values).fetchall()
-
-    def days_pass(self, days):
-        """Everything that the catalogue knows is older now."""
-        for column in ("first_seen", "last_seen", "last_commit", "last_verified", "pass_began"):
-            self.query(f"UPDATE datasets SET {column} = {column} - ? WHERE {column} != 0", int(days * DAY))
-        self.query("UPDATE events SET time = time - ?, ended = CASE ended WHEN 0 THEN 0 ELSE ended - ? END", int(days * DAY), int(days * DAY))
-
-    def dataset(self, name):
-        """The state in the catalogue, and the share of a pass that is done."""
-        rows = self.query("SELECT state, last_verified, pass_rows, rows FROM datasets WHERE path = ?", os.path.realpath(self.path(name)))
-        self.assertEqual(len(rows), 1, name)
-        return rows[0]
-
-    def events(self, what):
-        return self.query("SELECT d.path, e.path, e.part, e.offset, e.length, e.ended != 0, e.outcome FROM events e JOIN datasets d "
-                          "ON d.id = e.dataset WHERE e.what = ? ORDER BY e.id", what)
-
-    def make(self, name, size, seed=1):
-        piece = pattern_bytes(min(size, MIB), seed)
-        self.write(name, piece * (size // len(piece)) + piece[:size % len(piece)])
-        self.age(name)
-
-    def scrubbed(self, exit_code, *words, **more):
-        """Names of the datasets that a scrub read, in its order."""
-        return [dataset["path"] for dataset in self.report(exit_code, "lzy-scrub", *words, **more)["datasets"]]
+from catalogued import MIB, Catalogued
+from harness import BIN
 
 
 class Catalogue(Catalogued):

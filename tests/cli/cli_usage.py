@@ -30,7 +30,8 @@ class Help(CliTest):
                "lzy-verify": ["--from-disk", "--repair", "--force"],
                "lzy-restore": ["--device", "--dry-run", "--salvage"],
                "lzy-info": ["--map", "--prune", "--tuning"],
-               "lzy-scrub": ["--share", "--older-than", "--limit", "--max-time", "--repair", "--on-damage", "--catalog"]}
+               "lzy-scrub": ["--share", "--older-than", "--limit", "--max-time", "--repair", "--on-damage", "--catalog"],
+               "lzy-status": ["--events", "--rescan", "--prometheus", "--catalog"]}
         for tool, options in own.items():
             text = self.check(0, tool, "--help").stdout
             for option in options:

@@ -28,6 +28,34 @@ std::string Plural(std::uint64_t count, const char* one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
+std::string AgeText(std::int64_t ns) {
+  constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
+  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
+  if (seconds < 2 * kMinute) return Plural(seconds, "second");
+  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute");
+  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour");
+  return Plural(seconds / kDay, "day");
+}
+
+std::string CauseText(const Damage& damage) {
+  // Parity itself did not change: the data of its rows did.
+  const bool edited = IsEdit(damage.cause);
+  if (edited && damage.part == DamagePart::kParity) return "out of date, because data of its rows were written since";
+  switch (damage.cause) {
+    case DamageCause::kHash:
+      return "differs from its hash";
+    case DamageCause::kUnreadable:
+      return "cannot be read";
+    case DamageCause::kMissing:
+      return "missing";
+    case DamageCause::kStale:
+      return "changed since the last commit";
+    case DamageCause::kAtRisk:
+      return "was being written";
+  }
+  return "unknown";
+}
+
 namespace {
 
 std::string KindText(const DatasetReport& report) {
@@ -47,26 +75,6 @@ std::string GeometryText(const DatasetReport& report) {
       report.groups == 1 ? "one group" : fmt::format("{} groups of up to {}", report.groups, report.group_size),
       report.parity == 0 ? "hashes only, nothing can be repaired" : fmt::format("{} of each may be lost", report.parity),
       FormatSize(report.block_size), FormatSize(report.unit));
-}
-
-// What is wrong with a range, seen from outside.
-std::string CauseText(const Damage& damage) {
-  // Parity itself did not change: the data of its rows did.
-  const bool edited = IsEdit(damage.cause);
-  if (edited && damage.part == DamagePart::kParity) return "out of date, because data of its rows were written since";
-  switch (damage.cause) {
-    case DamageCause::kHash:
-      return "differs from its hash";
-    case DamageCause::kUnreadable:
-      return "cannot be read";
-    case DamageCause::kMissing:
-      return "missing";
-    case DamageCause::kStale:
-      return "changed since the last commit";
-    case DamageCause::kAtRisk:
-      return "was being written";
-  }
-  return "unknown";
 }
 
 // What was done about a range, or can be.
@@ -239,17 +247,6 @@ std::string MapText(const DatasetReport& report) {
     }
   }
   return out;
-}
-
-// A time span in words: "3 days", "2 hours", ... Negative ones count as 0. Two of a unit at least: "90 minutes" says
-// more than "1 hour".
-std::string AgeText(std::int64_t ns) {
-  constexpr std::uint64_t kMinute = 60, kHour = 3600, kDay = 86400;
-  const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(ns, 0) / 1'000'000'000);
-  if (seconds < 2 * kMinute) return Plural(seconds, "second");
-  if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute");
-  if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour");
-  return Plural(seconds / kDay, "day");
 }
 
 // How much was read, if it was not all.

@@ -3,6 +3,7 @@
 // ends). All functions are pure: tool.cc prints what they return. Texts for a terminal have file names as Printable
 // shows them; commands have them as ShellQuote quotes them.
 
+#include <cstdint>
 #include <string>
 
 #include "request/report.h"
@@ -41,6 +42,11 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
 /// file is missing, and its sidecar is there.
 std::string FailureAdvice(const DatasetReport& report, const std::string& ruined_sidecar, const std::string& repeated,
                           bool protected_but_missing);
+/// A time span in words: "3 days", "2 hours". Two of a unit at least: "90 minutes" says more than "1 hour". Negative
+/// ones count as 0.
+std::string AgeText(std::int64_t ns);
+/// What is wrong with a range, seen from outside: "differs from its hash".
+std::string CauseText(const Damage& damage);
 /// "1 file", "6 files".
 std::string Plural(std::uint64_t count, const char* one);
 

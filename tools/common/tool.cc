@@ -369,12 +369,13 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
     ++finished_;
     last_finished_ = report.path;
   }
-  codes_.AddDataset(report.path, ExitCodeOf(report));
+  if (tool_.tells()) codes_.AddDataset(report.path, ExitCodeOf(report));
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {
     if (const auto read = tool_.note(report)) books_->Add(report, *read, !report.removed.empty());
   }
+  if (!tool_.tells()) return;
   progress_->Clear();
   for (const std::string& warning : report.warnings) {
     Warn(warning.starts_with(report.path + ":") ? warning : fmt::format("{}: {}", report.path, warning));
@@ -402,11 +403,18 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   if (tool_.after_dataset) tool_.after_dataset(*this, report);
 }
 
+void ToolRun::HandleNamed() {
+  for (const std::string& path : arguments_.paths) {
+    if (Interrupted()) break;
+    HandlePath(path);
+  }
+}
+
 // Without a PATH only if the tool allows it: Parse has checked that.
 int ToolRun::Run() {
   const auto begin = std::chrono::steady_clock::now();
   const bool keeps_books = std::ranges::find(tool_.table_options, "catalog") != tool_.table_options.end();
-  if (speaks_ && keeps_books && (tool_.note || tool_.run)) {
+  if (speaks_ && keeps_books && tool_.note && tool_.keeps_books()) {
     books_ = std::make_unique<Bookkeeping>(tool_.name, options_, [this](const std::string& text) { Warn(text); });
   }
   if (tool_.run) {
@@ -416,10 +424,7 @@ int ToolRun::Run() {
   } else if (arguments_.paths.empty()) {
     tool_.run_without_path(*this);
   } else {
-    for (const std::string& path : arguments_.paths) {
-      if (Interrupted()) break;
-      HandlePath(path);
-    }
+    HandleNamed();
   }
   return Finish(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }

@@ -55,6 +55,8 @@ class ToolRun {
   void Count(const std::string& path, int exit_code) { codes_.AddDataset(path, exit_code); }
   /// The catalogue and what goes into it; null on other ranks than 0, and for tools without option catalog.
   Bookkeeping* books() { return books_.get(); }
+  /// Handles all PATHs in the order given. For Tool::run. Collective.
+  void HandleNamed();
   /// What --json prints instead of the usual document.
   void SetDocument(Json document);
 
@@ -162,6 +164,10 @@ struct Tool {
   std::function<std::string()> on_damage = {};
   /// Replaces everything from the first PATH on, and PATHs may be left out. Collective. May be empty.
   std::function<void(ToolRun&)> run = {};
+  /// False: the catalogue is not opened for writing.
+  std::function<bool()> keeps_books = [] { return true; };
+  /// False: reports are neither printed nor counted; the catalogue gets them.
+  std::function<bool()> tells = [] { return true; };
   /// Called with each report, on rank 0 only, so it must not communicate. May be empty.
   std::function<void(ToolRun&, const DatasetReport&)> after_dataset = {};
 };

@@ -1,0 +1,137 @@
+#include "catalog/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+
+namespace lzy {
+namespace {
+
+constexpr const char* kStates[] = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected"};
+
+// When this was last verified; a dataset that never was counts from the day when it became known.
+std::int64_t VerifiedOrSeen(const CatalogDataset& dataset) {
+  return dataset.last_verified != 0 ? dataset.last_verified : dataset.first_seen;
+}
+
+/// Length of the UTF-8 character at `at`; 0: there is none.
+std::size_t CharacterAt(const std::string& text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(at);
+  const std::size_t length = first < 0x80                    ? 1
+                             : first >= 0xC2 && first < 0xE0 ? 2
+                             : first >= 0xE0 && first < 0xF0 ? 3
+                             : first >= 0xF0 && first < 0xF5 ? 4
+                                                             : 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates, and what lies above U+10FFFF.
+  const unsigned second = byte(at + 1);
+  const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) || (first == 0xF0 && second < 0x90) ||
+                     (first == 0xF4 && second >= 0x90);
+  return wrong ? 0 : length;
+}
+
+/// The value of a label, as the format wants it: UTF-8, with backslash and quote escaped. Control characters and other
+/// bytes are written as \xNN; one wrong byte would make the whole file unreadable.
+std::string Label(const std::string& text) {
+  const std::string shown = Printable(text);
+  std::string out;
+  for (std::size_t at = 0; at < shown.size();) {
+    const std::size_t length = CharacterAt(shown, at);
+    if (length == 0) out += fmt::format("\\\\x{:02x}", static_cast<unsigned char>(shown[at]));
+    if (shown[at] == '\\' || shown[at] == '"') out += '\\';
+    out.append(shown, at, length);
+    at += std::max<std::size_t>(1, length);
+  }
+  return out;
+}
+
+class Metrics {
+ public:
+  void Begin(const char* name, const char* type, const char* help) { out_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help); }
+  void Add(const std::string& sample, double value) { out_ += fmt::format("{} {}\n", sample, value); }
+  /// A metric of one sample.
+  void One(const char* name, const char* type, const char* help, double value) {
+    Begin(name, type, help);
+    Add(name, value);
+  }
+  std::string Take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+double Number(std::uint64_t value) {
+  return static_cast<double>(value);
+}
+
+}  // namespace
+
+CatalogSummary SummarizeCatalog(const CatalogSummaryInput& input) {
+  CatalogSummary out;
+  out.now = input.now;
+  out.places = input.places;
+  out.last_scrub = input.last_scrub;
+  for (const char* state : kStates) out.states[state] = 0;
+  for (const CatalogPlace& place : input.places) {
+    out.damage_found += place.ever;
+    out.damage_open += place.open;
+  }
+  for (const CatalogDataset& dataset : input.datasets) {
+    if (dataset.state == "gone") continue;
+    ++out.datasets;
+    ++out.states[dataset.state];
+    out.bytes += dataset.bytes;
+    out.sidecar_bytes += dataset.sidecar_bytes;
+    out.never_verified += dataset.last_verified == 0;
+    if (dataset.state != "intact") out.not_intact.push_back(&dataset);
+    if (out.oldest == nullptr || VerifiedOrSeen(dataset) < VerifiedOrSeen(*out.oldest)) out.oldest = &dataset;
+  }
+  if (out.oldest != nullptr) out.oldest_ns = std::max<std::int64_t>(0, input.now - VerifiedOrSeen(*out.oldest));
+  return out;
+}
+
+// Two damages at one place may be chance.
+std::string SuspectText(const CatalogSummary& summary) {
+  std::uint64_t lately = 0;
+  for (const CatalogPlace& place : summary.places) lately += place.lately;
+  if (summary.places.empty() || summary.places[0].lately < 3 || 2 * summary.places[0].lately <= lately) return "";
+  return fmt::format("{} of {} new damages are at {}: look there for failing hardware", summary.places[0].lately, lately,
+                     Printable(summary.places[0].place));
+}
+
+std::string PrometheusText(const CatalogSummary& summary) {
+  Metrics metrics;
+  metrics.Begin("lzy_datasets", "gauge", "Datasets in the catalogue, by state.");
+  for (const auto& [state, count] : summary.states) metrics.Add(fmt::format("lzy_datasets{{state=\"{}\"}}", Label(state)), Number(count));
+  metrics.Begin("lzy_bytes", "gauge", "Bytes of all datasets and of their sidecars.");
+  metrics.Add("lzy_bytes{of=\"data\"}", Number(summary.bytes));
+  metrics.Add("lzy_bytes{of=\"sidecars\"}", Number(summary.sidecar_bytes));
+  metrics.One("lzy_never_verified_datasets", "gauge", "Datasets that were never read back as a whole.", Number(summary.never_verified));
+  metrics.One("lzy_oldest_verification_seconds", "gauge",
+              "Time since the dataset was verified that was verified longest ago; if it never was, since it is known.",
+              static_cast<double>(summary.oldest_ns) / 1e9);
+  metrics.One("lzy_damage_found_total", "counter", "Damages found so far.", Number(summary.damage_found));
+  metrics.One("lzy_damage_open", "gauge", "Damages that last.", Number(summary.damage_open));
+  if (!summary.places.empty()) {
+    metrics.Begin("lzy_place_damage_found_total", "counter", "Damages found so far, by failure domain or directory.");
+    for (const CatalogPlace& place : summary.places) {
+      metrics.Add(fmt::format("lzy_place_damage_found_total{{place=\"{}\"}}", Label(place.place)), Number(place.ever));
+    }
+  }
+  if (summary.last_scrub) {
+    const CatalogEvent& scrub = *summary.last_scrub;
+    metrics.One("lzy_last_scrub_timestamp_seconds", "gauge", "When the last run of lzy-scrub ended.", static_cast<double>(scrub.time) / 1e9);
+    metrics.One("lzy_last_scrub_bytes", "gauge", "Bytes that the last run of lzy-scrub read.", Number(scrub.length));
+    metrics.One("lzy_last_scrub_bytes_per_second", "gauge", "How fast the last run of lzy-scrub read.",
+                scrub.seconds > 0 ? Number(scrub.length) / scrub.seconds : 0);
+  }
+  metrics.One("lzy_status_timestamp_seconds", "gauge", "When this file was made.", static_cast<double>(summary.now) / 1e9);
+  return metrics.Take();
+}
+
+}  // namespace lzy

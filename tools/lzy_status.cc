@@ -1,0 +1,338 @@
+// lzy-status: what the catalogue knows, on one screen: as `zpool status` ends, with the command to type next. Reads no
+// data. Rank 0 does the work; with --rescan, all ranks look at the sidecars below the PATHs first.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/printable.h"
+#include "catalog/summary.h"
+#include "common/tool.h"
+
+namespace {
+
+using lzy::CatalogDataset;
+using lzy::CatalogEvent;
+using lzy::Code;
+using lzy::Json;
+using lzy::Printable;
+using lzy::Result;
+using lzy::Status;
+
+constexpr std::int64_t kDay = 86'400'000'000'000;
+/// What counts as new damage.
+constexpr std::int64_t kLately = 30 * kDay;
+// Of a list on the screen; --json has all.
+constexpr std::size_t kMostDatasets = 20, kMostDamage = 5, kMostEvents = 1000;
+
+struct Wish {
+  bool events = false;
+  bool rescan = false;
+  std::vector<std::string> prometheus;
+};
+
+/// All that is shown.
+struct Shown {
+  std::string catalog;
+  lzy::CatalogSummaryInput input;
+  lzy::CatalogSummary summary;
+  std::map<std::int64_t, std::vector<CatalogEvent>> damage;  ///< that lasts, by dataset
+  std::vector<CatalogEvent> events;
+};
+
+// ------------------------------------------------------------------------------------------------------------ reading
+
+template <class T>
+void Append(std::vector<T> from, std::vector<T>& to) {
+  std::ranges::move(from, std::back_inserter(to));
+}
+
+// What the catalogue has of one PATH, or of everything. A PATH may be a file, a pattern or a directory.
+Status ReadOne(lzy::Catalog& catalog, const std::string& path, const Wish& wish, Shown& out) {
+  const std::string real = path.empty() ? path : lzy::CatalogPath(path, path.find('%') != std::string::npos);
+  LZY_ASSIGN_OR_RETURN(auto datasets, catalog.Datasets(real));
+  if (datasets.empty() && !path.empty()) {
+    return {Code::kInvalidArgument, fmt::format("{0}: the catalogue knows no dataset there; to look for some: lzy-status --rescan {1}", path,
+                                                lzy::ShellQuote(path))};
+  }
+  Append(std::move(datasets), out.input.datasets);
+  LZY_ASSIGN_OR_RETURN(auto places, catalog.Places(real, out.input.now - kLately));
+  Append(std::move(places), out.input.places);
+  LZY_ASSIGN_OR_RETURN(auto open, catalog.OpenDamage(real));
+  for (CatalogEvent& event : open) out.damage[event.dataset].push_back(std::move(event));
+  if (!wish.events) return Status::Ok();
+  LZY_ASSIGN_OR_RETURN(auto events, catalog.Events(real, kMostEvents));
+  Append(std::move(events), out.events);
+  return Status::Ok();
+}
+
+Result<Shown> Read(const lzy::ToolRun& run, const Wish& wish) {
+  const std::string& given = run.options().catalog;
+  const std::string path = given.empty() ? lzy::Catalog::DefaultPath() : given;
+  if (path.empty() || path == "off") return Status(Code::kInvalidArgument, "there is no catalogue: name one with --catalog FILE");
+  auto catalog = lzy::Catalog::Open(path, lzy::DatabaseMode::kRead);
+  if (!catalog.ok()) {
+    if (catalog.status().code() != Code::kNotFound) return catalog.status();
+    return Status(Code::kInvalidArgument, fmt::format("{}; to make one: lzy-status --rescan PATH, or lzy-scrub PATH", catalog.status().message()));
+  }
+  Shown out;
+  out.catalog = path;
+  out.input.now = lzy::NowNs();
+  std::vector<std::string> paths = run.arguments().paths;
+  if (paths.empty()) paths.emplace_back();
+  for (const std::string& one : paths) LZY_RETURN_IF_ERROR(ReadOne(*catalog, one, wish, out));
+  LZY_ASSIGN_OR_RETURN(out.input.last_scrub, catalog->LastRun("lzy-scrub"));
+  return out;
+}
+
+// -------------------------------------------------------------------------------------------------------------- words
+
+/// The dataset as a report, for the words and the advice that other tools have.
+lzy::DatasetReport ReportOf(const CatalogDataset& dataset, const std::vector<CatalogEvent>& damage) {
+  lzy::DatasetReport report(dataset.path, dataset.kind == "set" ? lzy::DatasetKind::kSet : lzy::DatasetKind::kShared);
+  for (int i = 0; i <= static_cast<int>(lzy::DatasetState::kRestored); ++i) {
+    if (dataset.state == lzy::Name(static_cast<lzy::DatasetState>(i))) report.state = static_cast<lzy::DatasetState>(i);
+  }
+  report.devices = dataset.devices;
+  report.parity = dataset.parity;
+  report.generation = dataset.generation;
+  report.bytes = dataset.bytes;
+  for (const CatalogEvent& event : damage) {
+    lzy::Damage& entry = report.damage.emplace_back();
+    entry.path = event.path;
+    entry.device = event.device;
+    entry.offset = event.offset;
+    entry.length = event.length;
+    entry.beyond_repair = event.beyond_repair;
+    for (int i = 0; i <= static_cast<int>(lzy::DamagePart::kMetadata); ++i) {
+      if (event.part == lzy::Name(static_cast<lzy::DamagePart>(i))) entry.part = static_cast<lzy::DamagePart>(i);
+    }
+    for (int i = 0; i <= static_cast<int>(lzy::DamageCause::kAtRisk); ++i) {
+      if (event.cause == lzy::Name(static_cast<lzy::DamageCause>(i))) entry.cause = static_cast<lzy::DamageCause>(i);
+    }
+  }
+  return report;
+}
+
+const std::vector<CatalogEvent>& DamageOf(const Shown& shown, const CatalogDataset& dataset) {
+  static const std::vector<CatalogEvent> none;
+  const auto at = shown.damage.find(dataset.id);
+  return at == shown.damage.end() ? none : at->second;
+}
+
+// The commands to type next for one dataset, as lzy-verify prints them. A sidecar that is lost has its own.
+std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
+  const lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));
+  if (report.state == lzy::DatasetState::kUnprotected) return fmt::format("  to look at it: lzy-verify {}\n", lzy::ShellQuote(dataset.path));
+  return lzy::NextText(report, lzy::Action::kVerify, "", "");
+}
+
+std::string DamageLine(const CatalogEvent& event) {
+  lzy::Damage damage = ReportOf({}, {event}).damage[0];
+  return fmt::format("{}: {}, offset {}, length {}, at {}: {}", Printable(event.path), event.part, event.offset, event.length,
+                     Printable(event.place), lzy::CauseText(damage));
+}
+
+std::string NotIntactText(const Shown& shown) {
+  std::string out;
+  const auto& all = shown.summary.not_intact;
+  for (std::size_t i = 0; i < all.size() && i < kMostDatasets; ++i) {
+    const CatalogDataset& dataset = *all[i];
+    out += fmt::format("{}: {}, as of {} ago\n", Printable(dataset.path), lzy::StateText(ReportOf(dataset, {}), lzy::Action::kVerify),
+                       lzy::AgeText(shown.input.now - dataset.last_seen));
+    const std::vector<CatalogEvent>& damage = DamageOf(shown, dataset);
+    for (std::size_t d = 0; d < damage.size() && d < kMostDamage; ++d) out += "  " + DamageLine(damage[d]) + "\n";
+    if (damage.size() > kMostDamage) out += fmt::format("  and {} more; --json lists all of them\n", damage.size() - kMostDamage);
+    out += NextOf(shown, dataset);
+  }
+  if (all.size() > kMostDatasets) out += fmt::format("and {} more datasets; --json lists all of them\n", all.size() - kMostDatasets);
+  return out;
+}
+
+std::string HeadText(const Shown& shown) {
+  const lzy::CatalogSummary& summary = shown.summary;
+  std::string out = fmt::format("catalogue: {}\n", Printable(shown.catalog));
+  out += fmt::format("datasets:  {}, {} of data, {} of sidecars\n", summary.datasets, lzy::FormatSize(summary.bytes),
+                     lzy::FormatSize(summary.sidecar_bytes));
+  std::string states;
+  for (const auto& [state, count] : summary.states) {
+    if (count > 0) states += fmt::format("{}{} {}", states.empty() ? "" : ", ", count, state);
+  }
+  out += fmt::format("state:     {}\n", states.empty() ? "nothing is known yet" : states);
+  if (summary.oldest != nullptr) {
+    const bool never = summary.oldest->last_verified == 0;
+    out += fmt::format("verified:  {}oldest: {}, {} {} ago\n", summary.never_verified > 0 ? fmt::format("{} never; ", summary.never_verified) : "",
+                       Printable(summary.oldest->path), never ? "known since" : "verified", lzy::AgeText(summary.oldest_ns));
+  }
+  if (summary.last_scrub) {
+    const CatalogEvent& scrub = *summary.last_scrub;
+    const double rate = scrub.seconds > 0 ? static_cast<double>(scrub.length) / scrub.seconds : 0;
+    out += fmt::format("scrub:     last {} ago, {} at {}/s\n", lzy::AgeText(summary.now - scrub.time), lzy::FormatSize(scrub.length),
+                       lzy::FormatSize(static_cast<std::uint64_t>(rate)));
+  }
+  return out;
+}
+
+// One line for each event, oldest first.
+std::string EventText(const CatalogEvent& event) {
+  std::string what = event.what;
+  if (event.what == "run") {
+    what = fmt::format("read {} in {:.1f} s", lzy::FormatSize(event.length), event.seconds);
+  } else if (event.what == "damage" || event.what == "transient") {
+    what += ": " + DamageLine(event);
+    if (event.ended != 0) what += fmt::format("; {}", event.outcome);
+    if (event.ended > event.time) what += fmt::format(" {} later", lzy::AgeText(event.ended - event.time));
+  } else {
+    what = fmt::format("{}: {}{}", Printable(event.dataset_path), event.what, event.path.empty() ? "" : " from " + Printable(event.path));
+  }
+  return fmt::format("{}  {:<12} {}\n", lzy::TimeText(event.time), event.tool, what);
+}
+
+// --------------------------------------------------------------------------------------------------------------- JSON
+
+Json ToJson(const CatalogEvent& event) {
+  return {{"time", static_cast<double>(event.time) / 1e9},
+          {"dataset", event.dataset_path},
+          {"tool", event.tool},
+          {"what", event.what},
+          {"path", event.path},
+          {"part", event.part},
+          {"place", event.place},
+          {"cause", event.cause},
+          {"device", event.device},
+          {"offset", event.offset},
+          {"length", event.length},
+          {"beyond_repair", event.beyond_repair},
+          {"ended", static_cast<double>(event.ended) / 1e9},
+          {"outcome", event.outcome},
+          {"seconds", event.seconds}};
+}
+
+Json ToJson(const Shown& shown, const CatalogDataset& dataset) {
+  Json damage = Json::array();
+  for (const CatalogEvent& event : DamageOf(shown, dataset)) damage.push_back(ToJson(event));
+  return {{"path", dataset.path},
+          {"kind", dataset.kind},
+          {"state", dataset.state},
+          {"bytes", dataset.bytes},
+          {"root", dataset.root},
+          {"last_seen", static_cast<double>(dataset.last_seen) / 1e9},
+          {"last_commit", static_cast<double>(dataset.last_commit) / 1e9},
+          {"last_verified", static_cast<double>(dataset.last_verified) / 1e9},
+          {"damage", std::move(damage)},
+          {"next", NextOf(shown, dataset)}};
+}
+
+Json DocumentOf(const Shown& shown, const Wish& wish) {
+  const lzy::CatalogSummary& summary = shown.summary;
+  Json document = {{"schema", "lzy-status/1"},
+                   {"tool", "lzy-status"},
+                   {"catalog", shown.catalog},
+                   {"datasets", summary.datasets},
+                   {"states", summary.states},
+                   {"bytes", summary.bytes},
+                   {"sidecar_bytes", summary.sidecar_bytes},
+                   {"never_verified", summary.never_verified},
+                   {"damage_found", summary.damage_found},
+                   {"damage_open", summary.damage_open},
+                   {"not_intact", Json::array()},
+                   {"places", Json::array()}};
+  if (summary.oldest != nullptr) {
+    document["oldest"] = {{"path", summary.oldest->path},
+                          {"last_verified", static_cast<double>(summary.oldest->last_verified) / 1e9},
+                          {"age", static_cast<double>(summary.oldest_ns) / 1e9}};
+  }
+  if (summary.last_scrub) document["last_scrub"] = ToJson(*summary.last_scrub);
+  for (const CatalogDataset* dataset : summary.not_intact) document["not_intact"].push_back(ToJson(shown, *dataset));
+  for (const lzy::CatalogPlace& place : summary.places) {
+    document["places"].push_back({{"place", place.place}, {"lately", place.lately}, {"ever", place.ever}, {"open", place.open}});
+  }
+  if (wish.events) {
+    document["events"] = Json::array();
+    for (const CatalogEvent& event : shown.events) document["events"].push_back(ToJson(event));
+  }
+  return document;
+}
+
+// ---------------------------------------------------------------------------------------------------------- the tool
+
+// The collector may read at any time, so the file is renamed into place.
+Status StoreAside(const std::string& path, const std::string& text) {
+  lzy::FileSystem& fs = lzy::PosixFileSystem();
+  const std::string aside = fmt::format("{}.{}.new", path, getpid());
+  const Status stored = [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(auto file, fs.Open(aside, lzy::OpenMode::kCreateNew, /*follow=*/false, 0644));
+    LZY_RETURN_IF_ERROR(file->WriteAt(0, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}));
+    return fs.Rename(aside, path);
+  }();
+  if (!stored.ok()) (void)fs.Remove(aside);
+  return stored;
+}
+
+// On rank 0.
+void Show(lzy::ToolRun& run, const Wish& wish) {
+  auto read = Read(run, wish);
+  if (!read.ok()) return run.Fail(read.status());
+  Shown& shown = *read;
+  shown.summary = lzy::SummarizeCatalog(shown.input);
+  lzy::CodeOfMany codes;
+  for (const CatalogDataset* dataset : shown.summary.not_intact) {
+    run.Count(dataset->path, dataset->exit_code);
+    codes.AddDataset(dataset->path, dataset->exit_code);
+  }
+  run.extra()["exit_code"] = codes.code();
+  if (!wish.prometheus.empty()) {
+    if (Status stored = StoreAside(wish.prometheus.back(), lzy::PrometheusText(shown.summary)); !stored.ok()) run.Fail(stored);
+  }
+  if (run.arguments().json) return run.SetDocument(DocumentOf(shown, wish));
+  run.Say(HeadText(shown));
+  run.Say(NotIntactText(shown));
+  if (const std::string suspect = lzy::SuspectText(shown.summary); !suspect.empty()) run.Say(suspect + "\n");
+  for (const CatalogEvent& event : shown.events) run.Say(EventText(event));
+}
+
+// `found` grows while PATHs are handled. Collective.
+void Rescan(lzy::ToolRun& run, const std::vector<lzy::DatasetRef>& found) {
+  if (run.arguments().paths.empty()) return run.Fail({Code::kInvalidArgument, "--rescan: no PATH is given: where are the datasets?"});
+  run.HandleNamed();
+  if (run.books() == nullptr) return;
+  run.books()->Flush();
+  if (run.books()->catalog() != nullptr) lzy::DropMissingBelow(run, found);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Wish wish;
+  std::vector<lzy::DatasetRef> found;
+  lzy::Tool tool;
+  tool.name = "lzy-status";
+  tool.summary = "Shows what the catalogue knows: states, ages of verifications, damage, and what to type next. Reads no data.";
+  tool.changes = "FILE of --prometheus; with --rescan, the catalogue";
+  tool.table_options = {"device-dirs", "catalog"};
+  tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.AddFlag("--events", wish.events, "also print the history");
+    arguments.AddFlag("--rescan", wish.rescan, "first look at all sidecars below PATH: fills a catalogue that was lost");
+    arguments.AddValues("--prometheus", "FILE", wish.prometheus, "write FILE for the textfile collector of Prometheus");
+  };
+  tool.action = [] { return lzy::Action::kInfo; };
+  tool.tells = [] { return false; };
+  tool.keeps_books = [&] { return wish.rescan; };
+  tool.note = [](const lzy::DatasetReport&) { return lzy::CatalogNote::Read::kNothing; };
+  tool.engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset) { return lzy::Info(context, dataset); };
+  tool.select = [&](lzy::ToolRun&, const std::string&, std::vector<lzy::DatasetRef>& datasets) {
+    found.insert(found.end(), datasets.begin(), datasets.end());
+    return Status::Ok();
+  };
+  tool.run = [&](lzy::ToolRun& run) {
+    if (wish.rescan) Rescan(run, found);
+    if (run.comm().rank() == 0) Show(run, wish);
+  };
+  return lzy::RunTool(tool, argc, argv);
+}
