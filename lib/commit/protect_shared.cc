@@ -54,10 +54,15 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, seen));
     CheckJudged(file, job_.before);
     LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
+    const FileView* const one[] = {&file};
+    const std::span<const FileView* const> mine(one, comm_.rank() == 0 ? 1 : 0);
+    LZY_ASSIGN_OR_RETURN(const std::uint32_t block_size, AgreeOnBlockSize(options_, job_.before.size, mine));
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(real_path_, context_.fs.RealPath(ref_.path));
       owns_parts_ = file.sidecar && OwnsParts(context_.fs, real_path_, file.sidecar->contents());
-      LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
+      Options chosen = options_;
+      chosen.block_size = block_size;
+      LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(chosen, job_.before.size), {job_.before.size}));
       plans_.emplace(*layout_);
       MakeShape();
       return Status::Ok();
@@ -264,9 +269,8 @@ class SharedFile : public Protector {
       const bool another = comm_.rank() == 0 && (now.uuid != request_.departs_from ||
                                                  now.generation != request_.departs_from_generation);
       if (capture == nullptr || another || !report_.kept_intents.empty()) return;
-      if (capture->block_size() != layout_->block_size()) return;
       const bool fits = capture->Finish(*layout_);
-      if (HasFirstBlock(*capture)) mine = fits ? kOfUse : kOfAnotherShape;
+      if (!fits || HasFirstBlock(*capture)) mine = fits ? kOfUse : kOfAnotherShape;
     });
     LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
     report_.captures_count = worst != kVoid;

@@ -172,6 +172,7 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.parity = sb.parity;
   report.group_size = sb.largest_group;
   report.block_size = sb.block_size;
+  report.automatic_block_size = sb.automatic_block_size;
   report.unit = sb.unit;
   report.generation = sb.generation;
   report.commit_time_ns = sb.wall_time_ns;

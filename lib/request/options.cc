@@ -15,7 +15,6 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
-#include "geometry/layout.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -117,6 +116,7 @@ bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
   return true;
 }
 
+const std::string kAutomatic = "auto";
 constexpr std::size_t kMostDomain = 255;
 constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
@@ -145,8 +145,14 @@ const Row kTable[] = {
      kNumber<&Options::parity, 0, kMaxGroup - 1>},
     {{"group", "N", "most devices in a group (default 8)", "a number from 2 to 255 (1 only with parity 0)"},
      kNumber<&Options::group, 1, kMaxGroup>},
-    {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default 64K)", "a power of two from 512 to 16M"},
-     kBlocks<&Options::block_size, kMaxBlockSize>},
+    {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default auto: 64K, or 4K in files of up to 64K)",
+      "auto, or a power of two from 512 to 16M"},
+     {[](Options& o, const std::string& v) {
+        if (v != kAutomatic) return kBlocks<&Options::block_size, kMaxBlockSize>.set(o, v);
+        o.block_size = kAutomaticBlockSize;
+        return true;
+      },
+      [](const Options& o) { return o.block_size == kAutomaticBlockSize ? kAutomatic : SizeText(o.block_size); }}},
     {{"stripe", "BYTES", "bytes on one device before the next (default 1M)",
       "a power-of-two multiple of block-size, at most 1G"},
      kBlocks<&Options::stripe, kMaxUnit>},
@@ -316,11 +322,12 @@ Status CheckOptions(const Options& options) {
   }
   // A block size above the default stripe does without a stripe of its own: a unit is never less than a block.
   const bool stripe_is_meant = options.given.contains("stripe") || options.stripe != Options().stripe;
-  if (stripe_is_meant && options.stripe < options.block_size) {
+  const std::uint32_t block = ChooseBlockSize(options.block_size, kSmallBlocksUpTo + 1);
+  if (stripe_is_meant && options.stripe < block) {
     return refuse(
         fmt::format("stripe: '{}' is not accepted with block-size {}: a power-of-two multiple of block-size, "
                     "at most 1G",
-                    options.stripe, options.block_size));
+                    options.stripe, block));
   }
   LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
   if (!options.device_dirs.empty() && options.device_dirs.size() <= options.parity) {

@@ -105,6 +105,7 @@ struct DatasetReport {
   std::uint32_t groups = 0;
   std::uint32_t group_size = 0;  ///< devices of the largest group
   std::uint32_t block_size = 0;
+  bool automatic_block_size = false;  ///< it follows from the size of the file
   std::uint64_t unit = 0;
   std::uint64_t bytes = 0;
   std::uint64_t sidecar_bytes = 0;
@@ -150,8 +151,8 @@ struct DatasetReport {
   /// Not ok: the operation itself failed (bad options, I/O, no sidecar, ...); `state` is what is known nevertheless.
   Status status;
 
-  LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, unit, bytes, sidecar_bytes, unsealed, key, generation,
-             commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, gone, warnings, map, in_epoch, placed, bytes_read,
+  LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
+             sidecar_bytes, unsealed, key, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, gone, warnings, map, in_epoch, placed, bytes_read,
              bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 

@@ -85,7 +85,7 @@ typedef struct lzy_options {
                         *   0: hashes only; damage is found and cannot be repaired */
   uint32_t group;      /**< n: most devices in a group, 2..255 (1 with parity 0); 0: the default, 8 */
   uint32_t block_size; /**< bytes: unit of hashing, re-reading and repair, a power of two from 512 to 16 MiB;
-                        *   0: the default, 64 KiB */
+                        *   0: the default, 64 KiB, and 4 KiB in files of up to 64 KiB */
   uint64_t stripe;     /**< bytes on one device before the next: a power-of-two multiple of block_size, at most 1 GiB;
                         *   smaller for small files; 0: the default, 1 MiB */
   uint64_t memory;     /**< most bytes of memory one process uses for the work, at least 64 KiB; 0: default, 256 MiB */
