@@ -109,16 +109,16 @@ void SetEnvironment(const lzy::Arguments& arguments, const std::string& library,
 // only if COMMAND could not be started.
 int Run(int argc, char** argv) {
   lzy::Arguments arguments("lzy-run",
-                           "lzy-run [options] -- COMMAND [arguments]\n\n"
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
-                           "--quiet is --log=error",
+                           "--quiet is --log=error.",
                            "nothing itself");
   // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
   // not show them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
-  arguments.TakeCommand("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
+  arguments.TakeCommand("-- COMMAND [arguments]",
+                        "Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
                         "Exit code: that of COMMAND; 3 bad option; 126 or 127 COMMAND could not be started.");
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {

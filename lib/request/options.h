@@ -69,6 +69,7 @@ struct OptionSpec {
   const char* value;    ///< placeholder for help, e.g. "BYTES"; empty: on the command line the name alone switches it on
   const char* help;     ///< one line
   const char* accepts;  ///< what is accepted, for error messages
+  const char* choices = "";  ///< the words that are accepted, separated by spaces, if these are (nearly) all there are
 };
 /// All options, in the order of the documentation.
 std::span<const OptionSpec> OptionSpecs();

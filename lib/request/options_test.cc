@@ -6,6 +6,8 @@
 
 #include <map>
 #include <ostream>
+#include <sstream>
+#include <string>
 
 #include "status_matchers.h"
 
@@ -32,6 +34,20 @@ TEST(OptionTable, HasEveryDocumentedOption) {
   EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                                  "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "topology", "set-sync",
                                  "timeout", "report", "key", "heal", "summary", "log"));
+}
+
+// Shells complete them, so each must be accepted, and the message of an option must name it.
+TEST(OptionTable, HasOnlyChoicesThatAreAccepted) {
+  int choices = 0;
+  for (const OptionSpec& spec : OptionSpecs()) {
+    std::istringstream words(spec.choices);
+    for (std::string word; words >> word; ++choices) {
+      Options options;
+      EXPECT_OK(SetOption(options, spec.name, word));
+      EXPECT_THAT(spec.accepts, HasSubstr(word));
+    }
+  }
+  EXPECT_GE(choices, 20);
 }
 
 TEST(OptionTable, HasTheDocumentedDefaults) {
