@@ -44,3 +44,9 @@ endforeach()
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN man EXCLUDE)
 install(FILES contrib/example/CMakeLists.txt docs/example.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/example COMPONENT doc)
+
+# `module use PREFIX/share/modulefiles`, then `module load lzy`. Lmod takes the file in Lua, Environment Modules the other.
+foreach(suffix "" .lua)
+  configure_file(contrib/modulefiles/lzy${suffix}.in ${CMAKE_BINARY_DIR}/install/module/${PROJECT_VERSION}${suffix} @ONLY)
+endforeach()
+install(DIRECTORY ${CMAKE_BINARY_DIR}/install/module/ DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/lzy COMPONENT runtime)
