@@ -72,6 +72,8 @@ class File {
   virtual std::uint64_t NextData(std::uint64_t offset) { return offset; }
   /// Writes all of `from` and extends the file if needed. After an error, any part of it may have been written.
   virtual Status WriteAt(std::uint64_t offset, ByteSpan from) = 0;
+  /// A hint: begins to bring what was written in this range to the device, and does not wait for it.
+  virtual void StartWriting(std::uint64_t offset, std::uint64_t length) { (void)offset, (void)length; }
   virtual Status Truncate(std::uint64_t size) = 0;
   /// When this returns ok, data and size are on stable storage. A new name also needs FileSystem::SyncDirectory.
   virtual Status Sync() = 0;
@@ -92,6 +94,13 @@ class File {
   /// Gives this file a recorded mode (07777) and, as far as the system allows, a recorded owner and group. If the group
   /// cannot be set, its bits are not granted. For files that are made again when no original is left to copy from.
   virtual Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) = 0;
+  /// Extended attributes of the name space `user`, by name. Empty if the file system has none.
+  virtual Result<std::map<std::string, std::string>> UserAttributes() { return std::map<std::string, std::string>(); }
+  /// Sets them; others stay. Not an error if the file system has none.
+  virtual Status SetUserAttributes(const std::map<std::string, std::string>& attributes) {
+    (void)attributes;
+    return Status::Ok();
+  }
   /// Takes the advisory write lock (OFD) on the whole file, without waiting. The file must be open for writing.
   /// kBusy: another open file description holds it, possibly one of this process. Released when this File is destroyed,
   /// or when the process dies.

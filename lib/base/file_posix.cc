@@ -233,6 +233,11 @@ Status PosixFile::WriteAt(std::uint64_t offset, ByteSpan from) {
   return Status::Ok();
 }
 
+// Where the system cannot do it, the data are written when they are synced. So errors do not matter here.
+void PosixFile::StartWriting(std::uint64_t offset, std::uint64_t length) {
+  (void)sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
+}
+
 Status PosixFile::Truncate(std::uint64_t size) {
   LZY_RETURN_IF_ERROR(CheckRange(size, 0));
   // Only growth raises SIGXFSZ. A file that is already longer than the limit may be cut.

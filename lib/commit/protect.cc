@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ranges>
 
 #include "comm/records.h"
@@ -14,19 +13,11 @@
 #include "names/lookup.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
-#include "sidecar/scratch.h"
 
 // The half of a commit that does not depend on the kind of dataset (commit/protector.h): locks, judgement, the shape of
 // sidecars, names and reports.
 
 namespace lzy {
-
-// Recorded for people, and to tell two commits of one number, or two sets of one name, apart. No verdict on a block
-// depends on it.
-std::int64_t WallClockNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // Locks are let go before empty sidecars are removed, since removing takes the lock again.
 Status Protector::Run() {
@@ -316,37 +307,6 @@ Result<Uuid> Protector::CommonUuid() {
   Uuid uuid = NewUuid();
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, uuid));
   return uuid;
-}
-
-// Trees have only a shape, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
-void Protector::FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
-                          SidecarContents& contents) const {
-  job.scratch = ScratchBeside(context_.fs, job.data->path());
-  job.InitLeaves(layout, f);
-  job.key = context_.options.key.get();
-  contents.key = context_.options.key;
-  contents.info.stripe_option = options.stripe;
-  contents.info.group_option = options.group;
-  contents.data_tree = Tree::OfShape(TreeKind::kData, layout.data_blocks(f), layout.file_size(f));
-  contents.parity_tree = Tree::OfShape(TreeKind::kParity, job.parity_leaves.blocks(), layout.parity_size(f));
-  Superblock& sb = contents.superblock;
-  sb.state = SidecarState::kCommitted;
-  sb.kind = ref_.kind;
-  sb.placement = layout.parameters().placement;
-  sb.compact = context_.options.compact;
-  sb.automatic_block_size = options.block_size == kAutomaticBlockSize;
-  sb.block_size = layout.block_size();
-  sb.unit = layout.unit();
-  sb.parity = layout.parity();
-  sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.device, job.before.birth_ns};
-  sb.commit_clock_ns = job.clock_ns;
-  sb.parity_size = layout.parity_size(f);
-  sb.parity_stride = layout.parity_stride();
-  sb.first_row = layout.first_row();
-}
-
-MemberRecord Protector::RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain) {
-  return {rank, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, parity_size, {}, domain};
 }
 
 Result<std::string> Protector::FreshPath(const std::string& data_path) {

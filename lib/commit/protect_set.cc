@@ -241,7 +241,7 @@ Status FileSet::MakeShapes() {
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
     const Layout& layout = *group.layout;
-    FillShape(layout, options_, f, member.job, member.contents);
+    FillShape(context_.fs, options_, ref_.kind, layout, f, member.job, member.contents);
     Superblock& sb = member.contents.superblock;
     sb.uuid = uuid_;
     sb.generation = generation_;

@@ -99,23 +99,14 @@ class SharedFile : public Protector {
 
   // Contents of the new sidecar as far as known before encoding; trees have their size already.
   void MakeShape() {
-    FillShape(*layout_, options_, 0, job_, contents_);
-    Superblock& sb = contents_.superblock;
-    sb.uuid = uuid_;
-    sb.generation = view_.superblock.generation + 1;
-    sb.members = layout_->devices();
-    sb.largest_group = layout_->largest_group();
-    InfoRecord& info = contents_.info;
-    info.name = BaseNameOf(ref_.path);
-    info.groups = layout_->parameters().groups;
+    FillShape(context_.fs, options_, ref_.kind, *layout_, 0, job_, contents_);
+    FillSharedShape(*layout_, BaseNameOf(ref_.path), job_, contents_);
+    contents_.superblock.uuid = uuid_;
+    contents_.superblock.generation = view_.superblock.generation + 1;
     if (parted() && options_.device_dirs == view_.info.parts.directories) {
-      info.parts = view_.info.parts;
-      info.parts.home = real_path_;
+      contents_.info.parts = view_.info.parts;
+      contents_.info.parts.home = real_path_;
     }
-    const FileStat& stat = job_.before;
-    info.members.push_back(RecordOf(0, stat, layout_->parity_size(0), ""));
-    info.path.leaf_count = 1;
-    info.path.bytes = stat.size;
   }
 
   // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
@@ -340,13 +331,7 @@ class SharedFile : public Protector {
     Stopwatch watch;
     LZY_RETURN_IF_ERROR(job_.MakeTrees(*layout_, 0));
     LZY_RETURN_IF_ERROR(job_.CheckUnchanged());
-    contents_.data_tree = std::move(job_.data_tree);
-    contents_.parity_tree = std::move(job_.parity_tree);
-    contents_.superblock.wall_time_ns = WallClockNs();
-    contents_.info.members[0].data_root = contents_.data_tree.Root();
-    contents_.info.members[0].parity_root = contents_.parity_tree.Root();
-    const Tree members = Tree::Build(TreeKind::kDataset, {contents_.data_tree.Root()}, job_.before.size);
-    contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
+    FillSharedRoots(job_, contents_);
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
     // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may

@@ -12,6 +12,7 @@
 
 #include <memory>
 
+#include "commit/fresh_sidecar.h"
 #include "commit/protect.h"
 #include "encode/encode.h"
 #include "encode/rebuild.h"
@@ -60,12 +61,6 @@ class Protector {
   Result<std::uint32_t> AgreeOnBlockSize(const Options& options, std::uint64_t largest, std::span<const FileView* const> own);
   /// A new uuid, the same on all ranks.
   Result<Uuid> CommonUuid();
-  /// Makes room for the leaves of file `f` of the layout, and fills in what follows from layout, options and job. The
-  /// trees have their size then, not their leaves.
-  void FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
-                 SidecarContents& contents) const;
-  /// What a sidecar records of a member. Roots are filled in when they are known.
-  static MemberRecord RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain);
   /// Blocks outside `touched` must have the leaves of `sidecar`, as far as these are known.
   static void HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job);
   /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
@@ -116,7 +111,5 @@ class Protector {
 /// The two kinds. The arguments must outlive what they return.
 std::unique_ptr<Protector> SharedProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
 std::unique_ptr<Protector> SetProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
-
-std::int64_t WallClockNs();
 
 }  // namespace lzy
