@@ -133,6 +133,25 @@ class FileSystem {
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
   /// Like mkdir -p. Directories that are made are durable.
   virtual Status MakeDirectories(const std::string& path) = 0;
+  /// The text of a symbolic link. kInvalidArgument: it is none.
+  virtual Result<std::string> ReadLink(const std::string& path) {
+    return Status(Code::kInvalidArgument, path + ": is no symbolic link");
+  }
+  /// Makes a symbolic link with this text. Nothing may have the name `path`.
+  virtual Status MakeLink(const std::string& text, const std::string& path) {
+    (void)text;
+    return {Code::kIo, path + ": this file system has no symbolic links"};
+  }
+  /// Makes `path` a further name of the file `of`. Nothing may have it yet. Links are not followed.
+  virtual Status MakeHardLink(const std::string& of, const std::string& path) {
+    (void)of;
+    return {Code::kIo, path + ": this file system has no hard links"};
+  }
+  /// Gives a directory the mode, the times and, as far as the system allows, the owner and group of `like`.
+  virtual Status SetDirectory(const std::string& path, const FileStat& like) {
+    (void)path, (void)like;
+    return Status::Ok();
+  }
   /// Bytes that this user can still write to the directory's file system. If nobody can tell, the largest number.
   virtual Result<std::uint64_t> FreeBytes(const std::string& directory) {
     (void)directory;

@@ -15,10 +15,6 @@
 
 namespace lzy::posix {
 
-namespace {
-
-constexpr const char* kAclName = "system.posix_acl_access";
-
 timespec FromNs(std::int64_t ns) {
   std::int64_t nanoseconds = ns % kNsPerSecond;
   // Before 1970, % yields a negative rest, but tv_nsec still counts forward.
@@ -28,6 +24,10 @@ timespec FromNs(std::int64_t ns) {
   time.tv_nsec = nanoseconds;
   return time;
 }
+
+namespace {
+
+constexpr const char* kAclName = "system.posix_acl_access";
 
 /// Takes the execute permission out of every entry of a POSIX ACL (linux/posix_acl_xattr.h: u32 version, then entries
 /// of u16 tag, u16 permissions, u32 id, all little-endian).

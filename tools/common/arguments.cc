@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kExitCodes =
     "Exit codes: 0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
     "path;\n"
-    "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
+    "4 no usable sidecar; 5 repair, restore or copy failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
     "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
 
 /// CLI11 takes "[a,b]" for a list of two values. A file or a glob may have such a name, so it gets this character in
@@ -116,8 +116,9 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
 
 // CLI11 is not told that a PATH is required: it would complain about that before it names an unknown option. Parse
 // checks it.
-void Arguments::AddPaths(const std::function<bool()>& without) {
-  app_->add_option("PATH", paths, "a file, a file-set pattern (name.%r), or a directory; at least one")->type_name("");
+void Arguments::AddPaths(const std::function<bool()>& without, const std::string& help) {
+  const std::string usual = "a file, a file-set pattern (name.%r), or a directory; at least one";
+  app_->add_option("PATH", paths, help.empty() ? usual : help)->type_name("");
   takes_paths_ = true;
   without_paths_ = without;
 }

@@ -37,8 +37,9 @@ class Arguments {
                  const std::string& help);
   /// Adds options of the table (request/options.h) by their names. The constructor adds those that every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
-  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none.
-  void AddPaths(const std::function<bool()>& without = {});
+  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none. `help` says what
+  /// a PATH is; empty: a dataset.
+  void AddPaths(const std::function<bool()>& without = {}, const std::string& help = "");
   /// For lzy-run: the first word that is no option begins a command, as `usage` shows; `footer` is the end of --help.
   void TakeCommand(const std::string& usage, const std::string& footer);
   /// The option is accepted, but --help does not show it.

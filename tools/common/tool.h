@@ -44,7 +44,9 @@ class ToolRun {
   void Say(const std::string& text);
   /// A failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Each message is
   /// printed once.
-  void Fail(const Status& status);
+  void Fail(const Status& status) { Fail(status, ExitCodeOf(status)); }
+  /// The same with an exit code that does not follow from the status.
+  void Fail(const Status& status, int exit_code);
   /// Something worth knowing, in complete sentences: on stderr, unless --quiet or --log=error.
   void Warn(const std::string& text);
   /// Further fields of the JSON document.
@@ -54,6 +56,12 @@ class ToolRun {
 
   /// True on all ranks if any of them was told to end (SIGINT, SIGTERM). Collective.
   bool Interrupted();
+  /// What an engine call gets: it shows progress, and stops when the user wants it to.
+  Context MakeContext();
+  /// The line of progress, for work of which the engine does not tell how far it is. From any thread. `note`: its end.
+  void ShowProgress(const char* phase, std::uint64_t done, std::uint64_t total, const std::string& note);
+  /// Counts something that was finished, for the message after an interrupt.
+  void CountFinished(const std::string& path);
 
  private:
   /// All datasets of one PATH; some neighbours of its list; one dataset. Collective.
@@ -124,6 +132,13 @@ struct Tool {
   /// empty.
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
+  /// What a PATH is, for --help; empty: a dataset.
+  std::string path_help = {};
+  /// What does the rest after an interrupt.
+  std::string rest = "run the same command again to do the rest";
+  /// Handles all PATHs together, for a tool that is about more than datasets; then `engine` is not called. Collective. May
+  /// be empty.
+  std::function<void(ToolRun&)> run = {};
   /// The engine call. Collective.
   EngineCall engine;
   /// False if only one engine call may be made at a time, because it asks the user.
