@@ -5,11 +5,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
 #include "comm/records.h"
 #include "common/tool.h"
+#include "sidecar/names.h"
 #include "tuning/tuning.h"
 
 namespace {
@@ -119,6 +121,8 @@ class CopyRun {
     const std::string destination = sources.back();
     sources.pop_back();
     if (sources.empty()) return run_.Fail({Code::kInvalidArgument, "the destination is missing: lzy-copy SRC... DST (see lzy-copy --help)"});
+    const auto is_pattern = [](const std::string& path) { return lzy::HasRankPlaceholder(path); };
+    if (std::ranges::any_of(run_.arguments().paths, is_pattern)) return RunSet(sources, destination);
     if (const Status planned = Plan(sources, destination); !planned.ok()) return run_.Fail(planned);
     if (wish_.dry_run) return TellPlan();
     lzy::TuneForWork(plan_.bytes);
@@ -130,6 +134,26 @@ class CopyRun {
   }
 
  private:
+  // A set, which ranks may see parts of.
+  void RunSet(const std::vector<std::string>& sources, const std::string& destination) {
+    if (sources.size() != 1 || !lzy::HasRankPlaceholder(sources[0])) {
+      return run_.Fail({Code::kInvalidArgument, "a set is copied alone, from one pattern with %r to another: lzy-copy 'SRC.%r' 'DST.%r'"});
+    }
+    if (wish_.dry_run) return run_.Fail({Code::kInvalidArgument, "--dry-run: is not accepted for sets"});
+    const auto begin = std::chrono::steady_clock::now();
+    lzy::CopySetReport set;
+    WithRequest([&](const lzy::Context& context, const lzy::CopyRequest& request) {
+      set = lzy::CopySet(context, sources[0], destination, request, [&](const CopyReport& report) { Tell(report); });
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    for (const std::string& warning : set.warnings) run_.Warn(warning);
+    if (!run_.Interrupted() && !set.status.ok()) run_.Fail(set.status);
+    if (set.members > 0) TellTotals(seconds);
+    if (set.root.empty()) return;
+    run_.Say(fmt::format("  set of {} protected{}\n", lzy::Plural(set.members, "member"), set.same_root ? ", with the root of the source" : ""));
+    run_.extra()["set"] = {{"from", sources[0]}, {"to", destination}, {"members", set.members}, {"root", set.root}, {"same_root", set.same_root}};
+  }
+
   // Rank 0 looks; the others get what it saw.
   Status Plan(const std::vector<std::string>& sources, const std::string& destination) {
     LZY_RETURN_IF_ERROR(lzy::AgreeOn(run_.comm(), [&]() -> Status {
@@ -150,27 +174,41 @@ class CopyRun {
   }
 
   Status Copy() {
-    lzy::Context context = run_.MakeContext();
+    Status done;
+    WithRequest([&](const lzy::Context& context, const lzy::CopyRequest& request) {
+      done = lzy::CopyAll(context, plan_, request, [&](const CopyReport& report) { Tell(report); });
+    });
+    return done;
+  }
+
+  // The request with what lives as long as the copying does. The rate is that of all ranks together.
+  void WithRequest(const std::function<void(const lzy::Context&, const lzy::CopyRequest&)>& work) {
+    const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
     const auto ranks = static_cast<std::uint64_t>(run_.comm().size());
     lzy::Pace pace(wish_.rate == 0 ? 0 : std::max<std::uint64_t>(1, wish_.rate / ranks), context.stop);
     request.pace = &pace;
-    std::atomic<std::uint64_t> done = 0;
-    // Rank 0 shows its own share of what all do.
-    request.progress = [&](std::uint64_t bytes) {
-      const std::uint64_t now = done += bytes;
-      run_.ShowProgress("copy", std::min(now * ranks, plan_.bytes), plan_.bytes, note_);
+    // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
+    request.progress = [&, total = plan_.bytes, done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
+      const std::uint64_t now = (*done += bytes) * ranks;
+      run_.ShowProgress("copy", total > 0 ? std::min(now, total) : now, total, NoteOfProgress());
     };
-    return lzy::CopyAll(context, plan_, request, [&](CopyReport report) { Tell(report); });
+    work(context, request);
+  }
+
+  std::string NoteOfProgress() const {
+    std::string note;
+    if (healed_ > 0) note += fmt::format("  {} healed", FormatSize(healed_));
+    if (sent_again_ > 0) note += fmt::format("  {} sent again", FormatSize(sent_again_));
+    return note;
   }
 
   // Counted on all ranks, told by rank 0.
   void Tell(const CopyReport& report) {
-    if (report.status.code() == Code::kInterrupted) {
-      interrupted_resumable_ |= report.kept;
-      return;
-    }
+    if (report.status.code() == Code::kInterrupted) return;
     totals_.Add(report);
+    healed_ = totals_.healed;
+    sent_again_ = totals_.sent_again;
     for (const std::string& warning : report.warnings) run_.Warn(warning);
     if (!report.status.ok()) {
       const bool named = report.to.empty() || report.status.message().find(report.from) != std::string::npos ||
@@ -203,8 +241,7 @@ class CopyRun {
   const Wish& wish_;
   lzy::CopyPlan plan_;
   Totals totals_;
-  std::string note_;  // the end of the line of progress
-  bool interrupted_resumable_ = false;
+  std::atomic<std::uint64_t> healed_ = 0, sent_again_ = 0;  // as in totals_, for any thread
 };
 
 }  // namespace

@@ -102,7 +102,7 @@ class Copier {
     auto locked = LockSidecar(fs_, path, nullptr, nullptr, context_.options.timeout_seconds, &ruins_);
     if (!locked.ok()) return locked.status().code() == Code::kBusy ? locked.status() : Status::Ok();
     replaced_ = std::move(locked).value();
-    if (!replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared) return Status::Ok();
+    if (request_.member || !replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared) return Status::Ok();
     return {Code::kInvalidArgument, fmt::format("{}: is a member of a protected set, and a copy in its place would be none; "
                                                 "remove the set's protection first: lzy-protect --remove", report_.to)};
   }
@@ -253,6 +253,8 @@ class Copier {
     made_ = false;
     if (request_.protect) {
       LZY_RETURN_IF_ERROR(fs_.Rename(fresh_path_, sidecar_path_));
+    } else if (request_.member) {
+      // The data are an edit as long as the set is not committed.
     } else if (const Status removed = fs_.Remove(sidecar_path_); !removed.ok() && removed.code() != Code::kNotFound) {
       return removed;
     }

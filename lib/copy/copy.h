@@ -24,6 +24,7 @@ struct CopyRequest {
   bool protect = true;   ///< also make the sidecar of the copy
   bool salvage = false;  ///< copy damaged blocks that cannot be rebuilt as they are
   bool resume = false;   ///< go on where an earlier copy ended; skip what is there already
+  bool member = false;    ///< the copy is for a set: its sidecar, if there is one, is left to the commit of the set
   bool sync_name = true;  ///< make the names durable; otherwise the caller syncs the directory
   Pace* pace = nullptr;  ///< bounds the rate of all files together; null: no bound
   /// Told of bytes that were copied; called by several threads at once. May be empty.

@@ -11,6 +11,7 @@
 
 #include "commit/epoch.h"
 #include "commit/protect.h"
+#include "copy/set.h"
 #include "copy/tree.h"
 #include "dataset/placement.h"
 #include "names/resolve.h"

@@ -330,7 +330,75 @@ class Interrupted(CopyCase):
         self.assertEqual(self.read("g"), self.read("f"))
 
 
+class Sets(CopyCase):
+    def make_set(self, parity="2"):
+        self.contents = [pattern_bytes(100000 + 5000 * rank, seed=rank) for rank in range(4)]
+        for rank, content in enumerate(self.contents):
+            self.write(f"local/n{rank}/state", content)
+            self.age(f"local/n{rank}/state")
+        self.check(0, "lzy-protect", *SMALL, "--parity", parity, "local/n%r/state")
+
+    def check_copy(self, ranks=None):
+        self.assertEqual([self.read(f"pfs/state.{rank}") for rank in range(4)], self.contents)
+        self.check(0, "lzy-verify", "pfs/state.%r")
+        os.remove(self.path("pfs/state.1"))
+        os.remove(self.path("pfs/state.2"))
+        self.check(0, "lzy-restore", "pfs/state.%r")
+        self.assertEqual([self.read(f"pfs/state.{rank}") for rank in range(4)], self.contents)
+
+    def test_drain_and_back(self):
+        self.make_set()
+        self.flip("local/n3/state", 50000)
+        told = self.check(0, "lzy-copy", "local/n%r/state", "pfs/state.%r").stdout
+        self.assertIn("set of 4 members protected, with the root of the source", told)
+        self.assertIn("4 KiB damaged in the source, and rebuilt in the copy", told)
+        self.check_copy()
+        # Back, over what is there: the damaged member and all others are replaced.
+        document = self.report(0, "lzy-copy", "pfs/state.%r", "local/n%r/state")
+        self.assertTrue(document["set"]["same_root"])
+        self.check(0, "lzy-verify", "local/n%r/state")
+        self.assertEqual(self.read("local/n3/state"), self.contents[3])
+
+    def test_without_protection_and_resumed(self):
+        self.make_set()
+        self.check(0, "lzy-copy", "--no-protect", "local/n%r/state", "pfs/state.%r")
+        self.assertEqual(self.hidden("pfs"), [])
+        os.remove(self.path("pfs/state.2"))
+        document = self.report(0, "lzy-copy", "--resume", "local/n%r/state", "pfs/state.%r")
+        self.assertEqual((document["copied"]["files"], document["copied"]["already"]), (1, 3))
+        self.check_copy()
+
+    def test_refusals(self):
+        self.make_set()
+        self.write("f", b"x")
+        for words, text in ((("local/n%r/state", "pfs"), "a set is copied to a set"), (("f", "pfs.%r"), "a set is copied alone"),
+                            (("f", "local/n%r/state", "pfs.%r"), "a set is copied alone"), (("none.%r", "pfs.%r"), "none.%r"),
+                            (("local/n%r/state", "local/n%r/state"), "are the same file")):
+            self.assertIn(text, self.check(3, "lzy-copy", *words).stderr)
+        # A single file is never put in the place of a member.
+        self.assertIn("member of a protected set", self.check(3, "lzy-copy", "f", "local/n1/state").stderr)
+        os.remove(self.path("local/n1/state"))
+        self.assertIn("rebuild them first: lzy-restore", self.check(3, "lzy-copy", "local/n%r/state", "pfs.%r").stderr)
+
+    def test_a_member_beyond_repair_leaves_the_others_unprotected(self):
+        self.make_set(parity="1")
+        for rank in range(3):
+            for offset in range(0, 100000, 4096):
+                self.flip(f"local/n{rank}/state", offset)
+        done = self.check(2, "lzy-copy", "local/n%r/state", "pfs/state.%r")
+        self.assertIn("cannot be rebuilt", done.stderr)
+        self.assertEqual(self.hidden("pfs"), [])
+        self.assertEqual(self.read("pfs/state.3"), self.contents[3])
+
+
 class UnderMpi(CopyCase):
+    def test_ranks_share_the_members_of_a_set(self):
+        Sets.make_set(self)
+        done = self.run_tool("lzy-copy", "local/n%r/state", "pfs/state.%r", ranks=3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("with the root of the source", done.stdout)
+        Sets.check_copy(self)
+
     def test_ranks_share_the_files(self):
         for i in range(20):
             self.write(f"s/{i}", pattern_bytes(1000 * i * i, seed=i))
