@@ -272,12 +272,12 @@ class Copier {
     if (copied_) report_.resumed = copied_->resumed();
   }
 
-  // After a failure. What can be resumed stays. What had these names before belongs to somebody else.
+  // After a failure. What can be resumed stays: the disk was full, the user wanted it to end. What had these names before belongs to somebody else.
   void CleanUp(const Status& failure) {
     if (!made_) return;
     (void)fs_.Remove(fresh_path_);
     const Code code = failure.code();
-    report_.kept = journal_ && !report_.changed && code != Code::kBeyondRepair && code != Code::kBusy;
+    report_.kept = journal_ && !report_.changed && code != Code::kBeyondRepair && code != Code::kBusy && code != Code::kUnreadable;
     if (report_.kept) return;
     (void)fs_.Remove(data_path_);
     if (journal_) (void)fs_.Remove(CopyJournalPath(real_));

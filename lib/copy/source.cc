@@ -154,7 +154,7 @@ Status CopySource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t 
       continue;
     }
     const HealedBlock& one = healed->blocks[i];
-    if (one.verdict == HealedBlock::Verdict::kNotJudged) return Changed("some of it differs from its last commit, and may be an edit");
+    if (one.verdict == HealedBlock::Verdict::kNotJudged) return Changed("some of it differs from its last commit, and may be an edit that is under way");
     if (one.verdict == HealedBlock::Verdict::kLost) {
       LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, one.why));
       continue;
