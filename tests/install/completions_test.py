@@ -166,7 +166,7 @@ class Zsh(Completions):
     def test_tools_are_listed(self):
         listed = self.zsh().listed("lzy ")
         for tool in TOOLS:
-            self.assertRegex(listed, rf"\b{tool.removeprefix('lzy-')} +-- \w")
+            self.assertRegex(listed, rf"(?<![a-z]){tool.removeprefix('lzy-')} +-- \w")
 
     def test_typed(self):
         self.check_cases(self.zsh())
