@@ -218,7 +218,7 @@ class CopyRun {
     } else {
       run_.CountFinished(report.to);
       if (report.healed > 0) {
-        run_.Say(fmt::format("{}: {} damaged in {}, and rebuilt in the copy; repair the source with: lzy-verify --repair {}\n",
+        run_.Say(fmt::format("{}: {} damaged in {}, and rebuilt in the copy\n  repair the source with: lzy-verify --repair {}\n",
                              lzy::Printable(report.to), FormatSize(report.healed), lzy::Printable(report.from), lzy::ShellQuote(report.from)));
       }
       for (const lzy::ByteRange& range : report.lost) {
