@@ -66,6 +66,8 @@ class File {
   /// The same, but past the page cache if the system allows it: by O_DIRECT, else by dropping the cached pages first.
   /// Bytes of `to` beyond the returned count are undefined.
   virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
+  /// A hint: all of the file will be read, about from its beginning to its end.
+  virtual void ExpectReading() {}
   /// The first offset, from `offset` on, where something is stored: all before it are holes, which read as zeros. The
   /// largest number if there is none; `offset` if the file system cannot tell. Some file systems know only what was
   /// synced.

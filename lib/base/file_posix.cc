@@ -108,6 +108,10 @@ Result<std::size_t> PosixFile::ReadAt(std::uint64_t offset, MutableByteSpan to) 
   return done;
 }
 
+void PosixFile::ExpectReading() {
+  (void)posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
 std::uint64_t PosixFile::NextData(std::uint64_t offset) {
   const off_t data = lseek(fd_.get(), static_cast<off_t>(offset), SEEK_DATA);
   if (data >= 0) return static_cast<std::uint64_t>(data);

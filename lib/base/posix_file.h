@@ -29,6 +29,7 @@ class PosixFile final : public File {
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  void ExpectReading() override;
   std::uint64_t NextData(std::uint64_t offset) override;
   Status WriteAt(std::uint64_t offset, ByteSpan from) override;
   void StartWriting(std::uint64_t offset, std::uint64_t length) override;

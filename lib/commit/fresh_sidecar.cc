@@ -12,8 +12,8 @@ std::int64_t WallClockNs() {
 }
 
 // Trees have only a shape, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
-void FillShape(FileSystem& fs, const Options& options, DatasetKind kind, const Layout& layout, std::uint32_t f, FileJob& job,
-               SidecarContents& contents) {
+void FillShape(FileSystem& fs, const Options& options, DatasetKind kind, const Layout& layout, std::uint32_t f,
+               FileJob& job, SidecarContents& contents) {
   job.scratch = ScratchBeside(fs, job.data->path());
   job.InitLeaves(layout, f);
   job.key = options.key.get();

@@ -24,8 +24,8 @@ bool CopiedFile::HasAlready(std::uint64_t offset, MutableByteSpan to) {
   if (!chunks) return false;
   const auto got = parts_.written.ReadAtFromDevice(offset, to);
   return got.ok() && *got == to.size() && std::ranges::all_of(*chunks, [&](const CopyChunk& chunk) {
-    return ChunkHash(chunk.offset, to.subspan(chunk.offset - offset, chunk.length)) == chunk.hash;
-  });
+           return ChunkHash(chunk.offset, to.subspan(chunk.offset - offset, chunk.length)) == chunk.hash;
+         });
 }
 
 }  // namespace lzy

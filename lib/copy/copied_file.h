@@ -23,8 +23,8 @@ class CopiedFile final : public File {
   struct Parts {
     CopySource& source;
     CopyTarget& target;
-    File& written;                         ///< the target's file
-    const CopyJournal* journal = nullptr;  ///< of an earlier copy that goes on; null: there is none
+    File& written;                                           ///< the target's file
+    const CopyJournal* journal = nullptr;                    ///< of an earlier copy that goes on; null: there is none
     std::function<void(std::uint64_t bytes)> progress = {};  ///< called by several threads; may be empty
   };
   /// `path`: what the target's file will be called. `stat`: what it will be when it is complete.

@@ -55,10 +55,13 @@ class Copier {
  private:
   Status OpenSource() {
     if (IsLzyName(BaseNameOf(report_.from))) {
-      return {Code::kInvalidArgument, fmt::format("{}: is a file of lzy's own; copy the file that it belongs to, and its copy gets a "
-                                                  "sidecar of its own", report_.from)};
+      return {Code::kInvalidArgument,
+              fmt::format("{}: is a file of lzy's own; copy the file that it belongs to, and its copy gets a "
+                          "sidecar of its own",
+                          report_.from)};
     }
-    LZY_ASSIGN_OR_RETURN(source_, CopySource::Open(fs_, context_.options, report_.from, request_.salvage, request_.pace));
+    LZY_ASSIGN_OR_RETURN(source_,
+                         CopySource::Open(fs_, context_.options, report_.from, request_.salvage, request_.pace));
     report_.warnings = source_->notes();
     report_.compared = source_->committed() != nullptr;
     report_.bytes = source_->stat().size;
@@ -66,7 +69,8 @@ class Copier {
   }
 
   Status LookAtTarget() {
-    LZY_ASSIGN_OR_RETURN(real_, fs_.RealPath(report_.to));
+    LZY_ASSIGN_OR_RETURN(real_, fs_.RealPath(request_.follow ? report_.to : DirectoryOf(report_.to)));
+    if (!request_.follow) real_ = JoinPath(real_, BaseNameOf(report_.to));
     LZY_ASSIGN_OR_RETURN(sidecar_path_, SidecarPath(real_));
     data_path_ = NewCopyPath(real_);
     fresh_path_ = CopySidecarPath(real_);
@@ -86,13 +90,17 @@ class Copier {
     if (!there_.ok() || there_->size != from.size || there_->mtime_ns != from.mtime_ns) return false;
     if (!request_.protect) return true;
     const auto path = Rehome(fs_, real_, context_.options.timeout_seconds);
-    const auto sidecar = path.ok() ? Sidecar::Load(fs_, *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
-    if (!sidecar.ok() || !(*sidecar)->committed() || (*sidecar)->intent() || !(*sidecar)->Unseal(context_.options.key).ok()) return false;
+    const auto sidecar =
+        path.ok() ? Sidecar::Load(fs_, *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
+    if (!sidecar.ok() || !(*sidecar)->committed() || (*sidecar)->intent() ||
+        !(*sidecar)->Unseal(context_.options.key).ok())
+      return false;
     const SidecarContents& has = (*sidecar)->contents();
     if (has.superblock.stamp.size != from.size || has.superblock.stamp.mtime_ns != from.mtime_ns) return false;
     NoteRoot(has.superblock.dataset_root);
     const SidecarContents* of = source_->committed();
-    return of == nullptr || of->superblock.block_size != has.superblock.block_size || of->data_tree.Root() == has.data_tree.Root();
+    return of == nullptr || of->superblock.block_size != has.superblock.block_size ||
+           of->data_tree.Root() == has.data_tree.Root();
   }
 
   // While the copy is made, nobody may commit what it will replace.
@@ -102,13 +110,16 @@ class Copier {
     auto locked = LockSidecar(fs_, path, nullptr, nullptr, context_.options.timeout_seconds, &ruins_);
     if (!locked.ok()) return locked.status().code() == Code::kBusy ? locked.status() : Status::Ok();
     replaced_ = std::move(locked).value();
-    if (request_.member || !replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared) return Status::Ok();
-    return {Code::kInvalidArgument, fmt::format("{}: is a member of a protected set, and a copy in its place would be none; "
-                                                "remove the set's protection first: lzy-protect --remove", report_.to)};
+    if (request_.member || !replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared)
+      return Status::Ok();
+    return {Code::kInvalidArgument,
+            fmt::format("{}: is a member of a protected set, and a copy in its place would be none; "
+                        "remove the set's protection first: lzy-protect --remove",
+                        report_.to)};
   }
 
-  // What a copy left that broke off is taken over. If that copy still goes on, it has the lock. If it has just ended, the
-  // file that was opened has another name by now.
+  // What a copy left that broke off is taken over. If that copy still goes on, it has the lock. If it has just ended,
+  // the file that was opened has another name by now.
   Status MakeTemporary() {
     for (;;) {
       LZY_ASSIGN_OR_RETURN(data_, fs_.Open(data_path_, OpenMode::kCreate, /*follow=*/false, 0600));
@@ -132,7 +143,8 @@ class Copier {
 
   // What was salvaged of damaged blocks is not noted in a journal, so a copy with `salvage` does not go on from one.
   Status OpenJournal() {
-    const bool worth = source_->stat().size >= kWorthResuming && request_.read_back != ReadBack::kNone && !request_.salvage;
+    const bool worth =
+        source_->stat().size >= kWorthResuming && request_.read_back != ReadBack::kNone && !request_.salvage;
     if (!worth) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(journal_, CopyJournal::Open(fs_, CopyJournalPath(real_), source_->stat(), request_.resume));
     return Status::Ok();
@@ -148,7 +160,9 @@ class Copier {
     const FileStat& from = source_->stat();
     complete.mtime_ns = from.mtime_ns;
     complete.mode = FinalMode();
-    copied_.emplace(CopiedFile::Parts{*source_, *target_, *data_, resumes() ? journal_.get() : nullptr, request_.progress}, real_, complete);
+    copied_.emplace(
+        CopiedFile::Parts{*source_, *target_, *data_, resumes() ? journal_.get() : nullptr, request_.progress}, real_,
+        complete);
     LZY_RETURN_IF_ERROR(request_.protect ? CopyProtected() : CopyPlain());
     LZY_RETURN_IF_ERROR(OfTarget(TakeOverAttributes()));
     LZY_RETURN_IF_ERROR(target_->Finish());
@@ -220,12 +234,13 @@ class Copier {
     return data_->SetTimes(from.atime_ns, from.mtime_ns);
   }
 
-  // Everything but the names. CopyTarget has synced the file as a rule. Chunks that were sent again have changed it since,
-  // and with NFS the server may set the mtime when it gets the data.
+  // Everything but the names. CopyTarget has synced the file as a rule. Chunks that were sent again have changed it
+  // since, and with NFS the server may set the mtime when it gets the data.
   Status Complete() {
     const FileStat& from = source_->stat();
     LZY_ASSIGN_OR_RETURN(const FileStat now, data_->Stat());
-    const bool synced = request_.read_back == ReadBack::kDevice && target_->sent_again() == 0 && now.mtime_ns == from.mtime_ns;
+    const bool synced =
+        request_.read_back == ReadBack::kDevice && target_->sent_again() == 0 && now.mtime_ns == from.mtime_ns;
     if (now.mtime_ns != from.mtime_ns) LZY_RETURN_IF_ERROR(data_->SetTimes(from.atime_ns, from.mtime_ns));
     if (!synced) LZY_RETURN_IF_ERROR(data_->Sync());
     if (!request_.protect) return Status::Ok();
@@ -237,7 +252,9 @@ class Copier {
   void CopyAttributes() {
     const auto attributes = source_->file().UserAttributes();
     const Status copied = attributes.ok() ? data_->SetUserAttributes(*attributes) : attributes.status();
-    if (!copied.ok()) report_.warnings.push_back(fmt::format("{}: some extended attributes were not copied: {}", report_.to, copied.message()));
+    if (!copied.ok())
+      report_.warnings.push_back(
+          fmt::format("{}: some extended attributes were not copied: {}", report_.to, copied.message()));
   }
 
   void NoteRoot(const Hash& root) {
@@ -272,12 +289,14 @@ class Copier {
     if (copied_) report_.resumed = copied_->resumed();
   }
 
-  // After a failure. What can be resumed stays: the disk was full, the user wanted it to end. What had these names before belongs to somebody else.
+  // After a failure. What can be resumed stays: the disk was full, the user wanted it to end. What had these names
+  // before belongs to somebody else.
   void CleanUp(const Status& failure) {
     if (!made_) return;
     (void)fs_.Remove(fresh_path_);
     const Code code = failure.code();
-    report_.kept = journal_ && !report_.changed && code != Code::kBeyondRepair && code != Code::kBusy && code != Code::kUnreadable;
+    report_.kept =
+        journal_ && !report_.changed && code != Code::kBeyondRepair && code != Code::kBusy && code != Code::kUnreadable;
     if (report_.kept) return;
     (void)fs_.Remove(data_path_);
     if (journal_) (void)fs_.Remove(CopyJournalPath(real_));
@@ -311,7 +330,8 @@ int ExitCodeOf(const CopyReport& report) {
   return report.changed ? kChanged : ExitCodeOf(report.status);
 }
 
-CopyReport CopyFile(const Context& context, const std::string& from, const std::string& to, const CopyRequest& request) {
+CopyReport CopyFile(const Context& context, const std::string& from, const std::string& to,
+                    const CopyRequest& request) {
   CopyReport report;
   report.from = from;
   report.to = to;

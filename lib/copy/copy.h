@@ -1,9 +1,9 @@
 #pragma once
 // A copy of a file that is proven when it has its name (docs/design.md "Copies").
 //
-// copy/tree calls CopyFile for each file of what the user named. A file is built under a temporary name beside its final
-// one, with its sidecar. Both get their names when everything was read back, is durable, and the source is still what it
-// was. Until then, what had the name stays as it is.
+// copy/tree calls CopyFile for each file of what the user named. A file is built under a temporary name beside its
+// final one, with its sidecar. Both get their names when everything was read back, is durable, and the source is still
+// what it was. Until then, what had the name stays as it is.
 
 #include <cstdint>
 #include <functional>
@@ -21,12 +21,13 @@ namespace lzy {
 /// How files are copied.
 struct CopyRequest {
   ReadBack read_back = ReadBack::kDevice;
-  bool protect = true;   ///< also make the sidecar of the copy
-  bool salvage = false;  ///< copy damaged blocks that cannot be rebuilt as they are
-  bool resume = false;   ///< go on where an earlier copy ended; skip what is there already
+  bool protect = true;    ///< also make the sidecar of the copy
+  bool salvage = false;   ///< copy damaged blocks that cannot be rebuilt as they are
+  bool resume = false;    ///< go on where an earlier copy ended; skip what is there already
   bool member = false;    ///< the copy is for a set: its sidecar, if there is one, is left to the commit of the set
+  bool follow = true;     ///< if the destination is a symbolic link: copy to what it leads to; otherwise replace it
   bool sync_name = true;  ///< make the names durable; otherwise the caller syncs the directory
-  Pace* pace = nullptr;  ///< bounds the rate of all files together; null: no bound
+  Pace* pace = nullptr;   ///< bounds the rate of all files together; null: no bound
   /// Told of bytes that were copied; called by several threads at once. May be empty.
   std::function<void(std::uint64_t bytes)> progress = {};
 };
@@ -48,16 +49,16 @@ struct CopyReport {
   std::string root;              ///< of the copy, if it is protected
   bool same_root = false;        ///< and the source has the same
   std::vector<std::string> warnings;
-  LZY_FIELDS(from, to, status, changed, already, bytes, compared, reread, healed, sent_again, resumed, lost, kept, root, same_root,
-             warnings)
+  LZY_FIELDS(from, to, status, changed, already, bytes, compared, reread, healed, sent_again, resumed, lost, kept, root,
+             same_root, warnings)
 };
 /// docs/reference/tools.md "Exit codes".
 int ExitCodeOf(const CopyReport& report);
 
 /// Copies the file `from` to `to`, which is replaced if it exists. Its directory must exist. options: threads, memory,
-/// key, timeout; parity, group, block-size and stripe of the copy's sidecar, which are those of the source's unless they
-/// were given. Mode, times, ACL, extended attributes of users and, for the superuser, the owner are those of the source.
-/// Local: context.comm must have one rank. Does not use context.progress. Never throws or prints.
+/// key, timeout; parity, group, block-size and stripe of the copy's sidecar, which are those of the source's unless
+/// they were given. Mode, times, ACL, extended attributes of users and, for the superuser, the owner are those of the
+/// source. Local: context.comm must have one rank. Does not use context.progress. Never throws or prints.
 CopyReport CopyFile(const Context& context, const std::string& from, const std::string& to, const CopyRequest& request);
 
 }  // namespace lzy

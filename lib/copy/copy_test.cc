@@ -215,7 +215,8 @@ TEST_F(CopyTest, BeyondRepairMakesNoCopyAndTouchesNothing) {
   const CopyReport report = Copy();
   EXPECT_CODE(report.status, Code::kBeyondRepair);
   EXPECT_EQ(ExitCodeOf(report), 2);
-  EXPECT_NE(report.status.message().find("are damaged, and cannot be rebuilt"), std::string::npos) << report.status.message();
+  EXPECT_NE(report.status.message().find("are damaged, and cannot be rebuilt"), std::string::npos)
+      << report.status.message();
   EXPECT_EQ(fs_.At("d/f").bytes, Bytes(10, 7));
   EXPECT_EQ(Temporaries(), std::vector<std::string>());
   EXPECT_FALSE(fs_.Has("d/.LZY.f"));
@@ -257,7 +258,8 @@ TEST_F(CopyTest, WritesAgainWhatTheDeviceLost) {
   Make(2'000'000);
   int lost = 0;
   fs_.lie = [&](Op op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool) -> Lie {
-    if (op == Op::kWrite && IsOfCopy(path) && offset <= 1'000'000 && 1'000'000 < offset + length && lost++ < 2) return {Lie::Kind::kLost, 0};
+    if (op == Op::kWrite && IsOfCopy(path) && offset <= 1'000'000 && 1'000'000 < offset + length && lost++ < 2)
+      return {Lie::Kind::kLost, 0};
     return {};
   };
   const CopyReport report = Copy();
@@ -298,7 +300,9 @@ TEST_F(CopyTest, WithoutReadingBackALostWriteIsNotNoticed) {
   std::atomic<int> reads = 0;
   fs_.lie = [&](Op op, const std::string& path, std::uint64_t offset, std::uint64_t length, bool) -> Lie {
     if (op == Op::kRead && IsOfCopy(path)) ++reads;
-    return op == Op::kWrite && IsOfCopy(path) && offset <= 1'000'000 && 1'000'000 < offset + length ? Lie{Lie::Kind::kLost, 0} : Lie{};
+    return op == Op::kWrite && IsOfCopy(path) && offset <= 1'000'000 && 1'000'000 < offset + length
+               ? Lie{Lie::Kind::kLost, 0}
+               : Lie{};
   };
   EXPECT_OK(Copy().status);
   EXPECT_EQ(reads, 0);
@@ -308,7 +312,8 @@ TEST_F(CopyTest, WithoutReadingBackALostWriteIsNotNoticed) {
 TEST_F(CopyTest, AFullDiskIsAFailureOfTheCopy) {
   Make(2'000'000);
   fs_.fault = [&](Op op, const std::string& path, std::uint64_t offset, std::uint64_t) -> Status {
-    if (op == Op::kWrite && path.starts_with("d/") && offset > 900'000) return {Code::kIo, path + ": No space left on device"};
+    if (op == Op::kWrite && path.starts_with("d/") && offset > 900'000)
+      return {Code::kIo, path + ": No space left on device"};
     return Status::Ok();
   };
   const CopyReport report = Copy();
@@ -427,7 +432,8 @@ class ResumeTest : public CopyTest {
     options_.stripe = 1u << 20;
     Make(kSize, parity);
     fs_.fault = [&](Op op, const std::string& path, std::uint64_t offset, std::uint64_t) -> Status {
-      if (op == Op::kWrite && path == "d/.LZY-copy.f" && offset > (60u << 20)) return {Code::kIo, path + ": No space left on device"};
+      if (op == Op::kWrite && path == "d/.LZY-copy.f" && offset > (60u << 20))
+        return {Code::kIo, path + ": No space left on device"};
       return Status::Ok();
     };
     const CopyReport report = Copy();

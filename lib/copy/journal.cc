@@ -34,7 +34,8 @@ std::vector<std::uint8_t> HeaderOf(const FileStat& source) {
 
 }  // namespace
 
-Result<std::unique_ptr<CopyJournal>> CopyJournal::Open(FileSystem& fs, const std::string& path, const FileStat& source, bool resume) {
+Result<std::unique_ptr<CopyJournal>> CopyJournal::Open(FileSystem& fs, const std::string& path, const FileStat& source,
+                                                       bool resume) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreate, /*follow=*/false));
   auto journal = std::unique_ptr<CopyJournal>(new CopyJournal(std::move(file), source.size));
   const std::vector<std::uint8_t> header = HeaderOf(source);

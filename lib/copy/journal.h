@@ -1,10 +1,10 @@
 #pragma once
-// How far a copy is, for one that goes on after an interrupt: hashes of the chunks that were proven, in a file beside it
-// (docs/format.md §1).
+// How far a copy is, for one that goes on after an interrupt: hashes of the chunks that were proven, in a file beside
+// it (docs/format.md §1).
 //
-// copy/copy opens it for large files, appends to it while chunks are proven, and removes it at the end. What the journal
-// says is believed only if the copy still has these bytes on the device. So it need not be synced, and a torn end does no
-// harm. No other program reads it, so it has no version: what does not fit is ignored.
+// copy/copy opens it for large files, appends to it while chunks are proven, and removes it at the end. What the
+// journal says is believed only if the copy still has these bytes on the device. So it need not be synced, and a torn
+// end does no harm. No other program reads it, so it has no version: what does not fit is ignored.
 
 #include <map>
 #include <memory>
@@ -21,9 +21,10 @@ namespace lzy {
 /// Add and Find are thread-safe.
 class CopyJournal {
  public:
-  /// The journal at `path`, of a copy of `source`. With `resume`, entries of an earlier copy of the same file in the same
-  /// state (inode, birth, size, mtime) are kept; otherwise it begins anew.
-  static Result<std::unique_ptr<CopyJournal>> Open(FileSystem& fs, const std::string& path, const FileStat& source, bool resume);
+  /// The journal at `path`, of a copy of `source`. With `resume`, entries of an earlier copy of the same file in the
+  /// same state (inode, birth, size, mtime) are kept; otherwise it begins anew.
+  static Result<std::unique_ptr<CopyJournal>> Open(FileSystem& fs, const std::string& path, const FileStat& source,
+                                                   bool resume);
 
   /// Whether there are entries of an earlier copy.
   bool resumes() const { return !chunks_.empty(); }
@@ -40,9 +41,9 @@ class CopyJournal {
   }
 
   const std::unique_ptr<File> file_;
-  const std::uint64_t size_;  // of the source
+  const std::uint64_t size_;                   // of the source
   std::map<std::uint64_t, CopyChunk> chunks_;  // by offset; those of an earlier copy
-  std::mutex mutex_;  // for end_
+  std::mutex mutex_;                           // for end_
   std::uint64_t end_ = 0;
 };
 

@@ -1,5 +1,6 @@
-// Random trees and random faults: rot, bad sectors, wrong readings, lost and torn writes, full disks, edits, crashes and
-// loss of power. A copy has its name only if it is what was committed, or what was there where nothing was committed.
+// Random trees and random faults: rot, bad sectors, wrong readings, lost and torn writes, full disks, edits, crashes
+// and loss of power. A copy has its name only if it is what was committed, or what was there where nothing was
+// committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,10 +66,10 @@ class Case {
 
  private:
   struct Source {
-    Bytes committed;          // or as it was, where nothing was committed
+    Bytes committed;  // or as it was, where nothing was committed
     bool is_protected = false;
     std::uint64_t rows_lost = 0;
-    bool unreadable = false;  // and unprotected
+    bool unreadable = false;      // and unprotected
     std::set<std::uint64_t> hit;  // offsets of damaged bytes
   };
 
@@ -79,12 +80,16 @@ class Case {
       const std::string name = "f" + std::to_string(i);
       Source& file = files_[name];
       // One of some spans several batches.
-      const std::uint64_t size = OneIn(rng_, 25) ? (18u << 20) + Below(rng_, 1u << 20) : Below(rng_, OneIn(rng_, 3) ? 2'000'000 : 40'000);
+      const std::uint64_t size =
+          OneIn(rng_, 25) ? (18u << 20) + Below(rng_, 1u << 20) : Below(rng_, OneIn(rng_, 3) ? 2'000'000 : 40'000);
       file.committed = RandomBytes(rng_, size);
-      if (OneIn(rng_, 3)) std::fill(file.committed.begin(), file.committed.begin() + static_cast<std::ptrdiff_t>(size / 2), std::uint8_t{0});
+      if (OneIn(rng_, 3))
+        std::fill(file.committed.begin(), file.committed.begin() + static_cast<std::ptrdiff_t>(size / 2),
+                  std::uint8_t{0});
       fs_.Put("s/" + name, file.committed, kCommittedAt + static_cast<std::int64_t>(i));
       file.is_protected = !OneIn(rng_, 3);
-      if (file.is_protected) EXPECT_OK(Protect({fs_, *self, options_}, {DatasetKind::kShared, "s/" + name, {}}, {}).status);
+      if (file.is_protected)
+        EXPECT_OK(Protect({fs_, *self, options_}, {DatasetKind::kShared, "s/" + name, {}}, {}).status);
     }
   }
 
@@ -113,8 +118,8 @@ class Case {
     }
   }
 
-  // Blocks that only the page cache has wrong are counted, too, and whole rows with one and another fault: HealBlocks does
-  // not judge a row of which a source is read wrong.
+  // Blocks that only the page cache has wrong are counted, too, and whole rows with one and another fault: HealBlocks
+  // does not judge a row of which a source is read wrong.
   void CountLost(const std::string& name, Source& file, const std::set<std::uint64_t>& blocks) {
     if (!file.is_protected) return;
     const auto sidecar = Sidecar::Load(fs_, "s/.LZY." + name, OpenMode::kRead);
@@ -128,8 +133,8 @@ class Case {
     }
   }
 
-  // What goes wrong at the destination. A lie is told to at most kTries writes of one place, so the copy can be proven, or
-  // to all writes of it, so it cannot.
+  // What goes wrong at the destination. A lie is told to at most kTries writes of one place, so the copy can be proven,
+  // or to all writes of it, so it cannot.
   void PlanFaults() {
     const bool lies = OneIn(rng_, 2), full = OneIn(rng_, 4);
     crashes_ = OneIn(rng_, 4);
@@ -175,7 +180,8 @@ class Case {
     const auto plan = PlanCopy(fs_, {"s"}, "d", /*resume=*/true);
     EXPECT_OK(plan);
     if (plan.ok()) {
-      EXPECT_OK(CopyAll(context, *plan, request_, [&](CopyReport report) { reports_[BaseNameOf(report.from)] = std::move(report); }));
+      EXPECT_OK(CopyAll(context, *plan, request_,
+                        [&](CopyReport report) { reports_[BaseNameOf(report.from)] = std::move(report); }));
     }
     fs_.fault = nullptr;
     fs_.lie = nullptr;

@@ -18,7 +18,13 @@ class SetCopier {
  public:
   SetCopier(const Context& context, const std::string& from, const std::string& to, const CopyRequest& request,
             const std::function<void(CopyReport)>& finished, CopySetReport& report)
-      : context_(context), comm_(context.comm), from_(from), to_(to), request_(request), finished_(finished), report_(report) {
+      : context_(context),
+        comm_(context.comm),
+        from_(from),
+        to_(to),
+        request_(request),
+        finished_(finished),
+        report_(report) {
     request_.member = request.protect;
     request_.protect = false;
   }
@@ -80,7 +86,8 @@ class SetCopier {
     // A set has all members from 0 on. With a gap, the copy would be of a set that lost some.
     const bool gap = !owner.empty() && owner.rbegin()->first + 1 != owner.size();
     if (!gap) return Status::Ok();
-    return {Code::kInvalidArgument, fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
+    return {Code::kInvalidArgument,
+            fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
   }
 
   Status CopyMembers() {
@@ -129,7 +136,8 @@ class SetCopier {
     report_.warnings.insert(report_.warnings.end(), done.warnings.begin(), done.warnings.end());
     LZY_RETURN_IF_ERROR(done.status);
     if (done.state != DatasetState::kIntact) {
-      return {Code::kWriteFailed, fmt::format("{}: was copied, but not protected: some of it is damaged already; see lzy-verify", to_)};
+      return {Code::kWriteFailed,
+              fmt::format("{}: was copied, but not protected: some of it is damaged already; see lzy-verify", to_)};
     }
     report_.root = done.root.Hex();
     report_.same_root = source_root_ && *source_root_ == done.root;
@@ -152,8 +160,8 @@ class SetCopier {
 
 }  // namespace
 
-CopySetReport CopySet(const Context& context, const std::string& from, const std::string& to, const CopyRequest& request,
-                      const std::function<void(CopyReport)>& finished) {
+CopySetReport CopySet(const Context& context, const std::string& from, const std::string& to,
+                      const CopyRequest& request, const std::function<void(CopyReport)>& finished) {
   CopySetReport report;
   report.status = NoThrow([&] { return SetCopier(context, from, to, request, finished, report).Run(request.protect); });
   return report;

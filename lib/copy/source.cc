@@ -18,6 +18,7 @@ Result<std::unique_ptr<CopySource>> CopySource::Open(FileSystem& fs, const Optio
                                                      bool salvage, Pace* pace) {
   auto source = std::unique_ptr<CopySource>(new CopySource(fs, options, path, salvage, pace));
   LZY_ASSIGN_OR_RETURN(source->file_, fs.Open(path, OpenMode::kRead));
+  source->file_->ExpectReading();
   LZY_RETURN_IF_ERROR(source->Settle());
   LZY_RETURN_IF_ERROR(source->LoadSidecar());
   return source;
@@ -45,15 +46,18 @@ Status CopySource::LoadSidecar() {
   auto loaded = Sidecar::Load(fs_, *path, OpenMode::kRead);
   if (loaded.ok()) LZY_RETURN_IF_ERROR((*loaded)->Unseal(options_.key));
   Status usable = loaded.ok() ? CheckContents((*loaded)->contents()) : loaded.status();
-  if (usable.ok() && !(*loaded)->knows_all_leaves()) usable = {Code::kCorrupt, "some of its hashes are damaged in all copies"};
+  if (usable.ok() && !(*loaded)->knows_all_leaves())
+    usable = {Code::kCorrupt, "some of its hashes are damaged in all copies"};
   if (!usable.ok()) {
     if (options_.key) return usable;
-    notes_.push_back(fmt::format("{}: its sidecar cannot be used, so it was copied without a check: {}", path_, usable.message()));
+    notes_.push_back(
+        fmt::format("{}: its sidecar cannot be used, so it was copied without a check: {}", path_, usable.message()));
     return Status::Ok();
   }
   const Stamp& stamp = (*loaded)->contents().superblock.stamp;
   if (!(*loaded)->committed() || (*loaded)->intent() || stamp.size != stat_.size || stamp.mtime_ns != stat_.mtime_ns) {
-    notes_.push_back(fmt::format("{}: it was changed since its last commit, so it was copied as it is, without a check", path_));
+    notes_.push_back(
+        fmt::format("{}: it was changed since its last commit, so it was copied as it is, without a check", path_));
     return Status::Ok();
   }
   sidecar_ = std::move(loaded).value();
@@ -128,18 +132,20 @@ Status CopySource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
   for (std::uint64_t at = 0; at < to.size(); at += block) {
     const std::uint64_t index = (offset + at) / block;
     const auto bytes = to.subspan(at, std::min<std::uint64_t>(block, to.size() - at));
-    const bool right = read.ok() && LeafHash(contents.key.get(), HashTag::kDataLeaf, index, bytes) == contents.data_tree.leaf(index);
+    const bool right =
+        read.ok() && LeafHash(contents.key.get(), HashTag::kDataLeaf, index, bytes) == contents.data_tree.leaf(index);
     if (!right) wrong.push_back(index);
   }
   return wrong.empty() ? Status::Ok() : Heal(wrong, offset, to);
 }
 
-// `to` begins with the block at `offset`. A block that may have been edited is not judged. A copy with it would be of two
-// states of the file.
+// `to` begins with the block at `offset`. A block that may have been edited is not judged. A copy with it would be of
+// two states of the file.
 Status CopySource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckUnchanged());
   const Superblock& sb = sidecar_->contents().superblock;
-  const HealRequest request{.path = path_, .inode = stat_.inode, .uuid = sb.uuid, .generation = sb.generation, .blocks = blocks};
+  const HealRequest request{
+      .path = path_, .inode = stat_.inode, .uuid = sb.uuid, .generation = sb.generation, .blocks = blocks};
   Result<HealReport> healed = [&] {
     const std::lock_guard lock(healing_);
     return HealBlocks(fs_, options_, request);
@@ -147,14 +153,16 @@ Status CopySource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t 
   if (healed.status().code() == Code::kNoMemory) return healed.status();
   if (healed.ok() && healed->other_commit) return Changed("somebody committed it while it was being copied");
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const std::uint64_t begin = blocks[i] * sb.block_size, length = std::min<std::uint64_t>(sb.block_size, stat_.size - begin);
+    const std::uint64_t begin = blocks[i] * sb.block_size,
+                        length = std::min<std::uint64_t>(sb.block_size, stat_.size - begin);
     const MutableByteSpan bytes = to.subspan(begin - offset, length);
     if (!healed.ok()) {  // its dataset cannot be looked at
       LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, healed.status().message()));
       continue;
     }
     const HealedBlock& one = healed->blocks[i];
-    if (one.verdict == HealedBlock::Verdict::kNotJudged) return Changed("some of it differs from its last commit, and may be an edit that is under way");
+    if (one.verdict == HealedBlock::Verdict::kNotJudged)
+      return Changed("some of it differs from its last commit, and may be an edit that is under way");
     if (one.verdict == HealedBlock::Verdict::kLost) {
       LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, one.why));
       continue;

@@ -79,7 +79,7 @@ class CopySource {
   std::vector<std::string> notes_;
   std::atomic<bool> changed_{false};
   std::atomic<std::uint64_t> reread_{0}, healed_{0};
-  std::mutex healing_;         // one dataset is opened at a time
+  std::mutex healing_;        // one dataset is opened at a time
   mutable std::mutex mutex_;  // for lost_
   IntervalSet lost_;
 };

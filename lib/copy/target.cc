@@ -21,7 +21,9 @@ std::uint64_t BytesOf(const std::vector<CopyChunk>& chunks) {
 // The end of the run of chunks that lie back to back from `first` on, and fit `most` bytes.
 const CopyChunk* EndOfRun(const CopyChunk* first, const CopyChunk* end, std::uint64_t most) {
   const CopyChunk* last = first + 1;
-  while (last != end && last->offset == last[-1].offset + last[-1].length && last->offset + last->length - first->offset <= most) ++last;
+  while (last != end && last->offset == last[-1].offset + last[-1].length &&
+         last->offset + last->length - first->offset <= most)
+    ++last;
   return last;
 }
 
@@ -58,7 +60,8 @@ CopyTarget::~CopyTarget() {
 // A full disk, a quota, a bad device: whatever the reason, the copy could not be written.
 Status CopyTarget::NotWritten(const Status& failure) const {
   if (failure.ok() || failure.code() == Code::kNoMemory) return failure;
-  return {Code::kWriteFailed, failure.message().starts_with(name_) ? failure.message() : fmt::format("{}: {}", name_, failure.message())};
+  return {Code::kWriteFailed,
+          failure.message().starts_with(name_) ? failure.message() : fmt::format("{}: {}", name_, failure.message())};
 }
 
 // Hashes are made before anything is written, so what the device does to the bytes cannot get into a hash.
@@ -67,7 +70,9 @@ Status CopyTarget::Write(std::uint64_t offset, ByteSpan bytes) {
   std::vector<CopyChunk> chunks = ChunksOf(offset, bytes);
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !status_.ok() || unproven_ + bytes.size() <= std::max(kWindow, 3 * kBatch + bytes.size()); });
+    changed_.wait(lock, [&] {
+      return !status_.ok() || unproven_ + bytes.size() <= std::max(kWindow, 3 * kBatch + bytes.size());
+    });
     LZY_RETURN_IF_ERROR(status_);
     unproven_ += bytes.size();
   }
@@ -167,14 +172,15 @@ Status CopyTarget::ProveRun(const CopyChunk* first, const CopyChunk* last) {
   const auto got = Read(begin, {buffer.data(), length});
   for (const CopyChunk* one = first; one != last; ++one) {
     const bool there = got.ok() && one->offset + one->length <= begin + *got;
-    const bool right = there && ChunkHash(one->offset, {buffer.data() + (one->offset - begin), one->length}) == one->hash;
+    const bool right =
+        there && ChunkHash(one->offset, {buffer.data() + (one->offset - begin), one->length}) == one->hash;
     if (!right) LZY_RETURN_IF_ERROR(ProveAlone(*one));
   }
   return Status::Ok();
 }
 
-// A chunk that was not right among others. What the source gives must be what it gave before: otherwise the hash would be
-// of other bytes than those in the sidecar.
+// A chunk that was not right among others. What the source gives must be what it gave before: otherwise the hash would
+// be of other bytes than those in the sidecar.
 Status CopyTarget::ProveAlone(const CopyChunk& chunk) {
   AlignedBuffer buffer(chunk.length);
   const MutableByteSpan bytes(buffer.data(), chunk.length);
@@ -188,9 +194,10 @@ Status CopyTarget::ProveAlone(const CopyChunk& chunk) {
     const auto got = Read(chunk.offset, bytes);
     if (got.ok() && *got == chunk.length && ChunkHash(chunk.offset, bytes) == chunk.hash) return Status::Ok();
   }
-  return {Code::kWriteFailed,
-          fmt::format("{}: bytes {} to {} were written {} times, and read back wrong each time: do not trust this storage",
-                      name_, chunk.offset, chunk.offset + chunk.length - 1, kTries + 1)};
+  return {
+      Code::kWriteFailed,
+      fmt::format("{}: bytes {} to {} were written {} times, and read back wrong each time: do not trust this storage",
+                  name_, chunk.offset, chunk.offset + chunk.length - 1, kTries + 1)};
 }
 
 }  // namespace lzy

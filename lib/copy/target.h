@@ -44,7 +44,7 @@ std::vector<CopyChunk> ChunksOf(std::uint64_t offset, ByteSpan bytes);
 /// Write is thread-safe.
 class CopyTarget {
  public:
-  static constexpr std::uint64_t kBatch = 16u << 20;   ///< bytes that are read back together
+  static constexpr std::uint64_t kBatch = 16u << 20;    ///< bytes that are read back together
   static constexpr std::uint64_t kWindow = 4 * kBatch;  ///< at least the batch that fills up, and the two at work
   static constexpr int kTries = 3;                      ///< times that a chunk is written again
 
@@ -62,8 +62,8 @@ class CopyTarget {
   /// Writes a stretch. Waits while too much is not read back. kWriteFailed: it could not be written, or an earlier one
   /// could not be proven. kBusy: the source gave other bytes when it was read a second time.
   Status Write(std::uint64_t offset, ByteSpan bytes);
-  /// Reads back all that is left. After kDevice, the data are durable unless some were sent again. Call it once, when all
-  /// calls of Write have returned.
+  /// Reads back all that is left. After kDevice, the data are durable unless some were sent again. Call it once, when
+  /// all calls of Write have returned.
   Status Finish();
 
   /// Bytes that were written again.

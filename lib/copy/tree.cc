@@ -36,7 +36,8 @@ class Planner {
 
   Status Add(const std::string& from, const std::string& to) {
     const auto stat = fs_.Stat(from);
-    if (stat.status().code() == Code::kNotFound) return {Code::kInvalidArgument, fmt::format("{}: there is no such file or directory", from)};
+    if (stat.status().code() == Code::kNotFound)
+      return {Code::kInvalidArgument, fmt::format("{}: there is no such file or directory", from)};
     LZY_RETURN_IF_ERROR(stat.status());
     LZY_RETURN_IF_ERROR(CheckApart(from, to, *stat));
     Visit(from, to, *stat);
@@ -49,11 +50,13 @@ class Planner {
     LZY_ASSIGN_OR_RETURN(const std::string real_from, fs_.RealPath(from));
     const auto real_to = fs_.RealPath(to);
     if (!real_to.ok()) {
-      return {Code::kInvalidArgument, fmt::format("{}: its directory does not exist, or cannot be entered: {}", to, real_to.status().message())};
+      return {Code::kInvalidArgument, fmt::format("{}: its directory does not exist, or cannot be entered: {}", to,
+                                                  real_to.status().message())};
     }
     if (*real_to == real_from) return {Code::kInvalidArgument, fmt::format("{} and {} are the same", from, to)};
     if (stat.type == FileStat::Type::kDirectory && IsWithin(*real_to, real_from)) {
-      return {Code::kInvalidArgument, fmt::format("{} is inside {}: a directory cannot be copied into itself", to, from)};
+      return {Code::kInvalidArgument,
+              fmt::format("{} is inside {}: a directory cannot be copied into itself", to, from)};
     }
     return Status::Ok();
   }
@@ -68,7 +71,8 @@ class Planner {
 
   void Visit(const std::string& from, const std::string& to, const FileStat& stat) {
     if (!targets_.insert(to).second) {
-      return Fail(from, to, {Code::kInvalidArgument, fmt::format("{}: another source has the same name, {}", from, to)});
+      return Fail(from, to,
+                  {Code::kInvalidArgument, fmt::format("{}: another source has the same name, {}", from, to)});
     }
     switch (stat.type) {
       case FileStat::Type::kDirectory:
@@ -82,7 +86,9 @@ class Planner {
     if (text.ok()) {
       plan_.links.push_back({*text, to, stat});
     } else {
-      Fail(from, to, {Code::kIo, fmt::format("{}: is neither a file nor a directory nor a symbolic link; it was not copied", from)});
+      Fail(from, to,
+           {Code::kIo,
+            fmt::format("{}: is neither a file nor a directory nor a symbolic link; it was not copied", from)});
     }
   }
 
@@ -120,7 +126,8 @@ class Planner {
 // One call of CopyAll.
 class TreeCopier {
  public:
-  TreeCopier(const Context& context, const CopyPlan& plan, const CopyRequest& request, const std::function<void(CopyReport)>& finished)
+  TreeCopier(const Context& context, const CopyPlan& plan, const CopyRequest& request,
+             const std::function<void(CopyReport)>& finished)
       : context_(context), fs_(context.fs), plan_(plan), request_(request), finished_(finished) {
     request_.sync_name = false;
   }
@@ -172,10 +179,13 @@ class TreeCopier {
     if (there.status().code() == Code::kNotFound) return fs_.MakeDirectories(path);
     LZY_RETURN_IF_ERROR(there.status());
     if (there->type == FileStat::Type::kDirectory) return Status::Ok();
-    if (path == plan_.directories.front().to && fs_.Stat(path).ok() && fs_.Stat(path)->type == FileStat::Type::kDirectory) return Status::Ok();
+    if (path == plan_.destination && fs_.Stat(path).ok() && fs_.Stat(path)->type == FileStat::Type::kDirectory) {
+      return Status::Ok();
+    }
     const bool link = fs_.ReadLink(path).ok();
-    return {Code::kIo, fmt::format("{}: is {}, where the copy has a directory", path,
-                                   link ? "a symbolic link, which is not followed below the destination" : "no directory")};
+    return {Code::kIo,
+            fmt::format("{}: is {}, where the copy has a directory", path,
+                        link ? "a symbolic link, which is not followed below the destination" : "no directory")};
   }
 
   void MakeDirectories() {
@@ -207,7 +217,8 @@ class TreeCopier {
 
   // This rank's share of a slice of the files: reports by the number of the file.
   std::vector<std::pair<std::uint64_t, CopyReport>> CopyMine(std::size_t first, std::size_t end) {
-    const auto ranks = static_cast<std::size_t>(context_.comm.size()), rank = static_cast<std::size_t>(context_.comm.rank());
+    const auto ranks = static_cast<std::size_t>(context_.comm.size()),
+               rank = static_cast<std::size_t>(context_.comm.rank());
     const auto self = SelfCommunicator();
     const unsigned threads = ThreadsFor(context_);
     Options alone = context_.options;
@@ -225,7 +236,9 @@ class TreeCopier {
     std::mutex mutex;
     const auto copy = [&](const Context& context, std::size_t i) {
       if (Stopped()) return;
-      CopyReport report = CopyFile(context, plan_.files[i].from, plan_.files[i].to, request_);
+      CopyRequest request = request_;
+      request.follow = plan_.files[i].to == plan_.destination;
+      CopyReport report = CopyFile(context, plan_.files[i].from, plan_.files[i].to, request);
       const std::lock_guard lock(mutex);
       reports.emplace_back(i, std::move(report));
     };
@@ -250,7 +263,8 @@ class TreeCopier {
   // If the first name was not copied, that was told.
   void MakeFurtherName(const CopyPlan::Entry& name) {
     const auto first = fs_.Stat(name.from, /*follow=*/false);
-    if (IsClosed(name.to) || !first.ok() || first->mtime_ns != name.stat.mtime_ns || first->size != name.stat.size) return;
+    if (IsClosed(name.to) || !first.ok() || first->mtime_ns != name.stat.mtime_ns || first->size != name.stat.size)
+      return;
     const auto there = fs_.Stat(name.to, /*follow=*/false);
     if (there.ok() && there->inode == first->inode && there->device == first->device) return;
     const std::string temporary = NewCopyPath(name.to);
@@ -290,7 +304,8 @@ class TreeCopier {
 
 // Whether the copies go below the destination. A copy that broke off has made it, so whether it exists must not change
 // what a command means.
-Result<bool> GoesInto(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination, bool resume) {
+Result<bool> GoesInto(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
+                      bool resume) {
   const auto is_directory = [&](const std::string& path) {
     const auto stat = fs.Stat(path);
     return stat.ok() && stat->type == FileStat::Type::kDirectory;
@@ -298,24 +313,29 @@ Result<bool> GoesInto(FileSystem& fs, const std::vector<std::string>& sources, c
   const bool there = is_directory(destination);
   if (sources.size() > 1 || destination.ends_with('/')) {
     if (there) return true;
-    return Status(Code::kInvalidArgument, fmt::format("{}: is no directory, so nothing can be copied into it", destination));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: is no directory, so nothing can be copied into it", destination));
   }
   if (!there || !is_directory(sources[0])) return there;
   if (resume) return false;
   return Status(Code::kInvalidArgument,
-                fmt::format("{0}: exists; to copy {1} into it, write {0}/; to go on with an earlier copy, add --resume", destination, sources[0]));
+                fmt::format("{0}: exists; to copy {1} into it, write {0}/; to go on with an earlier copy, add --resume",
+                            destination, sources[0]));
 }
 
 }  // namespace
 
-Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination, bool resume) {
+Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
+                          bool resume) {
   CopyPlan plan;
   LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
     LZY_ASSIGN_OR_RETURN(const bool into, GoesInto(fs, sources, destination, resume));
+    plan.destination = destination;
     Planner planner(fs, plan);
     for (const std::string& source : sources) {
       if (into && BaseNameOf(source) == "..") {
-        return {Code::kInvalidArgument, fmt::format("{}: name the directory itself, so that its copy has a name", source)};
+        return {Code::kInvalidArgument,
+                fmt::format("{}: name the directory itself, so that its copy has a name", source)};
       }
       LZY_RETURN_IF_ERROR(planner.Add(source, into ? JoinPath(destination, BaseNameOf(source)) : destination));
     }

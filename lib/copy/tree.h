@@ -30,20 +30,22 @@ struct CopyPlan {
   std::vector<Entry> further_names;
   std::vector<CopyReport> failures;  ///< what could not be looked at, or cannot be copied
   std::uint64_t bytes = 0;           ///< of all files
-  LZY_FIELDS(directories, files, links, further_names, failures, bytes)
+  std::string destination;           ///< as the user named it: if it is a link, it is followed, and no link below it is
+  LZY_FIELDS(directories, files, links, further_names, failures, bytes, destination)
 };
 
-/// Looks at what `sources` mean. Copies go below `destination` if it ends with a slash, if there are several sources, or
-/// if it is a directory and the source is a file. Otherwise the copy gets its name. If the source is a directory and that
-/// name is taken, this is an error unless `resume`: then the same command means the same again. kInvalidArgument: so, or a
-/// source is missing, or the destination is a source or in one. Reads no data and writes nothing. Local.
-Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination, bool resume);
+/// Looks at what `sources` mean. Copies go below `destination` if it ends with a slash, if there are several sources,
+/// or if it is a directory and the source is a file. Otherwise the copy gets its name. If the source is a directory and
+/// that name is taken, this is an error unless `resume`: then the same command means the same again. kInvalidArgument:
+/// so, or a source is missing, or the destination is a source or in one. Reads no data and writes nothing. Local.
+Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
+                          bool resume);
 
 /// Copies all of it. Small files are copied by several threads at once, large ones one after the other. `finished`:
 /// called on all ranks for each file, and for whatever else failed, in the order of the plan; first for failures of the
 /// plan. A failure does not stop the rest. Once context.stop returns true, nothing more is begun; kInterrupted then.
-/// Other errors are failures of ranks to talk to each other. Collective over context.comm: all ranks must see sources and
-/// destination, and files are dealt to them.
+/// Other errors are failures of ranks to talk to each other. Collective over context.comm: all ranks must see sources
+/// and destination, and files are dealt to them.
 Status CopyAll(const Context& context, const CopyPlan& plan, const CopyRequest& request,
                const std::function<void(CopyReport)>& finished);
 
