@@ -426,13 +426,13 @@ TEST_F(CopyTest, AnInterruptLeavesNothingOfASmallFile) {
 // A file of several batches, of which a failure leaves some proven.
 class ResumeTest : public CopyTest {
  protected:
-  static constexpr std::uint64_t kSize = 70u << 20;
+  static constexpr std::uint64_t kSize = 100u << 20;  // more than the window: some of it is proven in any case
   void Interrupt(std::uint32_t parity) {
     options_.block_size = 65536;
     options_.stripe = 1u << 20;
     Make(kSize, parity);
     fs_.fault = [&](Op op, const std::string& path, std::uint64_t offset, std::uint64_t) -> Status {
-      if (op == Op::kWrite && path == "d/.LZY-copy.f" && offset > (60u << 20))
+      if (op == Op::kWrite && path == "d/.LZY-copy.f" && offset > (95u << 20))
         return {Code::kIo, path + ": No space left on device"};
       return Status::Ok();
     };
