@@ -22,7 +22,9 @@ set(LZY_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/lzy)
 file(RELATIVE_PATH LZY_BIN_TO_LAYER /${CMAKE_INSTALL_BINDIR} /${LZY_INSTALL_LAYERDIR})
 
 # MPI and other libraries outside the system's directories are found where they were found for the build.
-set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+if(NOT DEFINED CMAKE_INSTALL_RPATH_USE_LINK_PATH)
+  set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+endif()
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lzyConfig.cmake.in ${CMAKE_BINARY_DIR}/install/lzyConfig.cmake
   INSTALL_DESTINATION ${LZY_INSTALL_CMAKEDIR} NO_SET_AND_CHECK_MACRO)

@@ -33,9 +33,10 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 # The libraries, as dpkg-shlibdeps finds them. The MPI of the tools is among them.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Not by CPack, which takes the layers for public libraries.
+# Not by CPack, which takes the layers for public libraries, and knows no /usr/lib/ARCHITECTURE.
 file(WRITE ${CMAKE_BINARY_DIR}/install/shlibs "liblzy ${PROJECT_VERSION_MAJOR} lzy (>= ${PROJECT_VERSION})\n")
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/install/shlibs)
+file(WRITE ${CMAKE_BINARY_DIR}/install/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/install/shlibs ${CMAKE_BINARY_DIR}/install/triggers)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "mpich, libmpich-dev")
 

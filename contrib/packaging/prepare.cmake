@@ -24,6 +24,7 @@ foreach(root IN LISTS roots)
     file(RENAME ${root}/share/zsh/site-functions ${root}/share/zsh/vendor-completions)
   endif()
   # Not file(INSTALL), which would put DESTDIR in front.
-  file(COPY ${CMAKE_CURRENT_LIST_DIR}/lintian-overrides DESTINATION ${root}/share/lintian/overrides)
+  file(COPY ${CMAKE_CURRENT_LIST_DIR}/lintian-overrides DESTINATION ${root}/share/lintian/overrides
+       FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
   file(RENAME ${root}/share/lintian/overrides/lintian-overrides ${root}/share/lintian/overrides/lzy)
 endforeach()
