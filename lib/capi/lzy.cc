@@ -295,7 +295,13 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
   LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
   // Directories that could not be read, for example. What was found is worked on nevertheless.
   for (const Status& trouble : troubles) Fail(report, trouble);
-  const lzy::Context context{fs, comm, call.options};
+  lzy::Context context{fs, comm, call.options};
+  if (call.given.progress != nullptr) {
+    context.progress = [&call](const char* phase, std::uint64_t done, std::uint64_t total) {
+      // What the engine expects to read is an estimate if several ranks share it.
+      call.given.progress(call.given.progress_data, phase, std::min(done, total), total);
+    };
+  }
   lzy::CodeOfMany codes;
   for (const lzy::DatasetRef& dataset : datasets) {
     Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, call.given));

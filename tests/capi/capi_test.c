@@ -141,6 +141,34 @@ static void check_dataset(lzy_kind kind, lzy_state state, uint32_t devices, uint
   CHECK(dataset->message[0] == '\0');
 }
 
+/* Counts the calls, and keeps how far the last one was. */
+struct seen {
+  int calls;
+  uint64_t done, total;
+};
+static void see(void* data, const char* phase, uint64_t done, uint64_t total) {
+  struct seen* seen = data;
+  CHECK(data != NULL && phase[0] != '\0' && done <= total);
+  seen->calls += 1;
+  seen->done = done;
+  seen->total = total;
+}
+
+static void test_progress(void) {
+  const char* path = in_directory("progress");
+  const size_t size = 3000000;
+  make_file(path, size, 3);
+  CHECK(run(lzy_protect, path, NULL) == LZY_OK);
+  struct seen seen = {0, 0, 0};
+  lzy_options options;
+  CHECK(lzy_options_init(&options, sizeof options) == LZY_OK && options.progress == NULL);
+  options.progress = see;
+  options.progress_data = &seen;
+  CHECK(run(lzy_verify, path, &options) == LZY_OK);
+  /* Of several processes, one may have nothing to read. */
+  if (comm == MPI_COMM_NULL) CHECK(seen.calls > 0 && seen.done == seen.total);
+}
+
 static void test_shared(void) {
   const char* path = in_directory("shared");
   const size_t size = 1000001;
@@ -469,6 +497,7 @@ int main(int argc, char** argv) {
   if (rank == 0) CHECK(mkdir(directory, 0700) == 0);
   test_names();
   test_shared();
+  test_progress();
   test_set();
   test_directory();
   test_copy();

@@ -106,6 +106,12 @@ typedef struct lzy_options {
 
   const uint32_t* devices; /**< lzy_restore: numbers of devices to be treated as lost, besides those found missing */
   size_t device_count;     /**< entries of `devices` */
+
+  /** NULL, or a function that is called now and then with the bytes that are done and to do in the present phase
+   *  ("checking data", ...). One thread of each process calls it, not always the same one. It must not call lzy or
+   *  MPI, and it takes time from the work. */
+  void (*progress)(void* data, const char* phase, uint64_t done, uint64_t total);
+  void* progress_data; /**< the first argument of `progress` */
 } lzy_options;
 
 /** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE
