@@ -326,11 +326,11 @@ static int copy_file(const char* from, const char* to, const lzy_copy_options* o
 }
 
 /* Counts bytes, and stops after `limit` of them. */
-struct seen {
+struct progress_seen {
   uint64_t done, total, limit;
 };
 static int note_progress(void* data, uint64_t done, uint64_t total) {
-  struct seen* seen = data;
+  struct progress_seen* seen = data;
   seen->done = done;
   seen->total = total;
   return done > seen->limit;
@@ -354,7 +354,7 @@ static void test_copy(void) {
   CHECK(lzy_copy_options_init(NULL, sizeof copy) == LZY_USAGE);
   CHECK(lzy_copy_options_init(&copy, 3) == LZY_USAGE);
   CHECK(lzy_copy_options_init(&copy, sizeof copy) == LZY_OK);
-  struct seen seen = {0, 0, UINT64_MAX};
+  struct progress_seen seen = {0, 0, UINT64_MAX};
   copy.progress = note_progress;
   copy.progress_data = &seen;
   CHECK(copy_file(from, to, &copy, &copied) == LZY_OK);
