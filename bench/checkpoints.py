@@ -24,6 +24,10 @@ class Case:
         self.bare = bench.mpiexec(ranks, bench.program(program), pattern, self.path, told,
                                   *(["--sync"] if sync else []))
         # --report: what the layer itself counted, one line of JSON for each commit.
+        # The least that protecting it can do (writer.c). The number of devices and parity are those of the layer's options.
+        parity = int(dict(zip(layer[::2], layer[1::2])).get("--parity", 1))
+        devices = ranks if pattern == "set" else 8
+        self.least = [*self.bare, "--sums", parity, "--also", self.bytes * parity // (devices - parity)]
         self.protected = [bench.tool("lzy-run"), *chosen, *layer, "--report", self.report, "--", *self.bare]
 
     def measure(self, command):
@@ -40,10 +44,11 @@ class Case:
         return found
 
 
-def compare(bench, name, title, more_rounds=0, disk=False, **settings):
+def compare(bench, name, title, more_rounds=0, disk=False, least=False, **settings):
     case = Case(bench, bench.disk if disk else bench.tmpfs, **settings)
+    commands = {"bare": case.bare, "least": case.least, "protected": case.protected}
     sides = {label: (command, case.bytes * case.ranks, functools.partial(case.measure, command))
-             for label, command in (("bare", case.bare), ("protected", case.protected))}
+             for label, command in commands.items() if least or label != "least"}
     result = bench.alternate(Result(name, title), sides, bench.repeat + more_rounds)
     # What the last run left must be intact: a layer that protects nothing would be the cheapest.
     run([bench.tool("lzy-verify"), "--quiet", case.data])
@@ -62,20 +67,20 @@ def sweep(option, *sizes):
 
 
 # A disk has more noise than memory, so it gets more rounds.
-CHECKPOINT = cases(("tmpfs", "shared file, tmpfs", {}),
-                   ("disk", "shared file, disk, with sync", {"more_rounds": 2, "disk": True, "sync": True}),
+CHECKPOINT = cases(("tmpfs", "shared file, tmpfs", {"least": True}),
+                   ("disk", "shared file, disk, with sync", {"more_rounds": 2, "disk": True, "sync": True, "least": True}),
                    ("memory", "shared file, tmpfs, --memory 64M", {"layer": ("--memory", "64M")}))
 # The ways in which programs open, cut, grow and rewrite a file. What counts is that nothing is read back.
 IDIOMS = cases(*((f"idiom {idiom}", idiom, {"pattern": idiom, "program": "bench_idioms", "size": 128})
                  for idiom in ("plain", "cut-to-zero", "final-size", "grow", "shrink", "preallocate", "sync", "header-last",
                                "random", "small", "backwards")))
 # With one rank, the other core is free for the layer's threads: what it costs a job that does not use all cores.
-PATTERNS = cases(*((f"pattern {pattern}", pattern.replace("-", ", "), {"pattern": pattern})
+PATTERNS = cases(*((f"pattern {pattern}", pattern.replace("-", ", "), {"pattern": pattern, "least": True})
                    for pattern in ("strided-collective", "strided-independent", "strided-odd")),
                  ("spare core", "contiguous, one rank, a core to spare", {"ranks": 1}))
-PARITIES = cases(*((f"shared m={m}", f"shared file, m = {m}", {"layer": ("--parity", m)}) for m in (0, 2)),
+PARITIES = cases(*((f"shared m={m}", f"shared file, m = {m}", {"layer": ("--parity", m), "least": True}) for m in (0, 2)),
                  *((f"set {ranks} m={m}", f"file set of {ranks}, m = {m}",
-                    {"pattern": "set", "ranks": ranks, "size": 256, "layer": ("--parity", m)})
+                    {"pattern": "set", "ranks": ranks, "size": 256, "layer": ("--parity", m), "least": True})
                    for ranks, m in ((2, 0), (2, 1), (4, 1), (4, 2))))
 
 
@@ -85,7 +90,7 @@ def hdf5(bench):
         run(bench.mpiexec(1, bench.program("bench_writer"), "hdf5", f"{bench.tmpfs}/state", MIB))
     except Failed as error:
         return [Result("pattern hdf5", "HDF5", absent={"protected": str(error).splitlines()[-1]})]
-    return [compare(bench, "pattern hdf5", "HDF5, one dataset, collective", pattern="hdf5")]
+    return [compare(bench, "pattern hdf5", "HDF5, one dataset, collective", pattern="hdf5", least=True)]
 
 
 def touches(bench):

@@ -1,4 +1,4 @@
-// bench_writer PATTERN FILE BYTES [--sync] [--also BYTES]: writes through MPI-IO as programs do.
+// bench_writer PATTERN FILE BYTES [--sync] [--also BYTES] [--sums M]: writes through MPI-IO as programs do.
 // Prints one JSON object: `seconds` from the open until the close, and `commit`, those of the sync and the close
 // alone, both of the slowest rank; `resident`, the largest resident size of each rank in KiB. Knows nothing about
 // lzy; the script `run` starts it with the layer and without. All that a rank writes lies in its memory before, as
@@ -20,6 +20,9 @@
 //                         a set can do
 //
 // --sync: MPI_File_sync before the close.
+// --sums M, with the first patterns: after each write, what was written is read once more and added to M sums, and before
+// the close --also BYTES are written to FILE.also.RANK. That is the least that protecting a file can do: hashes come for
+// nothing here, and so do messages between ranks and metadata.
 #define _DEFAULT_SOURCE
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,7 +43,8 @@ static const char* pattern;
 static const char* path;
 static char* memory;
 static int64_t bytes, also;
-static int rank, ranks, sync_it;
+static int rank, ranks, sync_it, sum_count;
+static char* sums;
 // Seconds of sync and close on this rank.
 static double commit;
 
@@ -63,10 +67,36 @@ static void fill(char* to, int64_t size) {
   }
 }
 
+// Adds bytes to the sums, piece by piece, as blocks are added to the sums of their rows. All stays in the cache but `from`.
+static void add(const char* from, int64_t size) {
+  for (int64_t done = 0; done < size; done += PIECE) {
+    const uint64_t* piece = (const uint64_t*)(const void*)(from + done);
+    const int64_t words = smaller(PIECE, size - done) / 8;
+    for (int q = 0; q < sum_count; ++q) {
+      uint64_t* sum = (uint64_t*)(void*)(sums + (int64_t)q * PIECE);
+      for (int64_t i = 0; i < words; ++i) sum[i] ^= piece[i];
+    }
+  }
+}
+
+static MPI_File open_own(const char* infix, int mode);
+
+// The parity: any bytes will do.
+static void write_also(void) {
+  if (sum_count == 0) return;
+  MPI_File file = open_own(".also", MPI_MODE_CREATE | MPI_MODE_WRONLY);
+  for (int64_t done = 0; done < also; done += PIECE)
+    MPI(MPI_File_write_at(file, done, sums + done / PIECE % sum_count * PIECE, (int)smaller(PIECE, also - done), MPI_BYTE,
+                          MPI_STATUS_IGNORE));
+  if (sync_it) MPI(MPI_File_sync(file));
+  MPI(MPI_File_close(&file));
+}
+
 // Sync and close, timed by themselves. The barrier keeps one rank's writing from counting as another's commit.
 static void finish(MPI_File* file) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
+  write_also();
   if (sync_it) MPI(MPI_File_sync(*file));
   MPI(MPI_File_close(file));
   commit = MPI_Wtime() - start;
@@ -74,9 +104,11 @@ static void finish(MPI_File* file) {
 
 // Independent writes of at most CALL bytes.
 static void write_at(MPI_File file, int64_t offset, const char* from, int64_t size) {
-  for (int64_t done = 0; done < size; done += CALL)
-    MPI(MPI_File_write_at(file, offset + done, from + done, (int)smaller(CALL, size - done), MPI_BYTE,
-                          MPI_STATUS_IGNORE));
+  for (int64_t done = 0; done < size; done += CALL) {
+    const int64_t part = smaller(CALL, size - done);
+    MPI(MPI_File_write_at(file, offset + done, from + done, (int)part, MPI_BYTE, MPI_STATUS_IGNORE));
+    add(from + done, part);
+  }
 }
 
 // The bytes of a rank follow each other in the shared file, rank after rank.
@@ -130,8 +162,11 @@ static void strided(void) {
   MPI(MPI_Type_vector((int)((bytes + piece - 1) / piece), piece, ranks * piece, MPI_BYTE, &pieces));
   MPI(MPI_Type_commit(&pieces));
   MPI(MPI_File_set_view(file, (MPI_Offset)rank * piece, MPI_BYTE, pieces, "native", MPI_INFO_NULL));
-  for (int64_t done = 0; done < bytes; done += CALL)
-    MPI(write(file, memory + done, (int)smaller(CALL, bytes - done), MPI_BYTE, MPI_STATUS_IGNORE));
+  for (int64_t done = 0; done < bytes; done += CALL) {
+    const int64_t part = smaller(CALL, bytes - done);
+    MPI(write(file, memory + done, (int)part, MPI_BYTE, MPI_STATUS_IGNORE));
+    add(memory + done, part);
+  }
   MPI(MPI_Type_free(&pieces));
   finish(&file);
 }
@@ -185,6 +220,7 @@ static void hdf5(void) {
   const hid_t data = H5Dcreate2(file, "state", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   check(H5Sselect_hyperslab(space, H5S_SELECT_SET, &at, NULL, &mine, NULL) >= 0, "H5Sselect_hyperslab");
   check(H5Dwrite(data, H5T_NATIVE_DOUBLE, part, space, transfer, memory) >= 0, "H5Dwrite");
+  add(memory, bytes);
   H5Dclose(data);
   H5Sclose(part);
   H5Sclose(space);
@@ -192,6 +228,7 @@ static void hdf5(void) {
   H5Pclose(access);
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
+  write_also();
   if (sync_it) check(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, "H5Fflush");
   check(H5Fclose(file) >= 0, "H5Fclose");
   commit = MPI_Wtime() - start;
@@ -250,6 +287,8 @@ int main(int argc, char** argv) {
       sync_it = 1;
     else if (strcmp(argv[i], "--also") == 0 && i + 1 < argc)
       also = atoll(argv[++i]);
+    else if (strcmp(argv[i], "--sums") == 0 && i + 1 < argc)
+      sum_count = atoi(argv[++i]);
     else
       check(0, argv[i]);
   }
@@ -260,12 +299,17 @@ int main(int argc, char** argv) {
   memory = malloc((size_t)held);
   check(memory != NULL, "malloc");
   fill(memory, held);
+  check(sum_count >= 0 && sum_count < 255, "--sums, a number below 255,");
+  sums = malloc((size_t)(sum_count + 1) * PIECE);
+  check(sums != NULL, "malloc");
+  memset(sums, 1, (size_t)(sum_count + 1) * PIECE);
   // From here on, the slowest rank counts; making the data must not be in the time.
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
   work();
   report(MPI_Wtime() - start);
   free(memory);
+  free(sums);
   MPI_Finalize();
   return 0;
 }

@@ -21,34 +21,13 @@ find_package(MPI REQUIRED COMPONENTS C)
 # Without the C++ bindings of MPI-2, which mpi.h may still bring along, and which are in a library of their own.
 target_compile_definitions(MPI::MPI_C INTERFACE MPICH_SKIP_MPICXX OMPI_SKIP_MPICXX)
 
-# lzy_find_shared_mpi(LIBRARY SONAME): the MPI library itself among MPI_C_LIBRARIES, and the name by which programs know
-# it. Fortran's and C++'s may be listed beside it, and what is listed may be a linker script that names it.
-function(lzy_find_shared_mpi library_variable soname_variable)
-  foreach(library IN LISTS MPI_C_LIBRARIES)
-    if(NOT EXISTS ${library})
-      continue()
-    endif()
-    file(READ ${library} magic LIMIT 4 HEX)
-    if(NOT magic STREQUAL "7f454c46")
-      file(STRINGS ${library} script REGEX "^(INPUT|GROUP)")
-      if(NOT script MATCHES "\\( *([^ )]+)")
-        continue()
-      endif()
-      get_filename_component(directory ${library} DIRECTORY)
-      get_filename_component(library ${CMAKE_MATCH_1} ABSOLUTE BASE_DIR ${directory})
-    endif()
-    execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${library} OUTPUT_VARIABLE headers ERROR_QUIET)
-    if(headers MATCHES "SONAME +(libmpi(ch|_abi)?\\.so[^ \n]*)")
-      set(${library_variable} ${library} PARENT_SCOPE)
-      set(${soname_variable} ${CMAKE_MATCH_1} PARENT_SCOPE)
-      return()
-    endif()
-  endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/LzyFindSharedMpi.cmake)
+lzy_find_shared_mpi(LZY_MPI_LIBRARY LZY_MPI_SONAME)
+if(NOT LZY_MPI_LIBRARY)
   message(FATAL_ERROR "No libmpi.so, libmpich.so or libmpi_abi.so with a SONAME among '${MPI_C_LIBRARIES}': "
                       "lzy needs a shared MPI library. (None at all: is CC itself an MPI wrapper? Give the wrapper as "
                       "-DMPI_C_COMPILER=... and leave CC alone.)")
-endfunction()
-lzy_find_shared_mpi(LZY_MPI_LIBRARY LZY_MPI_SONAME)
+endif()
 message(STATUS "MPI: ${LZY_MPI_LIBRARY} (${LZY_MPI_SONAME}), programs are started by ${MPIEXEC_EXECUTABLE}")
 
 # HDF5 is needed only by test clients and by the quickstart. One that is built for another MPI would bring that along.

@@ -34,23 +34,28 @@ constexpr const char* kLibrary = "liblzy_mpiio.so";
 /// Programs whose names begin like this may be Open MPI's launcher.
 constexpr std::string_view kOpenMpiLaunchers[] = {"mpirun", "mpiexec", "orterun", "prterun"};
 
-/// The library that belongs to this program. In a build and in an installation it lies in lib or lib64 beside bin, so
-/// no path is compiled in.
+/// Where the library lies, seen from the directory of this program: as it was installed, then as in a build. Both may be
+/// moved as a whole, so no absolute path is compiled in.
+constexpr const char* kPlaces[] = {LZY_BIN_TO_LAYER, "../lib", "../lib64"};
+
+/// The library that belongs to this program.
 Result<std::string> FindLibrary() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return Status(Code::kInternal, fmt::format("/proc/self/exe: {}", error.message()));
-  const auto above = self.parent_path().parent_path();
-  for (const char* place : {"lib", "lib64"}) {
-    const std::string path = above / place / kLibrary;
+  std::vector<std::string> searched;
+  for (const char* place : kPlaces) {
+    const auto directory = (self.parent_path() / place).lexically_normal();
+    const std::string path = directory / kLibrary;
+    searched.push_back(directory.string());
     if (access(path.c_str(), R_OK) != 0) continue;
     // The dynamic linker splits LD_PRELOAD at spaces and colons, and there is no way to quote them.
     if (path.find_first_of(": ") == std::string::npos) return path;
     return Status(Code::kInternal,
                   fmt::format("'{}' cannot be preloaded: there is a space or a colon in its path", path));
   }
-  return Status(Code::kInternal, fmt::format("{} is neither in {} nor in {}", kLibrary, (above / "lib").string(),
-                                             (above / "lib64").string()));
+  return Status(Code::kInternal, fmt::format("{} is in none of these directories: {}. Install or build lzy again", kLibrary,
+                                             fmt::join(searched, ", ")));
 }
 
 // Adds `value` to the end of a variable that is a list.
@@ -104,16 +109,16 @@ void SetEnvironment(const lzy::Arguments& arguments, const std::string& library,
 // only if COMMAND could not be started.
 int Run(int argc, char** argv) {
   lzy::Arguments arguments("lzy-run",
-                           "lzy-run [options] -- COMMAND [arguments]\n\n"
                            "Runs COMMAND with its MPI-IO protected: sets the environment and preload for every rank.\n"
-                           "--quiet is --log=error",
+                           "--quiet is --log=error.",
                            "nothing itself");
   // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
   // not show them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
   arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
-  arguments.TakeCommand("Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
+  arguments.TakeCommand("-- COMMAND [arguments]",
+                        "Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
                         "Exit code: that of COMMAND; 3 bad option; 126 or 127 COMMAND could not be started.");
   const auto outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {

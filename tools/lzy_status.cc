@@ -323,6 +323,7 @@ int main(int argc, char** argv) {
   };
   tool.action = [] { return lzy::Action::kInfo; };
   tool.tells = [] { return false; };
+  tool.paths_optional = true;
   tool.keeps_books = [&] { return wish.rescan; };
   tool.note = [](const lzy::DatasetReport&) { return lzy::CatalogNote::Read::kNothing; };
   tool.engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset) { return lzy::Info(context, dataset); };

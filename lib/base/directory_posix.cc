@@ -111,6 +111,44 @@ Status posix::Remove(const Place& place) {
   return Status::Ok();
 }
 
+Result<std::string> posix::ReadLink(const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  std::string text(PATH_MAX, '\0');
+  const ssize_t length = readlinkat(place.at(), place.name.c_str(), text.data(), text.size());
+  if (length < 0 && errno == EINVAL) return Status(Code::kInvalidArgument, place.path + ": is no symbolic link");
+  if (length < 0) return SystemError(place.path, "read link", errno);
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+Status posix::MakeLink(const std::string& text, const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  if (symlinkat(text.c_str(), place.at(), place.name.c_str()) != 0) return SystemError(place.path, "make symbolic link", errno);
+  return Status::Ok();
+}
+
+Status posix::MakeHardLink(const Place& of, const Place& place) {
+  LZY_RETURN_IF_ERROR(CheckPath(place.path));
+  if (linkat(of.at(), of.name.c_str(), place.at(), place.name.c_str(), 0) != 0) return SystemError(place.path, "make hard link", errno);
+  return Status::Ok();
+}
+
+// By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only.
+Status posix::SetDirectory(const Place& directory, const FileStat& like) {
+  const std::string& path = directory.path;
+  const Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
+  if (!fd.valid()) return SystemError(path, "open directory", errno);
+  if (fchown(fd.get(), like.uid, like.gid) != 0) (void)!fchown(fd.get(), static_cast<uid_t>(-1), like.gid);
+  LZY_ASSIGN_OR_RETURN(const FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
+  std::uint32_t mode = like.mode;
+  if (is.uid != like.uid) mode &= ~04000u;
+  if (is.gid != like.gid) mode &= ~02070u;
+  if (fchmod(fd.get(), mode) != 0) return SystemError(path, "change mode", errno);
+  const timespec times[2] = {FromNs(like.atime_ns), FromNs(like.mtime_ns)};
+  if (futimens(fd.get(), times) != 0) return SystemError(path, "set times", errno);
+  return Status::Ok();
+}
+
 Status posix::SyncDirectory(const Place& place) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
   Descriptor fd(Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
@@ -190,6 +228,10 @@ class PosixFiles final : public FileSystem {
   Status MakeDirectories(const std::string& path) override;
   Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
   std::string View() override { return posix::View(); }
+  Result<std::string> ReadLink(const std::string& path) override { return posix::ReadLink(Here(path)); }
+  Status MakeLink(const std::string& text, const std::string& path) override { return posix::MakeLink(text, Here(path)); }
+  Status MakeHardLink(const std::string& of, const std::string& path) override { return posix::MakeHardLink(Here(of), Here(path)); }
+  Status SetDirectory(const std::string& path, const FileStat& like) override { return posix::SetDirectory(Here(path), like); }
 
  private:
   Result<std::string> Resolve(const std::string& path, int symlinks_left);

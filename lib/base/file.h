@@ -66,12 +66,16 @@ class File {
   /// The same, but past the page cache if the system allows it: by O_DIRECT, else by dropping the cached pages first.
   /// Bytes of `to` beyond the returned count are undefined.
   virtual Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) = 0;
+  /// A hint: all of the file will be read, about from its beginning to its end.
+  virtual void ExpectReading() {}
   /// The first offset, from `offset` on, where something is stored: all before it are holes, which read as zeros. The
   /// largest number if there is none; `offset` if the file system cannot tell. Some file systems know only what was
   /// synced.
   virtual std::uint64_t NextData(std::uint64_t offset) { return offset; }
   /// Writes all of `from` and extends the file if needed. After an error, any part of it may have been written.
   virtual Status WriteAt(std::uint64_t offset, ByteSpan from) = 0;
+  /// A hint: begins to bring what was written in this range to the device, and does not wait for it.
+  virtual void StartWriting(std::uint64_t offset, std::uint64_t length) { (void)offset, (void)length; }
   virtual Status Truncate(std::uint64_t size) = 0;
   /// When this returns ok, data and size are on stable storage. A new name also needs FileSystem::SyncDirectory.
   virtual Status Sync() = 0;
@@ -92,6 +96,13 @@ class File {
   /// Gives this file a recorded mode (07777) and, as far as the system allows, a recorded owner and group. If the group
   /// cannot be set, its bits are not granted. For files that are made again when no original is left to copy from.
   virtual Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) = 0;
+  /// Extended attributes of the name space `user`, by name. Empty if the file system has none.
+  virtual Result<std::map<std::string, std::string>> UserAttributes() { return std::map<std::string, std::string>(); }
+  /// Sets them; others stay. Not an error if the file system has none.
+  virtual Status SetUserAttributes(const std::map<std::string, std::string>& attributes) {
+    (void)attributes;
+    return Status::Ok();
+  }
   /// Takes the advisory write lock (OFD) on the whole file, without waiting. The file must be open for writing.
   /// kBusy: another open file description holds it, possibly one of this process. Released when this File is destroyed,
   /// or when the process dies.
@@ -124,6 +135,25 @@ class FileSystem {
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
   /// Like mkdir -p. Directories that are made are durable.
   virtual Status MakeDirectories(const std::string& path) = 0;
+  /// The text of a symbolic link. kInvalidArgument: it is none.
+  virtual Result<std::string> ReadLink(const std::string& path) {
+    return Status(Code::kInvalidArgument, path + ": is no symbolic link");
+  }
+  /// Makes a symbolic link with this text. Nothing may have the name `path`.
+  virtual Status MakeLink(const std::string& text, const std::string& path) {
+    (void)text;
+    return {Code::kIo, path + ": this file system has no symbolic links"};
+  }
+  /// Makes `path` a further name of the file `of`. Nothing may have it yet. Links are not followed.
+  virtual Status MakeHardLink(const std::string& of, const std::string& path) {
+    (void)of;
+    return {Code::kIo, path + ": this file system has no hard links"};
+  }
+  /// Gives a directory the mode, the times and, as far as the system allows, the owner and group of `like`.
+  virtual Status SetDirectory(const std::string& path, const FileStat& like) {
+    (void)path, (void)like;
+    return Status::Ok();
+  }
   /// Bytes that this user can still write to the directory's file system. If nobody can tell, the largest number.
   virtual Result<std::uint64_t> FreeBytes(const std::string& directory) {
     (void)directory;

@@ -15,10 +15,6 @@
 
 namespace lzy::posix {
 
-namespace {
-
-constexpr const char* kAclName = "system.posix_acl_access";
-
 timespec FromNs(std::int64_t ns) {
   std::int64_t nanoseconds = ns % kNsPerSecond;
   // Before 1970, % yields a negative rest, but tv_nsec still counts forward.
@@ -28,6 +24,10 @@ timespec FromNs(std::int64_t ns) {
   time.tv_nsec = nanoseconds;
   return time;
 }
+
+namespace {
+
+constexpr const char* kAclName = "system.posix_acl_access";
 
 /// Takes the execute permission out of every entry of a POSIX ACL (linux/posix_acl_xattr.h: u32 version, then entries
 /// of u16 tag, u16 permissions, u32 id, all little-endian).
@@ -103,6 +103,34 @@ Result<std::vector<std::uint8_t>> PosixFile::AccessAcl() {
   if (size < 0 && errno != ENODATA && errno != EOPNOTSUPP && errno != ENOSYS) return Error("read ACL", errno);
   acl.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
   return acl;
+}
+
+// The kernel gives all names of all name spaces, each ended by a NUL. A list that grows meanwhile is an error.
+Result<std::map<std::string, std::string>> PosixFile::UserAttributes() {
+  std::map<std::string, std::string> attributes;
+  std::string names(XATTR_LIST_MAX, '\0');
+  const ssize_t size = flistxattr(fd_.get(), names.data(), names.size());
+  if (size < 0 && errno != EOPNOTSUPP && errno != ENOSYS) return Error("list extended attributes", errno);
+  names.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  std::string value(XATTR_SIZE_MAX, '\0');
+  for (std::size_t at = 0, end; (end = names.find('\0', at)) != std::string::npos; at = end + 1) {
+    const std::string name = names.substr(at, end - at);
+    if (!name.starts_with("user.")) continue;
+    const ssize_t length = fgetxattr(fd_.get(), name.c_str(), value.data(), value.size());
+    if (length < 0 && errno == ENODATA) continue;  // removed meanwhile
+    if (length < 0) return Error("read extended attribute " + name, errno);
+    attributes[name] = value.substr(0, static_cast<std::size_t>(length));
+  }
+  return attributes;
+}
+
+Status PosixFile::SetUserAttributes(const std::map<std::string, std::string>& attributes) {
+  for (const auto& [name, value] : attributes) {
+    if (fsetxattr(fd_.get(), name.c_str(), value.data(), value.size(), 0) == 0) continue;
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return Status::Ok();
+    return Error("write extended attribute " + name, errno);
+  }
+  return Status::Ok();
 }
 
 Status PosixFile::ChangeMode(std::uint32_t mode) {

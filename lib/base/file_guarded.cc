@@ -180,6 +180,10 @@ class GuardedFiles final : public FileSystem {
   Status MakeDirectories(const std::string& path) override;
   Result<std::uint64_t> FreeBytes(const std::string& directory) override;
   Result<std::string> RealPath(const std::string& path) override;
+  Result<std::string> ReadLink(const std::string& path) override;
+  Status MakeLink(const std::string& text, const std::string& path) override;
+  Status MakeHardLink(const std::string& of, const std::string& path) override;
+  Status SetDirectory(const std::string& path, const FileStat& like) override;
   std::string View() override { return posix::View(); }
 
  private:
@@ -413,6 +417,30 @@ Result<bool> GuardedFiles::RenameIfAbsent(const std::string& from, const std::st
 Status GuardedFiles::Remove(const std::string& path) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
   return posix::Remove(spot.place);
+}
+
+Result<std::string> GuardedFiles::ReadLink(const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const Spot spot, SpotOf(path, /*follow=*/false));
+  return posix::ReadLink(spot.place);
+}
+
+Status GuardedFiles::MakeLink(const std::string& text, const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
+  return posix::MakeLink(text, spot.place);
+}
+
+Status GuardedFiles::MakeHardLink(const std::string& of, const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const Spot was, TrustedSpotOf(of, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(const Spot is, TrustedSpotOf(path, /*follow=*/false));
+  return posix::MakeHardLink(was.place, is.place);
+}
+
+// The directory that was entered, whatever has its name by now.
+Status GuardedFiles::SetDirectory(const std::string& path, const FileStat& like) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
+  LZY_RETURN_IF_ERROR(CheckWithin(*directory, path));
+  return posix::SetDirectory({directory->fd, ".", path}, like);
 }
 
 Status GuardedFiles::SyncDirectory(const std::string& path) {

@@ -108,6 +108,10 @@ Result<std::size_t> PosixFile::ReadAt(std::uint64_t offset, MutableByteSpan to) 
   return done;
 }
 
+void PosixFile::ExpectReading() {
+  (void)posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
 std::uint64_t PosixFile::NextData(std::uint64_t offset) {
   const off_t data = lseek(fd_.get(), static_cast<off_t>(offset), SEEK_DATA);
   if (data >= 0) return static_cast<std::uint64_t>(data);
@@ -231,6 +235,11 @@ Status PosixFile::WriteAt(std::uint64_t offset, ByteSpan from) {
     done += static_cast<std::size_t>(put);
   }
   return Status::Ok();
+}
+
+// Where the system cannot do it, the data are written when they are synced. So errors do not matter here.
+void PosixFile::StartWriting(std::uint64_t offset, std::uint64_t length) {
+  (void)sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length), SYNC_FILE_RANGE_WRITE);
 }
 
 Status PosixFile::Truncate(std::uint64_t size) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ Status NotRegular(const std::string& path);
 /// the name there and open something else.
 Status CheckPath(const std::string& path);
 
+/// For system calls that set times.
+timespec FromNs(std::int64_t ns);
 /// statx of `name` in `directory`. `flags`: AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH. It mounts nothing on demand, like stat.
 /// `path` is for messages.
 Result<FileStat> StatAt(int directory, const char* name, int flags, const std::string& path);
@@ -58,6 +61,10 @@ Result<std::uint64_t> FreeBytes(const Place& directory);
 Status Rename(const Place& from, const Place& to);
 Result<bool> RenameIfAbsent(const Place& from, const Place& to);
 Status Remove(const Place& place);
+Result<std::string> ReadLink(const Place& place);
+Status MakeLink(const std::string& text, const Place& place);
+Status MakeHardLink(const Place& of, const Place& place);
+Status SetDirectory(const Place& directory, const FileStat& like);
 Status SyncDirectory(const Place& place);
 Result<std::vector<std::string>> List(const Place& place);
 std::string View();

@@ -3,6 +3,7 @@
 // owner and access. Only for use within lib/base.
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,8 +29,10 @@ class PosixFile final : public File {
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
+  void ExpectReading() override;
   std::uint64_t NextData(std::uint64_t offset) override;
   Status WriteAt(std::uint64_t offset, ByteSpan from) override;
+  void StartWriting(std::uint64_t offset, std::uint64_t length) override;
   Status Truncate(std::uint64_t size) override;
   Status Sync() override;
   Result<FileStat> Stat() override;
@@ -38,6 +41,8 @@ class PosixFile final : public File {
   Result<std::vector<std::uint8_t>> AccessAcl() override;
   Status CopyAccess(File& like) override;
   Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override;
+  Result<std::map<std::string, std::string>> UserAttributes() override;
+  Status SetUserAttributes(const std::map<std::string, std::string>& attributes) override;
   Status Lock() override;
   const std::string& path() const override { return path_; }
 

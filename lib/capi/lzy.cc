@@ -1,6 +1,6 @@
 // The C interface of the engine (lzy/lzy.h): options from C, one engine call for each dataset, reports to C.
 //
-// All five operations go through Run. It makes a Communicator, checks that all ranks were called with the same
+// The operations on datasets go through Run. It makes a Communicator, checks that all ranks were called with the same
 // arguments, resolves the path, calls the engine, and agrees on the code. Nothing is thrown at C, printed, or kept
 // between calls. A report owns all memory that its structs point to.
 
@@ -9,11 +9,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "comm/records.h"
 #include "engine/engine.h"
 #include "mpi/mpi_communicator.h"
+#include "sidecar/names.h"
 
 namespace {
 
@@ -162,8 +165,8 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
 
 // If ranks were called with different arguments, they would make different collective calls and wait for each other
 // forever. So rank 0's fingerprint is sent to all, and all fail if one differs.
-Status CheckSame(Communicator& comm, const char* operation, const Call& call) {
-  const Communicator::Bytes mine = Fingerprint(operation, call);
+Status CheckSame(Communicator& comm, const char* operation, const Call& call, const std::string& more = "") {
+  const Communicator::Bytes mine = Fingerprint((operation + more).c_str(), call);
   Communicator::Bytes first = mine;
   // A rank whose arguments differ still takes part here, so that all ranks come to the Agree below.
   LZY_RETURN_IF_ERROR(comm.Broadcast(first, 0));
@@ -275,7 +278,7 @@ void Fail(lzy_report& report, const Status& status) {
 
 // ---- operations
 
-// What the five operations differ in: which datasets a path stands for, and the engine call.
+// What the operations on datasets differ in: which datasets a path stands for, and the engine call.
 struct Operation {
   const char* name;
   lzy::Resolve resolve;
@@ -292,7 +295,13 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
   LZY_ASSIGN_OR_RETURN(const auto datasets, lzy::ResolvePath(fs, comm, call.path, operation.resolve, &troubles));
   // Directories that could not be read, for example. What was found is worked on nevertheless.
   for (const Status& trouble : troubles) Fail(report, trouble);
-  const lzy::Context context{fs, comm, call.options};
+  lzy::Context context{fs, comm, call.options};
+  if (call.given.progress != nullptr) {
+    context.progress = [&call](const char* phase, std::uint64_t done, std::uint64_t total) {
+      // What the engine expects to read is an estimate if several ranks share it.
+      call.given.progress(call.given.progress_data, phase, std::min(done, total), total);
+    };
+  }
   lzy::CodeOfMany codes;
   for (const lzy::DatasetRef& dataset : datasets) {
     Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, call.given));
@@ -325,9 +334,9 @@ Status RunOn(const Operation& operation, MPI_Comm mpi_comm, const char* path, co
   return AgreeOnCode(*comm, report);
 }
 
-// The edge to C. A report comes first, so that there is a place for what goes wrong after.
-int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_options* options,
-        lzy_report** to) noexcept {
+// The edge to C: calls work(report). The report comes first, so that there is a place for what goes wrong after.
+template <class Work>
+int AtTheEdge(lzy_report** to, const Work& work) noexcept {
   if (to != nullptr) *to = nullptr;
   // Only this can leave a caller without a report.
   std::unique_ptr<lzy_report> report(new (std::nothrow) lzy_report);
@@ -338,7 +347,7 @@ int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_o
     if (report->message.empty()) report->message = text;
   };
   try {
-    Fail(*report, RunOn(operation, comm, path, options, *report));
+    Fail(*report, work(*report));
   } catch (const lzy::StatusError& error) {
     give_up(lzy::ExitCodeOf(error.status), error.what());
   } catch (const std::bad_alloc&) {
@@ -349,6 +358,106 @@ int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_o
   const int code = report->code;
   if (to != nullptr) *to = report.release();
   return code;
+}
+
+int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_options* options,
+        lzy_report** to) noexcept {
+  return AtTheEdge(to, [&](lzy_report& report) { return RunOn(operation, comm, path, options, report); });
+}
+
+// ---- copies
+
+// The size of lzy_copy_options in the first version that had it.
+constexpr std::size_t kFirstCopyOptionsSize = offsetof(lzy_copy_options, progress_data) + sizeof(void*);
+
+Status MakeCopyRequest(const lzy_copy_options* from, lzy_copy_options& given, lzy::CopyRequest& request) {
+  (void)lzy_copy_options_init(&given, sizeof given);
+  if (from != nullptr) {
+    if (from->size < kFirstCopyOptionsSize) return {Code::kInvalidArgument, "copy: not initialised by lzy_copy_options_init"};
+    const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+    if (from->size > sizeof given &&
+        std::any_of(bytes + sizeof given, bytes + from->size, [](unsigned char byte) { return byte != 0; })) {
+      return {Code::kInvalidArgument, fmt::format("copy: a field is set that version {} of the library does not have", lzy_version())};
+    }
+    std::memcpy(&given, from, std::min(from->size, sizeof given));
+  }
+  switch (given.verify) {
+    case LZY_VERIFY_DEVICE:
+      request.read_back = lzy::ReadBack::kDevice;
+      break;
+    case LZY_VERIFY_CACHE:
+      request.read_back = lzy::ReadBack::kCache;
+      break;
+    case LZY_VERIFY_NONE:
+      request.read_back = lzy::ReadBack::kNone;
+      break;
+    default:
+      return {Code::kInvalidArgument, fmt::format("verify: {} is not accepted: one of lzy_verify_copy", static_cast<int>(given.verify))};
+  }
+  request.protect = given.no_protect == 0;
+  request.resume = given.resume != 0;
+  request.salvage = given.salvage != 0;
+  return Status::Ok();
+}
+
+void Count(const lzy::CopyReport& report, lzy_copied& copied) {
+  copied.healed_bytes += report.healed;
+  copied.sent_again_bytes += report.sent_again;
+  for (const lzy::ByteRange& range : report.lost) copied.lost_bytes += range.length;
+  if (!report.status.ok()) {
+    ++copied.failed;
+  } else {
+    ++(report.already ? copied.already : copied.files);
+    if (!report.already) copied.bytes += report.bytes;
+  }
+}
+
+// Calls the program's function, by one thread at a time. Its wish to stop is remembered.
+class ProgressInC {
+ public:
+  ProgressInC(const lzy_copy_options& given, std::uint64_t total) : given_(given), total_(total) {}
+  void Add(std::uint64_t bytes) {
+    if (given_.progress == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    done_ += bytes;
+    if (!stopped_ && given_.progress(given_.progress_data, done_, total_) != 0) stopped_ = true;
+  }
+  bool stopped() const { return stopped_; }
+
+ private:
+  const lzy_copy_options& given_;
+  const std::uint64_t total_;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0;
+  std::atomic<bool> stopped_{false};
+};
+
+// The plan is rank 0's, so all ranks copy the same.
+Status CopyOn(Communicator& comm, const Call& call, const std::string& destination, const lzy_copy_options& given,
+              lzy::CopyRequest request, lzy_copied& copied, lzy_report& report) {
+  lzy::FileSystem& fs = lzy::PosixFileSystem();
+  const bool set = lzy::HasRankPlaceholder(call.path);
+  lzy::CopyPlan plan;
+  if (!set) {
+    LZY_RETURN_IF_ERROR(lzy::AgreeOn(comm, [&]() -> Status {
+      if (comm.rank() != 0) return Status::Ok();
+      LZY_ASSIGN_OR_RETURN(plan, lzy::PlanCopy(fs, {call.path}, destination, request.resume));
+      return Status::Ok();
+    }));
+    LZY_RETURN_IF_ERROR(lzy::BroadcastRecord(comm, plan));
+  }
+  ProgressInC progress(given, plan.bytes);
+  const lzy::Context context{fs, comm, call.options, {}, [&] { return progress.stopped(); }};
+  const auto ranks = static_cast<std::uint64_t>(comm.size());
+  lzy::Pace pace(given.limit == 0 ? 0 : std::max<std::uint64_t>(1, given.limit / ranks), context.stop);
+  request.pace = &pace;
+  request.progress = [&](std::uint64_t bytes) { progress.Add(bytes); };
+  const auto finished = [&](const lzy::CopyReport& one) {
+    Count(one, copied);
+    report.code = lzy::CombineExitCodes(report.code, ExitCodeOf(one));
+    if (report.message.empty()) report.message = one.status.message();
+  };
+  return set ? lzy::CopySet(context, call.path, destination, request, finished).status : lzy::CopyAll(context, plan, request, finished);
 }
 
 // Null for a bad index, and for a null report: a program that ignores the code of an operation must not crash when it
@@ -370,7 +479,7 @@ const char* lzy_strerror(int code) {
       "damage beyond repair",
       "bad option, path or argument",
       "no usable sidecar: not protected, or metadata destroyed",
-      "repair or restore was tried, and writing or checking the result failed",
+      "repair, restore or copy was tried, and writing or checking the result failed",
       "I/O error or no permission",
       "internal or MPI error",
       "out of memory",
@@ -415,6 +524,36 @@ int lzy_repair(MPI_Comm comm, const char* path, const lzy_options* options, lzy_
     return lzy::Verify(context, dataset, {given.from_disk != 0, /*repair=*/true, given.force != 0});
   };
   return Run({"lzy_repair", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+}
+
+int lzy_copy_options_init(lzy_copy_options* options, size_t size) {
+  if (options == nullptr || size < kFirstCopyOptionsSize) return LZY_USAGE;
+  std::memset(static_cast<void*>(options), 0, size);
+  options->size = size;
+  return LZY_OK;
+}
+
+int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const lzy_options* options, const lzy_copy_options* copy,
+             lzy_copied* copied, lzy_report** report) {
+  lzy_copied counted{};
+  const int code = AtTheEdge(report, [&](lzy_report& to) -> Status {
+    LZY_ASSIGN_OR_RETURN(const auto ranks, MakeCommunicator(comm));
+    Call call;
+    lzy_copy_options given{};
+    lzy::CopyRequest request;
+    Status usable = MakeCall(source, options, call);
+    if (usable.ok() && destination == nullptr) usable = {Code::kInvalidArgument, "destination: NULL is not accepted"};
+    if (usable.ok()) usable = MakeCopyRequest(copy, given, request);
+    LZY_RETURN_IF_ERROR(lzy::Agree(*ranks, usable));
+    ranks->SetTopology(call.options.topology);
+    const std::string all = fmt::format(" {} {} {} {} {} {}", static_cast<int>(given.verify), request.protect, request.resume,
+                                        request.salvage, given.limit, destination);
+    LZY_RETURN_IF_ERROR(CheckSame(*ranks, "lzy_copy", call, all));
+    Fail(to, CopyOn(*ranks, call, destination, given, request, counted, to));
+    return AgreeOnCode(*ranks, to);
+  });
+  if (copied != nullptr) *copied = counted;
+  return code;
 }
 
 int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {

@@ -156,15 +156,25 @@ class Checker {
     std::vector<Interval> mine, rest = TouchedBlocks(layout, f, file.rank);
     IntervalSet captured;
     for (const Coverage::Piece& piece : coverage.pieces) {
-      captured.Add(piece.blocks);
+      captured.Add(BlocksIn(piece.blocks, layout, f));
       if (piece.rank == context_.comm.rank()) mine.push_back(piece.blocks);
     }
     rest = Without(rest, captured.intervals());
-    const BlockStream data = StreamOf(ensemble, false, f);
-    LZY_RETURN_IF_ERROR(HoldToLeaves(data, shared ? ShareOf(rest, context_.comm) : rest));
-    LZY_RETURN_IF_ERROR(HoldToCapture(data, mine));
+    LZY_RETURN_IF_ERROR(HoldToLeaves(StreamOf(ensemble, false, f), shared ? ShareOf(rest, context_.comm) : rest));
+    if (!mine.empty()) {
+      LZY_RETURN_IF_ERROR(HoldToCapture(
+          DataStream(capture_->block_size(), layout.file_size(f), file.data.get(), nullptr, ensemble.key.get()), mine));
+    }
     const std::vector<Interval> parity = TouchedParity(ensemble, f);
     return HoldToLeaves(StreamOf(ensemble, true, f), shared ? ShareOf(parity, context_.comm) : parity);
+  }
+
+  // The blocks of file f that lie in these blocks of a capture, which may have another size.
+  Interval BlocksIn(const Interval& captured, const Layout& layout, std::uint32_t f) const {
+    const std::uint64_t theirs = capture_->block_size(), ours = layout.block_size();
+    const bool to_the_end = captured.end * theirs >= layout.file_size(f);
+    const std::uint64_t begin = (captured.begin * theirs + ours - 1) / ours;
+    return {begin, std::max(begin, to_the_end ? layout.data_blocks(f) : captured.end * theirs / ours)};
   }
 
   Status HoldToLeaves(const BlockStream& stream, const std::vector<Interval>& blocks) {
@@ -182,8 +192,7 @@ class Checker {
     return stream.tag == HashTag::kParityLeaf && stream.expected->leaf(block) == kNoParityLeaf;
   }
 
-  Status HoldToCapture(BlockStream stream, const std::vector<Interval>& blocks) {
-    stream.expected = nullptr;
+  Status HoldToCapture(const BlockStream& stream, const std::vector<Interval>& blocks) {
     return Read(stream, blocks, [&](std::uint64_t first, const CheckResult& checked) {
       for (std::uint64_t i = 0; i < checked.leaves.size(); ++i) {
         if (checked.leaves[i] == capture_->leaf(first + i)) continue;

@@ -22,7 +22,7 @@ namespace {
 // The options of the last commit, which the next one keeps.
 MadeWith MadeWithOf(const SidecarContents& contents) {
   const Superblock& sb = contents.superblock;
-  return {sb.parity, contents.info.group_option, sb.block_size, contents.info.stripe_option, sb.stamp.size,
+  return {sb.parity, contents.info.group_option, BlockSizeOptionOf(sb), contents.info.stripe_option, sb.stamp.size,
           static_cast<std::uint32_t>(contents.info.parts.directories.size())};
 }
 

@@ -21,7 +21,8 @@ namespace lzy {
 
 /// The options that a dataset's geometry follows from, and the size of its file then.
 struct MadeWith {
-  std::uint32_t parity = 0, group = 0, block_size = 0;
+  std::uint32_t parity = 0, group = 0;
+  std::uint32_t block_size = kAutomaticBlockSize;  ///< ask ChooseBlockSize
   std::uint64_t stripe = 0;
   std::uint64_t size = 0;  ///< 0: there is none yet
   std::uint32_t directories = 0;  ///< device directories; 0: parity is in one sidecar

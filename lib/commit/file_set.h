@@ -67,6 +67,9 @@ class FileSet : public Protector {
   /// What owners know of their members goes to all ranks. kInvalidArgument if ranks have different options.
   Status GatherFacts();
 
+  // Sizes that follow from the members' sizes: the block size, and what is in all of them together.
+  Status AgreeOnSizes();
+
   // As they are, or dealt across failure domains.
   Status ChooseGroups();
 
@@ -137,6 +140,8 @@ class FileSet : public Protector {
   bool regroup_ = true;        // groups are dealt anew
   bool incremental_ = false;   // touched rows only, in the sidecars that are there
   bool publishing_ = false;    // some sidecar may have its final name
+  std::uint64_t largest_member_ = 0;
+  std::uint32_t block_size_ = 0;
   std::uint32_t parity_ = 0;
   std::uint32_t largest_group_ = 0;
   std::uint64_t total_bytes_ = 0;

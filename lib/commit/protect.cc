@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ranges>
 
 #include "comm/records.h"
@@ -10,22 +9,15 @@
 #include "dataset/member.h"
 #include "dataset/parts.h"
 #include "dataset/rehome.h"
+#include "encode/coverage.h"
 #include "names/lookup.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
-#include "sidecar/scratch.h"
 
 // The half of a commit that does not depend on the kind of dataset (commit/protector.h): locks, judgement, the shape of
 // sidecars, names and reports.
 
 namespace lzy {
-
-// Recorded for people, and to tell two commits of one number, or two sets of one name, apart. No verdict on a block
-// depends on it.
-std::int64_t WallClockNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // Locks are let go before empty sidecars are removed, since removing takes the lock again.
 Status Protector::Run() {
@@ -123,7 +115,7 @@ Options Protector::EffectiveOptions() const {
   auto given = [&](const char* name) { return !keep && out.given.count(name) != 0; };
   if (!given("parity")) out.parity = view_.superblock.parity;
   if (!given("group")) out.group = view_.info.group_option;
-  if (!given("block-size")) out.block_size = view_.superblock.block_size;
+  if (!given("block-size")) out.block_size = BlockSizeOptionOf(view_.superblock);
   if (!given("stripe")) out.stripe = view_.info.stripe_option;
   if (!given("device-dirs")) out.device_dirs = view_.info.parts.directories;
   return out;
@@ -145,7 +137,8 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   if ((missing && (shared() || !request_.force)) || (damaged > 0 && !request_.force)) return true;
   if (!request_.force && HasUncheckedPast()) return true;
   const bool same_geometry = options.parity == view_.superblock.parity && options.group == view_.info.group_option &&
-                             options.block_size == view_.superblock.block_size &&
+                             options.block_size == BlockSizeOptionOf(view_.superblock) &&
+                             ChooseBlockSize(options.block_size, LargestFile()) == view_.superblock.block_size &&
                              options.stripe == view_.info.stripe_option &&
                              (!shared() || options.device_dirs == view_.info.parts.directories);
   if (findings.clean() && !report_.unjudged && same_geometry && StampsFresh()) return true;
@@ -164,6 +157,53 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
   report_.unchecked.clear();
   report_.unjudged = false;
   return false;
+}
+
+std::uint64_t Protector::LargestFile() const {
+  std::uint64_t largest = 0;
+  for (const FileView& file : view_.files()) largest = std::max(largest, file.stat.size);
+  return largest;
+}
+
+// Without a commit before, there is nothing to hold to leaves, and what lzy-protect commits has just been judged.
+Result<std::uint32_t> Protector::AgreeOnBlockSize(const Options& options, std::uint64_t largest,
+                                                  std::span<const FileView* const> own) {
+  const std::uint32_t wanted = ChooseBlockSize(options.block_size, largest);
+  if (!request_.touched || options.block_size != kAutomaticBlockSize) return wanted;
+  std::uint32_t kept = 0;
+  for (const FileView* file : own) {
+    const auto touched = touched_.find(file->rank);
+    if (touched == touched_.end() || touched->second.whole() || !file->sidecar || !file->sidecar->committed()) continue;
+    const Superblock& before = file->sidecar->contents().superblock;
+    const bool its_own = before.kind == ref_.kind && before.rank == file->rank;
+    if (its_own && before.block_size != wanted && !IsAsCommitted(*file, touched->second)) kept = std::max(kept, before.block_size);
+  }
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t agreed, comm_.AllReduceMax(kept));
+  return agreed == 0 ? wanted : static_cast<std::uint32_t>(agreed);
+}
+
+// Nothing is held to leaves whose blocks have another size, so this must be known before.
+bool Protector::IsAsCommitted(const FileView& file, IntervalSet touched) const {
+  bool same = true;
+  const Status checked = NoThrow([&]() -> Status {
+    const SidecarContents& old = file.sidecar->contents();
+    const std::uint64_t block = old.superblock.block_size;
+    LZY_ASSIGN_OR_RETURN(const FileStat now, file.data->Stat());
+    AddResize(touched, old.superblock.stamp.size, now.size, block);
+    const Interval all{0, std::min<std::uint64_t>(old.data_tree.leaf_count(), (now.size + block - 1) / block)};
+    std::vector<Interval> written;
+    for (const Interval& range : touched.intervals()) written.push_back({range.begin / block, (range.end - 1) / block + 1});
+    SortAndJoin(written);
+    const BlockStream stream =
+        DataStream(block, old.superblock.stamp.size, file.data.get(), &old.data_tree, context_.options.key.get());
+    same = file.sidecar->knows_all_leaves();
+    for (const Interval& held : Without({all}, written)) {
+      const auto check = [&](std::uint64_t, const CheckResult& found) { same = same && found.bad.empty(); };
+      LZY_RETURN_IF_ERROR(CheckInPieces(stream, held, SettingsFor(context_, false), check));
+    }
+    return Status::Ok();
+  });
+  return checked.ok() && same;
 }
 
 // A member that is as an older commit of its set left it may have lost what came later. If the hashes of the newest commit
@@ -267,36 +307,6 @@ Result<Uuid> Protector::CommonUuid() {
   Uuid uuid = NewUuid();
   LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, uuid));
   return uuid;
-}
-
-// Trees have only a shape, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
-void Protector::FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
-                          SidecarContents& contents) const {
-  job.scratch = ScratchBeside(context_.fs, job.data->path());
-  job.InitLeaves(layout, f);
-  job.key = context_.options.key.get();
-  contents.key = context_.options.key;
-  contents.info.stripe_option = options.stripe;
-  contents.info.group_option = options.group;
-  contents.data_tree = Tree::OfShape(TreeKind::kData, layout.data_blocks(f), layout.file_size(f));
-  contents.parity_tree = Tree::OfShape(TreeKind::kParity, job.parity_leaves.blocks(), layout.parity_size(f));
-  Superblock& sb = contents.superblock;
-  sb.state = SidecarState::kCommitted;
-  sb.kind = ref_.kind;
-  sb.placement = layout.parameters().placement;
-  sb.compact = context_.options.compact;
-  sb.block_size = layout.block_size();
-  sb.unit = layout.unit();
-  sb.parity = layout.parity();
-  sb.stamp = {job.before.size, job.before.mtime_ns, job.before.inode, job.before.device, job.before.birth_ns};
-  sb.commit_clock_ns = job.clock_ns;
-  sb.parity_size = layout.parity_size(f);
-  sb.parity_stride = layout.parity_stride();
-  sb.first_row = layout.first_row();
-}
-
-MemberRecord Protector::RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain) {
-  return {rank, stat.mode, stat.uid, stat.gid, stat.mtime_ns, stat.size, {}, parity_size, {}, domain};
 }
 
 Result<std::string> Protector::FreshPath(const std::string& data_path) {

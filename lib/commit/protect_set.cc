@@ -24,6 +24,7 @@ Status FileSet::Protect() {
   }
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return FindMembers(); }));
   LZY_RETURN_IF_ERROR(GatherFacts());
+  LZY_RETURN_IF_ERROR(AgreeOnSizes());
   uuid_ = view_.superblock.uuid;
   if (!same_set_) {
     LZY_ASSIGN_OR_RETURN(uuid_, CommonUuid());
@@ -133,6 +134,17 @@ Status FileSet::GatherFacts() {
   return Status::Ok();
 }
 
+Status FileSet::AgreeOnSizes() {
+  for (const auto& [rank, f] : facts_) {
+    largest_member_ = std::max(largest_member_, f.before.size);
+    total_bytes_ += f.before.size;
+  }
+  std::vector<const FileView*> own;
+  for (const auto& [rank, member] : own_) own.push_back(member.file);
+  LZY_ASSIGN_OR_RETURN(block_size_, AgreeOnBlockSize(options_, largest_member_, own));
+  return Status::Ok();
+}
+
 // Groups that are there stay: dealing them anew would mean to encode everything.
 Status FileSet::ChooseGroups() {
   regroup_ = !same_set_ || options_.parity != view_.superblock.parity || options_.group != view_.info.group_option;
@@ -203,16 +215,11 @@ void FileSet::WarnOfMoves() {
 
 // Files of a group are numbered in the order of its ranks; devices likewise.
 Status FileSet::MakeLayouts() {
-  std::uint64_t largest_member = 0;
-  for (const auto& [rank, f] : facts_) {
-    largest_member = std::max(largest_member, f.before.size);
-    total_bytes_ += f.before.size;
-  }
   for (const Group& group : groups_) {
     largest_group_ = std::max(largest_group_, static_cast<std::uint32_t>(group.ranks.size()));
   }
   const std::uint64_t unit =
-      ChooseUnit(DatasetKind::kSet, options_.block_size, options_.stripe, largest_group_, largest_member);
+      ChooseUnit(DatasetKind::kSet, block_size_, options_.stripe, largest_group_, largest_member_);
   for (Group& group : groups_) {
     std::vector<std::uint64_t> sizes;
     for (const std::uint32_t rank : group.ranks) {
@@ -220,7 +227,7 @@ Status FileSet::MakeLayouts() {
       group.mine = group.mine || own_.contains(rank);
     }
     const auto members = group.ranks.size();
-    LZY_ASSIGN_OR_RETURN(group.layout, Layout::Create(GroupGeometry(options_.block_size, unit, parity_, members), std::move(sizes)));
+    LZY_ASSIGN_OR_RETURN(group.layout, Layout::Create(GroupGeometry(block_size_, unit, parity_, members), std::move(sizes)));
     group.plans.emplace(*group.layout);
   }
   return Status::Ok();
@@ -234,7 +241,7 @@ Status FileSet::MakeShapes() {
   const Tree placeholder = Tree::Build(TreeKind::kDataset, std::vector<Hash>(facts_.size()), total_bytes_);
   return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) {
     const Layout& layout = *group.layout;
-    FillShape(layout, options_, f, member.job, member.contents);
+    FillShape(context_.fs, options_, ref_.kind, layout, f, member.job, member.contents);
     Superblock& sb = member.contents.superblock;
     sb.uuid = uuid_;
     sb.generation = generation_;
@@ -268,7 +275,7 @@ Status FileSet::ChooseWay() {
     if (added || f.other_writer) at->second.AddWhole();
     if (!holds_) continue;
     CheckJudged(*f.file, f.before);
-    AddResize(at->second, f.old_size, f.before.size, options_.block_size);
+    AddResize(at->second, f.old_size, f.before.size, block_size_);
   }
   bool fits = holds_ && same_set_ && !regroup_ && request_.touched.has_value();
   for (auto& [rank, member] : own_) {
@@ -277,7 +284,7 @@ Status FileSet::ChooseWay() {
     const bool trusted = holds_ && sidecar != nullptr && sidecar->committed() &&
                          sidecar->contents().superblock.kind == DatasetKind::kSet &&
                          sidecar->contents().superblock.rank == rank && !touched_.at(rank).whole();
-    if (trusted && sidecar->contents().superblock.block_size == options_.block_size) {
+    if (trusted && sidecar->contents().superblock.block_size == block_size_) {
       HoldToLeaves(*sidecar, touched_.at(rank), member.job);
     }
     fits = fits && trusted && sidecar->knows_all_leaves() && sidecar->Fits(member.contents);

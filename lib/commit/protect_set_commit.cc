@@ -135,7 +135,7 @@ Status FileSet::HandleRot() {
     LZY_RETURN_IF_ERROR(Agree(comm_, status));
     for (auto& [rank, job] : jobs) job->parity_is_fresh = false;  // it has been written once
     std::map<std::uint32_t, IntervalSet> blocks;
-    for (const auto& [rank, indices] : rot_.all) blocks[rank] = TouchedBlocks(indices, options_.block_size);
+    for (const auto& [rank, indices] : rot_.all) blocks[rank] = TouchedBlocks(indices, block_size_);
     LZY_RETURN_IF_ERROR(EncodeGroups(blocks, false));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
   }

@@ -54,10 +54,15 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(BroadcastRecord(comm_, seen));
     CheckJudged(file, job_.before);
     LZY_ASSIGN_OR_RETURN(uuid_, ChooseUuid());
+    const FileView* const one[] = {&file};
+    const std::span<const FileView* const> mine(one, comm_.rank() == 0 ? 1 : 0);
+    LZY_ASSIGN_OR_RETURN(const std::uint32_t block_size, AgreeOnBlockSize(options_, job_.before.size, mine));
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       LZY_ASSIGN_OR_RETURN(real_path_, context_.fs.RealPath(ref_.path));
       owns_parts_ = file.sidecar && OwnsParts(context_.fs, real_path_, file.sidecar->contents());
-      LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(options_, job_.before.size), {job_.before.size}));
+      Options chosen = options_;
+      chosen.block_size = block_size;
+      LZY_ASSIGN_OR_RETURN(layout_, Layout::Create(SharedGeometry(chosen, job_.before.size), {job_.before.size}));
       plans_.emplace(*layout_);
       MakeShape();
       return Status::Ok();
@@ -94,23 +99,14 @@ class SharedFile : public Protector {
 
   // Contents of the new sidecar as far as known before encoding; trees have their size already.
   void MakeShape() {
-    FillShape(*layout_, options_, 0, job_, contents_);
-    Superblock& sb = contents_.superblock;
-    sb.uuid = uuid_;
-    sb.generation = view_.superblock.generation + 1;
-    sb.members = layout_->devices();
-    sb.largest_group = layout_->largest_group();
-    InfoRecord& info = contents_.info;
-    info.name = BaseNameOf(ref_.path);
-    info.groups = layout_->parameters().groups;
+    FillShape(context_.fs, options_, ref_.kind, *layout_, 0, job_, contents_);
+    FillSharedShape(*layout_, BaseNameOf(ref_.path), job_, contents_);
+    contents_.superblock.uuid = uuid_;
+    contents_.superblock.generation = view_.superblock.generation + 1;
     if (parted() && options_.device_dirs == view_.info.parts.directories) {
-      info.parts = view_.info.parts;
-      info.parts.home = real_path_;
+      contents_.info.parts = view_.info.parts;
+      contents_.info.parts.home = real_path_;
     }
-    const FileStat& stat = job_.before;
-    info.members.push_back(RecordOf(0, stat, layout_->parity_size(0), ""));
-    info.path.leaf_count = 1;
-    info.path.bytes = stat.size;
   }
 
   // Only the touched rows, in place, if what is there can serve as the rest; otherwise everything, in a new file.
@@ -264,9 +260,8 @@ class SharedFile : public Protector {
       const bool another = comm_.rank() == 0 && (now.uuid != request_.departs_from ||
                                                  now.generation != request_.departs_from_generation);
       if (capture == nullptr || another || !report_.kept_intents.empty()) return;
-      if (capture->block_size() != layout_->block_size()) return;
       const bool fits = capture->Finish(*layout_);
-      if (HasFirstBlock(*capture)) mine = fits ? kOfUse : kOfAnotherShape;
+      if (!fits || HasFirstBlock(*capture)) mine = fits ? kOfUse : kOfAnotherShape;
     });
     LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
     report_.captures_count = worst != kVoid;
@@ -336,13 +331,7 @@ class SharedFile : public Protector {
     Stopwatch watch;
     LZY_RETURN_IF_ERROR(job_.MakeTrees(*layout_, 0));
     LZY_RETURN_IF_ERROR(job_.CheckUnchanged());
-    contents_.data_tree = std::move(job_.data_tree);
-    contents_.parity_tree = std::move(job_.parity_tree);
-    contents_.superblock.wall_time_ns = WallClockNs();
-    contents_.info.members[0].data_root = contents_.data_tree.Root();
-    contents_.info.members[0].parity_root = contents_.parity_tree.Root();
-    const Tree members = Tree::Build(TreeKind::kDataset, {contents_.data_tree.Root()}, job_.before.size);
-    contents_.superblock.dataset_root = DatasetRootOf(contents_.superblock, members.Root());
+    FillSharedRoots(job_, contents_);
     Sidecar& sidecar = incremental_ ? *file.sidecar : *fresh_;
     LZY_RETURN_IF_ERROR(sidecar.WriteAll(contents_));
     // Of an encoding that is there the spares follow when the commit counts; before, they would be of one that may

@@ -12,6 +12,7 @@
 
 #include <memory>
 
+#include "commit/fresh_sidecar.h"
 #include "commit/protect.h"
 #include "encode/encode.h"
 #include "encode/rebuild.h"
@@ -53,14 +54,13 @@ class Protector {
   /// Sets that intent in the sidecar that is about to replace the file's, so that there is no moment without it.
   Status KeepOtherIntent(const FileView& file, Sidecar& fresh) const;
 
+  /// The block size of this commit for files of at most `largest` bytes, the same on all ranks. An automatic one may
+  /// be another than that of the last commit. Then no block can be held to its leaf while it is encoded, so what the
+  /// program did not write in the files `own` is compared here. If anything differs, the dataset keeps its block size,
+  /// and what differs is treated as any rot. Few bytes are compared: one of the sizes is that of small files.
+  Result<std::uint32_t> AgreeOnBlockSize(const Options& options, std::uint64_t largest, std::span<const FileView* const> own);
   /// A new uuid, the same on all ranks.
   Result<Uuid> CommonUuid();
-  /// Makes room for the leaves of file `f` of the layout, and fills in what follows from layout, options and job. The
-  /// trees have their size then, not their leaves.
-  void FillShape(const Layout& layout, const Options& options, std::uint32_t f, FileJob& job,
-                 SidecarContents& contents) const;
-  /// What a sidecar records of a member. Roots are filled in when they are known.
-  static MemberRecord RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t parity_size, const std::string& domain);
   /// Blocks outside `touched` must have the leaves of `sidecar`, as far as these are known.
   static void HoldToLeaves(const Sidecar& sidecar, const IntervalSet& touched, FileJob& job);
   /// Where the sidecar of `data_path` is built (beside the target of a symbolic link), and giving it its name, durably.
@@ -90,6 +90,10 @@ class Protector {
   Status EnsureSidecars();
   Status EnsureSidecar(const std::string& path, std::uint32_t rank);
   void RemoveEmptySidecars();
+  // Bytes of the largest file, as it is now.
+  std::uint64_t LargestFile() const;
+  // Local: whether all that is not in `touched`, by rank of the file, has its leaves. False if it cannot be read.
+  bool IsAsCommitted(const FileView& file, IntervalSet touched) const;
   // Whether each stamp still tells edits made since: inode and times of the file are those of the stamp.
   bool StampsFresh() const;
   // Sets holds_ and touched_ so that blocks found right must stay right, and damaged ones are encoded as they are.
@@ -107,7 +111,5 @@ class Protector {
 /// The two kinds. The arguments must outlive what they return.
 std::unique_ptr<Protector> SharedProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
 std::unique_ptr<Protector> SetProtector(const Context&, const DatasetRef&, const ProtectRequest&, DatasetReport&);
-
-std::int64_t WallClockNs();
 
 }  // namespace lzy

@@ -160,8 +160,8 @@ EmptySidecar NewSidecar(const Options& options, DatasetKind kind, const std::str
   sb.state = SidecarState::kNeverCommitted;
   sb.kind = kind;
   sb.placement = kind == DatasetKind::kSet ? ParityPlacement::kPerDevice : ParityPlacement::kPooled;
-  sb.block_size = options.block_size;
-  sb.unit = options.block_size;
+  sb.block_size = ChooseBlockSize(options.block_size, 0);
+  sb.unit = sb.block_size;
   sb.members = 1;
   sb.largest_group = 1;
   sb.rank = rank;

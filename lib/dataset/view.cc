@@ -62,14 +62,16 @@ Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, c
 }
 
 // The last block of a file may be short; blocks behind the end have length 0.
-BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key) {
-  const std::uint64_t block = layout.block_size();
-  const std::uint64_t size = layout.file_size(file);
-  return {data, 0, HashTag::kDataLeaf, key, expected, [block, size](std::uint64_t index) {
-            const std::uint64_t offset = index * block;
+BlockStream DataStream(std::uint64_t block_size, std::uint64_t size, File* data, const Tree* expected, const LeafKey* key) {
+  return {data, 0, HashTag::kDataLeaf, key, expected, [block_size, size](std::uint64_t index) {
+            const std::uint64_t offset = index * block_size;
             const std::uint64_t left = offset < size ? size - offset : 0;
-            return BlockPlace{offset, static_cast<std::uint32_t>(std::min(block, left)), index};
+            return BlockPlace{offset, static_cast<std::uint32_t>(std::min(block_size, left)), index};
           }};
+}
+
+BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key) {
+  return DataStream(layout.block_size(), layout.file_size(file), data, expected, key);
 }
 
 // Blocks of padding behind the last unit row have length 0.
@@ -111,13 +113,13 @@ GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
   for (std::size_t d = 0; d < devices; ++d) domains.push_back(std::to_string(d));
   GeometryParameters parameters{.kind = DatasetKind::kShared,
                                 .placement = parted ? ParityPlacement::kDirectories : ParityPlacement::kPooled,
-                                .block_size = options.block_size,
+                                .block_size = ChooseBlockSize(options.block_size, size),
                                 .parity = options.parity,
                                 .groups = DealGroups(domains, options.group, options.parity).groups};
   std::size_t largest = 0;
   for (const auto& group : parameters.groups) largest = std::max(largest, group.size());
   parameters.unit =
-      ChooseUnit(DatasetKind::kShared, options.block_size, options.stripe, static_cast<std::uint32_t>(largest), size);
+      ChooseUnit(DatasetKind::kShared, parameters.block_size, options.stripe, static_cast<std::uint32_t>(largest), size);
   return parameters;
 }
 

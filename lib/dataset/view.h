@@ -160,6 +160,8 @@ GeometryParameters GroupGeometry(std::uint32_t block_size, std::uint64_t unit, s
 /// Blocks of data file or parity region as the storage layer reads them. The layout, trees and key must outlive the
 /// stream.
 BlockStream DataStream(const Layout& layout, std::uint32_t file, File* data, const Tree* expected, const LeafKey* key);
+/// The same for a file of `size` bytes in blocks of any size.
+BlockStream DataStream(std::uint64_t block_size, std::uint64_t size, File* data, const Tree* expected, const LeafKey* key);
 BlockStream ParityStream(const Layout& layout, std::uint32_t region, File* sidecar, std::uint64_t base, const Tree* expected,
                          const LeafKey* key);
 

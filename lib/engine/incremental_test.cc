@@ -63,7 +63,7 @@ class Epochs {
       ASSERT_OK(BeginEpoch(PosixFileSystem(), sample_.options, sample_.files[f],
                            sample_.kind == DatasetKind::kSet ? sample_.path : ""));
       if (OneIn(rng_, 3)) continue;
-      EditFile(rng_, sample_.files[f], sample_.options.block_size, edits[f]);
+      EditFile(rng_, sample_.files[f], ChooseBlockSize(sample_.options.block_size, ReadFile(sample_.files[f]).size()), edits[f]);
     }
     const DatasetReport made = Protect(Deal(edits));
     ASSERT_OK(made.status);
@@ -124,7 +124,12 @@ TEST_P(Incremental, EqualsACommitOfEverything) {
     const int ranks = static_cast<int>(GetParam() == DatasetKind::kShared ? 1 + Below(rng, 4) : 2 + Below(rng, 6));
     limits.fixed_members =
         static_cast<std::uint32_t>(ranks);  // sets are closed by all ranks of the job, each its member
-    Epochs epochs(rng, ranks, scratch.path(), MakeSample(rng, scratch.path(), limits));
+    Sample sample = MakeSample(rng, scratch.path(), limits);
+    if (OneIn(rng, 3)) {
+      sample.options.block_size = kAutomaticBlockSize;
+      sample.options.stripe = kUsualBlockSize << Below(rng, 4);
+    }
+    Epochs epochs(rng, ranks, scratch.path(), sample);
     SCOPED_TRACE(fmt::format("dataset {}, {} ranks: {}", i, ranks, epochs.sample().Describe()));
     ASSERT_OK(
         epochs
@@ -142,12 +147,12 @@ TEST_P(Incremental, EqualsACommitOfEverything) {
 /// A dataset of full rows, protected, in which block `rotten` of file `victim` rots while an epoch goes on.
 class RottenEpoch {
  public:
-  RottenEpoch(Rng& rng, const Scratch& scratch, DatasetKind kind, std::uint32_t parity = 1)
-      : rng_(rng), sample_(Make(rng, scratch, kind, parity)) {
+  RottenEpoch(Rng& rng, const Scratch& scratch, DatasetKind kind, std::uint32_t parity = 1, bool automatic = false)
+      : rng_(rng), sample_(automatic ? MakeSmall(rng, scratch, kind) : Make(rng, scratch, kind, parity)) {
     epochs.emplace(rng, 3, scratch.path(), sample_);
     victim = static_cast<std::uint32_t>(Below(rng, sample_.files.size()));
     rotten = Below(rng, 12);  // in a full row: others of it can be written
-    block = sample_.options.block_size;
+    block = ChooseBlockSize(sample_.options.block_size, 0);
   }
   void Begin() {
     ASSERT_OK(epochs->Protect(std::nullopt).status);
@@ -217,6 +222,16 @@ class RottenEpoch {
     for (const std::string& file : sample.files) {
       FillFile(rng, file, 20 * sample.options.block_size + Below(rng, 300), sample.options.block_size);
     }
+    return sample;
+  }
+
+  /// Files of full rows that have small blocks only because they are small.
+  static Sample MakeSmall(Rng& rng, const Scratch& scratch, DatasetKind kind) {
+    Sample sample = Make(rng, scratch, kind, 1);
+    sample.options.compact = OneIn(rng, 2);
+    sample.options.block_size = kAutomaticBlockSize;
+    sample.options.stripe = 1u << 20;
+    for (const std::string& file : sample.files) FillFile(rng, file, 12 * kSmallBlockSize + Below(rng, 300), kSmallBlockSize);
     return sample;
   }
 
@@ -306,6 +321,39 @@ TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
     Bytes now = ReadFile(epoch.Path());
     now.resize(epoch.before.size());
     EXPECT_EQ(now, epoch.before);
+    EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify()), 0);
+    ++caught;
+  }
+  EXPECT_GT(caught, 10u);
+}
+
+// Blocks of another size could not be held to the leaves of before, so rot would be committed as if somebody had written it.
+TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsMended) {
+  const std::uint64_t seed = SeedOf(4096);
+  std::uint64_t caught = 0;
+  for (std::uint64_t i = 0; i < RoundsOf(20) && !HasFailure(); ++i) {
+    Rng rng(seed + i);
+    Scratch scratch;
+    RottenEpoch epoch(rng, scratch, GetParam(), 1, /*automatic=*/true);
+    SCOPED_TRACE(fmt::format("dataset {}, block {} of {}: {}", i, epoch.rotten, epoch.Path(), epoch.epochs->sample().Describe()));
+    epoch.Begin();
+    epoch.Grow(3);
+    if (!epoch.LetRot()) continue;
+    const DatasetReport made = epoch.Commit();
+    epoch.ExpectNamed(made);
+    EXPECT_EQ(ExitCodeOf(made), 1);
+    EXPECT_EQ(made.block_size, kSmallBlockSize);
+    EXPECT_EQ(ReadFile(epoch.Path()), epoch.after) << "a commit changes no data";
+    VerifyRequest repair;
+    repair.repair = true;
+    EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify(repair)), 0);
+    Bytes now = ReadFile(epoch.Path());
+    now.resize(epoch.before.size());
+    EXPECT_EQ(now, epoch.before);
+    epoch.edits.clear();
+    const DatasetReport next = epoch.Commit();
+    EXPECT_EQ(ExitCodeOf(next), 0);
+    EXPECT_EQ(next.block_size, kUsualBlockSize);
     EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify()), 0);
     ++caught;
   }

@@ -49,6 +49,20 @@ inline constexpr std::uint32_t kMaxBlockSize = 16u << 20;
 inline constexpr std::uint64_t kMaxUnit = 1ull << 30;
 inline constexpr std::uint32_t kMaxGroup = 255;
 
+/// Block sizes of option block-size=auto. A file of up to kSmallBlocksUpTo bytes has small blocks: its parity is at least one
+/// block, which should not be as large as the file.
+inline constexpr std::uint32_t kUsualBlockSize = 64u << 10;
+inline constexpr std::uint32_t kSmallBlockSize = 4u << 10;
+inline constexpr std::uint64_t kSmallBlocksUpTo = 64u << 10;
+/// Value of the option, and in geometries that have no size yet: by the rule above.
+inline constexpr std::uint32_t kAutomaticBlockSize = 0;
+
+/// `option` itself, or what stands behind kAutomaticBlockSize for a file of `size` bytes (set: its largest member).
+constexpr std::uint32_t ChooseBlockSize(std::uint32_t option, std::uint64_t size) {
+  if (option != kAutomaticBlockSize) return option;
+  return size <= kSmallBlocksUpTo ? kSmallBlockSize : kUsualBlockSize;
+}
+
 /// The unit u for a new dataset, by the rule of docs/format.md §6. It is the largest power-of-two multiple of the
 /// block size that is at most `stripe` and has 4 * n * u <= size (shared file; n the size of the largest group) or 4 *
 /// u <= size (set; `size` that of the largest member). It is at least a block and at most kMaxUnit. All sizes are

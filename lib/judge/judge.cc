@@ -172,6 +172,7 @@ void TellCommit(const Superblock& sb, DatasetReport& report) {
   report.parity = sb.parity;
   report.group_size = sb.largest_group;
   report.block_size = sb.block_size;
+  report.automatic_block_size = sb.automatic_block_size;
   report.unit = sb.unit;
   report.uuid = UuidText(sb.uuid);
   report.generation = sb.generation;

@@ -52,6 +52,13 @@ class OrphanFinder {
     for (const std::string& name : **directory.Names()) {
       if (name.starts_with(kNewDataPrefix)) {
         Add(directory.PathOf(name), "left by a restore that was interrupted", InUse(directory.PathOf(name)));
+      } else if (name.starts_with(kCopyPrefix)) {
+        Add(directory.PathOf(name), "left by a copy that was interrupted", InUse(directory.PathOf(name)));
+      } else if (name.starts_with(kJournalPrefix)) {
+        // Its copy has the lock.
+        const std::string copy = kCopyPrefix + name.substr(sizeof(kJournalPrefix) - 1);
+        const bool in_use = (*directory.Names())->contains(copy) && InUse(directory.PathOf(copy));
+        Add(directory.PathOf(name), "left by a copy that was interrupted", in_use);
       } else if (name.starts_with(kNewSidecarPrefix)) {
         VisitNew(directory, name);
       } else if (name.starts_with(kPartPrefix)) {

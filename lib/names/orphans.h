@@ -25,7 +25,8 @@ struct Orphan {
 ///  - sidecars whose data file exists under no name in their directory, or has another sidecar, and that are not part
 ///    of a set with survivors. If some members of a set cannot be seen from here (other nodes may have them), none of
 ///    its sidecars is an orphan, except those that a newer commit of the same member, under another name, replaced;
-///  - what was being built when its process ended: data being restored (.LZY-data.*), sidecars being built (.LZY-new.*,
+///  - what was being built when its process ended: data being restored (.LZY-data.*) or copied (.LZY-copy.*,
+///    .LZY-journal.*), sidecars being built (.LZY-new.*,
 ///    unless their set may have committed them), and those that only began to exist (.LZY-tmp.*);
 ///  - parts in device directories of which another encoding of their file has taken the place, and parts that cannot be
 ///    assigned (these are kept).

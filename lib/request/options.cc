@@ -15,7 +15,6 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
-#include "geometry/layout.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -119,6 +118,7 @@ bool ReadKey(const std::string& path, std::shared_ptr<const LeafKey>& to) {
   return true;
 }
 
+const std::string kAutomatic = "auto";
 constexpr std::size_t kMostDomain = 255;
 constexpr std::array<const char*, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
@@ -147,8 +147,14 @@ const Row kTable[] = {
      kNumber<&Options::parity, 0, kMaxGroup - 1>},
     {{"group", "N", "most devices in a group (default 8)", "a number from 2 to 255 (1 only with parity 0)"},
      kNumber<&Options::group, 1, kMaxGroup>},
-    {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default 64K)", "a power of two from 512 to 16M"},
-     kBlocks<&Options::block_size, kMaxBlockSize>},
+    {{"block-size", "BYTES", "unit of hashing, re-reading and repair (default auto: 64K, or 4K in files of up to 64K)",
+      "auto, or a power of two from 512 to 16M"},
+     {[](Options& o, const std::string& v) {
+        if (v != kAutomatic) return kBlocks<&Options::block_size, kMaxBlockSize>.set(o, v);
+        o.block_size = kAutomaticBlockSize;
+        return true;
+      },
+      [](const Options& o) { return o.block_size == kAutomaticBlockSize ? kAutomatic : SizeText(o.block_size); }}},
     {{"stripe", "BYTES", "bytes on one device before the next (default 1M)",
       "a power-of-two multiple of block-size, at most 1G"},
      kBlocks<&Options::stripe, kMaxUnit>},
@@ -162,7 +168,7 @@ const Row kTable[] = {
     {{"device-dirs", "DIRS", "directories for the parity of shared files, one per device, ':'-separated",
       "directories separated by ':'"},
      kList<&Options::device_dirs>},
-    {{"on-error", "WHAT", "what to do when redundancy cannot be made (default warn)", "warn or fail"},
+    {{"on-error", "WHAT", "what to do when redundancy cannot be made (default warn)", "warn or fail", "warn fail"},
      {[](Options& o, const std::string& v) {
         if (v != "warn" && v != "fail") return false;
         o.fail_on_error = v == "fail";
@@ -181,25 +187,25 @@ const Row kTable[] = {
     {{"threads", "N", "threads that lzy may use in each process (default 0: the cores it may use)",
       "a number from 0 to 65535"},
      kNumber<&Options::threads, 0, kMostThreads>},
-    {{"capture", "on|off", "compute hashes and parity from write buffers instead of reading data back (default on)", "on or off"},
+    {{"capture", "on|off", "compute hashes and parity from write buffers instead of reading data back (default on)", "on or off", "on off"},
      kSwitch<&Options::capture>},
-    {{"verify-reads", "on|off", "check what MPI-IO reads return, and repair it from parity (default off)", "on or off"},
+    {{"verify-reads", "on|off", "check what MPI-IO reads return, and repair it from parity (default off)", "on or off", "on off"},
      kSwitch<&Options::verify_reads>},
-    {{"verify-writes", "on|off", "after each commit, read from the device and compare (default off)", "on or off"},
+    {{"verify-writes", "on|off", "after each commit, read from the device and compare (default off)", "on or off", "on off"},
      kSwitch<&Options::verify_writes>},
     {{"domain", "NAME", "failure domain of this process, such as its rack (default: the name of the node)",
       "a name of at most 255 bytes"},
      kText<&Options::domain, kMostDomain>},
     {{"topology", "SHAPE", "how data is broadcast between processes (default auto: the cheapest way)",
       "auto, bcast, pipelined, daisy, hierarchical or hypercube; or auto:LATENCY:GAP:BANDWIDTH with what messages cost "
-      "(microseconds, microseconds, MB/s)"},
+      "(microseconds, microseconds, MB/s)", "auto bcast pipelined daisy hierarchical hypercube"},
      {[](Options& o, const std::string& v) {
         const auto choice = ParseTopology(v);
         if (choice) o.topology = *choice;
         return choice.has_value();
       },
       [](const Options& o) { return TopologyText(o.topology); }}},
-    {{"set-sync", "on|off", "MPI_File_sync of the members of a set commits, too (default off)", "on or off"},
+    {{"set-sync", "on|off", "MPI_File_sync of the members of a set commits, too (default off)", "on or off", "on off"},
      kSwitch<&Options::set_sync>},
     {{"timeout", "SECONDS", "how long to wait for missing ranks of a set before naming them (default 60)",
       "a number of seconds, at least 1"},
@@ -217,11 +223,11 @@ const Row kTable[] = {
         return true;
       },
       [](const Options& o) { return o.key_file; }}},
-    {{"heal", "", "when the program starts, rebuild missing members of the declared file sets", "on or off"},
+    {{"heal", "", "when the program starts, rebuild missing members of the declared file sets", "on or off", "on off"},
      kSwitch<&Options::heal>},
-    {{"summary", "", "at MPI_Finalize, print one line per dataset: what was protected, and what it cost", "on or off"},
+    {{"summary", "", "at MPI_Finalize, print one line per dataset: what was protected, and what it cost", "on or off", "on off"},
      kSwitch<&Options::summary>},
-    {{"log", "LEVEL", "verbosity of messages on stderr (default warn)", "error, warn, info or debug"},
+    {{"log", "LEVEL", "verbosity of messages on stderr (default warn)", "error, warn, info or debug", "error warn info debug"},
      {[](Options& o, const std::string& v) {
         const auto at = std::find(kLogLevels.begin(), kLogLevels.end(), v);
         if (at == kLogLevels.end()) return false;
@@ -321,11 +327,12 @@ Status CheckOptions(const Options& options) {
   }
   // A block size above the default stripe does without a stripe of its own: a unit is never less than a block.
   const bool stripe_is_meant = options.given.contains("stripe") || options.stripe != Options().stripe;
-  if (stripe_is_meant && options.stripe < options.block_size) {
+  const std::uint32_t block = ChooseBlockSize(options.block_size, kSmallBlocksUpTo + 1);
+  if (stripe_is_meant && options.stripe < block) {
     return refuse(
         fmt::format("stripe: '{}' is not accepted with block-size {}: a power-of-two multiple of block-size, "
                     "at most 1G",
-                    options.stripe, options.block_size));
+                    options.stripe, block));
   }
   LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
   if (!options.device_dirs.empty() && options.device_dirs.size() <= options.parity) {

@@ -20,6 +20,7 @@
 
 #include "base/status.h"
 #include "base/topology.h"
+#include "geometry/layout.h"
 #include "merkle/leaf_key.h"
 
 namespace lzy {
@@ -28,7 +29,7 @@ namespace lzy {
 struct Options {
   std::uint32_t parity = 1;
   std::uint32_t group = 8;
-  std::uint32_t block_size = 64u << 10;
+  std::uint32_t block_size = kAutomaticBlockSize;  ///< ask ChooseBlockSize
   std::uint64_t stripe = 1u << 20;
   std::vector<std::string> set;
   std::vector<std::string> include;
@@ -70,6 +71,7 @@ struct OptionSpec {
   const char* value;    ///< placeholder for help, e.g. "BYTES"; empty: on the command line the name alone switches it on
   const char* help;     ///< one line
   const char* accepts;  ///< what is accepted, for error messages
+  const char* choices = "";  ///< the words that are accepted, separated by spaces, if these are (nearly) all there are
 };
 /// All options, in the order of the documentation.
 std::span<const OptionSpec> OptionSpecs();

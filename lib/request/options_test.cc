@@ -6,6 +6,8 @@
 
 #include <map>
 #include <ostream>
+#include <sstream>
+#include <string>
 
 #include "status_matchers.h"
 
@@ -34,11 +36,25 @@ TEST(OptionTable, HasEveryDocumentedOption) {
                                  "timeout", "report", "catalog", "key", "heal", "summary", "log"));
 }
 
+// Shells complete them, so each must be accepted, and the message of an option must name it.
+TEST(OptionTable, HasOnlyChoicesThatAreAccepted) {
+  int choices = 0;
+  for (const OptionSpec& spec : OptionSpecs()) {
+    std::istringstream words(spec.choices);
+    for (std::string word; words >> word; ++choices) {
+      Options options;
+      EXPECT_OK(SetOption(options, spec.name, word));
+      EXPECT_THAT(spec.accepts, HasSubstr(word));
+    }
+  }
+  EXPECT_GE(choices, 20);
+}
+
 TEST(OptionTable, HasTheDocumentedDefaults) {
   const Options options;
   EXPECT_EQ(options.parity, 1u);
   EXPECT_EQ(options.group, 8u);
-  EXPECT_EQ(options.block_size, 65536u);
+  EXPECT_EQ(options.block_size, kAutomaticBlockSize);
   EXPECT_EQ(options.stripe, 1048576u);
   EXPECT_THAT(options.set, IsEmpty());
   EXPECT_EQ(options.topology.topology, Topology::kAuto);
@@ -56,6 +72,8 @@ TEST(SetOption, TakesGoodValues) {
   EXPECT_EQ(With("group", "255").group, 255u);
   EXPECT_EQ(With("block-size", "512").block_size, 512u);
   EXPECT_EQ(With("block-size", "16M").block_size, 16u << 20);
+  EXPECT_EQ(With("block-size", "auto").block_size, kAutomaticBlockSize);
+  EXPECT_EQ(OptionText(Options(), "block-size"), "auto");
   EXPECT_EQ(With("stripe", "1G").stripe, 1u << 30);
   EXPECT_EQ(With("memory", "2T").memory, std::uint64_t{2} << 40);
   EXPECT_EQ(With("threads", "0").threads, 0u);
@@ -159,7 +177,7 @@ TEST(SetOption, UnknownNameIsAnErrorThatListsTheOptions) {
 TEST(SetOption, CallsTheOptionAsTheUserSpelledIt) {
   Options options;
   EXPECT_THAT(SetOption(options, "block-size", "7", "lzy_block_size").message(),
-              HasSubstr("lzy_block_size: '7' is not accepted: a power of two from 512 to 16M"));
+              HasSubstr("lzy_block_size: '7' is not accepted: auto, or a power of two from 512 to 16M"));
   EXPECT_EQ(options.block_size, Options().block_size);
   EXPECT_EQ(EnvironmentName("block-size"), "LZY_BLOCK_SIZE");
   EXPECT_EQ(HintName("block-size"), "lzy_block_size");

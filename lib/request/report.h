@@ -115,6 +115,7 @@ struct DatasetReport {
   std::uint32_t groups = 0;
   std::uint32_t group_size = 0;  ///< devices of the largest group
   std::uint32_t block_size = 0;
+  bool automatic_block_size = false;  ///< it follows from the size of the file
   std::uint64_t unit = 0;
   std::uint64_t bytes = 0;
   std::uint64_t sidecar_bytes = 0;
@@ -167,9 +168,10 @@ struct DatasetReport {
   /// Not ok: the operation itself failed (bad options, I/O, no sidecar, ...); `state` is what is known nevertheless.
   Status status;
 
-  LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, unit, bytes, sidecar_bytes, unsealed, key, uuid,
-             generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo, gone, warnings, map, in_epoch, placed, portion,
-             left_for_later, skipped, bytes_read, bytes_captured, bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
+  LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
+             sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo,
+             gone, warnings, map, in_epoch, placed, portion, left_for_later, skipped, bytes_read, bytes_captured,
+             bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 
 /// The words of messages and JSON. They live forever; "unknown" for a number that is no enumerator.

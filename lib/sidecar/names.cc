@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 
 #include "base/file.h"
 #include "base/node.h"
@@ -55,10 +56,25 @@ std::string NewDataPath(const std::string& data_path) {
   return JoinPath(DirectoryOf(data_path), kNewDataPrefix + BaseNameOf(data_path));
 }
 
+std::string NewCopyPath(const std::string& data_path) {
+  return JoinPath(DirectoryOf(data_path), kCopyPrefix + BaseNameOf(data_path));
+}
+
+std::string CopyJournalPath(const std::string& data_path) {
+  return JoinPath(DirectoryOf(data_path), kJournalPrefix + BaseNameOf(data_path));
+}
+
+// A temporary name whose number no other process draws.
+std::string CopySidecarPath(const std::string& data_path) {
+  return JoinPath(DirectoryOf(data_path), fmt::format("{}0.{}", kTemporaryPrefix, BaseNameOf(data_path)));
+}
+
 std::string TemporarySidecarPath(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path).substr(sizeof(kSidecarPrefix) - 1);
   // A random number, not the process's: processes on other nodes or in other containers may have the same number.
-  return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, DrawRandom<std::uint32_t>(), name));
+  // 0 is for copies.
+  const std::uint32_t number = std::max(1u, DrawRandom<std::uint32_t>());
+  return JoinPath(DirectoryOf(sidecar_path), fmt::format("{}{}.{}", kTemporaryPrefix, number, name));
 }
 
 std::string PartName(const std::string& data_path, std::uint64_t id) {
@@ -74,7 +90,8 @@ std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
 
 bool IsLzyName(const std::string& base_name) {
   return base_name.rfind(kSidecarPrefix, 0) == 0 || base_name.rfind(kNewSidecarPrefix, 0) == 0 ||
-         base_name.rfind(kNewDataPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0 ||
+         base_name.rfind(kNewDataPrefix, 0) == 0 || base_name.rfind(kCopyPrefix, 0) == 0 ||
+         base_name.rfind(kJournalPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0 ||
          base_name.rfind(kPartPrefix, 0) == 0;
 }
 

@@ -14,6 +14,8 @@ namespace lzy {
 inline constexpr char kSidecarPrefix[] = ".LZY.";
 inline constexpr char kNewSidecarPrefix[] = ".LZY-new.";
 inline constexpr char kNewDataPrefix[] = ".LZY-data.";
+inline constexpr char kCopyPrefix[] = ".LZY-copy.";
+inline constexpr char kJournalPrefix[] = ".LZY-journal.";
 inline constexpr char kTemporaryPrefix[] = ".LZY-tmp.";
 inline constexpr char kPartPrefix[] = ".LZY-part.";
 
@@ -23,6 +25,11 @@ Result<std::string> SidecarPath(const std::string& data_path);
 /// Where a sidecar is built anew, and where a lost data file is restored, before they are renamed.
 std::string NewSidecarPath(const std::string& data_path);
 std::string NewDataPath(const std::string& data_path);
+/// Where a data file is copied before it is renamed, and where the copy notes how far it is.
+std::string NewCopyPath(const std::string& data_path);
+std::string CopyJournalPath(const std::string& data_path);
+/// Where the sidecar of a copy is built. If a crash leaves it there when the data have their name, it belongs to them.
+std::string CopySidecarPath(const std::string& data_path);
 /// A random name, different at each call, for a sidecar that is renamed at once.
 std::string TemporarySidecarPath(const std::string& sidecar_path);
 /// The name of the parts of encoding `id` in the device directories. It is cut at 255 bytes, so it need not end in the

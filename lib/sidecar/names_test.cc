@@ -40,6 +40,8 @@ TEST(Names, EveryNameOfLzysOwnIsKnown) {
   EXPECT_TRUE(IsLzyName(BaseNameOf(*SidecarPath("a"))));
   EXPECT_TRUE(IsLzyName(BaseNameOf(NewSidecarPath("a"))));
   EXPECT_TRUE(IsLzyName(BaseNameOf(NewDataPath("a"))));
+  EXPECT_TRUE(IsLzyName(BaseNameOf(NewCopyPath("a"))));
+  EXPECT_TRUE(IsLzyName(BaseNameOf(CopyJournalPath("a"))));
   EXPECT_TRUE(IsLzyName(BaseNameOf(TemporarySidecarPath(*SidecarPath("a")))));
   EXPECT_FALSE(IsLzyName(".LZYa"));
   EXPECT_FALSE(IsLzyName("a.LZY.b"));

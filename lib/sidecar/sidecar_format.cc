@@ -14,7 +14,8 @@
 namespace lzy {
 namespace {
 
-// Bits of the incompatible features.
+// Bits of the compatible features, then of the incompatible ones.
+constexpr std::uint64_t kAutomaticBlockSizeFeature = 1;
 constexpr std::uint64_t kSealedFeature = 1, kPartedFeature = 2, kCompactFeature = 4;
 constexpr std::uint64_t kKnownFeatures = kSealedFeature | kPartedFeature | kCompactFeature;
 // Key, seal and time of birth begin so many bytes before the end of a superblock, behind the largest list of extents.
@@ -227,7 +228,7 @@ std::vector<std::uint8_t> EncodeSuperblock(const Superblock& sb) {
   out.Put(kByteOrderMark);
   out.Put(sb.compact ? kCompactFormatMajor : kFormatMajor);
   out.Put(kFormatMinor);
-  out.Put<std::uint64_t>(0);  // compatible features
+  out.Put(sb.automatic_block_size ? kAutomaticBlockSizeFeature : std::uint64_t{0});
   out.Put(sb.read_only_features);
   out.Put(FeaturesOf(sb));
   PutRecord(out, sb);
@@ -257,6 +258,7 @@ std::vector<std::uint8_t> SealedPartOf(const Superblock& superblock) {
   plain.copy = 0;
   plain.spacing = 0;
   plain.compact = false;  // the seal does not depend on the form
+  plain.automatic_block_size = false;
   plain.state = SidecarState::kCommitted;
   plain.extents.clear();
   plain.seal = {};
@@ -308,7 +310,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   const auto order = in.Get<std::uint32_t>();
   const auto major = in.Get<std::uint16_t>();
   in.Skip(2);  // minor version: never changes the meaning of these fields
-  in.Skip(8);  // compatible features
+  const auto compatible = in.Get<std::uint64_t>();
   const auto read_only_features = in.Get<std::uint64_t>();
   const auto incompatible = in.Get<std::uint64_t>();
   // The form says where the hash is. If this bit is corrupt, the hash is looked for in the wrong place, and is wrong.
@@ -331,6 +333,7 @@ Result<Superblock> DecodeSuperblock(ByteSpan page, std::uint32_t copy) {
   }
   if (compact != (major == kCompactFormatMajor)) return Impossible("version for its form", major);
   Superblock sb;
+  sb.automatic_block_size = (compatible & kAutomaticBlockSizeFeature) != 0;
   sb.read_only_features = read_only_features;
   sb.compact = compact;
   GetRecord(in, sb);

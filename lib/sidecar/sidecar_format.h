@@ -120,6 +120,8 @@ struct Superblock {
   /// Of the key that made the leaves and the seal. All zero: the dataset is not sealed.
   KeyId key_id{};
   Seal seal{};
+  /// lzy chose the block size by the size of the file, and may choose another one when that changes (ChooseBlockSize).
+  bool automatic_block_size = false;
   /// Features of a newer lzy. This version knows none, so it may read such a sidecar, but not write it.
   std::uint64_t read_only_features = 0;
   /// The compact form (docs/format.md §14): superblocks are smaller, and copies are at other places. For
@@ -143,6 +145,11 @@ struct Superblock {
   std::size_t bytes() const { return compact ? kCompactSuperblockSize : kSuperblockSize; }
   std::size_t max_extents() const { return compact ? kMaxCompactExtents : kMaxExtents; }
 };
+
+/// The value of option block-size that the dataset has.
+inline std::uint32_t BlockSizeOptionOf(const Superblock& sb) {
+  return sb.automatic_block_size ? kAutomaticBlockSize : sb.block_size;
+}
 
 /// superblock.bytes() bytes, with their hash. Precondition: at most max_extents() extents.
 std::vector<std::uint8_t> EncodeSuperblock(const Superblock& superblock);

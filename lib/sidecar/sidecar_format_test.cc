@@ -29,6 +29,19 @@ TEST(SuperblockFormat, RoundTrip) {
   }
 }
 
+// The seal must not depend on it: an older lzy writes the copies again without the bit.
+TEST(SuperblockFormat, TellsThatTheBlockSizeIsAutomatic) {
+  Superblock sb = MakeContents(9, 100, 30, 1).superblock;
+  const auto fixed = EncodeSuperblock(sb), sealed = SealedPartOf(sb);
+  sb.automatic_block_size = true;
+  const auto page = EncodeSuperblock(sb);
+  EXPECT_EQ(LoadLe<std::uint64_t>(&page[16]), 1u);
+  EXPECT_EQ(LoadLe<std::uint64_t>(&fixed[16]), 0u);
+  EXPECT_EQ(SealedPartOf(sb), sealed);
+  EXPECT_TRUE(DecodeSuperblock(page, 0)->automatic_block_size);
+  EXPECT_FALSE(DecodeSuperblock(fixed, 0)->automatic_block_size);
+}
+
 TEST(SuperblockFormat, BytesAreWhereTheDocumentSays) {
   Superblock sb;
   sb.generation = 0x1122334455667788;

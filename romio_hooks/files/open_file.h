@@ -153,7 +153,7 @@ struct OpenFile : std::enable_shared_from_this<OpenFile> {
   /// since that block becomes another one. Locks `mutex`.
   std::uint64_t BeginOfChange(std::uint64_t size) {
     const std::lock_guard lock(mutex);
-    return size - (size % std::max<std::uint64_t>(1, expected.block_size) != 0);
+    return size - (size % ChooseBlockSize(expected.block_size, expected.size) != 0);
   }
 };
 

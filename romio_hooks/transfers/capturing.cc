@@ -264,7 +264,7 @@ void ExpectSameGeometry(OpenFile& file, const DatasetReport& report) {
   const std::lock_guard lock(file.mutex);
   file.expected.parity = report.parity;
   file.expected.group = report.group_size;
-  file.expected.block_size = report.block_size;
+  file.expected.block_size = report.automatic_block_size ? kAutomaticBlockSize : report.block_size;
   file.expected.size = report.bytes;
   if (file.expected.directories > 0) file.expected.directories = report.devices;
   // The unit may come from an option of an earlier commit. If the options do not lead to it, ask for it directly.

@@ -90,7 +90,7 @@ class Page(unittest.TestCase):
         groups = [(types.SimpleNamespace(name=found[0].name, title=found[0].name, explanation="e"), found)
                   for found in ([layer, no_layer], [peers])]
         text, plots = page.page(groups, ["a machine"], "slug")
-        self.assertIn("| shared <&> | 1.00 (0.500–1.50) | 1.50 (1.00–2.00) | 1.50 | 2.00 | 1.50 | 0.0 | 1.0 | 1 | 3 |", text)
+        self.assertIn("| shared <&> | 1.00 (0.500–1.50) | 1.50 (1.00–2.00) | 1.50 | 2.00 | 1.50 | – | 0.0 | 1.0 | 1 | 3 |", text)
         self.assertIn("| cat | 2.00 (2.00–2.00) | 2.00 |", text)
         for lines in (part.splitlines() for part in text.split("\n\n") if part.startswith("|")):
             self.assertEqual(len({line.count("|") for line in lines}), 1, lines)

@@ -141,6 +141,34 @@ static void check_dataset(lzy_kind kind, lzy_state state, uint32_t devices, uint
   CHECK(dataset->message[0] == '\0');
 }
 
+/* Counts the calls, and keeps how far the last one was. */
+struct seen {
+  int calls;
+  uint64_t done, total;
+};
+static void see(void* data, const char* phase, uint64_t done, uint64_t total) {
+  struct seen* seen = data;
+  CHECK(data != NULL && phase[0] != '\0' && done <= total);
+  seen->calls += 1;
+  seen->done = done;
+  seen->total = total;
+}
+
+static void test_progress(void) {
+  const char* path = in_directory("progress");
+  const size_t size = 3000000;
+  make_file(path, size, 3);
+  CHECK(run(lzy_protect, path, NULL) == LZY_OK);
+  struct seen seen = {0, 0, 0};
+  lzy_options options;
+  CHECK(lzy_options_init(&options, sizeof options) == LZY_OK && options.progress == NULL);
+  options.progress = see;
+  options.progress_data = &seen;
+  CHECK(run(lzy_verify, path, &options) == LZY_OK);
+  /* Of several processes, one may have nothing to read. */
+  if (comm == MPI_COMM_NULL) CHECK(seen.calls > 0 && seen.done == seen.total);
+}
+
 static void test_shared(void) {
   const char* path = in_directory("shared");
   const size_t size = 1000001;
@@ -285,6 +313,75 @@ static void test_directory(void) {
   CHECK(run(lzy_verify, tree, NULL) == LZY_OK);
 }
 
+static int copy_file(const char* from, const char* to, const lzy_copy_options* options, lzy_copied* copied) {
+  lzy_report_free(report);
+  report = NULL;
+  if (comm != MPI_COMM_NULL) MPI_Barrier(comm);
+  const int code = lzy_copy(comm, from, to, NULL, options, copied, &report);
+  CHECK(report != NULL);
+  CHECK(lzy_report_code(report) == code);
+  CHECK(lzy_report_count(report) == 0);
+  if (comm != MPI_COMM_NULL) MPI_Barrier(comm);
+  return code;
+}
+
+/* Counts bytes, and stops after `limit` of them. */
+struct progress_seen {
+  uint64_t done, total, limit;
+};
+static int note_progress(void* data, uint64_t done, uint64_t total) {
+  struct progress_seen* seen = data;
+  seen->done = done;
+  seen->total = total;
+  return done > seen->limit;
+}
+
+static void test_copy(void) {
+  const size_t size = 3000001;
+  const char* from = in_directory("copy/from");
+  const char* to = in_directory("copy/to");
+  if (rank == 0) CHECK(mkdir(in_directory("copy"), 0700) == 0 && mkdir(from, 0700) == 0);
+  make_file(in_directory("copy/from/a"), size, 31);
+  make_file(in_directory("copy/from/b"), 1000, 32);
+  lzy_options options;
+  lzy_options_init(&options, sizeof options);
+  options.block_size = BLOCK;
+  CHECK(run(lzy_protect, from, &options) == LZY_OK);
+  flip(in_directory("copy/from/a"), 100000);
+
+  lzy_copy_options copy;
+  lzy_copied copied;
+  CHECK(lzy_copy_options_init(NULL, sizeof copy) == LZY_USAGE);
+  CHECK(lzy_copy_options_init(&copy, 3) == LZY_USAGE);
+  CHECK(lzy_copy_options_init(&copy, sizeof copy) == LZY_OK);
+  struct progress_seen seen = {0, 0, UINT64_MAX};
+  copy.progress = note_progress;
+  copy.progress_data = &seen;
+  CHECK(copy_file(from, to, &copy, &copied) == LZY_OK);
+  CHECK(copied.files == 2 && copied.failed == 0 && copied.already == 0);
+  CHECK(copied.bytes == size + 1000 && copied.healed_bytes == BLOCK && copied.lost_bytes == 0);
+  CHECK(rank > 1 || (seen.total == size + 1000 && seen.done <= seen.total)); /* two files, two ranks */
+  check_file(in_directory("copy/to/a"), size, 31);
+  CHECK(run(lzy_verify, to, NULL) == LZY_OK && lzy_report_count(report) == 2);
+
+  /* Once more: an error, or nothing to do. */
+  CHECK(copy_file(from, to, NULL, NULL) == LZY_USAGE && strstr(lzy_report_message(report), "exists") != NULL);
+  copy.resume = 1;
+  CHECK(copy_file(from, to, &copy, &copied) == LZY_OK);
+  CHECK(copied.files == 0 && copied.already == 2);
+
+  /* One file; the program ends it; bad arguments. */
+  CHECK(copy_file(in_directory("copy/from/b"), in_directory("copy/c"), NULL, &copied) == LZY_OK && copied.files == 1);
+  seen.limit = 0;
+  CHECK(copy_file(in_directory("copy/from/a"), in_directory("copy/d"), &copy, &copied) == LZY_IO);
+  CHECK(access(in_directory("copy/d"), F_OK) != 0);
+  copy.verify = (lzy_verify_copy)7;
+  CHECK(copy_file(from, to, &copy, &copied) == LZY_USAGE && strstr(lzy_report_message(report), "verify") != NULL);
+  CHECK(copy_file(from, NULL, NULL, &copied) == LZY_USAGE);
+  CHECK(copied.files == 0);
+  CHECK(copy_file(in_directory("copy/none"), to, NULL, NULL) == LZY_USAGE);
+}
+
 /* Those of whoever runs the test. */
 static void forget_environment(void) {
   extern char** environ;
@@ -400,8 +497,10 @@ int main(int argc, char** argv) {
   if (rank == 0) CHECK(mkdir(directory, 0700) == 0);
   test_names();
   test_shared();
+  test_progress();
   test_set();
   test_directory();
+  test_copy();
   test_options();
   if (with_mpi) test_arguments_that_differ();
   lzy_report_free(report);

@@ -125,6 +125,42 @@ class PlantedLinks(Hostile):
                     self.tool("lzy-verify", "u") if kind != "directory" else None
                     self.assertEqual(self.tell(), before)
 
+    def test_copies_into_the_directory(self):
+        """Whatever is planted under the names that a copy uses, it goes nowhere else."""
+        content = pattern_bytes(20 << 20)
+        self.write("mine/f", content)
+        before = self.tell()
+        for name in ("u/f", "u/.LZY.f", "u/.LZY-copy.f", "u/.LZY-journal.f", "u/.LZY-tmp.0.f"):
+            for kind in KINDS:
+                for words in (("mine/f", "u/f"), ("mine/f", "u"), ("--resume", "mine", "u")):
+                    with self.subTest(name=name, kind=kind, words=words):
+                        shutil.rmtree(self.path("u"))
+                        os.makedirs(self.path("u"))
+                        self.own("u")
+                        self.plant(kind, name)
+                        done = self.tool("lzy-copy", *words)
+                        self.assertEqual(self.tell(), before)
+                        if done.returncode == 0 and os.path.isfile(self.path("u/f")):
+                            self.assertEqual(self.read("u/f"), content)
+
+    def test_copies_out_of_the_directory(self):
+        before = self.tell()
+        for kind in KINDS:
+            self.fresh()
+            self.plant(kind, "u/f")
+            self.plant(kind, "u/.LZY.s.1")
+            shutil.rmtree(self.path("copy"), ignore_errors=True)
+            self.tool("lzy-copy", "u", "copy")
+            self.assertEqual(self.tell(), before)
+            for folder, _, names in os.walk(self.path("copy")):
+                for name in names:
+                    path = os.path.join(folder, name)
+                    if not os.path.islink(path):
+                        with open(path, "rb") as file:
+                            self.assertNotIn(pattern_bytes(30000, seed=99)[:512], file.read())
+            if kind == "link":
+                self.assertIn(f"of user {STRANGER} to a file of user 0", self.check(6, "lzy-copy", "u/f", "x").stderr)
+
     def test_a_data_file(self):
         self.each("u/f", "u/f")
 

@@ -1,5 +1,6 @@
 """Files under other names than at their commit, what runs left behind, names hard to print, and what to do next."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -241,32 +242,33 @@ class Debris(NamesTest):
     def setUp(self):
         super().setUp()
         self.protect("d/a", pattern_bytes(50000))
-        for name in ("d/.LZY-data.a", "d/.LZY-new.a", "d/.LZY-tmp.123.a"):
+        for name in ("d/.LZY-data.a", "d/.LZY-copy.a", "d/.LZY-journal.a", "d/.LZY-new.a", "d/.LZY-tmp.123.a"):
             self.write(name, b"half")
         os.utime(self.path("d/.LZY-tmp.123.a"), (0, 0))
 
     def test_listed_and_pruned(self):
         listed = self.check(0, "lzy-info", "d").stdout
-        for name in (".LZY-data.a", ".LZY-new.a", ".LZY-tmp.123.a"):
+        for name in (".LZY-data.a", ".LZY-copy.a", ".LZY-journal.a", ".LZY-new.a", ".LZY-tmp.123.a"):
             self.assertIn(f"d/{name}: orphan: left by a ", listed)
         self.assertIn("lzy-info --prune d", listed)
-        self.assertEqual(len(os.listdir(self.path("d"))), 5)
+        self.assertEqual(len(os.listdir(self.path("d"))), 7)
         entries = self.report(0, "lzy-info", "--prune", "d")["orphans"]
-        self.assertEqual([entry["removed"] for entry in entries], [True] * 3)
+        self.assertEqual([entry["removed"] for entry in entries], [True] * 5)
         self.assertEqual(sorted(os.listdir(self.path("d"))), [".LZY.a", "a"])
         self.check(0, "lzy-verify", "d")
 
     def test_what_is_in_use_is_kept(self):
         self.write("d/.LZY-tmp.123.a", b"just now")
-        with open(self.path("d/.LZY-data.a"), "r+b") as restoring, open(self.path("d/.LZY.a"), "r+b") as committing:
-            lock(restoring)
-            lock(committing)
+        in_use = ("d/.LZY-data.a", "d/.LZY-copy.a", "d/.LZY.a")
+        with contextlib.ExitStack() as stack:
+            for name in in_use:
+                lock(stack.enter_context(open(self.path(name), "r+b")))
             listed = self.check(0, "lzy-info", "d").stdout
-            self.assertEqual(listed.count("it may be in use, and is kept"), 3, listed)
+            self.assertEqual(listed.count("it may be in use, and is kept"), 5, listed)
             self.assertNotIn("--prune", listed)
             entries = self.report(0, "lzy-info", "--prune", "d")["orphans"]
-            self.assertEqual([entry["removed"] for entry in entries], [False] * 3)
-        self.assertEqual(len(os.listdir(self.path("d"))), 5)
+            self.assertEqual([entry["removed"] for entry in entries], [False] * 5)
+        self.assertEqual(len(os.listdir(self.path("d"))), 7)
 
     def test_sidecar_left_by_a_renamed_set(self):
         self.make_set("e/s.%r", 3)

@@ -324,6 +324,7 @@ class Directories(CliTest):
         self.check(0, "lzy-verify", "d")
 
     def test_prune_keeps_what_can_rebuild_a_small_file(self):
+        self.write("d/e/c.h5", pattern_bytes(4000))  # a single block
         self.check(0, "lzy-protect", "d")
         content = self.read("d/e/c.h5")
         os.remove(self.path("d/e/c.h5"))
@@ -337,6 +338,7 @@ class Directories(CliTest):
         self.assertEqual(self.read("d/e/c.h5"), content)
 
     def test_a_deleted_small_file_is_forgotten_by_name(self):
+        self.write("d/e/c.h5", pattern_bytes(4000))  # a single block
         self.check(0, "lzy-protect", "d")
         os.remove(self.path("d/e/c.h5"))
         self.check(1, "lzy-protect", "--remove", "--yes", "d/e/c.h5")

@@ -22,20 +22,40 @@ class SmallFiles(CliTest):
             with self.subTest(size=size):
                 self.write("f", pattern_bytes(size))
                 self.check(0, "lzy-protect", "f")
+                self.check(0, "lzy-protect", "--block-size", "64K", "f")
                 self.assertLessEqual(self.allocated(".LZY.f"), max(2 * PAGE, pages(size) + PAGE))
-                if size <= PAGE:
-                    self.assertLessEqual(self.allocated(".LZY.f"), 8 << 10)
-                if size <= 10 << 10:
-                    self.assertLessEqual(self.allocated(".LZY.f"), 16 << 10)
                 self.check(0, "lzy-verify", "f")
 
     def test_small_blocks_make_the_parity_small(self):
         for size in SIZES:
             with self.subTest(size=size):
                 self.write("f", pattern_bytes(size))
-                self.check(0, "lzy-protect", "--block-size", "4K", "f")
-                self.assertLessEqual(self.allocated(".LZY.f"), 16 << 10)
+                self.check(0, "lzy-protect", "f")
+                self.assertLessEqual(self.allocated(".LZY.f"), (8 if size <= PAGE else 16) << 10)
                 self.check(0, "lzy-verify", "f")
+
+    def block_size(self):
+        return self.report(0, "lzy-info", "f")["datasets"][0]["block_size"]
+
+    def test_the_block_size_follows_the_size_of_the_file(self):
+        for size, block in ((0, 4096), (65536, 4096), (65537, 65536), (70000, 65536), (65536, 4096)):
+            with self.subTest(size=size):
+                self.write("f", pattern_bytes(size))
+                self.check(0, "lzy-protect", "f")
+                self.assertEqual(self.block_size(), block)
+                self.check(0, "lzy-verify", "f")
+
+    def test_a_block_size_that_was_chosen_stays(self):
+        self.write("f", pattern_bytes(20000))
+        for words, block in (((), 4096), (("--block-size", "8K"), 8192), ((), 8192), (("--block-size", "auto"), 4096)):
+            with self.subTest(words=words, block=block):
+                self.check(0, "lzy-protect", *words, "f")
+                self.assertEqual(self.block_size(), block)
+        self.check(0, "lzy-protect", "--block-size", "4K", "f")
+        self.write("f", pattern_bytes(70000))
+        self.check(0, "lzy-protect", "f")
+        self.assertEqual(self.block_size(), 4096)
+        self.check(0, "lzy-verify", "f")
 
     def test_members_of_sets(self):
         for rank in range(8):

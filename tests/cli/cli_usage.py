@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -36,6 +37,45 @@ class Help(CliTest):
             text = self.check(0, tool, "--help").stdout
             for option in options:
                 self.assertIn(option, text)
+
+
+class Front(CliTest):
+    """lzy NAME is lzy-NAME."""
+
+    def test_help_lists_every_tool_with_its_summary(self):
+        text = self.check(0, "lzy", "--help").stdout
+        for tool in TOOLS:
+            summary = self.check(0, tool, "--describe").stdout.split("summary\t")[1].split("\n")[0]
+            self.assertRegex(text, rf"\n  {tool.removeprefix('lzy-')} +{re.escape(summary.split('. ')[0].rstrip('.'))}\.\n")
+        self.assertEqual(self.check(0, "lzy", "help").stdout, text)
+        self.assertEqual(self.check(0, "lzy", "--version").stdout, f"lzy {VERSION}\n")
+
+    def test_every_tool_gets_its_arguments_and_keeps_its_answers(self):
+        for tool in TOOLS:
+            name = tool.removeprefix("lzy-")
+            for words in (["--version"], ["--help"], ["--bogus", "a b"]):
+                own, by_front = self.run_tool(tool, *words), self.run_tool("lzy", name, *words)
+                self.assertEqual((by_front.returncode, by_front.stdout, by_front.stderr), (own.returncode, own.stdout, own.stderr))
+            self.assertEqual(self.check(0, "lzy", "help", name).stdout, self.check(0, tool, "--help").stdout)
+
+    def test_a_file_is_protected_and_verified(self):
+        self.write("a file", b"a" * 100)
+        self.check(0, "lzy", "protect", "a file")
+        self.flip("a file", 7)
+        self.check(1, "lzy", "verify", "a file")
+
+    def test_unknown_tools_are_refused(self):
+        self.assertIn("lzy: verfy: there is no such tool; did you mean verify? (see lzy --help)",
+                      self.check(3, "lzy", "verfy", "a").stderr)
+        self.assertIn("no TOOL given", self.check(3, "lzy").stderr)
+        self.assertIn("--bogus: there is no such tool", self.check(3, "lzy", "--bogus").stderr)
+
+    def test_a_tool_that_is_missing(self):
+        os.makedirs(self.path("bin"))
+        lonely = shutil.copy(os.path.join(BIN, "lzy"), self.path("bin"))
+        done = subprocess.run([lonely, "verify", "a"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 7)
+        self.assertIn(f"lzy: {self.path('bin')}/lzy-verify: No such file or directory", done.stderr)
 
 
 class BadOptions(CliTest):

@@ -11,7 +11,7 @@ BIN = os.environ["TEST_LZY_BIN"]
 LIB = os.environ["TEST_LZY_LIB"]
 MPIEXEC = os.environ["TEST_LZY_MPIEXEC"]
 VERSION = os.environ["TEST_LZY_VERSION"]
-TOOLS = ["lzy-run", "lzy-protect", "lzy-verify", "lzy-restore", "lzy-info", "lzy-scrub", "lzy-status"]
+TOOLS = ["lzy-" + tool for tool in os.environ["TEST_LZY_TOOLS"].split()]
 
 STATES = {"intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected", "restored"}
 PARTS = {"data", "parity", "metadata"}

@@ -103,7 +103,7 @@ class Dataset:
     def check_name(self, s):
         """A renamed file is none the worse for it (§5), nor are leftovers of a crash (§1)."""
         folder, base = os.path.split(s.data_path)
-        for prefix in (".LZY-new.", ".LZY-data."):
+        for prefix in (".LZY-new.", ".LZY-data.", ".LZY-copy.", ".LZY-journal."):
             for leftover in glob.glob(os.path.join(glob.escape(folder), glob.escape(prefix + base) + "*")):
                 if re.fullmatch(r"(\.\d+)?", os.path.basename(leftover)[len(prefix + base):]):
                     s.notes.append(f"{leftover}: left over")

@@ -88,8 +88,10 @@ class Golden(Case):
                 self.assertEqual((result.lines, result.errors, result.exit_code), ([], [], 0))
                 for path in files:
                     sidecar = format_reader.Sidecar(*format_reader.sidecar_of(path))
-                    forms.add(("compact" if sidecar.compact else "ordinary", name))
-        self.assertEqual(forms, {(f, f"{f}-{kind}") for f in ("ordinary", "compact") for kind in ("shared", "set")})
+                    for copy in sidecar.copies.values():
+                        forms.add(("compact" if sidecar.compact else "ordinary", copy.compatible, name))
+        expected = {(form, 0, f"{form}-{kind}") for form in ("ordinary", "compact") for kind in ("shared", "set")}
+        self.assertEqual(forms, expected | {("compact", 1, "compact-automatic")})
 
     def test_the_dump_in_the_document(self):
         with open(os.path.join(GOLDEN, "compact-shared", ".LZY.five"), "rb") as f:

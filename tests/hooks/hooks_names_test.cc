@@ -56,7 +56,7 @@ TEST_F(Names, APrefixThatIsPartOfAFilesNameStays) {
 }
 
 TEST(NeverProtected, NamesOfLzyAndRomioFiles) {
-  for (const char* name : {"/d/.LZY.x", "/d/.LZY-new.x", "/d/.LZY-data.x", "/d/.x.shfp.123", "/d/.commonfstest.0",
+  for (const char* name : {"/d/.LZY.x", "/d/.LZY-new.x", "/d/.LZY-data.x", "/d/.LZY-copy.x", "/d/.LZY-journal.x", "/d/.x.shfp.123", "/d/.commonfstest.0",
                            "/proc/self/mem", "/sys/x", "/dev/sda", "/dev/null"}) {
     EXPECT_TRUE(IsNeverProtected(name)) << name;
   }

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kExitCodes =
     "Exit codes: 0 intact, or repaired; 1 damaged, all of it repairable; 2 damaged beyond repair; 3 bad option or "
     "path;\n"
-    "4 no usable sidecar; 5 repair or restore failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
+    "4 no usable sidecar; 5 repair, restore or copy failed; 6 I/O error or no permission; 7 internal or MPI error; 8 out of\n"
     "memory; 9 stale or at risk: changed since its last commit; 130 and 143 interrupted by SIGINT and SIGTERM.";
 
 /// CLI11 takes "[a,b]" for a list of two values. A file or a glob may have such a name, so it gets this character in
@@ -42,7 +42,10 @@ constexpr std::string_view kLists[] = {"set", "include", "exclude", "device-dirs
 
 // What all tools have: the options here, memory, threads, topology, log and key.
 Arguments::Arguments(const std::string& tool, const std::string& summary, const std::string& changes)
-    : tool_(tool), app_(std::make_unique<CLI::App>(summary + "\nChanges " + changes + ".", tool)) {
+    : tool_(tool),
+      summary_(summary),
+      changes_(changes),
+      app_(std::make_unique<CLI::App>(summary + "\nChanges " + changes + ".", tool)) {
   app_->set_version_flag("--version", tool + " " LZY_VERSION, "print the version and exit");
   app_->set_help_flag("-h,--help", "print this and exit");
   app_->add_flag("--json", json, "print one JSON document on stdout, and nothing else there");
@@ -69,7 +72,9 @@ void Arguments::AddValues(const std::string& name, const std::string& value_name
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-void Arguments::TakeCommand(const std::string& footer) {
+void Arguments::TakeCommand(const std::string& usage, const std::string& footer) {
+  usage_ = usage;
+  app_->description(fmt::format("{} [options] {}\n\n{}", tool_, usage, app_->get_description()));
   app_->prefix_command();
   app_->footer(footer);
 }
@@ -111,14 +116,48 @@ void Arguments::AddTableOption(const OptionSpec& spec) {
 
 // CLI11 is not told that a PATH is required: it would complain about that before it names an unknown option. Parse
 // checks it.
-void Arguments::AddPaths(const std::function<bool()>& without, bool optional) {
-  app_->add_option("PATH", paths, std::string("a file, a file-set pattern (name.%r), or a directory") + (optional ? "" : "; at least one"))
-      ->type_name("");
+void Arguments::AddPaths(const std::function<bool()>& without, const std::string& help, bool optional) {
+  const std::string usual = "a file, a file-set pattern (name.%r), or a directory" + std::string(optional ? "" : "; at least one");
+  app_->add_option("PATH", paths, help.empty() ? usual : help)->type_name("");
   needs_paths_ = !optional;
   without_paths_ = without;
 }
 
+std::string Arguments::Describe() const {
+  // No text of --help has tabs. Its line ends are only for terminals.
+  const auto line = [](std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  };
+  std::string options;
+  std::string usage = usage_;
+  for (const CLI::Option* option : app_->get_options()) {
+    if (option->get_group().empty()) continue;
+    if (option->get_positional()) {
+      usage += fmt::format("{}{}{}", usage.empty() ? "" : " ", option->get_name(), option->get_items_expected_max() > 1 ? "..." : "");
+      continue;
+    }
+    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    OptionSpec spec{"", "", "", ""};
+    for (const OptionSpec& row : OptionSpecs()) {
+      const bool of_table = std::ranges::any_of(table_, [&](const TableOption& known) { return known.name == row.name; });
+      if (of_table && name == row.name) spec = row;
+    }
+    const std::string variable = *spec.name == '\0' ? "" : EnvironmentName(name);
+    std::string names;
+    for (const std::string& each : option->get_snames()) names += "-" + each + ",";
+    for (const std::string& each : option->get_lnames()) names += "--" + each + ",";
+    if (!names.empty()) names.pop_back();
+    options += fmt::format("option\t{}\t{}\t{}\t{}\t{}\t{}\n", names,
+                           option->get_items_expected_max() == 0 ? "" : option->get_type_name(), variable, spec.choices,
+                           spec.accepts, line(option->get_description()));
+  }
+  return fmt::format("tool\t{}\nsummary\t{}\nchanges\t{}\nusage\t{}\n{}", tool_, line(summary_), line(changes_), usage,
+                     options);
+}
+
 Arguments::Outcome Arguments::Parse(int argc, const char* const* argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--describe") return {0, Describe(), ""};
   std::vector<std::string> words;
   // CLI11 wants the last word first.
   for (int i = argc - 1; i > 0; --i) words.push_back(Guarded(argv[i]));

@@ -37,11 +37,11 @@ class Arguments {
                  const std::string& help);
   /// Adds options of the table (request/options.h) by their names. The constructor adds those that every tool has.
   void AddTableOptions(const std::vector<std::string>& names);
-  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none. With `optional`
-  /// there may be none.
-  void AddPaths(const std::function<bool()>& without = {}, bool optional = false);
-  /// For lzy-run: the first word that is no option begins a command; `footer` is the end of --help.
-  void TakeCommand(const std::string& footer);
+  /// Takes one or more PATHs. If `without` is given and returns true after parsing, there must be none. `help` says what
+  /// a PATH is; empty: a dataset. With `optional` there may be none.
+  void AddPaths(const std::function<bool()>& without = {}, const std::string& help = "", bool optional = false);
+  /// For lzy-run: the first word that is no option begins a command, as `usage` shows; `footer` is the end of --help.
+  void TakeCommand(const std::string& usage, const std::string& footer);
   /// The option is accepted, but --help does not show it.
   void Hide(const std::string& name);
 
@@ -52,7 +52,8 @@ class Arguments {
     std::string output;
     std::string error;
   };
-  /// Parses the command line. Values of table options are not checked here; MakeOptions does that.
+  /// Parses the command line. Values of table options are not checked here; MakeOptions does that. `--describe` alone,
+  /// which --help does not show, prints Describe().
   Outcome Parse(int argc, const char* const* argv);
   /// The message for an option that does not exist: "--partiy: there is no such option; did you mean --parity? (see
   /// ...)".
@@ -66,6 +67,12 @@ class Arguments {
     std::string name;  ///< as in the table
     std::string value;
   };
+  /// What --help tells, for programs: man pages and completions are made of it (tools/pages). Lines of fields that are
+  /// separated by tabs:
+  ///   tool NAME | summary TEXT | changes TEXT | usage TEXT | option NAMES VALUE VARIABLE CHOICES ACCEPTS HELP
+  /// NAMES is "-q,--quiet". VALUE is empty for a switch. VARIABLE, CHOICES (separated by spaces) and ACCEPTS are empty
+  /// for options that are not in the table.
+  std::string Describe() const;
   /// The options of the table that were given on the command line. A list option that was given several times is one
   /// entry, joined by ":".
   std::vector<Given> given() const;
@@ -91,6 +98,10 @@ class Arguments {
   std::string ErrorText(const CLI::ParseError& error) const;
 
   const std::string tool_;
+  const std::string summary_;
+  const std::string changes_;
+  /// Behind the options; empty: the PATHs.
+  std::string usage_;
   bool needs_paths_ = false;
   /// Null: PATHs are required.
   std::function<bool()> without_paths_;

@@ -61,7 +61,21 @@ void Progress::Show(const std::string& line) {
   shown_ = line.size();
 }
 
-void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total) {
+// Bytes per second, of a second or a little more.
+double Progress::LastRate(Clock::time_point now, std::uint64_t done) {
+  const double seconds = std::chrono::duration<double>(now - mark_).count();
+  if (done < mark_done_ || seconds > 60) {
+    mark_ = now;
+    mark_done_ = done;
+  } else if (seconds >= 1) {
+    last_rate_ = static_cast<double>(done - mark_done_) / seconds;
+    mark_ = now;
+    mark_done_ = done;
+  }
+  return last_rate_;
+}
+
+void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total, const std::string* note) {
   if (!enabled_) return;
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
@@ -71,7 +85,11 @@ void Progress::Update(const char* phase, std::uint64_t done, std::uint64_t total
     phase_begin_ = now;
   }
   last_done_ = done;
-  if (IsDue(now)) Show(ProgressLine(phase_, done, total, std::chrono::duration<double>(now - phase_begin_).count()));
+  if (note != nullptr) LastRate(now, done);
+  if (!IsDue(now)) return;
+  std::string line = ProgressLine(phase_, done, total, std::chrono::duration<double>(now - phase_begin_).count());
+  if (note != nullptr) line += fmt::format("  now {}/s{}", FormatSize(static_cast<std::uint64_t>(last_rate_)), *note);
+  Show(line);
 }
 
 void Progress::Count(std::uint64_t files, std::uint64_t total, std::uint64_t bytes) {

@@ -17,8 +17,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// The state of the work. A new phase, or a smaller `done`, starts the rate anew.
-  void Update(const char* phase, std::uint64_t done, std::uint64_t total);
+  /// The state of the work. A new phase, or a smaller `done`, starts the rate anew. With `note`, the line has the rate of
+  /// the last second, too, and ends with it.
+  void Update(const char* phase, std::uint64_t done, std::uint64_t total, const std::string* note = nullptr);
   /// So many of `total` files are done, one more than before, and this one had `bytes` bytes.
   void Count(std::uint64_t files, std::uint64_t total, std::uint64_t bytes);
   /// Takes the line off the terminal, so that something else can be printed. The next Update shows it again.
@@ -29,6 +30,7 @@ class Progress {
   /// True if it is time for another line.
   bool IsDue(Clock::time_point now);
   void Show(const std::string& line);
+  double LastRate(Clock::time_point now, std::uint64_t done);
 
   const bool enabled_;
   const Clock::time_point begin_;
@@ -38,6 +40,10 @@ class Progress {
   std::uint64_t file_bytes_ = 0;  // of all Count() calls
   Clock::time_point phase_begin_;
   Clock::time_point next_;
+  /// Where the rate of the last second is counted from.
+  Clock::time_point mark_;
+  std::uint64_t mark_done_ = 0;
+  double last_rate_ = 0;
   /// Length of the line on the terminal; 0: there is none.
   std::size_t shown_ = 0;
 };

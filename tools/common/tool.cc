@@ -152,8 +152,8 @@ void ToolRun::Say(const std::string& text) {
   fmt::print("{}", text);
 }
 
-void ToolRun::Fail(const Status& status) {
-  codes_.Add(ExitCodeOf(status));
+void ToolRun::Fail(const Status& status, int exit_code) {
+  codes_.Add(exit_code);
   Complain(status);
 }
 
@@ -197,7 +197,7 @@ int ToolRun::TellInterrupted() {
   text += finished_ == 0 ? "no dataset was finished"
                          : fmt::format("{} finished, the last is {}", Plural(finished_, "dataset"), last_finished_);
   if (!unfinished_.empty()) text += fmt::format("; {} is not finished", unfinished_);
-  text += "; no file is half-written: run the same command again to do the rest";
+  text += "; no file is half-written: " + tool_.rest;
   Complain(Status(Code::kInterrupted, text));
   // As shells report a program that a signal has ended.
   constexpr int kSignalled = 128;
@@ -334,13 +334,27 @@ bool ToolRun::HasGone(const std::string& path, const DatasetRef& dataset, const 
   return anywhere.ok() && *anywhere == 0;
 }
 
-DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
-  // The engine tells how far it is, and asks whether to stop, from any of its threads.
+// The engine tells how far it is, and asks whether to stop, from any of its threads.
+Context ToolRun::MakeContext() {
   Context context{*fs_, comm_, options_};
   context.progress = [this](const char* phase, std::uint64_t done, std::uint64_t total) {
     progress_->Update(phase, done, total);
   };
   context.stop = [] { return stop_wanted != 0; };
+  return context;
+}
+
+void ToolRun::ShowProgress(const char* phase, std::uint64_t done, std::uint64_t total, const std::string& note) {
+  progress_->Update(phase, done, total, &note);
+}
+
+void ToolRun::CountFinished(const std::string& path) {
+  ++finished_;
+  last_finished_ = path;
+}
+
+DatasetReport ToolRun::HandleOne(const DatasetRef& dataset) {
+  const Context context = MakeContext();
   // What was found must not wait for a large dataset.
   if (books_) books_->Flush();
   // Info reads metadata only.
@@ -481,7 +495,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Arguments arguments(tool.name, tool.summary, tool.changes);
   arguments.AddTableOptions(tool.table_options);
   if (tool.add_options) tool.add_options(arguments);
-  arguments.AddPaths(tool.without_path, tool.run != nullptr);
+  arguments.AddPaths(tool.without_path, tool.path_help, tool.paths_optional);
   // --help and --version end here, on all ranks alike.
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {

@@ -46,7 +46,9 @@ class ToolRun {
   void Say(const std::string& text);
   /// A failure of the run, not of a dataset: on stderr, in the JSON document, and in the exit code. Each message is
   /// printed once.
-  void Fail(const Status& status);
+  void Fail(const Status& status) { Fail(status, ExitCodeOf(status)); }
+  /// The same with an exit code that does not follow from the status.
+  void Fail(const Status& status, int exit_code);
   /// Something worth knowing, in complete sentences: on stderr, unless --quiet or --log=error.
   void Warn(const std::string& text);
   /// Further fields of the JSON document.
@@ -62,6 +64,12 @@ class ToolRun {
 
   /// True on all ranks if any of them was told to end (SIGINT, SIGTERM). Collective.
   bool Interrupted();
+  /// What an engine call gets: it shows progress, and stops when the user wants it to.
+  Context MakeContext();
+  /// The line of progress, for work of which the engine does not tell how far it is. From any thread. `note`: its end.
+  void ShowProgress(const char* phase, std::uint64_t done, std::uint64_t total, const std::string& note);
+  /// Counts something that was finished, for the message after an interrupt.
+  void CountFinished(const std::string& path);
 
  private:
   /// The datasets of one PATH; empty if there are none, which was told. Collective.
@@ -143,6 +151,14 @@ struct Tool {
   /// empty.
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
+  /// What a PATH is, for --help; empty: a dataset.
+  std::string path_help = {};
+  bool paths_optional = false;
+  /// What does the rest after an interrupt.
+  std::string rest = "run the same command again to do the rest";
+  /// Handles all PATHs together, for a tool that is about more than datasets; then `engine` is called only by
+  /// ToolRun::HandleNamed. Collective. May be empty.
+  std::function<void(ToolRun&)> run = {};
   /// The engine call. Collective.
   EngineCall engine;
   /// False if only one engine call may be made at a time, because it asks the user.
@@ -162,8 +178,6 @@ struct Tool {
   std::function<std::optional<CatalogNote::Read>(const DatasetReport&)> note = {};
   /// The value of option --on-damage. May be empty.
   std::function<std::string()> on_damage = {};
-  /// Replaces everything from the first PATH on, and PATHs may be left out. Collective. May be empty.
-  std::function<void(ToolRun&)> run = {};
   /// False: the catalogue is not opened for writing.
   std::function<bool()> keeps_books = [] { return true; };
   /// False: reports are neither printed nor counted; the catalogue gets them.

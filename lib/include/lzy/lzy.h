@@ -8,8 +8,8 @@
  * docs/example.c is a whole program. The words used here (dataset, member, device, block, group, ...) are explained in
  * docs/design.md, the options and exit codes in docs/reference/.
  *
- * MPI. The five operations (lzy_protect, lzy_verify, lzy_repair, lzy_restore, lzy_info) are collective over the
- * communicator they are given: all its processes call the same operation with the same path and options, in the same
+ * MPI. The operations (lzy_protect, lzy_verify, lzy_repair, lzy_restore, lzy_info, lzy_copy) are collective over the
+ * communicator they are given: all its processes call the same operation with the same paths and options, in the same
  * order as other collective operations on that communicator, and all get the same code and the same report. They
  * communicate on a duplicate of the communicator, so messages of the program are not disturbed. With MPI_COMM_NULL the
  * calling process works alone, and MPI need not be initialised. Everything else here is local.
@@ -52,7 +52,7 @@ typedef enum lzy_code {
   LZY_UNREPAIRABLE = 2,  /**< damage beyond repair */
   LZY_USAGE = 3,         /**< a bad option, path or argument: the caller's mistake */
   LZY_UNPROTECTED = 4,   /**< no usable sidecar: not protected, or metadata destroyed */
-  LZY_REPAIR_FAILED = 5, /**< repair or restore was tried, and writing or checking the result failed */
+  LZY_REPAIR_FAILED = 5, /**< repair, restore or copy was tried, and writing or checking the result failed */
   LZY_IO = 6,            /**< the operating system refused or failed: I/O error, no permission, no space, busy */
   LZY_INTERNAL = 7,      /**< MPI failed, or a bug in lzy */
   LZY_NO_MEMORY = 8,     /**< out of memory */
@@ -85,7 +85,7 @@ typedef struct lzy_options {
                         *   0: hashes only; damage is found and cannot be repaired */
   uint32_t group;      /**< n: most devices in a group, 2..255 (1 with parity 0); 0: the default, 8 */
   uint32_t block_size; /**< bytes: unit of hashing, re-reading and repair, a power of two from 512 to 16 MiB;
-                        *   0: the default, 64 KiB */
+                        *   0: the default, 64 KiB, and 4 KiB in files of up to 64 KiB */
   uint64_t stripe;     /**< bytes on one device before the next: a power-of-two multiple of block_size, at most 1 GiB;
                         *   smaller for small files; 0: the default, 1 MiB */
   uint64_t memory;     /**< most bytes of memory one process uses for the work, at least 64 KiB; 0: default, 256 MiB */
@@ -106,6 +106,12 @@ typedef struct lzy_options {
 
   const uint32_t* devices; /**< lzy_restore: numbers of devices to be treated as lost, besides those found missing */
   size_t device_count;     /**< entries of `devices` */
+
+  /** NULL, or a function that is called now and then with the bytes that are done and to do in the present phase
+   *  ("checking data", ...). One thread of each process calls it, not always the same one. It must not call lzy or
+   *  MPI, and it takes time from the work. */
+  void (*progress)(void* data, const char* phase, uint64_t done, uint64_t total);
+  void* progress_data; /**< the first argument of `progress` */
 } lzy_options;
 
 /** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE
@@ -156,6 +162,64 @@ LZY_API int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* opti
 /** Reads the metadata only: geometry, root, sizes, and the state as far as times and notes of unfinished work tell it.
  *  Fast; proves nothing about the data. Changes nothing. */
 LZY_API int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report);
+
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
+
+/** How lzy_copy reads back what it has written. */
+typedef enum lzy_verify_copy {
+  LZY_VERIFY_DEVICE = 0, /**< from the storage device, past the page cache */
+  LZY_VERIFY_CACHE = 1,  /**< from the page cache */
+  LZY_VERIFY_NONE = 2    /**< not at all */
+} lzy_verify_copy;
+
+/** Told how far a copy is: bytes that this process has copied, and bytes that all processes copy together (0: not known).
+ *  Called by one thread at a time, but by threads other than the caller of lzy_copy; it must not call MPI or lzy. A result
+ *  other than 0 ends the copy; then nothing is half-written, and `resume` goes on with it. */
+typedef int (*lzy_copy_progress)(void* data, uint64_t done, uint64_t total);
+
+/** Options of lzy_copy. Always initialised by lzy_copy_options_init; later versions add fields at the end. */
+typedef struct lzy_copy_options {
+  size_t size;                /**< set by lzy_copy_options_init; leave it alone */
+  lzy_verify_copy verify;     /**< default: LZY_VERIFY_DEVICE */
+  int32_t no_protect;         /**< not 0: the copies get no sidecars */
+  int32_t resume;             /**< not 0: skip files that are there already, and go on within large ones */
+  int32_t salvage;            /**< not 0: copy damaged blocks that cannot be rebuilt as they are */
+  uint64_t limit;             /**< most bytes per second of all processes together; 0: no limit */
+  lzy_copy_progress progress; /**< NULL: none */
+  void* progress_data;        /**< passed to `progress` */
+} lzy_copy_options;
+
+/** Fills in the defaults. LZY_USAGE when `options` is NULL or `size` is smaller than that of any version. */
+LZY_API int lzy_copy_options_init(lzy_copy_options* options, size_t size);
+
+/** What lzy_copy did. Numbers are of files or, if they are called bytes, of bytes of data. */
+typedef struct lzy_copied {
+  uint64_t files;            /**< copied and proven */
+  uint64_t already;          /**< there already (`resume`) */
+  uint64_t failed;           /**< not copied: what had their names is as it was */
+  uint64_t bytes;            /**< of `files` */
+  uint64_t healed_bytes;     /**< damaged in the source, and rebuilt in the copy */
+  uint64_t sent_again_bytes; /**< read back wrong, and written again */
+  uint64_t lost_bytes;       /**< damaged in the copy, too (`salvage`) */
+} lzy_copied;
+
+/** Copies a file, a directory, or a set (`source` and `destination` are patterns then) as lzy-copy does, and proves what
+ *  arrived. Only whole, proven files get their name. Each block that has a committed hash is compared with it, and rebuilt
+ *  from parity in the copy if it differs; the source is never written. With a communicator, the processes share the files;
+ *  all of them must see source and destination. A source with a seal is LZY_USAGE.
+ *
+ *  source       a file, a directory, or the pattern of one set.
+ *  destination  where the copy goes: into it if it ends with a slash, or if it is a directory and the source a file.
+ *  options      geometry of the copies' sidecars, memory, threads, timeout; NULL: the defaults.
+ *  copy         NULL: the defaults.
+ *  copied       NULL if it is not wanted. Set in any case, the same on all processes.
+ *  report       as for other operations; it has no datasets, but a code, and the message of the first failure.
+ *
+ *  Returns LZY_OK when all was copied and proven; LZY_UNREPAIRABLE when files are damaged beyond repair; LZY_REPAIR_FAILED
+ *  when copies could not be written or proven; LZY_STALE when files changed meanwhile; LZY_IO when files could not be read,
+ *  or `progress` ended the copy. A failure of one file does not stop the others. */
+LZY_API int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const lzy_options* options,
+                     const lzy_copy_options* copy, lzy_copied* copied, lzy_report** report);
 
 /* ---- reports ---------------------------------------------------------------------------------------------------- */
 

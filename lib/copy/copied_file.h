@@ -1,0 +1,63 @@
+#pragma once
+// A file that is copied by being read: what the encoder sees as the data of the file that it encodes.
+//
+// An encoding reads every block of its file once (encode/encode). If it reads a CopiedFile, the block comes from the
+// source, is compared there, and is written to the target before the encoder has it. So the copy and its sidecar come
+// from one pass over the source, by as many threads as the encoder has. A chunk that an earlier copy has written and
+// proven comes from the target itself, if it still has its hash there.
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "copy/journal.h"
+#include "copy/source.h"
+#include "copy/target.h"
+
+namespace lzy {
+
+/// All that it is made from must outlive it. Only what an encoding calls is there: ReadAt, Stat. Thread-safe.
+class CopiedFile final : public File {
+ public:
+  struct Parts {
+    CopySource& source;
+    CopyTarget& target;
+    File& written;                                           ///< the target's file
+    const CopyJournal* journal = nullptr;                    ///< of an earlier copy that goes on; null: there is none
+    std::function<void(std::uint64_t bytes)> progress = {};  ///< called by several threads; may be empty
+  };
+  /// `path`: what the target's file will be called. `stat`: what it will be when it is complete.
+  CopiedFile(Parts parts, std::string path, const FileStat& stat)
+      : parts_(std::move(parts)), path_(std::move(path)), stat_(stat) {}
+
+  /// Copies these bytes. Holes of the source stay holes.
+  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
+  Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
+    return parts_.written.ReadAtFromDevice(offset, to);
+  }
+  Status WriteAt(std::uint64_t, ByteSpan) override { return OnlyRead(); }
+  Status Truncate(std::uint64_t) override { return OnlyRead(); }
+  Status Sync() override { return parts_.written.Sync(); }
+  Result<FileStat> Stat() override { return stat_; }
+  Status SetTimes(std::int64_t, std::int64_t) override { return OnlyRead(); }
+  Result<std::vector<std::uint8_t>> AccessAcl() override { return parts_.written.AccessAcl(); }
+  Status CopyAccess(File&) override { return OnlyRead(); }
+  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return OnlyRead(); }
+  Status Lock() override { return OnlyRead(); }
+  const std::string& path() const override { return path_; }
+
+  /// Bytes that were taken from an earlier copy.
+  std::uint64_t resumed() const { return resumed_; }
+
+ private:
+  Status OnlyRead() const { return {Code::kInternal, path_ + ": a file that is being copied is only read"}; }
+  bool HasAlready(std::uint64_t offset, MutableByteSpan to);
+
+  const Parts parts_;
+  const std::string path_;
+  const FileStat stat_;
+  std::atomic<std::uint64_t> resumed_{0};
+};
+
+}  // namespace lzy

@@ -1,0 +1,342 @@
+#include "copy/copy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "commit/fresh_sidecar.h"
+#include "copy/copied_file.h"
+#include "dataset/lock.h"
+#include "dataset/rehome.h"
+#include "names/lookup.h"
+#include "request/report.h"
+#include "sidecar/names.h"
+#include "storage/parallel.h"
+
+namespace lzy {
+namespace {
+
+// Read at a time, of a copy without a sidecar: a whole number of chunks.
+constexpr std::uint64_t kPiece = 1u << 20;
+// Smaller copies begin anew.
+constexpr std::uint64_t kWorthResuming = CopyTarget::kBatch;
+
+// Whatever the reason is, the copy could not be written.
+Status OfTarget(const Status& failure) {
+  const Code code = failure.code();
+  if (code != Code::kIo && code != Code::kNotFound && code != Code::kUnreadable) return failure;
+  return {Code::kWriteFailed, failure.message()};
+}
+
+// One call of CopyFile.
+class Copier {
+ public:
+  Copier(const Context& context, const CopyRequest& request, CopyReport& report)
+      : context_(context), fs_(context.fs), request_(request), report_(report) {}
+
+  Status Run() {
+    LZY_RETURN_IF_ERROR(OpenSource());
+    LZY_RETURN_IF_ERROR(LookAtTarget());
+    if (request_.resume && IsThere()) {
+      report_.already = true;
+      // A crash may have left it.
+      if (!fs_.Stat(data_path_, /*follow=*/false).ok()) (void)fs_.Remove(CopyJournalPath(real_));
+      return Status::Ok();
+    }
+    LZY_RETURN_IF_ERROR(OfTarget(LockTarget()));
+    Status copied = OfTarget(MakeTemporary());
+    if (copied.ok()) copied = Copy();
+    Count();
+    if (!copied.ok()) CleanUp(copied);
+    return copied;
+  }
+
+ private:
+  Status OpenSource() {
+    if (IsLzyName(BaseNameOf(report_.from))) {
+      return {Code::kInvalidArgument,
+              fmt::format("{}: is a file of lzy's own; copy the file that it belongs to, and its copy gets a "
+                          "sidecar of its own",
+                          report_.from)};
+    }
+    LZY_ASSIGN_OR_RETURN(source_,
+                         CopySource::Open(fs_, context_.options, report_.from, request_.salvage, request_.pace));
+    report_.warnings = source_->notes();
+    report_.compared = source_->committed() != nullptr;
+    report_.bytes = source_->stat().size;
+    return Status::Ok();
+  }
+
+  Status LookAtTarget() {
+    LZY_ASSIGN_OR_RETURN(real_, fs_.RealPath(request_.follow ? report_.to : DirectoryOf(report_.to)));
+    if (!request_.follow) real_ = JoinPath(real_, BaseNameOf(report_.to));
+    LZY_ASSIGN_OR_RETURN(sidecar_path_, SidecarPath(real_));
+    data_path_ = NewCopyPath(real_);
+    fresh_path_ = CopySidecarPath(real_);
+    there_ = fs_.Stat(real_, /*follow=*/false);
+    if (!there_.ok() && there_.status().code() != Code::kNotFound) return OfTarget(there_.status());
+    if (!there_.ok()) return Status::Ok();
+    if (there_->type == FileStat::Type::kDirectory) {
+      return {Code::kInvalidArgument, fmt::format("{}: is a directory, and {} is a file", report_.to, report_.from)};
+    }
+    if (there_->inode != source_->stat().inode || there_->device != source_->stat().device) return Status::Ok();
+    return {Code::kInvalidArgument, fmt::format("{} and {} are the same file", report_.from, report_.to)};
+  }
+
+  // A file gets its name only if it is whole. So size, mtime and sidecar tell that it is the copy of this source.
+  bool IsThere() {
+    const FileStat& from = source_->stat();
+    if (!there_.ok() || there_->size != from.size || there_->mtime_ns != from.mtime_ns) return false;
+    if (!request_.protect) return true;
+    const auto path = Rehome(fs_, real_, context_.options.timeout_seconds);
+    const auto sidecar =
+        path.ok() ? Sidecar::Load(fs_, *path, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(path.status());
+    if (!sidecar.ok() || !(*sidecar)->committed() || (*sidecar)->intent() ||
+        !(*sidecar)->Unseal(context_.options.key).ok())
+      return false;
+    const SidecarContents& has = (*sidecar)->contents();
+    if (has.superblock.stamp.size != from.size || has.superblock.stamp.mtime_ns != from.mtime_ns) return false;
+    NoteRoot(has.superblock.dataset_root);
+    const SidecarContents* of = source_->committed();
+    return of == nullptr || of->superblock.block_size != has.superblock.block_size ||
+           of->data_tree.Root() == has.data_tree.Root();
+  }
+
+  // While the copy is made, nobody may commit what it will replace.
+  Status LockTarget() {
+    if (!there_.ok()) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const std::string path, Rehome(fs_, real_, context_.options.timeout_seconds));
+    auto locked = LockSidecar(fs_, path, nullptr, nullptr, context_.options.timeout_seconds, &ruins_);
+    if (!locked.ok()) return locked.status().code() == Code::kBusy ? locked.status() : Status::Ok();
+    replaced_ = std::move(locked).value();
+    if (request_.member || !replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared)
+      return Status::Ok();
+    return {Code::kInvalidArgument,
+            fmt::format("{}: is a member of a protected set, and a copy in its place would be none; "
+                        "remove the set's protection first: lzy-protect --remove",
+                        report_.to)};
+  }
+
+  // What a copy left that broke off is taken over. If that copy still goes on, it has the lock. If it has just ended,
+  // the file that was opened has another name by now.
+  Status MakeTemporary() {
+    for (;;) {
+      LZY_ASSIGN_OR_RETURN(data_, fs_.Open(data_path_, OpenMode::kCreate, /*follow=*/false, 0600));
+      if (const Status locked = data_->Lock(); !locked.ok()) {
+        data_.reset();
+        if (locked.code() != Code::kBusy) return locked;
+        return {Code::kBusy, fmt::format("{}: another process is copying to it", report_.to)};
+      }
+      LZY_ASSIGN_OR_RETURN(const FileStat mine, data_->Stat());
+      const auto named = fs_.Stat(data_path_, /*follow=*/false);
+      if (named.ok() && named->inode == mine.inode) break;
+    }
+    made_ = true;
+    LZY_RETURN_IF_ERROR(OpenJournal());
+    if (!resumes()) LZY_RETURN_IF_ERROR(data_->Truncate(0));
+    LZY_RETURN_IF_ERROR(data_->CopyAccess(source_->file()));
+    LZY_ASSIGN_OR_RETURN(const FileStat access, data_->Stat());
+    granted_ = access.mode;
+    return data_->Truncate(source_->stat().size);
+  }
+
+  // What was salvaged of damaged blocks is not noted in a journal, so a copy with `salvage` does not go on from one.
+  Status OpenJournal() {
+    const bool worth =
+        source_->stat().size >= kWorthResuming && request_.read_back != ReadBack::kNone && !request_.salvage;
+    if (!worth) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(journal_, CopyJournal::Open(fs_, CopyJournalPath(real_), source_->stat(), request_.resume));
+    return Status::Ok();
+  }
+  bool resumes() const { return journal_ && journal_->resumes(); }
+
+  Status Copy() {
+    const auto fetch = [this](std::uint64_t offset, MutableByteSpan to) { return source_->Read(offset, to); };
+    CopyTarget::Proven proven;
+    if (journal_) proven = [this](const std::vector<CopyChunk>& chunks) { return OfTarget(journal_->Add(chunks)); };
+    target_.emplace(*data_, real_, request_.read_back, fetch, proven);
+    LZY_ASSIGN_OR_RETURN(FileStat complete, data_->Stat());
+    const FileStat& from = source_->stat();
+    complete.mtime_ns = from.mtime_ns;
+    complete.mode = FinalMode();
+    copied_.emplace(
+        CopiedFile::Parts{*source_, *target_, *data_, resumes() ? journal_.get() : nullptr, request_.progress}, real_,
+        complete);
+    LZY_RETURN_IF_ERROR(request_.protect ? CopyProtected() : CopyPlain());
+    LZY_RETURN_IF_ERROR(OfTarget(TakeOverAttributes()));
+    LZY_RETURN_IF_ERROR(target_->Finish());
+    LZY_RETURN_IF_ERROR(OfTarget(Complete()));
+    LZY_RETURN_IF_ERROR(source_->CheckUnchanged());
+    return OfTarget(Name());
+  }
+
+  // Threads stop at the first failure.
+  Status CopyPlain() {
+    const std::uint64_t size = source_->stat().size;
+    std::mutex mutex;
+    Status status;
+    ParallelFor((size + kPiece - 1) / kPiece, ThreadsFor(context_), [&](std::size_t piece) {
+      thread_local AlignedBuffer buffer;
+      {
+        const std::lock_guard lock(mutex);
+        if (status.ok() && context_.stop && context_.stop()) status = {Code::kInterrupted, "interrupted"};
+        if (!status.ok()) return;
+      }
+      buffer.Reserve(kPiece);
+      const std::uint64_t begin = piece * kPiece;
+      const Status one = copied_->ReadAt(begin, {buffer.data(), std::min(kPiece, size - begin)}).status();
+      const std::lock_guard lock(mutex);
+      if (status.ok()) status = one;
+    });
+    return status;
+  }
+
+  // The geometry is that of the source, but for what was given. Its device directories are not those of the copy.
+  Options OptionsOfCopy() const {
+    Options options = context_.options;
+    options.device_dirs.clear();
+    const SidecarContents* of = source_->committed();
+    if (of == nullptr || of->superblock.kind != DatasetKind::kShared) return options;
+    const auto given = [&](const char* name) { return options.given.contains(name); };
+    if (!given("parity")) options.parity = of->superblock.parity;
+    if (!given("group")) options.group = of->info.group_option;
+    if (!given("block-size")) options.block_size = BlockSizeOptionOf(of->superblock);
+    if (!given("stripe")) options.stripe = of->info.stripe_option;
+    return options;
+  }
+
+  Status CopyProtected() {
+    options_ = OptionsOfCopy();
+    LZY_RETURN_IF_ERROR(CheckOptions(options_));
+    quiet_.emplace(Context{fs_, context_.comm, options_, {}, context_.stop});
+    fresh_.emplace(*quiet_, options_, *copied_, *data_, BaseNameOf(real_), fresh_path_);
+    LZY_RETURN_IF_ERROR(OfTarget(fresh_->Begin()));
+    return fresh_->Encode();
+  }
+
+  // Execute permission only for those who have all other permissions that they have at the source: access may have
+  // become narrower (File::CopyAccess).
+  std::uint32_t FinalMode() const {
+    const std::uint32_t from = source_->stat().mode;
+    std::uint32_t mode = granted_ | (from & 07000);
+    for (const std::uint32_t who : {0700u, 0070u, 0007u}) {
+      if ((granted_ & who & 0666) == (from & who & 0666)) mode |= from & who & 0111;
+    }
+    return mode;
+  }
+
+  // The times come last, since whatever else is done changes them.
+  Status TakeOverAttributes() {
+    const FileStat& from = source_->stat();
+    CopyAttributes();
+    LZY_RETURN_IF_ERROR(data_->SetAccess(FinalMode(), from.uid, from.gid));
+    return data_->SetTimes(from.atime_ns, from.mtime_ns);
+  }
+
+  // Everything but the names. CopyTarget has synced the file as a rule. Chunks that were sent again have changed it
+  // since, and with NFS the server may set the mtime when it gets the data.
+  Status Complete() {
+    const FileStat& from = source_->stat();
+    LZY_ASSIGN_OR_RETURN(const FileStat now, data_->Stat());
+    const bool synced =
+        request_.read_back == ReadBack::kDevice && target_->sent_again() == 0 && now.mtime_ns == from.mtime_ns;
+    if (now.mtime_ns != from.mtime_ns) LZY_RETURN_IF_ERROR(data_->SetTimes(from.atime_ns, from.mtime_ns));
+    if (!synced) LZY_RETURN_IF_ERROR(data_->Sync());
+    if (!request_.protect) return Status::Ok();
+    LZY_RETURN_IF_ERROR(fresh_->Finish());
+    NoteRoot(fresh_->contents().superblock.dataset_root);
+    return Status::Ok();
+  }
+
+  void CopyAttributes() {
+    const auto attributes = source_->file().UserAttributes();
+    const Status copied = attributes.ok() ? data_->SetUserAttributes(*attributes) : attributes.status();
+    if (!copied.ok())
+      report_.warnings.push_back(
+          fmt::format("{}: some extended attributes were not copied: {}", report_.to, copied.message()));
+  }
+
+  void NoteRoot(const Hash& root) {
+    const SidecarContents* of = source_->committed();
+    report_.root = root.Hex();
+    report_.same_root = of != nullptr && of->superblock.dataset_root == root;
+  }
+
+  // Data first: with new data, an old sidecar finds an edit; with old data, the new one would find damage. Until the
+  // sidecar has its name, it belongs to the data by its stamp (names/lookup).
+  Status Name() {
+    LZY_RETURN_IF_ERROR(fs_.Rename(data_path_, real_));
+    made_ = false;
+    if (request_.protect) {
+      LZY_RETURN_IF_ERROR(fs_.Rename(fresh_path_, sidecar_path_));
+    } else if (request_.member) {
+      // The data are an edit as long as the set is not committed.
+    } else if (const Status removed = fs_.Remove(sidecar_path_); !removed.ok() && removed.code() != Code::kNotFound) {
+      return removed;
+    }
+    if (request_.sync_name) LZY_RETURN_IF_ERROR(fs_.SyncDirectory(DirectoryOf(real_)));
+    if (journal_) (void)fs_.Remove(CopyJournalPath(real_));  // nothing reads it any more
+    return Status::Ok();
+  }
+
+  void Count() {
+    report_.reread = source_->reread();
+    report_.healed = source_->healed();
+    report_.changed = source_->changed();
+    for (const Interval& range : source_->lost()) report_.lost.push_back({range.begin, range.end - range.begin});
+    if (target_) report_.sent_again = target_->sent_again();
+    if (copied_) report_.resumed = copied_->resumed();
+  }
+
+  // After a failure. What can be resumed stays: the disk was full, the user wanted it to end. What had these names
+  // before belongs to somebody else.
+  void CleanUp(const Status& failure) {
+    if (!made_) return;
+    (void)fs_.Remove(fresh_path_);
+    const Code code = failure.code();
+    report_.kept =
+        journal_ && !report_.changed && code != Code::kBeyondRepair && code != Code::kBusy && code != Code::kUnreadable;
+    if (report_.kept) return;
+    (void)fs_.Remove(data_path_);
+    if (journal_) (void)fs_.Remove(CopyJournalPath(real_));
+  }
+
+  const Context& context_;
+  FileSystem& fs_;
+  const CopyRequest& request_;
+  CopyReport& report_;
+  std::string real_, data_path_, fresh_path_, sidecar_path_;
+  Result<FileStat> there_{Code::kNotFound, ""};  // what has the name of the copy
+  std::unique_ptr<Sidecar> replaced_;            // its sidecar, locked
+  std::shared_ptr<File> ruins_;                  // what is there instead of one
+  std::unique_ptr<CopySource> source_;
+  std::unique_ptr<File> data_;
+  bool made_ = false;          // the temporary file is ours
+  std::uint32_t granted_ = 0;  // its mode, without execute permissions
+  std::unique_ptr<CopyJournal> journal_;
+  Options options_;  // of the sidecar
+  // Each uses those before it.
+  std::optional<CopyTarget> target_;
+  std::optional<CopiedFile> copied_;
+  std::optional<Context> quiet_;
+  std::optional<FreshSidecar> fresh_;
+};
+
+}  // namespace
+
+int ExitCodeOf(const CopyReport& report) {
+  constexpr int kChanged = 9;
+  return report.changed ? kChanged : ExitCodeOf(report.status);
+}
+
+CopyReport CopyFile(const Context& context, const std::string& from, const std::string& to,
+                    const CopyRequest& request) {
+  CopyReport report;
+  report.from = from;
+  report.to = to;
+  report.status = NoThrow([&] { return Copier(context, request, report).Run(); });
+  return report;
+}
+
+}  // namespace lzy

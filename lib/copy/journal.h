@@ -1,0 +1,50 @@
+#pragma once
+// How far a copy is, for one that goes on after an interrupt: hashes of the chunks that were proven, in a file beside
+// it (docs/format.md §1).
+//
+// copy/copy opens it for large files, appends to it while chunks are proven, and removes it at the end. What the
+// journal says is believed only if the copy still has these bytes on the device. So it need not be synced, and a torn
+// end does no harm. No other program reads it, so it has no version: what does not fit is ignored.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "copy/target.h"
+
+namespace lzy {
+
+/// Add and Find are thread-safe.
+class CopyJournal {
+ public:
+  /// The journal at `path`, of a copy of `source`. With `resume`, entries of an earlier copy of the same file in the
+  /// same state (inode, birth, size, mtime) are kept; otherwise it begins anew.
+  static Result<std::unique_ptr<CopyJournal>> Open(FileSystem& fs, const std::string& path, const FileStat& source,
+                                                   bool resume);
+
+  /// Whether there are entries of an earlier copy.
+  bool resumes() const { return !chunks_.empty(); }
+  /// The chunks that an earlier copy has proven, if these bytes are all among them; otherwise nothing.
+  std::optional<std::vector<CopyChunk>> Find(std::uint64_t offset, std::uint64_t length) const;
+  /// Adds chunks that were proven. Of those that are no whole chunks nothing is noted.
+  Status Add(const std::vector<CopyChunk>& chunks);
+
+ private:
+  CopyJournal(std::unique_ptr<File> file, std::uint64_t size) : file_(std::move(file)), size_(size) {}
+  Status Load(const std::vector<std::uint8_t>& header);
+  bool IsWhole(const CopyChunk& chunk) const {
+    return chunk.offset % kCopyChunk == 0 && (chunk.length == kCopyChunk || chunk.offset + chunk.length == size_);
+  }
+
+  const std::unique_ptr<File> file_;
+  const std::uint64_t size_;                   // of the source
+  std::map<std::uint64_t, CopyChunk> chunks_;  // by offset; those of an earlier copy
+  std::mutex mutex_;                           // for end_
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace lzy

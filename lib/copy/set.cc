@@ -1,0 +1,170 @@
+#include "copy/set.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "comm/records.h"
+#include "commit/protect.h"
+#include "dataset/view.h"
+#include "names/resolve.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+// One call of CopySet.
+class SetCopier {
+ public:
+  SetCopier(const Context& context, const std::string& from, const std::string& to, const CopyRequest& request,
+            const std::function<void(CopyReport)>& finished, CopySetReport& report)
+      : context_(context),
+        comm_(context.comm),
+        from_(from),
+        to_(to),
+        request_(request),
+        finished_(finished),
+        report_(report) {
+    request_.member = request.protect;
+    request_.protect = false;
+  }
+
+  Status Run(bool protect) {
+    LZY_RETURN_IF_ERROR(CheckPattern(from_));
+    LZY_RETURN_IF_ERROR(CheckPattern(to_));
+    if (!HasRankPlaceholder(to_)) {
+      return {Code::kInvalidArgument, fmt::format("{}: has no %r, and {} has: a set is copied to a set", to_, from_)};
+    }
+    LZY_RETURN_IF_ERROR(FindSource());
+    LZY_RETURN_IF_ERROR(LearnGeometry());
+    LZY_RETURN_IF_ERROR(DealMembers());
+    LZY_RETURN_IF_ERROR(CopyMembers());
+    if (!protect || failed_) return Status::Ok();
+    return ProtectCopies();
+  }
+
+ private:
+  Status FindSource() {
+    LZY_ASSIGN_OR_RETURN(auto found, ResolvePath(context_.fs, comm_, from_, Resolve::kProtectable));
+    if (found.size() == 1 && found[0].kind == DatasetKind::kSet) {
+      source_ = std::move(found[0]);
+      return Status::Ok();
+    }
+    return {Code::kInvalidArgument, fmt::format("{}: stands for {} datasets; name one set", from_, found.size())};
+  }
+
+  // An unprotected source has none.
+  Status LearnGeometry() {
+    options_ = context_.options;
+    options_.device_dirs.clear();
+    LZY_ASSIGN_OR_RETURN(const DatasetView view, OpenDataset(context_, source_, {}));
+    if (!view.committed) return Status::Ok();
+    source_root_ = view.superblock.dataset_root;
+    const auto given = [&](const char* name) { return options_.given.contains(name); };
+    if (!given("parity")) options_.parity = view.superblock.parity;
+    if (!given("group")) options_.group = view.info.group_option;
+    if (!given("block-size")) options_.block_size = view.superblock.block_size;
+    if (!given("stripe")) options_.stripe = view.info.stripe_option;
+    return CheckOptions(options_);
+  }
+
+  // Several ranks may see a member. The first one that does copies it.
+  Status DealMembers() {
+    std::vector<std::uint32_t> here;
+    for (const auto& [rank, path] : source_.members) {
+      if (source_.IsDealtHere(rank) && context_.fs.Stat(path).ok()) here.push_back(rank);
+    }
+    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, here));
+    std::map<std::uint32_t, int> owner;
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      for (const std::uint32_t member : all[static_cast<std::size_t>(rank)]) owner.try_emplace(member, rank);
+    }
+    for (const auto& [member, rank] : owner) {
+      if (rank == comm_.rank()) mine_.push_back(member);
+    }
+    report_.members = owner.size();
+    // A set has all members from 0 on. With a gap, the copy would be of a set that lost some.
+    const bool gap = !owner.empty() && owner.rbegin()->first + 1 != owner.size();
+    if (!gap) return Status::Ok();
+    return {Code::kInvalidArgument,
+            fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
+  }
+
+  Status CopyMembers() {
+    std::vector<std::pair<std::uint32_t, CopyReport>> reports;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+      const auto self = SelfCommunicator();
+      Options options = context_.options;
+      options.threads = ThreadsFor(context_);
+      const Context alone{context_.fs, *self, options, {}, context_.stop};
+      for (const std::uint32_t member : mine_) {
+        if (context_.stop && context_.stop()) break;
+        reports.emplace_back(member, CopyMember(alone, member));
+      }
+    }));
+    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, reports));
+    std::map<std::uint32_t, CopyReport> sorted;
+    for (const auto& theirs : all) sorted.insert(theirs.begin(), theirs.end());
+    failed_ = sorted.size() < report_.members;
+    for (auto& [member, report] : sorted) {
+      failed_ = failed_ || !report.status.ok();
+      finished_(std::move(report));
+    }
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t stopped, comm_.AllReduceMax(context_.stop && context_.stop()));
+    return stopped == 0 ? Status::Ok() : Status(Code::kInterrupted, "interrupted");
+  }
+
+  CopyReport CopyMember(const Context& alone, std::uint32_t member) {
+    const std::string& from = source_.members.at(member);
+    const std::string to = ExpandPattern(to_, member);
+    if (const Status made = context_.fs.MakeDirectories(DirectoryOf(to)); !made.ok()) {
+      CopyReport report;
+      report.from = from;
+      report.to = to;
+      report.status = {Code::kWriteFailed, made.message()};
+      return report;
+    }
+    return CopyFile(alone, from, to, request_);
+  }
+
+  // What was read back a moment ago is read again. If it is not the same by now, the root shows it.
+  Status ProtectCopies() {
+    LZY_ASSIGN_OR_RETURN(const auto found, ResolvePath(context_.fs, comm_, to_, Resolve::kProtectable));
+    if (found.size() != 1) return {Code::kInternal, fmt::format("{}: stands for {} datasets", to_, found.size())};
+    const Context context{context_.fs, comm_, options_, context_.progress, context_.stop};
+    const DatasetReport done = Protect(context, found[0], {});
+    report_.warnings.insert(report_.warnings.end(), done.warnings.begin(), done.warnings.end());
+    LZY_RETURN_IF_ERROR(done.status);
+    if (done.state != DatasetState::kIntact) {
+      return {Code::kWriteFailed,
+              fmt::format("{}: was copied, but not protected: some of it is damaged already; see lzy-verify", to_)};
+    }
+    report_.root = done.root.Hex();
+    report_.same_root = source_root_ && *source_root_ == done.root;
+    return Status::Ok();
+  }
+
+  const Context& context_;
+  Communicator& comm_;
+  const std::string& from_;
+  const std::string& to_;
+  CopyRequest request_;
+  const std::function<void(CopyReport)>& finished_;
+  CopySetReport& report_;
+  DatasetRef source_;
+  Options options_;  // of the copies' protection
+  std::optional<Hash> source_root_;
+  std::vector<std::uint32_t> mine_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+CopySetReport CopySet(const Context& context, const std::string& from, const std::string& to,
+                      const CopyRequest& request, const std::function<void(CopyReport)>& finished) {
+  CopySetReport report;
+  report.status = NoThrow([&] { return SetCopier(context, from, to, request, finished, report).Run(request.protect); });
+  return report;
+}
+
+}  // namespace lzy

@@ -1,0 +1,194 @@
+#include "copy/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/numbers.h"
+#include "mend/heal.h"
+#include "names/lookup.h"
+#include "sidecar/contents.h"
+#include "storage/parallel.h"
+
+namespace lzy {
+
+Result<std::unique_ptr<CopySource>> CopySource::Open(FileSystem& fs, const Options& options, const std::string& path,
+                                                     bool salvage, Pace* pace) {
+  auto source = std::unique_ptr<CopySource>(new CopySource(fs, options, path, salvage, pace));
+  LZY_ASSIGN_OR_RETURN(source->file_, fs.Open(path, OpenMode::kRead));
+  source->file_->ExpectReading();
+  LZY_RETURN_IF_ERROR(source->Settle());
+  LZY_RETURN_IF_ERROR(source->LoadSidecar());
+  return source;
+}
+
+// A file that was written in this tick of the clock could be written once more without another mtime. The wait is
+// bounded: an mtime from the future was not set by this clock.
+Status CopySource::Settle() {
+  const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
+  LZY_ASSIGN_OR_RETURN(stat_, file_->Stat());
+  while (CoarseNowNs() <= stat_.mtime_ns && stat_.mtime_ns - CoarseNowNs() <= limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  LZY_ASSIGN_OR_RETURN(stat_, file_->Stat());
+  return Status::Ok();
+}
+
+// Without a usable sidecar the file is copied like any other. But a key means that the user expects a seal.
+Status CopySource::LoadSidecar() {
+  const auto path = FindSidecar(fs_, path_);
+  if (!path.ok()) {
+    if (!options_.key) return Status::Ok();
+    return {Code::kUnprotected, fmt::format("{}: it has no sidecar, so it is not sealed with the key", path_)};
+  }
+  auto loaded = Sidecar::Load(fs_, *path, OpenMode::kRead);
+  if (loaded.ok()) LZY_RETURN_IF_ERROR((*loaded)->Unseal(options_.key));
+  Status usable = loaded.ok() ? CheckContents((*loaded)->contents()) : loaded.status();
+  if (usable.ok() && !(*loaded)->knows_all_leaves())
+    usable = {Code::kCorrupt, "some of its hashes are damaged in all copies"};
+  if (!usable.ok()) {
+    if (options_.key) return usable;
+    notes_.push_back(
+        fmt::format("{}: its sidecar cannot be used, so it was copied without a check: {}", path_, usable.message()));
+    return Status::Ok();
+  }
+  const Stamp& stamp = (*loaded)->contents().superblock.stamp;
+  if (!(*loaded)->committed() || (*loaded)->intent() || stamp.size != stat_.size || stamp.mtime_ns != stat_.mtime_ns) {
+    notes_.push_back(
+        fmt::format("{}: it was changed since its last commit, so it was copied as it is, without a check", path_));
+    return Status::Ok();
+  }
+  sidecar_ = std::move(loaded).value();
+  return Status::Ok();
+}
+
+Status CopySource::Changed(const char* how) {
+  changed_ = true;
+  return {Code::kBusy, fmt::format("{}: {}; copy it again when no program writes it", path_, how)};
+}
+
+Status CopySource::CheckUnchanged() {
+  const auto now = fs_.Stat(path_);
+  const bool same = now.ok() && now->inode == stat_.inode && now->size == stat_.size && now->mtime_ns == stat_.mtime_ns;
+  return same ? Status::Ok() : Changed("somebody changed it while it was being copied");
+}
+
+// What the file system says of holes may be wrong for data that were not synced. So the file is synced before that
+// counts, but only if there seems to be a hole.
+bool CopySource::IsHole(std::uint64_t offset, std::uint64_t length) {
+  const auto says_so = [&] { return file_->NextData(offset) >= offset + length; };
+  if (!says_so()) return false;
+  std::call_once(synced_once_, [&] { synced_ = file_->Sync().ok(); });
+  return synced_ && says_so();
+}
+
+Status CopySource::Read(std::uint64_t offset, MutableByteSpan to) {
+  if (pace_ != nullptr) pace_->Take(to.size());
+  return sidecar_ ? ReadHeld(offset, to) : ReadUnproven(offset, to);
+}
+
+Status CopySource::ReadPlain(std::uint64_t offset, MutableByteSpan to) {
+  if (IsHole(offset, to.size())) {
+    std::ranges::fill(to, std::uint8_t{0});
+    return Status::Ok();
+  }
+  LZY_ASSIGN_OR_RETURN(const std::size_t got, file_->ReadAt(offset, to));
+  return got == to.size() ? Status::Ok() : Changed("it became shorter while it was being copied");
+}
+
+// Nothing tells what unreadable bytes were. To salvage is to go on with zeros in their place, page by page.
+Status CopySource::ReadUnproven(std::uint64_t offset, MutableByteSpan to) {
+  const Status read = ReadPlain(offset, to);
+  if (read.code() != Code::kUnreadable || !salvage_) return read;
+  constexpr std::uint64_t kPage = 4096;
+  for (std::uint64_t at = 0; at < to.size(); at += kPage) {
+    const MutableByteSpan page = to.subspan(at, std::min<std::uint64_t>(kPage, to.size() - at));
+    const Status one = ReadPlain(offset + at, page);
+    if (one.code() == Code::kUnreadable) {
+      LZY_RETURN_IF_ERROR(TakeLost(offset + at, page, one.message()));
+    } else {
+      LZY_RETURN_IF_ERROR(one);
+    }
+  }
+  return Status::Ok();
+}
+
+// Only whole blocks of the source have hashes. `to` is whole blocks unless the copy has smaller ones.
+Status CopySource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
+  const SidecarContents& contents = sidecar_->contents();
+  const std::uint64_t block = contents.superblock.block_size;
+  const std::uint64_t begin = offset / block * block, end = std::min(RoundUp(offset + to.size(), block), stat_.size);
+  if (begin != offset || end != offset + to.size()) {
+    AlignedBuffer whole(end - begin);
+    LZY_RETURN_IF_ERROR(ReadHeld(begin, {whole.data(), end - begin}));
+    std::copy_n(whole.data() + (offset - begin), to.size(), to.begin());
+    return Status::Ok();
+  }
+  const Status read = ReadPlain(offset, to);
+  if (!read.ok() && read.code() != Code::kUnreadable) return read;
+  std::vector<std::uint64_t> wrong;
+  for (std::uint64_t at = 0; at < to.size(); at += block) {
+    const std::uint64_t index = (offset + at) / block;
+    const auto bytes = to.subspan(at, std::min<std::uint64_t>(block, to.size() - at));
+    const bool right =
+        read.ok() && LeafHash(contents.key.get(), HashTag::kDataLeaf, index, bytes) == contents.data_tree.leaf(index);
+    if (!right) wrong.push_back(index);
+  }
+  return wrong.empty() ? Status::Ok() : Heal(wrong, offset, to);
+}
+
+// `to` begins with the block at `offset`. A block that may have been edited is not judged. A copy with it would be of
+// two states of the file.
+Status CopySource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to) {
+  LZY_RETURN_IF_ERROR(CheckUnchanged());
+  const Superblock& sb = sidecar_->contents().superblock;
+  const HealRequest request{
+      .path = path_, .inode = stat_.inode, .uuid = sb.uuid, .generation = sb.generation, .blocks = blocks};
+  Result<HealReport> healed = [&] {
+    const std::lock_guard lock(healing_);
+    return HealBlocks(fs_, options_, request);
+  }();
+  if (healed.status().code() == Code::kNoMemory) return healed.status();
+  if (healed.ok() && healed->other_commit) return Changed("somebody committed it while it was being copied");
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::uint64_t begin = blocks[i] * sb.block_size,
+                        length = std::min<std::uint64_t>(sb.block_size, stat_.size - begin);
+    const MutableByteSpan bytes = to.subspan(begin - offset, length);
+    if (!healed.ok()) {  // its dataset cannot be looked at
+      LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, healed.status().message()));
+      continue;
+    }
+    const HealedBlock& one = healed->blocks[i];
+    if (one.verdict == HealedBlock::Verdict::kNotJudged)
+      return Changed("some of it differs from its last commit, and may be an edit that is under way");
+    if (one.verdict == HealedBlock::Verdict::kLost) {
+      LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, one.why));
+      continue;
+    }
+    std::ranges::copy(one.bytes, bytes.begin());
+    (one.damaged ? healed_ : reread_) += length;
+  }
+  return Status::Ok();
+}
+
+// Bytes that nobody can give back: an error, or, to salvage, what can be read of them.
+Status CopySource::TakeLost(std::uint64_t begin, MutableByteSpan bytes, const std::string& why) {
+  if (!salvage_) {
+    return {Code::kBeyondRepair, fmt::format("{}: bytes {} to {} are damaged, and cannot be rebuilt: {}", path_, begin,
+                                             begin + bytes.size() - 1, why)};
+  }
+  const auto got = file_->ReadAt(begin, bytes);
+  if (!got.ok() || *got < bytes.size()) std::ranges::fill(bytes.subspan(got.ok() ? *got : 0), std::uint8_t{0});
+  const std::lock_guard lock(mutex_);
+  lost_.Add({begin, begin + bytes.size()});
+  return Status::Ok();
+}
+
+std::vector<Interval> CopySource::lost() const {
+  const std::lock_guard lock(mutex_);
+  return {lost_.intervals().begin(), lost_.intervals().end()};
+}
+
+}  // namespace lzy

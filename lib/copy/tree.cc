@@ -1,0 +1,352 @@
+#include "copy/tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "comm/records.h"
+#include "dataset/view.h"
+#include "sidecar/names.h"
+#include "storage/parallel.h"
+
+namespace lzy {
+namespace {
+
+// Up to this size (bytes), a file is copied by one thread.
+constexpr std::uint64_t kSmall = 1u << 20;
+// Ranks tell each other what they did when each has copied so many files.
+constexpr std::size_t kSlice = 1024;
+
+bool IsWithin(const std::string& path, const std::string& directory) {
+  return path == directory || directory == "/" || path.starts_with(directory + "/");
+}
+
+Status OnDestination(const Status& failure) {
+  return failure.ok() ? failure : Status(Code::kWriteFailed, failure.message());
+}
+
+// One call of PlanCopy.
+class Planner {
+ public:
+  Planner(FileSystem& fs, CopyPlan& plan) : fs_(fs), plan_(plan) {}
+
+  Status Add(const std::string& from, const std::string& to) {
+    const auto stat = fs_.Stat(from);
+    if (stat.status().code() == Code::kNotFound)
+      return {Code::kInvalidArgument, fmt::format("{}: there is no such file or directory", from)};
+    LZY_RETURN_IF_ERROR(stat.status());
+    LZY_RETURN_IF_ERROR(CheckApart(from, to, *stat));
+    Visit(from, to, *stat);
+    return Status::Ok();
+  }
+
+ private:
+  // For what the user named: the real paths tell.
+  Status CheckApart(const std::string& from, const std::string& to, const FileStat& stat) {
+    LZY_ASSIGN_OR_RETURN(const std::string real_from, fs_.RealPath(from));
+    const auto real_to = fs_.RealPath(to);
+    if (!real_to.ok()) {
+      return {Code::kInvalidArgument, fmt::format("{}: its directory does not exist, or cannot be entered: {}", to,
+                                                  real_to.status().message())};
+    }
+    if (*real_to == real_from) return {Code::kInvalidArgument, fmt::format("{} and {} are the same", from, to)};
+    if (stat.type == FileStat::Type::kDirectory && IsWithin(*real_to, real_from)) {
+      return {Code::kInvalidArgument,
+              fmt::format("{} is inside {}: a directory cannot be copied into itself", to, from)};
+    }
+    return Status::Ok();
+  }
+
+  void Fail(const std::string& from, const std::string& to, Status status) {
+    CopyReport report;
+    report.from = from;
+    report.to = to;
+    report.status = std::move(status);
+    plan_.failures.push_back(std::move(report));
+  }
+
+  void Visit(const std::string& from, const std::string& to, const FileStat& stat) {
+    if (!targets_.insert(to).second) {
+      return Fail(from, to,
+                  {Code::kInvalidArgument, fmt::format("{}: another source has the same name, {}", from, to)});
+    }
+    switch (stat.type) {
+      case FileStat::Type::kDirectory:
+        return VisitDirectory(from, to, stat);
+      case FileStat::Type::kRegular:
+        return VisitFile(from, to, stat);
+      case FileStat::Type::kOther:
+        break;
+    }
+    const auto text = fs_.ReadLink(from);
+    if (text.ok()) {
+      plan_.links.push_back({*text, to, stat});
+    } else {
+      Fail(from, to,
+           {Code::kIo,
+            fmt::format("{}: is neither a file nor a directory nor a symbolic link; it was not copied", from)});
+    }
+  }
+
+  void VisitDirectory(const std::string& from, const std::string& to, const FileStat& stat) {
+    const auto names = fs_.List(from);
+    if (!names.ok()) return Fail(from, to, names.status());
+    plan_.directories.push_back({from, to, stat});
+    for (const std::string& name : *names) {
+      if (IsLzyName(name)) continue;
+      const std::string path = JoinPath(from, name);
+      const auto below = fs_.Stat(path, /*follow=*/false);
+      if (below.ok()) {
+        Visit(path, JoinPath(to, name), *below);
+      } else if (below.status().code() != Code::kNotFound) {  // removed meanwhile
+        Fail(path, JoinPath(to, name), below.status());
+      }
+    }
+  }
+
+  void VisitFile(const std::string& from, const std::string& to, const FileStat& stat) {
+    if (stat.links > 1) {
+      const auto [first, is_new] = first_names_.try_emplace({stat.device, stat.inode}, to);
+      if (!is_new) return plan_.further_names.push_back({first->second, to, stat});
+    }
+    plan_.files.push_back({from, to, stat});
+    plan_.bytes += stat.size;
+  }
+
+  FileSystem& fs_;
+  CopyPlan& plan_;
+  std::set<std::string> targets_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> first_names_;  // of files with several, by identity
+};
+
+// One call of CopyAll.
+class TreeCopier {
+ public:
+  TreeCopier(const Context& context, const CopyPlan& plan, const CopyRequest& request,
+             const std::function<void(CopyReport)>& finished)
+      : context_(context), fs_(context.fs), plan_(plan), request_(request), finished_(finished) {
+    request_.sync_name = false;
+  }
+
+  // Directories before what is in them, and their times after it.
+  Status Run() {
+    for (const CopyReport& failure : plan_.failures) finished_(failure);
+    LZY_RETURN_IF_ERROR(OnRankZero([&] { MakeDirectories(); }));
+    LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, closed_));
+    LZY_RETURN_IF_ERROR(CopyFiles());
+    return OnRankZero([&] {
+      for (const CopyPlan::Entry& link : plan_.links) MakeLink(link);
+      for (const CopyPlan::Entry& name : plan_.further_names) MakeFurtherName(name);
+      FinishDirectories();
+    });
+  }
+
+ private:
+  // What `work` tells is told on all ranks.
+  template <class Work>
+  Status OnRankZero(const Work& work) {
+    std::vector<CopyReport> told;
+    if (context_.comm.rank() == 0 && !Stopped()) {
+      const Status done = NoThrow([&] { work(); });
+      if (!done.ok()) Note("", "", done);
+      told = std::exchange(notes_, {});
+    }
+    LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, told));
+    for (CopyReport& report : told) finished_(std::move(report));
+    return Status::Ok();
+  }
+
+  bool Stopped() const { return context_.stop && context_.stop(); }
+  void Note(const std::string& from, const std::string& to, const Status& status) {
+    if (status.ok()) return;
+    CopyReport report;
+    report.from = from;
+    report.to = to;
+    report.status = status;
+    notes_.push_back(std::move(report));
+  }
+  bool IsClosed(const std::string& path) const {
+    return std::ranges::any_of(closed_, [&](const std::string& directory) { return IsWithin(path, directory); });
+  }
+
+  // A link in place of a directory would lead elsewhere. What the user named may be one.
+  Status MakeDirectory(const std::string& path) {
+    const auto there = fs_.Stat(path, /*follow=*/false);
+    if (there.status().code() == Code::kNotFound) return fs_.MakeDirectories(path);
+    LZY_RETURN_IF_ERROR(there.status());
+    if (there->type == FileStat::Type::kDirectory) return Status::Ok();
+    if (path == plan_.destination && fs_.Stat(path).ok() && fs_.Stat(path)->type == FileStat::Type::kDirectory) {
+      return Status::Ok();
+    }
+    const bool link = fs_.ReadLink(path).ok();
+    return {Code::kIo,
+            fmt::format("{}: is {}, where the copy has a directory", path,
+                        link ? "a symbolic link, which is not followed below the destination" : "no directory")};
+  }
+
+  void MakeDirectories() {
+    for (const CopyPlan::Entry& directory : plan_.directories) {
+      if (IsClosed(directory.to)) continue;
+      const Status made = MakeDirectory(directory.to);
+      if (made.ok()) continue;
+      closed_.push_back(directory.to);
+      Note(directory.from, directory.to, OnDestination(made));
+    }
+  }
+
+  // In slices, so that what is done can be told.
+  Status CopyFiles() {
+    const std::size_t ranks = static_cast<std::size_t>(context_.comm.size()), slice = kSlice * ranks;
+    for (std::size_t first = 0; first < plan_.files.size(); first += slice) {
+      const std::size_t end = std::min(plan_.files.size(), first + slice);
+      std::vector<std::pair<std::uint64_t, CopyReport>> mine;
+      LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { mine = CopyMine(first, end); }));
+      LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
+      std::map<std::uint64_t, CopyReport> reports;
+      for (const auto& theirs : all) reports.insert(theirs.begin(), theirs.end());
+      for (auto& [index, report] : reports) finished_(std::move(report));
+      LZY_ASSIGN_OR_RETURN(const std::uint64_t stopped, context_.comm.AllReduceMax(Stopped()));
+      if (stopped != 0) return {Code::kInterrupted, "interrupted"};
+    }
+    return Status::Ok();
+  }
+
+  // This rank's share of a slice of the files: reports by the number of the file.
+  std::vector<std::pair<std::uint64_t, CopyReport>> CopyMine(std::size_t first, std::size_t end) {
+    const auto ranks = static_cast<std::size_t>(context_.comm.size()),
+               rank = static_cast<std::size_t>(context_.comm.rank());
+    const auto self = SelfCommunicator();
+    const unsigned threads = ThreadsFor(context_);
+    Options alone = context_.options;
+    alone.threads = threads;
+    const Context by_all{fs_, *self, alone, {}, context_.stop};
+    Options single = context_.options;
+    single.threads = 1;
+    const Context by_one{fs_, *self, single, {}, context_.stop};
+    std::vector<std::size_t> small, large;
+    for (std::size_t i = first; i < end; ++i) {
+      if (i % ranks != rank || IsClosed(plan_.files[i].to)) continue;
+      (plan_.files[i].stat.size <= kSmall ? small : large).push_back(i);
+    }
+    std::vector<std::pair<std::uint64_t, CopyReport>> reports;
+    std::mutex mutex;
+    const auto copy = [&](const Context& context, std::size_t i) {
+      if (Stopped()) return;
+      CopyRequest request = request_;
+      request.follow = plan_.files[i].to == plan_.destination;
+      CopyReport report = CopyFile(context, plan_.files[i].from, plan_.files[i].to, request);
+      const std::lock_guard lock(mutex);
+      reports.emplace_back(i, std::move(report));
+    };
+    ParallelFor(small.size(), threads, [&](std::size_t i) { copy(by_one, small[i]); });
+    for (const std::size_t i : large) copy(by_all, i);
+    return reports;
+  }
+
+  // Under a temporary name first, so that what has the name is replaced in one step.
+  void MakeLink(const CopyPlan::Entry& link) {
+    if (IsClosed(link.to)) return;
+    const auto there = fs_.ReadLink(link.to);
+    if (there.ok() && *there == link.from) return;
+    const std::string temporary = NewCopyPath(link.to);
+    (void)fs_.Remove(temporary);
+    Status made = fs_.MakeLink(link.from, temporary);
+    if (made.ok()) made = fs_.Rename(temporary, link.to);
+    if (!made.ok()) (void)fs_.Remove(temporary);
+    Note(link.from, link.to, OnDestination(made));
+  }
+
+  // If the first name was not copied, that was told.
+  void MakeFurtherName(const CopyPlan::Entry& name) {
+    const auto first = fs_.Stat(name.from, /*follow=*/false);
+    if (IsClosed(name.to) || !first.ok() || first->mtime_ns != name.stat.mtime_ns || first->size != name.stat.size)
+      return;
+    const auto there = fs_.Stat(name.to, /*follow=*/false);
+    if (there.ok() && there->inode == first->inode && there->device == first->device) return;
+    const std::string temporary = NewCopyPath(name.to);
+    (void)fs_.Remove(temporary);
+    Status made = fs_.MakeHardLink(name.from, temporary);
+    if (made.ok()) made = fs_.Rename(temporary, name.to);
+    if (!made.ok()) (void)fs_.Remove(temporary);
+    Note(name.from, name.to, OnDestination(made));
+  }
+
+  // From the innermost outwards: to set the times of one changes none of another. Of single files, the directory is not
+  // a part of the copy, but their names are in it.
+  void FinishDirectories() {
+    for (auto one = plan_.directories.rbegin(); one != plan_.directories.rend(); ++one) {
+      if (IsClosed(one->to)) continue;
+      Status done = fs_.SetDirectory(one->to, one->stat);
+      if (done.ok()) done = fs_.SyncDirectory(one->to);
+      Note(one->from, one->to, OnDestination(done));
+    }
+    std::set<std::string> others;
+    for (const auto* list : {&plan_.files, &plan_.links, &plan_.further_names}) {
+      for (const CopyPlan::Entry& entry : *list) others.insert(DirectoryOf(entry.to));
+    }
+    for (const CopyPlan::Entry& directory : plan_.directories) others.insert(DirectoryOf(directory.to));
+    for (const CopyPlan::Entry& directory : plan_.directories) others.erase(directory.to);
+    for (const std::string& directory : others) Note("", directory, OnDestination(fs_.SyncDirectory(directory)));
+  }
+
+  const Context& context_;
+  FileSystem& fs_;
+  const CopyPlan& plan_;
+  CopyRequest request_;
+  const std::function<void(CopyReport)>& finished_;
+  std::vector<std::string> closed_;  // directories that could not be made: nothing in them is copied
+  std::vector<CopyReport> notes_;
+};
+
+// Whether the copies go below the destination. A copy that broke off has made it, so whether it exists must not change
+// what a command means.
+Result<bool> GoesInto(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
+                      bool resume) {
+  const auto is_directory = [&](const std::string& path) {
+    const auto stat = fs.Stat(path);
+    return stat.ok() && stat->type == FileStat::Type::kDirectory;
+  };
+  const bool there = is_directory(destination);
+  if (sources.size() > 1 || destination.ends_with('/')) {
+    if (there) return true;
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: is no directory, so nothing can be copied into it", destination));
+  }
+  if (!there || !is_directory(sources[0])) return there;
+  if (resume) return false;
+  return Status(Code::kInvalidArgument,
+                fmt::format("{0}: exists; to copy {1} into it, write {0}/; to go on with an earlier copy, add --resume",
+                            destination, sources[0]));
+}
+
+}  // namespace
+
+Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
+                          bool resume) {
+  CopyPlan plan;
+  LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(const bool into, GoesInto(fs, sources, destination, resume));
+    plan.destination = destination;
+    Planner planner(fs, plan);
+    for (const std::string& source : sources) {
+      if (into && BaseNameOf(source) == "..") {
+        return {Code::kInvalidArgument,
+                fmt::format("{}: name the directory itself, so that its copy has a name", source)};
+      }
+      LZY_RETURN_IF_ERROR(planner.Add(source, into ? JoinPath(destination, BaseNameOf(source)) : destination));
+    }
+    return Status::Ok();
+  }));
+  return plan;
+}
+
+Status CopyAll(const Context& context, const CopyPlan& plan, const CopyRequest& request,
+               const std::function<void(CopyReport)>& finished) {
+  return TreeCopier(context, plan, request, finished).Run();
+}
+
+}  // namespace lzy

@@ -1,0 +1,114 @@
+// Copies of trees on a real file system. tests/cli/cli_copy.py has what users see of them.
+#include "copy/tree.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "engine_fixture.h"
+#include "status_matchers.h"
+
+namespace lzy::testing {
+namespace {
+
+class TreeTest : public ::testing::Test {
+ protected:
+  TreeTest() {
+    options_.threads = 2;
+    std::filesystem::create_directories(scratch_ / "s/sub");
+    WriteFile(scratch_ / "s/f", bytes_);
+    WriteFile(scratch_ / "s/sub/g", bytes_);
+  }
+  std::map<std::string, CopyReport> Copy(const std::vector<std::string>& sources, const std::string& to,
+                                         bool resume = true) {
+    std::map<std::string, CopyReport> reports;
+    const auto plan = PlanCopy(fs_, sources, to, resume);
+    EXPECT_OK(plan);
+    if (!plan.ok()) return reports;
+    CopyRequest request;
+    request.resume = resume;
+    EXPECT_OK(CopyAll({fs_, *self_, options_}, *plan, request,
+                      [&](CopyReport report) { reports[report.to] = std::move(report); }));
+    return reports;
+  }
+
+  Rng rng_{SeedOf(5)};
+  const Bytes bytes_ = RandomBytes(rng_, 100'000), old_ = RandomBytes(rng_, 10);
+  Scratch scratch_;
+  FileSystem& fs_ = PosixFileSystem();
+  Options options_;
+  std::unique_ptr<Communicator> self_ = SelfCommunicator();
+};
+
+// Even with the file system that follows links.
+TEST_F(TreeTest, FollowsNoLinkBelowTheDestination) {
+  std::filesystem::create_directories(scratch_ / "d");
+  std::filesystem::create_directories(scratch_ / "outside");
+  WriteFile(scratch_ / "outside/f", old_);
+  std::filesystem::create_symlink(scratch_ / "outside/f", scratch_ / "d/f");
+  std::filesystem::create_symlink(scratch_ / "outside", scratch_ / "d/sub");
+  const auto reports = Copy({scratch_ / "s"}, scratch_ / "d");
+  EXPECT_EQ(ReadFile(scratch_ / "outside/f"), old_);
+  EXPECT_FALSE(Exists(scratch_ / "outside/g"));
+  EXPECT_EQ(ReadFile(scratch_ / "d/f"), bytes_);
+  EXPECT_FALSE(std::filesystem::is_symlink(scratch_ / "d/f"));
+  EXPECT_CODE(reports.at(scratch_ / "d/sub").status, Code::kWriteFailed);
+  EXPECT_EQ(reports.count(scratch_ / "d/sub/g"), 0u);
+}
+
+TEST_F(TreeTest, FollowsTheDestinationItself) {
+  std::filesystem::create_directories(scratch_ / "d");
+  std::filesystem::create_directory_symlink(scratch_ / "d", scratch_ / "link");
+  Copy({scratch_ / "s"}, scratch_ / "link");
+  EXPECT_EQ(ReadFile(scratch_ / "d/sub/g"), bytes_);
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch_ / "link"));
+}
+
+TEST_F(TreeTest, MeansTheSameWhenItIsRepeated) {
+  for (const auto& [to, report] : Copy({scratch_ / "s"}, scratch_ / "d")) EXPECT_OK(report.status);
+  const auto again = Copy({scratch_ / "s"}, scratch_ / "d");
+  ASSERT_EQ(again.size(), 2u);
+  for (const auto& [to, report] : again) EXPECT_TRUE(report.already) << to << report.status.message();
+  EXPECT_FALSE(Exists(scratch_ / "d/s"));
+  EXPECT_CODE(PlanCopy(fs_, {scratch_ / "s"}, scratch_ / "d", /*resume=*/false), Code::kInvalidArgument);
+  EXPECT_OK(PlanCopy(fs_, {scratch_ / "s"}, (scratch_ / "d") + "/", /*resume=*/false));
+}
+
+TEST_F(TreeTest, CopiesAttributesWhereTheFileSystemHasThem) {
+  auto file = fs_.Open(scratch_ / "s/f", OpenMode::kReadWrite);
+  ASSERT_OK(file);
+  ASSERT_OK((*file)->SetUserAttributes({{"user.origin", "run 42"}}));
+  const auto set = (*file)->UserAttributes();
+  ASSERT_OK(set);
+  if (set->empty()) GTEST_SKIP() << "no extended attributes of users in " << scratch_.path();
+  Copy({scratch_ / "s/f"}, scratch_ / "g");
+  auto copy = fs_.Open(scratch_ / "g", OpenMode::kRead);
+  ASSERT_OK(copy);
+  EXPECT_EQ(*(*copy)->UserAttributes(), *set);
+}
+
+TEST(PaceTest, BoundsTheRateOfAllThreadsTogether) {
+  Pace pace(10 << 20);
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 16; ++n) pace.Take(64 << 10);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_GE(seconds, 0.38);  // 4 MiB at 10 MiB a second
+}
+
+TEST(PaceTest, EndsAWaitWhenItIsToStop) {
+  Pace pace(1, [] { return true; });
+  pace.Take(1 << 30);
+}
+
+}  // namespace
+}  // namespace lzy::testing

@@ -1,0 +1,298 @@
+"""lzy: redundancy and verification for files that parallel programs write.
+
+    import lzy
+    lzy.protect("run42/state.h5")
+    report = lzy.verify("run42")
+    if not report.ok:
+        lzy.repair("run42")
+    with lzy.open_verified("run42/state.h5") as file:
+        ...
+
+A path is what the tools take: a file, a pattern of a file set ("state.%r"), or a directory. Each operation takes `comm`, a
+communicator of mpi4py; then all its processes call the operation with the same arguments. Without it, this process works
+alone.
+
+`verify` and `info` return what they found, whatever it is. `protect`, `repair` and `restore` raise an exception if the
+datasets are not intact in the end. All raise one if the work itself failed. `error.report` is the report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import enum
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Union
+
+from . import _c
+
+__version__ = _c.version().decode()
+__all__ = ["Code", "Damage", "Damaged", "Dataset", "Failed", "InternalError", "LzyError", "OutOfMemory", "RepairFailed",
+           "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "info", "open_verified", "protect", "repair",
+           "restore", "verify"]
+
+Path = Union[str, "os.PathLike[str]"]
+ProgressFunction = Callable[[str, int, int], None]
+
+
+class Code(enum.IntEnum):
+    """What an operation comes to: the exit codes of the tools."""
+
+    OK = 0
+    DAMAGED = 1
+    UNREPAIRABLE = 2
+    USAGE = 3
+    UNPROTECTED = 4
+    REPAIR_FAILED = 5
+    IO = 6
+    INTERNAL = 7
+    NO_MEMORY = 8
+    STALE = 9
+
+    @property
+    def text(self) -> str:
+        return _c.strerror(self).decode()
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A range of bytes that is, or was, not as it should be."""
+
+    path: str
+    device: int
+    part: str  # "data", "parity" or "metadata"
+    offset: int
+    length: int
+    cause: str  # "hash", "unreadable", "missing", "stale" or "at-risk"
+    transient: bool
+    repaired: bool
+    beyond_repair: bool
+    objects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One file that all processes share, or one set of files."""
+
+    path: str
+    kind: str  # "shared" or "set"
+    state: str  # "intact", "damaged", "unrepairable", "stale", "at-risk", "unprotected" or "restored"
+    code: Code
+    message: str
+    root: str
+    devices: int
+    parity: int
+    groups: int
+    group_size: int
+    block_size: int
+    unit: int
+    bytes: int
+    sidecar_bytes: int
+    generation: int
+    commit_time_ns: int
+    committed: bool
+    bytes_read: int
+    bytes_encoded: int
+    seconds: dict[str, float]
+    damage: tuple[Damage, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an operation found and did."""
+
+    operation: str
+    code: Code
+    message: str
+    datasets: tuple[Dataset, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.code == Code.OK
+
+    def check(self) -> Report:
+        """Raises the exception of the code, unless all is intact."""
+        if self.ok:
+            return self
+        texts = [self.message, *(f"{d.path}: {d.message or d.state}" for d in self.datasets if d.code != Code.OK)]
+        raise _EXCEPTIONS.get(self.code, LzyError)("; ".join(text for text in texts if text) or self.code.text, self)
+
+
+class LzyError(Exception):
+    """Any code but Code.OK. Each code has a class of its own."""
+
+    def __init__(self, message: str, report: Report):
+        super().__init__(message)
+        self.report = report
+
+    @property
+    def code(self) -> Code:
+        return self.report.code
+
+
+class Damaged(LzyError):
+    """Damage was found; all of it can be repaired."""
+
+
+class Unrepairable(LzyError):
+    """More is lost than parity can repair."""
+
+
+class UsageError(LzyError, ValueError):
+    """A path or an option is not accepted."""
+
+
+class Unprotected(LzyError):
+    """There is no usable sidecar."""
+
+
+class RepairFailed(LzyError):
+    """A repair was tried, and its result could not be written or proven."""
+
+
+class Failed(LzyError, OSError):
+    """The operating system refused."""
+
+
+class InternalError(LzyError, RuntimeError):
+    """MPI failed, or there is a bug in lzy."""
+
+
+class OutOfMemory(LzyError, MemoryError):
+    """There is not enough memory."""
+
+
+class Stale(LzyError):
+    """The file changed after its last commit."""
+
+
+_EXCEPTIONS = {Code.DAMAGED: Damaged, Code.UNREPAIRABLE: Unrepairable, Code.USAGE: UsageError, Code.UNPROTECTED: Unprotected,
+               Code.REPAIR_FAILED: RepairFailed, Code.IO: Failed, Code.INTERNAL: InternalError, Code.NO_MEMORY: OutOfMemory,
+               Code.STALE: Stale}
+_FINDINGS = {Code.OK, Code.DAMAGED, Code.UNREPAIRABLE, Code.UNPROTECTED, Code.STALE}
+_KINDS = {1: "shared", 2: "set"}
+
+
+def _text(value: bytes | None) -> str:
+    return os.fsdecode(value or b"")
+
+
+def _damage(report: ctypes.c_void_p, index: int, entry: int) -> Damage:
+    c = _c.report_damage(report, index, entry).contents
+    return Damage(_text(c.path), c.device, _text(_c.part_name(c.part)), c.offset, c.length, _text(_c.cause_name(c.cause)),
+                  bool(c.transient), bool(c.repaired), bool(c.beyond_repair),
+                  tuple(_text(c.objects[i]) for i in range(c.object_count)))
+
+
+def _dataset(report: ctypes.c_void_p, index: int) -> Dataset:
+    c = _c.report_dataset(report, index).contents
+    seconds = {name.removeprefix("seconds_"): getattr(c, name) for name, _ in c._fields_ if name.startswith("seconds_")}
+    return Dataset(
+        path=_text(c.path), kind=_KINDS.get(c.kind, "unknown"), state=_text(_c.state_name(c.state)), code=Code(c.code),
+        message=_text(c.message), root=_text(c.root), devices=c.devices, parity=c.parity, groups=c.groups,
+        group_size=c.group_size, block_size=c.block_size, unit=c.unit, bytes=c.bytes, sidecar_bytes=c.sidecar_bytes,
+        generation=c.generation, commit_time_ns=c.commit_time_ns, committed=bool(c.committed), bytes_read=c.bytes_read,
+        bytes_encoded=c.bytes_encoded, seconds=seconds,
+        damage=tuple(_damage(report, index, entry) for entry in range(c.damage_count)),
+        warnings=tuple(_text(_c.report_warning(report, index, entry)) for entry in range(c.warning_count)))
+
+
+def _address_of(comm: Any) -> int | None:
+    """The address of the communicator of mpi4py, if its MPI is that of lzy."""
+    if comm is None:
+        return None
+    from mpi4py import MPI
+    own = ctypes.create_string_buffer(_c.mpi_size())
+    _c.mpi(own)
+    if MPI._sizeof(MPI.Comm) != _c.COMM_SIZE or MPI.Get_library_version().rstrip("\0") != own.value.decode():
+        raise RuntimeError(f"lzy is built for {own.value.decode().splitlines()[0]}, and mpi4py uses "
+                           f"{MPI.Get_library_version().splitlines()[0]}: build both with the same MPI")
+    return MPI._addressof(comm)
+
+
+def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | None, devices: Sequence[int] = (),
+         **fields: Any) -> Report:
+    options = _c.Options()
+    _c.options_init(ctypes.byref(options), ctypes.sizeof(options))
+    for name, value in fields.items():
+        if value is not None:
+            setattr(options, name, value)
+    listed = (ctypes.c_uint32 * len(devices))(*devices)
+    options.devices, options.device_count = listed, len(devices)
+    raised: list[BaseException] = []
+
+    def call(_: Any, phase: bytes, done: int, total: int) -> None:
+        # No exception can leave a function that C calls.
+        try:
+            if progress is not None and not raised:
+                progress(phase.decode(), done, total)
+        except BaseException as error:
+            raised.append(error)
+
+    callback = _c.Progress(call) if progress is not None else _c.Progress()
+    options.progress = callback
+    report = ctypes.c_void_p()
+    code = _c.run(_c.OPERATIONS.index(operation), _address_of(comm), os.fsencode(path), ctypes.byref(options),
+                  ctypes.byref(report))
+    try:
+        found = Report(operation, Code(code), _text(_c.report_message(report)),
+                       tuple(_dataset(report, index) for index in range(_c.report_count(report))))
+    finally:
+        _c.report_free(report)
+    if raised:
+        raise raised[0]
+    return found if found.code in _FINDINGS else found.check()
+
+
+def protect(path: Path, *, parity: int | None = None, group: int | None = None, block_size: int | None = None,
+            stripe: int | None = None, force: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
+            memory: int | None = None, threads: int | None = None, timeout: int | None = None,
+            use_environment: bool = False) -> Report:
+    """Makes or updates parity and hashes. Without `force`, damaged blocks are not committed."""
+    return _run("protect", path, comm, progress, parity=parity, group=group, block_size=block_size, stripe=stripe, force=force,
+                memory=memory, threads=threads, timeout=timeout, use_environment=use_environment).check()
+
+
+def verify(path: Path, *, from_disk: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
+           memory: int | None = None, threads: int | None = None, timeout: int | None = None,
+           use_environment: bool = False) -> Report:
+    """Checks data, parity and metadata. Changes nothing."""
+    return _run("verify", path, comm, progress, from_disk=from_disk, memory=memory, threads=threads, timeout=timeout,
+                use_environment=use_environment)
+
+
+def repair(path: Path, *, from_disk: bool = False, force: bool = False, comm: Any = None,
+           progress: ProgressFunction | None = None, memory: int | None = None, threads: int | None = None,
+           timeout: int | None = None, use_environment: bool = False) -> Report:
+    """Verifies, and repairs damaged blocks in place. Does not make missing files: see restore."""
+    return _run("repair", path, comm, progress, from_disk=from_disk, force=force, memory=memory, threads=threads,
+                timeout=timeout, use_environment=use_environment).check()
+
+
+def restore(path: Path, *, devices: Sequence[int] = (), dry_run: bool = False, salvage: bool = False, force: bool = False,
+            comm: Any = None, progress: ProgressFunction | None = None, memory: int | None = None,
+            threads: int | None = None, timeout: int | None = None, use_environment: bool = False) -> Report:
+    """Rebuilds lost files, and repairs damaged blocks. With `dry_run`, returns what would be done."""
+    found = _run("restore", path, comm, progress, devices, dry_run=dry_run, salvage=salvage, force=force, memory=memory,
+                 threads=threads, timeout=timeout, use_environment=use_environment)
+    return found if dry_run else found.check()
+
+
+def info(path: Path, *, comm: Any = None, use_environment: bool = False) -> Report:
+    """Reads the metadata only: geometry, state, root and sizes."""
+    return _run("info", path, comm, None, use_environment=use_environment)
+
+
+@contextlib.contextmanager
+def open_verified(path: Path, *, repair: bool = False, from_disk: bool = False) -> Iterator[IO[bytes]]:
+    """Opens a file for reading if its data are intact, and raises the exception of the code otherwise. With `repair`,
+    damage is repaired first. Whatever reads file objects can read it: h5py.File(file), numpy.load(file)."""
+    found = verify(path, from_disk=from_disk)
+    if repair and found.code == Code.DAMAGED:
+        found = globals()["repair"](path, from_disk=from_disk)
+    found.check()
+    with open(path, "rb") as file:
+        yield file

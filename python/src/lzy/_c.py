@@ -1,0 +1,67 @@
+"""The structures and functions of lzy.h, by ctypes."""
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+OPERATIONS = ["protect", "verify", "repair", "restore", "info"]  # in the order of lzy_c.c
+
+Progress = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_uint64, c_uint64)
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("parity", c_int32), ("group", c_uint32), ("block_size", c_uint32), ("stripe", c_uint64),
+                ("memory", c_uint64), ("threads", c_uint32), ("timeout", c_uint32), ("use_environment", c_int32),
+                ("from_disk", c_int32), ("force", c_int32), ("dry_run", c_int32), ("salvage", c_int32),
+                ("devices", POINTER(c_uint32)), ("device_count", c_size_t), ("progress", Progress),
+                ("progress_data", c_void_p)]
+
+
+class Dataset(ctypes.Structure):
+    _fields_ = [("path", c_char_p), ("kind", c_int), ("state", c_int), ("code", c_int), ("message", c_char_p),
+                ("root", c_char_p), ("devices", c_uint32), ("parity", c_uint32), ("groups", c_uint32),
+                ("group_size", c_uint32), ("block_size", c_uint32), ("unit", c_uint64), ("bytes", c_uint64),
+                ("sidecar_bytes", c_uint64), ("generation", c_uint64), ("commit_time_ns", c_int64), ("committed", c_int32),
+                ("bytes_read", c_uint64), ("bytes_encoded", c_uint64), ("damage_count", c_size_t),
+                ("warning_count", c_size_t)] + [(f"seconds_{phase}", c_double) for phase in
+                                                ("read", "hash", "encode", "exchange", "write", "sync", "total")]
+
+
+class Damage(ctypes.Structure):
+    _fields_ = [("path", c_char_p), ("device", c_uint32), ("part", c_int), ("offset", c_uint64), ("length", c_uint64),
+                ("cause", c_int), ("transient", c_int32), ("repaired", c_int32), ("beyond_repair", c_int32),
+                ("objects", POINTER(c_char_p)), ("object_count", c_size_t)]
+
+
+library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lzy_c.so"))
+
+
+def _declare(name, result, *arguments):
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+run = _declare("lzy_python_run", c_int, c_int, c_void_p, c_char_p, POINTER(Options), POINTER(c_void_p))
+size = _declare("lzy_python_size", c_size_t, c_int)
+mpi = _declare("lzy_python_mpi", c_int, c_char_p)
+mpi_size = _declare("lzy_python_mpi_size", c_size_t)
+# Of liblzy, which is loaded with it.
+options_init = _declare("lzy_options_init", c_int, POINTER(Options), c_size_t)
+version = _declare("lzy_version", c_char_p)
+strerror = _declare("lzy_strerror", c_char_p, c_int)
+state_name = _declare("lzy_state_name", c_char_p, c_int)
+part_name = _declare("lzy_part_name", c_char_p, c_int)
+cause_name = _declare("lzy_cause_name", c_char_p, c_int)
+report_code = _declare("lzy_report_code", c_int, c_void_p)
+report_message = _declare("lzy_report_message", c_char_p, c_void_p)
+report_count = _declare("lzy_report_count", c_size_t, c_void_p)
+report_dataset = _declare("lzy_report_dataset", POINTER(Dataset), c_void_p, c_size_t)
+report_damage = _declare("lzy_report_damage", POINTER(Damage), c_void_p, c_size_t, c_size_t)
+report_warning = _declare("lzy_report_warning", c_char_p, c_void_p, c_size_t, c_size_t)
+report_free = _declare("lzy_report_free", None, c_void_p)
+
+# Another version of lzy.h than this file is written for would be misread.
+if [size(i) for i in range(3)] != [ctypes.sizeof(kind) for kind in (Options, Dataset, Damage)]:
+    raise ImportError(f"this Python package does not fit liblzy {version().decode()}: build it again with that library")
+COMM_SIZE = size(3)

@@ -1,0 +1,218 @@
+"""The Python package. Run by ctest (python.*), or by pytest with the package installed."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import lzy
+
+BLOCK = 64 << 10
+
+
+class InDirectory(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lzy-python-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def write(self, name, blocks=20):
+        path = self.dir / name
+        path.write_bytes(b"".join(bytes([i % 251]) * BLOCK for i in range(blocks)))
+        return path
+
+    def rot(self, path, offset):
+        before = os.stat(path)
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            byte = file.read(1)[0]
+            file.seek(offset)
+            file.write(bytes([byte ^ 0x40]))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+class Operations(InDirectory):
+    def test_protect_and_info(self):
+        path = self.write("a")
+        report = lzy.protect(path, parity=2, group=5, stripe=BLOCK)
+        self.assertTrue(report.ok)
+        [dataset] = report.datasets
+        self.assertEqual((dataset.path, dataset.kind, dataset.state), (str(path), "shared", "intact"))
+        self.assertEqual((dataset.devices, dataset.parity, dataset.block_size, dataset.bytes), (5, 2, BLOCK, 20 * BLOCK))
+        self.assertTrue(dataset.committed)
+        self.assertFalse(lzy.protect(path).datasets[0].committed)
+        self.assertEqual(lzy.info(path).datasets[0].root, dataset.root)
+        self.assertEqual(len(dataset.root), 32)
+
+    def test_damage_is_found_and_repaired(self):
+        path = self.write("a")
+        whole = path.read_bytes()
+        lzy.protect(path)
+        self.rot(path, 7 * BLOCK + 5)
+        report = lzy.verify(path)
+        self.assertEqual((report.code, report.ok), (lzy.Code.DAMAGED, False))
+        [damage] = report.datasets[0].damage
+        self.assertEqual((damage.path, damage.part, damage.offset, damage.length, damage.cause, damage.repaired),
+                         (str(path), "data", 7 * BLOCK, BLOCK, "hash", False))
+        with self.assertRaises(lzy.Damaged) as caught:
+            report.check()
+        self.assertIs(caught.exception.report, report)
+        [repaired] = lzy.repair(path).datasets[0].damage
+        self.assertTrue(repaired.repaired)
+        self.assertEqual(path.read_bytes(), whole)
+        self.assertTrue(lzy.verify(path, from_disk=True).ok)
+
+    def test_a_lost_member_of_a_set_is_restored(self):
+        members = [self.write(f"s.{rank}") for rank in range(3)]
+        pattern = str(self.dir / "s.%r")
+        self.assertEqual(lzy.protect(pattern).datasets[0].kind, "set")
+        whole = members[1].read_bytes()
+        members[1].unlink()
+        (self.dir / ".LZY.s.1").unlink()
+        self.assertEqual(lzy.restore(pattern, dry_run=True).code, lzy.Code.DAMAGED)
+        self.assertFalse(members[1].exists())
+        self.assertEqual(lzy.restore(pattern).datasets[0].state, "restored")
+        self.assertEqual(members[1].read_bytes(), whole)
+
+    def test_a_named_device_is_rebuilt(self):
+        path = self.write("a")
+        lzy.protect(path)
+        self.assertIn(2, {damage.device for damage in lzy.restore(path, devices=[2]).datasets[0].damage})
+        with self.assertRaises(lzy.LzyError):
+            lzy.restore(path, devices=[200])
+
+    def test_each_failure_has_its_exception(self):
+        path = self.write("a")
+        self.assertEqual(lzy.verify(path).code, lzy.Code.UNPROTECTED)
+        with self.assertRaises(lzy.Unprotected):
+            lzy.repair(path)
+        with self.assertRaisesRegex(lzy.UsageError, "parity"):
+            lzy.protect(path, parity=255)
+        with self.assertRaises(ValueError):
+            lzy.verify(self.dir / "absent")
+        members = [self.write(f"s.{rank}") for rank in range(3)]
+        pattern = str(self.dir / "s.%r")
+        lzy.protect(pattern, parity=1)
+        for member in members[:2]:
+            member.unlink()
+        self.assertEqual(lzy.verify(pattern).code, lzy.Code.UNREPAIRABLE)
+        with self.assertRaises(lzy.Unrepairable) as caught:
+            lzy.restore(pattern)
+        self.assertEqual(caught.exception.code, lzy.Code.UNREPAIRABLE)
+        self.assertIn(pattern, str(caught.exception))
+
+    def test_every_code_but_ok_has_a_class_of_its_own(self):
+        classes = set()
+        for code in lzy.Code:
+            report = lzy.Report("verify", code, "")
+            if code == lzy.Code.OK:
+                self.assertIs(report.check(), report)
+                continue
+            with self.assertRaises(lzy.LzyError) as caught:
+                report.check()
+            classes.add(type(caught.exception))
+            self.assertEqual(str(caught.exception), code.text)
+        self.assertEqual(len(classes), len(lzy.Code) - 1)
+
+    def test_names_may_be_any_bytes(self):
+        path = os.fsencode(self.dir) + b"/n\xff\xc3\xa4"
+        with open(path, "wb") as file:
+            file.write(b"a" * BLOCK)
+        [dataset] = lzy.protect(os.fsdecode(path)).datasets
+        self.assertEqual(os.fsencode(dataset.path), path)
+
+    def test_the_environment_counts_only_if_it_is_asked_for(self):
+        path = self.write("a")
+        os.environ["LZY_PARITY"] = "3"
+        self.addCleanup(os.environ.pop, "LZY_PARITY")
+        self.assertEqual(lzy.protect(path).datasets[0].parity, 1)
+        self.assertEqual(lzy.protect(self.write("b"), use_environment=True).datasets[0].parity, 3)
+
+
+class Progress(InDirectory):
+    def test_function_is_told_how_far_the_work_is(self):
+        path = self.write("a", 100)
+        told = []
+        lzy.protect(path)
+        lzy.verify(path, progress=lambda *words: told.append(words))
+        self.assertTrue(told)
+        for phase, done, total in told:
+            self.assertTrue(phase)
+            self.assertLessEqual(done, total)
+        self.assertEqual(told[-1][1], told[-1][2])
+
+    def test_its_exception_is_the_callers(self):
+        path = self.write("a", 100)
+
+        def stop(phase, done, total):
+            raise KeyError("mine")
+        with self.assertRaisesRegex(KeyError, "mine"):
+            lzy.protect(path, progress=stop)
+        # The work was done nevertheless.
+        self.assertTrue(lzy.verify(path).ok)
+
+
+class OpenVerified(InDirectory):
+    def test_an_intact_file_is_opened(self):
+        path = self.write("a")
+        lzy.protect(path)
+        with lzy.open_verified(path) as file:
+            self.assertEqual(file.read(), path.read_bytes())
+
+    def test_a_damaged_file_is_not_unless_it_is_repaired(self):
+        path = self.write("a")
+        whole = path.read_bytes()
+        lzy.protect(path)
+        self.rot(path, 100)
+        with self.assertRaises(lzy.Damaged), lzy.open_verified(path):
+            self.fail("a damaged file was opened")
+        with lzy.open_verified(path, repair=True) as file:
+            self.assertEqual(file.read(), whole)
+
+    def test_an_unprotected_file_is_not(self):
+        with self.assertRaises(lzy.Unprotected), lzy.open_verified(self.write("a")):
+            self.fail("an unprotected file was opened")
+
+
+MEMBERS = """
+import sys
+import lzy
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+report = lzy.protect(sys.argv[1], parity=2, comm=comm)
+assert report.datasets[0].kind == "set" and report.ok, report
+assert len(set(comm.allgather(report.datasets[0].root))) == 1
+assert lzy.verify(sys.argv[1], comm=comm.Dup()).ok
+print("rank", comm.rank, "of", comm.size)
+"""
+
+
+class WithMpi4py(InDirectory):
+    """Under mpiexec, with the mpi4py that is installed, or that of TEST_LZY_MPI4PY."""
+
+    def run_ranks(self, ranks, code, *words):
+        environment = dict(os.environ)
+        extra = os.environ.get("TEST_LZY_MPI4PY", "")
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in [extra, *sys.path] if path)
+        launcher = os.environ.get("TEST_LZY_MPIEXEC", "mpiexec")
+        return subprocess.run([launcher, "-n", str(ranks), sys.executable, "-c", code, *words], env=environment,
+                              capture_output=True, text=True, timeout=120, check=False)
+
+    def setUp(self):
+        super().setUp()
+        done = self.run_ranks(1, "from mpi4py import MPI")
+        if done.returncode != 0:
+            self.skipTest(f"mpi4py does not work here: {done.stderr.strip().splitlines()[-1:]}")
+
+    def test_processes_work_together(self):
+        for rank in range(4):
+            self.write(f"s.{rank}")
+        done = self.run_ranks(2, MEMBERS, str(self.dir / "s.%r"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.split()), sorted("rank 0 of 2 rank 1 of 2".split()))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,310 @@
+// lzy-copy: copies files and directories. Each byte is compared with its committed hash where there is one, healed from
+// parity, and read back where it arrived; the copy is protected. The rest is RunTool (common/tool.h).
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/printable.h"
+#include "comm/records.h"
+#include "common/tool.h"
+#include "sidecar/names.h"
+#include "tuning/tuning.h"
+
+namespace {
+
+using lzy::Code;
+using lzy::CopyReport;
+using lzy::FormatSize;
+using lzy::ReadBack;
+using lzy::Status;
+
+constexpr std::array<const char*, 3> kReadBacks = {"none", "cache", "device"};  // by ReadBack
+
+/// The command line.
+struct Wish {
+  std::vector<std::string> verify, limit;
+  bool no_protect = false;
+  bool dry_run = false;
+  lzy::CopyRequest request;
+  std::uint64_t rate = 0;
+};
+
+Status CheckWish(Wish& wish) {
+  wish.request.protect = !wish.no_protect;
+  if (!wish.verify.empty()) {
+    const auto at = std::ranges::find(kReadBacks, wish.verify.back());
+    if (at == kReadBacks.end()) {
+      return {Code::kInvalidArgument,
+              fmt::format("--verify: '{}' is not accepted: device, cache or none", wish.verify.back())};
+    }
+    wish.request.read_back = static_cast<ReadBack>(at - kReadBacks.begin());
+  }
+  if (wish.limit.empty()) return Status::Ok();
+  const auto rate = lzy::ParseSize(wish.limit.back());
+  if (!rate || *rate == 0) {
+    return {Code::kInvalidArgument,
+            fmt::format("--limit: '{}' is not accepted: bytes per second, as 500M; K M G T are powers of 1024",
+                        wish.limit.back())};
+  }
+  wish.rate = *rate;
+  return Status::Ok();
+}
+
+/// What became of all files.
+struct Totals {
+  std::uint64_t files = 0, already = 0, failed = 0;
+  std::uint64_t bytes = 0, compared = 0, same_root = 0, protects = 0;
+  std::uint64_t reread = 0, healed = 0, sent_again = 0, resumed = 0, lost = 0;
+
+  void Add(const CopyReport& report) {
+    reread += report.reread;
+    healed += report.healed;
+    sent_again += report.sent_again;
+    resumed += report.resumed;
+    if (!report.status.ok()) {
+      ++failed;
+      return;
+    }
+    ++(report.already ? already : files);
+    if (!report.already) bytes += report.bytes;
+    compared += report.compared;
+    same_root += report.same_root;
+    protects += !report.root.empty();
+    for (const lzy::ByteRange& range : report.lost) lost += range.length;
+  }
+};
+
+lzy::Json ToJson(const CopyReport& report) {
+  lzy::Json json = {{"from", report.from},
+                    {"to", report.to},
+                    {"copied", report.status.ok() && !report.already},
+                    {"bytes", report.bytes},
+                    {"compared", report.compared},
+                    {"reread", report.reread},
+                    {"healed", report.healed},
+                    {"sent_again", report.sent_again}};
+  if (report.already) json["already"] = true;
+  if (report.resumed > 0) json["resumed"] = report.resumed;
+  if (!report.root.empty()) json["root"] = report.root;
+  if (!report.root.empty()) json["same_root"] = report.same_root;
+  for (const lzy::ByteRange& range : report.lost)
+    json["lost"].push_back({{"offset", range.offset}, {"length", range.length}});
+  if (!report.warnings.empty()) json["warnings"] = report.warnings;
+  if (report.kept) json["resumable"] = true;
+  if (!report.status.ok()) json["error"] = lzy::ToJson(report.status);
+  return json;
+}
+
+std::string SummaryOf(const Totals& totals, const lzy::CopyPlan& plan, const Wish& wish, double seconds) {
+  std::string text = fmt::format(
+      "copied {}, {}, in {:.1f} s ({}/s)", lzy::Plural(totals.files, "file"), FormatSize(totals.bytes), seconds,
+      FormatSize(static_cast<std::uint64_t>(static_cast<double>(totals.bytes) / std::max(seconds, 1e-3))));
+  if (!plan.links.empty()) text += fmt::format(", {}", lzy::Plural(plan.links.size(), "symbolic link"));
+  if (!plan.further_names.empty()) text += fmt::format(", {}", lzy::Plural(plan.further_names.size(), "hard link"));
+  constexpr std::array<const char*, 3> kHow = {"not read back", "read back from the page cache",
+                                               "read back from the device"};
+  text += fmt::format("; {}\n", kHow[static_cast<std::size_t>(wish.request.read_back)]);
+  if (totals.already > 0) text += fmt::format("  {} there already\n", lzy::Plural(totals.already, "file"));
+  if (totals.resumed > 0) text += fmt::format("  {} of an earlier copy used\n", FormatSize(totals.resumed));
+  if (totals.compared > 0)
+    text += fmt::format("  {} compared with committed hashes\n", lzy::Plural(totals.compared, "file"));
+  if (totals.healed > 0)
+    text += fmt::format("  {} damaged in the source, and rebuilt in the copy\n", FormatSize(totals.healed));
+  if (totals.sent_again > 0)
+    text += fmt::format("  {} arrived wrong, and written again\n", FormatSize(totals.sent_again));
+  if (totals.lost > 0) text += fmt::format("  {} damaged in the copy, too\n", FormatSize(totals.lost));
+  if (totals.protects > 0) {
+    text += fmt::format("  {} protected, {} with the root of the source\n", lzy::Plural(totals.protects, "file"),
+                        totals.same_root);
+  }
+  return text;
+}
+
+/// One run of lzy-copy, on one rank.
+class CopyRun {
+ public:
+  CopyRun(lzy::ToolRun& run, const Wish& wish) : run_(run), wish_(wish) {}
+
+  /// Collective.
+  void Run() {
+    std::vector<std::string> sources = run_.arguments().paths;
+    const std::string destination = sources.back();
+    sources.pop_back();
+    if (sources.empty())
+      return run_.Fail(
+          {Code::kInvalidArgument, "the destination is missing: lzy-copy SRC... DST (see lzy-copy --help)"});
+    const auto is_pattern = [](const std::string& path) { return lzy::HasRankPlaceholder(path); };
+    if (std::ranges::any_of(run_.arguments().paths, is_pattern)) return RunSet(sources, destination);
+    if (const Status planned = Plan(sources, destination); !planned.ok()) return run_.Fail(planned);
+    if (wish_.dry_run) return TellPlan();
+    lzy::TuneForWork(plan_.bytes);
+    const auto begin = std::chrono::steady_clock::now();
+    const Status done = Copy();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (!run_.Interrupted() && !done.ok()) run_.Fail(done);
+    TellTotals(seconds);
+  }
+
+ private:
+  // A set, which ranks may see parts of.
+  void RunSet(const std::vector<std::string>& sources, const std::string& destination) {
+    if (sources.size() != 1 || !lzy::HasRankPlaceholder(sources[0])) {
+      return run_.Fail({Code::kInvalidArgument,
+                        "a set is copied alone, from one pattern with %r to another: lzy-copy 'SRC.%r' 'DST.%r'"});
+    }
+    if (wish_.dry_run) return run_.Fail({Code::kInvalidArgument, "--dry-run: is not accepted for sets"});
+    const auto begin = std::chrono::steady_clock::now();
+    lzy::CopySetReport set;
+    WithRequest([&](const lzy::Context& context, const lzy::CopyRequest& request) {
+      set = lzy::CopySet(context, sources[0], destination, request, [&](const CopyReport& report) { Tell(report); });
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    for (const std::string& warning : set.warnings) run_.Warn(warning);
+    if (!run_.Interrupted() && !set.status.ok()) run_.Fail(set.status);
+    if (set.members > 0) TellTotals(seconds);
+    if (set.root.empty()) return;
+    run_.Say(fmt::format("  set of {} protected{}\n", lzy::Plural(set.members, "member"),
+                         set.same_root ? ", with the root of the source" : ""));
+    run_.extra()["set"] = {{"from", sources[0]},
+                           {"to", destination},
+                           {"members", set.members},
+                           {"root", set.root},
+                           {"same_root", set.same_root}};
+  }
+
+  // Rank 0 looks; the others get what it saw.
+  Status Plan(const std::vector<std::string>& sources, const std::string& destination) {
+    LZY_RETURN_IF_ERROR(lzy::AgreeOn(run_.comm(), [&]() -> Status {
+      if (run_.comm().rank() != 0) return Status::Ok();
+      LZY_ASSIGN_OR_RETURN(plan_, lzy::PlanCopy(run_.fs(), sources, destination, wish_.request.resume));
+      return Status::Ok();
+    }));
+    return lzy::BroadcastRecord(run_.comm(), plan_);
+  }
+
+  void TellPlan() {
+    for (const CopyReport& failure : plan_.failures) run_.Fail(failure.status);
+    for (const lzy::CopyPlan::Entry& file : plan_.files) {
+      run_.Say(fmt::format("{} -> {} ({})\n", lzy::Printable(file.from), lzy::Printable(file.to),
+                           FormatSize(file.stat.size)));
+      run_.extra()["copies"].push_back(
+          {{"from", file.from}, {"to", file.to}, {"copied", false}, {"bytes", file.stat.size}});
+    }
+    run_.Say(fmt::format("would copy {}, {}\n", lzy::Plural(plan_.files.size(), "file"), FormatSize(plan_.bytes)));
+  }
+
+  Status Copy() {
+    Status done;
+    WithRequest([&](const lzy::Context& context, const lzy::CopyRequest& request) {
+      done = lzy::CopyAll(context, plan_, request, [&](const CopyReport& report) { Tell(report); });
+    });
+    return done;
+  }
+
+  // The request with what lives as long as the copying does. The rate is that of all ranks together.
+  void WithRequest(const std::function<void(const lzy::Context&, const lzy::CopyRequest&)>& work) {
+    const lzy::Context context = run_.MakeContext();
+    lzy::CopyRequest request = wish_.request;
+    const auto ranks = static_cast<std::uint64_t>(run_.comm().size());
+    lzy::Pace pace(wish_.rate == 0 ? 0 : std::max<std::uint64_t>(1, wish_.rate / ranks), context.stop);
+    request.pace = &pace;
+    // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
+    request.progress = [&, total = plan_.bytes,
+                        done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {
+      const std::uint64_t now = (*done += bytes) * ranks;
+      run_.ShowProgress("copy", total > 0 ? std::min(now, total) : now, total, NoteOfProgress());
+    };
+    work(context, request);
+  }
+
+  std::string NoteOfProgress() const {
+    std::string note;
+    if (healed_ > 0) note += fmt::format("  {} healed", FormatSize(healed_));
+    if (sent_again_ > 0) note += fmt::format("  {} sent again", FormatSize(sent_again_));
+    return note;
+  }
+
+  // Counted on all ranks, told by rank 0.
+  void Tell(const CopyReport& report) {
+    if (report.status.code() == Code::kInterrupted) return;
+    totals_.Add(report);
+    healed_ = totals_.healed;
+    sent_again_ = totals_.sent_again;
+    for (const std::string& warning : report.warnings) run_.Warn(warning);
+    if (!report.status.ok()) {
+      const bool named = report.to.empty() || report.status.message().find(report.from) != std::string::npos ||
+                         report.status.message().find(report.to) != std::string::npos;
+      run_.Fail(named ? report.status : report.status.WithContext(report.to), ExitCodeOf(report));
+      if (report.kept)
+        run_.Say(fmt::format("{}: what was proven is kept; to go on: add --resume to the same command\n",
+                             lzy::Printable(report.to)));
+    } else {
+      run_.CountFinished(report.to);
+      if (report.healed > 0) {
+        run_.Say(fmt::format(
+            "{}: {} damaged in {}, and rebuilt in the copy\n  repair the source with: lzy-verify --repair {}\n",
+            lzy::Printable(report.to), FormatSize(report.healed), lzy::Printable(report.from),
+            lzy::ShellQuote(report.from)));
+      }
+      for (const lzy::ByteRange& range : report.lost) {
+        run_.Say(fmt::format("{}: bytes {} to {} are damaged as in {}\n", lzy::Printable(report.to), range.offset,
+                             range.offset + range.length - 1, lzy::Printable(report.from)));
+      }
+    }
+    if (run_.arguments().json) run_.extra()["copies"].push_back(ToJson(report));
+  }
+
+  void TellTotals(double seconds) {
+    if (totals_.files + totals_.already > 0 || totals_.failed == 0) run_.Say(SummaryOf(totals_, plan_, wish_, seconds));
+    run_.extra()["copied"] = {{"files", totals_.files},
+                              {"already", totals_.already},
+                              {"failed", totals_.failed},
+                              {"bytes", totals_.bytes},
+                              {"compared", totals_.compared},
+                              {"healed", totals_.healed},
+                              {"sent_again", totals_.sent_again},
+                              {"resumed", totals_.resumed},
+                              {"lost", totals_.lost},
+                              {"verify", kReadBacks[static_cast<std::size_t>(wish_.request.read_back)]}};
+  }
+
+  lzy::ToolRun& run_;
+  const Wish& wish_;
+  lzy::CopyPlan plan_;
+  Totals totals_;
+  std::atomic<std::uint64_t> healed_ = 0, sent_again_ = 0;  // as in totals_, for any thread
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lzy::Tool tool;
+  tool.name = "lzy-copy";
+  tool.summary = "Copies files and directories, and proves what arrived.";
+  tool.changes = "the destination only; with --dry-run, nothing";
+  tool.table_options = {"parity", "group", "block-size", "stripe"};
+  tool.path_help = "SRC... DST, files or directories, and where their copies go: into DST if it ends with a slash";
+  tool.rest = "add --resume to the same command to do the rest";
+  Wish wish;
+  tool.add_options = [&](lzy::Arguments& arguments) {
+    arguments.AddValues(
+        "--verify", "HOW", wish.verify,
+        "how the copy is read back: from the device, past the page cache (device, the default), from the page cache "
+        "(cache), or not at all (none)");
+    arguments.AddFlag("--no-protect", wish.no_protect, "make no sidecars for the copies");
+    arguments.AddFlag("--resume", wish.request.resume,
+                      "go on where an earlier copy ended: skip files that are there, and go on within large ones");
+    arguments.AddValues("--limit", "RATE", wish.limit, "copy no more than so many bytes per second (500M)");
+    arguments.AddFlag("--salvage", wish.request.salvage,
+                      "copy damaged blocks that cannot be rebuilt as they are, and list them");
+    arguments.AddFlag("--dry-run", wish.dry_run, "print what would be copied, and copy nothing");
+  };
+  tool.check_options = [&] { return CheckWish(wish); };
+  tool.action = [] { return lzy::Action::kProtect; };
+  tool.run = [&](lzy::ToolRun& run) { CopyRun(run, wish).Run(); };
+  return lzy::RunTool(tool, argc, argv);
+}
