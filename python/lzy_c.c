@@ -13,8 +13,15 @@ EXPORT int lzy_python_run(int number, const void* comm, const char* path, const 
   return operations[number](comm == NULL ? MPI_COMM_NULL : *(const MPI_Comm*)comm, path, options, report);
 }
 
+EXPORT int lzy_python_copy(const void* comm, const char* source, const char* destination, const lzy_options* options,
+                           const lzy_copy_options* copy, lzy_copied* copied, lzy_report** report) {
+  return lzy_copy(comm == NULL ? MPI_COMM_NULL : *(const MPI_Comm*)comm, source, destination, options, copy, copied, report);
+}
+
+// In the order of _c.STRUCTURES, and then that of a communicator.
 EXPORT size_t lzy_python_size(int structure) {
-  static const size_t sizes[] = {sizeof(lzy_options), sizeof(lzy_dataset), sizeof(lzy_damage), sizeof(MPI_Comm)};
+  static const size_t sizes[] = {sizeof(lzy_options),      sizeof(lzy_dataset), sizeof(lzy_damage),
+                                 sizeof(lzy_copy_options), sizeof(lzy_copied),  sizeof(MPI_Comm)};
   return structure < 0 || structure >= (int)(sizeof sizes / sizeof sizes[0]) ? 0 : sizes[structure];
 }
 

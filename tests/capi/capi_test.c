@@ -142,12 +142,12 @@ static void check_dataset(lzy_kind kind, lzy_state state, uint32_t devices, uint
 }
 
 /* Counts the calls, and keeps how far the last one was. */
-struct seen {
+struct progress {
   int calls;
   uint64_t done, total;
 };
 static void see(void* data, const char* phase, uint64_t done, uint64_t total) {
-  struct seen* seen = data;
+  struct progress* seen = data;
   CHECK(data != NULL && phase[0] != '\0' && done <= total);
   seen->calls += 1;
   seen->done = done;
@@ -159,7 +159,7 @@ static void test_progress(void) {
   const size_t size = 3000000;
   make_file(path, size, 3);
   CHECK(run(lzy_protect, path, NULL) == LZY_OK);
-  struct seen seen = {0, 0, 0};
+  struct progress seen = {0, 0, 0};
   lzy_options options;
   CHECK(lzy_options_init(&options, sizeof options) == LZY_OK && options.progress == NULL);
   options.progress = see;

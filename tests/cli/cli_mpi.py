@@ -34,6 +34,21 @@ class UnderMpi(CliTest):
         self.assertEqual(codes, [exit_code] * ranks, f"{words}\n{done.stdout}\n{done.stderr}")
         return done
 
+    def test_launcher_of_another_mpi_is_told_once(self):
+        self.check(0, "lzy-protect", "a")
+        # What the launcher of the other family sets, in a process that it started.
+        other = "PMI" if "OMPI_COMM_WORLD_SIZE" in self.launched() else "OMPI_COMM_WORLD"
+        for rank, told in ((0, 1), (1, 0)):
+            done = self.check(0, "lzy-verify", "a", env={f"{other}_SIZE": "4", f"{other}_RANK": str(rank)})
+            self.assertEqual(done.stderr.count("the launcher started 4 processes, and each works alone: lzy-verify is built"), told)
+        # Not if the processes find each other, or there is only one.
+        for ranks in (1, 2):
+            self.assertEqual(self.check_ranks(0, "lzy-verify", "a", ranks=ranks).stderr, "")
+
+    def launched(self):
+        import subprocess
+        return subprocess.run([MPIEXEC, "-n", "1", "env"], capture_output=True, text=True, check=True).stdout
+
     def test_usage_errors_are_told_once(self):
         for words in (["--bogus"], ["absent"], ["--memory", "x", "a"], ["--force", "a"]):
             done = self.check_ranks(3, "lzy-verify", *words)

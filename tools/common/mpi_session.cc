@@ -3,6 +3,8 @@
 #include <mpi.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <utility>
 
 #include "mpi/mpi_communicator.h"
 
@@ -21,6 +23,20 @@ bool UnderMpiLauncher() {
   return false;
 }
 
+// By the variables of hydra and of Open MPI. One process says it for all.
+int StartedApart() {
+  const std::pair<const char*, const char*> kLaunchers[] = {{"PMI_SIZE", "PMI_RANK"},
+                                                            {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}};
+  for (const auto& [size, rank] : kLaunchers) {
+    const char* processes = std::getenv(size);
+    const char* own = std::getenv(rank);
+    if (processes != nullptr && own != nullptr && std::strcmp(own, "0") == 0 && std::atoi(processes) > 1) {
+      return std::atoi(processes);
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 MpiSession::MpiSession() {
@@ -34,6 +50,7 @@ MpiSession::MpiSession() {
       auto comm = MpiCommunicator(MPI_COMM_WORLD);
       status_ = comm.status();
       if (comm.ok()) comm_ = std::move(comm).value();
+      if (comm_ && comm_->size() == 1) started_apart_ = StartedApart();
     }
   }
   if (!comm_) comm_ = SelfCommunicator();

@@ -22,12 +22,16 @@ class MpiSession {
   const Status& status() const { return status_; }
   /// Valid as long as the session.
   Communicator& comm() { return *comm_; }
+  /// How many processes the launcher started, if MPI sees only this one of them and this is the first; otherwise 0. Then
+  /// launcher and program are of different MPIs.
+  int started_apart() const { return started_apart_; }
   /// Ends all ranks with this code, after a failure of this rank alone that the others cannot learn of. Does nothing
   /// without others.
   void AbortOthers(int exit_code);
 
  private:
   bool initialized_ = false;
+  int started_apart_ = 0;
   Status status_;
   std::unique_ptr<Communicator> comm_;
 };

@@ -512,6 +512,12 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   usable = Agree(comm, usable);
   if (!usable.ok()) return EndEarly(tool.name, speaks, argc, argv, usable);
   comm.SetTopology(options->topology);
+  if (session.started_apart() > 0 && !arguments.quiet && options->log >= Options::Log::kWarn) {
+    fmt::print(stderr,
+               "{}: warning: the launcher started {} processes, and each works alone: {} is built for another MPI, {}. Use the "
+               "mpiexec of that MPI\n",
+               tool.name, session.started_apart(), tool.name, LZY_MPI_SONAME);
+  }
   // Not before: until here, a signal may simply end the process.
   CatchSignals();
   return ToolRun(tool, arguments, *options, comm).Run();

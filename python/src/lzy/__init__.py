@@ -29,8 +29,8 @@ from typing import IO, Any, Union
 from . import _c
 
 __version__ = _c.version().decode()
-__all__ = ["Code", "Damage", "Damaged", "Dataset", "Failed", "InternalError", "LzyError", "OutOfMemory", "RepairFailed",
-           "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "info", "open_verified", "protect", "repair",
+__all__ = ["Code", "Copied", "Damage", "Damaged", "Dataset", "Failed", "InternalError", "LzyError", "OutOfMemory", "RepairFailed",
+           "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "copy", "info", "open_verified", "protect", "repair",
            "restore", "verify"]
 
 Path = Union[str, "os.PathLike[str]"]
@@ -207,19 +207,33 @@ def _address_of(comm: Any) -> int | None:
     from mpi4py import MPI
     own = ctypes.create_string_buffer(_c.mpi_size())
     _c.mpi(own)
-    if MPI._sizeof(MPI.Comm) != _c.COMM_SIZE or MPI.Get_library_version().rstrip("\0") != own.value.decode():
+    if MPI._sizeof(MPI.Comm) != _c.COMM_SIZE or MPI.Get_library_version().rstrip("\0\n") != own.value.decode().rstrip("\n"):
         raise RuntimeError(f"lzy is built for {own.value.decode().splitlines()[0]}, and mpi4py uses "
                            f"{MPI.Get_library_version().splitlines()[0]}: build both with the same MPI")
     return MPI._addressof(comm)
 
 
-def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | None, devices: Sequence[int] = (),
-         **fields: Any) -> Report:
+def _options(fields: dict[str, Any]) -> _c.Options:
     options = _c.Options()
     _c.options_init(ctypes.byref(options), ctypes.sizeof(options))
     for name, value in fields.items():
         if value is not None:
             setattr(options, name, value)
+    return options
+
+
+def _take(operation: str, code: int, report: ctypes.c_void_p) -> Report:
+    """The report as a dataclass. Frees that of C."""
+    try:
+        return Report(operation, Code(code), _text(_c.report_message(report)),
+                      tuple(_dataset(report, index) for index in range(_c.report_count(report))))
+    finally:
+        _c.report_free(report)
+
+
+def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | None, devices: Sequence[int] = (),
+         **fields: Any) -> Report:
+    options = _options(fields)
     listed = (ctypes.c_uint32 * len(devices))(*devices)
     options.devices, options.device_count = listed, len(devices)
     raised: list[BaseException] = []
@@ -237,11 +251,7 @@ def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | Non
     report = ctypes.c_void_p()
     code = _c.run(_c.OPERATIONS.index(operation), _address_of(comm), os.fsencode(path), ctypes.byref(options),
                   ctypes.byref(report))
-    try:
-        found = Report(operation, Code(code), _text(_c.report_message(report)),
-                       tuple(_dataset(report, index) for index in range(_c.report_count(report))))
-    finally:
-        _c.report_free(report)
+    found = _take(operation, code, report)
     if raised:
         raise raised[0]
     return found if found.code in _FINDINGS else found.check()
@@ -284,6 +294,58 @@ def restore(path: Path, *, devices: Sequence[int] = (), dry_run: bool = False, s
 def info(path: Path, *, comm: Any = None, use_environment: bool = False) -> Report:
     """Reads the metadata only: geometry, state, root and sizes."""
     return _run("info", path, comm, None, use_environment=use_environment)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What `copy` did. Numbers are of files or, if they are called bytes, of bytes of data."""
+
+    files: int
+    already: int
+    failed: int
+    bytes: int
+    healed_bytes: int
+    sent_again_bytes: int
+    lost_bytes: int
+
+
+def copy(source: Path, destination: Path, *, verify: str = "device", protect: bool = True, resume: bool = False,
+         salvage: bool = False, limit: int | None = None, parity: int | None = None, group: int | None = None,
+         block_size: int | None = None, stripe: int | None = None, comm: Any = None,
+         progress: Callable[[int, int], None] | None = None, memory: int | None = None, threads: int | None = None,
+         timeout: int | None = None, use_environment: bool = False) -> Copied:
+    """Copies a file, a directory or a set, as lzy-copy does, and proves what arrived. `verify` is "device", "cache" or
+    "none". An exception of `progress` ends the copy. Raises an exception if not all files were copied and proven."""
+    choices = ["device", "cache", "none"]
+    if verify not in choices:
+        raise ValueError(f"verify: '{verify}' is not accepted: {', '.join(choices)}")
+    options = _options({"parity": parity, "group": group, "block_size": block_size, "stripe": stripe, "memory": memory,
+                        "threads": threads, "timeout": timeout, "use_environment": use_environment})
+    copying = _c.CopyOptions()
+    _c.copy_options_init(ctypes.byref(copying), ctypes.sizeof(copying))
+    copying.verify, copying.no_protect, copying.resume = choices.index(verify), not protect, resume
+    copying.salvage, copying.limit = salvage, limit or 0
+    raised: list[BaseException] = []
+
+    def call(_: Any, done: int, total: int) -> int:
+        try:
+            if progress is not None and not raised:
+                progress(done, total)
+        except BaseException as error:
+            raised.append(error)
+        return len(raised)
+
+    callback = _c.CopyProgress(call) if progress is not None else _c.CopyProgress()
+    copying.progress = callback
+    copied = _c.Copied()
+    report = ctypes.c_void_p()
+    code = _c.copy(_address_of(comm), os.fsencode(source), os.fsencode(destination), ctypes.byref(options),
+                   ctypes.byref(copying), ctypes.byref(copied), ctypes.byref(report))
+    found = _take("copy", code, report)
+    if raised:
+        raise raised[0]
+    found.check()
+    return Copied(**{name: getattr(copied, name) for name, _ in copied._fields_})
 
 
 @contextlib.contextmanager

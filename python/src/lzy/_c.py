@@ -33,6 +33,21 @@ class Damage(ctypes.Structure):
                 ("objects", POINTER(c_char_p)), ("object_count", c_size_t)]
 
 
+CopyProgress = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
+
+
+class CopyOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("verify", c_int), ("no_protect", c_int32), ("resume", c_int32), ("salvage", c_int32),
+                ("limit", c_uint64), ("progress", CopyProgress), ("progress_data", c_void_p)]
+
+
+class Copied(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in ("files", "already", "failed", "bytes", "healed_bytes", "sent_again_bytes",
+                                              "lost_bytes")]
+
+
+STRUCTURES = [Options, Dataset, Damage, CopyOptions, Copied]
+
 library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lzy_c.so"))
 
 
@@ -43,11 +58,14 @@ def _declare(name, result, *arguments):
 
 
 run = _declare("lzy_python_run", c_int, c_int, c_void_p, c_char_p, POINTER(Options), POINTER(c_void_p))
+copy = _declare("lzy_python_copy", c_int, c_void_p, c_char_p, c_char_p, POINTER(Options), POINTER(CopyOptions),
+                POINTER(Copied), POINTER(c_void_p))
 size = _declare("lzy_python_size", c_size_t, c_int)
 mpi = _declare("lzy_python_mpi", c_int, c_char_p)
 mpi_size = _declare("lzy_python_mpi_size", c_size_t)
 # Of liblzy, which is loaded with it.
 options_init = _declare("lzy_options_init", c_int, POINTER(Options), c_size_t)
+copy_options_init = _declare("lzy_copy_options_init", c_int, POINTER(CopyOptions), c_size_t)
 version = _declare("lzy_version", c_char_p)
 strerror = _declare("lzy_strerror", c_char_p, c_int)
 state_name = _declare("lzy_state_name", c_char_p, c_int)
@@ -62,6 +80,6 @@ report_warning = _declare("lzy_report_warning", c_char_p, c_void_p, c_size_t, c_
 report_free = _declare("lzy_report_free", None, c_void_p)
 
 # Another version of lzy.h than this file is written for would be misread.
-if [size(i) for i in range(3)] != [ctypes.sizeof(kind) for kind in (Options, Dataset, Damage)]:
+if [size(i) for i in range(len(STRUCTURES))] != [ctypes.sizeof(kind) for kind in STRUCTURES]:
     raise ImportError(f"this Python package does not fit liblzy {version().decode()}: build it again with that library")
-COMM_SIZE = size(3)
+COMM_SIZE = size(len(STRUCTURES))
