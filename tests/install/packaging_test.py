@@ -109,7 +109,7 @@ class Recipes(unittest.TestCase):
         self.assertIn(VERSION, first["version"])
         self.assertLessEqual({"mpi", "hdf5"}, set(first["variant"]))
         # What LzyDependencies.cmake wants, by the names of Spack.
-        wanted = {"ISAL": "isa-l", "XXHASH": "xxhash", "SODIUM": "libsodium", "fmt": "fmt", "nlohmann_json": "nlohmann-json",
+        wanted = {"ISAL": "isa-l", "XXHASH": "xxhash", "SODIUM": "libsodium", "SQLITE": "sqlite", "fmt": "fmt", "nlohmann_json": "nlohmann-json",
                   "CLI11": "cli11", "MPI": "mpi", "PkgConfig": "pkgconfig"}
         named = {re.match(r"[a-z0-9-]+", spec)[0] for spec in first["depends_on"]}
         required = re.findall(r"^(?:find_package|pkg_check_modules)\((\w+) REQUIRED", text_of("cmake/LzyDependencies.cmake"), re.M)

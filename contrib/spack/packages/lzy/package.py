@@ -37,6 +37,7 @@ class Lzy(CMakePackage):
     depends_on("isa-l")
     depends_on("xxhash")
     depends_on("libsodium")
+    depends_on("sqlite")
     depends_on("fmt@9:")
     depends_on("cli11@2:", type="build")
     depends_on("nlohmann-json@3.10:", type="build")
