@@ -112,6 +112,30 @@ std::string Statement::Text(int column) const {
   return text == nullptr ? std::string() : std::string(text, sqlite3_column_bytes(statement_.get(), column));
 }
 
+Statement::Idle::~Idle() {
+  for (const auto& [sql, statements] : statements_) {
+    for (sqlite3_stmt* const statement : statements) sqlite3_finalize(statement);
+  }
+}
+
+sqlite3_stmt* Statement::Idle::Take(const std::string& sql) {
+  const auto found = statements_.find(sql);
+  if (found == statements_.end() || found->second.empty()) return nullptr;
+  sqlite3_stmt* const statement = found->second.back();
+  found->second.pop_back();
+  return statement;
+}
+
+void Statement::Idle::Give(sqlite3_stmt* statement) noexcept {
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  try {
+    statements_[sqlite3_sql(statement)].push_back(statement);
+  } catch (...) {  // no memory to keep it
+    sqlite3_finalize(statement);
+  }
+}
+
 Status Database::Failure() const {
   return FailureOf(handle_.get());
 }
@@ -165,11 +189,12 @@ Status Database::Execute(const std::string& sql) {
 
 Result<Statement> Database::Prepare(const std::string& sql) {
   Statement out;
-  sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr) != SQLITE_OK) {
+  sqlite3_stmt* statement = idle_->Take(sql);
+  if (statement == nullptr &&
+      sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr) != SQLITE_OK) {
     return Failure();
   }
-  out.statement_.reset(statement);
+  out.statement_ = {statement, Statement::GiveBack{idle_}};
   return out;
 }
 

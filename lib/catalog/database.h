@@ -8,8 +8,10 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 
@@ -42,10 +44,25 @@ class Statement {
 
  private:
   friend class Database;
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  /// Statements of one database that nobody uses now, by their SQL: preparing one takes longer than running it.
+  class Idle {
+   public:
+    Idle() = default;
+    Idle(const Idle&) = delete;
+    Idle& operator=(const Idle&) = delete;
+    ~Idle();
+    /// Null if there is none.
+    sqlite3_stmt* Take(const std::string& sql);
+    void Give(sqlite3_stmt* statement) noexcept;
+
+   private:
+    std::map<std::string, std::vector<sqlite3_stmt*>> statements_;
   };
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  struct GiveBack {
+    std::shared_ptr<Idle> idle;
+    void operator()(sqlite3_stmt* statement) const { idle->Give(statement); }
+  };
+  std::unique_ptr<sqlite3_stmt, GiveBack> statement_;
   int bound_ = 0;
 };
 
@@ -81,6 +98,7 @@ class Database {
   };
   Status Failure() const;
   std::unique_ptr<sqlite3, Close> handle_;
+  std::shared_ptr<Statement::Idle> idle_ = std::make_shared<Statement::Idle>();
   std::string path_;
 };
 
