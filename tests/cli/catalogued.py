@@ -13,7 +13,7 @@ MIB = 1 << 20
 class Catalogued(CliTest):
     def setUp(self):
         super().setUp()
-        self.catalog = self.path(".state/lzy/catalog.sqlite")
+        self.catalog = os.path.join(os.environ["XDG_STATE_HOME"], "lzy/catalog.sqlite")
 
     def query(self, sql, *values):
         with contextlib.closing(sqlite3.connect(self.catalog)) as database, database:

@@ -246,8 +246,9 @@ class PlantedLinks(Hostile):
             target = "u/s.%r" if name == "u/s.2" else "u/f"
             for words in CHANGING:
                 done = self.tool(*words, target)
-                self.assertIn("root does not write to it", done.stderr)
-                self.assertIn(done.returncode, (3, 4))
+                if words[0] != "lzy-scrub":  # which reads first, and then finds nothing that it could repair
+                    self.assertIn("root does not write to it", done.stderr)
+                    self.assertIn(done.returncode, (3, 4))
                 self.assertEqual(self.tell(), before)
         # Where only its owner and root may give names, they are nobody's trick.
         os.chown(self.path("outside"), VICTIM, VICTIM)

@@ -45,7 +45,7 @@ class Catalogue(Catalogued):
         self.make("a", 1000)
         self.check(0, "lzy-protect", "--catalog", "off", "a")
         self.check(0, "lzy-verify", "a", env={"LZY_CATALOG": "off"})
-        self.assertFalse(os.path.exists(self.path(".state")))
+        self.assertFalse(os.path.exists(self.catalog))
         self.check(0, "lzy-verify", "--catalog", "other.sqlite", "a")
         self.assertTrue(os.path.exists(self.path("other.sqlite")))
         self.assertEqual(stat.S_IMODE(os.stat(self.path("other.sqlite")).st_mode), 0o600)

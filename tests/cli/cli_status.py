@@ -93,9 +93,9 @@ class Status(Catalogued):
     def test_nothing_is_written(self):
         self.make("a", 1000)
         self.check(0, "lzy-protect", "a")
-        before = self.read(".state/lzy/catalog.sqlite")
+        before = self.read(self.catalog)
         self.check(0, "lzy-status", "--events")
-        self.assertEqual(self.read(".state/lzy/catalog.sqlite"), before)
+        self.assertEqual(self.read(self.catalog), before)
         self.check(3, "lzy-status", "--catalog", "absent.sqlite")
         self.assertFalse(os.path.exists(self.path("absent.sqlite")))
 
@@ -212,7 +212,7 @@ class Metrics(Catalogued):
         self.check(0, "lzy-restore", "d")
         self.check(0, "lzy-status", "--prometheus", "lzy.prom", "--quiet")
         self.assertEqual(self.metrics("lzy.prom")["lzy_damage_open", None], 0)
-        self.assertEqual(sorted(os.listdir(self.scratch)), [".state", "d", "lzy.prom"])
+        self.assertEqual(sorted(os.listdir(self.scratch)), ["d", "lzy.prom"])
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         self.make("a", 1000)

@@ -33,7 +33,9 @@ class CliTest(unittest.TestCase):
         self.scratch = tempfile.mkdtemp(prefix="lzy-cli-")
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
         os.environ["XDG_CACHE_HOME"] = self.path(".cache")  # tools with much to read keep there what they measured
-        os.environ["XDG_STATE_HOME"] = self.path(".state")  # and the catalogue here
+        # The catalogue is elsewhere, since tests look at all that is in the scratch directory.
+        os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="lzy-state-")
+        self.addCleanup(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
     def path(self, name):
         return os.path.join(self.scratch, name)

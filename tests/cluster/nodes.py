@@ -65,7 +65,7 @@ class Nodes(unittest.TestCase):
         self.all = [f"n{i + 1}" for i in range(self.NODES)]
         self.set = f"{self.local}/state.%r"
         os.environ["XDG_CACHE_HOME"] = f"{self.shared}/.cache"  # what tools measure
-        os.environ["XDG_STATE_HOME"] = f"{self.shared}/.state"  # their catalogue
+        os.environ["XDG_STATE_HOME"] = f"{self.dir}/state"  # their catalogue: no dataset, so not among them
 
     def down(self):
         done = self.cluster("down", self.dir)
