@@ -93,6 +93,23 @@ class Faults(Writes):
                 self.assertNotEqual(self.verify(), 0, "it is not taken for intact")
 
 
+class SmallFiles(Writes):
+    def test_blocks_are_smaller_than_those_that_were_captured(self):
+        """Nobody knows how large a new file will become, so it is captured in blocks of large files."""
+        for size in ("5000", "20000", "60000"):
+            for kind in ("flip", "short"):
+                with self.subTest(size=size, kind=kind):
+                    self.fresh()
+                    self.client("small", name="bare", argument=size, ranks=1, layer=False)
+                    settings = ["FAULT_FILE=f", f"FAULT_KIND={kind}"]
+                    done = self.run_program(["env", *settings, f"LD_PRELOAD={LAYER}:{FAULTY}", CLIENT, "small", "f", size], ranks=1,
+                                            layer=False, verify_writes="on")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertRegex(done.stderr, MENDED)
+                    self.assertEqual(self.content("f"), self.content("bare"))
+                    self.assertEqual(self.verify(), 0)
+
+
 class Cuts(Writes):
     def test_what_another_rank_wrote_before_a_cut_is_no_fault(self):
         """Of a block that one rank wrote over and that was cut then, another rank still has older parts."""
