@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <limits>
+#include <thread>
 
 #include "base/file.h"
 
@@ -43,6 +45,18 @@ std::string Immutable(const std::string& path) {
     uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return uri + "?immutable=1";
+}
+
+// Where SQLite does not wait for other processes itself: it does not if one that only reads wants the whole file, as for
+// another kind of journal.
+template <class Call>
+Status WaitFor(const Call& call) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyMilliseconds);
+  for (;;) {
+    Status status = call();
+    if (status.code() != Code::kBusy || std::chrono::steady_clock::now() >= deadline) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 // What the last call failed with.
@@ -177,7 +191,7 @@ Result<Database> Database::Open(const std::string& path, DatabaseMode mode) {
   auto out = connect(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   umask(others);
   if (!out.ok()) return out;
-  LZY_RETURN_IF_ERROR(out->Execute(IsLocal(path) ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE"));
+  LZY_RETURN_IF_ERROR(WaitFor([&] { return out->Execute(IsLocal(path) ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE"); }));
   // A power cut may take the last transactions of a WAL; the file stays whole.
   LZY_RETURN_IF_ERROR(out->Execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
   return out;
