@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "base/rate_limit.h"
 #include "comm/records.h"
 #include "common/tool.h"
 #include "sidecar/names.h"
@@ -210,8 +211,8 @@ class CopyRun {
     const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
     const auto ranks = static_cast<std::uint64_t>(run_.comm().size());
-    lzy::Pace pace(wish_.rate == 0 ? 0 : std::max<std::uint64_t>(1, wish_.rate / ranks), context.stop);
-    request.pace = &pace;
+    lzy::RateLimit limit(static_cast<double>(wish_.rate) / static_cast<double>(ranks));
+    request.wait = [&](std::uint64_t bytes) { limit.Take(bytes, context.stop); };
     // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
     request.progress = [&, total = plan_.bytes,
                         done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {

@@ -13,7 +13,7 @@ void RateLimit::Take(std::uint64_t bytes, const std::function<bool()>& stop) {
   constexpr auto kBetweenQuestions = std::chrono::nanoseconds(std::chrono::milliseconds(50));
   const std::lock_guard lock(mutex_);
   const Clock::time_point first = time_.now();
-  due_ = std::max(due_, first - kForgiven);
+  due_ = due_ == Clock::time_point() ? first : std::max(due_, first - kForgiven);
   due_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(static_cast<double>(bytes) / rate_));
   for (Clock::time_point now = first; now < due_; now = time_.now()) {
     if (stop && stop()) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Holds work to so many bytes a second. For lzy-scrub, which must leave the storage to others.
+// Holds work to so many bytes a second: lzy-scrub and lzy-copy, which must leave the storage to others.
 
 #include <chrono>
 #include <cstdint>
@@ -23,7 +23,7 @@ class RateLimit {
   explicit RateLimit(double bytes_per_second) : RateLimit(bytes_per_second, Time()) {}
   RateLimit(double bytes_per_second, Time time) : rate_(bytes_per_second), time_(std::move(time)) {}
 
-  /// Call it after so many bytes were read. Returns when the next ones may be. `stop` is asked several times a second;
+  /// Counts so many bytes, and returns when they are due. Call it before or after they are read, each time alike. `stop` is asked several times a second;
   /// if it returns true, this thread waits no longer. May be empty.
   void Take(std::uint64_t bytes, const std::function<bool()>& stop = {});
 

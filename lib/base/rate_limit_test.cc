@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 namespace lzy {
 namespace {
 
@@ -48,6 +51,25 @@ TEST(RateLimit, WaitsNoLongerWhenItIsStopped) {
   RateLimit limit(1, time.Time());
   limit.Take(1'000'000, [&] { return time.now - begin > milliseconds(500); });
   EXPECT_LT(SecondsSince(time, begin), 0.7);
+}
+
+TEST(RateLimit, BoundsTheRateOfAllThreadsTogether) {
+  RateLimit limit(10 << 20);
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 16; ++n) limit.Take(64 << 10);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_GE(taken, 0.38);  // 4 MiB at 10 MiB a second
+}
+
+TEST(RateLimit, EndsAWaitWhenItIsToStop) {
+  RateLimit limit(1);
+  limit.Take(1 << 30, [] { return true; });
 }
 
 TEST(RateLimit, ZeroIsNoLimit) {

@@ -23,6 +23,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/rate_limit.h"
 #include "comm/records.h"
 #include "engine/engine.h"
 #include "mpi/mpi_communicator.h"
@@ -69,23 +70,29 @@ namespace {
 constexpr std::size_t kFirstOptionsSize = offsetof(lzy_options, device_count) + sizeof(std::size_t);
 constexpr std::int32_t kParityNotGiven = -1;
 
-// Copies the options of a program that was compiled with an older or a newer lzy.h. Fields that the program does not
+// Copies a structure of a program that was compiled with an older or a newer lzy.h. Fields that the program does not
 // know keep their defaults. Fields that this version does not know must be zero, which is the default of every later
-// field: then ignoring them changes nothing.
-Status CopyOptions(const lzy_options* from, lzy_options& to) {
+// field: then ignoring them changes nothing. `name`: what messages call it. `first_size`: in the first version that had
+// it. `init`: the function that sets the defaults.
+template <class Struct>
+Status CopyStruct(const Struct* from, const char* name, std::size_t first_size, int (*init)(Struct*, std::size_t),
+                  const char* init_name, Struct& to) {
   // The defaults first: what the caller's structure does not reach keeps them.
-  (void)lzy_options_init(&to, sizeof to);
+  (void)init(&to, sizeof to);
   if (from == nullptr) return Status::Ok();
-  if (from->size < kFirstOptionsSize) {
-    return {Code::kInvalidArgument, "options: not initialised by lzy_options_init"};
-  }
+  if (from->size < first_size) return {Code::kInvalidArgument, fmt::format("{}: not initialised by {}", name, init_name)};
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   if (from->size > sizeof to &&
       std::any_of(bytes + sizeof to, bytes + from->size, [](unsigned char byte) { return byte != 0; })) {
     return {Code::kInvalidArgument,
-            fmt::format("options: a field is set that version {} of the library does not have", lzy_version())};
+            fmt::format("{}: a field is set that version {} of the library does not have", name, lzy_version())};
   }
-  std::memcpy(&to, from, std::min(from->size, sizeof to));
+  std::memcpy(static_cast<void*>(&to), from, std::min(from->size, sizeof to));
+  return Status::Ok();
+}
+
+Status CopyOptions(const lzy_options* from, lzy_options& to) {
+  LZY_RETURN_IF_ERROR(CopyStruct(from, "options", kFirstOptionsSize, lzy_options_init, "lzy_options_init", to));
   if (to.devices == nullptr && to.device_count > 0) {
     return {Code::kInvalidArgument, fmt::format("devices: NULL is not accepted with device_count {}", to.device_count)};
   }
@@ -371,16 +378,7 @@ int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_o
 constexpr std::size_t kFirstCopyOptionsSize = offsetof(lzy_copy_options, progress_data) + sizeof(void*);
 
 Status MakeCopyRequest(const lzy_copy_options* from, lzy_copy_options& given, lzy::CopyRequest& request) {
-  (void)lzy_copy_options_init(&given, sizeof given);
-  if (from != nullptr) {
-    if (from->size < kFirstCopyOptionsSize) return {Code::kInvalidArgument, "copy: not initialised by lzy_copy_options_init"};
-    const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-    if (from->size > sizeof given &&
-        std::any_of(bytes + sizeof given, bytes + from->size, [](unsigned char byte) { return byte != 0; })) {
-      return {Code::kInvalidArgument, fmt::format("copy: a field is set that version {} of the library does not have", lzy_version())};
-    }
-    std::memcpy(&given, from, std::min(from->size, sizeof given));
-  }
+  LZY_RETURN_IF_ERROR(CopyStruct(from, "copy", kFirstCopyOptionsSize, lzy_copy_options_init, "lzy_copy_options_init", given));
   switch (given.verify) {
     case LZY_VERIFY_DEVICE:
       request.read_back = lzy::ReadBack::kDevice;
@@ -448,9 +446,8 @@ Status CopyOn(Communicator& comm, const Call& call, const std::string& destinati
   }
   ProgressInC progress(given, plan.bytes);
   const lzy::Context context{fs, comm, call.options, {}, [&] { return progress.stopped(); }};
-  const auto ranks = static_cast<std::uint64_t>(comm.size());
-  lzy::Pace pace(given.limit == 0 ? 0 : std::max<std::uint64_t>(1, given.limit / ranks), context.stop);
-  request.pace = &pace;
+  lzy::RateLimit limit(static_cast<double>(given.limit) / static_cast<double>(comm.size()));
+  request.wait = [&](std::uint64_t bytes) { limit.Take(bytes, context.stop); };
   request.progress = [&](std::uint64_t bytes) { progress.Add(bytes); };
   const auto finished = [&](const lzy::CopyReport& one) {
     Count(one, copied);

@@ -61,7 +61,7 @@ class Copier {
                           report_.from)};
     }
     LZY_ASSIGN_OR_RETURN(source_,
-                         CopySource::Open(fs_, context_.options, report_.from, request_.salvage, request_.pace));
+                         CopySource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait));
     report_.warnings = source_->notes();
     report_.compared = source_->committed() != nullptr;
     report_.bytes = source_->stat().size;

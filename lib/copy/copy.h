@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/record.h"
-#include "copy/pace.h"
 #include "copy/target.h"
 #include "request/context.h"
 #include "sidecar/sidecar_format.h"
@@ -27,7 +26,9 @@ struct CopyRequest {
   bool member = false;    ///< the copy is for a set: its sidecar, if there is one, is left to the commit of the set
   bool follow = true;     ///< if the destination is a symbolic link: copy to what it leads to; otherwise replace it
   bool sync_name = true;  ///< make the names durable; otherwise the caller syncs the directory
-  Pace* pace = nullptr;   ///< bounds the rate of all files together; null: no bound
+  /// Waits until so many bytes may be read: a bound on the rate of all files together (base/rate_limit). Called by several
+  /// threads at once. May be empty.
+  std::function<void(std::uint64_t bytes)> wait = {};
   /// Told of bytes that were copied; called by several threads at once. May be empty.
   std::function<void(std::uint64_t bytes)> progress = {};
 };

@@ -15,8 +15,8 @@
 namespace lzy {
 
 Result<std::unique_ptr<CopySource>> CopySource::Open(FileSystem& fs, const Options& options, const std::string& path,
-                                                     bool salvage, Pace* pace) {
-  auto source = std::unique_ptr<CopySource>(new CopySource(fs, options, path, salvage, pace));
+                                                     bool salvage, Wait wait) {
+  auto source = std::unique_ptr<CopySource>(new CopySource(fs, options, path, salvage, std::move(wait)));
   LZY_ASSIGN_OR_RETURN(source->file_, fs.Open(path, OpenMode::kRead));
   source->file_->ExpectReading();
   LZY_RETURN_IF_ERROR(source->Settle());
@@ -85,7 +85,7 @@ bool CopySource::IsHole(std::uint64_t offset, std::uint64_t length) {
 }
 
 Status CopySource::Read(std::uint64_t offset, MutableByteSpan to) {
-  if (pace_ != nullptr) pace_->Take(to.size());
+  if (wait_) wait_(to.size());
   return sidecar_ ? ReadHeld(offset, to) : ReadUnproven(offset, to);
 }
 

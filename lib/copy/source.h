@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,7 +16,6 @@
 
 #include "base/file.h"
 #include "base/interval_set.h"
-#include "copy/pace.h"
 #include "request/options.h"
 #include "sidecar/sidecar.h"
 
@@ -24,11 +24,14 @@ namespace lzy {
 /// Thread-safe but for Open.
 class CopySource {
  public:
+  /// CopyRequest::wait.
+  using Wait = std::function<void(std::uint64_t bytes)>;
+
   /// Opens the file, and its sidecar if there is one. kInvalidArgument: it is sealed, and `options` have no key or
   /// another one. If a sidecar cannot be used, that is a note, not an error. With `salvage`, blocks that are lost are
   /// copied as they are. All references must outlive it.
   static Result<std::unique_ptr<CopySource>> Open(FileSystem& fs, const Options& options, const std::string& path,
-                                                  bool salvage, Pace* pace);
+                                                  bool salvage, Wait wait);
 
   /// As the file was when it was opened.
   const FileStat& stat() const { return stat_; }
@@ -55,8 +58,8 @@ class CopySource {
   std::vector<Interval> lost() const;
 
  private:
-  CopySource(FileSystem& fs, const Options& options, std::string path, bool salvage, Pace* pace)
-      : fs_(fs), options_(options), path_(std::move(path)), salvage_(salvage), pace_(pace) {}
+  CopySource(FileSystem& fs, const Options& options, std::string path, bool salvage, Wait wait)
+      : fs_(fs), options_(options), path_(std::move(path)), salvage_(salvage), wait_(std::move(wait)) {}
   Status Settle();
   Status LoadSidecar();
   Status ReadPlain(std::uint64_t offset, MutableByteSpan to);
@@ -70,7 +73,7 @@ class CopySource {
   const Options& options_;
   const std::string path_;
   const bool salvage_;
-  Pace* const pace_;
+  const Wait wait_;
   std::unique_ptr<File> file_;
   FileStat stat_;
   std::once_flag synced_once_;

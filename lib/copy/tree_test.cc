@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "engine_fixture.h"
 #include "status_matchers.h"
@@ -89,25 +87,6 @@ TEST_F(TreeTest, CopiesAttributesWhereTheFileSystemHasThem) {
   auto copy = fs_.Open(scratch_ / "g", OpenMode::kRead);
   ASSERT_OK(copy);
   EXPECT_EQ(*(*copy)->UserAttributes(), *set);
-}
-
-TEST(PaceTest, BoundsTheRateOfAllThreadsTogether) {
-  Pace pace(10 << 20);
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int n = 0; n < 16; ++n) pace.Take(64 << 10);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  EXPECT_GE(seconds, 0.38);  // 4 MiB at 10 MiB a second
-}
-
-TEST(PaceTest, EndsAWaitWhenItIsToStop) {
-  Pace pace(1, [] { return true; });
-  pace.Take(1 << 30);
 }
 
 }  // namespace
