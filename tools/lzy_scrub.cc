@@ -190,7 +190,7 @@ class Scrub {
         candidate.rows = at->second.rows;
       }
     }
-    wish_.limits.now = lzy::NowNs();
+    wish_.limits.now = lzy::WallClockNs();
     std::vector<Step> steps;
     for (const lzy::ScrubStep& step : lzy::PlanScrub(candidates, wish_.limits)) {
       steps.push_back({step.candidate, step.first_row, step.most_bytes});

@@ -1,9 +1,6 @@
 // lzy-status: what the catalogue knows, on one screen: as `zpool status` ends, with the command to type next. Reads no
 // data. Rank 0 does the work; with --rescan, all ranks look at the sidecars below the PATHs first.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -83,7 +80,7 @@ Result<Shown> Read(const lzy::ToolRun& run, const Wish& wish) {
   }
   Shown out;
   out.catalog = path;
-  out.input.now = lzy::NowNs();
+  out.input.now = lzy::WallClockNs();
   std::vector<std::string> paths = run.arguments().paths;
   if (paths.empty()) paths.emplace_back();
   for (const std::string& one : paths) LZY_RETURN_IF_ERROR(ReadOne(*catalog, one, wish, out));
@@ -262,19 +259,6 @@ Json DocumentOf(const Shown& shown, const Wish& wish) {
 
 // ---------------------------------------------------------------------------------------------------------- the tool
 
-// The collector may read at any time, so the file is renamed into place.
-Status StoreAside(const std::string& path, const std::string& text) {
-  lzy::FileSystem& fs = lzy::PosixFileSystem();
-  const std::string aside = fmt::format("{}.{}.new", path, getpid());
-  const Status stored = [&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(auto file, fs.Open(aside, lzy::OpenMode::kCreateNew, /*follow=*/false, 0644));
-    LZY_RETURN_IF_ERROR(file->WriteAt(0, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}));
-    return fs.Rename(aside, path);
-  }();
-  if (!stored.ok()) (void)fs.Remove(aside);
-  return stored;
-}
-
 // On rank 0.
 void Show(lzy::ToolRun& run, const Wish& wish) {
   auto read = Read(run, wish);
@@ -288,7 +272,9 @@ void Show(lzy::ToolRun& run, const Wish& wish) {
   }
   run.extra()["exit_code"] = codes.code();
   if (!wish.prometheus.empty()) {
-    if (Status stored = StoreAside(wish.prometheus.back(), lzy::PrometheusText(shown.summary)); !stored.ok()) run.Fail(stored);
+    // The collector may read at any time.
+    const Status stored = lzy::ReplaceFile(lzy::PosixFileSystem(), wish.prometheus.back(), lzy::PrometheusText(shown.summary), 0644);
+    if (!stored.ok()) run.Fail(stored);
   }
   if (run.arguments().json) return run.SetDocument(DocumentOf(shown, wish));
   run.Say(HeadText(shown));

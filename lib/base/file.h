@@ -209,6 +209,10 @@ std::string JoinPath(const std::string& dir, const std::string& name);
 /// The components between slashes, without empty ones.
 std::vector<std::string> Components(const std::string& path);
 
+/// Writes a whole file under another name beside `path`, and renames it, so that readers see the old file or the new one.
+/// Several processes may do it at once. Nothing is synced: after a crash the file may be damaged.
+Status ReplaceFile(FileSystem& fs, const std::string& path, const std::string& text, std::uint32_t mode);
+
 /// Fills `to` from `offset` on. kCorrupt, with the path and "ends early", if the file is too short.
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);
 
@@ -217,5 +221,8 @@ inline constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 /// A file that changed after somebody looked at its times may have a finer stamp, ahead of this clock (Linux 6.13).
 std::int64_t CoarseNowNs();
 std::int64_t CoarseGranularityNs();
+/// Wall-clock time (ns since 1970). For people, and to tell two commits of one number, or two sets of one name, apart. No
+/// verdict on a block depends on it.
+std::int64_t WallClockNs();
 
 }  // namespace lzy

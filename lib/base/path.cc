@@ -62,6 +62,18 @@ std::vector<std::string> Components(const std::string& path) {
   return out;
 }
 
+// The name aside has process and time in it, so two processes do not write to one file.
+Status ReplaceFile(FileSystem& fs, const std::string& path, const std::string& text, std::uint32_t mode) {
+  const std::string aside = fmt::format("{}.{}-{}", path, getpid(), CoarseNowNs());
+  const Status stored = [&]() -> Status {
+    LZY_ASSIGN_OR_RETURN(auto file, fs.Open(aside, OpenMode::kCreateNew, /*follow=*/false, mode));
+    LZY_RETURN_IF_ERROR(file->WriteAt(0, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}));
+    return fs.Rename(aside, path);
+  }();
+  if (!stored.ok()) (void)fs.Remove(aside);
+  return stored;
+}
+
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to) {
   LZY_ASSIGN_OR_RETURN(std::size_t count, file.ReadAt(offset, to));
   if (count == to.size()) return Status::Ok();
@@ -73,6 +85,12 @@ std::int64_t CoarseNowNs() {
   timespec now{};
   // The clock that the kernel stamps files with. CLOCK_REALTIME is ahead of it by up to a tick.
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return ToNs(now);
+}
+
+std::int64_t WallClockNs() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
   return ToNs(now);
 }
 

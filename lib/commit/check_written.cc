@@ -109,15 +109,9 @@ class Checker {
 
   // Blocks of the data that were touched.
   std::vector<Interval> TouchedBlocks(const Layout& layout, std::uint32_t f, std::uint32_t rank) const {
-    const std::uint64_t blocks = layout.data_blocks(f);
     const auto found = touched_.find(rank);
-    if (found == touched_.end() || blocks == 0) return {};
-    if (found->second.whole()) return {{0, blocks}};
-    IntervalSet set;
-    for (const Interval& range : found->second.intervals()) {
-      set.Add({range.begin / layout.block_size(), std::min(blocks, (range.end - 1) / layout.block_size() + 1)});
-    }
-    return set.intervals();
+    if (found == touched_.end()) return {};
+    return lzy::TouchedBlocks(found->second, layout.block_size(), layout.data_blocks(f));
   }
 
   // Parity blocks of region f in whose rows any file of the ensemble was touched.

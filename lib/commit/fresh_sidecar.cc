@@ -1,15 +1,8 @@
 #include "commit/fresh_sidecar.h"
 
-#include <chrono>
-
 #include "sidecar/scratch.h"
 
 namespace lzy {
-
-std::int64_t WallClockNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // Trees have only a shape, so that Sidecar::Fits and Sidecar::Create know the size of the metadata.
 void FillShape(FileSystem& fs, const Options& options, DatasetKind kind, const Layout& layout, std::uint32_t f,
@@ -91,7 +84,6 @@ Status FreshSidecar::Encode() {
 }
 
 // Nothing counts before the file has its name. So the parity may become durable with the metadata.
-
 Status FreshSidecar::Finish() {
   LZY_RETURN_IF_ERROR(job_.MakeTrees(*layout_, 0));
   FillSharedRoots(job_, contents_);

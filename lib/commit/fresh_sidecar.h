@@ -25,10 +25,6 @@ MemberRecord RecordOf(std::uint32_t rank, const FileStat& stat, std::uint64_t pa
 /// Takes the trees of a shared file's job, fills in the roots that follow from them, and the time.
 void FillSharedRoots(FileJob& job, SidecarContents& contents);
 
-/// Wall-clock time (ns since 1970). Recorded for people, and to tell two commits of one number, or two sets of one
-/// name, apart. No verdict on a block depends on it.
-std::int64_t WallClockNs();
-
 /// The first sidecar of a shared file, built under the name `path`. Call Begin, Encode and Finish in this order. The
 /// caller gives the file its name, and removes it if anything fails.
 class FreshSidecar {

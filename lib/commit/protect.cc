@@ -112,12 +112,8 @@ Options Protector::EffectiveOptions() const {
   if (!view_.committed) return out;
   // Hooks change the geometry only where all is encoded again anyway, with no block to be held to its leaf.
   const bool keep = request_.touched && !std::ranges::all_of(touched_ | std::views::values, &IntervalSet::whole);
-  auto given = [&](const char* name) { return !keep && out.given.count(name) != 0; };
-  if (!given("parity")) out.parity = view_.superblock.parity;
-  if (!given("group")) out.group = view_.info.group_option;
-  if (!given("block-size")) out.block_size = BlockSizeOptionOf(view_.superblock);
-  if (!given("stripe")) out.stripe = view_.info.stripe_option;
-  if (!given("device-dirs")) out.device_dirs = view_.info.parts.directories;
+  KeepGeometry(view_.superblock, view_.info, keep, out);
+  if (keep || !out.given.contains("device-dirs")) out.device_dirs = view_.info.parts.directories;
   return out;
 }
 
@@ -190,14 +186,11 @@ bool Protector::IsAsCommitted(const FileView& file, IntervalSet touched) const {
     const std::uint64_t block = old.superblock.block_size;
     LZY_ASSIGN_OR_RETURN(const FileStat now, file.data->Stat());
     AddResize(touched, old.superblock.stamp.size, now.size, block);
-    const Interval all{0, std::min<std::uint64_t>(old.data_tree.leaf_count(), (now.size + block - 1) / block)};
-    std::vector<Interval> written;
-    for (const Interval& range : touched.intervals()) written.push_back({range.begin / block, (range.end - 1) / block + 1});
-    SortAndJoin(written);
+    const std::uint64_t blocks = std::min<std::uint64_t>(old.data_tree.leaf_count(), (now.size + block - 1) / block);
     const BlockStream stream =
         DataStream(block, old.superblock.stamp.size, file.data.get(), &old.data_tree, context_.options.key.get());
     same = file.sidecar->knows_all_leaves();
-    for (const Interval& held : Without({all}, written)) {
+    for (const Interval& held : Without({{0, blocks}}, TouchedBlocks(touched, block, blocks))) {
       const auto check = [&](std::uint64_t, const CheckResult& found) { same = same && found.bad.empty(); };
       LZY_RETURN_IF_ERROR(CheckInPieces(stream, held, SettingsFor(context_, false), check));
     }

@@ -198,11 +198,7 @@ class Copier {
     options.device_dirs.clear();
     const SidecarContents* of = source_->committed();
     if (of == nullptr || of->superblock.kind != DatasetKind::kShared) return options;
-    const auto given = [&](const char* name) { return options.given.contains(name); };
-    if (!given("parity")) options.parity = of->superblock.parity;
-    if (!given("group")) options.group = of->info.group_option;
-    if (!given("block-size")) options.block_size = BlockSizeOptionOf(of->superblock);
-    if (!given("stripe")) options.stripe = of->info.stripe_option;
+    KeepGeometry(of->superblock, of->info, false, options);
     return options;
   }
 

@@ -60,11 +60,7 @@ class SetCopier {
     LZY_ASSIGN_OR_RETURN(const DatasetView view, OpenDataset(context_, source_, {}));
     if (!view.committed) return Status::Ok();
     source_root_ = view.superblock.dataset_root;
-    const auto given = [&](const char* name) { return options_.given.contains(name); };
-    if (!given("parity")) options_.parity = view.superblock.parity;
-    if (!given("group")) options_.group = view.info.group_option;
-    if (!given("block-size")) options_.block_size = view.superblock.block_size;
-    if (!given("stripe")) options_.stripe = view.info.stripe_option;
+    KeepGeometry(view.superblock, view.info, false, options_);
     return CheckOptions(options_);
   }
 

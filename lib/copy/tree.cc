@@ -248,16 +248,21 @@ class TreeCopier {
   }
 
   // Under a temporary name first, so that what has the name is replaced in one step.
+  template <class Make>
+  void MakeName(const CopyPlan::Entry& entry, const Make& make) {
+    const std::string temporary = NewCopyPath(entry.to);
+    (void)fs_.Remove(temporary);
+    Status made = make(temporary);
+    if (made.ok()) made = fs_.Rename(temporary, entry.to);
+    if (!made.ok()) (void)fs_.Remove(temporary);
+    Note(entry.from, entry.to, OnDestination(made));
+  }
+
   void MakeLink(const CopyPlan::Entry& link) {
     if (IsClosed(link.to)) return;
     const auto there = fs_.ReadLink(link.to);
     if (there.ok() && *there == link.from) return;
-    const std::string temporary = NewCopyPath(link.to);
-    (void)fs_.Remove(temporary);
-    Status made = fs_.MakeLink(link.from, temporary);
-    if (made.ok()) made = fs_.Rename(temporary, link.to);
-    if (!made.ok()) (void)fs_.Remove(temporary);
-    Note(link.from, link.to, OnDestination(made));
+    MakeName(link, [&](const std::string& temporary) { return fs_.MakeLink(link.from, temporary); });
   }
 
   // If the first name was not copied, that was told.
@@ -267,12 +272,7 @@ class TreeCopier {
       return;
     const auto there = fs_.Stat(name.to, /*follow=*/false);
     if (there.ok() && there->inode == first->inode && there->device == first->device) return;
-    const std::string temporary = NewCopyPath(name.to);
-    (void)fs_.Remove(temporary);
-    Status made = fs_.MakeHardLink(name.from, temporary);
-    if (made.ok()) made = fs_.Rename(temporary, name.to);
-    if (!made.ok()) (void)fs_.Remove(temporary);
-    Note(name.from, name.to, OnDestination(made));
+    MakeName(name, [&](const std::string& temporary) { return fs_.MakeHardLink(name.from, temporary); });
   }
 
   // From the innermost outwards: to set the times of one changes none of another. Of single files, the directory is not

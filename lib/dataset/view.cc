@@ -105,6 +105,14 @@ PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t 
   return {file.part_paths[x % parts], file.part_base + x / parts * unit + offset % unit};
 }
 
+void KeepGeometry(const Superblock& superblock, const InfoRecord& info, bool all, Options& options) {
+  const auto keep = [&](const char* name) { return all || !options.given.contains(name); };
+  if (keep("parity")) options.parity = superblock.parity;
+  if (keep("group")) options.group = info.group_option;
+  if (keep("block-size")) options.block_size = BlockSizeOptionOf(superblock);
+  if (keep("stripe")) options.stripe = info.stripe_option;
+}
+
 GeometryParameters SharedGeometry(const Options& options, std::uint64_t size) {
   // Stripe positions of one file fail one by one, so every device is a domain of its own.
   std::vector<std::string> domains;

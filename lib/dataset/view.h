@@ -151,6 +151,10 @@ struct OpenRequest {
 /// A member that cannot be opened is absent, with a warning. Other I/O trouble is an error.
 Result<DatasetView> OpenDataset(const Context& context, const DatasetRef& ref, const OpenRequest& request);
 
+/// Gives `options` what the geometry of a dataset follows from: parity, group, block-size and stripe of its last commit,
+/// but for options that were given. `all`: also these. Device directories are no part of it.
+void KeepGeometry(const Superblock& superblock, const InfoRecord& info, bool all, Options& options);
+
 /// The geometry that a shared file of `size` bytes gets by these options.
 GeometryParameters SharedGeometry(const Options& options, std::uint64_t size);
 

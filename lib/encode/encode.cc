@@ -41,7 +41,7 @@ void AddRows(const Layout& layout, std::uint32_t file, const Interval& range, co
 // longest one.
 Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans, const Interval& stretch) {
   std::vector<RowRun> runs;
-  const std::uint64_t end = std::min(MostUnitRows(layout), stretch.end);
+  const std::uint64_t end = std::min(layout.most_unit_rows(), stretch.end);
   for (std::uint64_t t = stretch.begin; t < end; ++t) {
     for (std::uint32_t g = 0; g < layout.group_count(); ++g) {
       const std::uint64_t length = t < layout.unit_rows(g) ? layout.UnitRowLength(g, t) : 0;
@@ -55,12 +55,6 @@ Result<std::vector<RowRun>> AllRows(const Layout& layout, PlanCache& plans, cons
 }
 
 }  // namespace
-
-std::uint64_t MostUnitRows(const Layout& layout) {
-  std::uint64_t most = 0;
-  for (std::uint32_t g = 0; g < layout.group_count(); ++g) most = std::max(most, layout.unit_rows(g));
-  return most;
-}
 
 void FileJob::InitLeaves(const Layout& layout, std::uint32_t f) {
   data_leaves.Init(layout.data_blocks(f), scratch);

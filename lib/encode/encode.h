@@ -89,15 +89,12 @@ Result<std::vector<RowRun>> RowsToEncode(const Layout& layout, PlanCache& plans,
                                          const std::vector<const IntervalSet*>& touched, bool all,
                                          Interval stretch = {0, kEverythingBehind});
 
-/// Unit rows of the group that has most of them.
-std::uint64_t MostUnitRows(const Layout& layout);
-
 /// Calls encode(stretch of unit rows) until all unit rows of the layout had their turn, so that no list of rows grows
 /// with the file: once for almost all files. Stops at the first failure, so all ranks must get the same.
 template <class Encode>
 Status InStretches(const Layout& layout, const Encode& encode) {
   constexpr std::uint64_t kUnitRows = std::uint64_t{1} << 16;  // 448 GiB with 7 units of a MiB in each
-  const std::uint64_t rows = MostUnitRows(layout);
+  const std::uint64_t rows = layout.most_unit_rows();
   for (std::uint64_t first = 0; first == 0 || first < rows; first += kUnitRows) {
     LZY_RETURN_IF_ERROR(encode(Interval{first, first + kUnitRows}));
   }

@@ -12,6 +12,7 @@
 //
 // Invariant: every byte of every file lies in exactly one data block; every row has at most one block on each device.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -49,8 +50,8 @@ inline constexpr std::uint32_t kMaxBlockSize = 16u << 20;
 inline constexpr std::uint64_t kMaxUnit = 1ull << 30;
 inline constexpr std::uint32_t kMaxGroup = 255;
 
-/// Block sizes of option block-size=auto. A file of up to kSmallBlocksUpTo bytes has small blocks: its parity is at least one
-/// block, which should not be as large as the file.
+/// Block sizes of option block-size=auto. A file of up to kSmallBlocksUpTo bytes has small blocks: its parity is at
+/// least one block, which should not be as large as the file.
 inline constexpr std::uint32_t kUsualBlockSize = 64u << 10;
 inline constexpr std::uint32_t kSmallBlockSize = 4u << 10;
 inline constexpr std::uint64_t kSmallBlocksUpTo = 64u << 10;
@@ -132,6 +133,8 @@ class Layout {
 
   /// Unit rows of a group: the least number that covers all data of all its devices.
   std::uint64_t unit_rows(std::uint32_t g) const { return unit_rows_[g]; }
+  /// Those of the group that has most of them.
+  std::uint64_t most_unit_rows() const { return *std::max_element(unit_rows_.begin(), unit_rows_.end()); }
 
   /// The block of `device` in a row, as bytes of file_of(device). Length 0 if the device's data end before it.
   /// Precondition: the device holds data in this row (see IsParity).

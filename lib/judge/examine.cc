@@ -98,15 +98,6 @@ void ForEachBlock(std::vector<BadBlocks>& list, const Change& change) {
   list = std::move(out);
 }
 
-// Unit rows of the group that has most of them.
-std::uint64_t UnitRows(const DatasetView& view) {
-  std::uint64_t rows = 0;
-  for (const Ensemble& ensemble : view.ensembles) {
-    for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) rows = std::max(rows, ensemble.layout->unit_rows(g));
-  }
-  return rows;
-}
-
 // One call of Examine. Progress is counted over all of this rank's files.
 class Examiner {
  public:
@@ -145,7 +136,8 @@ class Examiner {
   // next time.
   Result<Findings> RunPortion(const PortionRequest& request, Portion& portion) {
     LZY_ASSIGN_OR_RETURN(const bool together, MustBeReadTogether());
-    const std::uint64_t rows = UnitRows(view_);
+    std::uint64_t rows = 0;
+    for (const Ensemble& ensemble : view_.ensembles) rows = std::max(rows, ensemble.layout->most_unit_rows());
     if (together) {
       portion = {0, rows, rows};
       return Run();

@@ -12,6 +12,16 @@ void AddResize(IntervalSet& touched, std::uint64_t old_size, std::uint64_t new_s
   if (old_size != new_size) touched.Add({std::min(old_size, new_size) / block_size * block_size, std::max(old_size, new_size)});
 }
 
+std::vector<Interval> TouchedBlocks(const IntervalSet& touched, std::uint64_t block_size, std::uint64_t blocks) {
+  IntervalSet set;
+  if (touched.whole()) set.Add({0, blocks});
+  for (const Interval& range : touched.intervals()) {
+    const Interval its{range.begin / block_size, std::min(blocks, (range.end - 1) / block_size + 1)};
+    if (its.begin < its.end) set.Add(its);
+  }
+  return set.intervals();
+}
+
 // A set that is whole has no intervals, so it is told apart from one that is empty.
 Result<std::map<std::uint32_t, IntervalSet>> GatherTouched(Communicator& comm, const std::map<std::uint32_t, IntervalSet>& mine) {
   LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, mine));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "base/interval_set.h"
 #include "comm/communicator.h"
@@ -15,6 +16,9 @@ namespace lzy {
 
 /// Adds what a change of size changes: the old last block, and everything between the old end and the new.
 void AddResize(IntervalSet& touched, std::uint64_t old_size, std::uint64_t new_size, std::uint64_t block_size);
+
+/// The numbers of the blocks, of the first `blocks` of a file, that have touched bytes. Sorted and disjoint.
+std::vector<Interval> TouchedBlocks(const IntervalSet& touched, std::uint64_t block_size, std::uint64_t blocks);
 
 /// Everything that the ranks of `comm` touched, by rank of the member; the same everywhere. Collective.
 Result<std::map<std::uint32_t, IntervalSet>> GatherTouched(Communicator& comm, const std::map<std::uint32_t, IntervalSet>& mine);

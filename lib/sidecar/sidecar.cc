@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace lzy {
 namespace {
@@ -43,11 +42,6 @@ Status WriteLevel(File& file, const Extent& at, const Tree& tree) {
 std::string HostName() {
   char name[65] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
-std::int64_t WallNowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace
@@ -331,7 +325,7 @@ Intent IntentOfThisProcess() {
 Intent NewIntent(std::uint32_t flags, const std::vector<ByteRange>& ranges) {
   Intent intent = IntentOfThisProcess();
   intent.flags = flags;
-  intent.wall_time_ns = WallNowNs();
+  intent.wall_time_ns = WallClockNs();
   intent.ranges = ranges;
   if (ranges.size() > kMaxIntentRanges) {
     intent.ranges.clear();

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <isa-l.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -180,20 +179,11 @@ std::optional<Tuning> LoadTuning(FileSystem& fs, const std::string& path) {
   return DecodeTuning(std::string_view(text).substr(0, *got));
 }
 
-// The name aside has process and time in it, so two tools that measure at once do not write to one file. Nothing is
-// synced: a file that a crash has damaged is not accepted, and is measured again.
+// A file that a crash has damaged is not accepted, and is measured again.
 Status StoreTuning(FileSystem& fs, const std::string& path, const Tuning& tuning) {
   if (path.empty()) return {Code::kNotFound, "neither XDG_CACHE_HOME nor HOME is an absolute path"};
   LZY_RETURN_IF_ERROR(fs.MakeDirectories(DirectoryOf(path)));
-  const std::string aside = fmt::format("{}.{}-{}", path, getpid(), CoarseNowNs());
-  const std::string text = EncodeTuning(tuning);
-  const Status stored = [&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(auto file, fs.Open(aside, OpenMode::kCreateNew, /*follow=*/false, 0600));
-    LZY_RETURN_IF_ERROR(file->WriteAt(0, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}));
-    return fs.Rename(aside, path);
-  }();
-  if (!stored.ok()) (void)fs.Remove(aside);
-  return stored;
+  return ReplaceFile(fs, path, EncodeTuning(tuning), 0600);
 }
 
 const Tuning& CurrentTuning() noexcept {

@@ -6,10 +6,6 @@
 
 namespace lzy {
 
-std::int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 Bookkeeping::Bookkeeping(std::string tool, const Options& options, std::function<void(const std::string&)> warn)
     : tool_(std::move(tool)), warn_(std::move(warn)) {
   if (options.catalog == "off") return;
@@ -35,7 +31,7 @@ void Bookkeeping::Drop(const Status& status) {
 void Bookkeeping::Add(const DatasetReport& report, CatalogNote::Read read, bool removed) {
   pending_.push_back({{.tool = tool_,
                        .path = CatalogPath(report.path, report.kind == DatasetKind::kSet),
-                       .now = NowNs(),
+                       .now = WallClockNs(),
                        .read = read,
                        .removed = removed},
                       report});
@@ -70,7 +66,7 @@ void Bookkeeping::Flush() {
 void Bookkeeping::AddRun(double seconds, std::uint64_t bytes, const std::string& how) {
   Flush();
   if (!catalog_) return;
-  if (Status noted = catalog_->NoteRun(tool_, NowNs(), seconds, bytes, how); !noted.ok()) Drop(noted);
+  if (Status noted = catalog_->NoteRun(tool_, WallClockNs(), seconds, bytes, how); !noted.ok()) Drop(noted);
 }
 
 }  // namespace lzy

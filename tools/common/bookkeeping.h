@@ -44,7 +44,4 @@ class Bookkeeping {
   std::vector<DatasetReport> news_;
 };
 
-/// Nanoseconds since 1970.
-std::int64_t NowNs();
-
 }  // namespace lzy

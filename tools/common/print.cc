@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <tuple>
 
@@ -273,10 +272,8 @@ std::string InfoText(const DatasetReport& report) {
   out += fmt::format("\n  root:      {}\n", report.root.Hex());
   if (!report.key.empty()) out += fmt::format("  key:       {}\n", report.key);
   if (report.generation == 0) return out + "  commit:    none yet\n" + MapText(report);
-  const std::int64_t now =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   out += fmt::format("  commit:    {}, {} ago, generation {}\n", TimeText(report.commit_time_ns),
-                     AgeText(now - report.commit_time_ns), report.generation);
+                     AgeText(WallClockNs() - report.commit_time_ns), report.generation);
   return out + MapText(report);
 }
 

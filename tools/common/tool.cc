@@ -537,7 +537,7 @@ void DropMissingBelow(ToolRun& run, const std::vector<DatasetRef>& found) {
     std::error_code failed;
     const auto real = std::filesystem::canonical(path, failed);
     if (failed || !std::filesystem::is_directory(real, failed) || run.books()->catalog() == nullptr) continue;
-    const auto gone = run.books()->catalog()->DropMissing(real, NowNs(), [&](const CatalogDataset& dataset) {
+    const auto gone = run.books()->catalog()->DropMissing(real, WallClockNs(), [&](const CatalogDataset& dataset) {
       return there.contains(dataset.path) || run.fs().Stat(dataset.path).ok();
     });
     if (!gone.ok()) return run.books()->Drop(gone.status());
