@@ -44,14 +44,7 @@ Status CheckWish(Wish& wish) {
     }
     wish.request.read_back = static_cast<ReadBack>(at - kReadBacks.begin());
   }
-  if (wish.limit.empty()) return Status::Ok();
-  const auto rate = lzy::ParseSize(wish.limit.back());
-  if (!rate || *rate == 0) {
-    return {Code::kInvalidArgument,
-            fmt::format("--limit: '{}' is not accepted: bytes per second, as 500M; K M G T are powers of 1024",
-                        wish.limit.back())};
-  }
-  wish.rate = *rate;
+  LZY_ASSIGN_OR_RETURN(wish.rate, lzy::ParseLimit(wish.limit));
   return Status::Ok();
 }
 

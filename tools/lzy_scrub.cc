@@ -33,7 +33,7 @@ struct Wish {
   bool from_disk = false;
   // As parsed.
   lzy::ScrubLimits limits;
-  double bytes_per_second = 0;
+  std::uint64_t bytes_per_second = 0;
   std::int64_t longest_ns = 0;  ///< 0: no bound
 };
 
@@ -67,11 +67,7 @@ Status Parse(Wish& wish) {
     if (!time || *time == 0) return Refused("max-time", wish.max_time.back(), kDurations);
     wish.longest_ns = *time;
   }
-  if (!wish.limit.empty()) {
-    const auto rate = lzy::ParseSize(wish.limit.back());
-    if (!rate || *rate == 0) return Refused("limit", wish.limit.back(), "bytes a second, such as 50M (K, M, G, T)");
-    wish.bytes_per_second = static_cast<double>(*rate);
-  }
+  LZY_ASSIGN_OR_RETURN(wish.bytes_per_second, lzy::ParseLimit(wish.limit));
   return Status::Ok();
 }
 
@@ -98,7 +94,7 @@ class Scrub {
       chosen.push_back(std::move(dataset));
     }
     datasets = std::move(chosen);
-    limit_.emplace(wish_.bytes_per_second / run.comm().size());
+    limit_.emplace(static_cast<double>(wish_.bytes_per_second) / run.comm().size());
     return Status::Ok();
   }
 
@@ -121,7 +117,7 @@ class Scrub {
       // It had to be read as a whole, and the time was over before that.
       return lzy::OnAnyRank(given.comm, given.stop && given.stop()) ? report : Skipped(dataset);
     }
-    if (!wish_.repair || report.left_for_later || !IsDamaged(report)) return report;
+    if (!wish_.repair || report.left_for_later || std::ranges::none_of(report.damage, lzy::IsLastingDamage)) return report;
     // A repair must know all damage of the dataset, so it reads everything, and the time that is left does not count.
     DatasetReport repaired = lzy::Verify(Paced(given, given.stop), dataset, {.from_disk = wish_.from_disk, .repair = true});
     return repaired.status.code() == Code::kInterrupted ? report : repaired;
@@ -132,10 +128,6 @@ class Scrub {
     DatasetReport report(dataset.path, dataset.kind);
     report.skipped = true;
     return report;
-  }
-
-  static bool IsDamaged(const DatasetReport& report) {
-    return std::ranges::any_of(report.damage, [](const lzy::Damage& damage) { return !damage.transient && !lzy::IsEdit(damage.cause); });
   }
 
   /// The same context, held to the rate.

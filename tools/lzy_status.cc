@@ -90,12 +90,18 @@ Result<Shown> Read(const lzy::ToolRun& run, const Wish& wish) {
 
 // -------------------------------------------------------------------------------------------------------------- words
 
+/// Sets `to` to the enumerator, up to `last`, that has this name. Whatever else the catalogue says changes nothing.
+template <class Enum>
+void SetByName(const std::string& name, Enum last, Enum& to) {
+  for (int i = 0; i <= static_cast<int>(last); ++i) {
+    if (name == lzy::Name(static_cast<Enum>(i))) to = static_cast<Enum>(i);
+  }
+}
+
 /// The dataset as a report, for the words and the advice that other tools have.
 lzy::DatasetReport ReportOf(const CatalogDataset& dataset, const std::vector<CatalogEvent>& damage) {
   lzy::DatasetReport report(dataset.path, dataset.kind == "set" ? lzy::DatasetKind::kSet : lzy::DatasetKind::kShared);
-  for (int i = 0; i <= static_cast<int>(lzy::DatasetState::kRestored); ++i) {
-    if (dataset.state == lzy::Name(static_cast<lzy::DatasetState>(i))) report.state = static_cast<lzy::DatasetState>(i);
-  }
+  SetByName(dataset.state, lzy::DatasetState::kRestored, report.state);
   report.devices = dataset.devices;
   report.parity = dataset.parity;
   report.generation = dataset.generation;
@@ -107,12 +113,8 @@ lzy::DatasetReport ReportOf(const CatalogDataset& dataset, const std::vector<Cat
     entry.offset = event.offset;
     entry.length = event.length;
     entry.beyond_repair = event.beyond_repair;
-    for (int i = 0; i <= static_cast<int>(lzy::DamagePart::kMetadata); ++i) {
-      if (event.part == lzy::Name(static_cast<lzy::DamagePart>(i))) entry.part = static_cast<lzy::DamagePart>(i);
-    }
-    for (int i = 0; i <= static_cast<int>(lzy::DamageCause::kAtRisk); ++i) {
-      if (event.cause == lzy::Name(static_cast<lzy::DamageCause>(i))) entry.cause = static_cast<lzy::DamageCause>(i);
-    }
+    SetByName(event.part, lzy::DamagePart::kMetadata, entry.part);
+    SetByName(event.cause, lzy::DamageCause::kAtRisk, entry.cause);
   }
   return report;
 }

@@ -31,10 +31,6 @@ bool SaysState(const DatasetReport& report) {
   }
 }
 
-bool IsDamage(const Damage& damage) {
-  return !damage.transient && !IsEdit(damage.cause);
-}
-
 // Damage of no length, such as a sidecar that is missing, covers its first byte here.
 Interval BytesOf(std::uint64_t offset, std::uint64_t length) {
   return {offset, offset + std::max<std::uint64_t>(length, 1)};
@@ -149,7 +145,7 @@ class Noting {
     for (const Damage& damage : report_.damage) {
       const std::string path = CatalogPath(damage.path, false), part = Name(damage.part);
       if (damage.transient) LZY_RETURN_IF_ERROR(AddDamage("transient", damage, path, {damage.offset, damage.offset + damage.length}));
-      if (!IsDamage(damage)) continue;
+      if (!IsLastingDamage(damage)) continue;
       const Interval bytes = BytesOf(damage.offset, damage.length);
       if (!damage.repaired) found[{path, part}].Add(bytes);
       for (const Interval& rest : Remainder(bytes, known[{path, part}])) {
@@ -192,9 +188,7 @@ class Noting {
       row_.state = Name(beyond ? DatasetState::kUnrepairable : DatasetState::kDamaged);
       row_.exit_code = beyond ? 2 : 1;
     }
-    // docs/reference/tools.md "Exit codes": beyond repair, no usable sidecar, a repair that failed.
-    const bool grave = row_.exit_code == 2 || row_.exit_code == 4 || row_.exit_code == 5;
-    news_.worse = grave && row_.exit_code != before;
+    news_.worse = IsGrave(row_.exit_code) && row_.exit_code != before;
     const auto began = note_.now - static_cast<std::int64_t>(report_.phases.total * 1e9);
     if (note_.read == CatalogNote::Read::kWhole && report_.status.ok()) {
       row_.last_verified = began;

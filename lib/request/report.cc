@@ -112,6 +112,10 @@ int ExitCodeOf(const DatasetReport& report) {
   return kInternal;
 }
 
+bool IsGrave(int exit_code) {
+  return exit_code == kBeyondRepair || exit_code == kNoSidecar || exit_code == kWriteFailed;
+}
+
 int CombineExitCodes(int a, int b) {
   const auto gravity = [](int code) {
     // A code that is none of ours is as bad as a bug.

@@ -53,6 +53,11 @@ struct Damage {
   LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects, domain)
 };
 
+/// Whether the block is damaged on the device: neither an edit nor one that was read wrong only once.
+inline bool IsLastingDamage(const Damage& damage) {
+  return !damage.transient && !IsEdit(damage.cause);
+}
+
 /// Seconds of one operation, the slowest rank's.
 struct Phases {
   double read = 0, hash = 0, encode = 0, exchange = 0, write = 0, sync = 0, total = 0;
@@ -182,6 +187,9 @@ const char* Name(DamageCause cause);
 /// The exit code (docs/reference/tools.md "Exit codes") of one dataset, and of one failure.
 int ExitCodeOf(const DatasetReport& report);
 int ExitCodeOf(const Status& status);
+/// Whether somebody must be told of this code of a dataset even if no damage is known by its place: beyond repair, no
+/// usable sidecar, or a repair that failed.
+bool IsGrave(int exit_code);
 /// The graver of two: of 2, 3, 1, 9, 4 in this order; 5-8 win over all of these.
 int CombineExitCodes(int a, int b);
 

@@ -54,9 +54,8 @@ void Bookkeeping::Flush() {
   }
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     DatasetReport& report = pending_[i].second;
-    std::erase_if(report.damage, [](const Damage& damage) { return damage.transient || IsEdit(damage.cause); });
-    const int code = ExitCodeOf(report);
-    const bool worse = told.empty() ? code == 2 || code == 4 || code == 5 : told[i].worse;
+    std::erase_if(report.damage, [](const Damage& damage) { return !IsLastingDamage(damage); });
+    const bool worse = told.empty() ? IsGrave(ExitCodeOf(report)) : told[i].worse;
     if (!told.empty()) report.damage = std::move(told[i].damage);
     if (worse || !report.damage.empty()) news_.push_back(std::move(report));
   }

@@ -548,6 +548,13 @@ void DropMissingBelow(ToolRun& run, const std::vector<DatasetRef>& found) {
   }
 }
 
+Result<std::uint64_t> ParseLimit(const std::vector<std::string>& given) {
+  if (given.empty()) return std::uint64_t{0};
+  const auto rate = ParseSize(given.back());
+  if (rate && *rate > 0) return *rate;
+  return Status(Code::kInvalidArgument, fmt::format("--limit: '{}' is not accepted: bytes a second, such as 50M (K, M, G, T)", given.back()));
+}
+
 void AddOnDamage(Arguments& arguments, std::vector<std::string>& command) {
   arguments.AddValues("--on-damage", "COMMAND", command,
                       "if there is damage that the catalogue does not know yet: run COMMAND, with the report on its standard input");

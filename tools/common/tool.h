@@ -193,6 +193,9 @@ bool OnAnyRank(Communicator& comm, bool here);
 /// them. Rank 0 only.
 void DropMissingBelow(ToolRun& run, const std::vector<DatasetRef>& found);
 
+/// The value of an option --limit, in bytes per second: the last one given, 0 if there is none.
+Result<std::uint64_t> ParseLimit(const std::vector<std::string>& given);
+
 /// Adds option --on-damage, of which the last value counts.
 void AddOnDamage(Arguments& arguments, std::vector<std::string>& command);
 
