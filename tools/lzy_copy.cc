@@ -10,7 +10,6 @@
 
 #include "base/printable.h"
 #include "base/rate_limit.h"
-#include "comm/records.h"
 #include "common/tool.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
@@ -170,14 +169,10 @@ class CopyRun {
                            {"same_root", set.same_root}};
   }
 
-  // Rank 0 looks; the others get what it saw.
   Status Plan(const std::vector<std::string>& sources, const std::string& destination) {
-    LZY_RETURN_IF_ERROR(lzy::AgreeOn(run_.comm(), [&]() -> Status {
-      if (run_.comm().rank() != 0) return Status::Ok();
-      LZY_ASSIGN_OR_RETURN(plan_, lzy::PlanCopy(run_.fs(), sources, destination, wish_.request.resume));
-      return Status::Ok();
-    }));
-    return lzy::BroadcastRecord(run_.comm(), plan_);
+    LZY_ASSIGN_OR_RETURN(plan_, lzy::PlanTogether(run_.comm(), run_.fs(), sources, destination, wish_.request.resume,
+                                                  wish_.dry_run));
+    return Status::Ok();
   }
 
   void TellPlan() {
@@ -203,8 +198,13 @@ class CopyRun {
   void WithRequest(const std::function<void(const lzy::Context&, const lzy::CopyRequest&)>& work) {
     const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
-    const auto ranks = static_cast<std::uint64_t>(run_.comm().size());
-    lzy::RateLimit limit(static_cast<double>(wish_.rate) / static_cast<double>(ranks));
+    const lzy::CopySight& sight = plan_.sight;
+    // Of a set, it is known only later who copies.
+    const auto all = static_cast<std::size_t>(run_.comm().size());
+    const std::size_t copy = sight.targets.empty() ? all : sight.targets.size();
+    // Ranks that do what rank 0 does.
+    const std::uint64_t ranks = sight.targets.empty() || sight.targets[0] == 0 ? copy : sight.sources.size();
+    lzy::RateLimit limit(static_cast<double>(wish_.rate) / static_cast<double>(copy));
     request.wait = [&](std::uint64_t bytes) { limit.Take(bytes, context.stop); };
     // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
     request.progress = [&, total = plan_.bytes,

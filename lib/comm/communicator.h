@@ -9,6 +9,7 @@
 // forever.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -18,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "base/topology.h"
+#include "comm/calls.h"
 
 namespace lzy {
 
@@ -55,6 +57,10 @@ class Communicator {
   /// Makes a communicator of the ranks with the same color, in the order of their ranks. A rank with color < 0 takes
   /// part in the call and gets nullptr.
   virtual Result<std::unique_ptr<Communicator>> Split(int color) = 0;
+  /// Runs `work` in a thread of its own, which may call other ranks, and answers theirs by `handler`. Returns when
+  /// `work` has ended on all ranks; with what it threw here, or with an error of MPI. `work` must use nothing else of
+  /// this communicator.
+  virtual Status RunWithCalls(const CallHandler& handler, const std::function<void(Caller&)>& work) = 0;
 };
 
 /// A communicator of this process alone. Needs no MPI, and its calls copy at most.

@@ -97,6 +97,7 @@ class WithAnother : public Communicator {
     return No();
   }
   Result<std::unique_ptr<Communicator>> Split(int) override { return No(); }
+  Status RunWithCalls(const CallHandler&, const std::function<void(Caller&)>&) override { return No(); }
 
   int reductions = 0;
 

@@ -60,8 +60,10 @@ class Copier {
                           "sidecar of its own",
                           report_.from)};
     }
-    LZY_ASSIGN_OR_RETURN(source_,
-                         CopySource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait));
+    const bool local = !request_.open;
+    LZY_ASSIGN_OR_RETURN(
+        source_, local ? LocalSource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait)
+                       : request_.open(report_.from));
     report_.warnings = source_->notes();
     report_.compared = source_->committed() != nullptr;
     report_.bytes = source_->stat().size;
@@ -80,7 +82,8 @@ class Copier {
     if (there_->type == FileStat::Type::kDirectory) {
       return {Code::kInvalidArgument, fmt::format("{}: is a directory, and {} is a file", report_.to, report_.from)};
     }
-    if (there_->inode != source_->stat().inode || there_->device != source_->stat().device) return Status::Ok();
+    const FileStat& from = source_->stat();
+    if (!source_->is_local() || there_->inode != from.inode || there_->device != from.device) return Status::Ok();
     return {Code::kInvalidArgument, fmt::format("{} and {} are the same file", report_.from, report_.to)};
   }
 
@@ -98,9 +101,9 @@ class Copier {
     const SidecarContents& has = (*sidecar)->contents();
     if (has.superblock.stamp.size != from.size || has.superblock.stamp.mtime_ns != from.mtime_ns) return false;
     NoteRoot(has.superblock.dataset_root);
-    const SidecarContents* of = source_->committed();
+    const SourceCommit* of = source_->committed();
     return of == nullptr || of->superblock.block_size != has.superblock.block_size ||
-           of->data_tree.Root() == has.data_tree.Root();
+           of->superblock.data_root == has.superblock.data_root;
   }
 
   // While the copy is made, nobody may commit what it will replace.
@@ -196,7 +199,7 @@ class Copier {
   Options OptionsOfCopy() const {
     Options options = context_.options;
     options.device_dirs.clear();
-    const SidecarContents* of = source_->committed();
+    const SourceCommit* of = source_->committed();
     if (of == nullptr || of->superblock.kind != DatasetKind::kShared) return options;
     KeepGeometry(of->superblock, of->info, false, options);
     return options;
@@ -254,7 +257,7 @@ class Copier {
   }
 
   void NoteRoot(const Hash& root) {
-    const SidecarContents* of = source_->committed();
+    const SourceCommit* of = source_->committed();
     report_.root = root.Hex();
     report_.same_root = of != nullptr && of->superblock.dataset_root == root;
   }

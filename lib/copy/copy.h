@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/record.h"
+#include "copy/source.h"
 #include "copy/target.h"
 #include "request/context.h"
 #include "sidecar/sidecar_format.h"
@@ -26,6 +28,8 @@ struct CopyRequest {
   bool member = false;    ///< the copy is for a set: its sidecar, if there is one, is left to the commit of the set
   bool follow = true;     ///< if the destination is a symbolic link: copy to what it leads to; otherwise replace it
   bool sync_name = true;  ///< make the names durable; otherwise the caller syncs the directory
+  /// Opens the source. Empty: LocalSource does.
+  std::function<Result<std::unique_ptr<CopySource>>(const std::string& from)> open = {};
   /// Waits until so many bytes may be read: a bound on the rate of all files together (base/rate_limit). Called by several
   /// threads at once. May be empty.
   std::function<void(std::uint64_t bytes)> wait = {};

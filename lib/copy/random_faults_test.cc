@@ -16,6 +16,7 @@
 #include "sidecar/names.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
+#include "thread_communicator.h"
 
 namespace lzy::testing {
 namespace {
@@ -38,6 +39,7 @@ class Case {
     request_.read_back = OneIn(rng_, 3) ? ReadBack::kCache : ReadBack::kDevice;
     request_.protect = !OneIn(rng_, 4);
     request_.salvage = OneIn(rng_, 4);
+    apart_ = OneIn(rng_, 3);
   }
 
   void Run() {
@@ -174,15 +176,17 @@ class Case {
       if (!forever_ && ++told[place] >= CopyTarget::kTries) return {};
       return OneIn(lie_rng_, 2) ? Lie{Lie::Kind::kLost, 0} : Lie{Lie::Kind::kTornMutely, Below(lie_rng_, length)};
     };
-    const auto self = SelfCommunicator();
-    const Context context{fs_, *self, options_};
     reports_.clear();
-    const auto plan = PlanCopy(fs_, {"s"}, "d", /*resume=*/true);
+    auto plan = PlanCopy(fs_, {"s"}, "d", /*resume=*/true);
     EXPECT_OK(plan);
-    if (plan.ok()) {
-      EXPECT_OK(CopyAll(context, *plan, request_,
-                        [&](CopyReport report) { reports_[BaseNameOf(report.from)] = std::move(report); }));
-    }
+    if (plan.ok() && apart_) plan->sight = {{1}, {0}, true};
+    // Of two ranks, one reads and the other one writes.
+    const auto copy = [&](Communicator& comm) {
+      EXPECT_OK(CopyAll({fs_, comm, options_}, *plan, request_, [&](CopyReport report) {
+        if (comm.rank() == 0) reports_[BaseNameOf(report.from)] = std::move(report);
+      }));
+    };
+    if (plan.ok()) RunRanks(apart_ ? 2 : 1, copy);
     fs_.fault = nullptr;
     fs_.lie = nullptr;
     second_ = true;
@@ -238,7 +242,7 @@ class Case {
   std::map<std::string, Source> files_;
   std::map<std::string, CopyReport> reports_;
   std::map<std::string, std::vector<ByteRange>> lost_;
-  bool crashes_ = false, forever_ = false, second_ = false;
+  bool apart_ = false, crashes_ = false, forever_ = false, second_ = false;
   std::uint64_t edit_at_ = 0, full_at_ = 0, crash_at_ = 0, one_in_ = 0;
 };
 

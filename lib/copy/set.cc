@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "comm/records.h"
 #include "commit/protect.h"
+#include "copy/remote.h"
 #include "dataset/view.h"
 #include "names/resolve.h"
 #include "sidecar/names.h"
@@ -64,23 +67,44 @@ class SetCopier {
     return CheckOptions(options_);
   }
 
-  // Several ranks may see a member. The first one that does copies it.
+  // A member is copied by a rank that sees it and the directory of its copy. If there is none, one that sees the
+  // directory gets the member from one that sees the member. Of several ranks, the one of the member's number is taken:
+  // on node-local disks, that is where the member is looked for.
   Status DealMembers() {
     std::vector<std::uint32_t> here;
     for (const auto& [rank, path] : source_.members) {
       if (source_.IsDealtHere(rank) && context_.fs.Stat(path).ok()) here.push_back(rank);
     }
     LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, here));
-    std::map<std::uint32_t, int> owner;
+    std::map<std::uint32_t, std::vector<int>> holders;
     for (int rank = 0; rank < comm_.size(); ++rank) {
-      for (const std::uint32_t member : all[static_cast<std::size_t>(rank)]) owner.try_emplace(member, rank);
+      for (const std::uint32_t member : all[static_cast<std::size_t>(rank)]) holders[member].push_back(rank);
     }
-    for (const auto& [member, rank] : owner) {
-      if (rank == comm_.rank()) mine_.push_back(member);
+    std::vector<bool> reach;
+    for (const auto& [member, ranks] : holders) {
+      const auto place = context_.fs.Stat(DirectoryOf(ExpandPattern(to_, member)));
+      reach.push_back(place.ok() && place->type == FileStat::Type::kDirectory);
     }
-    report_.members = owner.size();
+    LZY_ASSIGN_OR_RETURN(const auto reached, AllGatherRecords(comm_, reach));
+    std::size_t index = 0;
+    for (const auto& [member, ranks] : holders) {
+      std::vector<int> see, both;
+      for (int rank = 0; rank < comm_.size(); ++rank) {
+        if (reached[static_cast<std::size_t>(rank)][index]) see.push_back(rank);
+      }
+      ++index;
+      // The directory of the copy is still to be made.
+      if (see.empty()) see = ranks;
+      std::ranges::set_intersection(ranks, see, std::back_inserter(both));
+      const std::vector<int>& from = both.empty() ? see : both;
+      const bool own = std::ranges::find(from, static_cast<int>(member)) != from.end();
+      const int target = own ? static_cast<int>(member) : from[member % from.size()];
+      if (both.empty()) apart_ = true;
+      if (target == comm_.rank()) mine_.emplace_back(member, both.empty() ? ranks : std::vector<int>());
+    }
+    report_.members = holders.size();
     // A set has all members from 0 on. With a gap, the copy would be of a set that lost some.
-    const bool gap = !owner.empty() && owner.rbegin()->first + 1 != owner.size();
+    const bool gap = !holders.empty() && holders.rbegin()->first + 1 != holders.size();
     if (!gap) return Status::Ok();
     return {Code::kInvalidArgument,
             fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
@@ -88,16 +112,29 @@ class SetCopier {
 
   Status CopyMembers() {
     std::vector<std::pair<std::uint32_t, CopyReport>> reports;
-    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
+    const auto copy = [&](Caller* caller) {
       const auto self = SelfCommunicator();
       Options options = context_.options;
       options.threads = ThreadsFor(context_);
       const Context alone{context_.fs, *self, options, {}, context_.stop};
-      for (const std::uint32_t member : mine_) {
+      for (const auto& [member, holders] : mine_) {
         if (context_.stop && context_.stop()) break;
+        request_.open = {};
+        if (!holders.empty()) {
+          request_.open = [&](const std::string& from) {
+            return OpenRemoteSource(*caller, holders, from, request_.wait);
+          };
+        }
         reports.emplace_back(member, CopyMember(alone, member));
       }
-    }));
+    };
+    if (apart_) {
+      SourceServer server(context_.fs, context_.options, request_.salvage);
+      LZY_RETURN_IF_ERROR(Agree(comm_, comm_.RunWithCalls(server.Handler(ThreadsFor(context_)),
+                                                          [&](Caller& caller) { copy(&caller); })));
+    } else {
+      LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { copy(nullptr); }));
+    }
     LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, reports));
     std::map<std::uint32_t, CopyReport> sorted;
     for (const auto& theirs : all) sorted.insert(theirs.begin(), theirs.end());
@@ -111,7 +148,8 @@ class SetCopier {
   }
 
   CopyReport CopyMember(const Context& alone, std::uint32_t member) {
-    const std::string& from = source_.members.at(member);
+    const auto here = source_.members.find(member);
+    const std::string from = here != source_.members.end() ? here->second : ExpandPattern(source_.path, member);
     const std::string to = ExpandPattern(to_, member);
     if (const Status made = context_.fs.MakeDirectories(DirectoryOf(to)); !made.ok()) {
       CopyReport report;
@@ -150,7 +188,8 @@ class SetCopier {
   DatasetRef source_;
   Options options_;  // of the copies' protection
   std::optional<Hash> source_root_;
-  std::vector<std::uint32_t> mine_;
+  std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; ranks that see them, if not this one
+  bool apart_ = false;  ///< some rank copies a member that it does not see
   bool failed_ = false;
 };
 

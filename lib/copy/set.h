@@ -24,8 +24,8 @@ struct CopySetReport {
 /// Copies the set `from` to `to`, which are patterns with a placeholder for the rank; `from` stands for one set. The
 /// members of the copy are protected together if all could be copied, with the geometry of the source unless options
 /// say otherwise. Directories of the copies are made. `finished`: called on all ranks for each member, in the order of
-/// ranks. Collective: each rank must see the destination of the members that it sees, and to protect them, all ranks
-/// together must see all copies. Never throws or prints.
+/// ranks. A member may be seen by other ranks than its copy (copy/remote.h). Collective: to protect the copies, all
+/// ranks together must see them. Never throws or prints.
 CopySetReport CopySet(const Context& context, const std::string& from, const std::string& to,
                       const CopyRequest& request, const std::function<void(CopyReport)>& finished);
 

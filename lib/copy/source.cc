@@ -14,19 +14,19 @@
 
 namespace lzy {
 
-Result<std::unique_ptr<CopySource>> CopySource::Open(FileSystem& fs, const Options& options, const std::string& path,
-                                                     bool salvage, Wait wait) {
-  auto source = std::unique_ptr<CopySource>(new CopySource(fs, options, path, salvage, std::move(wait)));
+Result<std::unique_ptr<CopySource>> LocalSource::Open(FileSystem& fs, const Options& options, const std::string& path,
+                                                      bool salvage, Wait wait) {
+  auto source = std::unique_ptr<LocalSource>(new LocalSource(fs, options, path, salvage, std::move(wait)));
   LZY_ASSIGN_OR_RETURN(source->file_, fs.Open(path, OpenMode::kRead));
   source->file_->ExpectReading();
   LZY_RETURN_IF_ERROR(source->Settle());
   LZY_RETURN_IF_ERROR(source->LoadSidecar());
-  return source;
+  return std::unique_ptr<CopySource>(std::move(source));
 }
 
 // A file that was written in this tick of the clock could be written once more without another mtime. The wait is
 // bounded: an mtime from the future was not set by this clock.
-Status CopySource::Settle() {
+Status LocalSource::Settle() {
   const std::int64_t limit = std::max<std::int64_t>(100'000'000, 4 * CoarseGranularityNs());
   LZY_ASSIGN_OR_RETURN(stat_, file_->Stat());
   while (CoarseNowNs() <= stat_.mtime_ns && stat_.mtime_ns - CoarseNowNs() <= limit) {
@@ -37,7 +37,7 @@ Status CopySource::Settle() {
 }
 
 // Without a usable sidecar the file is copied like any other. But a key means that the user expects a seal.
-Status CopySource::LoadSidecar() {
+Status LocalSource::LoadSidecar() {
   const auto path = FindSidecar(fs_, path_);
   if (!path.ok()) {
     if (!options_.key) return Status::Ok();
@@ -61,35 +61,44 @@ Status CopySource::LoadSidecar() {
     return Status::Ok();
   }
   sidecar_ = std::move(loaded).value();
+  commit_ = {sidecar_->contents().superblock, sidecar_->contents().info};
   return Status::Ok();
 }
 
-Status CopySource::Changed(const char* how) {
+Status LocalSource::Changed(const char* how) {
   changed_ = true;
   return {Code::kBusy, fmt::format("{}: {}; copy it again when no program writes it", path_, how)};
 }
 
-Status CopySource::CheckUnchanged() {
-  const auto now = fs_.Stat(path_);
-  const bool same = now.ok() && now->inode == stat_.inode && now->size == stat_.size && now->mtime_ns == stat_.mtime_ns;
-  return same ? Status::Ok() : Changed("somebody changed it while it was being copied");
+Status LocalSource::CheckUnchanged(FileSystem& fs, const std::string& path, const FileStat& then) {
+  const auto now = fs.Stat(path);
+  const bool same = now.ok() && now->inode == then.inode && now->size == then.size && now->mtime_ns == then.mtime_ns;
+  if (same) return Status::Ok();
+  return {Code::kBusy, fmt::format("{}: somebody changed it while it was being copied; copy it again when no program "
+                                   "writes it", path)};
+}
+
+Status LocalSource::CheckUnchanged() {
+  const Status same = CheckUnchanged(fs_, path_, stat_);
+  if (!same.ok()) changed_ = true;
+  return same;
 }
 
 // What the file system says of holes may be wrong for data that were not synced. So the file is synced before that
 // counts, but only if there seems to be a hole.
-bool CopySource::IsHole(std::uint64_t offset, std::uint64_t length) {
+bool LocalSource::IsHole(std::uint64_t offset, std::uint64_t length) {
   const auto says_so = [&] { return file_->NextData(offset) >= offset + length; };
   if (!says_so()) return false;
   std::call_once(synced_once_, [&] { synced_ = file_->Sync().ok(); });
   return synced_ && says_so();
 }
 
-Status CopySource::Read(std::uint64_t offset, MutableByteSpan to) {
+Status LocalSource::Read(std::uint64_t offset, MutableByteSpan to) {
   if (wait_) wait_(to.size());
   return sidecar_ ? ReadHeld(offset, to) : ReadUnproven(offset, to);
 }
 
-Status CopySource::ReadPlain(std::uint64_t offset, MutableByteSpan to) {
+Status LocalSource::ReadPlain(std::uint64_t offset, MutableByteSpan to) {
   if (IsHole(offset, to.size())) {
     std::ranges::fill(to, std::uint8_t{0});
     return Status::Ok();
@@ -99,7 +108,7 @@ Status CopySource::ReadPlain(std::uint64_t offset, MutableByteSpan to) {
 }
 
 // Nothing tells what unreadable bytes were. To salvage is to go on with zeros in their place, page by page.
-Status CopySource::ReadUnproven(std::uint64_t offset, MutableByteSpan to) {
+Status LocalSource::ReadUnproven(std::uint64_t offset, MutableByteSpan to) {
   const Status read = ReadPlain(offset, to);
   if (read.code() != Code::kUnreadable || !salvage_) return read;
   constexpr std::uint64_t kPage = 4096;
@@ -116,7 +125,7 @@ Status CopySource::ReadUnproven(std::uint64_t offset, MutableByteSpan to) {
 }
 
 // Only whole blocks of the source have hashes. `to` is whole blocks unless the copy has smaller ones.
-Status CopySource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
+Status LocalSource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
   const SidecarContents& contents = sidecar_->contents();
   const std::uint64_t block = contents.superblock.block_size;
   const std::uint64_t begin = offset / block * block, end = std::min(RoundUp(offset + to.size(), block), stat_.size);
@@ -141,7 +150,7 @@ Status CopySource::ReadHeld(std::uint64_t offset, MutableByteSpan to) {
 
 // `to` begins with the block at `offset`. A block that may have been edited is not judged. A copy with it would be of
 // two states of the file.
-Status CopySource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to) {
+Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t offset, MutableByteSpan to) {
   LZY_RETURN_IF_ERROR(CheckUnchanged());
   const Superblock& sb = sidecar_->contents().superblock;
   const HealRequest request{
@@ -174,21 +183,15 @@ Status CopySource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t 
 }
 
 // Bytes that nobody can give back: an error, or, to salvage, what can be read of them.
-Status CopySource::TakeLost(std::uint64_t begin, MutableByteSpan bytes, const std::string& why) {
+Status LocalSource::TakeLost(std::uint64_t begin, MutableByteSpan bytes, const std::string& why) {
   if (!salvage_) {
     return {Code::kBeyondRepair, fmt::format("{}: bytes {} to {} are damaged, and cannot be rebuilt: {}", path_, begin,
                                              begin + bytes.size() - 1, why)};
   }
   const auto got = file_->ReadAt(begin, bytes);
   if (!got.ok() || *got < bytes.size()) std::ranges::fill(bytes.subspan(got.ok() ? *got : 0), std::uint8_t{0});
-  const std::lock_guard lock(mutex_);
-  lost_.Add({begin, begin + bytes.size()});
+  AddLost({begin, begin + bytes.size()});
   return Status::Ok();
-}
-
-std::vector<Interval> CopySource::lost() const {
-  const std::lock_guard lock(mutex_);
-  return {lost_.intervals().begin(), lost_.intervals().end()};
 }
 
 }  // namespace lzy

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "comm/records.h"
+#include "copy/remote.h"
 #include "dataset/view.h"
 #include "sidecar/names.h"
 #include "storage/parallel.h"
@@ -20,9 +22,16 @@ namespace {
 constexpr std::uint64_t kSmall = 1u << 20;
 // Ranks tell each other what they did when each has copied so many files.
 constexpr std::size_t kSlice = 1024;
+// Small files of other ranks that are copied side by side.
+constexpr unsigned kSmallApart = 16;
 
 bool IsWithin(const std::string& path, const std::string& directory) {
   return path == directory || directory == "/" || path.starts_with(directory + "/");
+}
+
+bool IsDirectory(FileSystem& fs, const std::string& path) {
+  const auto stat = fs.Stat(path);
+  return stat.ok() && stat->type == FileStat::Type::kDirectory;
 }
 
 Status OnDestination(const Status& failure) {
@@ -32,14 +41,15 @@ Status OnDestination(const Status& failure) {
 // One call of PlanCopy.
 class Planner {
  public:
-  Planner(FileSystem& fs, CopyPlan& plan) : fs_(fs), plan_(plan) {}
+  /// `apart`: the destination is not to be seen from here.
+  Planner(FileSystem& fs, CopyPlan& plan, bool apart) : fs_(fs), plan_(plan), apart_(apart) {}
 
   Status Add(const std::string& from, const std::string& to) {
     const auto stat = fs_.Stat(from);
     if (stat.status().code() == Code::kNotFound)
       return {Code::kInvalidArgument, fmt::format("{}: there is no such file or directory", from)};
     LZY_RETURN_IF_ERROR(stat.status());
-    LZY_RETURN_IF_ERROR(CheckApart(from, to, *stat));
+    if (!apart_) LZY_RETURN_IF_ERROR(CheckApart(from, to, *stat));
     Visit(from, to, *stat);
     return Status::Ok();
   }
@@ -119,6 +129,7 @@ class Planner {
 
   FileSystem& fs_;
   CopyPlan& plan_;
+  const bool apart_;
   std::set<std::string> targets_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> first_names_;  // of files with several, by identity
 };
@@ -130,15 +141,19 @@ class TreeCopier {
              const std::function<void(CopyReport)>& finished)
       : context_(context), fs_(context.fs), plan_(plan), request_(request), finished_(finished) {
     request_.sync_name = false;
+    targets_ = plan.sight.targets;
+    for (int rank = 0; plan.sight.targets.empty() && rank < context.comm.size(); ++rank) targets_.push_back(rank);
+    const auto here = std::ranges::find(targets_, context.comm.rank());
+    if (here != targets_.end()) place_ = static_cast<std::size_t>(here - targets_.begin());
   }
 
   // Directories before what is in them, and their times after it.
   Status Run() {
     for (const CopyReport& failure : plan_.failures) finished_(failure);
-    LZY_RETURN_IF_ERROR(OnRankZero([&] { MakeDirectories(); }));
-    LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, closed_));
+    LZY_RETURN_IF_ERROR(OnFirstTarget([&] { MakeDirectories(); }));
+    LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, closed_, targets_[0]));
     LZY_RETURN_IF_ERROR(CopyFiles());
-    return OnRankZero([&] {
+    return OnFirstTarget([&] {
       for (const CopyPlan::Entry& link : plan_.links) MakeLink(link);
       for (const CopyPlan::Entry& name : plan_.further_names) MakeFurtherName(name);
       FinishDirectories();
@@ -148,14 +163,14 @@ class TreeCopier {
  private:
   // What `work` tells is told on all ranks.
   template <class Work>
-  Status OnRankZero(const Work& work) {
+  Status OnFirstTarget(const Work& work) {
     std::vector<CopyReport> told;
-    if (context_.comm.rank() == 0 && !Stopped()) {
+    if (context_.comm.rank() == targets_[0] && !Stopped()) {
       const Status done = NoThrow([&] { work(); });
       if (!done.ok()) Note("", "", done);
       told = std::exchange(notes_, {});
     }
-    LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, told));
+    LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, told, targets_[0]));
     for (CopyReport& report : told) finished_(std::move(report));
     return Status::Ok();
   }
@@ -200,11 +215,11 @@ class TreeCopier {
 
   // In slices, so that what is done can be told.
   Status CopyFiles() {
-    const std::size_t ranks = static_cast<std::size_t>(context_.comm.size()), slice = kSlice * ranks;
+    const std::size_t slice = kSlice * targets_.size();
     for (std::size_t first = 0; first < plan_.files.size(); first += slice) {
       const std::size_t end = std::min(plan_.files.size(), first + slice);
       std::vector<std::pair<std::uint64_t, CopyReport>> mine;
-      LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { mine = CopyMine(first, end); }));
+      LZY_RETURN_IF_ERROR(Agree(context_.comm, WithSources([&] { mine = CopyMine(first, end); })));
       LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
       std::map<std::uint64_t, CopyReport> reports;
       for (const auto& theirs : all) reports.insert(theirs.begin(), theirs.end());
@@ -215,10 +230,25 @@ class TreeCopier {
     return Status::Ok();
   }
 
+  // Runs `work` while request_ opens sources wherever they are seen. Collective if that is elsewhere.
+  template <class Work>
+  Status WithSources(const Work& work) {
+    if (!plan_.sight.apart) return NoThrow(work);
+    // A rank that only reads tells of that, too: rank 0 may be one.
+    SourceServer server(fs_, context_.options, request_.salvage, place_ ? nullptr : request_.progress);
+    const Status done = context_.comm.RunWithCalls(server.Handler(ThreadsFor(context_)), [&](Caller& caller) {
+      request_.open = [&](const std::string& from) {
+        return OpenRemoteSource(caller, plan_.sight.sources, from, request_.wait);
+      };
+      work();
+    });
+    request_.open = {};
+    return done;
+  }
+
   // This rank's share of a slice of the files: reports by the number of the file.
   std::vector<std::pair<std::uint64_t, CopyReport>> CopyMine(std::size_t first, std::size_t end) {
-    const auto ranks = static_cast<std::size_t>(context_.comm.size()),
-               rank = static_cast<std::size_t>(context_.comm.rank());
+    if (!place_) return {};
     const auto self = SelfCommunicator();
     const unsigned threads = ThreadsFor(context_);
     Options alone = context_.options;
@@ -229,7 +259,7 @@ class TreeCopier {
     const Context by_one{fs_, *self, single, {}, context_.stop};
     std::vector<std::size_t> small, large;
     for (std::size_t i = first; i < end; ++i) {
-      if (i % ranks != rank || IsClosed(plan_.files[i].to)) continue;
+      if (i % targets_.size() != *place_ || IsClosed(plan_.files[i].to)) continue;
       (plan_.files[i].stat.size <= kSmall ? small : large).push_back(i);
     }
     std::vector<std::pair<std::uint64_t, CopyReport>> reports;
@@ -242,7 +272,9 @@ class TreeCopier {
       const std::lock_guard lock(mutex);
       reports.emplace_back(i, std::move(report));
     };
-    ParallelFor(small.size(), threads, [&](std::size_t i) { copy(by_one, small[i]); });
+    // A thread that waits for another rank needs no processor.
+    const unsigned side_by_side = plan_.sight.apart ? std::max(threads, kSmallApart) : threads;
+    ParallelFor(small.size(), side_by_side, [&](std::size_t i) { copy(by_one, small[i]); });
     for (const std::size_t i : large) copy(by_all, i);
     return reports;
   }
@@ -298,25 +330,22 @@ class TreeCopier {
   const CopyPlan& plan_;
   CopyRequest request_;
   const std::function<void(CopyReport)>& finished_;
-  std::vector<std::string> closed_;  // directories that could not be made: nothing in them is copied
+  std::vector<int> targets_;           // ranks that copy
+  std::optional<std::size_t> place_;   // of this rank among them
+  std::vector<std::string> closed_;    // directories that could not be made: nothing in them is copied
   std::vector<CopyReport> notes_;
 };
 
 // Whether the copies go below the destination. A copy that broke off has made it, so whether it exists must not change
 // what a command means.
 Result<bool> GoesInto(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
-                      bool resume) {
-  const auto is_directory = [&](const std::string& path) {
-    const auto stat = fs.Stat(path);
-    return stat.ok() && stat->type == FileStat::Type::kDirectory;
-  };
-  const bool there = is_directory(destination);
+                      bool resume, bool there) {
   if (sources.size() > 1 || destination.ends_with('/')) {
     if (there) return true;
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: is no directory, so nothing can be copied into it", destination));
   }
-  if (!there || !is_directory(sources[0])) return there;
+  if (!there || !IsDirectory(fs, sources[0])) return there;
   if (resume) return false;
   return Status(Code::kInvalidArgument,
                 fmt::format("{0}: exists; to copy {1} into it, write {0}/; to go on with an earlier copy, add --resume",
@@ -326,12 +355,13 @@ Result<bool> GoesInto(FileSystem& fs, const std::vector<std::string>& sources, c
 }  // namespace
 
 Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& sources, const std::string& destination,
-                          bool resume) {
+                          bool resume, std::optional<bool> is_directory) {
   CopyPlan plan;
   LZY_RETURN_IF_ERROR(NoThrow([&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(const bool into, GoesInto(fs, sources, destination, resume));
+    const bool there = is_directory ? *is_directory : IsDirectory(fs, destination);
+    LZY_ASSIGN_OR_RETURN(const bool into, GoesInto(fs, sources, destination, resume, there));
     plan.destination = destination;
-    Planner planner(fs, plan);
+    Planner planner(fs, plan, is_directory.has_value());
     for (const std::string& source : sources) {
       if (into && BaseNameOf(source) == "..") {
         return {Code::kInvalidArgument,
@@ -341,6 +371,23 @@ Result<CopyPlan> PlanCopy(FileSystem& fs, const std::vector<std::string>& source
     }
     return Status::Ok();
   }));
+  return plan;
+}
+
+Result<CopyPlan> PlanTogether(Communicator& comm, FileSystem& fs, const std::vector<std::string>& sources,
+                              const std::string& destination, bool resume, bool dry_run) {
+  LZY_ASSIGN_OR_RETURN(const CopySight sight, LookAround(comm, fs, sources, destination, dry_run));
+  bool is_directory = IsDirectory(fs, destination);
+  LZY_RETURN_IF_ERROR(BroadcastRecord(comm, is_directory, sight.targets[0]));
+  CopyPlan plan;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm, [&]() -> Status {
+    if (comm.rank() != sight.sources[0]) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(plan, PlanCopy(fs, sources, destination, resume,
+                                        sight.apart ? std::optional(is_directory) : std::nullopt));
+    plan.sight = sight;
+    return Status::Ok();
+  }));
+  LZY_RETURN_IF_ERROR(BroadcastRecord(comm, plan, sight.sources[0]));
   return plan;
 }
 

@@ -23,6 +23,7 @@
 #include "transport/pairwise_exchange.h"
 #include "transport/ring_exchange.h"
 #include "transport/shared_exchange.h"
+#include "validated/calls.h"
 #include "validated/records.h"
 
 namespace lzy {
@@ -88,6 +89,9 @@ class Mpi final : public Communicator {
   Status ReduceScatterXor(const std::uint64_t* send, std::uint64_t* receive,
                           std::span<const std::uint64_t> counts) override;
   Result<std::unique_ptr<Communicator>> Split(int color) override;
+  Status RunWithCalls(const CallHandler& handler, const std::function<void(Caller&)>& work) override {
+    return size_ == 1 ? self_->RunWithCalls(handler, work) : validated::RunWithCalls(comm_, handler, work);
+  }
 
  private:
   /// Bytes that have to be moved for each rank, apart from its record, and of all ranks together. The same on all

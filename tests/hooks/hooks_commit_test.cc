@@ -169,6 +169,9 @@ class Interrupted : public Communicator {
     return self_->ReduceScatterXor(send, receive, counts);
   }
   Result<std::unique_ptr<Communicator>> Split(int color) override { return self_->Split(color); }
+  Status RunWithCalls(const CallHandler& handler, const std::function<void(Caller&)>& work) override {
+    return self_->RunWithCalls(handler, work);
+  }
 
  private:
   const std::unique_ptr<Communicator> self_ = SelfCommunicator();

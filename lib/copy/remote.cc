@@ -1,0 +1,488 @@
+#include "copy/remote.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <list>
+#include <optional>
+
+#include "base/record.h"
+#include "storage/parallel.h"
+
+namespace lzy {
+namespace {
+
+// Bytes of a file that travel together. Ranges of a file begin at its multiples.
+constexpr std::uint64_t kRange = 4u << 20;
+// Ranges that are asked for ahead, and those that are kept at most.
+constexpr std::uint64_t kAhead = 4;
+constexpr std::size_t kMostKept = 16;
+// A file up to this size comes with the answer that opens it.
+constexpr std::uint64_t kWhole = 1u << 20;
+// From this size on, a file comes from all ranks that see it.
+constexpr std::uint64_t kFromAll = 16 * kRange;
+// Where holes are told apart from data.
+constexpr std::uint64_t kHoleUnit = 64u << 10;
+// Of an answer, what comes beside the bytes of the file: names, attributes, ranges.
+constexpr std::size_t kMostFacts = 256u << 10;
+
+enum class Kind : std::uint8_t { kOpen, kRead, kCheck, kClose };
+
+/// What RemoteSource asks.
+struct SourceCall {
+  Kind kind = Kind::kOpen;
+  std::string path = {};       ///< kOpen, kCheck
+  FileStat stat = {};          ///< kCheck
+  bool whole = false;          ///< kOpen: also read it, if it is small
+  std::uint64_t handle = 0;    ///< kRead, kClose
+  std::uint64_t offset = 0;    ///< kRead
+  std::uint64_t length = 0;    ///< kRead
+  LZY_FIELDS(kind, path, stat, whole, handle, offset, length)
+};
+
+/// How reading went. Bytes of the file are at the beginning of the answer unless all of them are a hole.
+struct ReadFacts {
+  Status status;
+  bool changed = false;
+  bool is_hole = false;
+  std::vector<Interval> holes;  ///< in what was read
+  std::vector<Interval> lost;   ///< and bytes that are damaged, if they may be salvaged
+  std::uint64_t reread = 0, healed = 0;
+  LZY_FIELDS(status, changed, is_hole, holes, lost, reread, healed)
+};
+
+/// How opening went.
+struct OpenFacts {
+  Status status;
+  std::uint64_t handle = 0;  ///< 0: all of the file has been read
+  FileStat stat;
+  std::optional<SourceCommit> commit;
+  std::vector<std::string> notes;
+  std::vector<std::uint8_t> acl;
+  std::map<std::string, std::string> attributes;
+  ReadFacts read;
+  LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, read)
+};
+
+// An answer: `bytes` bytes of the file, a record, and the length of the record.
+template <class Facts>
+std::size_t Finish(MutableByteSpan answer, std::uint64_t bytes, const Facts& facts) {
+  std::vector<std::uint8_t> record = EncodeRecord(facts);
+  if (bytes + record.size() + 4 > answer.size()) {
+    Facts failed;
+    failed.status = {Code::kInternal, "what is to be told of a file is too long"};
+    record = EncodeRecord(failed);
+    bytes = 0;
+  }
+  std::ranges::copy(record, answer.begin() + static_cast<std::ptrdiff_t>(bytes));
+  StoreLe(answer.data() + bytes + record.size(), static_cast<std::uint32_t>(record.size()));
+  return bytes + record.size() + 4;
+}
+
+// The record of an answer, and the number of bytes before it.
+template <class Facts>
+Result<std::size_t> Decode(ByteSpan answer, Facts& facts) {
+  if (answer.size() >= 4) {
+    const auto length = LoadLe<std::uint32_t>(answer.data() + answer.size() - 4);
+    if (length <= answer.size() - 4) {
+      const std::size_t bytes = answer.size() - 4 - length;
+      LZY_RETURN_IF_ERROR(DecodeRecord(answer.subspan(bytes, length), facts));
+      return bytes;
+    }
+  }
+  return Status(Code::kInternal, "an answer of another rank is malformed");
+}
+
+// Reads a range to the beginning of the answer. Returns how many bytes of it travel.
+std::uint64_t ReadRange(CopySource& source, std::uint64_t offset, std::uint64_t length, MutableByteSpan answer,
+                        ReadFacts& facts) {
+  const std::uint64_t reread = source.reread(), healed = source.healed();
+  const MutableByteSpan to = answer.first(length);
+  facts.status = source.Read(offset, to);
+  facts.changed = source.changed();
+  // Of a file that several threads read, the counts of all are told somehow.
+  facts.reread = source.reread() - reread;
+  facts.healed = source.healed() - healed;
+  if (!facts.status.ok()) return 0;
+  const auto is_hole = [&](std::uint64_t begin, std::uint64_t size) {
+    const auto bytes = to.subspan(begin - offset, size);
+    return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; }) && source.IsHole(begin, size);
+  };
+  IntervalSet holes;
+  for (std::uint64_t at = offset, end = offset + length; at < end;) {
+    const std::uint64_t size = std::min(end, (at / kHoleUnit + 1) * kHoleUnit) - at;
+    if (is_hole(at, size)) holes.Add({at, at + size});
+    at += size;
+  }
+  facts.holes = holes.intervals();
+  facts.is_hole = facts.holes.size() == 1 && facts.holes[0] == Interval{offset, offset + length};
+  return facts.is_hole ? 0 : length;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------- who sees it
+
+CallHandler SourceServer::Handler(unsigned threads) {
+  return {[this](int, ByteSpan call, MutableByteSpan answer) {
+            std::size_t length = 0;
+            const Status done = NoThrow([&] { length = Answer(call, answer); });
+            if (done.ok()) return length;
+            ReadFacts failed;
+            failed.status = Status(done.code(), "");
+            return Finish(answer, 0, failed);
+          },
+          threads, kRange + kMostFacts};
+}
+
+std::shared_ptr<CopySource> SourceServer::Find(std::uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto at = open_.find(handle);
+  return at == open_.end() ? nullptr : at->second;
+}
+
+std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
+  SourceCall asked;
+  ReadFacts read;
+  read.status = DecodeRecord(call, asked);
+  if (!read.status.ok()) return Finish(answer, 0, read);
+  switch (asked.kind) {
+    case Kind::kOpen: {
+      OpenFacts facts;
+      auto opened = LocalSource::Open(fs_, options_, asked.path, salvage_, {});
+      facts.status = opened.status();
+      if (!opened.ok()) return Finish(answer, 0, facts);
+      const std::shared_ptr<CopySource> source = std::move(*opened);
+      facts.stat = source->stat();
+      if (source->committed() != nullptr) facts.commit = *source->committed();
+      facts.notes = source->notes();
+      if (auto acl = source->file().AccessAcl(); acl.ok()) facts.acl = std::move(*acl);
+      if (auto attributes = source->file().UserAttributes(); attributes.ok()) facts.attributes = std::move(*attributes);
+      if (asked.whole && facts.stat.size <= kWhole) {
+        const std::uint64_t bytes = ReadRange(*source, 0, facts.stat.size, answer, facts.read);
+        for (const Interval& range : source->lost()) facts.read.lost.push_back(range);
+        if (progress_) progress_(facts.stat.size);
+        return Finish(answer, bytes, facts);
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        facts.handle = ++last_handle_;
+        open_[facts.handle] = source;
+      }
+      return Finish(answer, 0, facts);
+    }
+    case Kind::kRead: {
+      const auto source = Find(asked.handle);
+      if (source == nullptr || asked.length > kRange || asked.offset + asked.length > source->stat().size) {
+        read.status = {Code::kInternal, fmt::format("no bytes {} to {} of file {} are to be had", asked.offset,
+                                                    asked.offset + asked.length, asked.handle)};
+        return Finish(answer, 0, read);
+      }
+      const std::uint64_t bytes = ReadRange(*source, asked.offset, asked.length, answer, read);
+      for (const Interval& range : source->lost()) {
+        if (range.begin < asked.offset + asked.length && asked.offset < range.end) read.lost.push_back(range);
+      }
+      if (progress_) progress_(asked.length);
+      return Finish(answer, bytes, read);
+    }
+    case Kind::kCheck:
+      read.status = LocalSource::CheckUnchanged(fs_, asked.path, asked.stat);
+      return Finish(answer, 0, read);
+    case Kind::kClose: {
+      const std::lock_guard lock(mutex_);
+      open_.erase(asked.handle);
+      break;
+    }
+  }
+  return Finish(answer, 0, read);
+}
+
+// ----------------------------------------------------------------------------------------------------- who copies it
+
+namespace {
+
+/// The attributes of a file that another rank sees.
+class RemoteFile final : public File {
+ public:
+  RemoteFile(std::string path, OpenFacts facts) : path_(std::move(path)), facts_(std::move(facts)) {}
+  Result<std::size_t> ReadAt(std::uint64_t, MutableByteSpan) override { return NotHere(); }
+  Result<std::size_t> ReadAtFromDevice(std::uint64_t, MutableByteSpan) override { return NotHere(); }
+  Status WriteAt(std::uint64_t, ByteSpan) override { return NotHere(); }
+  Status Truncate(std::uint64_t) override { return NotHere(); }
+  Status Sync() override { return NotHere(); }
+  Result<FileStat> Stat() override { return facts_.stat; }
+  Status SetTimes(std::int64_t, std::int64_t) override { return NotHere(); }
+  Result<std::vector<std::uint8_t>> AccessAcl() override { return facts_.acl; }
+  Status CopyAccess(File&) override { return NotHere(); }
+  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return NotHere(); }
+  Result<std::map<std::string, std::string>> UserAttributes() override { return facts_.attributes; }
+  Status Lock() override { return NotHere(); }
+  const std::string& path() const override { return path_; }
+
+ private:
+  Status NotHere() const { return {Code::kInternal, path_ + ": is a file of another rank"}; }
+  const std::string path_;
+  const OpenFacts facts_;
+};
+
+/// A range of the file that is on its way, or has come.
+struct Range {
+  std::uint64_t begin = 0, length = 0;
+  std::uint64_t used = 0;  ///< bytes of it that were read
+  bool come = false;
+  Status status;
+  AlignedBuffer answer;
+  ReadFacts facts;
+};
+
+class RemoteSource final : public CopySource {
+ public:
+  RemoteSource(Caller& caller, std::string path, Wait wait)
+      : caller_(caller), path_(std::move(path)), wait_(std::move(wait)) {}
+
+  // Whoever still writes into a range must have ended.
+  ~RemoteSource() override {
+    {
+      std::unique_lock lock(mutex_);
+      changed_cv_.wait(lock, [&] { return under_way_ == 0; });
+    }
+    for (const auto& [rank, handle] : handles_) Close(rank, handle);
+  }
+
+  Status Open(const std::vector<int>& holders) {
+    auto first = std::make_shared<Range>();
+    OpenFacts facts;
+    LZY_RETURN_IF_ERROR(OpenAt(holders[0], /*whole=*/true, *first, facts));
+    stat_ = facts.stat;
+    notes_ = facts.notes;
+    commit_ = facts.commit;
+    holder_ = holders[0];
+    if (facts.handle == 0) {
+      first->length = stat_.size;
+      first->facts = facts.read;
+      first->status = facts.read.status;
+      first->come = true;
+      Note(*first);
+      if (stat_.size > 0) kept_.push_back(first);
+    } else {
+      handles_.emplace_back(holders[0], facts.handle);
+      if (stat_.size >= kFromAll) OpenAtOthers(holders);
+    }
+    taken_.resize((stat_.size + kRange - 1) / kRange);
+    if (!taken_.empty() && facts.handle == 0) taken_[0] = true;
+    file_ = std::make_unique<RemoteFile>(path_, std::move(facts));
+    return Status::Ok();
+  }
+
+  File& file() override { return *file_; }
+  const SourceCommit* committed() const override { return commit_ ? &*commit_ : nullptr; }
+  bool is_local() const override { return false; }
+
+  Status Read(std::uint64_t offset, MutableByteSpan to) override {
+    if (wait_) wait_(to.size());
+    for (std::uint64_t at = offset, end = offset + to.size(); at < end;) {
+      const std::uint64_t size = std::min(end, (at / kRange + 1) * kRange) - at;
+      LZY_RETURN_IF_ERROR(ReadWithin(at, to.subspan(at - offset, size)));
+      at += size;
+    }
+    return Status::Ok();
+  }
+
+  bool IsHole(std::uint64_t offset, std::uint64_t length) override {
+    const std::lock_guard lock(mutex_);
+    const auto& holes = holes_.intervals();
+    auto after = std::ranges::upper_bound(holes, offset, {}, &Interval::begin);
+    return after != holes.begin() && offset + length <= std::prev(after)->end;
+  }
+
+  Status CheckUnchanged() override {
+    AlignedBuffer answer(kRange + kMostFacts);
+    ReadFacts facts;
+    LZY_RETURN_IF_ERROR(Ask(holder_, {.kind = Kind::kCheck, .path = path_, .stat = stat_}, answer, facts).status());
+    if (facts.status.code() == Code::kBusy) changed_ = true;
+    return facts.status;
+  }
+
+ private:
+  template <class Facts>
+  Result<std::size_t> Ask(int rank, const SourceCall& call, AlignedBuffer& answer, Facts& facts) {
+    answer.Reserve(kRange + kMostFacts);
+    auto record = EncodeRecord(call);
+    if (record.size() > Caller::kMostCall) return Status(Code::kInvalidArgument, path_ + ": its name is too long");
+    const auto length = caller_.Call(rank, std::move(record), {answer.data(), kRange + kMostFacts});
+    if (!length.ok()) return OnTheWay(length.status());
+    return Decode({answer.data(), *length}, facts);
+  }
+  Status OnTheWay(const Status& failure) const {
+    if (failure.code() != Code::kCorrupt) return failure.WithContext(path_);
+    return {Code::kWriteFailed, fmt::format("{}: could not be proven on its way: {}", path_, failure.message())};
+  }
+
+  Status OpenAt(int rank, bool whole, Range& range, OpenFacts& facts) {
+    LZY_RETURN_IF_ERROR(
+        Ask(rank, {.kind = Kind::kOpen, .path = path_, .whole = whole}, range.answer, facts).status());
+    return facts.status;
+  }
+
+  // Of a rank that sees another file, or none, nothing is asked.
+  void OpenAtOthers(const std::vector<int>& holders) {
+    for (std::size_t i = 1; i < holders.size(); ++i) {
+      Range range;
+      OpenFacts facts;
+      if (!OpenAt(holders[i], /*whole=*/false, range, facts).ok()) continue;
+      const bool same = facts.stat.size == stat_.size && facts.stat.mtime_ns == stat_.mtime_ns &&
+                        facts.stat.inode == stat_.inode && facts.commit.has_value() == commit_.has_value() &&
+                        (!commit_ || facts.commit->superblock.dataset_root == commit_->superblock.dataset_root);
+      if (same) {
+        handles_.emplace_back(holders[i], facts.handle);
+      } else {
+        Close(holders[i], facts.handle);
+      }
+    }
+  }
+
+  // Nobody waits for the answer.
+  void Close(int rank, std::uint64_t handle) {
+    const auto answer = std::make_shared<AlignedBuffer>(kRange + kMostFacts);
+    caller_.Begin(rank, EncodeRecord(SourceCall{.kind = Kind::kClose, .handle = handle}),
+                  {answer->data(), answer->size()}, [answer](const Result<std::size_t>&) {});
+  }
+
+  // Bytes of one range.
+  Status ReadWithin(std::uint64_t offset, MutableByteSpan to) {
+    const std::uint64_t index = offset / kRange;
+    std::shared_ptr<Range> range;
+    std::vector<std::shared_ptr<Range>> begun;
+    {
+      const std::lock_guard lock(mutex_);
+      range = Kept(index);
+      if (range == nullptr && (range = Take(index)) != nullptr) begun.push_back(range);
+      for (std::uint64_t next = index + 1; range != nullptr && next <= index + kAhead; ++next) {
+        if (auto ahead = next < taken_.size() ? Take(next) : nullptr) begun.push_back(std::move(ahead));
+      }
+    }
+    for (const auto& one : begun) Begin(one);
+    if (range == nullptr) return ReadAlone(offset, to);
+    std::unique_lock lock(mutex_);
+    changed_cv_.wait(lock, [&] { return range->come; });
+    LZY_RETURN_IF_ERROR(range->status);
+    range->used += to.size();
+    if (range->used >= range->length) std::erase(kept_, range);
+    lock.unlock();
+    if (range->facts.is_hole) {
+      std::ranges::fill(to, std::uint8_t{0});
+    } else {
+      std::copy_n(range->answer.data() + (offset - range->begin), to.size(), to.begin());
+    }
+    return Status::Ok();
+  }
+
+  // All under the mutex.
+  std::shared_ptr<Range> Kept(std::uint64_t index) {
+    const auto at = std::ranges::find(kept_, index * kRange, [](const auto& one) { return one->begin; });
+    return at == kept_.end() ? nullptr : *at;
+  }
+  // Each range is taken once. If too many are kept, those that nobody came back for go first; what is read of them
+  // later is read alone.
+  std::shared_ptr<Range> Take(std::uint64_t index) {
+    if (taken_[index]) return nullptr;
+    if (kept_.size() >= kMostKept) {
+      const auto idle = std::ranges::find_if(kept_, [](const auto& one) { return one->come && one->used == 0; });
+      if (idle == kept_.end()) return nullptr;
+      kept_.erase(idle);
+    }
+    auto range = std::make_shared<Range>();
+    range->begin = index * kRange;
+    range->length = std::min(kRange, stat_.size - range->begin);
+    taken_[index] = true;
+    kept_.push_back(range);
+    ++under_way_;
+    return range;
+  }
+
+  void Begin(const std::shared_ptr<Range>& range) {
+    const Status begun = NoThrow([&] {
+      range->answer.Reserve(kRange + kMostFacts);
+      const auto& [rank, handle] = handles_[range->begin / kRange % handles_.size()];
+      const SourceCall call{.kind = Kind::kRead, .handle = handle, .offset = range->begin, .length = range->length};
+      caller_.Begin(rank, EncodeRecord(call), {range->answer.data(), kRange + kMostFacts},
+                    [this, range](const Result<std::size_t>& length) { Come(range, length); });
+    });
+    if (!begun.ok()) Come(range, begun);
+  }
+
+  void Come(const std::shared_ptr<Range>& range, const Result<std::size_t>& length) {
+    Status status = length.ok() ? Status::Ok() : OnTheWay(length.status());
+    if (length.ok()) status = NoThrow([&] { return Decode({range->answer.data(), *length}, range->facts).status(); });
+    const std::lock_guard lock(mutex_);
+    range->status = status.ok() ? range->facts.status : status;
+    range->come = true;
+    Note(*range);
+    --under_way_;
+    changed_cv_.notify_all();
+  }
+
+  // Under the mutex, or before anybody else knows this source.
+  void Note(const Range& range) {
+    if (range.facts.changed) changed_ = true;
+    reread_ += range.facts.reread;
+    healed_ += range.facts.healed;
+    holes_.Add(range.facts.holes);
+    for (const Interval& lost : range.facts.lost) AddLost(lost);
+  }
+
+  // Exactly these bytes: a range that was read already, or one too many.
+  Status ReadAlone(std::uint64_t offset, MutableByteSpan to) {
+    Range range;
+    std::pair<int, std::uint64_t> from;
+    {
+      const std::lock_guard opening(opening_);
+      if (handles_.empty()) {
+        OpenFacts facts;
+        LZY_RETURN_IF_ERROR(OpenAt(holder_, /*whole=*/false, range, facts));
+        handles_.emplace_back(holder_, facts.handle);
+      }
+      from = handles_[0];
+    }
+    const SourceCall call{.kind = Kind::kRead, .handle = from.second, .offset = offset, .length = to.size()};
+    LZY_RETURN_IF_ERROR(Ask(from.first, call, range.answer, range.facts).status());
+    {
+      const std::lock_guard lock(mutex_);
+      Note(range);
+    }
+    LZY_RETURN_IF_ERROR(range.facts.status);
+    if (range.facts.is_hole) {
+      std::ranges::fill(to, std::uint8_t{0});
+    } else {
+      std::copy_n(range.answer.data(), to.size(), to.begin());
+    }
+    return Status::Ok();
+  }
+
+  Caller& caller_;
+  const std::string path_;
+  const Wait wait_;
+  int holder_ = 0;
+  std::unique_ptr<RemoteFile> file_;
+  std::optional<SourceCommit> commit_;
+  std::mutex opening_;                                  // for handles_, if it is empty after Open
+  std::vector<std::pair<int, std::uint64_t>> handles_;  // ranks that have it open, and as what
+  std::mutex mutex_;                                    // for all that follows
+  std::condition_variable changed_cv_;
+  std::vector<bool> taken_;                     // by range: it was asked for
+  std::list<std::shared_ptr<Range>> kept_;      // the oldest first
+  std::uint64_t under_way_ = 0;
+  IntervalSet holes_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CopySource>> OpenRemoteSource(Caller& caller, const std::vector<int>& holders,
+                                                     const std::string& path, CopySource::Wait wait) {
+  auto source = std::make_unique<RemoteSource>(caller, path, std::move(wait));
+  LZY_RETURN_IF_ERROR(source->Open(holders));
+  return std::unique_ptr<CopySource>(std::move(source));
+}
+
+}  // namespace lzy
