@@ -115,7 +115,7 @@ int Run(int argc, char** argv) {
   // All tools accept these options. Here they change nothing, because what is printed is COMMAND's; so --help does
   // not show them.
   for (const char* idle : {"--json", "--no-progress"}) arguments.Hide(idle);
-  arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
+  arguments.AddTableOptions({"parity", "group", "block-size", "stripe", "set", "drain", "include", "exclude", "device-dirs",
                              "on-error", "capture", "domain", "verify-reads", "verify-writes", "set-sync", "timeout", "report", "heal", "summary"});
   arguments.TakeCommand("-- COMMAND [arguments]",
                         "Options may also be given as environment variables: --block-size as LZY_BLOCK_SIZE.\n"
@@ -140,6 +140,9 @@ int Run(int argc, char** argv) {
   if (!options.ok()) return Fail(lzy::kExitUsage, options.status().message());
   if (options->heal && options->set.empty()) {
     return Fail(lzy::kExitUsage, "--heal: no file set is declared; declare one with --set PATTERNS or LZY_SET");
+  }
+  if (!options->drain.empty() && options->set.empty()) {
+    return Fail(lzy::kExitUsage, "--drain: no file set is declared; declare one with --set PATTERNS or LZY_SET");
   }
   // A report on the command line is checked here, where the user sees the error. One from the environment may be a
   // path on the nodes of the ranks; the ranks report it if they cannot write it.

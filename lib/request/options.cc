@@ -161,6 +161,9 @@ const Row kTable[] = {
     {{"set", "PATTERNS", "patterns of file sets (name.%r), ':'-separated",
       "patterns separated by ':', each with %r or %0<width>r for the rank"},
      kList<&Options::set>},
+    {{"drain", "FROM=TO", "after each commit, copy members of FROM (local/%r/state) to TO (pfs/state.%r) in the background",
+      "pairs FROM=TO of patterns, separated by ':', each with %r or %0<width>r for the rank"},
+     kList<&Options::drain>},
     {{"include", "GLOBS", "protect only files that match one of these, ':'-separated", "globs separated by ':'"},
      kList<&Options::include>},
     {{"exclude", "GLOBS", "do not protect files that match one of these, ':'-separated", "globs separated by ':'"},
@@ -265,6 +268,23 @@ std::string WhatThereIs(const std::string& name, std::string (*spelling)(const s
   return fmt::format("{} {}", meant.empty() ? "; there are" : meant + " There are", fmt::join(all, ", "));
 }
 
+// '*' in TO stands for what it stands for in FROM.
+Status CheckDrains(const std::vector<std::string>& items) {
+  for (const std::string& item : items) {
+    const auto refuse = [&](const std::string& why) -> Status {
+      return {Code::kInvalidArgument, fmt::format("drain: '{}' is not accepted: {}", item, why)};
+    };
+    if (std::ranges::count(item, '=') != 1) return refuse("a pair FROM=TO of patterns");
+    const auto [from, to] = DrainPatterns(item);
+    for (const std::string& pattern : {from, to}) {
+      LZY_RETURN_IF_ERROR(CheckPattern(pattern).WithContext("drain"));
+      if (!HasRankPlaceholder(pattern)) return refuse("both patterns need %r or %0<width>r for the rank");
+    }
+    if (std::ranges::count(from, '*') < std::ranges::count(to, '*')) return refuse("TO has more '*' than FROM");
+  }
+  return Status::Ok();
+}
+
 Status CheckSetPatterns(const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
     LZY_RETURN_IF_ERROR(CheckPattern(pattern).WithContext("set"));
@@ -277,6 +297,11 @@ Status CheckSetPatterns(const std::vector<std::string>& patterns) {
 }
 
 }  // namespace
+
+std::pair<std::string, std::string> DrainPatterns(const std::string& item) {
+  const std::size_t middle = std::min(item.find('='), item.size());
+  return {item.substr(0, middle), middle < item.size() ? item.substr(middle + 1) : std::string()};
+}
 
 std::span<const OptionSpec> OptionSpecs() {
   static const auto specs = [] {
@@ -335,6 +360,7 @@ Status CheckOptions(const Options& options) {
                     options.stripe, block));
   }
   LZY_RETURN_IF_ERROR(CheckSetPatterns(options.set));
+  LZY_RETURN_IF_ERROR(CheckDrains(options.drain));
   if (!options.device_dirs.empty() && options.device_dirs.size() <= options.parity) {
     return refuse(fmt::format("device-dirs: '{}' is not accepted with parity {}: at least {} directories, one for each device",
                               ListText(options.device_dirs), options.parity, options.parity + 1));

@@ -32,6 +32,7 @@ struct Options {
   std::uint32_t block_size = kAutomaticBlockSize;  ///< ask ChooseBlockSize
   std::uint64_t stripe = 1u << 20;
   std::vector<std::string> set;
+  std::vector<std::string> drain;  ///< "FROM=TO": see DrainPatterns
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   std::vector<std::string> device_dirs;
@@ -85,6 +86,8 @@ std::string HintName(const std::string& name);
 Status SetOption(Options& options, const std::string& name, const std::string& value, const std::string& spelled = "");
 /// What SetOption would take to set it so: "on", "64K", "a:b"; empty where that is an empty list or name.
 std::string OptionText(const Options& options, const std::string& name);
+/// The two patterns of an item of option drain, which is as CheckOptions accepts it.
+std::pair<std::string, std::string> DrainPatterns(const std::string& item);
 /// Checks values against each other (parity < group, stripe a power-of-two multiple of block-size, ...), and refuses
 /// what this version does not do.
 Status CheckOptions(const Options& options);

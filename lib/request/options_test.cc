@@ -31,7 +31,7 @@ TEST(OptionTable, HasEveryDocumentedOption) {
     EXPECT_STRNE(spec.help, "");
     EXPECT_STRNE(spec.accepts, "");
   }
-  EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "include", "exclude", "device-dirs",
+  EXPECT_THAT(names, ElementsAre("parity", "group", "block-size", "stripe", "set", "drain", "include", "exclude", "device-dirs",
                                  "on-error", "memory", "threads", "capture", "verify-reads", "verify-writes", "domain", "topology", "set-sync",
                                  "timeout", "report", "catalog", "key", "heal", "summary", "log"));
 }
@@ -97,10 +97,20 @@ TEST(SetOption, TakesGoodValues) {
   }
 }
 
+TEST(CheckOptions, TakesPairsOfPatternsForDrains) {
+  for (const char* good : {"a.%r=b.%r", "/n/%r/s.*=p/*/s.%04r:c%r=d%r"}) EXPECT_OK(CheckOptions(With("drain", good))) << good;
+  for (const char* bad : {"a.%r", "a.%r=b", "a=b.%r", "a.%r=b.%r=c.%r", "a.%r=b.*.%r", "a.%r=b.%x%r"}) {
+    const Status status = CheckOptions(With("drain", bad));
+    EXPECT_CODE(status, Code::kInvalidArgument) << bad;
+    EXPECT_THAT(status.message(), HasSubstr("drain: '")) << bad;
+  }
+  EXPECT_EQ(DrainPatterns("a.%r=b.%r"), (std::pair<std::string, std::string>("a.%r", "b.%r")));
+}
+
 TEST(OptionText, IsAcceptedBySetOption) {
   const std::pair<const char*, const char*> values[] = {
       {"parity", "3"},        {"group", "7"},       {"block-size", "512"}, {"block-size", "16M"},
-      {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
+      {"stripe", "1G"},       {"set", "a.%r:b.%r"}, {"drain", "a.%r=b.%r:c=d"}, {"include", "*.h5:x"}, {"exclude", "*.tmp"},
       {"device-dirs", "/a"},  {"on-error", "fail"}, {"memory", "100000"},  {"memory", "2T"},
       {"threads", "5"},       {"timeout", "9"},     {"report", "r.json"}, {"catalog", "c.sqlite"},  {"log", "debug"},
       {"verify-reads", "on"}, {"domain", "r 1"},  {"topology", "daisy"}, {"topology", "auto:1.5:0.25:24000"}, {"set-sync", "on"},   {"summary", "on"},     {"verify-writes", "on"}};

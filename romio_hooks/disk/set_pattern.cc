@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "names/set_names.h"
+#include "request/options.h"
 #include "sidecar/names.h"
 
 namespace lzy::hooks {
@@ -79,7 +80,20 @@ std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, cons
   name.id = Filled(pattern, values);
   const std::string whole = absolute ? name.id : JoinPath(EscapePercent(directory), name.id);
   name.pattern = WithRealRoot(fs, whole);
+  name.values = std::move(values);
   return name;
+}
+
+std::optional<std::string> DrainTarget(FileSystem& fs, const std::vector<std::string>& pairs, const std::string& directory,
+                                       std::uint32_t rank, const std::string& path) {
+  for (const std::string& pair : pairs) {
+    const auto [from, to] = DrainPatterns(pair);
+    const auto set = MatchSet(fs, from, directory, rank, path);
+    if (!set) continue;
+    const std::string target = ExpandPattern(Filled(to, set->values), rank);
+    return target.starts_with('/') ? target : JoinPath(directory, target);
+  }
+  return std::nullopt;
 }
 
 }  // namespace lzy::hooks

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 
@@ -20,11 +21,18 @@ struct SetName {
   std::string id;
   /// The same, absolute.
   std::string pattern;
+  /// What the '*'s stand for.
+  std::vector<std::string> values = {};
 };
 
 /// The set of which `path` (absolute) is the member of `rank`, if `pattern` makes it one. A relative pattern starts at
 /// `directory`; '*' stands for any text within one component; directories are compared by their real path.
 std::optional<SetName> MatchSet(FileSystem& fs, const std::string& pattern, const std::string& directory,
                                 std::uint32_t rank, const std::string& path);
+
+/// Where option drain copies the member `path` of `rank` to (absolute), if one of its pairs of patterns names it. '*' in
+/// the second pattern stands for what it stands for in the first one.
+std::optional<std::string> DrainTarget(FileSystem& fs, const std::vector<std::string>& pairs, const std::string& directory,
+                                       std::uint32_t rank, const std::string& path);
 
 }  // namespace lzy::hooks

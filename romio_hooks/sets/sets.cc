@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/records.h"
+#include "hooks/disk/set_pattern.h"
 #include "hooks/epochs/check_commit.h"
 #include "hooks/files/settings.h"
 #include "hooks/reports/commit_report.h"
@@ -128,7 +129,10 @@ void Sets::Heal() {
 void Sets::Finish() {
   if (!Instance()) return;
   Instance()->CommitPending();
+  // No rank waits for the drains of others.
+  Drains drains = std::move(Instance()->drains_);
   Instance().reset();
+  drains.Finish(EnvironmentSettings().options);
 }
 
 Sets::Sets(MPI_Comm comm, std::unique_ptr<Communicator> world)
@@ -220,6 +224,7 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     status = CommitTogether(file, mine, verdict.ok() ? verdict->second : std::string(), written);
     if (status.ok()) {
       pending_.erase(file.set->id);
+      Drain(file.options, file.path);
       return CheckTogether(file, written);
     }
     if (rank() == 0) TellOfFailure(file.options, file.set->pattern, status, "set ");
@@ -299,6 +304,14 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
   written.touched = std::move(*attempt.request.touched);
   written.generation = report.generation;
   return report.status;
+}
+
+void Sets::Drain(const Options& options, const std::string& path) {
+  if (options.drain.empty()) return;
+  (void)NoThrow([&] {
+    const auto to = DrainTarget(PosixFileSystem(), options.drain, EnvironmentSettings().directory, rank(), path);
+    if (to) drains_.Begin(options, path, *to);
+  });
 }
 
 // For option verify-writes. Ranks may have different options, but all come here and agree on whether to check. The
@@ -403,6 +416,7 @@ void Sets::CommitPendingSet(const std::string& id, const std::string& pattern) {
     return Status::Ok();
   });
   const DatasetReport report = Protect(attempt, prepared);
+  if (report.status.ok() && at != pending_.end()) Drain(at->second.options, at->second.path);
   if (rank() != 0) return;
   (void)NoThrow([&] {  // more sets may follow
     const Options& options = at == pending_.end() ? EnvironmentSettings().options : at->second.options;

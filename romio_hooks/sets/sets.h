@@ -25,6 +25,7 @@
 #include "hooks/epochs/commit.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/open_file.h"
+#include "hooks/sets/drains.h"
 #include "hooks/sets/rendezvous.h"
 
 namespace lzy::hooks {
@@ -84,6 +85,8 @@ class Sets {
                                                 const std::string& pattern);
   /// All ranks after the meeting, collective over world_. `written`: what was committed, for CheckTogether.
   Status CommitTogether(OpenFile& file, const Arrival& mine, const std::string& pattern, Written& written);
+  /// After a commit, if option drain names the member. Local.
+  void Drain(const Options& options, const std::string& path);
   Status CheckTogether(const OpenFile& file, const Written& written);
   void TellOfFailedMeeting(const OpenFile& file, Moment moment, const Rendezvous::Outcome& met) const;
   DatasetReport Protect(Attempt& attempt, const Status& prepared);
@@ -102,6 +105,7 @@ class Sets {
   std::unique_ptr<Communicator> world_;
   Rendezvous rendezvous_;
   std::map<std::string, Pending> pending_;  // by the id of the set
+  Drains drains_;
   std::atomic<bool> members_seen_{false};
 };
 

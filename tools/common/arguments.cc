@@ -36,7 +36,7 @@ void Unguard(std::string& text) {
 }
 
 // Options whose values are lists: given several times, they add up. Of all others the last one counts.
-constexpr std::string_view kLists[] = {"set", "include", "exclude", "device-dirs"};
+constexpr std::string_view kLists[] = {"set", "drain", "include", "exclude", "device-dirs"};
 
 }  // namespace
 
