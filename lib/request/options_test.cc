@@ -98,11 +98,11 @@ TEST(SetOption, TakesGoodValues) {
 }
 
 TEST(CheckOptions, TakesPairsOfPatternsForDrains) {
-  for (const char* good : {"a.%r=b.%r", "/n/%r/s.*=p/*/s.%04r:c%r=d%r"}) EXPECT_OK(CheckOptions(With("drain", good))) << good;
+  for (const char* good : {"a.%r=b.%r", "/n/%r/s.*=p/*/s.%04r:c%r=d%r"}) EXPECT_OK(CheckOptions(With("drain", good)));
   for (const char* bad : {"a.%r", "a.%r=b", "a=b.%r", "a.%r=b.%r=c.%r", "a.%r=b.*.%r", "a.%r=b.%x%r"}) {
     const Status status = CheckOptions(With("drain", bad));
     EXPECT_CODE(status, Code::kInvalidArgument) << bad;
-    EXPECT_THAT(status.message(), HasSubstr("drain: '")) << bad;
+    EXPECT_THAT(status.message(), HasSubstr("drain: ")) << bad;
   }
   EXPECT_EQ(DrainPatterns("a.%r=b.%r"), (std::pair<std::string, std::string>("a.%r", "b.%r")));
 }
