@@ -263,6 +263,7 @@ class CopyRun {
                               {"sent_again", totals_.sent_again},
                               {"resumed", totals_.resumed},
                               {"lost", totals_.lost},
+                              {"seconds", seconds},
                               {"verify", kReadBacks[static_cast<std::size_t>(wish_.request.read_back)]}};
   }
 
