@@ -125,7 +125,7 @@ GroupMap MapOfGroup(DatasetKind kind, const Ensemble& ensemble, std::uint32_t g)
 Result<BlockMap> MapBlocks(const Context& context, const DatasetRef& dataset, const std::vector<Damage>& damage) {
   LZY_ASSIGN_OR_RETURN(const DatasetView view, OpenDataset(context, dataset, {}));
   if (!view.committed) {
-    return view.unusable.ok() ? Status(Code::kUnprotected, "no sidecar has a commit") : view.unusable;
+    return view.unusable.ok() ? Status(Code::kUnprotected, "there is no usable sidecar") : view.unusable;
   }
   DatasetReport report(dataset.path, dataset.kind);
   DescribeMetadata(view, report);
