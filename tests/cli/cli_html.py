@@ -489,27 +489,49 @@ class InBrowser(PageTest):
     def test_light_dark_and_print(self):
         for i in range(60):
             self.make(f"d/f{i}", 1000 if i else 300000, seed=i)
+        self.make("d/z", 8_000_000)
         self.check(0, "lzy-protect", "d")
         for i in range(8):
             self.flip(f"d/f{i}", 100)
-        self.check(1, "lzy-scrub", "d")
-        self.open(1)
+        for i in range(60):
+            self.flip("d/z", i * 131072)
+        self.check(2, "lzy-scrub", "d")
+        self.open(2)
         ground = "getComputedStyle(document.body).backgroundColor"
         light = self.browser.run(ground)
         self.browser.media("dark")
         self.assertNotEqual(self.browser.run(ground), light)
-        self.assertLess(len(self.browser.run("[...document.querySelectorAll('.dataset[open]')].map((entry) => entry.id)")), 8)
+        self.assertEqual(self.browser.run("document.querySelectorAll('.dataset[open]').length"), 3)
         # On paper everything is there, light, and nothing that only a screen can use.
         self.browser.run("window.addEventListener('afterprint', () => { window.printed = true; }); window.addEventListener('beforeprint', () => { window.onPaper = [paths().length, "
-                         "document.querySelectorAll('.dataset[open] .map').length]; }); window.paths = () => [...document.querySelectorAll('#datasets-table tbody tr:not(.space)')]")
+                         "document.querySelectorAll('.dataset[open] .map').length, "
+                         "document.querySelectorAll('#dataset-8 tbody tr').length]; }); window.paths = () => [...document.querySelectorAll('#datasets-table tbody tr:not(.space)')]")
         pdf = self.browser.pdf()
         self.assertTrue(pdf.startswith(b"%PDF"))
-        self.assertEqual(self.browser.run("window.onPaper"), [60, 8])
+        self.assertEqual(self.browser.run("window.onPaper"), [61, 9, 60])
         self.assertTrue(self.browser.run("window.printed"))
-        self.assertLess(self.browser.run("document.querySelectorAll('.dataset[open]').length"), 8)
+        self.assertEqual(self.browser.run("document.querySelectorAll('.dataset[open]').length"), 3)
         self.browser.media("dark", "print")
         self.assertEqual(self.browser.run(ground), light)
         self.assertEqual(self.browser.run("getComputedStyle(document.querySelector('.bar label')).display"), "none")
+
+    def test_a_catalogue_with_nonsense(self):
+        for name in ("a", "b", "constructor"):
+            self.make(name, 300000)
+        self.check(0, "lzy-protect", "a", "b", "constructor")
+        self.check(0, "lzy-scrub", "a")
+        huge = 2**63 - 1
+        for path, state, cause in (("a", "constructor", "toString"), ("b", "damaged", "__proto__"), ("constructor", "<b>", "missing")):
+            [[number]] = self.query("SELECT id FROM datasets WHERE path LIKE ?", "%/" + path)
+            self.query("UPDATE datasets SET state = ?, exit_code = 1, bytes = ?, block_size = 0, last_verified = ?, kind = 'set' WHERE id = ?", state, huge, huge if path == "a" else -huge, number)
+            for offset, length in ((huge, huge), (0, huge), (0, 0)):
+                self.query("INSERT INTO events (time, dataset, tool, what, path, part, cause, offset, length, device, place) VALUES (?, ?, 'x', 'damage', '', 'nothing', ?, ?, ?, ?, '')",
+                           -huge if path == "b" else huge, number, cause, offset, length, 2**32 - 1)
+        self.query("UPDATE events SET seconds = 1e-320, length = ? WHERE what = 'run'", huge)
+        self.open(1)
+        self.browser.run("document.querySelectorAll('.dataset').forEach((entry) => { entry.open = true; entry.draw(); })")
+        self.assertEqual(self.browser.run("document.querySelectorAll('.dataset .map').length"), 3)
+        self.assertEqual(self.rows(), 3)
 
     def test_an_empty_page(self):
         self.make("f", 1000)

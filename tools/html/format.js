@@ -5,6 +5,7 @@
 const asNumber = (value) => Number(value);
 
 function formatSize(value) {
+  if (!Number.isFinite(Number(value))) return "unknown";
   const names = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   let bytes = BigInt(value), power = 0;
   while (power + 1 < names.length && bytes >> BigInt(10 * (power + 1)) !== 0n) ++power;
@@ -61,11 +62,16 @@ const kLooks = {
 const kLookOrder = ["hash", "unreadable", "missing", "beyond"];
 function lookOf(damage) {
   if (damage.beyond_repair) return "beyond";
-  return damage.cause in kLooks ? damage.cause : "hash";
+  return Object.hasOwn(kLooks, damage.cause) ? damage.cause : "hash";
 }
 function objectNames(damage) {
   return (damage.objects ?? []).map((object) => printable(typeof object === "string" ? object : object.name ?? ""));
 }
+
+// Whether the page is being printed. The first to be told, so that what others make for print knows it.
+let printingNow = false;
+window.addEventListener("beforeprint", () => { printingNow = true; });
+window.addEventListener("afterprint", () => { printingNow = false; });
 
 // Patterns of the looks, once for the page.
 function definePatterns() {

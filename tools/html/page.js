@@ -1,7 +1,7 @@
 "use strict";
 // Puts the page together from the document in #data.
 
-const kMostOpen = 3, kMostListed = 100;
+const kMostOpen = 3, kMostListed = 100, kMostOnPaper = 500;
 const byId = (id) => document.getElementById(id);
 
 // A symbol with each state: form and colour.
@@ -15,7 +15,7 @@ const kStates = {
   gone: ["none", "M2,7 H12"],
 };
 function badge(state) {
-  const [fill, path] = kStates[state] ?? kStates.unprotected;
+  const [fill, path] = Object.hasOwn(kStates, state) ? kStates[state] : kStates.unprotected;
   const cross = state === "unrepairable";
   const svg = d3.create("svg").attr("viewBox", "0 0 14 14").attr("aria-hidden", "true");
   svg.append("path").attr("d", path).attr("fill", cross ? "none" : fill).attr("stroke", cross ? fill : "var(--ink)").attr("stroke-width", cross ? 3.5 : 1.2);
@@ -117,12 +117,19 @@ function drawDamaged(data) {
   for (const entry of entries.slice(0, kMostOpen)) entry.open = true, entry.draw();
   // On paper, nothing can be opened.
   let closed = [];
+  const rest = element("p", { hidden: true });
+  list.append(rest);
   window.addEventListener("beforeprint", () => {
+    listUpTo(kMostOnPaper);
     closed = entries.filter((entry) => !entry.open);
     for (const entry of closed) entry.open = true, entry.draw();
-    for (const entry of entries) for (const draw of entry.querySelectorAll("table")) draw.offsetHeight;
+    rest.hidden = entries.length === data.not_intact.length;
+    rest.textContent = `The first ${entries.length} of ${data.not_intact.length} are printed.`;
   });
-  window.addEventListener("afterprint", () => { for (const entry of closed) entry.open = false; });
+  window.addEventListener("afterprint", () => {
+    for (const entry of closed) entry.open = false;
+    rest.hidden = true;
+  });
   return (index) => {
     listUpTo(index + 1);
     entries[index].open = true;

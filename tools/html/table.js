@@ -17,7 +17,7 @@ class VirtualTable {
     this.note = element("p", { class: "quiet", hidden: true });
     place.replaceChildren(this.box, this.note);
     this.active = 0;
-    this.printing = false;
+    this.printing = printingNow;
     this.box.addEventListener("scroll", () => this.drawSoon(), { passive: true });
     this.body.addEventListener("keydown", (event) => this.onKey(event));
     window.addEventListener("beforeprint", () => this.print(true));

@@ -53,24 +53,28 @@ function drawTimeline(place, data, datasets, events) {
   };
   const charts = [
     { title: "Datasets by their last verification as a whole", css: "bar-verified", unit: "datasets", sums: sums(verified, (t) => t, () => 1), text: (n) => plural(n, "dataset") },
-    { title: "Damage: found (bars), and lasting (line)", css: "bar-found", unit: "found", sums: sums(found, (e) => e.time, () => 1), text: (n) => `${n} found` },
+    { title: data.events_left_out ? "Damage found" : "Damage: found (bars), and lasting (line)", css: "bar-found", unit: "found", sums: sums(found, (e) => e.time, () => 1), text: (n) => `${n} found` },
     { title: "Read by lzy-scrub", css: "bar-read", unit: "bytes", sums: sums(runs.filter((e) => e.tool === "lzy-scrub"), (e) => e.time, (e) => asNumber(e.length)), text: (n) => formatSize(Math.round(n)) },
   ];
-  const open = openDamage(events, data.damage_open, now);
+  // Damage that was found before all known events may have ended since.
+  const open = data.events_left_out ? [] : openDamage(events, data.damage_open, now);
   const each = 84, gap = 34, top = 20, height = top + charts.length * (each + gap) + 8;
   const svg = d3.create("svg").attr("viewBox", `0 0 ${kTimelineWidth} ${height}`).attr("role", "group")
     .attr("aria-label", "Timeline. Arrow keys move between bars; a table with the same numbers follows.");
   const spanText = (i) => `${formatTime(edges[i] / 1000)} to ${formatTime(edges[i + 1] / 1000)}`;
   charts.forEach((chart, c) => {
     const y0 = top + c * (each + gap), isDamage = chart.unit === "found";
-    const most = Math.max(1, d3.max(chart.sums), isDamage ? d3.max(open, (o) => o[1]) : 0);
-    const y = d3.scaleLinear([0, most], [y0 + each, y0]).nice(3);
+    const most = Math.max(1, d3.max(chart.sums), isDamage ? d3.max(open, (o) => o[1]) ?? 0 : 0);
+    // Bytes have ticks at powers of two.
+    const step = 2 ** Math.ceil(Math.log2(most / 3)), isBytes = chart.unit === "bytes";
+    const y = d3.scaleLinear([0, isBytes ? Math.ceil(most / step) * step : most], [y0 + each, y0]);
+    if (!isBytes) y.nice(3);
     const group = svg.append("g");
     group.append("text").attr("class", "title").attr("x", kLeft).attr("y", y0 - 7).text(chart.title);
-    const ticks = y.ticks(3).filter(chart.unit === "bytes" ? () => true : Number.isInteger);
+    const ticks = isBytes ? d3.range(0, y.domain()[1] + step / 2, step) : y.ticks(3).filter(Number.isInteger);
     for (const tick of ticks) {
       group.append("line").attr("class", "grid").attr("x1", kLeft).attr("x2", kTimelineWidth - kRight).attr("y1", y(tick)).attr("y2", y(tick));
-      group.append("text").attr("x", kLeft - 6).attr("y", y(tick) + 4).attr("text-anchor", "end").text(chart.unit === "bytes" ? formatSize(Math.round(tick)) : tick);
+      group.append("text").attr("x", kLeft - 6).attr("y", y(tick) + 4).attr("text-anchor", "end").text(isBytes ? formatSize(Math.round(tick)) : tick);
     }
     chart.sums.forEach((sum, i) => {
       if (sum === 0) return;
@@ -81,7 +85,7 @@ function drawTimeline(place, data, datasets, events) {
         .attr("tabindex", -1).attr("role", "img").attr("aria-label", `${chart.title}: ${text.replace("\n", ", ")}`).attr("data-sum", sum).attr("data-chart", chart.unit)
         .on("mouseenter focus", function () { tip.show(text, this); }).on("mouseleave blur", () => tip.hide());
     });
-    if (isDamage) {
+    if (isDamage && open.length > 0) {
       const points = open.map(([time, count]) => [scale(new Date(Math.max(time * 1000, begin.getTime()))), y(count)]);
       points.unshift([kLeft, points[0][1]]);
       group.append("path").attr("class", "line-open").attr("d", `M${points.map((p) => p.map((v) => v.toFixed(1)).join(",")).join("L")}`);
@@ -97,7 +101,7 @@ function drawTimeline(place, data, datasets, events) {
   const never = datasets.length - verified.length;
   place.replaceChildren(
     svg.node(),
-    element("p", { class: "quiet" }, never > 0 ? `${plural(never, "dataset")} never verified as a whole, so not in the first chart. ` : "", "Times are UTC."),
+    element("p", { class: "quiet" }, never > 0 ? `${plural(never, "dataset")} never verified as a whole, so not in the first chart. ` : "", data.events_left_out ? `Of the newest ${plural(events.length, "event")} only. ` : "", "Times are UTC."),
     element("details", {}, element("summary", {}, "The same as numbers"), element("div", { class: "scroll wide" }, element("table", { "aria-label": "Timeline as numbers" },
       element("thead", {}, element("tr", {}, ...["From", "Datasets last verified", "Damages found", "Read by lzy-scrub"].map((title, i) =>
         element("th", { scope: "col", class: i > 0 ? "number" : null }, element("span", {}, title))))),
