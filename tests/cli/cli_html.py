@@ -370,6 +370,21 @@ class InBrowser(PageTest):
         self.assertEqual(set(self.browser.run("[...document.querySelectorAll('.cell[data-device]')].map((cell) => cell.getAttribute('fill'))")), {"url(#p-hash)"})
         self.assertEqual(self.browser.run("[...document.querySelectorAll('svg [tabindex]')].filter((e) => !e.getAttribute('aria-label')).length"), 0)
 
+    def test_names_of_objects_are_told(self):
+        self.make("f", 300000)
+        self.check(0, "lzy-protect", "f")
+        self.flip("f", 70000)
+        self.check(1, "lzy-verify", "f")
+        text, _ = self.page(1)
+        # As strings, or as objects with a name.
+        named = text.replace('"cause_text":', '"objects":["/fields/T",{"name":"/\\u003cb>\\u0007","kind":"raw"}],"cause_text":')
+        self.assertNotEqual(named, text)
+        self.write("status.html", named.encode())
+        self.browser.open(self.path("status.html"))
+        label = self.browser.run("document.querySelector('.cell[data-device]').getAttribute('aria-label')")
+        self.assertTrue(label.endswith("\nin /fields/T, /<b>\\x07"), label)
+        self.assertIn("/fields/T, /<b>\\x07", self.browser.run("document.querySelector('.dataset tbody').textContent"))
+
     def test_damage_that_cannot_be_repaired_is_another_pattern(self):
         self.make("f", 300000)
         self.check(0, "lzy-protect", "f")

@@ -1,10 +1,12 @@
 """A headless Chromium, by its DevTools protocol over a pipe. Standard library only."""
 
 import base64
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -37,7 +39,7 @@ class Browser:
                    "--no-first-run", "--disable-extensions", "--remote-debugging-pipe", f"--window-size={width},{height}",
                    f"--user-data-dir={self.profile}", "about:blank"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        preexec_fn=descriptors, close_fds=False, env={**os.environ, "HOME": self.profile})
+                                        preexec_fn=descriptors, close_fds=False, start_new_session=True, env={**os.environ, "HOME": self.profile})
         os.close(to_browser)
         os.close(from_browser)
         self.buffer, self.number, self.session = b"", 0, None
@@ -48,11 +50,14 @@ class Browser:
             self.call(domain + ".enable")
 
     def close(self):
-        self.process.terminate()
+        self.session = None
         try:
+            self.call("Browser.close", wait=20)
             self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        except (OSError, RuntimeError, TimeoutError, subprocess.TimeoutExpired):
+            # With its children, and the script that Debian puts before it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         os.close(self.out)
         os.close(self.inp)
