@@ -11,6 +11,8 @@
 #include "base/printable.h"
 #include "catalog/summary.h"
 #include "common/tool.h"
+#include "engine/block_map.h"
+#include "html/report_page.h"
 
 namespace {
 
@@ -27,11 +29,14 @@ constexpr std::int64_t kDay = 86'400'000'000'000;
 constexpr std::int64_t kLately = 30 * kDay;
 // Of a list on the screen; --json has all.
 constexpr std::size_t kMostDatasets = 20, kMostDamage = 5, kMostEvents = 1000;
+// Of the HTML page: events, and datasets whose sidecars are opened for a map.
+constexpr std::size_t kMostPageEvents = 20'000, kMostMaps = 1000;
 
 struct Wish {
   bool events = false;
   bool rescan = false;
   std::vector<std::string> prometheus;
+  std::vector<std::string> html;
 };
 
 /// All that is shown.
@@ -40,7 +45,9 @@ struct Shown {
   lzy::CatalogSummaryInput input;
   lzy::CatalogSummary summary;
   std::map<std::int64_t, std::vector<CatalogEvent>> damage;  ///< that lasts, by dataset
-  std::vector<CatalogEvent> events;
+  std::vector<CatalogEvent> events;   ///< with --events
+  std::vector<CatalogEvent> history;  ///< with --html: more of them
+  bool history_is_cut = false;
 };
 
 // ------------------------------------------------------------------------------------------------------------ reading
@@ -63,9 +70,15 @@ Status ReadOne(lzy::Catalog& catalog, const std::string& path, const Wish& wish,
   Append(std::move(places), out.input.places);
   LZY_ASSIGN_OR_RETURN(auto open, catalog.OpenDamage(real));
   for (CatalogEvent& event : open) out.damage[event.dataset].push_back(std::move(event));
-  if (!wish.events) return Status::Ok();
-  LZY_ASSIGN_OR_RETURN(auto events, catalog.Events(real, kMostEvents));
-  Append(std::move(events), out.events);
+  if (wish.events) {
+    LZY_ASSIGN_OR_RETURN(auto events, catalog.Events(real, kMostEvents));
+    Append(std::move(events), out.events);
+  }
+  if (!wish.html.empty()) {
+    LZY_ASSIGN_OR_RETURN(auto history, catalog.Events(real, kMostPageEvents));
+    out.history_is_cut = out.history_is_cut || history.size() == kMostPageEvents;
+    Append(std::move(history), out.history);
+  }
   return Status::Ok();
 }
 
@@ -178,8 +191,8 @@ std::string HeadText(const Shown& shown) {
   return out;
 }
 
-// One line for each event, oldest first.
-std::string EventText(const CatalogEvent& event) {
+// What happened, without when and by which tool.
+std::string WhatText(const CatalogEvent& event) {
   std::string what = event.what;
   if (event.what == "run") {
     what = fmt::format("read {} in {:.1f} s", lzy::FormatSize(event.length), event.seconds);
@@ -190,7 +203,12 @@ std::string EventText(const CatalogEvent& event) {
   } else {
     what = fmt::format("{}: {}{}", Printable(event.dataset_path), event.what, event.path.empty() ? "" : " from " + Printable(event.path));
   }
-  return fmt::format("{}  {:<12} {}\n", lzy::TimeText(event.time), event.tool, what);
+  return what;
+}
+
+// One line for each event, oldest first.
+std::string EventText(const CatalogEvent& event) {
+  return fmt::format("{}  {:<12} {}\n", lzy::TimeText(event.time), event.tool, WhatText(event));
 }
 
 // --------------------------------------------------------------------------------------------------------------- JSON
@@ -259,6 +277,84 @@ Json DocumentOf(const Shown& shown, const Wish& wish) {
   return document;
 }
 
+// --------------------------------------------------------------------------------------------------------------- HTML
+
+Json ToJson(const lzy::BlockMap& map) {
+  Json out = {{"parity", map.parity},       {"block_size", map.block_size}, {"unit", map.unit},          {"generation", map.generation},
+              {"groups", Json::array()}, {"cells", Json::array()},       {"elsewhere", map.elsewhere}};
+  for (const lzy::BlockMap::Group& group : map.groups) {
+    Json devices = Json::array();
+    for (const auto& device : group.map.devices) devices.push_back({{"device", device.device}, {"path", device.path}, {"domain", device.domain}});
+    out["groups"].push_back({{"group", group.number}, {"rows", group.rows}, {"devices", std::move(devices)}});
+  }
+  for (const lzy::BlockMap::Cells& cells : map.cells) {
+    out["cells"].push_back({{"damage", cells.damage}, {"group", cells.group},    {"position", cells.position},
+                            {"part", lzy::Name(cells.of_parity ? lzy::DamagePart::kParity : lzy::DamagePart::kData)},
+                            {"first", cells.first},   {"last", cells.last}});
+  }
+  return out;
+}
+
+// From the sidecars. Each dataset is looked at on its own, as if its path had been named.
+Result<lzy::BlockMap> MapOf(const lzy::ToolRun& run, const CatalogDataset& dataset, const std::vector<CatalogEvent>& damage) {
+  const auto self = lzy::SelfCommunicator();
+  const auto fs = lzy::GuardedFileSystem(lzy::NamedBy(dataset.path));
+  lzy::DatasetRef ref{lzy::DatasetKind::kShared, dataset.path, {}};
+  if (dataset.kind == "set") {
+    LZY_ASSIGN_OR_RETURN(const auto found, lzy::ResolvePath(*fs, *self, dataset.path, lzy::Resolve::kProtected));
+    if (found.size() != 1) return Status(Code::kUnprotected, "the set was not found");
+    ref = found[0];
+  }
+  LZY_ASSIGN_OR_RETURN(lzy::BlockMap map, lzy::MapBlocks({*fs, *self, run.options()}, ref, ReportOf(dataset, damage).damage));
+  // Damage of another encoding has no place in this one.
+  if (map.uuid != dataset.uuid) return Status(Code::kInvalidArgument, "the dataset was protected anew since it was last looked at");
+  return map;
+}
+
+// The document of --json, and besides: all datasets, all events, words, and maps.
+Json PageOf(const lzy::ToolRun& run, const Shown& shown) {
+  Json document = DocumentOf(shown, {});
+  document["made"] = static_cast<double>(shown.input.now) / 1e9;
+  document["suspect"] = lzy::SuspectText(shown.summary);
+  for (std::size_t i = 0; i < shown.summary.not_intact.size(); ++i) {
+    const CatalogDataset& dataset = *shown.summary.not_intact[i];
+    const std::vector<CatalogEvent>& damage = DamageOf(shown, dataset);
+    Json& entry = document["not_intact"][i];
+    const lzy::DatasetReport report = ReportOf(dataset, damage);
+    entry["state_text"] = lzy::StateText(report, lzy::Action::kVerify);
+    entry["block_size"] = dataset.block_size;
+    for (std::size_t d = 0; d < damage.size(); ++d) entry["damage"][d]["cause_text"] = lzy::CauseText(report.damage[d]);
+    if (damage.empty()) continue;
+    if (i >= kMostMaps) {
+      entry["map_missing"] = fmt::format("of the first {} damaged datasets only", kMostMaps);
+    } else if (auto map = MapOf(run, dataset, damage); map.ok()) {
+      entry["map"] = ToJson(*map);
+    } else {
+      entry["map_missing"] = map.status().message();
+    }
+  }
+  Json table = Json::array(), history = Json::array();
+  for (const CatalogDataset& dataset : shown.input.datasets) {
+    if (dataset.state == "gone") continue;
+    table.push_back({{"path", dataset.path},
+                     {"kind", dataset.kind},
+                     {"state", dataset.state},
+                     {"bytes", dataset.bytes},
+                     {"last_seen", static_cast<double>(dataset.last_seen) / 1e9},
+                     {"last_commit", static_cast<double>(dataset.last_commit) / 1e9},
+                     {"last_verified", static_cast<double>(dataset.last_verified) / 1e9},
+                     {"damage", DamageOf(shown, dataset).size()}});
+  }
+  for (const CatalogEvent& event : shown.history) {
+    history.push_back(ToJson(event));
+    history.back()["text"] = WhatText(event);
+  }
+  document["table"] = lzy::AsColumns(table);
+  document["history"] = lzy::AsColumns(history);
+  document["events_left_out"] = shown.history_is_cut;
+  return document;
+}
+
 // ---------------------------------------------------------------------------------------------------------- the tool
 
 // On rank 0.
@@ -273,11 +369,13 @@ void Show(lzy::ToolRun& run, const Wish& wish) {
     codes.AddDataset(dataset->path, dataset->exit_code);
   }
   run.extra()["exit_code"] = codes.code();
-  if (!wish.prometheus.empty()) {
-    // The collector may read at any time.
-    const Status stored = lzy::ReplaceFile(lzy::PosixFileSystem(), wish.prometheus.back(), lzy::PrometheusText(shown.summary), 0644);
+  // Others may read the files at any time.
+  const auto store = [&](const std::vector<std::string>& file, const std::string& text) {
+    const Status stored = lzy::ReplaceFile(lzy::PosixFileSystem(), file.back(), text, 0644);
     if (!stored.ok()) run.Fail(stored);
-  }
+  };
+  if (!wish.prometheus.empty()) store(wish.prometheus, lzy::PrometheusText(shown.summary));
+  if (!wish.html.empty()) store(wish.html, lzy::ReportPage(PageOf(run, shown)));
   if (run.arguments().json) return run.SetDocument(DocumentOf(shown, wish));
   run.Say(HeadText(shown));
   run.Say(NotIntactText(shown));
@@ -302,11 +400,12 @@ int main(int argc, char** argv) {
   lzy::Tool tool;
   tool.name = "lzy-status";
   tool.summary = "Shows what the catalogue knows: states, ages of verifications, damage, and what to type next. Reads no data.";
-  tool.changes = "FILE of --prometheus; with --rescan, the catalogue";
+  tool.changes = "FILE of --prometheus and --html; with --rescan, the catalogue";
   tool.table_options = {"device-dirs", "catalog"};
   tool.add_options = [&](lzy::Arguments& arguments) {
     arguments.AddFlag("--events", wish.events, "also print the history");
     arguments.AddFlag("--rescan", wish.rescan, "first look at all sidecars below PATH: fills a catalogue that was lost");
+    arguments.AddValues("--html", "FILE", wish.html, "write FILE, a page for web browsers with maps of the damage; it needs no network");
     arguments.AddValues("--prometheus", "FILE", wish.prometheus, "write FILE for the textfile collector of Prometheus");
   };
   tool.action = [] { return lzy::Action::kInfo; };

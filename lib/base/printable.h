@@ -14,8 +14,11 @@ std::string Printable(const std::string& text);
 /// True if Printable(text) is `text`.
 bool IsPrintable(const std::string& text);
 
+/// `text` with bytes that are no UTF-8 written as \xNN, for formats that must be UTF-8. Everything else stays as it is.
+std::string AsUtf8(const std::string& text);
+
 /// `text` as one word of a shell command that can be printed and pasted. Quoted only if needed; $'...' (bash, zsh) if
-/// there are control characters.
+/// there are control characters, or bytes that are no UTF-8: terminals and documents lose these.
 std::string ShellQuote(const std::string& text);
 
 /// "2024-05-01 12:00:00 UTC". Fractions of a second are cut off.

@@ -16,36 +16,13 @@ std::int64_t VerifiedOrSeen(const CatalogDataset& dataset) {
   return dataset.last_verified != 0 ? dataset.last_verified : dataset.first_seen;
 }
 
-/// Length of the UTF-8 character at `at`; 0: there is none.
-std::size_t CharacterAt(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(at);
-  const std::size_t length = first < 0x80                    ? 1
-                             : first >= 0xC2 && first < 0xE0 ? 2
-                             : first >= 0xE0 && first < 0xF0 ? 3
-                             : first >= 0xF0 && first < 0xF5 ? 4
-                                                             : 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and what lies above U+10FFFF.
-  const unsigned second = byte(at + 1);
-  const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) || (first == 0xF0 && second < 0x90) ||
-                     (first == 0xF4 && second >= 0x90);
-  return wrong ? 0 : length;
-}
-
 /// The value of a label, as the format wants it: UTF-8, with backslash and quote escaped. Control characters and other
 /// bytes are written as \xNN; one wrong byte would make the whole file unreadable.
 std::string Label(const std::string& text) {
-  const std::string shown = Printable(text);
   std::string out;
-  for (std::size_t at = 0; at < shown.size();) {
-    const std::size_t length = CharacterAt(shown, at);
-    if (length == 0) out += fmt::format("\\\\x{:02x}", static_cast<unsigned char>(shown[at]));
-    if (shown[at] == '\\' || shown[at] == '"') out += '\\';
-    out.append(shown, at, length);
-    at += std::max<std::size_t>(1, length);
+  for (const char c : AsUtf8(Printable(text))) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
   }
   return out;
 }

@@ -105,6 +105,15 @@ PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t 
   return {file.part_paths[x % parts], file.part_base + x / parts * unit + offset % unit};
 }
 
+std::optional<std::uint64_t> ParityOffset(const FileView& file, std::uint64_t unit, std::uint32_t device, std::uint64_t offset) {
+  const std::uint64_t base = file.part_paths.empty() ? file.parity_base : file.part_base;
+  if (offset < base) return std::nullopt;
+  const std::uint64_t in_file = offset - base, parts = file.part_paths.size();
+  if (parts == 0) return in_file;
+  if (device >= parts || in_file / unit > ~std::uint64_t{0} / unit / parts - 1) return std::nullopt;
+  return (in_file / unit * parts + device) * unit + in_file % unit;
+}
+
 void KeepGeometry(const Superblock& superblock, const InfoRecord& info, bool all, Options& options) {
   const auto keep = [&](const char* name) { return all || !options.given.contains(name); };
   if (keep("parity")) options.parity = superblock.parity;

@@ -96,6 +96,9 @@ struct PlaceInFile {
 };
 /// Where a byte of the parity region is. `unit`: that of the layout.
 PlaceInFile ParityPlace(const FileView& file, std::uint64_t unit, std::uint64_t offset);
+/// The inverse: the byte of the region that lies at `offset` of the sidecar, or of the part of `device`. Nothing lies
+/// there: nullopt.
+std::optional<std::uint64_t> ParityOffset(const FileView& file, std::uint64_t unit, std::uint32_t device, std::uint64_t offset);
 
 /// Files that are coded together, with the layout that says how.
 struct Ensemble {

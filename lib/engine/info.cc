@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dataset/view.h"
+#include "engine/block_map.h"
 #include "engine/engine.h"
 #include "judge/examine.h"
 #include "sidecar/names.h"
@@ -83,22 +84,6 @@ void JudgeLosses(const Ensemble& ensemble, Signs& signs, DatasetReport& report) 
   }
 }
 
-// Which devices are coded together, for lzy-info --map. Devices of a set are members; of a shared file, stripe
-// positions, with their directories if it has any.
-void MapGroups(DatasetKind kind, const Ensemble& ensemble, DatasetReport& report) {
-  for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) {
-    GroupMap& map = report.map.emplace_back();
-    for (const std::uint32_t device : ensemble.layout->group(g)) {
-      if (kind == DatasetKind::kSet) {
-        map.devices.push_back({ensemble.files[device].rank, ensemble.files[device].path, ensemble.records[device].domain});
-      } else {
-        const auto& parts = ensemble.files[0].part_paths;
-        map.devices.push_back({device, parts.empty() ? "" : DirectoryOf(parts[device]), ""});
-      }
-    }
-  }
-}
-
 }  // namespace
 
 // No lock is taken, and nothing is communicated but by OpenDataset. All that follows is decided from agreed facts.
@@ -118,7 +103,7 @@ DatasetReport Info(const Context& context, const DatasetRef& dataset) {
   for (const Ensemble& ensemble : view->ensembles) {
     for (const FileView& file : ensemble.files) JudgeFile(file, signs, report);
     JudgeLosses(ensemble, signs, report);
-    MapGroups(dataset.kind, ensemble, report);
+    for (std::uint32_t g = 0; g < ensemble.layout->group_count(); ++g) report.map.push_back(MapOfGroup(dataset.kind, ensemble, g));
   }
   for (const std::uint32_t rank : view->unknown_ranks) {
     if (const FileView* file = view->UnknownFile(rank); file != nullptr) {

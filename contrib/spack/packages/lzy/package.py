@@ -16,7 +16,8 @@ class Lzy(CMakePackage):
     # source tree: spack dev-build lzy@0.1.0
     url = "https://example.org/lzy/lzy-0.1.0.tar.gz"
 
-    license("BSD-3-Clause", checked_by="lzy")
+    # ISC: the modules of D3 in lzy-status (third_party/d3).
+    license("BSD-3-Clause AND ISC", checked_by="lzy")
 
     version("0.1.0")
 
