@@ -13,7 +13,7 @@ namespace lzy {
 namespace {
 
 /// A simulation with more failures at a time than this would leave the range in which losses have a single cause.
-constexpr double kMostLostAtATime = 0.02;
+constexpr double kMostLostAtATime = 0.05;
 constexpr double kMostSigmas = 3;
 
 double MeanTime(double rate) {
@@ -159,22 +159,18 @@ std::string ProbabilityText(double p) {
 
 Result<PlanTable> MakePlanTable(const PlanRequest& request) {
   PlanTable table;
+  // A group has at most all devices.
+  std::vector<std::uint32_t> sizes;
+  for (const std::uint32_t n : request.groups) sizes.push_back(std::min(n, request.system.devices));
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   for (const std::uint32_t m : request.parities) {
-    for (const std::uint32_t n : request.groups) {
+    for (const std::uint32_t n : sizes) {
       const std::string name = fmt::format("n = {}, m = {}", n, m);
       if (n <= m) {
         table.left_out.push_back(fmt::format("{}: a group needs more than m devices", name));
         continue;
       }
-      if (n > request.system.devices) {
-        table.left_out.push_back(fmt::format("{}: there are {} devices only", name, request.system.devices));
-        continue;
-      }
       const PlanGroups groups = DealPlanGroups(request.system, n, m);
-      if (groups.too_few) {
-        table.left_out.push_back(fmt::format("{}: there are {} devices only", name, request.system.devices));
-        continue;
-      }
       auto row = MakeRow(request, groups);
       if (!row.ok()) {
         table.left_out.push_back(fmt::format("{}: {}", name, row.status().message()));

@@ -14,7 +14,7 @@ namespace lzy {
 
 struct PlanRequest {
   PlanSystem system;
-  std::vector<std::uint32_t> groups = {4, 8, 16, 32};  ///< n
+  std::vector<std::uint32_t> groups = {4, 8, 16, 32};  ///< n, ascending
   std::vector<std::uint32_t> parities = {1, 2, 3};     ///< m
   double target = 1e-4;  ///< probability of a loss in a year that the user accepts
   bool simulate = true;

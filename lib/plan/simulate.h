@@ -14,7 +14,7 @@ namespace lzy {
 struct SimulationLimits {
   std::uint64_t seed = 1;
   std::uint64_t wanted_losses = 400;    ///< then it ends
-  std::uint64_t most_touches = 400000;  ///< failures, and devices that they take along, before it ends
+  std::uint64_t most_touches = 1'000'000;  ///< failures, and devices that they take along, before it ends
   bool fixed_restores = false;          ///< every restore takes the same time; otherwise times are exponential
 };
 

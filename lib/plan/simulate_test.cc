@@ -19,6 +19,10 @@ struct Case {
   double allowed = 0.02;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
 // Rates so high that losses are seen; everything else as in a real machine.
 PlanSystem Base() {
   PlanSystem s;
