@@ -375,8 +375,8 @@ void AddOptions(lzy::Arguments& arguments, Wish& wish) {
   add("--interval", "T", wish.interval, "time from one commit to the next (default: the best one)");
   add("--run-time", "T", wish.run_time, "how long the job computes", kRunTime);
   arguments.AddFlag("--in-place", wish.in_place, "each checkpoint overwrites the last one");
-  add("--groups", "LIST", wish.groups, "values of --group to compare, ','-separated", kGroups);
-  add("--parities", "LIST", wish.parities, "values of --parity to compare, ','-separated", kParities);
+  add("--groups", "LIST", wish.groups, "group sizes (n) to compare, ','-separated", kGroups);
+  add("--parities", "LIST", wish.parities, "parities (m) to compare, ','-separated", kParities);
   add("--target", "P", wish.target, "probability of loss in a year that is accepted", kTarget);
   add("--seed", "NUMBER", wish.seed, "seed of the simulation", "1");
   arguments.AddFlag("--no-simulation", wish.no_simulation, "only the chain");
