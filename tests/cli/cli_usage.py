@@ -32,7 +32,8 @@ class Help(CliTest):
                "lzy-restore": ["--device", "--dry-run", "--salvage"],
                "lzy-info": ["--map", "--prune", "--tuning"],
                "lzy-scrub": ["--share", "--older-than", "--limit", "--max-time", "--repair", "--on-damage", "--catalog"],
-               "lzy-status": ["--events", "--rescan", "--prometheus", "--catalog"]}
+               "lzy-status": ["--events", "--rescan", "--prometheus", "--catalog"],
+               "lzy-plan": ["--devices", "--size", "--device-loss", "--scrub", "--measure", "--html"]}
         for tool, options in own.items():
             text = self.check(0, tool, "--help").stdout
             for option in options:

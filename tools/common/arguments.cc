@@ -204,6 +204,7 @@ std::string Arguments::ErrorText(const CLI::ParseError& error) const {
   // CLI11 says "The following argument was not expected: --partiy". Only the first word is named.
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     const std::string first = text.substr(text.rfind(": ") + 2);
+    if (!first.starts_with('-')) return fmt::format("'{}' is not accepted: {} takes no PATH (see {} --help)", first, tool_, tool_);
     return UnknownOption(first.substr(0, first.find(' ')));
   }
   // An option without its value: the message says what would be accepted.

@@ -495,7 +495,7 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
   Arguments arguments(tool.name, tool.summary, tool.changes);
   arguments.AddTableOptions(tool.table_options);
   if (tool.add_options) tool.add_options(arguments);
-  arguments.AddPaths(tool.without_path, tool.path_help, tool.paths_optional);
+  if (tool.takes_paths) arguments.AddPaths(tool.without_path, tool.path_help, tool.paths_optional);
   // --help and --version end here, on all ranks alike.
   const Arguments::Outcome outcome = arguments.Parse(argc, argv);
   if (outcome.exit_code == 0) {

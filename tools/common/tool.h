@@ -154,6 +154,8 @@ struct Tool {
   /// What a PATH is, for --help; empty: a dataset.
   std::string path_help = {};
   bool paths_optional = false;
+  /// False: a PATH is a usage error. Then `run` does everything.
+  bool takes_paths = true;
   /// What does the rest after an interrupt.
   std::string rest = "run the same command again to do the rest";
   /// Handles all PATHs together, for a tool that is about more than datasets; then `engine` is called only by

@@ -79,7 +79,7 @@ def tool_page(tool, source, version):
 
 
 def front_page(tools, version):
-    rows = "\n".join(f"**lzy {tool.name.removeprefix('lzy-')}** {markdown(tool.usage)}\n: {markdown(tool.short)}. See **{tool.name}**(1).\n"
+    rows = "\n".join(f"**lzy {tool.name.removeprefix('lzy-')}** {markdown(tool.usage or '[options]')}\n: {markdown(tool.short)}. See **{tool.name}**(1).\n"
                      for tool in tools)
     return (HEAD.format(name="lzy", section=1, version=version)
             + "# NAME\n\nlzy - protects files of MPI programs, verifies and repairs them\n\n"
