@@ -70,6 +70,28 @@ class Contrib(unittest.TestCase):
         self.assertIn("Subject: [lzy] h: 1 dataset has new damage: /d/a", head.splitlines())
         self.assertEqual(body, '{"a": 1}')
 
+    def prolog(self, folder, lzy_run):
+        """What contrib/slurm/prolog says on a node with this lzy-run; tests/cluster/slurm_test.py runs it under Slurm."""
+        with open(os.path.join(folder, "lzy-run"), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{lzy_run}\n")
+        os.chmod(os.path.join(folder, "lzy-run"), 0o755)
+        text = text_of("contrib/slurm/prolog").replace("/opt/lzy/bin", folder).replace("local=/local", f"local={folder}/local")
+        # Nothing for the log of this machine.
+        text = text.replace("logger ", "true ")
+        done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stderr.strip()
+
+    def test_the_prolog_of_slurm_refuses_bad_nodes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(f"{folder}/local")
+            self.assertEqual(self.prolog(folder, "exit 0"), (0, ""))
+            # As the dynamic linker does: it complains, and goes on.
+            self.assertEqual(self.prolog(folder, "echo ERROR: ld.so >&2"), (1, "lzy-prolog: lzy cannot be loaded: ERROR: ld.so"))
+            self.assertEqual(self.prolog(folder, "exit 126"), (1, "lzy-prolog: lzy-run cannot be started:"))
+            os.rmdir(f"{folder}/local")
+            self.assertEqual(self.prolog(folder, "exit 0"),
+                             (1, f"lzy-prolog: {folder}/local is no directory that can be written to"))
+
 
 if __name__ == "__main__":
     unittest.main()
