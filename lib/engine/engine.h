@@ -1,6 +1,6 @@
 #pragma once
-// The facade of the engine: protect, verify, repair, restore, info, copies (copy/), and the calls of epochs that the
-// interposition layer needs. Tools, hooks and the C API include this header.
+// The facade of the engine: protect, verify, repair, restore, info, copies (copy/), comparisons (diff/), and the calls of
+// epochs that the interposition layer needs. Tools, hooks and the C API include this header.
 //
 // Every function that takes a Context is collective over its communicator. All ranks call it with the same arguments,
 // except DatasetRef::members, and get the same report. None throws, prints or exits. What went wrong is in
@@ -15,6 +15,7 @@
 #include "copy/set.h"
 #include "copy/tree.h"
 #include "dataset/placement.h"
+#include "diff/diff.h"
 #include "judge/examine.h"
 #include "names/resolve.h"
 #include "request/context.h"

@@ -31,6 +31,7 @@ class Help(CliTest):
                "lzy-verify": ["--from-disk", "--repair", "--force"],
                "lzy-restore": ["--device", "--dry-run", "--salvage"],
                "lzy-info": ["--map", "--prune", "--tuning"],
+               "lzy-diff": ["--deep", "--key"],
                "lzy-scrub": ["--share", "--older-than", "--limit", "--max-time", "--repair", "--on-damage", "--catalog"],
                "lzy-status": ["--events", "--rescan", "--prometheus", "--catalog"]}
         for tool, options in own.items():
