@@ -38,10 +38,13 @@ DatasetReport Verify(const Context& context, const DatasetRef& dataset, const Ve
 
 /// What to rebuild.
 struct RestoreRequest {
-  std::vector<std::uint32_t> devices;  ///< to be treated as lost, besides those found missing
+  std::vector<std::uint32_t> devices = {};  ///< to be treated as lost, besides those found missing
   bool dry_run = false;
   bool salvage = false;  ///< with more losses than parity can mend: write what can be had nevertheless
   bool force = false;
+  /// A copy of the data file, or the pattern of copies of a set's members. What parity cannot give back is taken from
+  /// there if it is as committed (mend/replica.h). Empty: there is none.
+  std::string replica = {};
   /// Sets: by which process members are made that no process sees.
   Placing placing = Placing::kApart;
 };
