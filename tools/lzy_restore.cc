@@ -7,7 +7,6 @@
 #include "base/printable.h"
 #include "common/tool.h"
 #include "mend/replica.h"
-#include "sidecar/names.h"
 
 namespace {
 
@@ -37,26 +36,15 @@ class Replicas {
   /// Notes the replicas of what `path` stands for. Collective.
   Status Note(lzy::ToolRun& run, const std::string& path, const std::vector<lzy::DatasetRef>& datasets) {
     if (!any()) return Status::Ok();
-    const std::string& replica = given.back();
-    LZY_ASSIGN_OR_RETURN(const bool in_directory, IsDirectory(run, replica));
-    LZY_ASSIGN_OR_RETURN(const bool of_directory, IsDirectory(run, path));
-    for (const lzy::DatasetRef& dataset : datasets) {
-      std::string& found = replicas_[dataset.path];
-      if (in_directory) {
-        LZY_ASSIGN_OR_RETURN(found, lzy::ReplicaBelow(replica, path, of_directory, dataset));
-        continue;
+    LZY_ASSIGN_OR_RETURN(const auto found, lzy::FindReplicas(run.fs(), run.comm(), path, datasets, given.back()));
+    // A file is a replica of one file, also if several PATHs are given.
+    for (const auto& [dataset, replica] : found) {
+      for (const auto& [other, of_other] : replicas_) {
+        if (other == dataset || of_other != replica) continue;
+        return {lzy::Code::kInvalidArgument, fmt::format("--from: {} is not accepted for several datasets: a directory that has all of them", given.back())};
       }
-      found = replica;
-      if (replicas_.size() > 1) {
-        return {lzy::Code::kInvalidArgument, fmt::format("--from: {} is not accepted for several datasets: a directory that has all of them", replica)};
-      }
-      const bool set = dataset.kind == lzy::DatasetKind::kSet;
-      if (set != lzy::HasRankPlaceholder(replica)) {
-        return {lzy::Code::kInvalidArgument, fmt::format("--from: '{}' is not accepted: {}", replica,
-                                                         set ? "for a set, a pattern with %r, or a directory" : "for a file, a file or a directory")};
-      }
-      if (set) LZY_RETURN_IF_ERROR(lzy::CheckPattern(replica));
     }
+    replicas_.insert(found.begin(), found.end());
     return Status::Ok();
   }
   std::string Of(const lzy::DatasetRef& dataset) const {
@@ -65,14 +53,6 @@ class Replicas {
   }
 
  private:
-  // With disks of their own, some ranks may not see it.
-  static lzy::Result<bool> IsDirectory(lzy::ToolRun& run, const std::string& path) {
-    const auto stat = run.fs().Stat(path);
-    const bool here = stat.ok() && stat->type == lzy::FileStat::Type::kDirectory;
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, run.comm().AllReduceMax(here));
-    return anywhere != 0;
-  }
-
   std::map<std::string, std::string> replicas_;  // constant while datasets are restored
 };
 

@@ -14,6 +14,7 @@
 #include <deque>
 #include <exception>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -26,6 +27,7 @@
 #include "base/rate_limit.h"
 #include "comm/records.h"
 #include "engine/engine.h"
+#include "mend/replica.h"
 #include "mpi/mpi_communicator.h"
 #include "sidecar/names.h"
 
@@ -167,6 +169,7 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
     out.Put(static_cast<std::uint32_t>(on != 0));
   }
   for (std::size_t i = 0; i < call.given.device_count; ++i) out.Put(call.given.devices[i]);
+  out.PutString(call.given.replica == nullptr ? "" : call.given.replica);
   return std::move(out.bytes());
 }
 
@@ -290,6 +293,7 @@ struct Operation {
   const char* name;
   lzy::Resolve resolve;
   DatasetReport (*engine)(const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given);
+  bool takes_replica = false;
 };
 
 // All datasets of a path, one after the other, in an order that is the same on all ranks (ResolvePath). Trouble with
@@ -309,9 +313,15 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
       call.given.progress(call.given.progress_data, phase, std::min(done, total), total);
     };
   }
+  std::map<std::string, std::string> replicas;
+  if (operation.takes_replica && call.given.replica != nullptr) {
+    LZY_ASSIGN_OR_RETURN(replicas, lzy::FindReplicas(fs, comm, call.path, datasets, call.given.replica));
+  }
   lzy::CodeOfMany codes;
   for (const lzy::DatasetRef& dataset : datasets) {
-    Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, call.given));
+    lzy_options given = call.given;
+    if (const auto at = replicas.find(dataset.path); at != replicas.end()) given.replica = at->second.c_str();
+    Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, given));
     Present(entry);
     codes.AddDataset(dataset.path, entry.view.code);
   }
@@ -558,9 +568,10 @@ int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* options, lzy
     return lzy::Restore(context, dataset, {.devices = {given.devices, given.devices + given.device_count},
                                            .dry_run = given.dry_run != 0,
                                            .salvage = given.salvage != 0,
-                                           .force = given.force != 0});
+                                           .force = given.force != 0,
+                                           .replica = given.replica == nullptr ? "" : given.replica});
   };
-  return Run({"lzy_restore", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+  return Run({"lzy_restore", lzy::Resolve::kProtected, engine, /*takes_replica=*/true}, comm, path, options, report);
 }
 
 int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {

@@ -237,6 +237,34 @@ Result<std::string> ReplicaBelow(const std::string& directory, const std::string
   return {Code::kInvalidArgument, fmt::format("--from: {} is not below {}, so its replica cannot be found below {}", dataset.path, path, directory)};
 }
 
+Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communicator& comm, const std::string& path,
+                                                        const std::vector<DatasetRef>& datasets, const std::string& replica) {
+  // With disks of their own, some ranks may not see it.
+  const auto is_directory = [&](const std::string& name) -> Result<bool> {
+    const auto stat = fs.Stat(name);
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, comm.AllReduceMax(stat.ok() && stat->type == FileStat::Type::kDirectory));
+    return anywhere != 0;
+  };
+  LZY_ASSIGN_OR_RETURN(const bool in_directory, is_directory(replica));
+  LZY_ASSIGN_OR_RETURN(const bool of_directory, is_directory(path));
+  if (!in_directory && datasets.size() > 1) {
+    return Status(Code::kInvalidArgument, fmt::format("--from: {} is not accepted for several datasets: a directory that has all of them", replica));
+  }
+  std::map<std::string, std::string> found;
+  for (const DatasetRef& dataset : datasets) {
+    const bool set = dataset.kind == DatasetKind::kSet;
+    if (!in_directory && set != HasRankPlaceholder(replica)) {
+      return Status(Code::kInvalidArgument, fmt::format("--from: '{}' is not accepted: {}", replica,
+                                                        set ? "for a set, a pattern with %r, or a directory" : "for a file, a file or a directory"));
+    }
+    if (!in_directory && set) LZY_RETURN_IF_ERROR(CheckPattern(replica));
+    found[dataset.path] = replica;
+    if (!in_directory) continue;
+    LZY_ASSIGN_OR_RETURN(found[dataset.path], ReplicaBelow(replica, path, of_directory, dataset));
+  }
+  return found;
+}
+
 // Each stretch from where it is. What ends early ends the whole.
 Result<std::size_t> PatchedFile::Read(std::uint64_t offset, MutableByteSpan to, Reading read) {
   std::size_t done = 0;

@@ -6,6 +6,7 @@
 // Invariant: a block of the replica is used only if it has the leaf that was committed here. So it does not matter what
 // the replica has elsewhere, and whether it is protected. It is never written.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ Status FindInReplica(const Context& context, DatasetView& view, const std::strin
 /// The replica of `dataset`, which was found by `path` (a PATH of the user), below the directory `directory`: it has the
 /// same relative name there. kInvalidArgument: `dataset` is not below `path`. Pure text. `is_directory`: `path` is one.
 Result<std::string> ReplicaBelow(const std::string& directory, const std::string& path, bool is_directory, const DatasetRef& dataset);
+
+/// The replicas of `datasets`, which are all that `path` stands for, in what the user named as `replica`: a file, the pattern
+/// of a set, or a directory (ReplicaBelow). By DatasetRef::path. kInvalidArgument: it does not fit them. Collective.
+Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communicator& comm, const std::string& path,
+                                                        const std::vector<DatasetRef>& datasets, const std::string& replica);
 
 /// A data file, with some of its blocks taken from its replica: for sources of rows. Reads only.
 class PatchedFile : public File {

@@ -190,6 +190,18 @@ class Copy(InDirectory):
         self.assertEqual(lzy.verify(path).code, lzy.Code.DAMAGED)
         self.assertTrue(told)
 
+    def test_a_replica_gives_what_parity_cannot(self):
+        path = self.write("a")
+        whole = path.read_bytes()
+        lzy.protect(path)
+        (self.dir / "copy").write_bytes(whole[:-1] + b"!")
+        for block in range(8):
+            self.rot(path, block * BLOCK)
+        with self.assertRaises(lzy.Unrepairable):
+            lzy.restore(path)
+        self.assertEqual(lzy.restore(path, replica=self.dir / "copy").datasets[0].state, "restored")
+        self.assertEqual(path.read_bytes(), whole)
+
     def test_copies_without_protection(self):
         lzy.copy(self.write("a"), self.dir / "b", protect=False, verify="cache")
         self.assertEqual(lzy.verify(self.dir / "b").code, lzy.Code.UNPROTECTED)

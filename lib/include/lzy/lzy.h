@@ -112,6 +112,10 @@ typedef struct lzy_options {
    *  MPI, and it takes time from the work. */
   void (*progress)(void* data, const char* phase, uint64_t done, uint64_t total);
   void* progress_data; /**< the first argument of `progress` */
+
+  /** lzy_restore: NULL, or another copy of what is restored: a file, the pattern of a set, or a directory with the same
+   *  names. Blocks that parity cannot rebuild are taken from there if they have the committed hash. It is only read. */
+  const char* replica;
 } lzy_options;
 
 /** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE

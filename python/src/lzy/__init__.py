@@ -283,11 +283,14 @@ def repair(path: Path, *, from_disk: bool = False, force: bool = False, comm: An
 
 
 def restore(path: Path, *, devices: Sequence[int] = (), dry_run: bool = False, salvage: bool = False, force: bool = False,
-            comm: Any = None, progress: ProgressFunction | None = None, memory: int | None = None,
+            replica: Path | None = None, comm: Any = None, progress: ProgressFunction | None = None, memory: int | None = None,
             threads: int | None = None, timeout: int | None = None, use_environment: bool = False) -> Report:
-    """Rebuilds lost files, and repairs damaged blocks. With `dry_run`, returns what would be done."""
+    """Rebuilds lost files, and repairs damaged blocks. With `dry_run`, returns what would be done. `replica` is another
+    copy: a file, the pattern of a set, or a directory with the same names. Blocks that parity cannot rebuild come from
+    there if they have the committed hash."""
     found = _run("restore", path, comm, progress, devices, dry_run=dry_run, salvage=salvage, force=force, memory=memory,
-                 threads=threads, timeout=timeout, use_environment=use_environment)
+                 threads=threads, timeout=timeout, use_environment=use_environment,
+                 replica=None if replica is None else os.fsencode(replica))
     return found if dry_run else found.check()
 
 

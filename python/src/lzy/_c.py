@@ -14,7 +14,7 @@ class Options(ctypes.Structure):
                 ("memory", c_uint64), ("threads", c_uint32), ("timeout", c_uint32), ("use_environment", c_int32),
                 ("from_disk", c_int32), ("force", c_int32), ("dry_run", c_int32), ("salvage", c_int32),
                 ("devices", POINTER(c_uint32)), ("device_count", c_size_t), ("progress", Progress),
-                ("progress_data", c_void_p)]
+                ("progress_data", c_void_p), ("replica", c_char_p)]
 
 
 class Dataset(ctypes.Structure):
