@@ -150,6 +150,8 @@ struct DatasetReport {
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
+  /// Restore: bytes that were taken from a replica, or, by a dry run, would be.
+  std::uint64_t from_replica = 0;
   /// Verify: what was compared with its hashes. The state is that of these rows.
   Portion portion;
   /// Verify with leave_written: a program is writing the dataset, so nothing was read.
@@ -175,7 +177,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo,
-             gone, warnings, map, in_epoch, placed, portion, left_for_later, skipped, bytes_read, bytes_captured,
+             gone, warnings, map, in_epoch, placed, from_replica, portion, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 

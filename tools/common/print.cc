@@ -357,6 +357,9 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
   if (ExitCodeOf(report) == 2) out += LostText(report);
   // Where members are now, or would be, after a restore to other nodes.
   const bool dry = action == Action::kRestoreDryRun || action == Action::kSpreadDryRun;
+  if (report.from_replica > 0) {
+    out += fmt::format("  {} {} from the replica\n", FormatSize(report.from_replica), dry ? "would come" : "came");
+  }
   if (report.state == DatasetState::kRestored || (dry && ExitCodeOf(report) == 1)) {
     for (const GroupMap::Device& member : report.placed) {
       out += fmt::format("  {}: {} {}\n", member.path, report.state == DatasetState::kRestored ? "is on" : "would be on", member.domain);

@@ -103,7 +103,8 @@ std::string RepeatedOptions(const Options& options) {
 
 // All that the user named, in which the guarded file system may follow links: PATHs and device directories, the
 // latter also as sidecars record them.
-std::vector<std::string> AllNamed(const std::vector<std::string>& paths, const Options& options) {
+std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> paths, const Options& options) {
+  if (tool.also_named) std::ranges::move(tool.also_named(), std::back_inserter(paths));
   std::vector<std::string> named = options.device_dirs;
   for (const std::string& directory : options.device_dirs) {  // as sidecars record them
     std::error_code failed;
@@ -129,7 +130,7 @@ ToolRun::ToolRun(const Tool& tool, const Arguments& arguments, const Options& op
     : tool_(tool),
       arguments_(arguments),
       options_(options),
-      fs_(GuardedFileSystem(AllNamed(arguments.paths, options))),
+      fs_(GuardedFileSystem(AllNamed(tool, arguments.paths, options))),
       comm_(comm),
       speaks_(comm.rank() == 0),
       progress_(

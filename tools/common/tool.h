@@ -151,6 +151,8 @@ struct Tool {
   /// empty.
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
+  /// What the user named besides PATHs, in which links are followed as well. May be empty.
+  std::function<std::vector<std::string>()> also_named = {};
   /// What a PATH is, for --help; empty: a dataset.
   std::string path_help = {};
   bool paths_optional = false;
