@@ -23,6 +23,7 @@
 #include "common/alert.h"
 #include "common/failure_advice.h"
 #include "common/mpi_session.h"
+#include "common/objects.h"
 #include "common/progress.h"
 #include "merkle/hash.h"
 #include "request/commit_record.h"
@@ -384,6 +385,9 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
     last_finished_ = report.path;
   }
   if (tool_.tells()) codes_.AddDataset(report.path, ExitCodeOf(report));
+  if (tool_.action() != Action::kInfo) {
+    std::ranges::move(NameObjects(comm_, report, [] { return stop_wanted != 0; }), std::back_inserter(report.warnings));
+  }
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {
