@@ -104,7 +104,7 @@ def ask(path, wanted=(), wrong=(), timeout=60):
 
 
 @unittest.skipUnless(MAKE_HDF5, "lzy was built without HDF5")
-class Hdf5(CliTest):
+class Checked(CliTest):
     def hit(self, name, offset):
         """What lzy-verify says of one byte that has rotted. Heals it again."""
         self.flip(name, offset)
@@ -141,6 +141,8 @@ class Hdf5(CliTest):
         filtered = {(name, tuple(chunk)) for b, e, name, chunk in made.filtered if b < end and e > begin}
         self.assertEqual({(one["name"], tuple(one["chunk"])) for one in damage["objects"] if one.get("filtered")}, filtered, damage)
 
+
+class Hdf5(Checked):
     def check_file(self, kind):
         made = Made(self.path(kind), kind)
         self.check(0, "lzy-protect", "--block-size", "4K", kind)
@@ -233,6 +235,48 @@ class Hdf5(CliTest):
         self.check(0, "lzy-verify", "--repair", "a")
         self.check(0, "lzy-verify", "a")
 
+    def test_an_index_names_what_metadata_do_not(self):
+        for kind in ("earliest", "latest"):
+            made = Made(self.path(kind), kind)
+            self.check(0, "lzy-protect", "--block-size", "4K", "--index-objects", kind)
+            index = f".LZY-index.{kind}"
+            self.assertTrue(os.path.exists(self.path(index)))
+            # One byte in each block: no metadata can be read, and all elements are named.
+            blocks = range(0, made.size, BLOCK)
+            before = os.stat(made.path)
+            with open(made.path, "r+b") as file:
+                for block in blocks:
+                    content = os.pread(file.fileno(), BLOCK, block)
+                    os.pwrite(file.fileno(), bytes(255 - byte for byte in content), block)
+            os.utime(made.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            damage = self.report(2, "lzy-verify", kind)["datasets"][0]["damage"]
+            self.assertEqual(sum(one["length"] for one in damage), made.size)
+            named = {one["name"] for entry in damage for one in entry["objects"]}
+            self.assertLessEqual(set(made.shapes) - {"/vast"}, named)
+            for entry in damage:
+                if entry["length"] <= BLOCK:
+                    self.check_raw(made, entry)
+            # A damaged index is no index, and of another commit it does not count.
+            self.flip(index, 200)
+            self.assertEqual(self.report(2, "lzy-verify", kind)["datasets"][0]["damage"][0]["objects"], [])
+            self.flip(index, 200)
+            self.assertNotEqual(self.report(2, "lzy-verify", kind)["datasets"][0]["damage"][0]["objects"], [])
+            made = Made(self.path(kind), "userblock")
+            old = self.read(index)
+            self.check(0, "lzy-protect", kind)
+            self.assertNotEqual(self.read(index), old)  # commits keep it up to date
+            new = self.read(index)
+            self.write(index, old)
+            self.flip(kind, next(iter(made.elements)))
+            wrong = self.report(1, "lzy-verify", kind)["datasets"][0]["damage"][0]["objects"]
+            self.write(index, new)
+            self.assertEqual(self.report(1, "lzy-verify", kind)["datasets"][0]["damage"][0]["objects"], wrong)
+            self.check(0, "lzy-verify", "--repair", kind)
+            self.assertIn(index, self.check(0, "lzy-protect", "--remove", "--yes", kind).stdout)
+            self.assertFalse(os.path.exists(self.path(index)))
+        done = self.check(3, "lzy-protect", "--index-objects", "--dry-run", "latest")
+        self.assertIn("--index-objects: is accepted neither with --remove nor with --dry-run", done.stderr)
+
     def test_names_with_control_characters(self):
         made = Made(self.path("a"), "earliest")
         self.check(0, "lzy-protect", "--block-size", "4K", "a")
@@ -305,6 +349,18 @@ class Hdf5(CliTest):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(message, done.stderr, script)
             self.assertIn("differs from its hash; repairable\n", done.stdout)
+
+
+class Ranks(Checked):
+    def test_under_mpi(self):
+        made = Made(self.path("a"), "latest")
+        self.check(0, "lzy-protect", "--block-size", "4K", "--index-objects", "a", ranks=2)
+        at = next(at for at, (name, where) in made.elements.items() if name == "/chunked" and where == (60, 40))
+        self.flip("a", at)
+        with_index = self.report(1, "lzy-verify", "a", ranks=3)["datasets"][0]["damage"]
+        self.check_raw(made, with_index[0])
+        os.remove(self.path(".LZY-index.a"))
+        self.assertEqual(self.report(1, "lzy-verify", "a", ranks=2)["datasets"][0]["damage"], with_index)
 
 
 class Netcdf(CliTest):

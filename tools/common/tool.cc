@@ -386,8 +386,13 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   }
   if (tool_.tells()) codes_.AddDataset(report.path, ExitCodeOf(report));
   if (tool_.action() != Action::kInfo) {
-    std::ranges::move(NameObjects(comm_, report, [] { return stop_wanted != 0; }), std::back_inserter(report.warnings));
+    std::ranges::move(NameObjects(MakeContext(), report), std::back_inserter(report.warnings));
   }
+  if (tool_.action() == Action::kProtect && report.status.ok() && report.state == DatasetState::kIntact) {
+    const bool anew = tool_.indexes_objects && tool_.indexes_objects();
+    std::ranges::move(IndexObjects(MakeContext(), dataset, report, anew), std::back_inserter(report.warnings));
+  }
+  if (tool_.action() == Action::kRemove) RemoveIndexes(*fs_, report);
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {
