@@ -178,7 +178,7 @@ class Hdf5(Checked):
 
     def test_every_byte(self):
         """The whole map against where the numbers are, byte by byte."""
-        for kind in ("earliest", "latest", "userblock", "paged"):
+        for kind in ("earliest", "latest", "userblock", "paged", "unclosed"):
             made = Made(self.path(kind), kind)
             code, complete, extents = ask(made.path)
             self.assertEqual((code, complete), (0, True), kind)

@@ -1,4 +1,4 @@
-/* make_hdf5 FILE earliest|latest|userblock|paged: a file with datasets of every layout, groups and attributes of every storage.
+/* make_hdf5 FILE earliest|latest|userblock|paged|unclosed: a file with datasets of every layout, groups and attributes of every storage.
  *
  * Every element of a dataset is a number that is nowhere else in the file: MARK, the number of the dataset, the number of the
  * element. So a test finds where an element is without asking HDF5. Prints a JSON document: {"datasets": {PATH: {"number",
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MARK UINT64_C(0xA5C3) /* the highest two bytes; then the dataset's two; then the element's four */
 
@@ -236,6 +237,12 @@ int main(int argc, char** argv) {
     CHECK(H5Dwrite(id, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data));
     H5Dclose(id);
     CHECK(H5Ldelete(file, "/removed", H5P_DEFAULT));
+  }
+  if (strcmp(argv[2], "unclosed") == 0) {
+    /* As a program leaves it that dies: marked as open for writing. */
+    CHECK(H5Fflush(file, H5F_SCOPE_GLOBAL));
+    fflush(stdout);
+    _exit(0);
   }
   CHECK(H5Fclose(file));
   return 0;

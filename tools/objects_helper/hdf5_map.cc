@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -229,8 +230,10 @@ void Walk::VisitGroup(hid_t group, const std::string& path) {
   if (path == "/") LookForNetcdf(group);
   std::vector<Link> links;
   hsize_t at = 0;
-  // What was listed before a failure counts. Of several names of an object, the first one of the shortest paths is taken.
-  if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &at, NoteLink, &links) < 0) Fail();
+  // What was listed before a failure counts. In the library's own order: where it sorts, versions of it crash over damage.
+  if (H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, &at, NoteLink, &links) < 0) Fail();
+  // Of several names of an object, the first one of the shortest paths is taken.
+  std::ranges::sort(links, {}, &Link::name);
   for (const Link& link : links) {
     if (visited_.size() >= kMostObjects || path.size() > kMostDepth * 2) return Fail();
     if (!visited_.insert(link.address).second) continue;
@@ -470,14 +473,13 @@ void Walk::VisitHeaps(std::optional<Id> file, hid_t properties) {
   }
 }
 
+// A writer that has the file open, or died while it had, has said so in the superblock. That is ignored, as h5clear does; the
+// mode for a second reader would wait for what is wrong to become right.
 hid_t Walk::Open(hid_t properties) {
-  hid_t opened = H5Fopen("file", H5F_ACC_RDONLY, properties);
-  // A writer that has the file open, or died while it had, has said so in the superblock.
-  if (opened < 0) opened = H5Fopen("file", H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, properties);
-  if (const hbool_t clear = 1; opened < 0 && H5Pset(properties, "clear_status_flags", &clear) >= 0) {  // as h5clear does
-    opened = H5Fopen("file", H5F_ACC_RDONLY, properties);
-  }
-  return opened;
+  const hid_t opened = H5Fopen("file", H5F_ACC_RDONLY, properties);
+  const hbool_t clear = 1;
+  if (opened >= 0 || H5Pset(properties, "clear_status_flags", &clear) < 0) return opened;
+  return H5Fopen("file", H5F_ACC_RDONLY, properties);
 }
 
 bool Walk::Run() {

@@ -38,7 +38,7 @@ int Compare(const H5FD_t* a, const H5FD_t* b) {
 }
 
 herr_t Query(const H5FD_t*, unsigned long* flags) {
-  if (flags != nullptr) *flags = H5FD_FEAT_SUPPORTS_SWMR_IO;
+  if (flags != nullptr) *flags = 0;
   return 0;
 }
 
