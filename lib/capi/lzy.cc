@@ -255,7 +255,7 @@ void Present(Entry& entry) {
   entry.objects.reserve(from.damage.size());
   for (const lzy::Damage& damage : from.damage) {
     std::vector<const char*>& names = entry.objects.emplace_back();
-    for (const std::string& name : damage.objects) names.push_back(name.c_str());
+    for (const lzy::DamagedObject& object : damage.objects) names.push_back(object.name.c_str());
     entry.damage.push_back(ToC(damage, names));
   }
   to.path = from.path.c_str();

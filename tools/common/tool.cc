@@ -23,6 +23,7 @@
 #include "common/alert.h"
 #include "common/failure_advice.h"
 #include "common/mpi_session.h"
+#include "common/objects.h"
 #include "common/progress.h"
 #include "merkle/hash.h"
 #include "request/commit_record.h"
@@ -385,6 +386,14 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
     last_finished_ = report.path;
   }
   if (tool_.tells()) codes_.AddDataset(report.path, ExitCodeOf(report));
+  if (tool_.action() != Action::kInfo) {
+    std::ranges::move(NameObjects(MakeContext(), report), std::back_inserter(report.warnings));
+  }
+  if (tool_.action() == Action::kProtect && report.status.ok() && report.state == DatasetState::kIntact) {
+    const bool anew = tool_.indexes_objects && tool_.indexes_objects();
+    std::ranges::move(IndexObjects(MakeContext(), dataset, report, anew), std::back_inserter(report.warnings));
+  }
+  if (tool_.action() == Action::kRemove) RemoveIndexes(*fs_, report);
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {

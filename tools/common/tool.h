@@ -180,6 +180,8 @@ struct Tool {
   std::function<bool()> enough = {};
   /// What the catalogue is told of a report; nullopt: nothing. For tools with the table option catalog.
   std::function<std::optional<CatalogNote::Read>(const DatasetReport&)> note = {};
+  /// True: what is committed gets an index of objects. May be empty.
+  std::function<bool()> indexes_objects = {};
   /// The value of option --on-damage. May be empty.
   std::function<std::string()> on_damage = {};
   /// False: the catalogue is not opened for writing.
