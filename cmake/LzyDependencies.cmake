@@ -30,7 +30,17 @@ if(NOT LZY_MPI_LIBRARY)
 endif()
 message(STATUS "MPI: ${LZY_MPI_LIBRARY} (${LZY_MPI_SONAME}), programs are started by ${MPIEXEC_EXECUTABLE}")
 
-# HDF5 is needed only by test clients and by the quickstart. One that is built for another MPI would bring that along.
+# HDF5 for the one process that names damaged objects (tools/objects_helper). Serial: it never starts MPI. Without it, objects of
+# HDF5 are not named.
+pkg_check_modules(HDF5_SERIAL IMPORTED_TARGET hdf5-serial)
+if(NOT HDF5_SERIAL_FOUND)
+  pkg_check_modules(HDF5_SERIAL IMPORTED_TARGET hdf5>=1.10.5)
+endif()
+if(NOT HDF5_SERIAL_FOUND)
+  message(STATUS "No HDF5 (pkg-config hdf5-serial or hdf5): tools will not name what damage in HDF5 files lies in")
+endif()
+
+# Parallel HDF5 is needed only by test clients and by the quickstart. One that is built for another MPI would bring that along.
 if(LZY_MPI_SONAME MATCHES "^libmpich")
   pkg_check_modules(HDF5_MPI IMPORTED_TARGET hdf5-mpich)
 elseif(LZY_MPI_LIBRARY MATCHES "^/usr/lib/.*/openmpi/")

@@ -18,10 +18,15 @@ EXPORT int lzy_python_copy(const void* comm, const char* source, const char* des
   return lzy_copy(comm == NULL ? MPI_COMM_NULL : *(const MPI_Comm*)comm, source, destination, options, copy, copied, report);
 }
 
+EXPORT int lzy_python_diff(const void* comm, const char* a, const char* b, int deep, const lzy_options* options, lzy_report** report) {
+  return lzy_diff(comm == NULL ? MPI_COMM_NULL : *(const MPI_Comm*)comm, a, b, deep, options, report);
+}
+
 // In the order of _c.STRUCTURES, and then that of a communicator.
 EXPORT size_t lzy_python_size(int structure) {
   static const size_t sizes[] = {sizeof(lzy_options),      sizeof(lzy_dataset), sizeof(lzy_damage),
-                                 sizeof(lzy_copy_options), sizeof(lzy_copied),  sizeof(MPI_Comm)};
+                                 sizeof(lzy_copy_options), sizeof(lzy_copied),  sizeof(lzy_range),
+                                 sizeof(lzy_difference),   sizeof(MPI_Comm)};
   return structure < 0 || structure >= (int)(sizeof sizes / sizeof sizes[0]) ? 0 : sizes[structure];
 }
 

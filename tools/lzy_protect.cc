@@ -57,6 +57,7 @@ struct Wish {
   bool dry_run = false;
   bool remove = false;
   bool yes = false;
+  bool index_objects = false;
   // The user said no, or could not be asked. Of the last dataset.
   bool refused = false;
   // There is no terminal.
@@ -142,12 +143,18 @@ int main(int argc, char** argv) {
     arguments.AddFlag("--dry-run", wish.dry_run, "print what would be done, from metadata alone, and do nothing");
     arguments.AddFlag("--remove", wish.remove,
                       "remove the sidecars of PATH, after listing them; never data. Asks on a terminal");
+    arguments.AddFlag("--index-objects", wish.index_objects,
+                      "also store where the objects of HDF5 and netCDF files lie, so that they can be named even if the metadata of the file are destroyed");
     arguments.AddFlag("--yes", wish.yes, "with --remove: do not ask");
   };
   tool.check_options = [&] {
+    if (wish.index_objects && (wish.remove || wish.dry_run)) {
+      return Status(lzy::Code::kInvalidArgument, "--index-objects: is accepted neither with --remove nor with --dry-run");
+    }
     if (!wish.yes || wish.remove) return Status::Ok();
     return Status(lzy::Code::kInvalidArgument, "--yes: is accepted only together with --remove");
   };
+  tool.indexes_objects = [&] { return wish.index_objects; };
   tool.side_by_side = [&] { return !wish.remove; };
   tool.action = [&] { return wish.action(); };
   // Globs and sets are for making sidecars. What has to be removed is known from the sidecars themselves.

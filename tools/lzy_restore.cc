@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <map>
 
+#include "base/printable.h"
 #include "common/tool.h"
+#include "mend/replica.h"
 
 namespace {
 
@@ -24,12 +27,42 @@ Status ParseDevices(const std::vector<std::string>& texts, std::vector<std::uint
   return Status::Ok();
 }
 
+// Finds the replica of each dataset in what the user named as such.
+class Replicas {
+ public:
+  std::vector<std::string> given;
+  bool any() const { return !given.empty(); }
+
+  /// Notes the replicas of what `path` stands for. Collective.
+  Status Note(lzy::ToolRun& run, const std::string& path, const std::vector<lzy::DatasetRef>& datasets) {
+    if (!any()) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const auto found, lzy::FindReplicas(run.fs(), run.comm(), path, datasets, given.back()));
+    // A file is a replica of one file, also if several PATHs are given.
+    for (const auto& [dataset, replica] : found) {
+      for (const auto& [other, of_other] : replicas_) {
+        if (other == dataset || of_other != replica) continue;
+        return {lzy::Code::kInvalidArgument, fmt::format("--from: {} is not accepted for several datasets: a directory that has all of them", given.back())};
+      }
+    }
+    replicas_.insert(found.begin(), found.end());
+    return Status::Ok();
+  }
+  std::string Of(const lzy::DatasetRef& dataset) const {
+    const auto at = replicas_.find(dataset.path);
+    return at == replicas_.end() ? "" : at->second;
+  }
+
+ private:
+  std::map<std::string, std::string> replicas_;  // constant while datasets are restored
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   lzy::RestoreRequest request;
   std::vector<std::string> devices;
   bool spread = false;
+  Replicas replicas;
   lzy::Tool tool;
   tool.name = "lzy-restore";
   tool.summary = "Rebuilds lost devices (found automatically, or named) and repairs damaged blocks.";
@@ -41,6 +74,9 @@ int main(int argc, char** argv) {
     arguments.AddFlag("--dry-run", request.dry_run, "print what would be done, and do nothing");
     arguments.AddFlag("--salvage", request.salvage,
                       "if more is lost than parity can repair: write what can be recovered");
+    arguments.AddValues("--from", "REPLICA", replicas.given,
+                        "take blocks that parity cannot repair from another copy, if they are as committed: a file, a "
+                        "file-set pattern, or a directory with the same names");
     arguments.AddFlag("--spread", spread,
                       "if nodes of a set are gone: put their members on nodes that have room, as few of a group as "
                       "possible on each");
@@ -59,6 +95,7 @@ int main(int argc, char** argv) {
     std::string options;
     for (const std::uint32_t device : request.devices) options += fmt::format("--device {} ", device);
     if (request.placing == lzy::Placing::kRoom) options += "--spread ";
+    if (replicas.any()) options += fmt::format("--from {} ", lzy::ShellQuote(replicas.given.back()));
     if (request.salvage) options += "--salvage ";
     if (request.force) options += "--force ";
     return options;
@@ -68,8 +105,18 @@ int main(int argc, char** argv) {
     if (request.dry_run) return std::nullopt;
     return lzy::CatalogNote::Read::kWhole;
   };
+  tool.also_named = [&] {
+    std::vector<std::string> named;
+    if (replicas.any()) named = lzy::NamedBy(replicas.given.back());
+    return named;
+  };
+  tool.select = [&](lzy::ToolRun& run, const std::string& path, std::vector<lzy::DatasetRef>& datasets) {
+    return replicas.Note(run, path, datasets);
+  };
   tool.engine = [&](const lzy::Context& context, const lzy::DatasetRef& dataset) {
-    return lzy::Restore(context, dataset, request);
+    lzy::RestoreRequest one = request;
+    one.replica = replicas.Of(dataset);
+    return lzy::Restore(context, dataset, one);
   };
   return lzy::RunTool(tool, argc, argv);
 }

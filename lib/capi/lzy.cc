@@ -14,6 +14,7 @@
 #include <deque>
 #include <exception>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -26,6 +27,7 @@
 #include "base/rate_limit.h"
 #include "comm/records.h"
 #include "engine/engine.h"
+#include "mend/replica.h"
 #include "mpi/mpi_communicator.h"
 #include "sidecar/names.h"
 
@@ -51,6 +53,15 @@ struct Entry {
   lzy_dataset view{};
 };
 
+// A pair of files of lzy_diff, in the same way.
+struct DifferenceEntry {
+  explicit DifferenceEntry(lzy::FileDiff engine_diff) : diff(std::move(engine_diff)) {}
+
+  lzy::FileDiff diff;
+  std::vector<lzy_range> ranges;
+  lzy_difference view{};
+};
+
 }  // namespace
 
 // What a caller gets and frees. Immutable once Run has returned it, so threads of the program may read it together.
@@ -59,6 +70,8 @@ struct lzy_report {
   std::string message;
   // A deque: entries stay where they are when others are added.
   std::deque<Entry> entries;
+  std::deque<DifferenceEntry> differences;
+  std::uint64_t same = 0;
 };
 
 namespace {
@@ -167,6 +180,7 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
     out.Put(static_cast<std::uint32_t>(on != 0));
   }
   for (std::size_t i = 0; i < call.given.device_count; ++i) out.Put(call.given.devices[i]);
+  out.PutString(call.given.replica == nullptr ? "" : call.given.replica);
   return std::move(out.bytes());
 }
 
@@ -241,7 +255,7 @@ void Present(Entry& entry) {
   entry.objects.reserve(from.damage.size());
   for (const lzy::Damage& damage : from.damage) {
     std::vector<const char*>& names = entry.objects.emplace_back();
-    for (const std::string& name : damage.objects) names.push_back(name.c_str());
+    for (const lzy::DamagedObject& object : damage.objects) names.push_back(object.name.c_str());
     entry.damage.push_back(ToC(damage, names));
   }
   to.path = from.path.c_str();
@@ -290,6 +304,7 @@ struct Operation {
   const char* name;
   lzy::Resolve resolve;
   DatasetReport (*engine)(const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given);
+  bool takes_replica = false;
 };
 
 // All datasets of a path, one after the other, in an order that is the same on all ranks (ResolvePath). Trouble with
@@ -309,9 +324,15 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
       call.given.progress(call.given.progress_data, phase, std::min(done, total), total);
     };
   }
+  std::map<std::string, std::string> replicas;
+  if (operation.takes_replica && call.given.replica != nullptr) {
+    LZY_ASSIGN_OR_RETURN(replicas, lzy::FindReplicas(fs, comm, call.path, datasets, call.given.replica));
+  }
   lzy::CodeOfMany codes;
   for (const lzy::DatasetRef& dataset : datasets) {
-    Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, call.given));
+    lzy_options given = call.given;
+    if (const auto at = replicas.find(dataset.path); at != replicas.end()) given.replica = at->second.c_str();
+    Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, given));
     Present(entry);
     codes.AddDataset(dataset.path, entry.view.code);
   }
@@ -457,6 +478,41 @@ Status CopyOn(Communicator& comm, const Call& call, const std::string& destinati
   return set ? lzy::CopySet(context, call.path, destination, request, finished).status : lzy::CopyAll(context, plan, request, finished);
 }
 
+// ---- comparisons
+
+static_assert(LZY_VERDICT_SAME == static_cast<int>(lzy::DiffVerdict::kSame));
+static_assert(LZY_VERDICT_UNKNOWN == static_cast<int>(lzy::DiffVerdict::kUnknown));
+
+// As Present of a dataset.
+void Present(DifferenceEntry& entry) {
+  const lzy::FileDiff& from = entry.diff;
+  for (const lzy::Interval& range : from.ranges) entry.ranges.push_back({range.begin, range.end - range.begin});
+  lzy_difference& to = entry.view;
+  to.name = from.name.c_str();
+  to.a = from.a.c_str();
+  to.b = from.b.c_str();
+  to.verdict = static_cast<lzy_verdict>(from.verdict);
+  to.code = static_cast<lzy_code>(lzy::ExitCodeOf(from));
+  to.bytes_a = from.bytes_a;
+  to.bytes_b = from.bytes_b;
+  to.block_size = from.block_size;
+  to.ranges_known = from.ranges_known ? 1 : 0;
+  to.ranges = entry.ranges.data();
+  to.range_count = entry.ranges.size();
+  to.message = from.status.message().c_str();
+}
+
+// The code of all pairs; the message of the first that is not known.
+void TakeDiff(lzy::DiffReport diff, lzy_report& report) {
+  report.code = lzy::CombineExitCodes(report.code, ExitCodeOf(diff));
+  report.same = diff.same;
+  if (report.message.empty()) report.message = diff.status.message();
+  for (lzy::FileDiff& one : diff.differences) {
+    if (report.message.empty() && one.verdict == lzy::DiffVerdict::kUnknown) report.message = one.status.message();
+    Present(report.differences.emplace_back(std::move(one)));
+  }
+}
+
 // Null for a bad index, and for a null report: a program that ignores the code of an operation must not crash when it
 // looks at the report.
 const Entry* EntryOf(const lzy_report* report, std::size_t index) {
@@ -558,9 +614,10 @@ int lzy_restore(MPI_Comm comm, const char* path, const lzy_options* options, lzy
     return lzy::Restore(context, dataset, {.devices = {given.devices, given.devices + given.device_count},
                                            .dry_run = given.dry_run != 0,
                                            .salvage = given.salvage != 0,
-                                           .force = given.force != 0});
+                                           .force = given.force != 0,
+                                           .replica = given.replica == nullptr ? "" : given.replica});
   };
-  return Run({"lzy_restore", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+  return Run({"lzy_restore", lzy::Resolve::kProtected, engine, /*takes_replica=*/true}, comm, path, options, report);
 }
 
 int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_report** report) {
@@ -568,6 +625,20 @@ int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_re
     return lzy::Info(context, dataset);
   };
   return Run({"lzy_info", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+}
+
+int lzy_diff(MPI_Comm comm, const char* a, const char* b, int deep, const lzy_options* options, lzy_report** report) {
+  return AtTheEdge(report, [&](lzy_report& to) -> Status {
+    LZY_ASSIGN_OR_RETURN(const auto ranks, MakeCommunicator(comm));
+    Call call;
+    Status usable = MakeCall(a, options, call);
+    if (usable.ok() && b == nullptr) usable = {Code::kInvalidArgument, "b: NULL is not accepted"};
+    LZY_RETURN_IF_ERROR(lzy::Agree(*ranks, usable));
+    ranks->SetTopology(call.options.topology);
+    LZY_RETURN_IF_ERROR(CheckSame(*ranks, "lzy_diff", call, fmt::format(" {} {}", deep != 0, b)));
+    TakeDiff(lzy::Diff({lzy::PosixFileSystem(), *ranks, call.options}, call.path, b, deep != 0), to);
+    return AgreeOnCode(*ranks, to);
+  });
 }
 
 const char* lzy_state_name(int state) {
@@ -608,6 +679,18 @@ const char* lzy_report_warning(const lzy_report* report, size_t index, size_t en
   const Entry* dataset = EntryOf(report, index);
   if (dataset == nullptr || entry >= dataset->report.warnings.size()) return nullptr;
   return dataset->report.warnings[entry].c_str();
+}
+
+size_t lzy_report_difference_count(const lzy_report* report) {
+  return report == nullptr ? 0 : report->differences.size();
+}
+
+const lzy_difference* lzy_report_difference(const lzy_report* report, size_t index) {
+  return report == nullptr || index >= report->differences.size() ? nullptr : &report->differences[index].view;
+}
+
+uint64_t lzy_report_same(const lzy_report* report) {
+  return report == nullptr ? 0 : report->same;
 }
 
 void lzy_report_free(lzy_report* report) {

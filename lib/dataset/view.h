@@ -65,6 +65,7 @@ struct FileView : FileFacts {
   std::unique_ptr<File> data;        ///< null: missing
   std::unique_ptr<Sidecar> sidecar;  ///< null: not usable
   std::unique_ptr<PartedFile> parts;  ///< of a file with device directories: its parity region
+  std::unique_ptr<File> replica;     ///< a copy of the data, of which a restore may take blocks (mend/replica)
   std::shared_ptr<File> held;        ///< a sidecar that is not usable: its file, with the lock where that was taken
   /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and
   /// of data or parity when hash pages that no copy had intact could be computed again.

@@ -1,6 +1,6 @@
 #pragma once
-// The facade of the engine: protect, verify, repair, restore, info, copies (copy/), and the calls of epochs that the
-// interposition layer needs. Tools, hooks and the C API include this header.
+// The facade of the engine: protect, verify, repair, restore, info, copies (copy/), comparisons (diff/), and the calls of
+// epochs that the interposition layer needs. Tools, hooks and the C API include this header.
 //
 // Every function that takes a Context is collective over its communicator. All ranks call it with the same arguments,
 // except DatasetRef::members, and get the same report. None throws, prints or exits. What went wrong is in
@@ -15,6 +15,7 @@
 #include "copy/set.h"
 #include "copy/tree.h"
 #include "dataset/placement.h"
+#include "diff/diff.h"
 #include "judge/examine.h"
 #include "names/resolve.h"
 #include "request/context.h"
@@ -37,10 +38,13 @@ DatasetReport Verify(const Context& context, const DatasetRef& dataset, const Ve
 
 /// What to rebuild.
 struct RestoreRequest {
-  std::vector<std::uint32_t> devices;  ///< to be treated as lost, besides those found missing
+  std::vector<std::uint32_t> devices = {};  ///< to be treated as lost, besides those found missing
   bool dry_run = false;
   bool salvage = false;  ///< with more losses than parity can mend: write what can be had nevertheless
   bool force = false;
+  /// A copy of the data file, or the pattern of copies of a set's members. What parity cannot give back is taken from
+  /// there if it is as committed (mend/replica.h). Empty: there is none.
+  std::string replica = {};
   /// Sets: by which process members are made that no process sees.
   Placing placing = Placing::kApart;
 };

@@ -13,6 +13,7 @@
 #include "mend/lost_members.h"
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
+#include "mend/replica.h"
 
 namespace lzy {
 namespace {
@@ -26,11 +27,12 @@ struct Job {
   MendRequest request = {};
   std::optional<PortionRequest> portion = {};
   bool leave_written = false;
+  std::string replica = {};
   std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
   /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
   bool IsPlainRestore() const {
-    return request.create_missing && !request.force && !request.salvage && request.devices.empty();
+    return request.create_missing && !request.force && !request.salvage && request.devices.empty() && replica.empty();
   }
 };
 
@@ -197,6 +199,17 @@ Result<Findings> ExamineAsAsked(const Context& context, DatasetView& view, const
   return findings;
 }
 
+// What the replica has of what is lost, with the devices that are to be treated as lost.
+Status LookInReplica(const Context& context, DatasetView& view, const Job& job, Findings& findings, DatasetReport& report) {
+  Findings all = findings;
+  LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return AddLostDevices(view, job.request, all); }));
+  LZY_RETURN_IF_ERROR(FindInReplica(context, view, job.replica, all, report.warnings));
+  for (std::size_t e = 0; e < findings.files.size(); ++e) {
+    for (std::size_t f = 0; f < findings.files[e].size(); ++f) findings.files[e][f].in_replica = std::move(all.files[e][f].in_replica);
+  }
+  return Status::Ok();
+}
+
 // The whole sequence. A plain restore of lost members first tries the short way, which reads survivors once.
 Status Run(const Context& context, const DatasetRef& dataset, const Job& job, DatasetReport& report) {
   const bool write = job.mend && !job.dry_run;
@@ -216,9 +229,14 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
   LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
+  if (!job.replica.empty()) LZY_RETURN_IF_ERROR(LookInReplica(context, view, job, findings, report));
   MendRequest request = job.request;
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (!write) {
+    if (!job.replica.empty()) {
+      LZY_ASSIGN_OR_RETURN(const MendPlan plan, PlanMending(view, findings, request));
+      if (!plan.beyond || request.salvage) report.from_replica = BytesFromReplica(plan);
+    }
     if (report.state != DatasetState::kIntact) {
       LZY_ASSIGN_OR_RETURN(const bool changing, CommittedMeanwhile(context, view));
       if (changing) {
@@ -277,14 +295,16 @@ DatasetReport Verify(const Context& context, const DatasetRef& dataset, const Ve
 }
 
 DatasetReport Restore(const Context& context, const DatasetRef& dataset, const RestoreRequest& request) {
-  return RunGuarded(context, dataset,
-                    {.mend = true,
-                     .dry_run = request.dry_run,
-                     .placing = request.placing,
-                     .request = {.create_missing = true,
-                                 .force = request.force,
-                                 .salvage = request.salvage,
-                                 .devices = {request.devices.begin(), request.devices.end()}}});
+  Job job;
+  job.mend = true;
+  job.dry_run = request.dry_run;
+  job.placing = request.placing;
+  job.replica = request.replica;
+  job.request.create_missing = true;
+  job.request.force = request.force;
+  job.request.salvage = request.salvage;
+  job.request.devices.insert(request.devices.begin(), request.devices.end());
+  return RunGuarded(context, dataset, job);
 }
 
 }  // namespace lzy

@@ -25,7 +25,10 @@ struct FileFindings {
   std::uint64_t extra_bytes = 0;  ///< the data file is longer than committed
   bool hashes_lost = false;       ///< set: no copy of the sidecar has all hashes, nor can they be proven: it counts as lost
   bool whole_device = false;      ///< set: data and parity of this member are all lost or unprovable
-  LZY_FIELDS(data, parity, metadata, extra_bytes, hashes_lost, whole_device)
+  /// Blocks of the data that are lost here, and that a replica has as they were committed (mend/replica): sorted. Examine
+  /// leaves it empty.
+  std::vector<Interval> in_replica;
+  LZY_FIELDS(data, parity, metadata, extra_bytes, hashes_lost, whole_device, in_replica)
 };
 
 /// What was found in all files. Made by Examine from what was read, or by AssumeOnlyMembersLost from metadata. Agreed:
@@ -87,6 +90,7 @@ struct LostBlock {
   bool unproven = false;  ///< its hash is lost in all copies
   bool unknown = false;   ///< nothing else is wrong with it: it may be right
   bool forsaken = false;  ///< parity of a row that has none (docs/format.md §3): only a commit makes it again
+  bool in_replica = false;  ///< FileFindings::in_replica
   friend auto operator<=>(const LostBlock& a, const LostBlock& b) {
     return std::tie(a.unit_row, a.group, a.slice, a.device) <=> std::tie(b.unit_row, b.group, b.slice, b.device);
   }
@@ -94,6 +98,9 @@ struct LostBlock {
 /// All lost blocks of an ensemble (transient ones left out), by row. Edits count as lost, too: the old contents are not
 /// there. Local and pure; the same on all ranks.
 std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<FileFindings>& findings);
+
+/// How many of the lost blocks of a row parity would have to give back: all that no replica has.
+std::size_t CountForParity(std::span<const LostBlock> row);
 
 /// Whether all hashes of a shared file that no copy of its sidecar has are of parity that can be computed from data
 /// whose hashes are known; false, too, where none are lost.

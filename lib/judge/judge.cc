@@ -24,6 +24,11 @@ bool InIntent(const Intent& intent, const ByteRange& bytes) {
   return (intent.flags & kIntentWholeFile) != 0 || Meets(intent.ranges, bytes);
 }
 
+bool Contains(const std::vector<Interval>& sorted, std::uint64_t number) {
+  const auto behind = std::ranges::upper_bound(sorted, number, {}, &Interval::begin);
+  return behind != sorted.begin() && number < std::prev(behind)->end;
+}
+
 // Parity by itself; edits of the data in its row are considered afterwards.
 DamageCause CauseOfParity(BlockFault fault) {
   return fault == BlockFault::kUnreadable ? DamageCause::kUnreadable
@@ -90,7 +95,7 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
                                            : CauseOf(file, bad.fault, {i * layout.block_size(), layout.block_size()});
           const bool unknown = bad.unproven && bad.fault == BlockFault::kHash && cause == DamageCause::kHash;
           lost.push_back({at.row.group, at.row.unit_row, at.row.slice, at.device, parity, cause, bad.unproven, unknown,
-                          bad.fault == BlockFault::kForsaken});
+                          bad.fault == BlockFault::kForsaken, !parity && Contains(findings[f].in_replica, i)});
         }
       }
     }
@@ -115,13 +120,17 @@ std::vector<LostBlock> LostBlocks(const Ensemble& ensemble, const std::vector<Fi
   return lost;
 }
 
+std::size_t CountForParity(std::span<const LostBlock> row) {
+  return static_cast<std::size_t>(std::ranges::count_if(row, [](const LostBlock& block) { return !block.in_replica; }));
+}
+
 // Decided before anything is written, from agreed findings. All rows with lost hashes must have right data and an
 // intact way to write parity, and the rest of their blocks must be within what parity covers.
 bool CanRehash(const Ensemble& ensemble, std::span<const LostBlock> lost) {
   const std::vector<std::string>& obstacles = ensemble.files[0].part_obstacles;
   bool any = false, all = true;
   ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
-    bool here = false, able = end - begin <= ensemble.layout->parity();
+    bool here = false, able = CountForParity(lost.subspan(begin, end - begin)) <= ensemble.layout->parity();
     for (std::size_t i = begin; i < end; ++i) {
       const LostBlock& block = lost[i];
       here = here || block.unproven;
@@ -225,10 +234,10 @@ class Describer {
     const bool unproven = std::ranges::any_of(lost, [](const LostBlock& block) { return block.unproven; });
     if (unproven && !CanRehash(ensemble, lost)) sum_.unjudged = true;
     ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
-      const bool too_many = end - begin > ensemble.layout->parity();
+      const auto row = std::span(lost).subspan(begin, end - begin);
+      const bool too_many = CountForParity(row) > ensemble.layout->parity();
       if (!too_many && lost[begin].forsaken) ++without_parity_;
       // Parity is beyond repair with data alone.
-      const auto row = std::span(lost).subspan(begin, end - begin);
       const bool data_lost = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && !b.unknown; });
       const bool edited = std::ranges::any_of(row, [](const LostBlock& b) { return !b.parity && IsEdit(b.cause); });
       report_.cannot_undo = report_.cannot_undo || (too_many && edited);
@@ -305,7 +314,7 @@ class Describer {
                     block.cause);
     // Parity can always be made again from whole data; and an edited block is beyond repair only if it should be taken
     // back.
-    d.beyond_repair = beyond && !IsEdit(block.cause);
+    d.beyond_repair = beyond && !block.in_replica && !IsEdit(block.cause);
     sum_.beyond = sum_.beyond || d.beyond_repair;
     sum_.Count(block.cause, d.part);
   }

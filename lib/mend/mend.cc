@@ -7,6 +7,7 @@
 #include "dataset/parts.h"
 #include "encode/rebuild.h"
 #include "mend/mender.h"
+#include "mend/replica.h"
 #include "rows/retry.h"
 #include "sidecar/names.h"
 #include "sidecar/scratch.h"
@@ -28,6 +29,25 @@ void KeepKnownLeaves(const Tree& parity, FileMend& mend) {
 // Parts repeat the metadata, so they are opened also if only metadata are healed.
 bool WritesParts(const FileView& file, const FilePlan& plan) {
   return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
+}
+
+// Sources that the replica has are read there. True if there are any.
+bool UseReplica(const Ensemble& ensemble, const std::vector<FileFindings>& findings, RowStreams& streams,
+                std::vector<std::unique_ptr<PatchedFile>>& patched) {
+  bool any = false;
+  for (std::size_t f = 0; f < ensemble.files.size(); ++f) {
+    const FileView& file = ensemble.files[f];
+    any = any || !findings[f].in_replica.empty();
+    if (findings[f].in_replica.empty() || file.replica == nullptr) continue;
+    std::vector<Interval> bytes;
+    for (const Interval& blocks : findings[f].in_replica) {
+      bytes.push_back({blocks.begin * ensemble.layout->block_size(), blocks.end * ensemble.layout->block_size()});
+    }
+    patched.push_back(std::make_unique<PatchedFile>(file.path, file.data.get(), *file.replica, std::move(bytes)));
+    streams.data[f].file = patched.back().get();
+    streams.data[f].synced = false;
+  }
+  return any;
 }
 
 // Parity goes to the file of `sidecar`, of which `file` is this rank's handle.
@@ -75,6 +95,7 @@ Status Mender::Run() {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t again, comm_.AllReduceMax(stats_.rows_again));
   if (again > 0) report_.warnings.push_back(AgainText(again));
   MarkRepaired(view_, plan_, request_, report_);
+  report_.from_replica = BytesFromReplica(plan_);
   return Status::Ok();
 }
 
@@ -98,6 +119,7 @@ Status Mender::RebuildEnsemble(std::size_t e) {
   if (shared()) LZY_RETURN_IF_ERROR(OpenSharedOutputs(ensemble, e));
   MendGuests guests;
   LZY_RETURN_IF_ERROR(ExecuteMending(ensemble, e, comm, guests));
+  LZY_RETURN_IF_ERROR(CopyFromReplica(ensemble, e, comm));
   LZY_RETURN_IF_ERROR(
       ForEachFile(ensemble, [&](std::uint32_t f) { return VerifyWritten(mends_[e][f], ensemble.files[f]); }));
   return GatherComputed(ensemble, e, comm);
@@ -236,6 +258,8 @@ Status Mender::OpenSharedOutputs(Ensemble& ensemble, std::size_t e) {
 Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests) {
   const Layout& layout = *ensemble.layout;
   RowStreams streams = StreamsOf(ensemble);
+  std::vector<std::unique_ptr<PatchedFile>> patched;
+  const bool from_replica = UseReplica(ensemble, findings_.files[e], streams, patched);
   // Each source is held to its hash again when it is read for rebuilding. It was right when it was examined, but a
   // survivor may have rotted or been written since, and a wrong source makes wrong blocks.
   const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
@@ -250,8 +274,9 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
   };
   // On one node, ranks open the members of each other and deal the rows. Then no block travels.
   const std::span<const RowRun> runs = plan_.ensembles[e].runs;
+  // Only the owner of a member has its replica open.
   bool all_here = shared();
-  if (!all_here) {
+  if (!all_here && !from_replica) {
     std::vector<bool> own;
     std::vector<MendOutputs*> outputs;
     for (std::size_t f = 0; f < ensemble.files.size(); ++f) {
@@ -269,6 +294,44 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
     return RebuildRows(context_, layout, streams, *self, std::vector<int>(layout.devices(), 0), ShareOf(runs, comm),
                        source, target, stats_);
   });
+}
+
+Status Mender::CopyFromReplica(Ensemble& ensemble, std::size_t e, Communicator& comm) {
+  const Layout& layout = *ensemble.layout;
+  const std::vector<RowBlock>& all = plan_.ensembles[e].from_replica;
+  if (all.empty()) return Status::Ok();
+  const RowStreams streams = StreamsOf(ensemble);
+  return AgreeOn(comm, [&] {
+    const Interval part = shared() ? PartOf(all.size(), comm.rank(), comm.size()) : Interval{0, all.size()};
+    Status status;
+    std::uint64_t done = 0;
+    ParallelParts(part.end - part.begin, ThreadsFor(context_), [&](std::size_t first, std::size_t last) {
+      AlignedBuffer buffer(layout.block_size());
+      for (std::size_t i = part.begin + first; i < part.begin + last; ++i) {
+        const std::uint32_t f = layout.file_of(all[i].device);
+        if (!Mine(ensemble.files[f])) continue;
+        const Status one = context_.stop && context_.stop()
+                               ? Status(Code::kInterrupted, "interrupted")
+                               : CopyBlock(mends_[e][f], ensemble.files[f], streams.data[f], all[i], buffer);
+        const std::lock_guard lock(mutex_);
+        if (!one.ok() && status.ok()) status = one;
+        if (!status.ok()) return;
+        done += all[i].place.length;
+        if (context_.progress) context_.progress("copy", done, (part.end - part.begin) * layout.block_size());
+      }
+    });
+    return status;
+  });
+}
+
+// A second reading is from the device, since a page in memory may be wrong.
+Status Mender::CopyBlock(FileMend& mend, const FileView& file, const BlockStream& expected, const RowBlock& block, AlignedBuffer& buffer) {
+  const MutableByteSpan bytes(buffer.data(), block.place.length);
+  for (const bool from_device : {false, true}) {
+    const auto got = from_device ? file.replica->ReadAtFromDevice(block.place.offset, bytes) : file.replica->ReadAt(block.place.offset, bytes);
+    if (got.ok() && *got == bytes.size() && IsAsCommitted(expected, block.place.index, bytes)) return WriteBlocks(mend, {&block, 1}, bytes);
+  }
+  return {Code::kBusy, fmt::format("{}: block {} was right when it was checked and is not any more; it was not taken", file.replica->path(), block.place.index)};
 }
 
 // Only leaves that nothing recorded are gathered. The owner needs all of them for the root, which is the proof of the

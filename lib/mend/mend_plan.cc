@@ -120,20 +120,21 @@ class Planner {
     std::vector<std::uint32_t> bad, wanted;
     bool damaged = false;
     for (const LostBlock& block : row) {
-      bad.push_back(block.device);
       damaged = damaged || (!IsEdit(block.cause) && !(shared() && block.unknown));
+      if (!block.in_replica) bad.push_back(block.device);
       if (Wanted(ensemble, plan, block)) {
-        wanted.push_back(block.device);
+        if (!block.in_replica) wanted.push_back(block.device);
+        if (block.in_replica) TakeFromReplica(layout, block, plan);
       } else if (!block.parity && IsEdit(block.cause)) {
         plan.files[layout.file_of(block.device)].edits_left = true;
       }
     }
     // A row that is lost, though nobody asked for it to be mended now, forbids writing as any other does.
     if (wanted.empty() && !damaged) return Status::Ok();
-    if (bad.size() > layout.parity()) {
+    if (bad.size() > layout.parity()) {  // those in the replica are as good as there
       // Edited data with nothing but parity lost: that is for the next commit to make, and nothing is beyond repair.
       const bool only_parity = std::ranges::all_of(row, [&](const LostBlock& block) {
-        return block.parity || (shared() && block.unknown) || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
+        return block.in_replica || block.parity || (shared() && block.unknown) || (IsEdit(block.cause) && !Wanted(ensemble, plan, block));
       });
       beyond = beyond || !only_parity;
       NoteUnmended(ensemble, row, plan);
@@ -142,7 +143,7 @@ class Planner {
     if (wanted.empty()) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(auto rebuild, plans.Rebuild(row[0].group, row[0].unit_row, bad, wanted));
     for (const LostBlock& block : row) {
-      if (!Wanted(ensemble, plan, block)) continue;
+      if (block.in_replica || !Wanted(ensemble, plan, block)) continue;
       FilePlan& file = plan.files[layout.HolderOf(block.parity, block.device)];
       if (block.parity) {
         file.parity_in_place = file.parity_in_place || !file.rebuild_sidecar;
@@ -156,10 +157,20 @@ class Planner {
     return Status::Ok();
   }
 
+  static void TakeFromReplica(const Layout& layout, const LostBlock& block, EnsemblePlan& plan) {
+    const BlockPlace place = layout.DataBlock(block.device, block.unit_row, block.slice);
+    plan.from_replica.push_back({block.device, false, place});
+    FilePlan& file = plan.files[layout.file_of(block.device)];
+    if (file.rebuild_data) return;
+    file.data_in_place = true;
+    file.changed.push_back({place.offset, place.length});
+  }
+
   // For the report, and for Finish: a file with such blocks is not as committed, and must not look so.
   static void NoteUnmended(const Ensemble& ensemble, std::span<const LostBlock> row, EnsemblePlan& plan) {
     const Layout& layout = *ensemble.layout;
     for (const LostBlock& block : row) {
+      if (block.in_replica) continue;
       const std::uint32_t f = layout.HolderOf(block.parity, block.device);
       const BlockPlace place = layout.Block(block.parity, block.device, block.unit_row, block.slice);
       if (block.parity) {
@@ -234,6 +245,14 @@ Status AddLostDevices(const DatasetView& view, const MendRequest& request, Findi
 
 Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request) {
   return Planner(view, findings, request).Run();
+}
+
+std::uint64_t BytesFromReplica(const MendPlan& plan) {
+  std::uint64_t bytes = 0;
+  for (const EnsemblePlan& ensemble : plan.ensembles) {
+    for (const RowBlock& block : ensemble.from_replica) bytes += block.place.length;
+  }
+  return bytes;
 }
 
 // By path, since that is what a report has. A part that was left as it is, or a range beyond repair, stays damage.

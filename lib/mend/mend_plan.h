@@ -42,6 +42,7 @@ struct FilePlan {
 struct EnsemblePlan {
   std::vector<FilePlan> files;
   std::vector<RowRun> runs;
+  std::vector<RowBlock> from_replica;  ///< blocks of data that are copied from there
 };
 
 struct MendPlan {
@@ -52,6 +53,9 @@ struct MendPlan {
 /// Plans the mending of all that the findings name. Local, and the same on all ranks. An error is a plan that
 /// contradicts the layout, never a loss: see MendPlan::beyond.
 Result<MendPlan> PlanMending(const DatasetView& view, const Findings& findings, const MendRequest& request);
+
+/// Bytes of data that the plan takes from the replica.
+std::uint64_t BytesFromReplica(const MendPlan& plan);
 
 /// Marks what `plan`, carried out, has mended, and that the file is there again.
 void MarkRepaired(const DatasetView& view, const MendPlan& plan, const MendRequest& request, DatasetReport& report);

@@ -123,6 +123,10 @@ class Mender {
   /// (MendGuests). If not, all of them take part in each row.
   Status ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests);
 
+  /// Copies what the plan takes from the replica; each rank its part.
+  Status CopyFromReplica(Ensemble& ensemble, std::size_t e, Communicator& comm);
+  Status CopyBlock(FileMend& mend, const FileView& file, const BlockStream& expected, const RowBlock& block, AlignedBuffer& buffer);
+
   // What ranks computed of files that they do not own.
   Status GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm);
 

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,21 @@ enum class DamagePart { kData, kParity, kMetadata };
 /// Why a block is not as committed: the line of the table in docs/design.md §8 that applies.
 enum class DamageCause { kHash, kUnreadable, kMissing, kStale, kAtRisk };
 
+/// What lies in a damaged range, by the file's own format (room `objects`): a dataset of HDF5, a variable of netCDF.
+struct DamagedObject {
+  std::string format = {};  ///< "hdf5", "netcdf4" or "cdf"
+  std::string name = {};    ///< "/fields/T"; of metadata, the nearest object; empty if unused
+  std::string kind = {};    ///< "raw", "metadata" or "unused"
+  /// Raw data: which chunk, counted in chunks. None: not chunked, or several chunks (chunks > 1).
+  std::optional<std::vector<std::uint64_t>> chunk = {};
+  /// Raw data: the first and the last damaged element in the order in which they are stored.
+  std::optional<std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>>> elements = {};
+  bool filtered = false;    ///< the chunk is compressed or has another filter, so all of it is unreadable
+  std::uint64_t chunks = 0; ///< how many chunks are meant
+  bool operator==(const DamagedObject&) const = default;
+  LZY_FIELDS(format, name, kind, chunk, elements, filtered, chunks)
+};
+
 /// Stale and at-risk blocks are edits, which only force takes back.
 inline bool IsEdit(DamageCause cause) {
   return cause == DamageCause::kStale || cause == DamageCause::kAtRisk;
@@ -48,9 +64,11 @@ struct Damage {
   bool transient = false;     ///< a second reading from the device was right
   bool repaired = false;
   bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
-  std::vector<std::string> objects = {};  ///< names of what lies there, e.g. HDF5 datasets
+  std::vector<DamagedObject> objects = {};  ///< what lies there; only tools fill it in (common/objects.h)
+  std::uint64_t objects_left_off = 0;       ///< how many more there are
   std::string domain = {};  ///< failure domain of the device, as committed; empty: unknown, or no member of a set
-  LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects, domain)
+  LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects, objects_left_off,
+             domain)
 };
 
 /// Whether the block is damaged on the device: neither an edit nor one that was read wrong only once.
@@ -150,6 +168,8 @@ struct DatasetReport {
   bool in_epoch = false;              ///< Info: some file has an epoch's intent, whatever else is wrong
   /// Restore, where nodes have disks of their own: the members that were nowhere, and the nodes that have them now.
   std::vector<GroupMap::Device> placed;
+  /// Restore: bytes that were taken from a replica, or, by a dry run, would be.
+  std::uint64_t from_replica = 0;
   /// Verify: what was compared with its hashes. The state is that of these rows.
   Portion portion;
   /// Verify with leave_written: a program is writing the dataset, so nothing was read.
@@ -175,7 +195,7 @@ struct DatasetReport {
 
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo,
-             gone, warnings, map, in_epoch, placed, portion, left_for_later, skipped, bytes_read, bytes_captured,
+             gone, warnings, map, in_epoch, placed, from_replica, portion, left_for_later, skipped, bytes_read, bytes_captured,
              bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
 };
 

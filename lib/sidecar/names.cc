@@ -91,7 +91,7 @@ std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
 bool IsLzyName(const std::string& base_name) {
   return base_name.rfind(kSidecarPrefix, 0) == 0 || base_name.rfind(kNewSidecarPrefix, 0) == 0 ||
          base_name.rfind(kNewDataPrefix, 0) == 0 || base_name.rfind(kCopyPrefix, 0) == 0 ||
-         base_name.rfind(kJournalPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0 ||
+         base_name.rfind(kJournalPrefix, 0) == 0 || base_name.rfind(kIndexPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0 ||
          base_name.rfind(kPartPrefix, 0) == 0;
 }
 

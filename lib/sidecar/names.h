@@ -16,6 +16,7 @@ inline constexpr char kNewSidecarPrefix[] = ".LZY-new.";
 inline constexpr char kNewDataPrefix[] = ".LZY-data.";
 inline constexpr char kCopyPrefix[] = ".LZY-copy.";
 inline constexpr char kJournalPrefix[] = ".LZY-journal.";
+inline constexpr char kIndexPrefix[] = ".LZY-index.";
 inline constexpr char kTemporaryPrefix[] = ".LZY-tmp.";
 inline constexpr char kPartPrefix[] = ".LZY-part.";
 

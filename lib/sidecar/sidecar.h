@@ -60,6 +60,11 @@ class Sidecar {
   static Result<std::unique_ptr<Sidecar>> Load(std::shared_ptr<File>&& file, OpenMode mode,
                                                bool accept_prepared = false);
 
+  /// The same for reading, but as a rule no hash page is looked at before it is needed, however small the trees are. So
+  /// it takes some pages for any size of the file. damage() and the unknown leaves are not complete then: if no copy has
+  /// a page, the trees throw StatusError (merkle/tree.h). For those who need few of the hashes.
+  static Result<std::unique_ptr<Sidecar>> LoadPaged(FileSystem& fs, const std::string& path);
+
   /// Checks the seal against `key` (null: the caller has none). Call it before you believe anything that was loaded. On
   /// success contents().key is set, so the next commit is sealed, too. What was never committed has no seal: ok.
   /// kInvalidArgument: it is sealed with another key, or it is sealed and there is no key. kUnprotected: it is not
@@ -144,6 +149,8 @@ class Sidecar {
 
  private:
   Sidecar() = default;
+  static Result<std::unique_ptr<Sidecar>> Load(std::shared_ptr<File>&& file, OpenMode mode, bool accept_prepared,
+                                               bool paged);
   Status ReadEverything(OpenMode mode, bool accept_prepared);
   /// Superblocks that were found, by copy.
   using Superblocks = std::map<std::uint32_t, Superblock>;
@@ -157,6 +164,8 @@ class Sidecar {
   Copies CopiesOf(const Superblocks& found, const Superblock& best);
   Status ReadInfo(const Copies& same, const Superblock& best);
   Status ReadTrees(const Copies& same, const Superblock& best);
+  /// The same for LoadPaged; false if the top of a tree cannot be had.
+  Result<bool> ReferToTrees(const Copies& same, const Superblock& best);
   void ReadIntent(const Superblock& superblock);
   /// From now on, large trees of `contents` are read from the copies `first` and following, as planned in extents_. They
   /// must have been written. Trees refer to places in the file, and a copy may have been written to other ones.
@@ -214,6 +223,7 @@ class Sidecar {
   std::vector<std::uint64_t> unknown_parity_;
   std::optional<Intent> intent_;
   std::uint64_t prepared_generation_ = 0;
+  bool paged_ = false;  // by LoadPaged, as far as that is possible
 };
 
 /// The superblock of a sidecar by a few small reads, if all of its copies agree, as they do but for a commit that is under

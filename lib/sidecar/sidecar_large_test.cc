@@ -52,6 +52,24 @@ TEST_F(LargeSidecarTest, LostPagesAreUnknown) {
   EXPECT_EQ(loaded->contents().data_tree.leaf(512), contents.data_tree.leaf(512));
 }
 
+TEST_F(LargeSidecarTest, InPagesTheTreesAreTheSameWhateverTheirSize) {
+  for (const std::uint64_t in_memory : {std::uint64_t{1}, kMostLeavesInMemory}) {
+    SetMostLeavesInMemory(in_memory);
+    const SidecarContents contents = Contents();
+    Create(contents);
+    const auto paged = Sidecar::LoadPaged(fs_, kPath).value();
+    EXPECT_TRUE(paged->contents().data_tree.is_large());
+    EXPECT_TRUE(Same(paged->contents(), contents));
+    // The same if the top hash is lost in one copy.
+    const Extent top = *FindExtent(paged->contents().superblock.extents, ExtentKind::kDataLevel, 2);
+    File()[top.offset] ^= 1;
+    EXPECT_TRUE(Same(Sidecar::LoadPaged(fs_, kPath).value()->contents(), contents));
+    // Without it, nothing is proven: no hash is known, as Load says.
+    File()[top.offset + paged->contents().superblock.spacing] ^= 1;
+    EXPECT_EQ(Sidecar::LoadPaged(fs_, kPath).value()->unknown_data_leaves().size(), kBlocks);
+  }
+}
+
 // Levels lie behind the info record, so they move if it changes its length.
 TEST_F(LargeSidecarTest, CopiesAreHealedAtOtherPlaces) {
   for (const bool longer : {true, false}) {

@@ -185,12 +185,23 @@ Result<std::unique_ptr<Sidecar>> Sidecar::Load(FileSystem& fs, const std::string
   return Load(std::move(file), mode, accept_prepared);
 }
 
-// On failure the file goes back to the caller, who may hold its lock.
+Result<std::unique_ptr<Sidecar>> Sidecar::LoadPaged(FileSystem& fs, const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(std::shared_ptr<File> file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
+  return Load(std::move(file), OpenMode::kRead, /*accept_prepared=*/false, /*paged=*/true);
+}
+
 Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, OpenMode mode, bool accept_prepared) {
+  return Load(std::move(file), mode, accept_prepared, /*paged=*/false);
+}
+
+// On failure the file goes back to the caller, who may hold its lock.
+Result<std::unique_ptr<Sidecar>> Sidecar::Load(std::shared_ptr<File>&& file, OpenMode mode, bool accept_prepared,
+                                               bool paged) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
   auto sidecar = std::unique_ptr<Sidecar>(new Sidecar());
   sidecar->file_ = std::move(file);
   sidecar->size_ = stat.size;
+  sidecar->paged_ = paged;
   if (Status read = NoThrow([&] { return sidecar->ReadEverything(mode, accept_prepared); }); !read.ok()) {
     file = std::move(sidecar->file_);
     return read.WithContext(file->path());
@@ -203,6 +214,8 @@ Status Sidecar::ReadEverything(OpenMode mode, bool accept_prepared) {
   std::uint64_t prepared = 0;
   const std::vector<const Superblock*> candidates = GenerationsOf(*file_, found, accept_prepared, prepared);
   if (candidates.empty()) return {Code::kUnprotected, "only a prepared commit is left, which was never completed"};
+  // Which of several generations counts depends on which of them is whole.
+  paged_ = paged_ && candidates.size() == 1;
   LZY_ASSIGN_OR_RETURN(const Superblock* best, ReadBest(found, candidates));
   // A prepared generation that counts (see GenerationsOf) is shown as committed. It is completed before an intent is
   // set.
@@ -312,6 +325,10 @@ Status Sidecar::ReadTrees(const Copies& same, const Superblock& best) {
     return {Code::kUnprotected, fmt::format("claims {} data and {} parity hashes, more than its {} bytes can hold",
                                             data_leaves, parity_leaves, size_)};
   }
+  if (paged_) {
+    LZY_ASSIGN_OR_RETURN(const bool referred, ReferToTrees(same, best));
+    if (referred) return Status::Ok();
+  }
   TreeResolver data(file_, TreeKind::kData, data_leaves, best.stamp.size, best.data_root);
   data.Resolve(same, ExtentKind::kDataLevel, copy_whole_, damage_);
   unknown_data_ = data.unknown();
@@ -321,6 +338,16 @@ Status Sidecar::ReadTrees(const Copies& same, const Superblock& best) {
   unknown_parity_ = parity.unknown();
   LZY_ASSIGN_OR_RETURN(contents_.parity_tree, parity.Take());
   return Status::Ok();
+}
+
+Result<bool> Sidecar::ReferToTrees(const Copies& same, const Superblock& best) {
+  const std::uint64_t data_leaves = (best.stamp.size + best.block_size - 1) / best.block_size;
+  TreeResolver data(file_, TreeKind::kData, data_leaves, best.stamp.size, best.data_root);
+  TreeResolver parity(file_, TreeKind::kParity, ParityLeavesOf(best.extents), best.parity_size, best.parity_root);
+  if (!data.Refer(same, ExtentKind::kDataLevel) || !parity.Refer(same, ExtentKind::kParityLevel)) return false;
+  LZY_ASSIGN_OR_RETURN(contents_.data_tree, data.Take());
+  LZY_ASSIGN_OR_RETURN(contents_.parity_tree, parity.Take());
+  return true;
 }
 
 // The intent is the union of all pages that are set: later versions may give each process that writes a page of its

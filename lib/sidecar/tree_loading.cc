@@ -36,8 +36,8 @@ Status CopiesOfPages::Gone() const {
                       file_->path())};
 }
 
-void TreeResolver::Resolve(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
-                           std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage) {
+void TreeResolver::FindLevels(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
+                              std::vector<bool>& copy_whole) {
   for (std::size_t c = 0; c < copies.size(); ++c) {
     if (copies[c] == nullptr) continue;
     Copy& copy = copies_.emplace_back(Copy{c, {}});
@@ -48,6 +48,24 @@ void TreeResolver::Resolve(const std::vector<const std::vector<Extent>*>& copies
       if (!fits) copy_whole[c] = false;
     }
   }
+}
+
+bool TreeResolver::Refer(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind) {
+  if (counts_.empty()) return true;
+  std::vector<bool> copy_whole(copies.size());
+  std::vector<MetadataDamage> damage;
+  FindLevels(copies, extent_kind, copy_whole);
+  levels_.resize(counts_.size());
+  large_ = true;
+  ResolvePages(counts_.size() - 1, 0, 1, copy_whole, damage);
+  if (!lost_.empty()) return false;
+  SeeSoFar();
+  return true;
+}
+
+void TreeResolver::Resolve(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
+                           std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage) {
+  FindLevels(copies, extent_kind, copy_whole);
   levels_.resize(counts_.size());
   for (std::size_t level = counts_.size(); level-- > 0;) {
     const std::uint64_t pages = level + 1 == counts_.size() ? 1 : counts_[level + 1];

@@ -54,6 +54,9 @@ class TreeResolver {
   /// is damaged. Throws StatusError if somebody writes the sidecar meanwhile.
   void Resolve(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
                std::vector<bool>& copy_whole, std::vector<MetadataDamage>& damage);
+  /// Instead of Resolve: looks at the top hash only. The pages below are proven when they are read. False: no copy has
+  /// the right top hash.
+  bool Refer(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind);
   /// Leaves of pages that no copy has, ascending.
   const std::vector<std::uint64_t>& unknown() const { return unknown_; }
   Result<Tree> Take();
@@ -64,6 +67,8 @@ class TreeResolver {
     std::size_t number;
     CopiesOfPages::Places levels;
   };
+  void FindLevels(const std::vector<const std::vector<Extent>*>& copies, ExtentKind extent_kind,
+                  std::vector<bool>& copy_whole);
   void ResolvePages(std::size_t level, std::uint64_t begin, std::uint64_t end, std::vector<bool>& copy_whole,
                     std::vector<MetadataDamage>& damage);
   bool Matches(std::size_t level, std::uint64_t page, std::span<const Hash> hashes, bool top) const;
@@ -74,7 +79,7 @@ class TreeResolver {
   const std::uint64_t bytes_;
   const Hash root_;
   const std::vector<std::uint64_t> counts_;
-  const bool large_;
+  bool large_;
   std::vector<Copy> copies_;
   std::set<PageId> lost_;
   Hash top_;

@@ -190,6 +190,36 @@ class Copy(InDirectory):
         self.assertEqual(lzy.verify(path).code, lzy.Code.DAMAGED)
         self.assertTrue(told)
 
+    def test_a_replica_gives_what_parity_cannot(self):
+        path = self.write("a")
+        whole = path.read_bytes()
+        lzy.protect(path)
+        (self.dir / "copy").write_bytes(whole[:-1] + b"!")
+        for block in range(8):
+            self.rot(path, block * BLOCK)
+        with self.assertRaises(lzy.Unrepairable):
+            lzy.restore(path)
+        self.assertEqual(lzy.restore(path, replica=self.dir / "copy").datasets[0].state, "restored")
+        self.assertEqual(path.read_bytes(), whole)
+
+    def test_copies_are_compared(self):
+        path = self.write("a")
+        lzy.protect(path)
+        lzy.copy(path, self.dir / "b", parity=2)
+        same = lzy.diff(path, self.dir / "b")
+        self.assertFalse(same)
+        self.assertEqual((same.code, same.same, same.entries), (lzy.Code.OK, 1, ()))
+        self.rot(self.dir / "b", 3 * BLOCK + 5)
+        self.assertFalse(lzy.diff(path, self.dir / "b"))  # by what was committed
+        found = lzy.diff(path, self.dir / "b", deep=True)
+        self.assertTrue(found)
+        self.assertEqual([(d.verdict, d.ranges) for d in found.entries], [("different", ((3 * BLOCK + 5, 1),))])
+        os.utime(path)
+        [unknown] = lzy.diff(path, self.dir / "b").entries
+        self.assertEqual((unknown.verdict, unknown.code, unknown.ranges), ("unknown", lzy.Code.STALE, None))
+        with self.assertRaises(lzy.UsageError):
+            lzy.diff(path, self.dir / "absent")
+
     def test_copies_without_protection(self):
         lzy.copy(self.write("a"), self.dir / "b", protect=False, verify="cache")
         self.assertEqual(lzy.verify(self.dir / "b").code, lzy.Code.UNPROTECTED)

@@ -325,6 +325,15 @@ static int copy_file(const char* from, const char* to, const lzy_copy_options* o
   return code;
 }
 
+static int diff_files(const char* a, const char* b, int deep) {
+  lzy_report_free(report);
+  report = NULL;
+  if (comm != MPI_COMM_NULL) MPI_Barrier(comm);
+  const int code = lzy_diff(comm, a, b, deep, NULL, &report);
+  CHECK(report != NULL && lzy_report_code(report) == code && lzy_report_count(report) == 0);
+  return code;
+}
+
 /* Counts bytes, and stops after `limit` of them. */
 struct progress_seen {
   uint64_t done, total, limit;
@@ -369,6 +378,17 @@ static void test_copy(void) {
   copy.resume = 1;
   CHECK(copy_file(from, to, &copy, &copied) == LZY_OK);
   CHECK(copied.files == 0 && copied.already == 2);
+
+  /* The same was committed; the data differ where the source is damaged. */
+  CHECK(diff_files(from, to, 0) == LZY_OK && lzy_report_difference_count(report) == 0 && lzy_report_same(report) == 2);
+  CHECK(diff_files(from, to, 1) == LZY_DAMAGED && lzy_report_same(report) == 1);
+  CHECK(lzy_report_difference_count(report) == 1 && lzy_report_difference(report, 1) == NULL);
+  const lzy_difference* difference = lzy_report_difference(report, 0);
+  CHECK(difference->verdict == LZY_VERDICT_DIFFERENT && difference->code == LZY_DAMAGED && difference->ranges_known);
+  CHECK(strcmp(difference->name, "a") == 0 && difference->bytes_a == size && difference->message[0] == '\0');
+  CHECK(difference->range_count == 1 && difference->ranges[0].offset == 100000 && difference->ranges[0].length == 1);
+  CHECK(diff_files(from, in_directory("copy/none"), 0) == LZY_USAGE && diff_files(from, NULL, 0) == LZY_USAGE);
+  CHECK(lzy_report_difference(NULL, 0) == NULL && lzy_report_difference_count(NULL) == 0 && lzy_report_same(NULL) == 0);
 
   /* One file; the program ends it; bad arguments. */
   CHECK(copy_file(in_directory("copy/from/b"), in_directory("copy/c"), NULL, &copied) == LZY_OK && copied.files == 1);

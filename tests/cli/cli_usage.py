@@ -29,8 +29,9 @@ class Help(CliTest):
         own = {"lzy-run": ["--parity", "--timeout", "--set-sync", "--on-error"],
                "lzy-protect": ["--force", "--parity", "--group", "--block-size", "--stripe"],
                "lzy-verify": ["--from-disk", "--repair", "--force"],
-               "lzy-restore": ["--device", "--dry-run", "--salvage"],
+               "lzy-restore": ["--device", "--dry-run", "--salvage", "--from"],
                "lzy-info": ["--map", "--prune", "--tuning"],
+               "lzy-diff": ["--deep", "--key"],
                "lzy-scrub": ["--share", "--older-than", "--limit", "--max-time", "--repair", "--on-damage", "--catalog"],
                "lzy-status": ["--events", "--rescan", "--prometheus", "--catalog"],
                "lzy-plan": ["--devices", "--size", "--device-loss", "--scrub", "--measure", "--html"]}

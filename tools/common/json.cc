@@ -14,12 +14,28 @@ constexpr const char* kCodeWords[] = {
     "busy", "interrupted",      "timeout",   "beyond-repair",  "write-failed", "no-memory", "mpi",          "internal"};
 static_assert(std::size(kCodeWords) == static_cast<std::size_t>(Code::kInternal) + 1, "a new code needs a word");
 
+// Chunk and elements are null where they say nothing.
+Json ToJson(const DamagedObject& object) {
+  Json out = {{"format", object.format}, {"name", object.name}, {"kind", object.kind}, {"chunk", nullptr}, {"elements", nullptr}};
+  if (object.chunk) out["chunk"] = *object.chunk;
+  if (object.elements) out["elements"] = Json::array({object.elements->first, object.elements->second});
+  if (object.chunks > 0) {
+    out["chunks"] = object.chunks;
+    out["filtered"] = object.filtered;
+  }
+  return out;
+}
+
 // One range; offset and length in bytes of the file at "path".
 Json ToJson(const Damage& damage) {
-  return {{"path", damage.path},           {"device", damage.device},     {"part", lzy::Name(damage.part)},
+  Json objects = Json::array();
+  for (const DamagedObject& object : damage.objects) objects.push_back(ToJson(object));
+  Json out = {{"path", damage.path},           {"device", damage.device},     {"part", lzy::Name(damage.part)},
           {"offset", damage.offset},       {"length", damage.length},     {"cause", lzy::Name(damage.cause)},
           {"transient", damage.transient}, {"repaired", damage.repaired}, {"beyond_repair", damage.beyond_repair},
-          {"objects", damage.objects},     {"domain", damage.domain}};
+          {"objects", std::move(objects)}, {"domain", damage.domain}};
+  if (damage.objects_left_off > 0) out["objects_left_off"] = damage.objects_left_off;
+  return out;
 }
 
 // The devices of one group, for --map.
@@ -75,6 +91,7 @@ Json ToJson(const DatasetReport& report) {
   if (report.portion.of != 0) {
     out["portion"] = {{"first_row", report.portion.begin}, {"end_row", report.portion.end}, {"rows", report.portion.of}};
   }
+  if (report.from_replica > 0) out["from_replica"] = report.from_replica;
   if (report.left_for_later) out["left_for_later"] = true;
   if (report.planned) out["planned"] = true;
   if (!report.removed.empty()) out["removed"] = report.removed;

@@ -11,6 +11,7 @@
 
 #include "base/printable.h"
 #include "common/arguments.h"
+#include "objects/ask.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -20,6 +21,8 @@ namespace {
 constexpr std::size_t kMostDamageLines = 1000;
 // From this many places of one device on, they are one line.
 constexpr std::size_t kManyPlaces = 12;
+// Objects that are named below one line.
+constexpr std::size_t kMostObjectLines = 10;
 
 }  // namespace
 
@@ -103,12 +106,32 @@ struct DamageRun {
   // More than one: they do not lie side by side, and `end` is the end of the last.
   std::uint64_t places = 1;
   std::uint64_t end = 0;
+  std::vector<DamagedObject> objects = {};  // at most kMostObjectLines
+  std::uint64_t objects_left_off = 0;
 
   // The rest of the line would be the same.
   bool IsLike(const Damage& next) const {
     return next.path == first.path && next.part == first.part && next.cause == first.cause &&
            next.transient == first.transient && next.repaired == first.repaired &&
-           next.beyond_repair == first.beyond_repair && next.objects == first.objects;
+           next.beyond_repair == first.beyond_repair;
+  }
+
+  // Names of what is in one more entry. Elements that follow one another are one line.
+  void AddObjects(const Damage& next) {
+    objects_left_off += next.objects_left_off;
+    for (const DamagedObject& object : next.objects) {
+      DamagedObject* const last = objects.empty() ? nullptr : &objects.back();
+      const bool same = last != nullptr && last->name == object.name && last->kind == object.kind && last->chunk == object.chunk;
+      if (same && last->chunks <= 1 && last->elements && object.elements) {
+        last->elements->second = object.elements->second;
+      } else if (std::ranges::find(objects, object) == objects.end()) {
+        if (objects.size() < kMostObjectLines) {
+          objects.push_back(object);
+        } else {
+          ++objects_left_off;
+        }
+      }
+    }
   }
 };
 
@@ -123,6 +146,7 @@ std::vector<DamageRun> DamageRuns(const std::vector<Damage>& damage) {
     } else {
       runs.push_back({entry, entry.length});
     }
+    runs.back().AddObjects(entry);
   }
   return runs;
 }
@@ -155,6 +179,11 @@ std::vector<DamageRun> ByDevice(std::vector<DamageRun> runs) {
     ++all.places;
     all.length += run.length;
     all.end = std::max(all.end, run.end);
+    // As one entry with those of the run.
+    Damage more = run.first;
+    more.objects = std::move(run.objects);
+    more.objects_left_off = run.objects_left_off;
+    all.AddObjects(more);
   }
   return out;
 }
@@ -175,8 +204,10 @@ std::string DamageText(const DamageRun& run, Action action, bool unjudged) {
   // Metadata alone do not tell what can be done.
   if (action != Action::kInfo) line += "; " + RemedyText(damage, action, unjudged);
   if (run.places > 1) line += "; --json lists them";
-  if (!damage.objects.empty()) line += fmt::format(" [{}]", fmt::join(damage.objects, ", "));
-  return line + "\n";
+  line += "\n";
+  for (const DamagedObject& object : run.objects) line += fmt::format("    in {}\n", Printable(Text(object)));
+  if (run.objects_left_off > 0) line += fmt::format("    and in {} more; --json lists them\n", Plural(run.objects_left_off, "object"));
+  return line;
 }
 
 /// The bytes that are lost for good, with neighbours put together: what to look for in a backup.
@@ -208,7 +239,6 @@ DatasetReport PrintableReport(DatasetReport report) {
   report.path = Printable(report.path);
   for (Damage& damage : report.damage) {
     damage.path = Printable(damage.path);
-    for (std::string& object : damage.objects) object = Printable(object);
   }
   const auto make_printable = [](std::vector<GroupMap::Device>& devices) {
     for (GroupMap::Device& device : devices) {
@@ -357,6 +387,9 @@ std::string ReportText(const DatasetReport& given, Action action, const std::str
   if (ExitCodeOf(report) == 2) out += LostText(report);
   // Where members are now, or would be, after a restore to other nodes.
   const bool dry = action == Action::kRestoreDryRun || action == Action::kSpreadDryRun;
+  if (report.from_replica > 0) {
+    out += fmt::format("  {} {} from the replica\n", FormatSize(report.from_replica), dry ? "would come" : "came");
+  }
   if (report.state == DatasetState::kRestored || (dry && ExitCodeOf(report) == 1)) {
     for (const GroupMap::Device& member : report.placed) {
       out += fmt::format("  {}: {} {}\n", member.path, report.state == DatasetState::kRestored ? "is on" : "would be on", member.domain);

@@ -23,6 +23,7 @@
 #include "common/alert.h"
 #include "common/failure_advice.h"
 #include "common/mpi_session.h"
+#include "common/objects.h"
 #include "common/progress.h"
 #include "merkle/hash.h"
 #include "request/commit_record.h"
@@ -103,7 +104,8 @@ std::string RepeatedOptions(const Options& options) {
 
 // All that the user named, in which the guarded file system may follow links: PATHs and device directories, the
 // latter also as sidecars record them.
-std::vector<std::string> AllNamed(const std::vector<std::string>& paths, const Options& options) {
+std::vector<std::string> AllNamed(const Tool& tool, std::vector<std::string> paths, const Options& options) {
+  if (tool.also_named) std::ranges::move(tool.also_named(), std::back_inserter(paths));
   std::vector<std::string> named = options.device_dirs;
   for (const std::string& directory : options.device_dirs) {  // as sidecars record them
     std::error_code failed;
@@ -129,7 +131,7 @@ ToolRun::ToolRun(const Tool& tool, const Arguments& arguments, const Options& op
     : tool_(tool),
       arguments_(arguments),
       options_(options),
-      fs_(GuardedFileSystem(AllNamed(arguments.paths, options))),
+      fs_(GuardedFileSystem(AllNamed(tool, arguments.paths, options))),
       comm_(comm),
       speaks_(comm.rank() == 0),
       progress_(
@@ -384,6 +386,14 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
     last_finished_ = report.path;
   }
   if (tool_.tells()) codes_.AddDataset(report.path, ExitCodeOf(report));
+  if (tool_.action() != Action::kInfo) {
+    std::ranges::move(NameObjects(MakeContext(), report), std::back_inserter(report.warnings));
+  }
+  if (tool_.action() == Action::kProtect && report.status.ok() && report.state == DatasetState::kIntact) {
+    const bool anew = tool_.indexes_objects && tool_.indexes_objects();
+    std::ranges::move(IndexObjects(MakeContext(), dataset, report, anew), std::back_inserter(report.warnings));
+  }
+  if (tool_.action() == Action::kRemove) RemoveIndexes(*fs_, report);
   if (!speaks_) return;
   bytes_read_ += report.bytes_read;
   if (books_ && tool_.note) {

@@ -151,6 +151,8 @@ struct Tool {
   /// empty.
   std::function<bool()> without_path = {};
   std::function<void(ToolRun&)> run_without_path = {};
+  /// What the user named besides PATHs, in which links are followed as well. May be empty.
+  std::function<std::vector<std::string>()> also_named = {};
   /// What a PATH is, for --help; empty: a dataset.
   std::string path_help = {};
   bool paths_optional = false;
@@ -178,6 +180,8 @@ struct Tool {
   std::function<bool()> enough = {};
   /// What the catalogue is told of a report; nullopt: nothing. For tools with the table option catalog.
   std::function<std::optional<CatalogNote::Read>(const DatasetReport&)> note = {};
+  /// True: what is committed gets an index of objects. May be empty.
+  std::function<bool()> indexes_objects = {};
   /// The value of option --on-damage. May be empty.
   std::function<std::string()> on_damage = {};
   /// False: the catalogue is not opened for writing.

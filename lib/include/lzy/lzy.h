@@ -8,7 +8,7 @@
  * docs/example.c is a whole program. The words used here (dataset, member, device, block, group, ...) are explained in
  * docs/design.md, the options and exit codes in docs/reference/.
  *
- * MPI. The operations (lzy_protect, lzy_verify, lzy_repair, lzy_restore, lzy_info, lzy_copy) are collective over the
+ * MPI. The operations (lzy_protect, lzy_verify, lzy_repair, lzy_restore, lzy_info, lzy_copy, lzy_diff) are collective over the
  * communicator they are given: all its processes call the same operation with the same paths and options, in the same
  * order as other collective operations on that communicator, and all get the same code and the same report. They
  * communicate on a duplicate of the communicator, so messages of the program are not disturbed. With MPI_COMM_NULL the
@@ -112,6 +112,10 @@ typedef struct lzy_options {
    *  MPI, and it takes time from the work. */
   void (*progress)(void* data, const char* phase, uint64_t done, uint64_t total);
   void* progress_data; /**< the first argument of `progress` */
+
+  /** lzy_restore: NULL, or another copy of what is restored: a file, the pattern of a set, or a directory with the same
+   *  names. Blocks that parity cannot rebuild are taken from there if they have the committed hash. It is only read. */
+  const char* replica;
 } lzy_options;
 
 /** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE
@@ -221,6 +225,51 @@ typedef struct lzy_copied {
 LZY_API int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const lzy_options* options,
                      const lzy_copy_options* copy, lzy_copied* copied, lzy_report** report);
 
+/* ---- comparisons ------------------------------------------------------------------------------------------------ */
+
+/** What is known of two files. */
+typedef enum lzy_verdict {
+  LZY_VERDICT_SAME = 0,
+  LZY_VERDICT_DIFFERENT = 1,
+  LZY_VERDICT_ONLY_A = 2, /**< B has no such file */
+  LZY_VERDICT_ONLY_B = 3, /**< A has no such file */
+  LZY_VERDICT_UNKNOWN = 4 /**< lzy_difference.message says why */
+} lzy_verdict;
+
+/** Bytes of a file. */
+typedef struct lzy_range {
+  uint64_t offset;
+  uint64_t length;
+} lzy_range;
+
+/** Two files that differ, or of which it is not known. Texts and ranges live as long as the report. */
+typedef struct lzy_difference {
+  const char* name;        /**< below the directories; the rank of a set's member; "" if two files were compared */
+  const char* a;           /**< the path in A */
+  const char* b;           /**< the path in B */
+  lzy_verdict verdict;     /**< never LZY_VERDICT_SAME */
+  lzy_code code;           /**< what lzy_diff would return for these files alone */
+  uint64_t bytes_a;
+  uint64_t bytes_b;
+  uint64_t block_size;     /**< the ranges consist of whole blocks of this size; 0 if data were compared */
+  int32_t ranges_known;    /**< 0: they differ, but which ranges is not known */
+  const lzy_range* ranges; /**< sorted; none touches the next */
+  size_t range_count;
+  const char* message;     /**< why nothing, or nothing more, is known; "" otherwise */
+} lzy_difference;
+
+/** Tells whether two copies hold the same bytes, and which ranges differ, as lzy-diff does. Changes nothing.
+ *
+ *  a, b     two files, two directories, or the patterns of two sets; a file and a directory: the file of that name in it.
+ *  deep     0: compare the hashes in the sidecars, of files that are as they were committed. Not 0: compare the data.
+ *  options  memory, threads; NULL: the defaults.
+ *  report   as for other operations; it has no datasets, but differences (lzy_report_difference).
+ *
+ *  Returns LZY_OK when all is the same; LZY_DAMAGED when something differs; otherwise why something is not known:
+ *  LZY_STALE when a file changed since its last commit, LZY_UNPROTECTED when it has no usable sidecar, LZY_USAGE when block
+ *  sizes differ or files are sealed. */
+LZY_API int lzy_diff(MPI_Comm comm, const char* a, const char* b, int deep, const lzy_options* options, lzy_report** report);
+
 /* ---- reports ---------------------------------------------------------------------------------------------------- */
 
 typedef enum lzy_kind {
@@ -325,6 +374,12 @@ LZY_API const lzy_damage* lzy_report_damage(const lzy_report* report, size_t ind
 /** Warning number `entry`, from 0, of dataset number `index`: a complete sentence for people; NULL when there is none.
  */
 LZY_API const char* lzy_report_warning(const lzy_report* report, size_t index, size_t entry);
+
+/** Of lzy_diff: how many pairs of files differ or are not known, and one of them, by name; NULL if there is none. The
+ *  number of files that are the same. */
+LZY_API size_t lzy_report_difference_count(const lzy_report* report);
+LZY_API const lzy_difference* lzy_report_difference(const lzy_report* report, size_t index);
+LZY_API uint64_t lzy_report_same(const lzy_report* report);
 
 /** Frees a report and all that was got from it. NULL is accepted. */
 LZY_API void lzy_report_free(lzy_report* report);

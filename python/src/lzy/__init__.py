@@ -29,8 +29,8 @@ from typing import IO, Any, Union
 from . import _c
 
 __version__ = _c.version().decode()
-__all__ = ["Code", "Copied", "Damage", "Damaged", "Dataset", "Failed", "InternalError", "LzyError", "OutOfMemory", "RepairFailed",
-           "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "copy", "info", "open_verified", "protect", "repair",
+__all__ = ["Code", "Copied", "Damage", "Damaged", "Dataset", "Difference", "Differences", "Failed", "InternalError", "LzyError", "OutOfMemory", "RepairFailed",
+           "Report", "Stale", "Unprotected", "Unrepairable", "UsageError", "copy", "diff", "info", "open_verified", "protect", "repair",
            "restore", "verify"]
 
 Path = Union[str, "os.PathLike[str]"]
@@ -283,11 +283,14 @@ def repair(path: Path, *, from_disk: bool = False, force: bool = False, comm: An
 
 
 def restore(path: Path, *, devices: Sequence[int] = (), dry_run: bool = False, salvage: bool = False, force: bool = False,
-            comm: Any = None, progress: ProgressFunction | None = None, memory: int | None = None,
+            replica: Path | None = None, comm: Any = None, progress: ProgressFunction | None = None, memory: int | None = None,
             threads: int | None = None, timeout: int | None = None, use_environment: bool = False) -> Report:
-    """Rebuilds lost files, and repairs damaged blocks. With `dry_run`, returns what would be done."""
+    """Rebuilds lost files, and repairs damaged blocks. With `dry_run`, returns what would be done. `replica` is another
+    copy: a file, the pattern of a set, or a directory with the same names. Blocks that parity cannot rebuild come from
+    there if they have the committed hash."""
     found = _run("restore", path, comm, progress, devices, dry_run=dry_run, salvage=salvage, force=force, memory=memory,
-                 threads=threads, timeout=timeout, use_environment=use_environment)
+                 threads=threads, timeout=timeout, use_environment=use_environment,
+                 replica=None if replica is None else os.fsencode(replica))
     return found if dry_run else found.check()
 
 
@@ -346,6 +349,60 @@ def copy(source: Path, destination: Path, *, verify: str = "device", protect: bo
         raise raised[0]
     found.check()
     return Copied(**{name: getattr(copied, name) for name, _ in copied._fields_})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two files that differ, or of which it is not known."""
+
+    name: str  # below the directories; the rank of a set's member; "" if two files were compared
+    a: str
+    b: str
+    verdict: str  # "different", "only-a", "only-b" or "unknown"
+    code: Code
+    bytes_a: int
+    bytes_b: int
+    block_size: int  # the ranges consist of whole blocks; 0 if data were compared
+    ranges: tuple[tuple[int, int], ...] | None  # offset and length; None: not known
+    message: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What `diff` found. True if there is any difference."""
+
+    code: Code
+    same: int  # files
+    entries: tuple[Difference, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+
+_VERDICTS = ["same", "different", "only-a", "only-b", "unknown"]
+
+
+def _difference(report: ctypes.c_void_p, index: int) -> Difference:
+    c = _c.report_difference(report, index).contents
+    ranges = tuple((c.ranges[i].offset, c.ranges[i].length) for i in range(c.range_count))
+    return Difference(name=_text(c.name), a=_text(c.a), b=_text(c.b), verdict=_VERDICTS[c.verdict], code=Code(c.code),
+                      bytes_a=c.bytes_a, bytes_b=c.bytes_b, block_size=c.block_size,
+                      ranges=ranges if c.verdict == 1 and c.ranges_known else None, message=_text(c.message))
+
+
+def diff(a: Path, b: Path, *, deep: bool = False, comm: Any = None, memory: int | None = None, threads: int | None = None,
+         use_environment: bool = False) -> Differences:
+    """Compares two files, directories or sets, as lzy-diff does: by the hashes in their sidecars or, with `deep`, by the
+    data. Raises an exception if nothing could be compared."""
+    options = _options({"memory": memory, "threads": threads, "use_environment": use_environment})
+    report = ctypes.c_void_p()
+    code = _c.diff(_address_of(comm), os.fsencode(a), os.fsencode(b), deep, ctypes.byref(options), ctypes.byref(report))
+    same = _c.report_same(report)
+    entries = tuple(_difference(report, index) for index in range(_c.report_difference_count(report)))
+    found = _take("diff", code, report)
+    if not entries:
+        found.check()
+    return Differences(Code(code), same, entries)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ class Options(ctypes.Structure):
                 ("memory", c_uint64), ("threads", c_uint32), ("timeout", c_uint32), ("use_environment", c_int32),
                 ("from_disk", c_int32), ("force", c_int32), ("dry_run", c_int32), ("salvage", c_int32),
                 ("devices", POINTER(c_uint32)), ("device_count", c_size_t), ("progress", Progress),
-                ("progress_data", c_void_p)]
+                ("progress_data", c_void_p), ("replica", c_char_p)]
 
 
 class Dataset(ctypes.Structure):
@@ -46,7 +46,17 @@ class Copied(ctypes.Structure):
                                               "lost_bytes")]
 
 
-STRUCTURES = [Options, Dataset, Damage, CopyOptions, Copied]
+class Range(ctypes.Structure):
+    _fields_ = [("offset", c_uint64), ("length", c_uint64)]
+
+
+class Difference(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("a", c_char_p), ("b", c_char_p), ("verdict", c_int), ("code", c_int), ("bytes_a", c_uint64),
+                ("bytes_b", c_uint64), ("block_size", c_uint64), ("ranges_known", c_int32), ("ranges", POINTER(Range)),
+                ("range_count", c_size_t), ("message", c_char_p)]
+
+
+STRUCTURES = [Options, Dataset, Damage, CopyOptions, Copied, Range, Difference]
 
 library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lzy_c.so"))
 
@@ -60,6 +70,7 @@ def _declare(name, result, *arguments):
 run = _declare("lzy_python_run", c_int, c_int, c_void_p, c_char_p, POINTER(Options), POINTER(c_void_p))
 copy = _declare("lzy_python_copy", c_int, c_void_p, c_char_p, c_char_p, POINTER(Options), POINTER(CopyOptions),
                 POINTER(Copied), POINTER(c_void_p))
+diff = _declare("lzy_python_diff", c_int, c_void_p, c_char_p, c_char_p, c_int, POINTER(Options), POINTER(c_void_p))
 size = _declare("lzy_python_size", c_size_t, c_int)
 mpi = _declare("lzy_python_mpi", c_int, c_char_p)
 mpi_size = _declare("lzy_python_mpi_size", c_size_t)
@@ -77,6 +88,9 @@ report_count = _declare("lzy_report_count", c_size_t, c_void_p)
 report_dataset = _declare("lzy_report_dataset", POINTER(Dataset), c_void_p, c_size_t)
 report_damage = _declare("lzy_report_damage", POINTER(Damage), c_void_p, c_size_t, c_size_t)
 report_warning = _declare("lzy_report_warning", c_char_p, c_void_p, c_size_t, c_size_t)
+report_same = _declare("lzy_report_same", c_uint64, c_void_p)
+report_difference_count = _declare("lzy_report_difference_count", c_size_t, c_void_p)
+report_difference = _declare("lzy_report_difference", POINTER(Difference), c_void_p, c_size_t)
 report_free = _declare("lzy_report_free", None, c_void_p)
 
 # Another version of lzy.h than this file is written for would be misread.

@@ -1,0 +1,285 @@
+#include "mend/replica.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/records.h"
+#include "sidecar/names.h"
+
+namespace lzy {
+namespace {
+
+/// What one rank found of one file.
+struct Offer {
+  std::uint64_t ensemble = 0;
+  std::uint64_t file = 0;
+  std::vector<Interval> blocks;
+  LZY_FIELDS(ensemble, file, blocks)
+};
+
+// Adds block `number`. Precondition: they come in ascending order.
+void AddBlock(std::vector<Interval>& blocks, std::uint64_t number) {
+  if (!blocks.empty() && blocks.back().end == number) {
+    ++blocks.back().end;
+  } else {
+    blocks.push_back({number, number + 1});
+  }
+}
+
+// One call of FindInReplica.
+class Search {
+ public:
+  Search(const Context& context, DatasetView& view, const std::string& path, Findings& findings)
+      : context_(context), view_(view), path_(path), findings_(findings) {}
+
+  Status Run(std::vector<std::string>& warnings) {
+    FindWanted();
+    if (wanted_blocks_ == 0) return Status::Ok();
+    LZY_RETURN_IF_ERROR(OpenAll());
+    std::vector<Offer> mine;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return ReadAll(mine); }));
+    LZY_ASSIGN_OR_RETURN(const auto offers, UniteRecords(context_.comm, mine));
+    std::uint64_t found = 0;
+    for (const Offer& offer : offers) {
+      std::vector<Interval>& blocks = findings_.files[offer.ensemble][offer.file].in_replica;
+      blocks.insert(blocks.end(), offer.blocks.begin(), offer.blocks.end());
+    }
+    for (auto& files : findings_.files) {
+      for (FileFindings& file : files) {
+        if (!file.in_replica.empty()) SortAndJoin(file.in_replica);
+        for (const Interval& blocks : file.in_replica) found += blocks.end - blocks.begin;
+      }
+    }
+    LZY_ASSIGN_OR_RETURN(const auto troubles, UniteRecords(context_.comm, troubles_));
+    for (const std::string& trouble : troubles) {
+      if (std::ranges::find(warnings, trouble) == warnings.end()) warnings.push_back(trouble);
+    }
+    if (found < wanted_blocks_) {
+      warnings.push_back(fmt::format("{}: it has {} of {} blocks that parity cannot rebuild as they were committed", path_, found, wanted_blocks_));
+    }
+    return Status::Ok();
+  }
+
+ private:
+  bool shared() const { return view_.ref.kind == DatasetKind::kShared; }
+  bool Reads(const FileView& file) const { return shared() || file.owner == context_.comm.rank(); }
+  std::string ReplicaOf(const FileView& file) const { return shared() ? path_ : ExpandPattern(path_, file.rank); }
+
+  // The data blocks of rows that are beyond parity; the same on all ranks.
+  void FindWanted() {
+    for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
+      const Ensemble& ensemble = view_.ensembles[e];
+      const Layout& layout = *ensemble.layout;
+      auto& wanted = wanted_.emplace_back(ensemble.files.size());
+      const std::vector<LostBlock> lost = LostBlocks(ensemble, findings_.files[e]);
+      ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
+        if (end - begin <= layout.parity()) return;
+        for (std::size_t i = begin; i < end; ++i) {
+          if (lost[i].parity) continue;
+          const BlockPlace place = layout.DataBlock(lost[i].device, lost[i].unit_row, lost[i].slice);
+          if (place.length > 0) wanted[layout.file_of(lost[i].device)].push_back(place.index);
+        }
+      });
+      for (std::vector<std::uint64_t>& blocks : wanted) {
+        std::ranges::sort(blocks);
+        wanted_blocks_ += blocks.size();
+      }
+    }
+  }
+
+  // Ranks that work on a shared file need it on all of them. Of a set, some members may have no replica.
+  Status OpenAll() {
+    bool missing = false;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
+      for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
+        for (std::size_t f = 0; f < wanted_[e].size(); ++f) {
+          FileView& file = view_.ensembles[e].files[f];
+          if (wanted_[e][f].empty() || !Reads(file)) continue;
+          LZY_ASSIGN_OR_RETURN(const bool open, OpenOne(file));
+          missing = missing || !open;
+        }
+      }
+      return Status::Ok();
+    }));
+    if (!shared()) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t any_missing, context_.comm.AllReduceMax(missing));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t any_open, context_.comm.AllReduceMax(!missing));
+    if (any_missing != 0 && any_open != 0) {
+      return {Code::kInvalidArgument, fmt::format("--from: only some of the ranks see {}. This is not supported yet: start lzy-restore where it is seen by all", path_)};
+    }
+    return Status::Ok();
+  }
+
+  // False, with a sentence why, if there is nothing to read.
+  Result<bool> OpenOne(FileView& file) {
+    const std::string path = ReplicaOf(file);
+    auto open = context_.fs.Open(path, OpenMode::kRead);
+    if (!open.ok()) {
+      if (open.status().code() == Code::kNoMemory) return open.status();
+      troubles_.push_back(fmt::format("the replica cannot be used: {}", open.status().message()));
+      return false;
+    }
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, (*open)->Stat());
+    if (file.present && stat.device == file.stat.device && stat.inode == file.stat.inode) {
+      return Status(Code::kInvalidArgument, fmt::format("--from: {} is {} itself; a replica is another copy", path, file.path));
+    }
+    file.replica = std::move(open).value();
+    return true;
+  }
+
+  Status ReadAll(std::vector<Offer>& mine) {
+    for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
+      Ensemble& ensemble = view_.ensembles[e];
+      for (std::uint32_t f = 0; f < wanted_[e].size(); ++f) {
+        if (wanted_[e][f].empty() || ensemble.files[f].replica == nullptr) continue;
+        LZY_RETURN_IF_ERROR(ProveHashes(ensemble, f));
+        std::span<const std::uint64_t> part = wanted_[e][f];
+        if (shared()) {
+          const Interval own = PartOf(part.size(), context_.comm.rank(), context_.comm.size());
+          part = part.subspan(own.begin, own.end - own.begin);
+        }
+        Offer offer{e, f, {}};
+        LZY_RETURN_IF_ERROR(ReadOne(ensemble, f, part, offer.blocks));
+        if (!offer.blocks.empty()) mine.push_back(std::move(offer));
+      }
+    }
+    return Status::Ok();
+  }
+
+  // The blocks of the replica, as if they were those of the file.
+  static BlockStream StreamOfReplica(const Ensemble& ensemble, std::uint32_t f) {
+    BlockStream stream = StreamOf(ensemble, false, f);
+    stream.file = ensemble.files[f].replica.get();
+    stream.synced = false;
+    return stream;
+  }
+
+  // The root of a member is recorded in the other sidecars of its group. If the replica has it, it has the hashes, too.
+  Status ProveHashes(Ensemble& ensemble, std::uint32_t f) {
+    FileView& file = ensemble.files[f];
+    if (shared() || file.data_tree() != nullptr) return Status::Ok();
+    const std::uint64_t size = ensemble.layout->file_size(f), blocks = ensemble.layout->data_blocks(f);
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, file.replica->Stat());
+    if (stat.size != size) return Status::Ok();
+    TreeBuilder builder(TreeKind::kData, blocks, size, {});  // in memory: nothing is written here
+    bool whole = true;
+    LZY_RETURN_IF_ERROR(CheckInPieces(StreamOfReplica(ensemble, f), {0, blocks}, Settings(), [&](std::uint64_t, const CheckResult& found) {
+      whole = whole && found.bad.empty();
+      builder.Add(found.leaves);
+    }));
+    Tree tree = builder.Finish();
+    if (whole && tree.Root() == ensemble.records[f].data_root) file.proven_data = std::move(tree);
+    return Status::Ok();
+  }
+
+  CheckSettings Settings() const {
+    CheckSettings settings = SettingsFor(context_, /*from_disk=*/false);
+    settings.stop = context_.stop;
+    return settings;
+  }
+
+  Status ReadOne(const Ensemble& ensemble, std::uint32_t f, std::span<const std::uint64_t> wanted, std::vector<Interval>& found) {
+    const BlockStream stream = StreamOfReplica(ensemble, f);
+    if (stream.expected == nullptr) return Status::Ok();
+    constexpr std::size_t kAtOnce = 1024;
+    for (std::size_t i = 0; i < wanted.size();) {
+      std::size_t next = i + 1;
+      while (next < wanted.size() && next - i < kAtOnce && wanted[next] == wanted[next - 1] + 1) ++next;
+      LZY_ASSIGN_OR_RETURN(const CheckResult checked, CheckBlocks(stream, wanted[i], next - i, Settings()));
+      auto bad = checked.bad.begin();
+      Tell(next - i, stream.place(0).length);
+      for (; i < next; ++i) {
+        while (bad != checked.bad.end() && bad->first + bad->count <= wanted[i]) ++bad;
+        const bool wrong = bad != checked.bad.end() && bad->first <= wanted[i] && !bad->transient;
+        if (!wrong) AddBlock(found, wanted[i]);
+      }
+    }
+    return Status::Ok();
+  }
+
+  // How far all are, by how far this rank is.
+  void Tell(std::uint64_t blocks, std::uint64_t block_size) {
+    done_ += blocks * (shared() ? static_cast<std::uint64_t>(context_.comm.size()) : 1);
+    if (context_.progress) context_.progress("replica", std::min(done_, wanted_blocks_) * block_size, wanted_blocks_ * block_size);
+  }
+
+  const Context& context_;
+  DatasetView& view_;
+  const std::string& path_;
+  Findings& findings_;
+  std::vector<std::vector<std::vector<std::uint64_t>>> wanted_;  // [ensemble][file]: numbers of blocks, sorted
+  std::uint64_t wanted_blocks_ = 0;
+  std::uint64_t done_ = 0;
+  std::vector<std::string> troubles_;
+};
+
+}  // namespace
+
+Status FindInReplica(const Context& context, DatasetView& view, const std::string& path, Findings& findings,
+                     std::vector<std::string>& warnings) {
+  return Search(context, view, path, findings).Run(warnings);
+}
+
+Result<std::string> ReplicaBelow(const std::string& directory, const std::string& path, bool is_directory, const DatasetRef& dataset) {
+  const std::size_t star = path.find('*');
+  if (!is_directory && star == std::string::npos) return JoinPath(directory, PatternTail(dataset.path));
+  // What comes before the first component that differs between datasets.
+  std::string above = path;
+  if (!is_directory) {
+    const std::size_t slash = path.rfind('/', std::min(star, path.find('%')));
+    above = slash == std::string::npos ? "." : path.substr(0, slash);
+  }
+  while (above.size() > 1 && above.ends_with('/')) above.pop_back();
+  if (above == ".") return JoinPath(directory, dataset.path);
+  if (above != "/") above += '/';
+  if (dataset.path.starts_with(above)) return JoinPath(directory, dataset.path.substr(above.size()));
+  return {Code::kInvalidArgument, fmt::format("--from: {} is not below {}, so its replica cannot be found below {}", dataset.path, path, directory)};
+}
+
+Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communicator& comm, const std::string& path,
+                                                        const std::vector<DatasetRef>& datasets, const std::string& replica) {
+  // With disks of their own, some ranks may not see it.
+  const auto is_directory = [&](const std::string& name) -> Result<bool> {
+    const auto stat = fs.Stat(name);
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, comm.AllReduceMax(stat.ok() && stat->type == FileStat::Type::kDirectory));
+    return anywhere != 0;
+  };
+  LZY_ASSIGN_OR_RETURN(const bool in_directory, is_directory(replica));
+  LZY_ASSIGN_OR_RETURN(const bool of_directory, is_directory(path));
+  if (!in_directory && datasets.size() > 1) {
+    return Status(Code::kInvalidArgument, fmt::format("--from: {} is not accepted for several datasets: a directory that has all of them", replica));
+  }
+  std::map<std::string, std::string> found;
+  for (const DatasetRef& dataset : datasets) {
+    const bool set = dataset.kind == DatasetKind::kSet;
+    if (!in_directory && set != HasRankPlaceholder(replica)) {
+      return Status(Code::kInvalidArgument, fmt::format("--from: '{}' is not accepted: {}", replica,
+                                                        set ? "for a set, a pattern with %r, or a directory" : "for a file, a file or a directory"));
+    }
+    if (!in_directory && set) LZY_RETURN_IF_ERROR(CheckPattern(replica));
+    found[dataset.path] = replica;
+    if (!in_directory) continue;
+    LZY_ASSIGN_OR_RETURN(found[dataset.path], ReplicaBelow(replica, path, of_directory, dataset));
+  }
+  return found;
+}
+
+// Each stretch from where it is. What ends early ends the whole.
+Result<std::size_t> PatchedFile::Read(std::uint64_t offset, MutableByteSpan to, Reading read) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const std::uint64_t at = offset + done, end = offset + to.size();
+    const auto next = std::ranges::upper_bound(from_replica_, at, {}, &Interval::begin);
+    const bool inside = next != from_replica_.begin() && at < std::prev(next)->end;
+    const std::uint64_t until = std::min(end, inside ? std::prev(next)->end : next == from_replica_.end() ? end : next->begin);
+    File* const from = inside ? &replica_ : data_;
+    if (from == nullptr) return Status(Code::kIo, path_ + ": is missing");
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, (from->*read)(at, to.subspan(done, until - at)));
+    done += got;
+    if (got < until - at) break;
+  }
+  return done;
+}
+
+}  // namespace lzy

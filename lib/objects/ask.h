@@ -1,0 +1,44 @@
+#pragma once
+// Asks another process what lies where in a file (tools/objects_helper). It may die or hang over a hostile file: that costs
+// names, and nothing else.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "objects/frames.h"
+#include "objects/object_map.h"
+#include "request/report.h"
+
+namespace lzy {
+
+struct Helper {
+  std::string program;                      ///< path
+  std::chrono::seconds most_time{30};       ///< until it is killed
+  std::uint64_t most_bytes = std::uint64_t{1} << 30;  ///< that it may tell
+  std::function<bool()> stop = {};          ///< true: the user wants the tool to end
+};
+
+/// A sealed map. What was told before something went wrong is in it; `failed` says what.
+struct Answer {
+  ObjectMap map;
+  Status failed;
+  std::vector<std::uint8_t> frames;  ///< of an answer to a request for everything
+};
+
+Answer Ask(const Helper& helper, const std::string& path, const MapRequest& request);
+
+/// Whether files that begin so are of a format that can be asked about. `path`: a file. False if it cannot be read.
+bool HasObjects(const std::string& path);
+
+/// Fills in `objects` of the entries of data of the file at `path`. `index`: a map from when the file was whole, or null. Says
+/// what went wrong if some may be missing.
+Status NameObjects(const Helper& helper, const std::string& path, const std::vector<Damage*>& damage, const ObjectMap* index);
+
+/// "/fields/T (raw data, chunk [3, 0], elements [768, 0] to [1023, 511])". Names are as they are, not printable.
+std::string Text(const DamagedObject& object);
+
+}  // namespace lzy

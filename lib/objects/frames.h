@@ -1,0 +1,100 @@
+#pragma once
+// How the process that parses a file tells what it finds, piece by piece, so that what it told before it died counts. A
+// stored index of objects (docs/format.md) holds the same bytes.
+//
+// A frame is a byte that says what it is, the length of its body as u32, and its body, a record (base/record.h).
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/interval_set.h"
+#include "base/status.h"
+#include "objects/object_map.h"
+
+namespace lzy {
+
+enum class FrameTag : std::uint8_t {
+  kFormat = 1,  ///< a string
+  kObject = 2,  ///< number, name
+  kLayout = 3,  ///< number of an object, RawLayout
+  kExtents = 4, ///< many of ObjectExtent
+  kEnd = 5,     ///< bool: the map is complete
+};
+
+/// What the parsing process is asked.
+struct MapRequest {
+  static constexpr std::uint32_t kVersion = 1;
+  std::uint32_t version = kVersion;
+  /// Ranges of the file that are of interest; empty: all. Sorted and disjoint.
+  std::vector<Interval> wanted;
+  /// Ranges whose bytes are known to be wrong. Sorted and disjoint.
+  std::vector<Interval> wrong;
+  LZY_FIELDS(version, wanted, wrong)
+};
+
+/// Writes frames of what meets `wanted`. Objects are numbered as they are added, and told when something of them is.
+class FrameWriter : public MapSink {
+ public:
+  /// `write` gets whole frames. `wanted`: sorted and disjoint; empty: everything.
+  FrameWriter(std::vector<Interval> wanted, std::function<void(ByteSpan)> write);
+  void SetFormat(const std::string& format) override;
+  std::uint32_t AddObject(const std::string& name) override;
+  void SetLayout(std::uint32_t object, const RawLayout& layout) override;
+  void AddExtent(const ObjectExtent& extent, bool shared = false) override;
+  void Finish(std::uint32_t object) override { objects_[object].finished = true; }
+  bool HasEnough() const override;
+  /// The file will be parsed once more, with less care. Objects of the same names are the same objects; of those that are
+  /// finished, and of extents that were added, nothing more is told.
+  void BeginAgain();
+  void End(bool complete);
+
+ private:
+  struct Object {
+    std::string name;
+    RawLayout layout;
+    std::uint32_t number = 0;
+    bool told = false, layout_told = false, finished = false;
+  };
+  template <class T>
+  void Put(FrameTag tag, const T& body);
+  bool IsWanted(const ObjectExtent& extent) const;
+  void Flush();
+
+  const std::vector<Interval> wanted_;
+  const std::function<void(ByteSpan)> write_;
+  IntervalSet covered_;  // of wanted_
+  std::uint64_t wanted_bytes_ = 0, added_bytes_ = 0;
+  std::vector<Object> objects_;
+  bool again_ = false;
+  std::map<std::string, std::uint32_t> known_;  // once again_
+  std::set<std::tuple<std::uint64_t, bool, std::uint32_t>> told_extents_;  // begin, raw, object
+  std::uint32_t told_ = 0;
+  std::vector<ObjectExtent> pending_;
+};
+
+/// Reads frames into a map, strictly.
+class FrameReader {
+ public:
+  explicit FrameReader(ObjectMap& map) : map_(map) {}
+  /// The next bytes, cut anywhere. kCorrupt: what follows cannot be understood, either.
+  Status Add(ByteSpan bytes);
+  /// kEnd was read.
+  bool ended() const { return ended_; }
+  bool complete() const { return complete_; }
+
+ private:
+  Status Frame(FrameTag tag, ByteSpan body);
+
+  ObjectMap& map_;
+  std::vector<std::uint8_t> rest_;
+  bool ended_ = false;
+  bool complete_ = false;
+};
+
+}  // namespace lzy

@@ -1,0 +1,128 @@
+"""lzy-restore --from: what comes from another copy, and what is refused."""
+
+import os
+import unittest
+
+from harness import CliTest, pattern_bytes
+
+SMALL = ("--block-size", "4K", "--stripe", "16K")
+
+
+class Replicas(CliTest):
+    def put(self, name, content):
+        self.write(name, content)
+        self.age(name)
+
+    def ruin(self, name, begin=0, count=40):
+        """Damages more of the file than parity can rebuild."""
+        for block in range(count):
+            self.flip(name, begin + block * 4096 + 17)
+
+    def expect(self, files):
+        for name, content in files.items():
+            self.assertEqual(self.read(name), content, name)
+
+    def test_a_file(self):
+        content = pattern_bytes(500000)
+        for replica in ("copy", "copies"):
+            self.put("f", content)
+            self.check(0, "lzy-protect", *SMALL, "f")
+            self.put("copy", content)
+            self.put("copies/f", content)
+            self.ruin("f")
+            self.ruin(f"{'copies/f' if replica == 'copies' else 'copy'}", 400000, 20)  # elsewhere
+            self.check(2, "lzy-restore", "f")
+            dry = self.report(1, "lzy-restore", "--dry-run", "--from", replica, "f")
+            self.assertGreaterEqual(dry["datasets"][0]["from_replica"], 40 * 4096)
+            done = self.check(0, "lzy-restore", "--from", replica, "f")
+            self.assertIn("KiB came from the replica\n", done.stdout)
+            self.expect({"f": content})
+            self.check(0, "lzy-verify", "f")
+            os.remove(self.path("f"))
+            os.remove(self.path(".LZY.f"))
+
+    def test_a_lost_file(self):
+        content = pattern_bytes(500000)
+        self.put("f", content)
+        self.check(0, "lzy-protect", *SMALL, "f")
+        self.put("copy", content + b"more")
+        self.flip("copy", 100)
+        before = os.stat(self.path("copy")).st_mtime_ns
+        os.remove(self.path("f"))
+        self.check(2, "lzy-restore", "f")
+        self.assertFalse(os.path.exists(self.path("f")))
+        found = self.report(0, "lzy-restore", "--from", "copy", "f")["datasets"][0]
+        self.assertEqual(found["state"], "restored")
+        # All but the damaged block, and a few at the end that are alone in their rows: parity has these.
+        self.assertLessEqual(found["from_replica"], 500000 - 4096)
+        self.assertGreater(found["from_replica"], 500000 - 16 * 4096)
+        self.expect({"f": content})
+        self.check(0, "lzy-verify", "f")
+        self.assertEqual(os.stat(self.path("copy")).st_mtime_ns, before)
+
+    def test_a_replica_that_does_not_suffice(self):
+        content = pattern_bytes(500000)
+        self.put("f", content)
+        self.check(0, "lzy-protect", *SMALL, "f")
+        self.put("copy", content)
+        self.ruin("f")
+        self.ruin("copy", 0, 40)
+        damaged = self.read("f")
+        done = self.check(2, "lzy-restore", "--from", "copy", "f")
+        self.assertIn("copy: it has 0 of ", done.stderr)
+        self.expect({"f": damaged})
+        self.assertIn("the replica cannot be used: gone", self.check(2, "lzy-restore", "--from", "gone", "f").stderr)
+        self.assertIn("is f itself", self.check(3, "lzy-restore", "--from", "f", "f").stderr)
+        self.assertIn("for a file, a file or a directory", self.check(3, "lzy-restore", "--from", "c.%r", "f").stderr)
+
+    def test_a_directory(self):
+        files = {f"a/{name}": pattern_bytes(200000, seed) for seed, name in enumerate(("x", "below/y", "below/z"))}
+        for name, content in files.items():
+            self.put(name, content)
+            self.put("b" + name[1:], content)
+        self.check(0, "lzy-protect", *SMALL, "a")
+        for name in files:
+            self.ruin(name)
+        os.remove(self.path("a/below/z"))
+        self.assertIn("several datasets", self.check(3, "lzy-restore", "--from", "b/x", "a").stderr)
+        self.check(0, "lzy-restore", "--from", "b", "a/")
+        self.expect(files)
+        self.check(0, "lzy-verify", "a")
+
+
+class ReplicasOfSets(CliTest):
+    def test_sets(self):
+        for ranks in (None, 3):
+            files = {f"n{rank}/s": pattern_bytes(100000 + rank, rank) for rank in range(4)}
+            for name, content in files.items():
+                self.write(name, content)
+                self.age(name)
+                self.write("b/" + name, content)
+            self.check(0, "lzy-protect", *SMALL, "n%r/s")
+            for name in ("n0/s", "n2/s", "n2/.LZY.s"):
+                os.remove(self.path(name))
+            self.flip("b/n1/s", 5)
+            self.check(2, "lzy-restore", "n%r/s", ranks=ranks)
+            self.assertIn("for a set, a pattern", self.check(3, "lzy-restore", "--from", "b/n0/s", "n%r/s", ranks=ranks).stderr)
+            replica = "b" if ranks else "b/n%r/s"
+            self.assertIn("from the replica", self.check(0, "lzy-restore", "--from", replica, "n%r/s", ranks=ranks).stdout)
+            for name, content in files.items():
+                self.assertEqual(self.read(name), content, name)
+            self.check(0, "lzy-verify", "n%r/s")
+            for name in files:
+                os.remove(self.path(os.path.dirname(name) + "/.LZY.s"))
+
+    def test_a_shared_file(self):
+        content = pattern_bytes(900000)
+        self.write("f", content)
+        self.age("f")
+        self.write("copy", content)
+        self.check(0, "lzy-protect", *SMALL, "f")
+        os.remove(self.path("f"))
+        self.check(0, "lzy-restore", "--from", "copy", "f", ranks=3)
+        self.assertEqual(self.read("f"), content)
+        self.check(0, "lzy-verify", "f")
+
+
+if __name__ == "__main__":
+    unittest.main()
