@@ -3,7 +3,7 @@
 A message is a text with `…` for each part that differs from case to case. Two kinds count:
 
 - what is told: the text arguments of the functions in TELLING, and warnings of reports;
-- failures: the text beside a `Code::k…`, in a Status or Result.
+- failures: the text beside a `Code::k…` or `code()`, in a Status or Result.
 
 No compiler is at work here. A text that is put together far away from its code is seen in part, or not at all.
 """
@@ -19,7 +19,8 @@ TELLING = {
     "romio_hooks": r"\b(?:Say|SayInFirstProcess|SayOnce|refuse)\(|\btext \+?= fmt::format\(",
     "tools": r"\bWarn\(|\bfmt::print\(stderr,",
 }
-FAILING = re.compile(r"\bCode::(k\w+)\s*,")
+# A code by its name, or that of another failure.
+FAILING = re.compile(r"\b(?:Code::(k\w+)|code\(\))\s*,")
 GAP = "…"
 
 TOKEN = re.compile(r"""
@@ -144,7 +145,7 @@ def messages_of(source, telling):
         if comma in at and match.start() in at:  # not in a comment or literal
             for expression in choices(arguments(tokens, at[comma] + 1)[0]):
                 for text in [template(expression), *values(expression)]:
-                    found.append((match.group(1), text, match.start()))
+                    found.append((match.group(1) or "", text, match.start()))
     for match in re.finditer(telling, source):
         if match.start() not in at:
             continue

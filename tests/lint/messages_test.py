@@ -57,6 +57,7 @@ class TheSearchItself(unittest.TestCase):
                          [("kIo", "…: no room for …")])
         self.assertEqual(self.texts('return Status(Code::kBusy, path + ": is locked");'), [("kBusy", "…: is locked")])
         self.assertEqual(self.texts('s = {Code::kIo, a ? "one way" : b + " or another"};'), [("kIo", "one way"), ("kIo", "… or another")])
+        self.assertEqual(self.texts('return {s.code(), "no luck: " + s.message()};'), [("", "no luck: …")])
         self.assertEqual(self.texts('// {Code::kIo, "a comment"}\nf("Code::kIo, no");'), [])
         self.assertEqual(self.texts('x = {Code::kIo, SystemError(path)};'), [("kIo", "")])
 
