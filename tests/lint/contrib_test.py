@@ -93,5 +93,70 @@ class Contrib(unittest.TestCase):
                              (1, f"lzy-prolog: {folder}/local is no directory that can be written to"))
 
 
+class SlurmJob(unittest.TestCase):
+    """contrib/slurm/lzy-job, with programs that stand for Slurm and lzy. tests/cluster/slurm_test.py has the real ones."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.stand_in("lzy-run", 'echo "run $*"; exit ${RUN_CODE:-0}')
+        self.stand_in("scontrol", 'case $1 in show) printf "%s\\n" $HOSTS;; *) echo "scontrol $*"; exit 1;; esac')
+        self.stand_in("srun", """case $1 in
+          --label) printf "%s\\n" "1: n2" "0: n1" "3: n4" "2: n3";;
+          lzy-verify) exit $VERIFY_CODE;;
+          true) exit ${ALIVE_CODE:-0};;
+        esac""")
+
+    def stand_in(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(os.path.join(self.folder, name), 0o755)
+
+    def job(self, starts=0, ranks=None, hosts="", **more):
+        """Exit code, lines, and what it left in the file of ranks."""
+        place = os.path.join(self.folder, "lzy-ranks.7")
+        if ranks:
+            with open(place, "w", encoding="utf-8") as file:
+                file.write("".join(f"{rank}\n" for rank in ranks.split()))
+        env = {"PATH": f"{self.folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "nodes",
+               "SLURM_RESTART_COUNT": str(starts), "HOSTS": hosts, **more}
+        done = subprocess.run(["sh", os.path.join(ROOT, "contrib/slurm/lzy-job"), "st.%r", "--restart", "app", "-x"], env=env,
+                              cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.stderr, "")
+        left = ""
+        if os.path.exists(place):
+            with open(place, encoding="utf-8") as file:
+                left = " ".join(file.read().split())
+        return done.returncode, done.stdout.splitlines()[1:], left
+
+    def test_the_first_start(self):
+        self.assertEqual(self.job(), (0, ["run --heal --set st.%r -- srun app -x"], ""))
+
+    def test_a_program_that_fails_by_itself(self):
+        code, lines, left = self.job(RUN_CODE="9")
+        self.assertEqual((code, len(lines), left), (9, 1, ""))
+
+    def test_a_program_that_fails_with_its_node(self):
+        code, lines, _ = self.job(RUN_CODE="9", ALIVE_CODE="1")
+        self.assertEqual((code, lines[1:]), (9, ["lzy-job: a node does not answer: the job is put back", "scontrol requeue 7"]))
+
+    def test_ranks_stay_and_spare_nodes_take_over(self):
+        # Two ranks a node; n2 and n4 are gone, n5 and n6 are new. The file is kept if the job is ended, so it ends here.
+        for hosts, expected in [("n1 n3 n5 n6", "n1 n1 n5 n5 n3 n3 n6 n6"), ("n1 n2 n3 n4", "n1 n1 n2 n2 n3 n3 n4 n4")]:
+            self.assertEqual(self.job(1, "n1 n1 n2 n2 n3 n3 n4 n4", hosts, VERIFY_CODE="9")[2], expected)
+
+    def test_what_the_checkpoint_is(self):
+        for verified in ("0", "1"):
+            self.assertEqual(self.job(1, "n1", "n1", VERIFY_CODE=verified)[:2],
+                             (0, ["run --heal --set st.%r -- srun app -x --restart"]))
+        self.assertEqual(self.job(1, "n1", "n1", VERIFY_CODE="3")[1],
+                         ["lzy-job: there is no checkpoint yet: the program starts from the beginning",
+                          "run --heal --set st.%r -- srun app -x"])
+        for verified in ("2", "4", "9"):
+            self.assertEqual(self.job(1, "n1", "n1", VERIFY_CODE=verified)[:2],
+                             (int(verified), [f"lzy-job: the checkpoint cannot be used as it is (exit code {verified} of lzy-verify)"]))
+
+
 if __name__ == "__main__":
     unittest.main()
