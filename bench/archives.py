@@ -188,6 +188,13 @@ class SnapRaid(Tool):
         os.unlink(f"{self.place}/d{LOST}/part")
 
 
+def move_bytes(source, offset, target, to, length):
+    """Bytes from one file to another."""
+    for at in range(0, length, 64 << 10):
+        piece = os.pread(source.fileno(), min(64 << 10, length - at), offset + at)
+        os.pwrite(target.fileno(), piece, to + at)
+
+
 class Par2(Tool):
     """140 blocks and 20 of recovery: the same redundancy. Less time than with its default of 2000, since it grows with
     the number of recovery blocks; far fewer made its verification of intact files ten times slower."""
@@ -210,28 +217,37 @@ class Par2(Tool):
     def made(self):
         return glob.glob(f"{os.path.dirname(self.path)}/{self.label}.*par2")
 
+    # What is kept is a file: the memory of this script would count as that of the programs that it starts.
     def damage(self):
+        self.keep(LOST * self.to_repair, self.to_repair)
+        garbage = os.urandom(64 << 10)
         with damaged(self.path) as file:
-            self.kept = os.pread(file.fileno(), self.to_repair, LOST * self.to_repair)
-            os.pwrite(file.fileno(), os.urandom(64 << 10) * (self.to_repair // (64 << 10)), LOST * self.to_repair)
+            for offset in range(LOST * self.to_repair, (LOST + 1) * self.to_repair, len(garbage)):
+                os.pwrite(file.fileno(), garbage, offset)
 
     def measure_repair(self):
         done = super().measure_repair()
-        self.settle(LOST * self.to_repair, self.kept)
+        self.settle()
         return done
 
     def measure_mend(self):
+        self.keep(self.victim()[1], 1)
         done = super().measure_mend()
-        with open(self.path, "rb") as file:
-            file.seek(self.victim()[1])
-            self.settle(self.victim()[1], file.read(1))
+        self.settle()
         return done
 
-    def settle(self, offset, right):
+    def keep(self, offset, length):
+        self.kept = offset, length
+        with open(self.path, "rb") as file, open(f"{self.path}.kept", "wb") as kept:
+            move_bytes(file, offset, kept, 0, length)
+
+    def settle(self):
         """Puts the old file back, mended: a repair makes a new one, and other programs know the old one."""
+        offset, length = self.kept
         old = os.stat(f"{self.path}.1")
-        with open(f"{self.path}.1", "r+b", buffering=0) as file:
-            os.pwrite(file.fileno(), right, offset)
+        with open(f"{self.path}.kept", "rb") as kept, open(f"{self.path}.1", "r+b", buffering=0) as file:
+            move_bytes(kept, 0, file, offset, length)
+        os.remove(f"{self.path}.kept")
         os.replace(f"{self.path}.1", self.path)
         os.utime(self.path, ns=(old.st_atime_ns, old.st_mtime_ns))
 
