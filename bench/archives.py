@@ -33,8 +33,12 @@ class Tool:
     def prepare(self):
         """What it needs before."""
 
+    def made(self):
+        """Files that `protect` made."""
+        return []
+
     def forget(self):
-        """Removes what `protect` made."""
+        remove(*self.made())
 
     def damage(self):
         """Loses one device, with `to_repair` bytes of data. This and the next: where it does "repair"."""
@@ -54,6 +58,56 @@ class Tool:
             self.measure_protect()
         return run(self.verify)
 
+    def victim(self):
+        """The file in which one byte rots, and where."""
+        return self.path, self.bytes // 2
+
+    def rot(self):
+        """One bit of that byte, or back again."""
+        path, offset = self.victim()
+        with damaged(path) as file:
+            byte = os.pread(file.fileno(), 1, offset)
+            os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), offset)
+
+    @property
+    def find(self):
+        return self.verify
+
+    def measure_find(self):
+        if self.fresh:
+            self.measure_protect()
+        self.rot()
+        done = run(self.verify, codes=(1,))  # all programs here say 1 to damage that they can repair
+        self.rot()
+        return done
+
+    def measure_mend(self):
+        if self.fresh:
+            self.measure_protect()
+        path, offset = self.victim()
+        with open(path, "rb") as file:
+            file.seek(offset)
+            right = file.read(1)
+            self.rot()
+        done = run(self.mend)
+        with open(path, "rb") as file:
+            file.seek(offset)
+            if file.read(1) != right:
+                raise Failed(f"{self.label} left the byte wrong")
+        run(self.verify)
+        return done
+
+    def measure_update(self):
+        """Protects anew after an edit of a MiB. Others that protect the same file must protect it from nothing next."""
+        self.measure_protect()
+        path, offset = self.victim()
+        with open(path, "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), os.urandom(MIB), offset // MIB * MIB)
+        done = run(self.update)
+        run(self.verify)
+        self.fresh = True
+        return done
+
     def measure_repair(self):
         if self.fresh:
             self.measure_protect()
@@ -67,19 +121,20 @@ class Tool:
 
 class Lzy(Tool):
     label = "lzy"
-    does = ("protect", "verify", "repair")
+    does = ("protect", "verify", "repair", "find", "mend", "update")
 
     def prepare(self):
         at_two = ("--quiet", "--threads", THREADS, self.path)
         self.protect = [self.bench.tool("lzy-protect"), *at_two]
         self.verify = [self.bench.tool("lzy-verify"), *at_two]
         self.repair = [self.bench.tool("lzy-verify"), "--repair", "--json", *at_two]
+        self.mend, self.update = self.repair, self.protect
         # Units of the lost position. Parity takes its turn at each position, so these hold data and parity.
         self.lost = range(LOST * UNIT, self.bytes, (DATA_DEVICES + 1) * UNIT)
         self.to_repair = sum(min(UNIT, self.bytes - offset) for offset in self.lost)
 
-    def forget(self):
-        remove(os.path.join(os.path.dirname(self.path), ".LZY." + os.path.basename(self.path)))
+    def made(self):
+        return [os.path.join(os.path.dirname(self.path), ".LZY." + os.path.basename(self.path))]
 
     def damage(self):
         # Making random bytes takes longer than the repair, and no block of lzy's is longer than what is repeated here.
@@ -100,7 +155,7 @@ class SnapRaid(Tool):
     --test-skip-self: without the self-test that it begins with, which has nothing to do with the data."""
     label = "SnapRAID"
     package = program = "snapraid"
-    does = ("protect", "verify", "repair")
+    does = ("protect", "verify", "repair", "find", "mend", "update")
 
     def prepare(self):
         self.place = f"{self.bench.tmpfs}/snapraid"
@@ -117,15 +172,27 @@ class SnapRaid(Tool):
         self.protect = [*command, "sync"]
         self.verify = [*command, "check", "-a"]
         self.repair = [*command, "fix", "-d", f"d{LOST}"]
+        self.mend = [*command, "fix"]
+        # It asks when all files of a disk changed, and here each disk has one.
+        self.update = [*command, "--force-empty", "sync"]
         self.to_repair = os.path.getsize(f"{self.place}/d{LOST}/part")
 
+    def victim(self):
+        return f"{self.place}/d{LOST}/part", self.to_repair // 2
+
     # One of its two lists of contents lies with the parity, the other on a data disk.
-    def forget(self):
-        clear(f"{self.place}/parity")
-        remove(f"{self.place}/d0/content")
+    def made(self):
+        return glob.glob(f"{self.place}/parity/*") + [f"{self.place}/d0/content"]
 
     def damage(self):
         os.unlink(f"{self.place}/d{LOST}/part")
+
+
+def move_bytes(source, offset, target, to, length):
+    """Bytes from one file to another."""
+    for at in range(0, length, 64 << 10):
+        piece = os.pread(source.fileno(), min(64 << 10, length - at), offset + at)
+        os.pwrite(target.fileno(), piece, to + at)
 
 
 class Par2(Tool):
@@ -133,6 +200,7 @@ class Par2(Tool):
     the number of recovery blocks; far fewer made its verification of intact files ten times slower."""
     label = "par2"
     package = program = "par2"
+    does = ("protect", "verify", "repair", "find", "mend", "update")
 
     def prepare(self):
         self.base = f"{os.path.dirname(self.path)}/{self.label}.par2"
@@ -141,9 +209,56 @@ class Par2(Tool):
         program = self.program.format(build=self.bench.build)
         self.protect = [program, "create", *common, "-b140", "-c20", "-n1", self.base, self.path]
         self.verify = [program, "verify", *common, self.base]
+        self.repair = self.mend = [program, "repair", *common, self.base]
+        self.update = self.protect  # anew: it cannot update what it made
+        # An eighth in one piece: 20 recovery blocks are enough for that, and not for pieces of 1 MiB.
+        self.to_repair = self.bytes // 8
 
-    def forget(self):
-        remove(*glob.glob(f"{os.path.dirname(self.path)}/{self.label}.*par2"))
+    def made(self):
+        return glob.glob(f"{os.path.dirname(self.path)}/{self.label}.*par2")
+
+    # What is kept is a file: the memory of this script would count as that of the programs that it starts.
+    def damage(self):
+        self.keep(LOST * self.to_repair, self.to_repair)
+        garbage = os.urandom(64 << 10)
+        with damaged(self.path) as file:
+            for offset in range(LOST * self.to_repair, (LOST + 1) * self.to_repair, len(garbage)):
+                os.pwrite(file.fileno(), garbage, offset)
+
+    def measure_repair(self):
+        done = super().measure_repair()
+        self.settle()
+        return done
+
+    def measure_mend(self):
+        self.keep(self.victim()[1], 1)
+        done = super().measure_mend()
+        self.settle()
+        return done
+
+    def keep(self, offset, length):
+        self.kept = offset, length
+        with open(self.path, "rb") as file, open(f"{self.path}.kept", "wb") as kept:
+            move_bytes(file, offset, kept, 0, length)
+
+    def settle(self):
+        """Puts the old file back, mended: a repair makes a new one, and other programs know the old one."""
+        offset, length = self.kept
+        old = os.stat(f"{self.path}.1")
+        with open(f"{self.path}.kept", "rb") as kept, open(f"{self.path}.1", "r+b", buffering=0) as file:
+            move_bytes(kept, 0, file, offset, length)
+        os.remove(f"{self.path}.kept")
+        os.replace(f"{self.path}.1", self.path)
+        os.utime(self.path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+    def measure_update(self):
+        protect = self.measure_protect
+        self.fresh = True
+        with open(self.path, "r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), os.urandom(MIB), self.bytes // 2 // MIB * MIB)
+        done = protect()
+        self.fresh = True
+        return done
 
 
 class Par2Turbo(Par2):
@@ -177,8 +292,12 @@ class Blake3(Reader):
     label, package, program, options = "b3sum", "b3sum", "b3sum", ("--num-threads", THREADS)
 
 
+class Sha256(Reader):
+    label, package, program = "sha256sum", "coreutils", "sha256sum"
+
+
 # In the order of the tables, after lzy.
-PEERS = (SnapRaid, Par2, Par2Turbo, Cat, XxHash, Blake3)
+PEERS = (SnapRaid, Par2, Par2Turbo, Cat, XxHash, Blake3, Sha256)
 
 
 def there(bench, kind):

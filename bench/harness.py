@@ -43,6 +43,7 @@ class Sample:
     reread: int = None
     captured: int = None
     output = errors = ""  # what it printed; no field, so that no results have it
+    code = 0  # with which it ended; likewise
 
 
 @dataclasses.dataclass
@@ -97,16 +98,16 @@ def end(process):
             process.wait(10)
 
 
-def run(command, discard=False, **settings):
+def run(command, discard=False, codes=(0,), cwd=None, **settings):
     """Runs it to its end, and takes time and memory. discard: its output goes to /dev/null itself, as a user's would.
-    settings: more environment variables."""
+    codes: exit codes that are no failure; None: all. settings: more environment variables."""
     command = [str(word) for word in command]
     # Files, not pipes: nobody has to read while the program runs, so this script takes no time from it.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         # A session of its own, so that a launcher and its ranks can be ended together.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL if discard else output,
-                                   stderr=errors, env=environment(settings), start_new_session=True)
+                                   stderr=errors, env=environment(settings), cwd=cwd, start_new_session=True)
         timer = threading.Timer(MOST_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
         timer.start()
         try:
@@ -126,7 +127,8 @@ def run(command, discard=False, **settings):
         done = Sample(seconds, resident=usage.ru_maxrss)
         done.output, done.errors = (file.read().decode(errors="replace") for file in (output, errors))
         # The last lines: launchers say a lot about the end of a rank, and the reason mostly comes last.
-        if process.returncode != 0:
+        done.code = process.returncode
+        if codes is not None and process.returncode not in codes:
             said = (done.errors or done.output).strip().splitlines()[-5:]
             raise Failed(f"{shlex.join(command)}: exit code {process.returncode}: " + "\n".join(said))
         return done

@@ -43,7 +43,7 @@ foreach(package lzy lzy-mpiio)
 endforeach()
 
 # The documents keep their places relative to each other, so that their links hold.
-install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
 # D3 is in lzy-status, for its HTML pages.
 install(FILES third_party/d3/LICENSE third_party/d3/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/third_party/d3 COMPONENT doc)

@@ -9,9 +9,24 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "bench"))
 
+import importlib.machinery
+import importlib.util
+
 import bars
+import behaviour
 import harness
 import page
+
+
+def script(name):
+    """A script of bench/, which has no suffix, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(os.path.dirname(page.__file__), name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+peers = script("peers")
 
 
 def side(*seconds, size=10**9, **fields):
@@ -104,6 +119,42 @@ class Page(unittest.TestCase):
         svg = xml.etree.ElementTree.fromstring(bars.bars("t", "s", [("a", 1, 1, 1, True), ("b", 2, 2, 2, False)]))
         widths = [float(r.get("width")) for r in svg.iter("{http://www.w3.org/2000/svg}rect") if r.get("width") != "100%"]
         self.assertEqual(widths, [bars.WIDTH / 2, bars.WIDTH])
+
+
+class Peers(unittest.TestCase):
+    """What docs/performance/peers.md says first: where lzy loses."""
+
+    def result(self, **sides):
+        result = harness.Result("verify", "verify")
+        result.sides = {label: side(seconds, resident=1024 * mib) for label, (seconds, mib) in sides.items()}
+        return result
+
+    def test_whoever_is_faster_is_named_the_fastest_first(self):
+        results = [self.result(lzy=(3, 1), cat=(1, 1), par2=(30, 1), other=(2, 1)), self.result(lzy=(1, 1), cat=(2, 1))]
+        line, = peers.slower(results)
+        self.assertEqual(line, "Slower: verify. Faster are cat (3.00 times as fast), other (1.50 times as fast).")
+
+    def test_who_needs_less_space_or_memory(self):
+        lines = list(peers.larger([self.result(lzy=(1, 100), cat=(1, 10), par2=(1, 200))], {"lzy": .15, "par2": .14, "x": .16}))
+        self.assertEqual(lines, ["More space (15.0% of the data): par2 (14.0%) need less.",
+                                 "More memory (100 MiB at most): cat (10 MiB) need less."])
+
+    def test_copies(self):
+        line, = peers.slower_copies({"large": ({"cp": [1], "rsync": [5], "lzy-copy": [2], "lzy-copy --resume": [1]}, 1)})
+        self.assertEqual(line, "Slower: copies, large files (2.00 times the time of cp). Faster are cp (2.00 times as fast).")
+
+    def test_what_only_others_repair(self):
+        trials = [("a", {"lzy": "8 bytes wrong or missing (exit 2)", "par2": "all right (exit 0)", "rsync": "–"}),
+                  ("b", {"lzy": "all right (exit 0)", "par2": "all right (exit 0)"}),
+                  ("c", {"lzy": "1 byte wrong (exit 2)", "par2": "1 byte wrong (exit 1)"})]
+        self.assertEqual(list(peers.worse(trials)), ["Fails: a — 8 bytes wrong or missing (exit 2). All right with par2."])
+
+    def test_outcomes(self):
+        """Wrong bytes are bold only if the exit code hides them."""
+        subject = types.SimpleNamespace(at=lambda name: f"/nowhere/{name}")
+        original = [b"ab"] * behaviour.FILES
+        for code, text in ((1, "16 bytes wrong or missing (exit 1)"), (0, "**16 bytes wrong or missing** (exit 0)")):
+            self.assertEqual(behaviour.outcome(subject, original, types.SimpleNamespace(code=code)), text)
 
 
 if __name__ == "__main__":

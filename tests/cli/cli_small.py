@@ -1,8 +1,13 @@
 """What sidecars of small files take on disk."""
 
 import os
+import shutil
+import sys
 
 from harness import CliTest, pattern_bytes
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+import golden  # noqa: E402
 
 PAGE = 4096
 SIZES = (0, 1, 5, 4095, 4096, 4097, 10 << 10, 64 << 10)
@@ -92,25 +97,95 @@ class SmallFiles(CliTest):
 
 
 class Golden(CliTest):
-    """Sidecars that were written once, by this version and by the first one, are read, and mend."""
-    FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format", "golden")
+    """Sidecars that were written once, by the versions up to this one, are read, mend, and are committed anew."""
+
+    def setUp(self):
+        super().setUp()
+        with open(golden.SECRET, "rb") as file:
+            self.write("secret", file.read())
+        os.chmod(self.path("secret"), 0o600)
+        # Not in the scratch directory.
+        self.parts = self.enterContext(golden.place_of_parts())
+
+    def at(self, name, file=""):
+        return os.path.join(self.parts, file) if name == "parts" else self.path(os.path.join(name, file))
+
+    def put(self, name):
+        """A copy of a folder, with the times of its commits. Returns the contents of its files."""
+        source, contents = os.path.join(golden.FOLDER, name), {}
+        shutil.copytree(source, self.at(name), dirs_exist_ok=True)
+        for folder, _, files in os.walk(source):
+            for file in files:
+                path = os.path.relpath(os.path.join(folder, file), source)
+                contents[path] = self.read(self.at(name, path))
+        for file in self.data_files(contents):
+            later = 10**9 if name == "ordinary-updated" else 0
+            os.utime(self.at(name, file), ns=(golden.MTIME + later,) * 2)
+        return contents
+
+    @staticmethod
+    def data_files(contents):
+        return sorted(path for path in contents if not os.path.basename(path).startswith("."))
+
+    def in_folder(self, exit_code, name, *words):
+        key = ("--key", self.path("secret")) if name.startswith("sealed-") else ()
+        return self.check(exit_code, *words, *key, ".", cwd=self.at(name))
+
+    def names(self):
+        return sorted(set(os.listdir(golden.FOLDER)) - {"interrupted"})
 
     def test_all(self):
-        for name in sorted(os.listdir(self.FOLDER)):
-            files = sorted(os.listdir(os.path.join(self.FOLDER, name)))
-            contents = {}
-            for file in files:
-                with open(os.path.join(self.FOLDER, name, file), "rb") as golden:
-                    contents[file] = golden.read()
-                self.write(f"{name}/{file}", contents[file])
-            for file in files:
-                if not file.startswith("."):
-                    os.utime(self.path(f"{name}/{file}"), ns=(1767323045 * 10**9,) * 2)
+        for name in self.names():
+            contents = self.put(name)
             with self.subTest(name):
-                self.check(0, "lzy-verify", name)
-                data = next(file for file in files if not file.startswith("."))
-                self.flip(f"{name}/{data}", 1)
-                self.check(1, "lzy-verify", name)
-                self.check(0, "lzy-verify", "--repair", name)
-                self.assertEqual(self.read(f"{name}/{data}"), contents[data])
-                self.check(0, "lzy-verify", name)
+                self.in_folder(0, name, "lzy-verify")
+                data = self.data_files(contents)[0]
+                self.flip(self.at(name, data), 1)
+                self.in_folder(1, name, "lzy-verify")
+                self.in_folder(0, name, "lzy-verify", "--repair")
+                self.assertEqual(self.read(self.at(name, data)), contents[data])
+                self.in_folder(0, name, "lzy-verify")
+
+    def test_a_lost_file(self):
+        """Of sets, together with its sidecar. A shared file of one block has a whole copy of it as parity."""
+        for name in self.names():
+            contents = self.put(name)
+            lost = self.data_files(contents)[0]
+            is_set = lost.startswith("state.")
+            if not is_set and lost != "five":
+                continue
+            with self.subTest(name):
+                os.remove(self.at(name, lost))
+                if is_set:
+                    os.remove(self.at(name, f".LZY.{lost}"))
+                self.in_folder(0, name, "lzy-restore")
+                self.assertEqual(self.read(self.at(name, lost)), contents[lost])
+                self.in_folder(0, name, "lzy-verify")
+
+    def test_a_lost_device_directory(self):
+        contents = self.put("parts")
+        part, = (path for path in contents if path.startswith("d1/"))
+        os.remove(self.at("parts", part))
+        self.in_folder(1, "parts", "lzy-verify")
+        self.in_folder(0, "parts", "lzy-verify", "--repair")
+        self.in_folder(0, "parts", "lzy-verify")
+
+    def test_interrupted(self):
+        """What was written after the last commit is taken back; a file that was never committed is committed."""
+        contents = self.put("interrupted")
+        self.in_folder(9, "interrupted", "lzy-verify")
+        self.check(0, "lzy-verify", "--repair", "--force", "rows", cwd=self.path("interrupted"))
+        self.assertEqual(self.read("interrupted/rows"), self.put("ordinary-automatic")["rows"])
+        self.check(0, "lzy-protect", "new", cwd=self.path("interrupted"))
+        self.in_folder(0, "interrupted", "lzy-verify")
+        self.assertEqual(self.read("interrupted/new"), contents["new"])
+
+    def test_a_new_commit(self):
+        """This version goes on where an older one stopped."""
+        for name in self.names():
+            contents = self.put(name)
+            with self.subTest(name):
+                for file in self.data_files(contents):
+                    self.write(self.at(name, file), pattern_bytes(len(contents[file]) + 1, seed=9))
+                self.in_folder(0, name, "lzy-protect")
+                self.in_folder(0, name, "lzy-verify")

@@ -243,8 +243,8 @@ class Sidecar:
         return [e for e in sb.extent_list if e.kind == kind]
 
     def _check_never(self, c, sb):
-        for name in "size mtime region data_root parity_root dataset_root".split():
-            if getattr(sb, name) not in (0, ZERO_HASH):
+        for name in ("size", "mtime", "region"):
+            if getattr(sb, name) != 0:
                 self.bad(self.place(c), f"copy {c}: state 3: expected {name} zero")
         for e in sb.extent_list:
             if e.kind in (DATA_LEVEL, PARITY_LEVEL, PARITY):
@@ -279,6 +279,9 @@ class Sidecar:
         if (not info.name or info.name.startswith("/") or ".." in info.name.split("/") or "\0" in info.name
                 or len(info.name.encode(errors="surrogateescape")) > 4096 or shared and "/" in info.name):
             self.bad(at, f"copy {c}: info name: expected a relative path without '..', found {info.name!r}")
+        if sb.state == NEVER:
+            self.expect(at, f"copy {c}: state 3: groups, member entries", ([], []), (info.groups, info.members))
+            return
         everyone = [d for g in info.groups for d in g]
         for g in info.groups:
             if g != sorted(set(g)) or not sb.m < len(g) <= sb.n:

@@ -1,17 +1,20 @@
 #!/usr/bin/python3
 """Tests of format_reader.py: the compact form of sidecars (docs/format.md §14), and golden files of both forms."""
+import contextlib
+import hashlib
 import os
 import re
+import shutil
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import format_reader  # noqa: E402
+import golden  # noqa: E402
 from format_writer_for_tests import write  # noqa: E402
 from reader_case import Case, flip, set_field  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GOLDEN = os.path.join(HERE, "golden")
 
 
 class CompactForm(Case):
@@ -78,23 +81,71 @@ class CompactForm(Case):
 class Golden(Case):
     """Sidecars that were written once. They are never changed: what could be read stays readable."""
 
+    FORMS = {"compact-automatic": {("compact", 1)}, "compact-parity": {("compact", 0)}, "compact-set": {("compact", 0)},
+             "compact-shared": {("compact", 0)}, "copied": {("compact", 1), ("ordinary", 1)},
+             "interrupted": {("ordinary", 0)}, "ordinary-automatic": {("ordinary", 1)},
+             "ordinary-groups": {("ordinary", 0)}, "ordinary-parity": {("ordinary", 0)}, "ordinary-set": {("ordinary", 0)},
+             "ordinary-shared": {("ordinary", 0)}, "ordinary-updated": {("ordinary", 0)}, "parts": {("ordinary", 0)},
+             "sealed-set": {("compact", 0)}, "sealed-shared": {("compact", 1), ("ordinary", 1)}}
+
+    def read(self, name):
+        """What the reader says about a folder, and its sidecars."""
+        with open(golden.SECRET, "rb") as file:
+            secret = file.read() if name.startswith("sealed-") else None
+        with contextlib.ExitStack() as stack:
+            folder = os.path.join(golden.FOLDER, name)
+            if name == "parts":
+                folder = shutil.copytree(folder, stack.enter_context(golden.place_of_parts()), dirs_exist_ok=True)
+            files = [e.path for e in os.scandir(folder) if e.is_file() and not e.name.startswith(".")]
+            key = format_reader.Key(secret) if secret else None
+            sidecars = [format_reader.Sidecar(*format_reader.sidecar_of(file), key) for file in files]
+            return format_reader.check(sorted(files), ignore_stamps=True, secret=secret), sidecars
+
     def test_all(self):
-        forms = set()
-        for name in sorted(os.listdir(GOLDEN)):
+        self.assertEqual(sorted(os.listdir(golden.FOLDER)), sorted(self.FORMS))
+        for name, forms in self.FORMS.items():
             with self.subTest(name):
-                folder = os.path.join(GOLDEN, name)
-                files = [os.path.join(folder, f) for f in sorted(os.listdir(folder)) if not f.startswith(".")]
-                result = format_reader.check(files, ignore_stamps=True)
-                self.assertEqual((result.lines, result.errors, result.exit_code), ([], [], 0))
-                for path in files:
-                    sidecar = format_reader.Sidecar(*format_reader.sidecar_of(path))
-                    for copy in sidecar.copies.values():
-                        forms.add(("compact" if sidecar.compact else "ordinary", copy.compatible, name))
-        expected = {(form, 0, f"{form}-{kind}") for form in ("ordinary", "compact") for kind in ("shared", "set")}
-        self.assertEqual(forms, expected | {("compact", 1, "compact-automatic")})
+                result, sidecars = self.read(name)
+                # The last writing of "interrupted" is in no commit.
+                if name != "interrupted":
+                    self.assertEqual((result.lines, result.errors, result.exit_code), ([], [], 0))
+                self.assertEqual({("compact" if s.compact else "ordinary", copy.compatible)
+                                  for s in sidecars for copy in s.copies.values()}, forms)
+                self.assertEqual({r["sealed"] for r in result.reports}, {name.startswith("sealed-")})
+
+    def test_none_was_changed(self):
+        """A new form adds files and lines here, and changes none. `sha256sum -c` reads this list, too."""
+        with open(golden.FOLDER + ".sha256", encoding="utf-8") as file:
+            known = {name: digest for digest, name in (line.split("  ") for line in file.read().splitlines())}
+        found = {}
+        for folder, _, files in os.walk(golden.FOLDER):
+            for file in files:
+                with open(os.path.join(folder, file), "rb") as content:
+                    found[os.path.relpath(content.name, golden.FOLDER)] = hashlib.sha256(content.read()).hexdigest()
+        self.assertEqual(found, known)
+
+    def test_they_are_what_their_names_say(self):
+        """So that nobody replaces one by something easier to read."""
+        groups = self.read("ordinary-groups")[0].reports[0]
+        self.assertEqual((groups["m"], len(groups["groups"]), len(groups["members"])), (2, 2, 6))
+        for name, m, groups in (("ordinary-parity", 3, 1), ("compact-parity", 2, 1)):
+            self.assertEqual({(r["m"], len(r["groups"])) for r in self.read(name)[0].reports}, {(m, groups)})
+        self.assertEqual(self.read("ordinary-updated")[0].reports[0]["generation"], 2)
+        parts = self.read("parts")[0].reports[0]
+        self.assertEqual((parts["placement"], parts["devices"]), ("in directories", 4))
+
+    def test_interrupted(self):
+        """One block was written after the last commit, and a new file was never committed."""
+        result, _ = self.read("interrupted")
+        self.assertEqual(result.errors, [])
+        self.assertEqual([(r["name"], r["state"], r["generation"], r["intent_set"]) for r in result.reports],
+                         [("new", 3, 0, True), ("rows", 1, 1, True)])
+        self.assertEqual(len(result.lines), 2)
+        self.assertIn("data block 7", result.lines[0])
+        self.assertIn("parity of block row (0, 0)", result.lines[1])
 
     def test_the_dump_in_the_document(self):
-        with open(os.path.join(GOLDEN, "compact-shared", ".LZY.five"), "rb") as f:
+        with open(os.path.join(golden.FOLDER, "compact-shared", ".LZY.five"), "rb") as f:
             page = f.read(4096)
         with open(os.path.join(HERE, "..", "..", "docs", "format.md"), encoding="utf-8") as f:
             lines = re.findall(r"^([0-9a-f]{4})  ((?:[0-9a-f]{8} ?){4})", f.read(), re.MULTILINE)
