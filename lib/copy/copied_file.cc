@@ -8,7 +8,10 @@ Result<std::size_t> CopiedFile::ReadAt(std::uint64_t offset, MutableByteSpan to)
   if (HasAlready(offset, to)) {
     resumed_ += to.size();
   } else {
-    LZY_RETURN_IF_ERROR(parts_.source.Read(offset, to));
+    if (const Status read = parts_.source.Read(offset, to); !read.ok()) {
+      source_failed_ = true;
+      return read;
+    }
     // Where the source has a hole, it may have been damage, and rebuilt.
     const bool zeros = std::ranges::all_of(to, [](std::uint8_t byte) { return byte == 0; });
     if (!zeros || !parts_.source.IsHole(offset, to.size())) LZY_RETURN_IF_ERROR(parts_.target.Write(offset, to));

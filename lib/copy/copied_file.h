@@ -18,7 +18,7 @@
 namespace lzy {
 
 /// All that it is made from must outlive it. Only what an encoding calls is there: ReadAt, Stat. Thread-safe.
-class CopiedFile final : public File {
+class CopiedFile final : public ReadOnlyFile {
  public:
   struct Parts {
     CopySource& source;
@@ -29,35 +29,29 @@ class CopiedFile final : public File {
   };
   /// `path`: what the target's file will be called. `stat`: what it will be when it is complete.
   CopiedFile(Parts parts, std::string path, const FileStat& stat)
-      : parts_(std::move(parts)), path_(std::move(path)), stat_(stat) {}
+      : ReadOnlyFile(std::move(path)), parts_(std::move(parts)), stat_(stat) {}
 
   /// Copies these bytes. Holes of the source stay holes.
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
     return parts_.written.ReadAtFromDevice(offset, to);
   }
-  Status WriteAt(std::uint64_t, ByteSpan) override { return OnlyRead(); }
-  Status Truncate(std::uint64_t) override { return OnlyRead(); }
   Status Sync() override { return parts_.written.Sync(); }
   Result<FileStat> Stat() override { return stat_; }
-  Status SetTimes(std::int64_t, std::int64_t) override { return OnlyRead(); }
   Result<std::vector<std::uint8_t>> AccessAcl() override { return parts_.written.AccessAcl(); }
-  Status CopyAccess(File&) override { return OnlyRead(); }
-  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return OnlyRead(); }
-  Status Lock() override { return OnlyRead(); }
-  const std::string& path() const override { return path_; }
 
   /// Bytes that were taken from an earlier copy.
   std::uint64_t resumed() const { return resumed_; }
+  /// Whether the source could not be read: all other failures of an encoding are the copy's.
+  bool source_failed() const { return source_failed_; }
 
  private:
-  Status OnlyRead() const { return {Code::kInternal, path_ + ": a file that is being copied is only read"}; }
   bool HasAlready(std::uint64_t offset, MutableByteSpan to);
 
   const Parts parts_;
-  const std::string path_;
   const FileStat stat_;
   std::atomic<std::uint64_t> resumed_{0};
+  std::atomic<bool> source_failed_{false};
 };
 
 }  // namespace lzy

@@ -211,7 +211,8 @@ class Copier {
     quiet_.emplace(Context{fs_, context_.comm, options_, {}, context_.stop});
     fresh_.emplace(*quiet_, options_, *copied_, *data_, BaseNameOf(real_), fresh_path_);
     LZY_RETURN_IF_ERROR(OfTarget(fresh_->Begin()));
-    return fresh_->Encode();
+    const Status encoded = fresh_->Encode();
+    return copied_->source_failed() ? encoded : OfTarget(encoded);
   }
 
   // Execute permission only for those who have all other permissions that they have at the source: access may have

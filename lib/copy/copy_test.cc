@@ -324,6 +324,23 @@ TEST_F(CopyTest, AFullDiskIsAFailureOfTheCopy) {
   EXPECT_EQ(Temporaries(), std::vector<std::string>());
 }
 
+TEST_F(CopyTest, NoRoomForTheSidecarIsAFailureOfTheCopy) {
+  Make(2'000'000);
+  fs_.fault = [&](Op op, const std::string& path, std::uint64_t, std::uint64_t) -> Status {
+    if (op == Op::kWrite && path == "d/.LZY-tmp.0.f") return {Code::kIo, path + ": No space left on device"};
+    return Status::Ok();
+  };
+  EXPECT_CODE(Copy().status, Code::kWriteFailed);
+  fs_.fault = [&](Op op, const std::string& path, std::uint64_t, std::uint64_t) -> Status {
+    if (op == Op::kRead && path == "s/f") return {Code::kIo, path + ": Stale file handle"};
+    return Status::Ok();
+  };
+  EXPECT_CODE(Copy().status, Code::kIo) << "what cannot be read is no failure of the copy";
+  fs_.fault = nullptr;
+  EXPECT_FALSE(fs_.Has("d/f"));
+  EXPECT_EQ(Temporaries(), std::vector<std::string>());
+}
+
 TEST_F(CopyTest, ASourceThatIsEditedMeanwhileIsNotCopied) {
   for (const std::uint32_t parity : {0u, 1u}) {
     fs_.Restore({});

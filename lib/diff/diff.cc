@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "dataset/view.h"
 #include "names/survey.h"
@@ -27,7 +28,7 @@ struct Sight {
 };
 
 std::string MissingText(const std::string& path) {
-  return fmt::format("{}: it is missing, but its sidecar is there. Restore it with: lzy-restore", path);
+  return fmt::format("{}: it is missing, but its sidecar is there. Restore it with: lzy-restore {}", path, ShellQuote(path));
 }
 
 // One call of Diff on one rank. What it finds here is in report_.
