@@ -16,6 +16,7 @@
 
 #include "base/printable.h"
 #include "common/arguments.h"
+#include "common/beside.h"
 #include "request/commit_record.h"
 
 namespace {
@@ -34,18 +35,10 @@ constexpr const char* kLibrary = "liblzy_mpiio.so";
 /// Programs whose names begin like this may be Open MPI's launcher.
 constexpr std::string_view kOpenMpiLaunchers[] = {"mpirun", "mpiexec", "orterun", "prterun"};
 
-/// Where the library lies, seen from the directory of this program: as it was installed, then as in a build. Both may be
-/// moved as a whole, so no absolute path is compiled in.
-constexpr const char* kPlaces[] = {LZY_BIN_TO_LAYER, "../lib", "../lib64"};
-
-/// The library that belongs to this program.
+/// The library that belongs to this program: as it was installed, then as in a build.
 Result<std::string> FindLibrary() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return Status(Code::kInternal, fmt::format("/proc/self/exe: {}", error.message()));
   std::vector<std::string> searched;
-  for (const char* place : kPlaces) {
-    const auto directory = (self.parent_path() / place).lexically_normal();
+  for (const auto& directory : lzy::PlacesBesideProgram({LZY_BIN_TO_LAYER, "../lib", "../lib64"})) {
     const std::string path = directory / kLibrary;
     searched.push_back(directory.string());
     if (access(path.c_str(), R_OK) != 0) continue;
@@ -54,6 +47,7 @@ Result<std::string> FindLibrary() {
     return Status(Code::kInternal,
                   fmt::format("'{}' cannot be preloaded: there is a space or a colon in its path", path));
   }
+  if (searched.empty()) return Status(Code::kInternal, "/proc/self/exe: cannot be read, so lzy-run does not know where it is");
   return Status(Code::kInternal, fmt::format("{} is in none of these directories: {}. Install or build lzy again", kLibrary,
                                              fmt::join(searched, ", ")));
 }

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -111,6 +112,29 @@ class File {
   virtual const std::string& path() const = 0;
 };
 
+/// A file that is only read: what changes a file is refused, and so is what a subclass does not have. For what has
+/// the bytes of a file, or its attributes, without being one.
+class ReadOnlyFile : public File {
+ public:
+  explicit ReadOnlyFile(std::string path) : path_(std::move(path)) {}
+  Result<std::size_t> ReadAt(std::uint64_t, MutableByteSpan) override { return Refuse(); }
+  Result<std::size_t> ReadAtFromDevice(std::uint64_t, MutableByteSpan) override { return Refuse(); }
+  Status WriteAt(std::uint64_t, ByteSpan) override { return Refuse(); }
+  Status Truncate(std::uint64_t) override { return Refuse(); }
+  Status Sync() override { return Refuse(); }
+  Result<FileStat> Stat() override { return Refuse(); }
+  Status SetTimes(std::int64_t, std::int64_t) override { return Refuse(); }
+  Result<std::vector<std::uint8_t>> AccessAcl() override { return Refuse(); }
+  Status CopyAccess(File&) override { return Refuse(); }
+  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return Refuse(); }
+  Status Lock() override { return Refuse(); }
+  const std::string& path() const override { return path_; }
+
+ private:
+  Status Refuse() const { return {Code::kInternal, path_ + ": was asked for what it does not have, or to change"}; }
+  const std::string path_;
+};
+
 /// Directory-level operations. Paths are as the caller gives them, absolute or relative to the working directory.
 /// Changes of names are atomic but not durable: call SyncDirectory after them.
 class FileSystem {
@@ -200,6 +224,9 @@ FileSystem& PosixFileSystem();
 ///  - Root does not write to a file of several names if other users may have given it one of them.
 ///  - Outside of what was named, root opens and changes files only in directories of the same owners.
 std::unique_ptr<FileSystem> GuardedFileSystem(const std::vector<std::string>& named);
+
+/// Whether there is a directory of this name; links are followed. Not to tell what is missing from what cannot be seen.
+bool IsDirectory(FileSystem& fs, const std::string& path);
 
 /// "dir" of "dir/name" ("." if there is none) and "name". Trailing slashes do not count; the root is "/" and "".
 std::string DirectoryOf(const std::string& path);

@@ -31,6 +31,11 @@ std::string FileSystem::View() {
   return fmt::format("process {} at {}", getpid(), static_cast<const void*>(this));
 }
 
+bool IsDirectory(FileSystem& fs, const std::string& path) {
+  const auto stat = fs.Stat(path);
+  return stat.ok() && stat->type == FileStat::Type::kDirectory;
+}
+
 // The slash before the name stays with Trimmed, so that the directory of "/name" is "/" and not "".
 std::string DirectoryOf(const std::string& path) {
   std::string_view rest = Trimmed(path);

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <condition_variable>
 #include <list>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "base/record.h"
+#include "dataset/view.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -115,14 +119,37 @@ std::uint64_t ReadRange(CopySource& source, std::uint64_t offset, std::uint64_t 
     if (is_hole(at, size)) holes.Add({at, at + size});
     at += size;
   }
+  for (const Interval& range : source.lost()) {
+    if (range.begin < offset + length && offset < range.end) facts.lost.push_back(range);
+  }
   facts.holes = holes.intervals();
   facts.is_hole = facts.holes.size() == 1 && facts.holes[0] == Interval{offset, offset + length};
   return facts.is_hole ? 0 : length;
 }
 
-}  // namespace
-
 // ------------------------------------------------------------------------------------------------------- who sees it
+
+/// Answers for the files that this rank sees. Thread-safe.
+class SourceServer {
+ public:
+  /// As LocalSource::Open. `progress`: told of bytes that were read; may be empty. All references must outlive it.
+  SourceServer(FileSystem& fs, const Options& options, bool salvage, std::function<void(std::uint64_t bytes)> progress = {})
+      : fs_(fs), options_(options), salvage_(salvage), progress_(std::move(progress)) {}
+  /// What RunWithCalls needs to answer by this server.
+  CallHandler Handler(unsigned threads);
+
+ private:
+  std::size_t Answer(ByteSpan call, MutableByteSpan answer);
+  std::shared_ptr<CopySource> Find(std::uint64_t handle);
+
+  FileSystem& fs_;
+  const Options& options_;
+  const bool salvage_;
+  const std::function<void(std::uint64_t bytes)> progress_;
+  std::mutex mutex_;  // for what follows
+  std::uint64_t last_handle_ = 0;
+  std::map<std::uint64_t, std::shared_ptr<CopySource>> open_;
+};
 
 CallHandler SourceServer::Handler(unsigned threads) {
   return {[this](int, ByteSpan call, MutableByteSpan answer) {
@@ -161,7 +188,6 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
       if (auto attributes = source->file().UserAttributes(); attributes.ok()) facts.attributes = std::move(*attributes);
       if (asked.whole && facts.stat.size <= kWhole) {
         const std::uint64_t bytes = ReadRange(*source, 0, facts.stat.size, answer, facts.read);
-        for (const Interval& range : source->lost()) facts.read.lost.push_back(range);
         if (progress_) progress_(facts.stat.size);
         return Finish(answer, bytes, facts);
       }
@@ -180,9 +206,6 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
         return Finish(answer, 0, read);
       }
       const std::uint64_t bytes = ReadRange(*source, asked.offset, asked.length, answer, read);
-      for (const Interval& range : source->lost()) {
-        if (range.begin < asked.offset + asked.length && asked.offset < range.end) read.lost.push_back(range);
-      }
       if (progress_) progress_(asked.length);
       return Finish(answer, bytes, read);
     }
@@ -200,29 +223,15 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
 
 // ----------------------------------------------------------------------------------------------------- who copies it
 
-namespace {
-
 /// The attributes of a file that another rank sees.
-class RemoteFile final : public File {
+class RemoteFile final : public ReadOnlyFile {
  public:
-  RemoteFile(std::string path, OpenFacts facts) : path_(std::move(path)), facts_(std::move(facts)) {}
-  Result<std::size_t> ReadAt(std::uint64_t, MutableByteSpan) override { return NotHere(); }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t, MutableByteSpan) override { return NotHere(); }
-  Status WriteAt(std::uint64_t, ByteSpan) override { return NotHere(); }
-  Status Truncate(std::uint64_t) override { return NotHere(); }
-  Status Sync() override { return NotHere(); }
+  RemoteFile(std::string path, OpenFacts facts) : ReadOnlyFile(std::move(path)), facts_(std::move(facts)) {}
   Result<FileStat> Stat() override { return facts_.stat; }
-  Status SetTimes(std::int64_t, std::int64_t) override { return NotHere(); }
   Result<std::vector<std::uint8_t>> AccessAcl() override { return facts_.acl; }
-  Status CopyAccess(File&) override { return NotHere(); }
-  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return NotHere(); }
   Result<std::map<std::string, std::string>> UserAttributes() override { return facts_.attributes; }
-  Status Lock() override { return NotHere(); }
-  const std::string& path() const override { return path_; }
 
  private:
-  Status NotHere() const { return {Code::kInternal, path_ + ": is a file of another rank"}; }
-  const std::string path_;
   const OpenFacts facts_;
 };
 
@@ -483,6 +492,12 @@ Result<std::unique_ptr<CopySource>> OpenRemoteSource(Caller& caller, const std::
   auto source = std::make_unique<RemoteSource>(caller, path, std::move(wait));
   LZY_RETURN_IF_ERROR(source->Open(holders));
   return std::unique_ptr<CopySource>(std::move(source));
+}
+
+Status WithRemoteSources(const Context& context, bool salvage, std::function<void(std::uint64_t bytes)> progress,
+                         const std::function<void(Caller&)>& work) {
+  SourceServer server(context.fs, context.options, salvage, std::move(progress));
+  return context.comm.RunWithCalls(server.Handler(ThreadsFor(context)), work);
 }
 
 }  // namespace lzy

@@ -81,9 +81,11 @@ class SetCopier {
       for (const std::uint32_t member : all[static_cast<std::size_t>(rank)]) holders[member].push_back(rank);
     }
     std::vector<bool> reach;
+    std::map<std::string, bool> directories;  // each is looked at once, though many members may go there
     for (const auto& [member, ranks] : holders) {
-      const auto place = context_.fs.Stat(DirectoryOf(ExpandPattern(to_, member)));
-      reach.push_back(place.ok() && place->type == FileStat::Type::kDirectory);
+      const auto [at, is_new] = directories.try_emplace(DirectoryOf(ExpandPattern(to_, member)));
+      if (is_new) at->second = IsDirectory(context_.fs, at->first);
+      reach.push_back(at->second);
     }
     LZY_ASSIGN_OR_RETURN(const auto reached, AllGatherRecords(comm_, reach));
     std::size_t index = 0;
@@ -129,9 +131,8 @@ class SetCopier {
       }
     };
     if (apart_) {
-      SourceServer server(context_.fs, context_.options, request_.salvage);
-      LZY_RETURN_IF_ERROR(Agree(comm_, comm_.RunWithCalls(server.Handler(ThreadsFor(context_)),
-                                                          [&](Caller& caller) { copy(&caller); })));
+      LZY_RETURN_IF_ERROR(
+          Agree(comm_, WithRemoteSources(context_, request_.salvage, {}, [&](Caller& caller) { copy(&caller); })));
     } else {
       LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { copy(nullptr); }));
     }

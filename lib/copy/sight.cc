@@ -21,11 +21,6 @@ struct Seen {
   LZY_FIELDS(sources, destination, parent)
 };
 
-bool IsDirectory(FileSystem& fs, const std::string& path) {
-  const auto stat = fs.Stat(path);
-  return stat.ok() && stat->type == FileStat::Type::kDirectory;
-}
-
 // The directory in which something is made.
 std::string PlaceOf(FileSystem& fs, const std::string& destination) {
   return IsDirectory(fs, destination) ? destination : DirectoryOf(destination);

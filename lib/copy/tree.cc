@@ -29,11 +29,6 @@ bool IsWithin(const std::string& path, const std::string& directory) {
   return path == directory || directory == "/" || path.starts_with(directory + "/");
 }
 
-bool IsDirectory(FileSystem& fs, const std::string& path) {
-  const auto stat = fs.Stat(path);
-  return stat.ok() && stat->type == FileStat::Type::kDirectory;
-}
-
 Status OnDestination(const Status& failure) {
   return failure.ok() ? failure : Status(Code::kWriteFailed, failure.message());
 }
@@ -194,7 +189,7 @@ class TreeCopier {
     if (there.status().code() == Code::kNotFound) return fs_.MakeDirectories(path);
     LZY_RETURN_IF_ERROR(there.status());
     if (there->type == FileStat::Type::kDirectory) return Status::Ok();
-    if (path == plan_.destination && fs_.Stat(path).ok() && fs_.Stat(path)->type == FileStat::Type::kDirectory) {
+    if (path == plan_.destination && IsDirectory(fs_, path)) {
       return Status::Ok();
     }
     const bool link = fs_.ReadLink(path).ok();
@@ -235,8 +230,8 @@ class TreeCopier {
   Status WithSources(const Work& work) {
     if (!plan_.sight.apart) return NoThrow(work);
     // A rank that only reads tells of that, too: rank 0 may be one.
-    SourceServer server(fs_, context_.options, request_.salvage, place_ ? nullptr : request_.progress);
-    const Status done = context_.comm.RunWithCalls(server.Handler(ThreadsFor(context_)), [&](Caller& caller) {
+    const auto progress = place_ ? nullptr : request_.progress;
+    const Status done = WithRemoteSources(context_, request_.salvage, progress, [&](Caller& caller) {
       request_.open = [&](const std::string& from) {
         return OpenRemoteSource(caller, plan_.sight.sources, from, request_.wait);
       };

@@ -30,8 +30,7 @@ void WarnOfDirectories(const Context& context, const std::vector<std::string>& r
   std::set<std::string> places;
   for (const std::string& directory : named) {
     const auto real = context.fs.RealPath(directory);
-    const auto stat = context.fs.Stat(directory);
-    if (!stat.ok() || stat->type != FileStat::Type::kDirectory) {
+    if (!IsDirectory(context.fs, directory)) {
       warnings.push_back(fmt::format("device-dirs: '{}' is not a directory", directory));
     } else if (real.ok() && !places.insert(*real).second) {
       warnings.push_back(fmt::format("device-dirs: '{}' is named twice", directory));

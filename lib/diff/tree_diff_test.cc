@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "any_leaves.h"
 #include "base/numbers.h"
 
 namespace lzy {
@@ -29,14 +30,7 @@ class CountedPages : public TreePages {
 
 class TreeDiffTest : public ::testing::Test {
  protected:
-  std::vector<Hash> AnyLeaves(std::size_t count) {
-    std::vector<Hash> leaves(count);
-    for (Hash& leaf : leaves) {
-      StoreLe(leaf.bytes.data(), random_());
-      StoreLe(leaf.bytes.data() + 8, random_());
-    }
-    return leaves;
-  }
+  std::vector<Hash> AnyLeaves(std::size_t count) { return testing::AnyLeaves(random_, count); }
   static Tree TreeOf(const std::vector<Hash>& leaves) { return Tree::Build(TreeKind::kData, leaves, leaves.size()); }
   Tree Paged(const Tree& tree) {
     const Hash top = tree.node(tree.counts().size() - 1, 0);

@@ -241,8 +241,7 @@ Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communic
                                                         const std::vector<DatasetRef>& datasets, const std::string& replica) {
   // With disks of their own, some ranks may not see it.
   const auto is_directory = [&](const std::string& name) -> Result<bool> {
-    const auto stat = fs.Stat(name);
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, comm.AllReduceMax(stat.ok() && stat->type == FileStat::Type::kDirectory));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, comm.AllReduceMax(IsDirectory(fs, name)));
     return anywhere != 0;
   };
   LZY_ASSIGN_OR_RETURN(const bool in_directory, is_directory(replica));
@@ -274,7 +273,7 @@ Result<std::size_t> PatchedFile::Read(std::uint64_t offset, MutableByteSpan to, 
     const bool inside = next != from_replica_.begin() && at < std::prev(next)->end;
     const std::uint64_t until = std::min(end, inside ? std::prev(next)->end : next == from_replica_.end() ? end : next->begin);
     File* const from = inside ? &replica_ : data_;
-    if (from == nullptr) return Status(Code::kIo, path_ + ": is missing");
+    if (from == nullptr) return Status(Code::kIo, path() + ": is missing");
     LZY_ASSIGN_OR_RETURN(const std::size_t got, (from->*read)(at, to.subspan(done, until - at)));
     done += got;
     if (got < until - at) break;

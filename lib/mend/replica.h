@@ -33,35 +33,21 @@ Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communic
                                                         const std::vector<DatasetRef>& datasets, const std::string& replica);
 
 /// A data file, with some of its blocks taken from its replica: for sources of rows. Reads only.
-class PatchedFile : public File {
+class PatchedFile : public ReadOnlyFile {
  public:
   /// `data` may be null, if the file is missing. `from_replica`: sorted byte ranges. All must outlive it.
   PatchedFile(std::string path, File* data, File& replica, std::vector<Interval> from_replica)
-      : path_(std::move(path)), data_(data), replica_(replica), from_replica_(std::move(from_replica)) {}
+      : ReadOnlyFile(std::move(path)), data_(data), replica_(replica), from_replica_(std::move(from_replica)) {}
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override { return Read(offset, to, &File::ReadAt); }
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override {
     return Read(offset, to, &File::ReadAtFromDevice);
   }
-  const std::string& path() const override { return path_; }
-
-  // Nothing else is asked of a source.
-  Status WriteAt(std::uint64_t, ByteSpan) override { return ReadsOnly(); }
-  Status Sync() override { return ReadsOnly(); }
-  Result<FileStat> Stat() override { return ReadsOnly(); }
-  Status Truncate(std::uint64_t) override { return ReadsOnly(); }
-  Status SetTimes(std::int64_t, std::int64_t) override { return ReadsOnly(); }
-  Result<std::vector<std::uint8_t>> AccessAcl() override { return ReadsOnly(); }
-  Status CopyAccess(File&) override { return ReadsOnly(); }
-  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return ReadsOnly(); }
-  Status Lock() override { return ReadsOnly(); }
 
  private:
   using Reading = Result<std::size_t> (File::*)(std::uint64_t offset, MutableByteSpan to);
   Result<std::size_t> Read(std::uint64_t offset, MutableByteSpan to, Reading read);
-  Status ReadsOnly() const { return {Code::kInternal, path_ + ": is for reading only"}; }
 
-  const std::string path_;
   File* const data_;
   File& replica_;
   const std::vector<Interval> from_replica_;

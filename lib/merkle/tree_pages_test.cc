@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "any_leaves.h"
 #include "memory_files.h"
 #include "merkle/tree.h"
 #include "status_matchers.h"
@@ -17,14 +18,7 @@ class TreePagesTest : public ::testing::Test {
   void SetUp() override { SetMostLeavesInMemory(256); }
   void TearDown() override { SetMostLeavesInMemory(kMostLeavesInMemory); }
 
-  std::vector<Hash> AnyLeaves(std::size_t count) {
-    std::vector<Hash> leaves(count);
-    for (Hash& leaf : leaves) {
-      StoreLe(leaf.bytes.data(), random_());
-      StoreLe(leaf.bytes.data() + 8, random_());
-    }
-    return leaves;
-  }
+  std::vector<Hash> AnyLeaves(std::size_t count) { return testing::AnyLeaves(random_, count); }
 
   ScratchMaker Scratch() {
     return [this] {

@@ -89,10 +89,9 @@ std::optional<std::string> DataPathOf(const std::string& sidecar_path) {
 }
 
 bool IsLzyName(const std::string& base_name) {
-  return base_name.rfind(kSidecarPrefix, 0) == 0 || base_name.rfind(kNewSidecarPrefix, 0) == 0 ||
-         base_name.rfind(kNewDataPrefix, 0) == 0 || base_name.rfind(kCopyPrefix, 0) == 0 ||
-         base_name.rfind(kJournalPrefix, 0) == 0 || base_name.rfind(kIndexPrefix, 0) == 0 || base_name.rfind(kTemporaryPrefix, 0) == 0 ||
-         base_name.rfind(kPartPrefix, 0) == 0;
+  constexpr const char* kPrefixes[] = {kSidecarPrefix, kNewSidecarPrefix, kNewDataPrefix, kCopyPrefix,
+                                       kJournalPrefix, kIndexPrefix,      kTemporaryPrefix, kPartPrefix};
+  return std::ranges::any_of(kPrefixes, [&](const char* prefix) { return base_name.starts_with(prefix); });
 }
 
 // No error here: callers use this to find out whether PATH is a pattern at all.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "any_leaves.h"
 #include "memory_files.h"
 #include "sidecar/sidecar.h"
 #include "status_matchers.h"
@@ -20,18 +21,6 @@ using Bytes = std::vector<std::uint8_t>;
 
 inline constexpr std::uint32_t kBlock = 512;
 inline constexpr char kPath[] = "d/.LZY.f";
-
-inline Hash AnyHash(std::mt19937_64& rng) {
-  Hash hash;
-  for (auto& byte : hash.bytes) byte = static_cast<std::uint8_t>(rng());
-  return hash;
-}
-
-inline std::vector<Hash> AnyLeaves(std::mt19937_64& rng, std::uint64_t count) {
-  std::vector<Hash> leaves(count);
-  for (Hash& leaf : leaves) leaf = AnyHash(rng);
-  return leaves;
-}
 
 /// Contents of a sidecar for a file of `blocks` blocks.
 inline SidecarContents MakeContents(std::uint64_t seed, std::uint64_t blocks, std::uint64_t parity_blocks,

@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "base/bytes.h"
 #include "erasure/codec.h"
+#include "storage/parallel.h"
 
 namespace lzy {
 namespace {
@@ -21,19 +22,11 @@ constexpr std::uint64_t kMostBytes = 256u << 20;
 constexpr std::uint64_t kLeastFree = 64u << 20;
 constexpr std::size_t kPiece = 4u << 20;
 constexpr double kMostSeconds = 3;
-// Aligned for O_DIRECT and for the codec.
-constexpr std::size_t kAlignment = 4096;
-
-using Buffer = std::unique_ptr<std::uint8_t, decltype(&std::free)>;
-Buffer MakeBuffer(std::size_t bytes) {
-  Buffer buffer(static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, bytes)), &std::free);
-  if (!buffer) throw std::bad_alloc();
-  // What cannot be compressed: some file systems do that.
+// What cannot be compressed: some file systems do that.
+AlignedBuffer MakeBuffer(std::size_t bytes) {
+  AlignedBuffer buffer(bytes);
   std::mt19937_64 random(1);
-  for (std::size_t i = 0; i < bytes; i += 8) {
-    const std::uint64_t word = random();
-    std::copy_n(reinterpret_cast<const std::uint8_t*>(&word), 8, buffer.get() + i);
-  }
+  for (std::size_t i = 0; i < bytes; i += 8) StoreLe(buffer.data() + i, static_cast<std::uint64_t>(random()));
   return buffer;
 }
 
@@ -45,10 +38,10 @@ Status MeasureFile(FileSystem& fs, const std::string& directory, MeasuredRates& 
   const std::string path = fmt::format("{}/.lzy-plan.{}", directory, getpid());
   LZY_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.Open(path, OpenMode::kCreateNew, false));
   LZY_RETURN_IF_ERROR(fs.Remove(path));
-  const Buffer buffer = MakeBuffer(kPiece);
+  AlignedBuffer buffer = MakeBuffer(kPiece);
   auto begin = std::chrono::steady_clock::now();
   while (out.bytes < kMostBytes && (out.bytes == 0 || Since(begin) < kMostSeconds)) {
-    LZY_RETURN_IF_ERROR(file->WriteAt(out.bytes, {buffer.get(), kPiece}));
+    LZY_RETURN_IF_ERROR(file->WriteAt(out.bytes, {buffer.data(), kPiece}));
     out.bytes += kPiece;
   }
   LZY_RETURN_IF_ERROR(file->Sync());
@@ -56,7 +49,7 @@ Status MeasureFile(FileSystem& fs, const std::string& directory, MeasuredRates& 
   begin = std::chrono::steady_clock::now();
   std::uint64_t read = 0;
   while (read < out.bytes && (read == 0 || Since(begin) < kMostSeconds)) {
-    LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAtFromDevice(read, {buffer.get(), kPiece}));
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, file->ReadAtFromDevice(read, {buffer.data(), kPiece}));
     if (got == 0) return {Code::kIo, fmt::format("{}: ends early at offset {}", path, read)};
     read += got;
   }
@@ -70,13 +63,13 @@ Status MeasureParity(MeasuredRates& out) {
   constexpr std::size_t kLength = 4u << 20;  // from memory, not from caches
   LZY_ASSIGN_OR_RETURN(const Codec codec, Codec::Create(kDevices, kParity));
   const Plan plan = codec.EncodePlan();
-  const Buffer buffer = MakeBuffer(kDevices * kLength);
+  AlignedBuffer buffer = MakeBuffer(kDevices * kLength);
   std::vector<std::uint32_t> which(kDevices - kParity);
   std::iota(which.begin(), which.end(), 0u);
   std::vector<const std::uint8_t*> inputs;
   std::vector<std::uint8_t*> outputs;
   for (std::size_t i = 0; i < kDevices; ++i) {
-    std::uint8_t* const at = buffer.get() + i * kLength;
+    std::uint8_t* const at = buffer.data() + i * kLength;
     i < which.size() ? inputs.push_back(at) : outputs.push_back(at);
   }
   double bytes = 0;
@@ -92,8 +85,7 @@ Status MeasureParity(MeasuredRates& out) {
 }  // namespace
 
 Result<MeasuredRates> MeasureRates(FileSystem& fs, const std::string& directory) {
-  const auto stat = fs.Stat(directory);
-  if (!stat.ok() || stat->type != FileStat::Type::kDirectory) {
+  if (!IsDirectory(fs, directory)) {
     return Status(Code::kInvalidArgument, fmt::format("--measure: '{}' is not accepted: a directory that exists", directory));
   }
   const auto free = fs.FreeBytes(directory);

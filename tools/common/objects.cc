@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "base/record.h"
 #include "comm/records.h"
+#include "common/beside.h"
 #include "objects/ask.h"
 #include "objects/index.h"
 #include "sidecar/names.h"
@@ -31,11 +31,8 @@ struct Named {
 
 // Beside the tools in the build tree; where it is installed, with the layer.
 std::string HelperProgram() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return "";
-  for (const auto* place : {".", LZY_BIN_TO_LAYER}) {
-    const auto path = self.parent_path() / place / "lzy-objects-helper";
+  for (const auto& directory : PlacesBesideProgram({".", LZY_BIN_TO_LAYER})) {
+    const auto path = directory / "lzy-objects-helper";
     if (access(path.c_str(), X_OK) == 0) return path.string();
   }
   return "";
