@@ -48,31 +48,18 @@ TEST(Path, SplitsAndJoins) {
 }
 
 /// Holds `content`; everything but reading fails.
-class ContentFile : public File {
+class ContentFile : public ReadOnlyFile {
  public:
-  explicit ContentFile(std::vector<std::uint8_t> content) : content_(std::move(content)) {}
+  explicit ContentFile(std::vector<std::uint8_t> content) : ReadOnlyFile("dir/content"), content_(std::move(content)) {}
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override {
     if (offset >= content_.size()) return std::size_t{0};
     std::size_t count = std::min<std::size_t>(to.size(), content_.size() - offset);
     std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>(offset), count, to.begin());
     return count;
   }
-  Result<std::size_t> ReadAtFromDevice(std::uint64_t, MutableByteSpan) override { return No(); }
-  Status WriteAt(std::uint64_t, ByteSpan) override { return No(); }
-  Status Truncate(std::uint64_t) override { return No(); }
-  Status Sync() override { return No(); }
-  Result<FileStat> Stat() override { return No(); }
-  Status SetTimes(std::int64_t, std::int64_t) override { return No(); }
-  Result<std::vector<std::uint8_t>> AccessAcl() override { return No(); }
-  Status CopyAccess(File&) override { return No(); }
-  Status SetAccess(std::uint32_t, std::uint32_t, std::uint32_t) override { return Status::Ok(); }
-  Status Lock() override { return No(); }
-  const std::string& path() const override { return path_; }
 
  private:
-  static Status No() { return Status(Code::kInternal, "not here"); }
   std::vector<std::uint8_t> content_;
-  std::string path_ = "dir/content";
 };
 
 TEST(ReadExactly, AllOrCorrupt) {
