@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostBody = std::size_t{1} << 20;
 constexpr std::size_t kHead = 5;
 constexpr std::size_t kExtentsInFrame = 1000;
-constexpr std::size_t kMostName = std::size_t{1} << 16;
+constexpr std::size_t kLongestName = std::size_t{1} << 16;
 constexpr std::uint32_t kMostObjects = 20'000'000;
 
 using ObjectBody = std::pair<std::uint32_t, std::string>;
@@ -49,7 +49,7 @@ void FrameWriter::BeginAgain() {
 
 std::uint32_t FrameWriter::AddObject(const std::string& name) {
   if (const auto known = known_.find(name); known != known_.end()) return known->second;
-  objects_.push_back({name.substr(0, kMostName), {}});
+  objects_.push_back({name.substr(0, kLongestName), {}});
   return static_cast<std::uint32_t>(objects_.size() - 1);
 }
 
@@ -144,7 +144,7 @@ Status FrameReader::Frame(FrameTag tag, ByteSpan body) {
     }
     case FrameTag::kObject: {
       const auto object = DecodeRecord<ObjectBody>(body);
-      if (!object.ok() || object->first != map_.object_count() || object->first >= kMostObjects || object->second.size() > kMostName) {
+      if (!object.ok() || object->first != map_.object_count() || object->first >= kMostObjects || object->second.size() > kLongestName) {
         return Malformed("an object");
       }
       map_.AddObject(object->second);
