@@ -33,11 +33,11 @@ CatalogDataset DatasetOf(const Statement& row) {
           .bytes = row.Count(11),
           .sidecar_bytes = row.Count(12),
           .generation = row.Count(13),
-          .first_seen = row.Integer(14),
-          .last_seen = row.Integer(15),
-          .last_commit = row.Integer(16),
-          .last_verified = row.Integer(17),
-          .pass_began = row.Integer(18),
+          .first_seen = row.Time(14),
+          .last_seen = row.Time(15),
+          .last_commit = row.Time(16),
+          .last_verified = row.Time(17),
+          .pass_began = row.Time(18),
           .pass_rows = row.Count(19),
           .rows = row.Count(20)};
 }
@@ -48,7 +48,7 @@ constexpr const char* kEventColumns =
 
 CatalogEvent EventOf(const Statement& row) {
   return {.id = row.Integer(0),
-          .time = row.Integer(1),
+          .time = row.Time(1),
           .dataset = row.Integer(2),
           .dataset_path = row.Text(3),
           .tool = row.Text(4),
@@ -61,7 +61,7 @@ CatalogEvent EventOf(const Statement& row) {
           .offset = row.Count(11),
           .length = row.Count(12),
           .beyond_repair = row.Integer(13) != 0,
-          .ended = row.Integer(14),
+          .ended = row.Time(14),
           .outcome = row.Text(15),
           .seconds = row.Real(16)};
 }

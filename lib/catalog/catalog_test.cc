@@ -283,6 +283,22 @@ TEST_F(CatalogTest, DamagedPagesAreAnErrorAndNoCrash) {
   }
 }
 
+TEST_F(CatalogTest, NoTimeIsBefore1970) {
+  Catalog catalog = Open();
+  Note(catalog, Report("/d/a"), kDay);
+  {
+    auto raw = Database::Open(file_, DatabaseMode::kWrite);
+    ASSERT_OK(raw.status());
+    ASSERT_OK(raw->Execute("UPDATE datasets SET last_verified = -9223372036854775807, first_seen = -1"));
+    ASSERT_OK(raw->Execute("UPDATE events SET time = -9223372036854775807 - 1"));
+  }
+  EXPECT_EQ(Get(catalog, "/d/a").last_verified, 0);
+  EXPECT_EQ(Get(catalog, "/d/a").first_seen, 0);
+  const auto events = catalog.Events();
+  ASSERT_OK(events.status());
+  for (const CatalogEvent& event : *events) EXPECT_EQ(event.time, 0);
+}
+
 TEST_F(CatalogTest, ReadsWhereNothingMayBeWritten) {
   {
     Catalog catalog = Open();

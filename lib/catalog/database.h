@@ -39,6 +39,8 @@ class Statement {
   std::int64_t Integer(int column) const;
   /// Never negative: a hostile or damaged file gives 0 instead.
   std::uint64_t Count(int column) const;
+  /// Nanoseconds since 1970, never negative either: so any two times can be subtracted.
+  std::int64_t Time(int column) const { return static_cast<std::int64_t>(Count(column)); }
   double Real(int column) const;
   std::string Text(int column) const;
 
