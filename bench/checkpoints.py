@@ -8,7 +8,7 @@ import functools
 import json
 import os
 
-from harness import MIB, Failed, Result, Sample, clear, commits, remove, run
+from harness import MIB, Failed, Result, Sample, clear, commits, remove, run, touch_memory
 
 
 class Case:
@@ -34,6 +34,8 @@ class Case:
         clear(self.directory)
         if self.directory == self.bench.disk:
             os.sync()  # what earlier runs left to be written is not this one's to wait for
+        # The program's own memory, the file, and the layer's sums and parity.
+        touch_memory(3 * self.bytes * self.ranks + 512 * MIB)
         found = run(command)
         inside = json.loads(found.output)
         # Of the program itself. `run` sees only the launcher, or lzy-run.
