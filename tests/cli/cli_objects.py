@@ -9,6 +9,7 @@ import random
 import shutil
 import struct
 import subprocess
+import time
 import unittest
 
 from harness import BIN, CliTest
@@ -473,3 +474,73 @@ class Netcdf(CliTest):
             self.write("b.nc", bytes(content[:chosen.choice((10, 300, len(content)))]))
             code, _, _ = ask(self.path("b.nc"), timeout=20)
             self.assertEqual(code, 0, turn)
+
+
+@unittest.skipUnless(MAKE_HDF5, "lzy was built without HDF5")
+class Fuzz(CliTest):
+    """Files of which anything is wrong, for LZY_TEST_SECONDS. Meant for a build with sanitizers. The helper may die of
+    them; what lzy-verify says of the bytes must stay right, and an index must be made or left out."""
+
+    def spoil(self, content, chosen):
+        """Changes some bytes. Returns the blocks that differ now."""
+        spoiled = bytearray(content)
+        for _ in range(chosen.choice((1, 1, 2, 5, 20, 100))):
+            at = chosen.randrange(len(content)) if chosen.random() < 0.3 else chosen.choice(self.dense)
+            length = chosen.choice((1, 1, 1, 2, 4, 8, 64))
+            how = chosen.randrange(4)
+            if how == 0:
+                new = chosen.randbytes(length)
+            elif how == 1:
+                new = bytes([chosen.choice((0, 1, 127, 128, 255))]) * length
+            elif how == 2:  # another part of the file: plausible, and wrong
+                other = chosen.choice(self.dense)
+                new = content[other:other + length]
+            else:
+                new = bytes([spoiled[at] ^ 1 << chosen.randrange(8)])
+            new = new[:len(content) - at]
+            spoiled[at:at + len(new)] = new
+        return bytes(spoiled), {b for b in range(0, len(content), BLOCK) if spoiled[b:b + BLOCK] != content[b:b + BLOCK]}
+
+    def test_random_bytes(self):
+        seconds = int(os.environ.get("LZY_TEST_SECONDS", "5"))
+        seed = int(os.environ.get("LZY_TEST_SEED", str(time.time_ns())))
+        chosen = random.Random(seed)
+        print("LZY_TEST_SEED", seed, flush=True)
+        Made(self.path("earliest"), "earliest")
+        Made(self.path("latest"), "latest")
+        Netcdf.make(self, "cdf", 5)
+        kinds = {}
+        for kind in ("earliest", "latest", "cdf"):
+            self.check(0, "lzy-protect", "--block-size", "4K", kind)
+            content = self.read(kind)
+            # Where metadata may be: not in long runs of zeros.
+            kinds[kind] = content, [at for at in range(0, len(content), 8) if any(content[at:at + 8])]
+        end, turns = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            turns += 1
+            kind = chosen.choice(sorted(kinds))
+            content, self.dense = kinds[kind]
+            spoiled, blocks = self.spoil(content, chosen)
+            if not blocks:
+                continue
+            before = os.stat(self.path(kind))
+            self.overwrite(kind, spoiled, before)
+            done = self.run_tool("lzy-verify", "--json", kind)
+            self.assertIn(done.returncode, (1, 2), (turns, done.stderr))
+            self.assertNotIn("Sanitizer", done.stderr, turns)
+            self.assertNotIn("runtime error", done.stderr, turns)
+            damage = json.loads(done.stdout)["datasets"][0]["damage"]
+            got = {b for one in damage for b in range(one["offset"], one["offset"] + one["length"], BLOCK) if one["part"] == "data"}
+            self.assertEqual(got, blocks, turns)
+            self.overwrite(kind, content, before)
+            if turns % 8 == 0:
+                self.write("new", spoiled)
+                done = self.check(0, "lzy-protect", "--index-objects", "new")
+                self.assertNotIn("runtime error", done.stderr, turns)
+                self.check(0, "lzy-verify", "new")
+        print(f"{turns} files", flush=True)
+
+    def overwrite(self, name, content, before):
+        with open(self.path(name), "r+b") as file:
+            file.write(content)
+        os.utime(self.path(name), ns=(before.st_atime_ns, before.st_mtime_ns))
