@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
 from prefix import BUILD, CMAKE, CXX, MPICC, MPIEXEC, NM, OBJDUMP, ROOT, SONAME, TOOLS, VERSION, Prefix
@@ -160,6 +161,28 @@ class Installed(Prefix):
         done = self.run_it(0, "sh", "-c", f"'{self.plain}/bin/lzy-run' -- '{MPIEXEC}' -n 1 '{BUILD}/examples/heat3d' --size 16 "
                            "--steps 1 --every 0 2>&1")
         self.assertIn(f"there is no layer for it: {layers}/liblzy_mpiio-{SONAME}.so", done)
+
+    def test_over_an_older_version(self):
+        """What is there from before is replaced, not written into: programs that have it loaded go on with it."""
+        over = f"{self.dir}/over"
+        shutil.copytree(self.prefix, over, symlinks=True)
+        lib = f"{over}/{os.path.relpath(self.lib, self.prefix)}"
+        old = f"{lib}/liblzy.so.0.0.9"
+        os.rename(f"{lib}/liblzy.so.{VERSION}", old)
+        for name in os.listdir(lib):
+            if os.path.islink(f"{lib}/{name}"):
+                os.remove(f"{lib}/{name}")
+                os.symlink(os.path.basename(old), f"{lib}/{name}")
+        layer = f"{lib}/lzy/liblzy_mpiio.so"
+        for path in (layer, f"{over}/bin/lzy-verify", f"{over}/include/lzy/lzy.h"):
+            with open(path, "wb") as file:
+                file.write(b"old")
+            os.utime(path, (10**9, 10**9))
+        with open(layer, "rb") as loaded:
+            self.run_it(0, CMAKE, "--install", BUILD, "--prefix", over)
+            self.assertEqual(loaded.read(), b"old")
+        os.remove(old)
+        self.assertEqual(subprocess.run(["diff", "-r", "--no-dereference", self.prefix, over], check=False).returncode, 0)
 
 
 if __name__ == "__main__":
