@@ -62,6 +62,7 @@ class SetCopier {
     options_.device_dirs.clear();
     LZY_ASSIGN_OR_RETURN(const DatasetView view, OpenDataset(context_, source_, {}));
     if (!view.committed) return Status::Ok();
+    committed_members_ = view.superblock.members;
     source_root_ = view.superblock.dataset_root;
     KeepGeometry(view.superblock, view.info, false, options_);
     return CheckOptions(options_);
@@ -105,9 +106,9 @@ class SetCopier {
       if (target == comm_.rank()) mine_.emplace_back(member, both.empty() ? ranks : std::vector<int>());
     }
     report_.members = holders.size();
-    // A set has all members from 0 on. With a gap, the copy would be of a set that lost some.
+    // A set has all members from 0 on. With a gap, or without the last ones, the copy would be of a set that lost some.
     const bool gap = !holders.empty() && holders.rbegin()->first + 1 != holders.size();
-    if (!gap) return Status::Ok();
+    if (!gap && holders.size() >= committed_members_) return Status::Ok();
     return {Code::kInvalidArgument,
             fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
   }
@@ -188,6 +189,7 @@ class SetCopier {
   CopySetReport& report_;
   DatasetRef source_;
   Options options_;  // of the copies' protection
+  std::uint32_t committed_members_ = 0;  // of the source; 0: it is not protected
   std::optional<Hash> source_root_;
   std::vector<std::pair<std::uint32_t, std::vector<int>>> mine_;  ///< members to copy; ranks that see them, if not this one
   bool apart_ = false;  ///< some rank copies a member that it does not see
