@@ -9,6 +9,7 @@
 #include "comm/records.h"
 #include "commit/protect.h"
 #include "copy/remote.h"
+#include "dataset/sights.h"
 #include "dataset/view.h"
 #include "names/resolve.h"
 #include "sidecar/names.h"
@@ -76,7 +77,8 @@ class SetCopier {
     for (const auto& [rank, path] : source_.members) {
       if (source_.IsDealtHere(rank) && context_.fs.Stat(path).ok()) here.push_back(rank);
     }
-    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, here));
+    LZY_ASSIGN_OR_RETURN(auto all, AllGatherRecords(comm_, here));
+    LZY_RETURN_IF_ERROR(DropOldSights(context_, source_, all));
     std::map<std::uint32_t, std::vector<int>> holders;
     for (int rank = 0; rank < comm_.size(); ++rank) {
       for (const std::uint32_t member : all[static_cast<std::size_t>(rank)]) holders[member].push_back(rank);
