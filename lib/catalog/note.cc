@@ -57,8 +57,8 @@ class Noting {
   Result<CatalogNews> Run() {
     if (!SaysState(report_) || report_.left_for_later) return news_;
     LZY_RETURN_IF_ERROR(FindDataset());
-    // What was never protected is no business of the catalogue.
-    if (!known_ && report_.uuid.empty()) return news_;
+    // What was never protected is no business of the catalogue, nor is what it hears of only when it goes.
+    if (!known_ && (report_.uuid.empty() || note_.removed)) return news_;
     if (note_.removed) {
       LZY_RETURN_IF_ERROR(AddEvent("removed"));
       LZY_RETURN_IF_ERROR(EndDamage("protection removed"));
