@@ -161,21 +161,26 @@ void Drains::Begin(const Options& options, const std::string& from, const std::s
   // No descriptor is one of those that the shell needs as its own: the program may have closed some of them.
   const auto above = [](int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 3)); };
   Descriptor input = std::move(output_);
+  // What the drains before it have to say is still read here.
+  const auto give_up = [&](int error) {
+    output_ = std::move(input);
+    refuse(std::strerror(error));
+  };
   if (!input.valid()) input = above(Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)).get());
   std::array<int, 2> ends{-1, -1};
-  const bool made = input.valid() && pipe2(ends.data(), O_CLOEXEC) == 0;
+  if (!input.valid() || pipe2(ends.data(), O_CLOEXEC) != 0) return give_up(errno);
   const Descriptor first(ends[0]), second(ends[1]);
+  Descriptor next = above(ends[0]);
   const Descriptor output = above(ends[1]);
-  if (!made || !output.valid()) return refuse(std::strerror(errno));
+  if (!next.valid() || !output.valid()) return give_up(errno);
   (void)fcntl(input.get(), F_SETFL, 0);  // cat waits
   Words words{{"sh", "-c", kScript, "lzy-drain", std::to_string(drains_.size()), program_, DirectoryOf(to), from, to}, {}};
   Words environment = EnvironmentOfDrain();
   if (const int error = Spawn(words, environment, input.get(), output.get()); error != 0) {
     (void)fcntl(input.get(), F_SETFL, O_NONBLOCK);
-    output_ = std::move(input);
-    return refuse(std::strerror(error));
+    return give_up(error);
   }
-  output_ = above(first.get());
+  output_ = std::move(next);
   (void)fcntl(output_.get(), F_SETFL, O_NONBLOCK);
   drains_.push_back({from, to, kNone, ""});
 }
