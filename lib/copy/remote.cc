@@ -200,7 +200,8 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
     }
     case Kind::kRead: {
       const auto source = Find(asked.handle);
-      if (source == nullptr || asked.length > kRange || asked.offset + asked.length > source->stat().size) {
+      if (source == nullptr || asked.length > kRange || asked.offset > source->stat().size ||
+          asked.length > source->stat().size - asked.offset) {
         read.status = {Code::kInternal, fmt::format("no bytes {} to {} of file {} are to be had", asked.offset,
                                                     asked.offset + asked.length, asked.handle)};
         return Finish(answer, 0, read);
