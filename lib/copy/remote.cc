@@ -257,7 +257,8 @@ class RemoteSource final : public CopySource {
       std::unique_lock lock(mutex_);
       changed_cv_.wait(lock, [&] { return under_way_ == 0; });
     }
-    for (const auto& [rank, handle] : handles_) Close(rank, handle);
+    // Without memory for the call, the file stays open there until all copies end.
+    for (const auto& opened : handles_) (void)NoThrow([&] { Close(opened.first, opened.second); });
   }
 
   Status Open(const std::vector<int>& holders) {
