@@ -184,7 +184,13 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
       facts.stat = source->stat();
       if (source->committed() != nullptr) facts.commit = *source->committed();
       facts.notes = source->notes();
-      if (auto acl = source->file().AccessAcl(); acl.ok()) facts.acl = std::move(*acl);
+      auto acl = source->file().AccessAcl();
+      if (!acl.ok()) {
+        facts = {};
+        facts.status = acl.status();
+        return Finish(answer, 0, facts);
+      }
+      facts.acl = std::move(*acl);
       if (auto attributes = source->file().UserAttributes(); attributes.ok()) facts.attributes = std::move(*attributes);
       if (asked.whole && facts.stat.size <= kWhole) {
         const std::uint64_t bytes = ReadRange(*source, 0, facts.stat.size, answer, facts.read);
