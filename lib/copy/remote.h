@@ -19,8 +19,8 @@
 namespace lzy {
 
 /// Opens `path` as the ranks `holders` see it; the first one counts, and what another one sees must be the same file.
-/// A large file comes from all of them. Errors are those of LocalSource::Open, and kCorrupt if something could not be
-/// proven on its way. `caller` must outlive it.
+/// A large file comes from all of them. Errors are those of LocalSource::Open, and kWriteFailed if something could
+/// not be proven on its way. `caller` must outlive it.
 Result<std::unique_ptr<CopySource>> OpenRemoteSource(Caller& caller, const std::vector<int>& holders,
                                                      const std::string& path, CopySource::Wait wait);
 

@@ -28,7 +28,7 @@ struct Comparison {
   std::uint64_t losses = 0;  ///< simulated
   double expected = 0;       ///< what the chain expects in the same time
   double years = 0;          ///< simulated
-  /// The probability that the difference is chance: the losses of the simulation are a Poisson number.
+  /// How far they are apart, in standard deviations: the losses of the simulation are a Poisson number.
   double sigmas = 0;         ///< (losses - expected) / sqrt(expected)
   std::uint64_t window_losses = 0;
   double window_expected = 0;
