@@ -230,6 +230,11 @@ class Calls final : public Caller {
     if (answerers_) SendAnswers();
     EndCalls();
     if (!worked || !pending_.empty() || !unslotted_.empty()) return false;
+    {
+      // What was told of an answer just now may have begun another call.
+      const std::lock_guard lock(mutex_);
+      if (!queued_.empty()) return false;
+    }
     // When all ranks have entered the barrier, nobody waits for an answer any more.
     if (!std::exchange(ending_, true)) {
       barrier_.Begin("MPI_Ibarrier",
