@@ -184,9 +184,10 @@ class Differ {
   }
 
   enum class Type { kNone, kFile, kDirectory, kLink, kOther };
-  Type TypeOf(const std::string& path, std::string& text) {
+  Result<Type> TypeOf(const std::string& path, std::string& text) {
     const auto stat = fs_.Stat(path, /*follow=*/false);
-    if (!stat.ok()) return Type::kNone;
+    if (stat.status().code() == Code::kNotFound) return Type::kNone;
+    LZY_RETURN_IF_ERROR(stat.status());
     if (stat->type == FileStat::Type::kRegular) return Type::kFile;
     if (stat->type == FileStat::Type::kDirectory) return Type::kDirectory;
     const auto link = fs_.ReadLink(path);
@@ -199,7 +200,18 @@ class Differ {
   bool Entry(Directory& in_a, Directory& in_b, const std::string& name, const std::string& below) {
     const std::string a = in_a.PathOf(name), b = in_b.PathOf(name);
     std::string text_a, text_b;
-    const Type type_a = TypeOf(a, text_a), type_b = TypeOf(b, text_b);
+    const auto seen_a = TypeOf(a, text_a), seen_b = TypeOf(b, text_b);
+    // What cannot be looked at may be there.
+    if (!seen_a.ok() || !seen_b.ok()) {
+      FileDiff unknown;
+      unknown.name = below;
+      unknown.a = a;
+      unknown.b = b;
+      unknown.status = seen_a.ok() ? seen_b.status() : seen_a.status();
+      Take(std::move(unknown));
+      return false;
+    }
+    const Type type_a = *seen_a, type_b = *seen_b;
     if (type_a == Type::kDirectory && type_b == Type::kDirectory) return true;
     const auto file_or_none = [](Type type) { return type == Type::kFile || type == Type::kNone; };
     if (file_or_none(type_a) && file_or_none(type_b)) {
