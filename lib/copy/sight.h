@@ -1,7 +1,7 @@
 #pragma once
 // Who sees what of a copy: which ranks see the sources, and which see the destination.
 //
-// copy/tree asks here before it deals work; copy/set asks for each member. With node-local disks, two ranks may see different directories
+// copy/tree asks here before it deals work. With node-local disks, two ranks may see different directories
 // under the same path, so that a path exists is not enough.
 
 #include <string>
