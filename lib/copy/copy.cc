@@ -108,7 +108,7 @@ class Copier {
 
   // While the copy is made, nobody may commit what it will replace.
   Status LockTarget() {
-    if (!there_.ok()) return Status::Ok();
+    if (!there_.ok()) return GiveSidecarBack();
     LZY_ASSIGN_OR_RETURN(const std::string path, Rehome(fs_, real_, context_.options.timeout_seconds));
     auto locked = LockSidecar(fs_, path, nullptr, nullptr, context_.options.timeout_seconds, &ruins_);
     if (!locked.ok()) return locked.status().code() == Code::kBusy ? locked.status() : Status::Ok();
@@ -119,6 +119,16 @@ class Copier {
             fmt::format("{}: is a member of a protected set, and a copy in its place would be none; "
                         "remove the set's protection first: lzy-protect --remove",
                         report_.to)};
+  }
+
+  // Nothing has the name, but its sidecar may be that of a file that was renamed. It must follow that file, before the
+  // sidecar of the copy takes the name.
+  Status GiveSidecarBack() {
+    if (!fs_.Stat(sidecar_path_, /*follow=*/false).ok()) return Status::Ok();
+    const std::string directory = DirectoryOf(real_);
+    const std::optional<std::string> home = Directory(fs_, directory).HomeOf(BaseNameOf(sidecar_path_));
+    if (!home || *home == BaseNameOf(real_)) return Status::Ok();
+    return Rehome(fs_, JoinPath(directory, *home), context_.options.timeout_seconds).status();
   }
 
   // What a copy left that broke off is taken over. If that copy still goes on, it has the lock. If it has just ended,
