@@ -2,9 +2,9 @@
 // Copies of files that only other ranks see: one rank reads and proves the source, another one writes and proves the
 // copy (docs/design.md "Copies between nodes").
 //
-// copy/tree and copy/set use it. A rank that sees the source answers by a SourceServer (remote.cc). The rank that copies has a RemoteSource in place of a
-// LocalSource, and calls the server for ranges of the file (comm/calls.h). It asks ahead, so that reading, the network
-// and writing overlap. What travels is proven by its hashes on the way.
+// copy/tree and copy/set use it. A rank that sees the source answers by a SourceServer (remote.cc). The rank that copies
+// has a RemoteSource in place of a LocalSource, and calls the server for ranges of the file (comm/calls.h). It asks
+// ahead, so that reading, the network and writing overlap. What travels is proven by its hashes on the way.
 
 #include <cstdint>
 #include <functional>

@@ -10,11 +10,14 @@
 //   rank r: IN ->                (r promises to stay)                when all are IN:           <- GO, or ABORT
 //   rank r: WITHDRAW ->          (no PRESENT within the time-out)                               <- ABORT to all
 //
-// Invariants: - Rank 0 ends every meeting within the time-out after its own arrival. So a rank that is IN waits without
-// a time-out,   and no rank waits for longer than twice the time-out. - This holds if memory runs out, too. A rank that
-// is IN needs no memory to wait for its answer, and rank 0 has an ABORT   ready from the beginning. - ABORT also goes
-// to ranks that have not arrived. They find it when they do. - Each rank numbers the meetings of one name for itself. A
-// message for another number than the current one is stale, or   is kept for a later meeting.
+// Invariants:
+//  - Rank 0 ends every meeting within the time-out after its own arrival. So a rank that is IN waits without a time-out,
+//    and no rank waits for longer than twice the time-out.
+//  - This holds if memory runs out, too. A rank that is IN needs no memory to wait for its answer, and rank 0 has an
+//    ABORT ready from the beginning.
+//  - ABORT also goes to ranks that have not arrived. They find it when they do.
+//  - Each rank numbers the meetings of one name for itself. A message for another number than the current one is stale,
+//    or is kept for a later meeting.
 
 #include <mpi.h>
 
