@@ -214,6 +214,17 @@ TEST_F(CatalogTest, WorseIsToldOnce) {
   EXPECT_FALSE(worse(lost, 6));
 }
 
+TEST_F(CatalogTest, DamageLastsIfNothingCouldBeCompared) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+  report.damage = {Bad("/d/a", 4096, 4096)};
+  EXPECT_THAT(Note(catalog, report, kDay), SizeIs(1));
+  DatasetReport ruined = Report("/d/a", DatasetState::kUnprotected, "");
+  ruined.status = Status(Code::kUnprotected, "its metadata are destroyed");
+  EXPECT_THAT(Note(catalog, ruined, 2 * kDay), IsEmpty());
+  EXPECT_THAT(Happened(catalog), ElementsAre("damage"));
+}
+
 TEST_F(CatalogTest, FailuresThatSayNothingChangeNothing) {
   Catalog catalog = Open();
   Note(catalog, Report("/d/a"), kDay);

@@ -153,9 +153,12 @@ class Noting {
       }
       if (damage.repaired) LZY_RETURN_IF_ERROR(EndRepaired(open, path, part, bytes));
     }
-    // A commit accepts what it reads; all that was read whole and is not found any more has gone.
+    // A commit accepts what it reads; all that was read whole and is not found any more has gone. Without usable hashes,
+    // nothing was compared, and nothing is known to have gone.
     const bool accepted = report_.committed && report_.damage.empty();
-    if (note_.read != CatalogNote::Read::kWhole && !accepted) return Status::Ok();
+    const Code code = report_.status.code();
+    const bool compared = code != Code::kUnprotected && code != Code::kCorrupt;
+    if ((note_.read != CatalogNote::Read::kWhole || !compared) && !accepted) return Status::Ok();
     LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> left, OpenDamage());
     for (const CatalogEvent& event : left) {
       const auto at = found.find({event.path, event.part});
