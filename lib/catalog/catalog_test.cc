@@ -242,7 +242,7 @@ TEST_F(CatalogTest, RemovalOfWhatIsNotKnownKeepsTheOtherNotes) {
   Catalog catalog = Open();
   const CatalogNote removed{.tool = "lzy-test", .path = "/d/b", .now = kDay, .removed = true};
   const CatalogNote verified{.tool = "lzy-test", .path = "/d/a", .now = kDay};
-  EXPECT_OK(catalog.Note({{verified, Report("/d/a")}, {removed, Report("/d/b")}}).status());
+  EXPECT_OK(catalog.Note({{verified, Report("/d/a")}, {removed, Report("/d/b", DatasetState::kIntact, "other")}}).status());
   EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
   EXPECT_EQ(Get(catalog, "/d/b").id, 0);
 }
