@@ -14,7 +14,10 @@ Result<std::size_t> CopiedFile::ReadAt(std::uint64_t offset, MutableByteSpan to)
     }
     // Where the source has a hole, it may have been damage, and rebuilt.
     const bool zeros = std::ranges::all_of(to, [](std::uint8_t byte) { return byte == 0; });
-    if (!zeros || !parts_.source.IsHole(offset, to.size())) LZY_RETURN_IF_ERROR(parts_.target.Write(offset, to));
+    // What is left of a copy that broke off may have had something there.
+    const bool leave = zeros && parts_.source.IsHole(offset, to.size()) &&
+                       (parts_.journal == nullptr || parts_.written.NextData(offset) >= offset + to.size());
+    if (!leave) LZY_RETURN_IF_ERROR(parts_.target.Write(offset, to));
   }
   if (parts_.progress) parts_.progress(to.size());
   return to.size();

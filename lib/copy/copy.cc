@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/printable.h"
 #include "commit/fresh_sidecar.h"
 #include "copy/copied_file.h"
 #include "dataset/lock.h"
@@ -108,17 +109,30 @@ class Copier {
 
   // While the copy is made, nobody may commit what it will replace.
   Status LockTarget() {
-    if (!there_.ok()) return GiveSidecarBack();
-    LZY_ASSIGN_OR_RETURN(const std::string path, Rehome(fs_, real_, context_.options.timeout_seconds));
+    std::string path = sidecar_path_;  // also if the file is lost, and somebody restores it
+    if (there_.ok()) {
+      LZY_ASSIGN_OR_RETURN(path, Rehome(fs_, real_, context_.options.timeout_seconds));
+    } else {
+      LZY_RETURN_IF_ERROR(GiveSidecarBack());
+    }
     auto locked = LockSidecar(fs_, path, nullptr, nullptr, context_.options.timeout_seconds, &ruins_);
-    if (!locked.ok()) return locked.status().code() == Code::kBusy ? locked.status() : Status::Ok();
+    if (!locked.ok()) {
+      const bool none = locked.status().code() == Code::kNotFound || IsRuined(locked.status());
+      return none ? Status::Ok() : locked.status();
+    }
     replaced_ = std::move(locked).value();
     if (request_.member || !replaced_->committed() || replaced_->contents().superblock.kind == DatasetKind::kShared)
       return Status::Ok();
+    if (there_.ok()) {
+      return {Code::kInvalidArgument,
+              fmt::format("{}: is a member of a protected set, and a copy in its place would be none; "
+                          "remove the set's protection first: lzy-protect --remove",
+                          report_.to)};
+    }
     return {Code::kInvalidArgument,
-            fmt::format("{}: is a member of a protected set, and a copy in its place would be none; "
-                        "remove the set's protection first: lzy-protect --remove",
-                        report_.to)};
+            fmt::format("{}: is a lost member of a protected set, and a copy in its place would be none; "
+                        "rebuild it: lzy-restore {}",
+                        report_.to, ShellQuote(report_.to))};
   }
 
   // Nothing has the name, but its sidecar may be that of a file that was renamed. It must follow that file, before the
@@ -144,6 +158,7 @@ class Copier {
       LZY_ASSIGN_OR_RETURN(const FileStat mine, data_->Stat());
       const auto named = fs_.Stat(data_path_, /*follow=*/false);
       if (named.ok() && named->inode == mine.inode) break;
+      if (!named.ok() && named.status().code() != Code::kNotFound) return named.status();
     }
     made_ = true;
     LZY_RETURN_IF_ERROR(OpenJournal());

@@ -50,7 +50,7 @@ Result<std::unique_ptr<CopyJournal>> CopyJournal::Open(FileSystem& fs, const std
 // Stops at the first entry that is not whole; new ones go there. end_ stays 0 if the journal is of something else.
 Status CopyJournal::Load(const std::vector<std::uint8_t>& header) {
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file_->Stat());
-  const std::uint64_t most = kHeader + (size_ / kCopyChunk + 1) * kEntry * 2;  // a hostile one may be of any size
+  const std::uint64_t most = kHeader + (size_ / kCopyChunk + 1) * kEntry * 4;  // a hostile one may be of any size
   std::vector<std::uint8_t> bytes(std::min(stat.size, most));
   LZY_ASSIGN_OR_RETURN(const std::size_t got, file_->ReadAt(0, bytes));
   if (got < kHeader || !std::equal(header.begin(), header.end(), bytes.begin())) return Status::Ok();
@@ -58,7 +58,7 @@ Status CopyJournal::Load(const std::vector<std::uint8_t>& header) {
   for (; at + kEntry <= got && HasCrc(bytes.data() + at, kEntry); at += kEntry) {
     CopyChunk chunk{LoadLe<std::uint64_t>(bytes.data() + at), LoadLe<std::uint64_t>(bytes.data() + at + 8), {}};
     std::copy_n(bytes.data() + at + 16, 16, chunk.hash.bytes.begin());
-    if (IsWhole(chunk)) chunks_[chunk.offset] = chunk;
+    if (Fits(chunk)) chunks_[chunk.offset] = chunk;
   }
   end_ = at;
   return Status::Ok();
@@ -79,7 +79,6 @@ std::optional<std::vector<CopyChunk>> CopyJournal::Find(std::uint64_t offset, st
 Status CopyJournal::Add(const std::vector<CopyChunk>& chunks) {
   std::vector<std::uint8_t> bytes;
   for (const CopyChunk& chunk : chunks) {
-    if (!IsWhole(chunk)) continue;
     const std::size_t at = bytes.size();
     bytes.resize(at + kEntry);
     StoreLe(bytes.data() + at, chunk.offset);

@@ -30,14 +30,16 @@ class CopyJournal {
   bool resumes() const { return !chunks_.empty(); }
   /// The chunks that an earlier copy has proven, if these bytes are all among them; otherwise nothing.
   std::optional<std::vector<CopyChunk>> Find(std::uint64_t offset, std::uint64_t length) const;
-  /// Adds chunks that were proven. Of those that are no whole chunks nothing is noted.
+  /// Adds chunks that were proven.
   Status Add(const std::vector<CopyChunk>& chunks);
 
  private:
   CopyJournal(std::unique_ptr<File> file, std::uint64_t size) : file_(std::move(file)), size_(size) {}
   Status Load(const std::vector<std::uint8_t>& header);
-  bool IsWhole(const CopyChunk& chunk) const {
-    return chunk.offset % kCopyChunk == 0 && (chunk.length == kCopyChunk || chunk.offset + chunk.length == size_);
+  // A part of a chunk at most: what is read at once may be less.
+  bool Fits(const CopyChunk& chunk) const {
+    return chunk.length > 0 && chunk.length <= kCopyChunk - chunk.offset % kCopyChunk && chunk.offset < size_ &&
+           chunk.length <= size_ - chunk.offset;
   }
 
   const std::unique_ptr<File> file_;

@@ -42,6 +42,7 @@ class SetCopier {
     LZY_RETURN_IF_ERROR(FindSource());
     LZY_RETURN_IF_ERROR(LearnGeometry());
     LZY_RETURN_IF_ERROR(DealMembers());
+    LZY_RETURN_IF_ERROR(CheckTarget());
     LZY_RETURN_IF_ERROR(CopyMembers());
     if (!protect || failed_) return Status::Ok();
     return ProtectCopies();
@@ -115,6 +116,22 @@ class SetCopier {
             fmt::format("{}: some members are missing; rebuild them first: lzy-restore '{}'", from_, from_)};
   }
 
+  // A member that is not replaced would become part of the copy.
+  Status CheckTarget() {
+    const auto found = ResolvePath(context_.fs, comm_, to_, Resolve::kProtectable);
+    std::uint64_t here = 0;
+    if (found.ok()) {
+      for (const DatasetRef& there : *found) {
+        for (const auto& [rank, path] : there.members) here = std::max<std::uint64_t>(here, rank + 1);
+      }
+    }
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t most, comm_.AllReduceMax(here));
+    if (most <= report_.members) return Status::Ok();
+    return {Code::kInvalidArgument,
+            fmt::format("{}: has a member {}, and {} ends with member {}; remove what is there, or name another destination",
+                        to_, most - 1, from_, report_.members - 1)};
+  }
+
   Status CopyMembers() {
     std::vector<std::pair<std::uint32_t, CopyReport>> reports;
     const auto copy = [&](Caller* caller) {
@@ -173,6 +190,10 @@ class SetCopier {
     const DatasetReport done = Protect(context, found[0], {});
     report_.warnings.insert(report_.warnings.end(), done.warnings.begin(), done.warnings.end());
     LZY_RETURN_IF_ERROR(done.status);
+    if (done.devices != report_.members) {
+      return {Code::kWriteFailed, fmt::format("{}: was copied, but {} members were protected instead of {}: somebody else makes files there",
+                                              to_, done.devices, report_.members)};
+    }
     if (done.state != DatasetState::kIntact) {
       return {Code::kWriteFailed,
               fmt::format("{}: was copied, but not protected: some of it is damaged already; see lzy-verify", to_)};

@@ -159,7 +159,8 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
     const std::lock_guard lock(healing_);
     return HealBlocks(fs_, options_, request);
   }();
-  if (healed.status().code() == Code::kNoMemory) return healed.status();
+  // Without its dataset, nothing can be rebuilt. What else failed may do so only now: the block is not lost.
+  if (!healed.ok() && healed.status().code() != Code::kUnprotected) return healed.status();
   if (healed.ok() && healed->other_commit) return Changed("somebody committed it while it was being copied");
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::uint64_t begin = blocks[i] * sb.block_size,
@@ -173,7 +174,9 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
     if (one.verdict == HealedBlock::Verdict::kNotJudged)
       return Changed("some of it differs from its last commit, and may be an edit that is under way");
     if (one.verdict == HealedBlock::Verdict::kLost) {
-      LZY_RETURN_IF_ERROR(TakeLost(begin, bytes, one.why));
+      const bool of_set = sb.kind == DatasetKind::kSet;
+      LZY_RETURN_IF_ERROR(TakeLost(
+          begin, bytes, one.why + (of_set ? "; if members are on other nodes, repair the set first: lzy-verify --repair" : "")));
       continue;
     }
     std::ranges::copy(one.bytes, bytes.begin());

@@ -86,7 +86,7 @@ Status CopyTarget::Write(std::uint64_t offset, ByteSpan bytes) {
   for (CopyChunk& chunk : chunks) filling_[chunk.offset] = chunk;
   filling_bytes_ += bytes.size();
   if (filling_bytes_ >= kBatch) StartBatch();
-  return Status::Ok();
+  return status_;
 }
 
 // Under the mutex.
@@ -96,7 +96,10 @@ void CopyTarget::StartBatch() {
   filling_.clear();
   filling_bytes_ = 0;
   batches_.push_back(std::move(batch));
-  if (!reader_.joinable()) reader_ = StartThread([this] { ReadBackAll(); });
+  if (!reader_.joinable()) {
+    const Status started = NoThrow([&] { reader_ = StartThread([this] { ReadBackAll(); }); });
+    if (!started.ok() && status_.ok()) status_ = started;  // nobody would make room for those that wait
+  }
   changed_.notify_all();
 }
 

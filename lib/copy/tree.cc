@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "base/node.h"
 #include "comm/records.h"
 #include "copy/remote.h"
 #include "dataset/view.h"
@@ -277,8 +278,9 @@ class TreeCopier {
   // Under a temporary name first, so that what has the name is replaced in one step.
   template <class Make>
   void MakeName(const CopyPlan::Entry& entry, const Make& make) {
-    const std::string temporary = NewCopyPath(entry.to);
-    (void)fs_.Remove(temporary);
+    // A name of its own, since another copy may be writing a file that is to have this name.
+    const std::string name = fmt::format("{:016x}", DrawRandom<std::uint64_t>());
+    const std::string temporary = NewCopyPath(JoinPath(DirectoryOf(entry.to), name));
     Status made = make(temporary);
     if (made.ok()) made = fs_.Rename(temporary, entry.to);
     if (!made.ok()) (void)fs_.Remove(temporary);

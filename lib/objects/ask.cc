@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/descriptor.h"
 #include "base/record.h"
@@ -76,6 +77,19 @@ class Child {
   void Kill() {
     if (process_ > 0) kill(process_, SIGKILL);
     (void)Wait();
+  }
+
+  // For one that has closed its answer, and so has nothing left to do.
+  Status WaitShortly() {
+    constexpr auto kMost = std::chrono::seconds(5);
+    constexpr auto kLook = std::chrono::milliseconds(1);
+    siginfo_t ended{};
+    const auto end = Clock::now() + kMost;
+    while (waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0) {
+      if (Clock::now() >= end) return Status(Code::kInternal, "the process that parses it does not end");
+      std::this_thread::sleep_for(kLook);
+    }
+    return Wait();
   }
 
   // How it ended.
@@ -145,7 +159,7 @@ Status AskInto(const Helper& helper, const std::string& path, const MapRequest& 
     child.Kill();
     return read;
   }
-  LZY_RETURN_IF_ERROR(child.Wait());
+  LZY_RETURN_IF_ERROR(child.WaitShortly());
   if (!reader.ended()) return {Code::kInternal, "the process that parses it ended early"};
   return Status::Ok();
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <list>
 #include <map>
 #include <memory>
@@ -53,7 +54,12 @@ class Answerers {
     std::size_t length = 0;
   };
 
-  explicit Answerers(const CallHandler& handler) : handler_(handler), buffers_(handler.threads + kSpareAnswers) {
+  explicit Answerers(const CallHandler& handler) : handler_(handler) {
+    // All memory that a thread needs is there before it starts: it has nobody to tell that there is none.
+    const unsigned buffers = handler.threads + kSpareAnswers;
+    answers_.reserve(buffers);
+    free_.reserve(buffers);
+    for (unsigned i = 0; i < buffers; ++i) free_.push_back(MakeBuffer(handler.most_answer));
     for (unsigned t = 0; t < handler.threads; ++t) {
       // With fewer threads it takes longer; without any, Turn answers.
       if (!NoThrow([&] { threads_.push_back(StartThread([this] { Work(); })); }).ok()) break;
@@ -78,27 +84,27 @@ class Answerers {
     changed_.notify_one();
   }
   /// What has been answered since the last call.
-  std::deque<Answer> Take() {
-    if (threads_.empty()) {
-      std::unique_lock lock(mutex_);
-      while (Ready()) One(lock);
-    }
-    const std::lock_guard lock(mutex_);
-    return std::exchange(answers_, {});
+  std::vector<Answer> Take() {
+    std::vector<Answer> taken;
+    taken.reserve(answers_.capacity());
+    std::unique_lock lock(mutex_);
+    while (threads_.empty() && Ready()) One(lock);
+    std::ranges::move(answers_, std::back_inserter(taken));
+    answers_.clear();
+    return taken;
   }
   /// An answer has left, so its buffer can be used again.
   void GiveBack(Buffer buffer) {
     {
       const std::lock_guard lock(mutex_);
       free_.push_back(std::move(buffer));
-      ++buffers_;
     }
     changed_.notify_one();
   }
 
  private:
   // Under the mutex.
-  bool Ready() const { return !questions_.empty() && buffers_ > 0; }
+  bool Ready() const { return !questions_.empty() && !free_.empty(); }
   void Work() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -110,14 +116,9 @@ class Answerers {
   void One(std::unique_lock<std::mutex>& lock) {
     const Question question = std::move(questions_.front());
     questions_.pop_front();
-    --buffers_;
-    Answer answer{question.from, question.slot, nullptr, 0};
-    if (!free_.empty()) {
-      answer.buffer = std::move(free_.back());
-      free_.pop_back();
-    }
+    Answer answer{question.from, question.slot, std::move(free_.back()), 0};
+    free_.pop_back();
     lock.unlock();
-    if (!answer.buffer) answer.buffer = MakeBuffer(handler_.most_answer);
     answer.length = handler_.answer(question.from, question.bytes, {answer.buffer.get(), handler_.most_answer});
     lock.lock();
     answers_.push_back(std::move(answer));
@@ -127,9 +128,8 @@ class Answerers {
   std::mutex mutex_;  // for all that follows, but threads_
   std::condition_variable changed_;
   std::deque<Question> questions_;
-  std::deque<Answer> answers_;
+  std::vector<Answer> answers_;
   std::vector<Buffer> free_;
-  unsigned buffers_;  // that may still be taken: those in free_, and those not made yet
   bool ended_ = false;
   std::vector<std::thread> threads_;
 };

@@ -224,7 +224,8 @@ std::string Drains::Resume(const Drain& drain) const {
 void Drains::Finish(const Options& options) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::seconds(options.timeout_seconds);
-  while (Take() && Clock::now() < end) {
+  bool open = false;
+  while ((open = Take()) && Clock::now() < end) {
     pollfd ready{output_.get(), POLLIN, 0};
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     (void)poll(&ready, 1, static_cast<int>(std::clamp<long>(left, 0, 1000)));
@@ -233,10 +234,11 @@ void Drains::Finish(const Options& options) {
     // A later copy of the same member counts instead.
     const bool again = std::any_of(drain + 1, drains_.end(), [&](const Drain& later) { return later.to == drain->to; });
     if (drain->exit_code == 0 || again) continue;
-    const std::string what = drain->exit_code == kNone
-                                 ? fmt::format("has not ended after {} s and goes on in the background; if it is ended, type",
-                                               options.timeout_seconds)
-                                 : fmt::format("failed: {}; to go on", drain->told);
+    std::string what = fmt::format("failed: {}; to go on", drain->told);
+    if (drain->exit_code == kNone) {
+      what = open ? fmt::format("has not ended after {} s and goes on in the background; if it is ended, type", options.timeout_seconds)
+                  : "was ended; to go on";
+    }
     Say(options, Options::Log::kWarn, fmt::format("drain of {} to {}: {}: {}", drain->from, drain->to, what, Resume(*drain)));
   }
   drains_.clear();

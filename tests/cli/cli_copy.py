@@ -115,6 +115,19 @@ class Files(CopyCase):
         self.assertEqual(self.hidden("s"), [".LZY.f"])
         self.check(0, "lzy-verify", "s/f")
 
+    def test_in_the_place_of_a_renamed_file(self):
+        """Its sidecar follows it, before the copy gets the name."""
+        self.write("f", b"new" * 1000)
+        for options in ([], ["--no-protect"]):
+            self.protect("a", pattern_bytes(100000))
+            self.age("a")
+            os.rename(self.path("a"), self.path("b"))
+            self.check(0, "lzy-copy", *options, "f", "a")
+            self.assertEqual(self.read("a"), self.read("f"))
+            self.check(0, "lzy-verify", "b")
+            os.remove(self.path("b"))
+            self.check(0, "lzy-info", "--prune", self.scratch)
+
     def test_sealed(self):
         self.write("key", b"k" * 40)
         os.chmod(self.path("key"), 0o600)
@@ -382,6 +395,17 @@ class Sets(CopyCase):
             os.rename(self.path(f"local/n{rank}/state"), self.path("aside"))
             self.assertIn("rebuild them first: lzy-restore", self.check(3, "lzy-copy", "local/n%r/state", "pfs.%r").stderr)
             os.rename(self.path("aside"), self.path(f"local/n{rank}/state"))
+        # Nor in the place of a lost one, whose sidecar has parity of the others.
+        os.rename(self.path("local/n1/state"), self.path("aside"))
+        sidecar = self.read("local/n1/.LZY.state")
+        self.assertIn("rebuild it: lzy-restore local/n1/state", self.check(3, "lzy-copy", "f", "local/n1/state").stderr)
+        self.assertEqual(self.read("local/n1/.LZY.state"), sidecar)
+        self.check(0, "lzy-restore", "local/n%r/state")
+        # Members that are not replaced would become members of the copy.
+        self.write("pfs/state.4", b"x")
+        self.assertIn("pfs/state.%r: has a member 4, and local/n%r/state ends with member 3",
+                      self.check(3, "lzy-copy", "local/n%r/state", "pfs/state.%r").stderr)
+        self.assertEqual(os.listdir(self.path("pfs")), ["state.4"])
 
     def test_a_member_beyond_repair_leaves_the_others_unprotected(self):
         self.make_set(parity="1")
