@@ -462,6 +462,32 @@ class Netcdf(CliTest):
                     metadata = {one["name"] for one in damage["objects"] if one["kind"] == "metadata"}
                     self.assertEqual(metadata, {"/"} | {"/" + k for k in where} if begin < head else set())
 
+    def test_the_catalogue_keeps_the_names(self):
+        self.make("a.nc", 5)
+        self.age("a.nc")
+        self.check(0, "lzy-protect", "--block-size", "4K", "--parity", "2", "a.nc")
+        _, where, _, _ = self.make("b.nc", 5)
+        self.flip("a.nc", where["area"][0][0] + 5000)
+        found = {}
+        for tool in ("lzy-verify", "lzy-scrub"):
+            found[tool], = self.report(1, tool, "a.nc")["datasets"][0]["damage"]
+        objects = found["lzy-verify"]["objects"]
+        self.assertEqual([one["name"] for one in objects], ["/area"])
+        self.assertEqual(found["lzy-scrub"]["objects"], objects)
+        status = json.loads(self.check(1, "lzy-status", "--json", "--events").stdout)
+        self.assertEqual([one["objects"] for one in status["not_intact"][0]["damage"]], [objects])
+        self.assertEqual([one["objects"] for one in status["events"] if one["what"] == "damage"], [objects])
+        self.assertIn("differs from its hash, in /area\n", self.check(1, "lzy-status").stdout)
+        # What a restore meets and repairs at once is an event with names, too.
+        self.flip("a.nc", 9)
+        self.check(0, "lzy-restore", "a.nc")
+        events = json.loads(self.check(0, "lzy-status", "--json", "--events").stdout)["events"]
+        last = [one for one in events if one["what"] == "damage"][-1]
+        self.assertEqual((last["tool"], last["outcome"], last["offset"]), ("lzy-restore", "repaired", 0))
+        self.assertIn({"format": "cdf", "name": "/", "kind": "metadata", "chunk": None, "elements": None}, last["objects"])
+        self.assertRegex(self.check(0, "lzy-status", "--events").stdout,
+                         r"lzy-restore +damage: \S+/a\.nc: data, offset 0, length 4096, at \S+: differs from its hash, in / \(metadata\)[^;]*; repaired\n")
+
     def test_hostile_headers(self):
         self.make("a.nc", 5)
         original = self.read("a.nc")
