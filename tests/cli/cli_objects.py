@@ -277,6 +277,50 @@ class Hdf5(Checked):
         done = self.check(3, "lzy-protect", "--index-objects", "--dry-run", "latest")
         self.assertIn("--index-objects: is accepted neither with --remove nor with --dry-run", done.stderr)
 
+    def test_an_index_goes_where_its_file_goes(self):
+        def names(path):
+            damage = self.report(2, "lzy-verify", path)["datasets"][0]["damage"]
+            return {one["name"] for entry in damage for one in entry["objects"]}
+
+        def replace(path, content):
+            before = os.stat(self.path(path))
+            with open(self.path(path), "r+b") as file:
+                file.write(content)
+            os.utime(self.path(path), ns=(before.st_atime_ns, before.st_mtime_ns))
+
+        def indexes():
+            return sorted(name for name in os.listdir(self.path("d")) if name.startswith(".LZY-index"))
+
+        os.mkdir(self.path("d"))
+        made = Made(self.path("d/a"), "earliest")
+        os.symlink("a", self.path("d/link"))
+        self.check(0, "lzy-protect", "--block-size", "4K", "--index-objects", "d/link")
+        self.assertEqual(indexes(), [".LZY-index.a"])
+        content = self.read("d/a")
+        replace("d/a", bytes(255 - byte for byte in content))
+        known = names("d/a")
+        self.assertLessEqual(set(made.shapes) - {"/vast"}, known)
+        self.assertEqual(names("d/link"), known)
+        # Renamed: the index is still found, and is no orphan. The next commit gives it the new name.
+        os.remove(self.path("d/link"))
+        os.rename(self.path("d/a"), self.path("d/b"))
+        self.assertEqual(names("d/b"), known)
+        self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", "d").stdout)
+        replace("d/b", content)
+        self.check(0, "lzy-protect", "d/b")
+        self.assertEqual(indexes(), [".LZY-index.b"])
+        # A copy has none.
+        self.check(0, "lzy-copy", "d/b", "d/c")
+        self.assertEqual(indexes(), [".LZY-index.b"])
+        # Deleted by hand, with its sidecar.
+        os.remove(self.path("d/b"))
+        os.remove(self.path("d/.LZY.b"))
+        dry = self.check(0, "lzy-info", "--prune", "--dry-run", "d").stdout
+        self.assertIn("/.LZY-index.b: orphan: there is no sidecar of the same name; would be removed\n", dry)
+        self.assertEqual(indexes(), [".LZY-index.b"])
+        self.check(0, "lzy-info", "--prune", "d")
+        self.assertEqual(indexes(), [])
+
     def test_names_with_control_characters(self):
         made = Made(self.path("a"), "earliest")
         self.check(0, "lzy-protect", "--block-size", "4K", "a")
