@@ -20,6 +20,7 @@ endforeach()
 set(LZY_INSTALL_LAYERDIR ${CMAKE_INSTALL_LIBDIR}/lzy)
 set(LZY_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/lzy)
 file(RELATIVE_PATH LZY_BIN_TO_LAYER /${CMAKE_INSTALL_BINDIR} /${LZY_INSTALL_LAYERDIR})
+file(RELATIVE_PATH LZY_LIB_TO_LAYER /${CMAKE_INSTALL_LIBDIR} /${LZY_INSTALL_LAYERDIR})
 
 # MPI and other libraries outside the system's directories are found where they were found for the build.
 if(NOT DEFINED CMAKE_INSTALL_RPATH_USE_LINK_PATH)

@@ -13,6 +13,7 @@
 #include "common/tool.h"
 #include "engine/block_map.h"
 #include "html/report_page.h"
+#include "request/object_json.h"
 
 namespace {
 
@@ -28,9 +29,9 @@ constexpr std::int64_t kDay = 86'400'000'000'000;
 /// What counts as new damage.
 constexpr std::int64_t kLately = 30 * kDay;
 // Of a list on the screen; --json has all.
-constexpr std::size_t kMostDatasets = 20, kMostDamage = 5, kMostEvents = 1000;
-// Of the HTML page: events, and datasets whose sidecars are opened for a map.
-constexpr std::size_t kMostPageEvents = 20'000, kMostMaps = 1000;
+constexpr std::size_t kMostDatasets = 20, kMostDamage = 5, kMostEvents = 1000, kMostObjects = 3;
+// Of the HTML page: events, datasets whose sidecars are opened for a map, and names of objects of one damage.
+constexpr std::size_t kMostPageEvents = 20'000, kMostMaps = 1000, kMostPageObjects = 6;
 
 struct Wish {
   bool events = false;
@@ -147,8 +148,9 @@ std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
 
 std::string DamageLine(const CatalogEvent& event) {
   lzy::Damage damage = ReportOf({}, {event}).damage[0];
-  return fmt::format("{}: {}, offset {}, length {}, at {}: {}", Printable(event.path), event.part, event.offset, event.length,
-                     Printable(event.place), lzy::CauseText(damage));
+  const std::string objects = lzy::ObjectsText(event.objects, event.objects_left_off, kMostObjects);
+  return fmt::format("{}: {}, offset {}, length {}, at {}: {}{}{}", Printable(event.path), event.part, event.offset, event.length,
+                     Printable(event.place), lzy::CauseText(damage), objects.empty() ? "" : ", in ", objects);
 }
 
 std::string NotIntactText(const Shown& shown) {
@@ -214,21 +216,26 @@ std::string EventText(const CatalogEvent& event) {
 // --------------------------------------------------------------------------------------------------------------- JSON
 
 Json ToJson(const CatalogEvent& event) {
-  return {{"time", static_cast<double>(event.time) / 1e9},
-          {"dataset", event.dataset_path},
-          {"tool", event.tool},
-          {"what", event.what},
-          {"path", event.path},
-          {"part", event.part},
-          {"place", event.place},
-          {"cause", event.cause},
-          {"device", event.device},
-          {"offset", event.offset},
-          {"length", event.length},
-          {"beyond_repair", event.beyond_repair},
-          {"ended", static_cast<double>(event.ended) / 1e9},
-          {"outcome", event.outcome},
-          {"seconds", event.seconds}};
+  Json objects = Json::array();
+  for (const lzy::DamagedObject& object : event.objects) objects.push_back(lzy::ToJson(object));
+  Json out = {{"time", static_cast<double>(event.time) / 1e9},
+              {"dataset", event.dataset_path},
+              {"tool", event.tool},
+              {"what", event.what},
+              {"path", event.path},
+              {"part", event.part},
+              {"place", event.place},
+              {"cause", event.cause},
+              {"device", event.device},
+              {"offset", event.offset},
+              {"length", event.length},
+              {"beyond_repair", event.beyond_repair},
+              {"objects", std::move(objects)},
+              {"ended", static_cast<double>(event.ended) / 1e9},
+              {"outcome", event.outcome},
+              {"seconds", event.seconds}};
+  if (event.objects_left_off > 0) out["objects_left_off"] = event.objects_left_off;
+  return out;
 }
 
 Json ToJson(const Shown& shown, const CatalogDataset& dataset) {
@@ -323,7 +330,11 @@ Json PageOf(const lzy::ToolRun& run, const Shown& shown) {
     const lzy::DatasetReport report = ReportOf(dataset, damage);
     entry["state_text"] = lzy::StateText(report, lzy::Action::kVerify);
     entry["block_size"] = dataset.block_size;
-    for (std::size_t d = 0; d < damage.size(); ++d) entry["damage"][d]["cause_text"] = lzy::CauseText(report.damage[d]);
+    for (std::size_t d = 0; d < damage.size(); ++d) {
+      Json& one = entry["damage"][d];
+      one["cause_text"] = lzy::CauseText(report.damage[d]);
+      one["objects_text"] = lzy::ObjectsText(damage[d].objects, damage[d].objects_left_off, kMostPageObjects);
+    }
     if (damage.empty()) continue;
     if (i >= kMostMaps) {
       entry["map_missing"] = fmt::format("of the first {} damaged datasets only", kMostMaps);
@@ -348,6 +359,9 @@ Json PageOf(const lzy::ToolRun& run, const Shown& shown) {
   for (const CatalogEvent& event : shown.history) {
     history.push_back(ToJson(event));
     history.back()["text"] = WhatText(event);
+    // The text has them, and all rows of a listing have the same columns.
+    history.back().erase("objects");
+    history.back().erase("objects_left_off");
   }
   document["table"] = lzy::AsColumns(table);
   document["history"] = lzy::AsColumns(history);

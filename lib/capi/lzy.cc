@@ -6,19 +6,23 @@
 
 #include "lzy/lzy.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,8 @@
 #include "engine/engine.h"
 #include "mend/replica.h"
 #include "mpi/mpi_communicator.h"
+#include "objects/ask.h"
+#include "objects/name.h"
 #include "sidecar/names.h"
 
 namespace {
@@ -47,8 +53,13 @@ struct Entry {
   DatasetReport report;
   std::string root;
   std::string message;
-  // By damage: the names of what lies there.
-  std::vector<std::vector<const char*>> objects;
+  // By damage: what lies there.
+  struct Objects {
+    std::vector<const char*> names;
+    std::vector<std::string> long_texts;
+    std::vector<const char*> texts;
+  };
+  std::vector<Objects> objects;
   std::vector<lzy_damage> damage;
   lzy_dataset view{};
 };
@@ -176,7 +187,7 @@ Communicator::Bytes Fingerprint(const char* operation, const Call& call) {
   for (const std::string& name : call.options.given) {
     if (name == "parity" || name == "group" || name == "block-size" || name == "stripe") out.PutString(name);
   }
-  for (const std::int32_t on : {call.given.from_disk, call.given.force, call.given.dry_run, call.given.salvage}) {
+  for (const std::int32_t on : {call.given.from_disk, call.given.force, call.given.dry_run, call.given.salvage, call.given.no_objects}) {
     out.Put(static_cast<std::uint32_t>(on != 0));
   }
   for (std::size_t i = 0; i < call.given.device_count; ++i) out.Put(call.given.devices[i]);
@@ -227,7 +238,7 @@ const char* NameOf(int value, Enum last) {
 
 // Points into `from` and `objects`. Filled field by field, here and in Present: a field that a later version adds stays
 // zero until somebody fills it, whatever its place in the struct.
-lzy_damage ToC(const lzy::Damage& from, const std::vector<const char*>& objects) {
+lzy_damage ToC(const lzy::Damage& from, const Entry::Objects& objects) {
   lzy_damage to{};
   to.path = from.path.c_str();
   to.device = from.device;
@@ -238,8 +249,10 @@ lzy_damage ToC(const lzy::Damage& from, const std::vector<const char*>& objects)
   to.transient = from.transient ? 1 : 0;
   to.repaired = from.repaired ? 1 : 0;
   to.beyond_repair = from.beyond_repair ? 1 : 0;
-  to.objects = objects.data();
-  to.object_count = objects.size();
+  to.objects = objects.names.data();
+  to.object_count = objects.names.size();
+  to.object_texts = objects.texts.data();
+  to.objects_left_off = from.objects_left_off;
   return to;
 }
 
@@ -254,9 +267,13 @@ void Present(Entry& entry) {
   entry.message = named ? from.status.message() : from.status.WithContext(from.path).message();
   entry.objects.reserve(from.damage.size());
   for (const lzy::Damage& damage : from.damage) {
-    std::vector<const char*>& names = entry.objects.emplace_back();
-    for (const lzy::DamagedObject& object : damage.objects) names.push_back(object.name.c_str());
-    entry.damage.push_back(ToC(damage, names));
+    Entry::Objects& objects = entry.objects.emplace_back();
+    for (const lzy::DamagedObject& object : damage.objects) {
+      objects.names.push_back(object.name.c_str());
+      objects.long_texts.push_back(lzy::Text(object));
+    }
+    for (const std::string& text : objects.long_texts) objects.texts.push_back(text.c_str());
+    entry.damage.push_back(ToC(damage, objects));
   }
   to.path = from.path.c_str();
   to.kind = from.kind == lzy::DatasetKind::kShared ? LZY_KIND_SHARED : LZY_KIND_SET;
@@ -305,7 +322,23 @@ struct Operation {
   lzy::Resolve resolve;
   DatasetReport (*engine)(const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options& given);
   bool takes_replica = false;
+  bool names_objects = true;
 };
+
+// The process that parses damaged files. It is where this library was installed or built; empty if it is missing.
+std::string ObjectsHelper() {
+  Dl_info own{};
+  // By a function that is nobody else's: a program may have an address of its own for exported ones.
+  if (dladdr(reinterpret_cast<const void*>(&ObjectsHelper), &own) == 0 || own.dli_fname == nullptr) return "";
+  std::error_code failed;
+  const auto library = std::filesystem::canonical(own.dli_fname, failed);
+  if (failed) return "";
+  for (const char* const place : {LZY_LIB_TO_LAYER, "../bin"}) {
+    const auto path = (library.parent_path() / place / "lzy-objects-helper").lexically_normal();
+    if (access(path.c_str(), X_OK) == 0) return path.string();
+  }
+  return "";
+}
 
 // All datasets of a path, one after the other, in an order that is the same on all ranks (ResolvePath). Trouble with
 // one is in its own entry and does not stop the others.
@@ -333,6 +366,9 @@ Status Work(const Operation& operation, Communicator& comm, const Call& call, lz
     lzy_options given = call.given;
     if (const auto at = replicas.find(dataset.path); at != replicas.end()) given.replica = at->second.c_str();
     Entry& entry = report.entries.emplace_back(operation.engine(context, dataset, given));
+    if (operation.names_objects && given.no_objects == 0) {
+      std::ranges::move(lzy::NameObjects(context, ObjectsHelper(), entry.report), std::back_inserter(entry.report.warnings));
+    }
     Present(entry);
     codes.AddDataset(dataset.path, entry.view.code);
   }
@@ -395,8 +431,9 @@ int Run(const Operation& operation, MPI_Comm comm, const char* path, const lzy_o
 
 // ---- copies
 
-// The size of lzy_copy_options in the first version that had it.
+// The sizes of these structures in the first versions that had them.
 constexpr std::size_t kFirstCopyOptionsSize = offsetof(lzy_copy_options, progress_data) + sizeof(void*);
+constexpr std::size_t kFirstCopiedSize = offsetof(lzy_copied, lost_bytes) + sizeof(std::uint64_t);
 
 Status MakeCopyRequest(const lzy_copy_options* from, lzy_copy_options& given, lzy::CopyRequest& request) {
   LZY_RETURN_IF_ERROR(CopyStruct(from, "copy", kFirstCopyOptionsSize, lzy_copy_options_init, "lzy_copy_options_init", given));
@@ -586,9 +623,17 @@ int lzy_copy_options_init(lzy_copy_options* options, size_t size) {
   return LZY_OK;
 }
 
+int lzy_copied_init(lzy_copied* copied, size_t size) {
+  if (copied == nullptr || size < kFirstCopiedSize) return LZY_USAGE;
+  std::memset(static_cast<void*>(copied), 0, size);
+  copied->size = size;
+  return LZY_OK;
+}
+
 int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const lzy_options* options, const lzy_copy_options* copy,
              lzy_copied* copied, lzy_report** report) {
   lzy_copied counted{};
+  const bool can_count = copied == nullptr || copied->size >= kFirstCopiedSize;
   const int code = AtTheEdge(report, [&](lzy_report& to) -> Status {
     LZY_ASSIGN_OR_RETURN(const auto ranks, MakeCommunicator(comm));
     Call call;
@@ -596,6 +641,7 @@ int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const l
     lzy::CopyRequest request;
     Status usable = MakeCall(source, options, call);
     if (usable.ok() && destination == nullptr) usable = {Code::kInvalidArgument, "destination: NULL is not accepted"};
+    if (usable.ok() && !can_count) usable = {Code::kInvalidArgument, "copied: not initialised by lzy_copied_init"};
     if (usable.ok()) usable = MakeCopyRequest(copy, given, request);
     LZY_RETURN_IF_ERROR(lzy::Agree(*ranks, usable));
     ranks->SetTopology(call.options.topology);
@@ -605,7 +651,11 @@ int lzy_copy(MPI_Comm comm, const char* source, const char* destination, const l
     Fail(to, CopyOn(*ranks, call, destination, given, request, counted, to));
     return AgreeOnCode(*ranks, to);
   });
-  if (copied != nullptr) *copied = counted;
+  // Fields that only one of the two sides knows stay as they are.
+  if (copied != nullptr && can_count) {
+    counted.size = copied->size;
+    std::memcpy(static_cast<void*>(copied), &counted, std::min(copied->size, sizeof counted));
+  }
   return code;
 }
 
@@ -624,7 +674,7 @@ int lzy_info(MPI_Comm comm, const char* path, const lzy_options* options, lzy_re
   const auto engine = [](const lzy::Context& context, const lzy::DatasetRef& dataset, const lzy_options&) {
     return lzy::Info(context, dataset);
   };
-  return Run({"lzy_info", lzy::Resolve::kProtected, engine}, comm, path, options, report);
+  return Run({"lzy_info", lzy::Resolve::kProtected, engine, /*takes_replica=*/false, /*names_objects=*/false}, comm, path, options, report);
 }
 
 int lzy_diff(MPI_Comm comm, const char* a, const char* b, int deep, const lzy_options* options, lzy_report** report) {

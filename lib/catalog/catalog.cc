@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "catalog/event_objects.h"
 
 namespace lzy {
 namespace {
@@ -42,12 +43,20 @@ CatalogDataset DatasetOf(const Statement& row) {
           .rows = row.Count(20)};
 }
 
-constexpr const char* kEventColumns =
-    "e.id, e.time, e.dataset, d.path, e.tool, e.what, e.path, e.part, e.place, e.cause, e.device, e.offset, e.length, "
-    "e.beyond_repair, e.ended, e.outcome, e.seconds";
+// The oldest form that can be read without being updated.
+constexpr std::int64_t kOldestReadable = 1;
+
+// The columns that EventOf reads. Older forms, which are not updated if they are only read, have no objects.
+Result<std::string> EventColumns(Database& database) {
+  LZY_ASSIGN_OR_RETURN(const std::int64_t objects, database.Integer("SELECT count(*) FROM pragma_table_info('events') WHERE name = 'objects'"));
+  return fmt::format(
+      "e.id, e.time, e.dataset, d.path, e.tool, e.what, e.path, e.part, e.place, e.cause, e.device, e.offset, e.length, "
+      "e.beyond_repair, e.ended, e.outcome, e.seconds, {}",
+      objects != 0 ? "e.objects" : "''");
+}
 
 CatalogEvent EventOf(const Statement& row) {
-  return {.id = row.Integer(0),
+  CatalogEvent event = {.id = row.Integer(0),
           .time = row.Time(1),
           .dataset = row.Integer(2),
           .dataset_path = row.Text(3),
@@ -64,6 +73,8 @@ CatalogEvent EventOf(const Statement& row) {
           .ended = row.Time(14),
           .outcome = row.Text(15),
           .seconds = row.Real(16)};
+  DecodeEventObjects(row.Text(17), event);
+  return event;
 }
 
 template <class Row, class Make>
@@ -115,7 +126,6 @@ Result<Catalog> Catalog::Open(const std::string& path, DatabaseMode mode) {
   if (!database.ok()) return refuse(database.status());
   if (mode == DatabaseMode::kWrite) {
     if (Status migrated = Migrate(*database); !migrated.ok()) return refuse(migrated);
-    return Catalog(std::move(*database), path);
   }
   const auto version = database->Integer("PRAGMA user_version");
   if (!version.ok()) return refuse(version.status());
@@ -123,8 +133,10 @@ Result<Catalog> Catalog::Open(const std::string& path, DatabaseMode mode) {
     return refuse({Code::kNewerFormat, fmt::format("a newer version of lzy made it (form {}, this lzy knows {})", *version, Version())});
   }
   // An older one is updated by the next tool that may write it.
-  if (*version < Version()) return refuse({Code::kNotFound, fmt::format("its form {} is too old to be read only", *version)});
-  return Catalog(std::move(*database), path);
+  if (*version < kOldestReadable) return refuse({Code::kNotFound, fmt::format("its form {} is too old to be read only", *version)});
+  auto columns = EventColumns(*database);
+  if (!columns.ok()) return refuse(columns.status());
+  return Catalog(std::move(*database), path, std::move(*columns));
 }
 
 Result<std::vector<CatalogDataset>> Catalog::Datasets(const std::string& directory) {
@@ -154,7 +166,7 @@ Result<std::vector<CatalogEvent>> Catalog::OpenDamage(const std::string& directo
         Statement statement,
         database_.Prepare(fmt::format("SELECT {} FROM events e JOIN datasets d ON d.id = e.dataset WHERE e.what = 'damage' AND "
                                       "e.ended = 0 AND e.dataset IN (SELECT id FROM datasets WHERE {}) ORDER BY d.path, e.path, e.offset",
-                                      kEventColumns, kBelow)));
+                                      event_columns_, kBelow)));
     statement.Bind(Base(directory));
     return All<CatalogEvent>(statement, EventOf);
   }();
@@ -167,7 +179,7 @@ Result<std::vector<CatalogEvent>> Catalog::Events(const std::string& directory, 
         Statement statement,
         database_.Prepare(fmt::format("SELECT {} FROM events e LEFT JOIN datasets d ON d.id = e.dataset WHERE ?1 = '' OR e.dataset IN "
                                       "(SELECT id FROM datasets WHERE {}) ORDER BY e.id DESC LIMIT ?2",
-                                      kEventColumns, kBelow)));
+                                      event_columns_, kBelow)));
     statement.Bind(Base(directory)).Bind(most == 0 ? std::int64_t{-1} : static_cast<std::int64_t>(most));
     return All<CatalogEvent>(statement, EventOf);
   }();
@@ -196,7 +208,7 @@ Result<std::optional<CatalogEvent>> Catalog::LastRun(const std::string& tool) {
     LZY_ASSIGN_OR_RETURN(Statement statement,
                          database_.Prepare(fmt::format("SELECT {} FROM events e LEFT JOIN datasets d ON d.id = e.dataset WHERE e.what = 'run' "
                                                        "AND e.tool = ?1 ORDER BY e.id DESC LIMIT 1",
-                                                       kEventColumns)));
+                                                       event_columns_)));
     statement.Bind(tool);
     return All<CatalogEvent>(statement, EventOf);
   }();

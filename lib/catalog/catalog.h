@@ -53,6 +53,10 @@ struct CatalogEvent {
   std::uint32_t device = 0;
   std::uint64_t offset = 0, length = 0;  ///< run: length is the bytes that were read
   bool beyond_repair = false;
+  /// Damage: what lies there. Of a finding of which a part was known before, all that lies in the finding. At most
+  /// kMostEventObjects (event_objects.h).
+  std::vector<DamagedObject> objects = {};
+  std::uint64_t objects_left_off = 0;  ///< how many more there are
   std::int64_t ended = 0;  ///< damage: 0 while it lasts
   std::string outcome;     ///< how it ended: "repaired", "committed", "not found again"; run: its options
   double seconds = 0;      ///< of a run
@@ -120,10 +124,12 @@ class Catalog {
   Result<std::optional<CatalogEvent>> LastRun(const std::string& tool);
 
  private:
-  Catalog(Database database, std::string path) : database_(std::move(database)), path_(std::move(path)) {}
+  Catalog(Database database, std::string path, std::string event_columns)
+      : database_(std::move(database)), path_(std::move(path)), event_columns_(std::move(event_columns)) {}
   Status Named(const Status& status) const;
   Database database_;
   std::string path_;
+  std::string event_columns_;
 };
 
 /// The path by which the catalogue knows a dataset: absolute, with links in its directory resolved. `path` may be a

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "catalog/event_objects.h"
 #include "status_matchers.h"
 
 namespace lzy {
@@ -269,6 +270,123 @@ TEST_F(CatalogTest, FilesThatAreNoCatalogueAreRefusedAndLeftAlone) {
     ASSERT_OK(other->Execute("CREATE TABLE recipes (name TEXT)"));
   }
   EXPECT_EQ(Catalog::Open(file_, DatabaseMode::kWrite).status().code(), Code::kCorrupt);
+}
+
+DamagedObject Chunk(const std::string& name, std::uint64_t number) {
+  return {.format = "hdf5", .name = name, .kind = "raw", .chunk = {{number, 0}}, .elements = {{{number, 0}, {number, 9}}}, .chunks = 1};
+}
+
+TEST_F(CatalogTest, ObjectsOfDamageAreKept) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+  report.damage = {Bad("/d/a", 0, 4096), Bad("/d/a", 8192, 4096)};
+  report.damage[0].objects = {Chunk("/fields/\"T'\n", 3), {.format = "hdf5", .name = "/", .kind = "metadata"}};
+  report.damage[0].objects_left_off = 2;
+  Note(catalog, report, kDay);
+  auto events = catalog.OpenDamage();
+  ASSERT_OK(events.status());
+  ASSERT_THAT(*events, SizeIs(2));
+  EXPECT_EQ((*events)[0].objects, report.damage[0].objects);
+  EXPECT_EQ((*events)[0].objects_left_off, 2u);
+  EXPECT_THAT((*events)[1].objects, IsEmpty());
+  // Names that were not known at first are added, and none is replaced.
+  const auto first = report.damage[0].objects;
+  report.damage[0].objects = {Chunk("/other", 1)};
+  report.damage[1].objects = {Chunk("/late", 2)};
+  EXPECT_THAT(Note(catalog, report, 2 * kDay), IsEmpty());
+  events = catalog.OpenDamage();
+  EXPECT_EQ((*events)[0].objects, first);
+  EXPECT_EQ((*events)[1].objects, report.damage[1].objects);
+}
+
+TEST_F(CatalogTest, OfVeryManyObjectsAFewAreKept) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+  report.damage = {Bad("/d/a", 0, 4096)};
+  for (std::uint64_t i = 0; i < 64; ++i) report.damage[0].objects.push_back(Chunk("/x" + std::to_string(i), i));
+  report.damage[0].objects[1].name = std::string(100'000, 'n');
+  report.damage[0].objects[2].name = "/\xff\xfe";
+  report.damage[0].objects_left_off = 1000;
+  Note(catalog, report, kDay);
+  const auto events = catalog.Events();
+  ASSERT_OK(events.status());
+  const CatalogEvent& event = events->front();
+  ASSERT_THAT(event.objects, SizeIs(kMostEventObjects));
+  EXPECT_EQ(event.objects_left_off, 1000 + 64 - kMostEventObjects);
+  EXPECT_EQ(event.objects[0], report.damage[0].objects[0]);
+  EXPECT_EQ(event.objects[1].name, "/\xef\xbf\xbd\xef\xbf\xbd");  // what is no UTF-8 is replaced
+  EXPECT_EQ(event.objects[2], report.damage[0].objects[3]);
+  auto raw = Database::Open(file_, DatabaseMode::kRead);
+  ASSERT_OK(raw.status());
+  EXPECT_LE(*raw->Integer("SELECT max(length(objects)) FROM events"), static_cast<std::int64_t>(kMostEventObjectBytes));
+}
+
+TEST_F(CatalogTest, ObjectsThatLzyDoesNotWriteAreLeftOut) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+  report.damage = {Bad("/d/a", 0, 4096)};
+  Note(catalog, report, kDay);
+  const std::string one = R"({"format":"hdf5","name":"/T","kind":"raw","chunk":null,"elements":null})";
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += (i == 0 ? "" : ",") + one;
+  const std::pair<std::string, std::size_t> texts[] = {
+      {"", 0}, {"{", 0}, {"[]", 0}, {"7", 0}, {"{\"objects\":7}", 0}, {"{\"objects\":[7,[],{}],\"left_off\":-1}", 0},
+      {std::string(8000, '['), 0}, {std::string(1'000'000, '['), 0}, {"{\"objects\":" + std::string(8000, '[') + "}", 0},
+      {"{\"objects\":[" + one + ",{\"name\":7}," + one + "],\"left_off\":1e400}", 0},  // no number
+      {"{\"objects\":[" + one + ",{\"name\":7}," + one + "],\"left_off\":\"x\"}", 2},
+      {"{\"objects\":[" + many + "]}", kMostEventObjects}, {"{\"objects\":[" + many + "," + many + "]}", 0},
+  };
+  for (const auto& [text, expected] : texts) {
+    {
+      auto raw = Database::Open(file_, DatabaseMode::kWrite);
+      ASSERT_OK(raw.status());
+      auto update = raw->Prepare("UPDATE events SET objects = ?");
+      ASSERT_OK(update.status());
+      ASSERT_OK(update->Bind(text).Run());
+    }
+    const auto events = catalog.OpenDamage();
+    ASSERT_OK(events.status());
+    EXPECT_THAT(events->front().objects, SizeIs(expected)) << text.substr(0, 200);
+    EXPECT_EQ(events->front().objects_left_off, 0u) << text.substr(0, 200);
+  }
+  auto raw = Database::Open(file_, DatabaseMode::kWrite);
+  ASSERT_OK(raw.status());
+  ASSERT_OK(raw->Execute("UPDATE events SET objects = x'00ff7b22'"));
+  EXPECT_THAT(catalog.OpenDamage()->front().objects, IsEmpty());
+}
+
+TEST_F(CatalogTest, AFormWithoutObjectsIsReadAndUpdated) {
+  {
+    Catalog catalog = Open();
+    DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+    report.damage = {Bad("/d/a", 0, 4096)};
+    Note(catalog, report, kDay);
+  }
+  {
+    auto raw = Database::Open(file_, DatabaseMode::kWrite);
+    ASSERT_OK(raw.status());
+    ASSERT_OK(raw->Execute("ALTER TABLE events DROP COLUMN objects; PRAGMA user_version = " + std::to_string(Catalog::Version() - 1)));
+  }
+  {
+    auto old = Catalog::Open(file_, DatabaseMode::kRead);
+    ASSERT_OK(old.status());
+    const auto events = old->Events();
+    ASSERT_OK(events.status());
+    ASSERT_THAT(*events, SizeIs(1));
+    EXPECT_THAT(events->front().objects, IsEmpty());
+    ASSERT_OK(old->OpenDamage().status());
+    ASSERT_OK(old->LastRun("lzy-scrub").status());
+  }
+  Catalog catalog = Open();
+  auto raw = Database::Open(file_, DatabaseMode::kRead);
+  ASSERT_OK(raw.status());
+  EXPECT_EQ(*raw->Integer("PRAGMA user_version"), Catalog::Version());
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged);
+  report.damage = {Bad("/d/a", 0, 4096)};
+  report.damage[0].objects = {Chunk("/T", 3)};
+  EXPECT_THAT(Note(catalog, report, 2 * kDay), IsEmpty());
+  EXPECT_EQ(catalog.OpenDamage()->front().objects, report.damage[0].objects);
+  EXPECT_EQ(Get(catalog, "/d/a").first_seen, kDay);
 }
 
 TEST_F(CatalogTest, ANewerFormIsCalledNewer) {

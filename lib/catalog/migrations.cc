@@ -33,6 +33,10 @@ CREATE TABLE events (
 CREATE INDEX events_of_dataset ON events (dataset);
 CREATE INDEX open_damage ON events (dataset) WHERE what = 'damage' AND ended = 0;
 )sql",
+    // 2: names of what damage lies in (event_objects.h)
+    R"sql(
+ALTER TABLE events ADD COLUMN objects TEXT NOT NULL DEFAULT '';
+)sql",
 };
 
 }  // namespace

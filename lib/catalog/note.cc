@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/interval_set.h"
 #include "catalog/catalog.h"
+#include "catalog/event_objects.h"
 
 namespace lzy {
 namespace {
@@ -142,12 +143,14 @@ class Noting {
     LZY_ASSIGN_OR_RETURN(const std::vector<CatalogEvent> open, OpenDamage());
     std::map<std::pair<std::string, std::string>, IntervalSet> known, found;
     for (const CatalogEvent& event : open) known[{event.path, event.part}].Add(BytesOf(event.offset, event.length));
+    LZY_ASSIGN_OR_RETURN(const bool unnamed, AnyUnnamed());
     for (const Damage& damage : report_.damage) {
       const std::string path = CatalogPath(damage.path, false), part = Name(damage.part);
       if (damage.transient) LZY_RETURN_IF_ERROR(AddDamage("transient", damage, path, {damage.offset, damage.offset + damage.length}));
       if (!IsLastingDamage(damage)) continue;
       const Interval bytes = BytesOf(damage.offset, damage.length);
       if (!damage.repaired) found[{path, part}].Add(bytes);
+      if (unnamed && !damage.objects.empty()) LZY_RETURN_IF_ERROR(NameKnown(damage, path, bytes));
       for (const Interval& rest : Remainder(bytes, known[{path, part}])) {
         LZY_RETURN_IF_ERROR(AddDamage("damage", damage, path, rest));
       }
@@ -166,6 +169,22 @@ class Noting {
       LZY_RETURN_IF_ERROR(EndEvent(event.id, accepted ? "committed" : "not found again"));
     }
     return Status::Ok();
+  }
+
+  // Whether there is damage that lasts of which nobody knew what lies in it.
+  Result<bool> AnyUnnamed() {
+    LZY_ASSIGN_OR_RETURN(Statement any, database_.Prepare("SELECT 1 FROM events WHERE dataset = ? AND what = 'damage' AND ended = 0 AND "
+                                                          "objects = '' LIMIT 1"));
+    return any.Bind(row_.id).Step();
+  }
+
+  // Such events get the names once they are known: another version noted them, or the helper was missing.
+  Status NameKnown(const Damage& damage, const std::string& path, Interval bytes) {
+    LZY_ASSIGN_OR_RETURN(Statement update,
+                         database_.Prepare("UPDATE events SET objects = ? WHERE dataset = ? AND what = 'damage' AND ended = 0 AND objects = '' "
+                                           "AND path = ? AND part = ? AND offset >= ? AND offset + max(length, 1) <= ?"));
+    update.Bind(EncodeEventObjects(damage)).Bind(row_.id).Bind(path).Bind(Name(damage.part));
+    return update.Bind(bytes.begin).Bind(bytes.end).Run();
   }
 
   // Only events that lie in what was repaired as a whole: the rest of them may not be.
@@ -256,11 +275,12 @@ class Noting {
     const bool empty = damage.length == 0;
     LZY_ASSIGN_OR_RETURN(Statement insert,
                          database_.Prepare("INSERT INTO events (time, dataset, tool, what, path, part, place, cause, device, offset, "
-                                           "length, beyond_repair, ended, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+                                           "length, beyond_repair, ended, outcome, objects) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
     insert.Bind(note_.now).Bind(row_.id).Bind(note_.tool).Bind(what).Bind(path).Bind(Name(damage.part));
     insert.Bind(damage.domain.empty() ? DirectoryOf(path) : damage.domain).Bind(Name(damage.cause)).Bind(damage.device);
     insert.Bind(bytes.begin).Bind(empty ? 0 : bytes.end - bytes.begin).Bind(damage.beyond_repair ? 1 : 0);
     insert.Bind(over ? note_.now : 0).Bind(damage.transient ? "read right again" : damage.repaired ? "repaired" : "");
+    insert.Bind(EncodeEventObjects(damage));
     if (what == "damage") {
       news_.damage.push_back(damage);
       news_.damage.back().offset = bytes.begin;

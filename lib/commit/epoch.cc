@@ -159,7 +159,7 @@ Status FollowRename(FileSystem& fs, const Options& options, const std::string& f
 Status Forget(FileSystem& fs, const std::string& data_path) {
   LZY_ASSIGN_OR_RETURN(const std::string path, SidecarPath(data_path));
   RemovePartsOf(fs, data_path, path);
-  for (const std::string& one : {path, NewSidecarPath(data_path)}) {
+  for (const std::string& one : {path, NewSidecarPath(data_path), IndexPath(data_path)}) {
     if (Status removed = fs.Remove(one); !removed.ok() && removed.code() != Code::kNotFound) return removed;
   }
   return Status::Ok();

@@ -89,7 +89,9 @@ TEST_F(PartsTest, PartsFollowARenameAndAreRemovedWithTheirFile) {
   EXPECT_TRUE(orphans().empty());
   path_ = scratch_ / "g";
   EXPECT_EQ(StateOf(VerifyIt(other_)), "intact");
+  WriteFile(IndexPath(path_), RandomBytes(rng_, 10));
   ASSERT_OK(Forget(PosixFileSystem(), path_));
+  EXPECT_FALSE(fs::exists(IndexPath(path_)));
   for (const auto& directory : options_.device_dirs) EXPECT_TRUE(fs::is_empty(directory));
   // Whose sidecar was removed by hand, nobody knows of.
   ASSERT_OK(ProtectIt().status);

@@ -109,6 +109,12 @@ Result<bool> MoveInto(FileSystem& fs, const std::string& from, const std::string
   }
 }
 
+// The index of objects goes along with its sidecar. Of a cycle, one is replaced: the next commit makes it again.
+void MoveIndex(FileSystem& fs, const std::string& from, const std::string& to) {
+  const auto old_owner = DataPathOf(from), owner = DataPathOf(to);
+  if (old_owner && owner) (void)fs.Rename(IndexPath(*old_owner), IndexPath(*owner));  // mostly there is none
+}
+
 // Sidecars on their way: the one at each name goes to the next, the last one to the first if it is a cycle (files were
 // swapped), else to a name that is free or nobody's (they were rotated, a to b, b to c).
 struct Chain {
@@ -163,6 +169,7 @@ Result<bool> Move(FileSystem& fs, const Chain& chain, Clock::time_point deadline
   for (; hole > 0; --hole) {
     moved = MoveInto(fs, names[hole - 1], names[hole], deadline);
     if (!moved.ok() || !*moved) break;
+    MoveIndex(fs, names[hole - 1], names[hole]);
   }
   if (chain.cycle) LZY_RETURN_IF_ERROR(fs.Rename(aside, names[hole]));
   LZY_RETURN_IF_ERROR(fs.SyncDirectory(DirectoryOf(names.front())));

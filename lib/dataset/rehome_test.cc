@@ -149,6 +149,17 @@ TEST_F(RehomeTest, ThreeRanksProtectASetForTheFirstTime) {
   }
 }
 
+TEST_F(RehomeTest, AnIndexOfObjectsFollowsItsSidecar) {
+  ProtectEach();
+  for (const char* name : {"s.0", "s.2"}) WriteFile(dir_ / (std::string(".LZY-index.") + name), RandomBytes(rng_, 10));
+  const auto index = ReadFile(dir_ / ".LZY-index.s.0");
+  Rename("s.0", "x");
+  ASSERT_OK(Rehome(fs_, dir_ / "x", 5));
+  EXPECT_EQ(ReadFile(dir_ / ".LZY-index.x"), index);
+  EXPECT_NE(access((dir_ / ".LZY-index.s.0").c_str(), F_OK), 0);
+  EXPECT_EQ(access((dir_ / ".LZY-index.s.2").c_str(), F_OK), 0);
+}
+
 TEST_F(RehomeTest, ALinkedFileKeepsItsSidecar) {
   ProtectAsSet();
   ASSERT_EQ(link((dir_ / "s.0").c_str(), (dir_ / "a").c_str()), 0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/printable.h"
 #include "names/set_names.h"
@@ -63,6 +64,8 @@ class OrphanFinder {
         VisitNew(directory, name);
       } else if (name.starts_with(kPartPrefix)) {
         VisitPart(directory.PathOf(name));
+      } else if (name.starts_with(kIndexPrefix)) {
+        VisitIndex(directory, name);
       }
     }
   }
@@ -145,6 +148,22 @@ class OrphanFinder {
     }
   }
 
+  /// An index of objects belongs to the sidecar of the same name, and is of no use without it. Sidecars were visited before.
+  void VisitIndex(Directory& directory, const std::string& name) {
+    const std::set<std::string>& names = **directory.Names();
+    const std::string owner = name.substr(sizeof(kIndexPrefix) - 1), path = directory.PathOf(name);
+    const auto sidecar_of = [](const std::string& data) { return kSidecarPrefix + data; };
+    if (names.contains(sidecar_of(owner))) {
+      if (removable_.contains(directory.PathOf(sidecar_of(owner)))) Add(path, "its sidecar is an orphan, too", false);
+      return;
+    }
+    // A member's sidecar can be made again, and then the index counts again.
+    if (survey_.PatternOfSiblings(directory.PathOf(owner))) return;
+    // While it is written, it has one more extension (ReplaceFile).
+    const bool written = names.contains(sidecar_of(owner.substr(0, owner.rfind('.'))));
+    Add(path, "there is no sidecar of the same name", written && IsYoung(path));
+  }
+
   /// True if another sidecar of the directory is of a later commit of the same file.
   static bool IsSuperseded(Directory& directory, const Peek& peek) {
     const auto& all = directory.Sidecars();
@@ -197,12 +216,14 @@ class OrphanFinder {
     AddKept(path, reason, in_use ? "it may be in use, and is kept" : "");
   }
   void AddKept(const std::string& path, const std::string& reason, const std::string& kept) {
+    if (kept.empty()) removable_.insert(path);
     found_.push_back({path, reason, kept});
   }
 
   FileSystem& fs_;
   Survey survey_;
   std::vector<Orphan> found_;
+  std::set<std::string> removable_;
 };
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Orphan {
 ///  - what was being built when its process ended: data being restored (.LZY-data.*) or copied (.LZY-copy.*,
 ///    .LZY-journal.*), sidecars being built (.LZY-new.*,
 ///    unless their set may have committed them), and those that only began to exist (.LZY-tmp.*);
+///  - indexes of objects (.LZY-index.*) without a sidecar of the same name (that could be made again), or with one that is an orphan;
 ///  - parts in device directories of which another encoding of their file has taken the place, and parts that cannot be
 ///    assigned (these are kept).
 /// A sidecar whose file is gone, but can be rebuilt whole from it, is listed and kept: nobody else knows whether the

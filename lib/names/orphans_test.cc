@@ -106,6 +106,47 @@ TEST_F(ResolveOrphansTest, DebrisIsFoundAndRemovedUnlessInUse) {
   EXPECT_TRUE(stdfs::exists("d/.LZY.a"));
 }
 
+TEST_F(ResolveOrphansTest, AnIndexOfObjectsGoesWithTheSidecarOfItsName) {
+  for (const char* path : {"d/kept", "d/gone", "d/moved", "d/bare"}) {
+    Write(path);
+    ProtectShared(path);
+  }
+  for (const char* name : {"kept", "gone", "moved", "bare", "never", "kept.12-345", "gone.12-345"}) Write(std::string("d/.LZY-index.") + name);
+  stdfs::remove("d/gone");
+  stdfs::rename("d/moved", "d/new name");
+  stdfs::remove("d/.LZY.bare");
+  // One may be an index that is being written.
+  EXPECT_THAT(Orphans("d"), ElementsAre("d/.LZY-index.bare", "d/.LZY-index.gone", "(d/.LZY-index.gone.12-345)", "(d/.LZY-index.kept.12-345)",
+                                        "d/.LZY-index.never", "d/.LZY.gone"));
+  for (const char* old : {"d/.LZY-index.gone.12-345", "d/.LZY-index.kept.12-345"}) {
+    stdfs::last_write_time(old, stdfs::file_time_type::clock::now() - std::chrono::hours(2));
+  }
+  const auto orphans = FindOrphans(fs_, "d");
+  ASSERT_OK(orphans);
+  for (const Orphan& orphan : *orphans) EXPECT_OK(RemoveOrphan(fs_, orphan));
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+  EXPECT_TRUE(stdfs::exists("d/.LZY-index.kept"));
+  EXPECT_TRUE(stdfs::exists("d/.LZY-index.moved"));
+  EXPECT_FALSE(stdfs::exists("d/.LZY-index.gone"));
+}
+
+TEST_F(ResolveOrphansTest, AnIndexOfAMemberWaitsForItsSidecar) {
+  MakeSet("d/s.%r", 3);
+  Write("d/.LZY-index.s.1");
+  stdfs::remove("d/.LZY.s.1");
+  EXPECT_THAT(Orphans("d"), IsEmpty());
+}
+
+// The file can be rebuilt from the sidecar, so both are for a person to decide.
+TEST_F(ResolveOrphansTest, AnIndexStaysWithASidecarThatIsKept) {
+  Write("d/f", std::string(5000, 'x'));
+  Options options;
+  ASSERT_OK(lzy::Protect({fs_, *comm_, options}, {DatasetKind::kShared, "d/f", {}}, {}).status);
+  Write("d/.LZY-index.f");
+  stdfs::remove("d/f");
+  EXPECT_THAT(Orphans("d"), ElementsAre("(d/.LZY.f)"));
+}
+
 TEST_F(ResolveOrphansTest, FirstSidecarOfAFileIsDebrisAndThatOfAMemberIsNot) {
   Write("d/a");
   Superblock sb;

@@ -166,6 +166,10 @@ Status AskInto(const Helper& helper, const std::string& path, const MapRequest& 
 
 constexpr std::array<std::uint8_t, 8> kHdf5 = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1A, '\n'};
 
+std::string IndicesText(const std::vector<std::uint64_t>& all) {
+  return fmt::format("[{}]", fmt::join(all, ", "));
+}
+
 }  // namespace
 
 Answer Ask(const Helper& helper, const std::string& path, const MapRequest& request) {
@@ -218,15 +222,21 @@ std::string Text(const DamagedObject& object) {
   if (object.kind == "unused") return "unused space";
   if (object.kind == "metadata") return object.name + " (metadata)";
   std::string out = object.name + " (raw data";
-  const auto indices = [](const std::vector<std::uint64_t>& all) { return fmt::format("[{}]", fmt::join(all, ", ")); };
-  if (object.chunk) out += ", chunk " + indices(*object.chunk);
+  if (object.chunk) out += ", chunk " + IndicesText(*object.chunk);
   if (object.chunks > 1) out += fmt::format(", {} chunks", object.chunks);
   if (object.filtered) out += object.chunks > 1 ? ", compressed or filtered" : ", all of it, because it is compressed or filtered";
   if (object.elements) {
     const auto& [first, last] = *object.elements;
-    if (!first.empty()) out += first == last ? ", element " + indices(first) : ", elements " + indices(first) + " to " + indices(last);
+    if (!first.empty()) out += first == last ? ", element " + IndicesText(first) : ", elements " + IndicesText(first) + " to " + IndicesText(last);
   }
   return out + ")";
+}
+
+std::string ShortText(const DamagedObject& object) {
+  if (object.kind == "unused") return "unused space";
+  if (object.kind == "metadata") return object.name + " (metadata)";
+  if (object.chunk) return object.name + " chunk " + IndicesText(*object.chunk);
+  return object.chunks > 1 ? fmt::format("{} ({} chunks)", object.name, object.chunks) : object.name;
 }
 
 }  // namespace lzy

@@ -40,5 +40,7 @@ Status NameObjects(const Helper& helper, const std::string& path, const std::vec
 
 /// "/fields/T (raw data, chunk [3, 0], elements [768, 0] to [1023, 511])". Names are as they are, not printable.
 std::string Text(const DamagedObject& object);
+/// "/fields/T chunk [3, 0]".
+std::string ShortText(const DamagedObject& object);
 
 }  // namespace lzy

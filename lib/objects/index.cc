@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/record.h"
+#include "names/lookup.h"
 #include "objects/frames.h"
 #include "sidecar/names.h"
 
@@ -25,8 +26,10 @@ struct Content {
 
 }  // namespace
 
-std::string IndexPath(const std::string& data_path) {
-  return JoinPath(DirectoryOf(data_path), kIndexPrefix + BaseNameOf(data_path));
+std::string FindIndex(FileSystem& fs, const std::string& data_path) {
+  const auto sidecar = FindSidecar(fs, data_path);
+  const auto owner = sidecar.ok() ? DataPathOf(*sidecar) : std::nullopt;
+  return IndexPath(owner ? *owner : FollowLink(fs, data_path));
 }
 
 Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit, ByteSpan frames) {
@@ -40,11 +43,11 @@ Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCom
   out.PutBytes(hash.bytes);
   const std::string text(out.bytes().begin(), out.bytes().end());
   // Names of objects are for those who may read the data.
-  return ReplaceFile(fs, IndexPath(data_path), text, data.mode & 0444 ? (data.mode & 0444) | 0600 : 0600);
+  return ReplaceFile(fs, FindIndex(fs, data_path), text, data.mode & 0444 ? (data.mode & 0444) | 0600 : 0600);
 }
 
 Result<ObjectMap> ReadIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit) {
-  const std::string path = IndexPath(data_path);
+  const std::string path = FindIndex(fs, data_path);
   const auto damaged = [&](const char* how) { return Status(Code::kCorrupt, fmt::format("{}: {}", path, how)); };
   LZY_ASSIGN_OR_RETURN(const auto file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
   LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());

@@ -24,8 +24,9 @@ struct IndexedCommit {
   LZY_FIELDS(uuid, root)
 };
 
-/// "dir/.LZY-index.name".
-std::string IndexPath(const std::string& data_path);
+/// Where the index of `data_path` is (IndexPath): by the name of its sidecar, which is another one than its own until the next
+/// commit if it was renamed.
+std::string FindIndex(FileSystem& fs, const std::string& data_path);
 /// `frames`: the answer to a request for everything (objects/ask.h). Replaces an older one.
 Status WriteIndex(FileSystem& fs, const std::string& data_path, const IndexedCommit& commit, ByteSpan frames);
 /// A sealed map. kNotFound: there is none. kCorrupt: it is damaged, or of another commit.

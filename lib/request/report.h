@@ -64,7 +64,7 @@ struct Damage {
   bool transient = false;     ///< a second reading from the device was right
   bool repaired = false;
   bool beyond_repair = false; ///< more losses in one of its rows than parity can mend
-  std::vector<DamagedObject> objects = {};  ///< what lies there; only tools fill it in (common/objects.h)
+  std::vector<DamagedObject> objects = {};  ///< what lies there; objects/name.h fills it in
   std::uint64_t objects_left_off = 0;       ///< how many more there are
   std::string domain = {};  ///< failure domain of the device, as committed; empty: unknown, or no member of a set
   LZY_FIELDS(path, device, part, offset, length, cause, transient, repaired, beyond_repair, objects, objects_left_off,

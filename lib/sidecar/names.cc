@@ -69,6 +69,10 @@ std::string CopySidecarPath(const std::string& data_path) {
   return JoinPath(DirectoryOf(data_path), fmt::format("{}0.{}", kTemporaryPrefix, BaseNameOf(data_path)));
 }
 
+std::string IndexPath(const std::string& data_path) {
+  return JoinPath(DirectoryOf(data_path), kIndexPrefix + BaseNameOf(data_path));
+}
+
 std::string TemporarySidecarPath(const std::string& sidecar_path) {
   const std::string name = BaseNameOf(sidecar_path).substr(sizeof(kSidecarPrefix) - 1);
   // A random number, not the process's: processes on other nodes or in other containers may have the same number.

@@ -31,6 +31,9 @@ std::string NewCopyPath(const std::string& data_path);
 std::string CopyJournalPath(const std::string& data_path);
 /// Where the sidecar of a copy is built. If a crash leaves it there when the data have their name, it belongs to them.
 std::string CopySidecarPath(const std::string& data_path);
+/// The index of the objects of a data file (docs/format.md §15): "dir/.LZY-index.name". It belongs to the sidecar of the same
+/// name, and goes where that goes.
+std::string IndexPath(const std::string& data_path);
 /// A random name, different at each call, for a sidecar that is renamed at once.
 std::string TemporarySidecarPath(const std::string& sidecar_path);
 /// The name of the parts of encoding `id` in the device directories. It is cut at 255 bytes, so it need not end in the

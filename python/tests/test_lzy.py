@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,25 @@ class Operations(InDirectory):
         self.assertTrue(repaired.repaired)
         self.assertEqual(path.read_bytes(), whole)
         self.assertTrue(lzy.verify(path, from_disk=True).ok)
+
+    def test_what_lies_in_damage_is_named(self):
+        # Classic netCDF: one variable of floats, from byte 4096 on.
+        count = BLOCK // 2
+        head = b"CDF\1" + struct.pack(">iii", 0, 10, 1) + struct.pack(">i4si", 1, b"x", count) + bytes(8)
+        head += struct.pack(">ii", 11, 1) + struct.pack(">i4s", 1, b"T") + struct.pack(">ii", 1, 0) + bytes(8)
+        head += struct.pack(">iii", 5, 4 * count, 4096)
+        path = self.dir / "a.nc"
+        path.write_bytes(head.ljust(4096, b"\0") + bytes(4 * count))
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        lzy.protect(path)
+        self.rot(path, BLOCK + 5)
+        [dataset] = lzy.verify(path).datasets
+        [damage] = dataset.damage
+        self.assertEqual((damage.objects, damage.objects_left_off, dataset.warnings), (("/T",), 0, ()))
+        first = (BLOCK - 4096) // 4
+        self.assertEqual(damage.object_texts, (f"/T (raw data, elements [{first}] to [{first + BLOCK // 4 - 1}])",))
+        self.assertEqual(lzy.verify(path, name_objects=False).datasets[0].damage[0].objects, ())
+        self.assertEqual(lzy.repair(path).datasets[0].damage[0].objects, ("/T",))
 
     def test_a_lost_member_of_a_set_is_restored(self):
         members = [self.write(f"s.{rank}") for rank in range(3)]

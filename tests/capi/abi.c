@@ -25,6 +25,8 @@ LAYOUT(lzy_options, devices, 72, 8);
 LAYOUT(lzy_options, device_count, 80, 8);
 LAYOUT(lzy_options, progress, 88, 8);
 LAYOUT(lzy_options, progress_data, 96, 8);
+LAYOUT(lzy_options, replica, 104, 8);
+LAYOUT(lzy_options, no_objects, 112, 4);
 LAYOUT(lzy_copy_options, size, 0, 8);
 LAYOUT(lzy_copy_options, verify, 8, 4);
 LAYOUT(lzy_copy_options, no_protect, 12, 4);
@@ -33,13 +35,14 @@ LAYOUT(lzy_copy_options, salvage, 20, 4);
 LAYOUT(lzy_copy_options, limit, 24, 8);
 LAYOUT(lzy_copy_options, progress, 32, 8);
 LAYOUT(lzy_copy_options, progress_data, 40, 8);
-LAYOUT(lzy_copied, files, 0, 8);
-LAYOUT(lzy_copied, already, 8, 8);
-LAYOUT(lzy_copied, failed, 16, 8);
-LAYOUT(lzy_copied, bytes, 24, 8);
-LAYOUT(lzy_copied, healed_bytes, 32, 8);
-LAYOUT(lzy_copied, sent_again_bytes, 40, 8);
-LAYOUT(lzy_copied, lost_bytes, 48, 8);
+LAYOUT(lzy_copied, size, 0, 8);
+LAYOUT(lzy_copied, files, 8, 8);
+LAYOUT(lzy_copied, already, 16, 8);
+LAYOUT(lzy_copied, failed, 24, 8);
+LAYOUT(lzy_copied, bytes, 32, 8);
+LAYOUT(lzy_copied, healed_bytes, 40, 8);
+LAYOUT(lzy_copied, sent_again_bytes, 48, 8);
+LAYOUT(lzy_copied, lost_bytes, 56, 8);
 LAYOUT(lzy_dataset, path, 0, 8);
 LAYOUT(lzy_dataset, kind, 8, 4);
 LAYOUT(lzy_dataset, state, 12, 4);
@@ -79,8 +82,9 @@ LAYOUT(lzy_damage, repaired, 40, 4);
 LAYOUT(lzy_damage, beyond_repair, 44, 4);
 LAYOUT(lzy_damage, objects, 48, 8);
 LAYOUT(lzy_damage, object_count, 56, 8);
+LAYOUT(lzy_damage, object_texts, 64, 8);
+LAYOUT(lzy_damage, objects_left_off, 72, 8);
 
-/* The program makes these two, so their sizes are known to it. The other ones may grow at the end. */
-_Static_assert(sizeof(void*) != 8 || sizeof(lzy_copied) == 56, "lzy_copied has no `size`, so it cannot grow");
-_Static_assert(sizeof(void*) != 8 || (sizeof(lzy_options) >= 104 && sizeof(lzy_copy_options) >= 48),
-               "options may only grow");
+/* The program makes these, and tells their sizes. The other ones may grow at the end, too. */
+_Static_assert(sizeof(void*) != 8 || (sizeof(lzy_options) >= 120 && sizeof(lzy_copy_options) >= 48 && sizeof(lzy_copied) >= 64),
+               "what a program makes may only grow");

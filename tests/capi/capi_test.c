@@ -313,6 +313,57 @@ static void test_directory(void) {
   CHECK(run(lzy_verify, tree, NULL) == LZY_OK);
 }
 
+/* A number in the byte order of classic netCDF. */
+static size_t put(unsigned char* bytes, size_t at, uint32_t number) {
+  for (int i = 0; i < 4; ++i) bytes[at + (size_t)i] = (unsigned char)(number >> (24 - 8 * i));
+  return at + 4;
+}
+
+/* CDF-1 with two variables of 4096 floats: "T" at byte 4096, "step" behind it. */
+static void make_netcdf(const char* path) {
+  enum { COUNT = 4096, SIZE = 4096 + 2 * 4 * COUNT };
+  static unsigned char bytes[SIZE];
+  static const char* const names[] = {"T", "step"};
+  size_t at = 4;
+  memcpy(bytes, "CDF\1", 4);
+  at = put(bytes, put(bytes, put(bytes, at, 0), 10), 1); /* no records; one dimension */
+  at = put(bytes, at, 1);
+  bytes[at] = 'x';
+  at = put(bytes, at + 4, COUNT) + 8; /* no attributes */
+  at = put(bytes, put(bytes, at, 11), 2);
+  for (uint32_t i = 0; i < 2; ++i) {
+    at = put(bytes, at, (uint32_t)strlen(names[i]));
+    memcpy(bytes + at, names[i], strlen(names[i]));
+    at = put(bytes, put(bytes, at + 4, 1), 0) + 8;
+    at = put(bytes, put(bytes, put(bytes, at, 5), 4 * COUNT), 4096 + i * 4 * COUNT);
+  }
+  make_file(path, SIZE, 77);
+  if (rank != 0) return;
+  FILE* file = fopen(path, "r+b");
+  CHECK(file != NULL && fwrite(bytes, 1, 4096, file) == 4096 && fclose(file) == 0);
+  const struct timespec times[2] = {{1700000000, 0}, {1700000000, 0}};
+  CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
+}
+
+static void test_objects(void) {
+  const char* path = in_directory("f.nc");
+  make_netcdf(path);
+  lzy_options options;
+  lzy_options_init(&options, sizeof options);
+  options.block_size = BLOCK;
+  CHECK(run(lzy_protect, path, &options) == LZY_OK);
+  flip(path, 4096 + 4 * 4096 + BLOCK);
+  CHECK(run(lzy_verify, path, NULL) == LZY_DAMAGED && lzy_report_dataset(report, 0)->warning_count == 0);
+  const lzy_damage* damage = lzy_report_damage(report, 0, 0);
+  CHECK(damage->object_count == 1 && strcmp(damage->objects[0], "/step") == 0 && damage->objects_left_off == 0);
+  CHECK(strcmp(damage->object_texts[0], "/step (raw data, elements [1024] to [2047])") == 0);
+  options.no_objects = 1;
+  CHECK(run(lzy_verify, path, &options) == LZY_DAMAGED && lzy_report_damage(report, 0, 0)->object_count == 0);
+  CHECK(run(lzy_repair, path, NULL) == LZY_OK);
+  damage = lzy_report_damage(report, 0, 0);
+  CHECK(damage->repaired && damage->object_count == 1 && strcmp(damage->objects[0], "/step") == 0);
+}
+
 static int copy_file(const char* from, const char* to, const lzy_copy_options* options, lzy_copied* copied) {
   lzy_report_free(report);
   report = NULL;
@@ -360,6 +411,11 @@ static void test_copy(void) {
 
   lzy_copy_options copy;
   lzy_copied copied;
+  CHECK(lzy_copied_init(NULL, sizeof copied) == LZY_USAGE && lzy_copied_init(&copied, 56) == LZY_USAGE);
+  memset(&copied, 0, sizeof copied);
+  CHECK(copy_file(from, to, NULL, &copied) == LZY_USAGE && strstr(lzy_report_message(report), "lzy_copied_init") != NULL);
+  CHECK(copied.size == 0 && access(to, F_OK) != 0);
+  CHECK(lzy_copied_init(&copied, sizeof copied) == LZY_OK);
   CHECK(lzy_copy_options_init(NULL, sizeof copy) == LZY_USAGE);
   CHECK(lzy_copy_options_init(&copy, 3) == LZY_USAGE);
   CHECK(lzy_copy_options_init(&copy, sizeof copy) == LZY_OK);
@@ -389,6 +445,15 @@ static void test_copy(void) {
   CHECK(difference->range_count == 1 && difference->ranges[0].offset == 100000 && difference->ranges[0].length == 1);
   CHECK(diff_files(from, in_directory("copy/none"), 0) == LZY_USAGE && diff_files(from, NULL, 0) == LZY_USAGE);
   CHECK(lzy_report_difference(NULL, 0) == NULL && lzy_report_difference_count(NULL) == 0 && lzy_report_same(NULL) == 0);
+
+  /* A program of a later version: what this one does not know stays 0. */
+  union {
+    lzy_copied copied;
+    unsigned char bytes[sizeof(lzy_copied) + 16];
+  } later;
+  CHECK(lzy_copied_init(&later.copied, sizeof later) == LZY_OK);
+  CHECK(copy_file(from, to, &copy, &later.copied) == LZY_OK && later.copied.already == 2 && later.copied.size == sizeof later);
+  for (size_t i = sizeof(lzy_copied); i < sizeof later; ++i) CHECK(later.bytes[i] == 0);
 
   /* One file; the program ends it; bad arguments. */
   CHECK(copy_file(in_directory("copy/from/b"), in_directory("copy/c"), NULL, &copied) == LZY_OK && copied.files == 1);
@@ -520,6 +585,7 @@ int main(int argc, char** argv) {
   test_progress();
   test_set();
   test_directory();
+  test_objects();
   test_copy();
   test_options();
   if (with_mpi) test_arguments_that_differ();

@@ -3,11 +3,22 @@
 import contextlib
 import os
 import sqlite3
+import struct
 
 from harness import CliTest, pattern_bytes
 
 DAY = 86400 * 10**9
 MIB = 1 << 20
+
+
+def netcdf_bytes(name, count):
+    """A file of classic netCDF (CDF-1) with one variable of floats. Its data begin at byte 4096."""
+    def text(raw):
+        return struct.pack(">i", len(raw)) + raw + bytes(-len(raw) % 4)
+
+    head = b"CDF\1" + struct.pack(">iii", 0, 10, 1) + text(b"x") + struct.pack(">i", count) + bytes(8)
+    head += struct.pack(">ii", 11, 1) + text(name) + struct.pack(">ii", 1, 0) + bytes(8) + struct.pack(">iii", 5, 4 * count, 4096)
+    return head + bytes(4096 - len(head)) + pattern_bytes(4 * count)
 
 
 class Catalogued(CliTest):

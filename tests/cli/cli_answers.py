@@ -255,6 +255,10 @@ class NextSteps(CliTest):
         for name in ("f", "s.0", "s.1", "s.2", "s.3"):
             self.age(name)
         self.check(0, "lzy-protect", "-q", "f", "s.%r")
+        self.replica = tempfile.mkdtemp(prefix="lzy-cli-replica-")
+        self.addCleanup(shutil.rmtree, self.replica, ignore_errors=True)
+        for name in ("f", "s.0", "s.1", "s.2", "s.3"):
+            shutil.copy(self.path(name), self.replica)
 
     def rot(self):
         self.flip("f", 70000)
@@ -335,6 +339,8 @@ class NextSteps(CliTest):
         shutil.copytree(self.scratch, state, symlinks=True)  # with the times
         for step in steps:
             next_words = shlex.split(step)
+            # For this word, the user has to name something.
+            next_words = [os.path.join(self.replica, next_words[-1]) if word == "REPLICA" else word for word in next_words]
             if "--remove" in next_words:
                 next_words.insert(1, "--yes")  # a terminal would be asked
             next_code, next_text = self.outcome(next_words)

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from browser import Browser, find_browser
-from catalogued import DAY, Catalogued
+from catalogued import DAY, Catalogued, netcdf_bytes
 from harness import BIN
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -114,13 +114,14 @@ class Page(PageTest):
             self.assertEqual(data[field], known[field], field)
         self.assertEqual(data["oldest"]["path"], known["oldest"]["path"])
         self.assertEqual([e.pop("text") != "" for e in data["history"]], [True] * len(known["events"]))
+        self.assertEqual([e.pop("objects") for e in known["events"]], [[]] * len(known["events"]))  # in the text, if there are any
         self.assertEqual(data["history"], known["events"])
         self.assertEqual(len(data["table"]), 5)
         self.assertEqual({d["path"]: d["damage"] for d in data["table"] if d["damage"]}, {d["path"]: len(d["damage"]) for d in known["not_intact"]})
         self.assertEqual(sum(d["bytes"] for d in data["table"]), known["bytes"])
         for mine, other in zip(data["not_intact"], known["not_intact"], strict=True):
             for damage in mine["damage"]:
-                self.assertEqual(damage.pop("cause_text"), "differs from its hash")
+                self.assertEqual((damage.pop("cause_text"), damage.pop("objects_text")), ("differs from its hash", ""))
             for field in other:
                 self.assertEqual(mine[field], other[field], field)
 
@@ -371,19 +372,30 @@ class InBrowser(PageTest):
         self.assertEqual(self.browser.run("[...document.querySelectorAll('svg [tabindex]')].filter((e) => !e.getAttribute('aria-label')).length"), 0)
 
     def test_names_of_objects_are_told(self):
-        self.make("f", 300000)
-        self.check(0, "lzy-protect", "f")
-        self.flip("f", 70000)
-        self.check(1, "lzy-verify", "f")
-        text, _ = self.page(1)
-        # As strings, or as objects with a name.
-        named = text.replace('"cause_text":', '"objects":["/fields/T",{"name":"/\\u003cb>\\u0007","kind":"raw"}],"cause_text":')
-        self.assertNotEqual(named, text)
-        self.write("status.html", named.encode())
-        self.browser.open(self.path("status.html"))
+        name = "<img src=x onerror=alert(1)>\x07\u202e</script>"
+        self.write("f.nc", netcdf_bytes(name.encode(), 70000))
+        self.age("f.nc")
+        self.check(0, "lzy-protect", "f.nc")
+        self.flip("f.nc", 5000)
+        self.check(1, "lzy-verify", "f.nc")
+        self.open(1)
         label = self.browser.run("document.querySelector('.cell[data-device]').getAttribute('aria-label')")
-        self.assertTrue(label.endswith("\nin /fields/T, /<b>\\x07"), label)
-        self.assertIn("/fields/T, /<b>\\x07", self.browser.run("document.querySelector('.dataset tbody').textContent"))
+        shown = "/<img src=x onerror=alert(1)>\\x07\\u202e</script>"
+        self.assertTrue(label.endswith(f"\nin / (metadata), {shown} (metadata), {shown}"), label)
+        self.assertIn(label.split("\nin ")[1], self.browser.run("document.querySelector('.dataset tbody').textContent"))
+        self.assertIn(label.split("\nin ")[1].split(" (metadata), ")[1], self.browser.run("document.querySelector('#history-table').textContent"))
+        self.assertEqual(self.browser.run("document.querySelectorAll('img').length"), 0)
+        # Of many, some. What a catalogue says is text, whatever it is.
+        objects = [{"format": "hdf5", "name": f"/<b>{i}", "kind": "raw", "chunk": [2**64 - 1, i], "elements": None} for i in range(9)]
+        self.query("UPDATE events SET objects = ?", json.dumps({"objects": objects, "left_off": 2**64 - 1}))
+        self.open(1)
+        text = self.browser.run("document.querySelector('.dataset tbody').textContent")
+        self.assertIn("/<b>0 chunk [18446744073709551615, 0], /<b>1 chunk", text)
+        self.assertIn("/<b>5 chunk [18446744073709551615, 5] and 18446744073709551615 more", text)
+        self.assertEqual(self.browser.run("document.querySelectorAll('.dataset tbody b').length"), 0)
+        self.query("UPDATE events SET objects = '{\"objects\":[[]]'")
+        self.open(1)
+        self.assertNotIn("Objects", self.browser.run("document.querySelector('.dataset thead').textContent"))
 
     def test_damage_that_cannot_be_repaired_is_another_pattern(self):
         self.make("f", 300000)

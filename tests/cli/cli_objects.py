@@ -278,6 +278,50 @@ class Hdf5(Checked):
         done = self.check(3, "lzy-protect", "--index-objects", "--dry-run", "latest")
         self.assertIn("--index-objects: is accepted neither with --remove nor with --dry-run", done.stderr)
 
+    def test_an_index_goes_where_its_file_goes(self):
+        def names(path):
+            damage = self.report(2, "lzy-verify", path)["datasets"][0]["damage"]
+            return {one["name"] for entry in damage for one in entry["objects"]}
+
+        def replace(path, content):
+            before = os.stat(self.path(path))
+            with open(self.path(path), "r+b") as file:
+                file.write(content)
+            os.utime(self.path(path), ns=(before.st_atime_ns, before.st_mtime_ns))
+
+        def indexes():
+            return sorted(name for name in os.listdir(self.path("d")) if name.startswith(".LZY-index"))
+
+        os.mkdir(self.path("d"))
+        made = Made(self.path("d/a"), "earliest")
+        os.symlink("a", self.path("d/link"))
+        self.check(0, "lzy-protect", "--block-size", "4K", "--index-objects", "d/link")
+        self.assertEqual(indexes(), [".LZY-index.a"])
+        content = self.read("d/a")
+        replace("d/a", bytes(255 - byte for byte in content))
+        known = names("d/a")
+        self.assertLessEqual(set(made.shapes) - {"/vast"}, known)
+        self.assertEqual(names("d/link"), known)
+        # Renamed: the index is still found, and is no orphan. The next commit gives it the new name.
+        os.remove(self.path("d/link"))
+        os.rename(self.path("d/a"), self.path("d/b"))
+        self.assertEqual(names("d/b"), known)
+        self.assertIn("no orphaned sidecars", self.check(0, "lzy-info", "--prune", "d").stdout)
+        replace("d/b", content)
+        self.check(0, "lzy-protect", "d/b")
+        self.assertEqual(indexes(), [".LZY-index.b"])
+        # A copy has none.
+        self.check(0, "lzy-copy", "d/b", "d/c")
+        self.assertEqual(indexes(), [".LZY-index.b"])
+        # Deleted by hand, with its sidecar.
+        os.remove(self.path("d/b"))
+        os.remove(self.path("d/.LZY.b"))
+        dry = self.check(0, "lzy-info", "--prune", "--dry-run", "d").stdout
+        self.assertIn("/.LZY-index.b: orphan: there is no sidecar of the same name; would be removed\n", dry)
+        self.assertEqual(indexes(), [".LZY-index.b"])
+        self.check(0, "lzy-info", "--prune", "d")
+        self.assertEqual(indexes(), [])
+
     def test_names_with_control_characters(self):
         made = Made(self.path("a"), "earliest")
         self.check(0, "lzy-protect", "--block-size", "4K", "a")
@@ -462,6 +506,32 @@ class Netcdf(CliTest):
                     self.assertEqual({one["format"] for one in damage["objects"]}, {"cdf"})
                     metadata = {one["name"] for one in damage["objects"] if one["kind"] == "metadata"}
                     self.assertEqual(metadata, {"/"} | {"/" + k for k in where} if begin < head else set())
+
+    def test_the_catalogue_keeps_the_names(self):
+        self.make("a.nc", 5)
+        self.age("a.nc")
+        self.check(0, "lzy-protect", "--block-size", "4K", "--parity", "2", "a.nc")
+        _, where, _, _ = self.make("b.nc", 5)
+        self.flip("a.nc", where["area"][0][0] + 5000)
+        found = {}
+        for tool in ("lzy-verify", "lzy-scrub"):
+            found[tool], = self.report(1, tool, "a.nc")["datasets"][0]["damage"]
+        objects = found["lzy-verify"]["objects"]
+        self.assertEqual([one["name"] for one in objects], ["/area"])
+        self.assertEqual(found["lzy-scrub"]["objects"], objects)
+        status = json.loads(self.check(1, "lzy-status", "--json", "--events").stdout)
+        self.assertEqual([one["objects"] for one in status["not_intact"][0]["damage"]], [objects])
+        self.assertEqual([one["objects"] for one in status["events"] if one["what"] == "damage"], [objects])
+        self.assertIn("differs from its hash, in /area\n", self.check(1, "lzy-status").stdout)
+        # What a restore meets and repairs at once is an event with names, too.
+        self.flip("a.nc", 9)
+        self.check(0, "lzy-restore", "a.nc")
+        events = json.loads(self.check(0, "lzy-status", "--json", "--events").stdout)["events"]
+        last = [one for one in events if one["what"] == "damage"][-1]
+        self.assertEqual((last["tool"], last["outcome"], last["offset"]), ("lzy-restore", "repaired", 0))
+        self.assertIn({"format": "cdf", "name": "/", "kind": "metadata", "chunk": None, "elements": None}, last["objects"])
+        self.assertRegex(self.check(0, "lzy-status", "--events").stdout,
+                         r"lzy-restore +damage: \S+/a\.nc: data, offset 0, length 4096, at \S+: differs from its hash, in / \(metadata\)[^;]*; repaired\n")
 
     def test_hostile_headers(self):
         self.make("a.nc", 5)

@@ -31,7 +31,9 @@ class Replicas(CliTest):
             self.put("copies/f", content)
             self.ruin("f")
             self.ruin(f"{'copies/f' if replica == 'copies' else 'copy'}", 400000, 20)  # elsewhere
-            self.check(2, "lzy-restore", "f")
+            # What the tools advise is what helps.
+            for words in (("lzy-verify",), ("lzy-verify", "--repair"), ("lzy-restore",), ("lzy-restore", "--dry-run")):
+                self.assertIn("  if you have another copy of it: lzy-restore --from REPLICA f\n", self.check(2, *words, "f").stdout, words)
             dry = self.report(1, "lzy-restore", "--dry-run", "--from", replica, "f")
             self.assertGreaterEqual(dry["datasets"][0]["from_replica"], 40 * 4096)
             done = self.check(0, "lzy-restore", "--from", replica, "f")
@@ -70,6 +72,7 @@ class Replicas(CliTest):
         damaged = self.read("f")
         done = self.check(2, "lzy-restore", "--from", "copy", "f")
         self.assertIn("copy: it has 0 of ", done.stderr)
+        self.assertIn("  if you have one more copy of it: lzy-restore --from REPLICA f\n", done.stdout)
         self.expect({"f": damaged})
         self.assertIn("the replica cannot be used: gone", self.check(2, "lzy-restore", "--from", "gone", "f").stderr)
         self.assertIn("is f itself", self.check(3, "lzy-restore", "--from", "f", "f").stderr)

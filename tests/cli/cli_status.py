@@ -57,7 +57,9 @@ class Status(Catalogued):
         for offset in (70000, 200000):
             self.flip("d/c", offset)
         self.check(2, "lzy-verify", "d")
-        self.assertIn("lzy-restore --salvage", self.check(2, "lzy-status").stdout)
+        told = self.check(2, "lzy-status").stdout
+        path = os.path.realpath(self.path("d/c"))
+        self.assertIn(f"  if you have another copy of it: lzy-restore --from REPLICA {path}\n  to write what can be recovered: lzy-restore --salvage {path}\n", told)
         self.check(9, "lzy-status", "d/a")
         self.assertEqual(self.status(2)["states"]["unrepairable"], 1)
 

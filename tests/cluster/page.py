@@ -48,7 +48,10 @@ What you can do:
 
 - If there is an older checkpoint, start the job from it. When the job writes this set again, the set is protected
   again.
-- If you have a backup of the same checkpoint, copy the missing files back. Then run `lzy-verify`.
+- If you have another copy of the same checkpoint, take the missing blocks from it:
+  `lzy-restore --from '/backup/%r/state.%r' '/local/state.%r'`. The nodes must see the copy, and only blocks with the committed
+  hashes are taken.
+- If you have a backup of the same checkpoint, you can also copy the missing files back. Then run `lzy-verify`.
 - `lzy-restore --salvage '/local/state.%r'` writes what can be rebuilt. The exit code is still 2.
 
 What `--salvage` leaves:

@@ -84,13 +84,15 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
               : "");
 }
 
-// For data that are lost.
-std::string LossText(const DatasetReport& report, Action action, const std::string& path) {
+// For data that are lost. Whoever has just given a replica (`again`) knows of it.
+std::string LossText(const DatasetReport& report, Action action, const std::string& path, const std::string& again) {
+  const bool given = again.find("--from ") != std::string::npos;
+  const std::string from = fmt::format("  if you have {} copy of it: lzy-restore --from REPLICA {}\n", given ? "one more" : "another", path);
   const std::string deleted =
       report.gone ? fmt::format("  if you deleted it: lzy-protect --remove --force {}\n", path) : "";
-  if (action != Action::kSalvage) return fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
-  if (report.gone) return "  nothing of it can be recovered, so no file was written; copy it from a backup\n" + deleted;
-  return fmt::format(
+  if (action != Action::kSalvage) return from + fmt::format("  to write what can be recovered: lzy-restore --salvage {}\n", path) + deleted;
+  if (report.gone) return from + "  nothing of it can be recovered, so no file was written; copy it from a backup\n" + deleted;
+  return from + fmt::format(
       "  what could be recovered was written; copy the rest from a backup, then commit it: lzy-protect {0} (if it differs from what was "
       "committed: lzy-protect --force {0})\n",
       path);
@@ -118,7 +120,7 @@ std::string NextText(const DatasetReport& report, Action action, const std::stri
     case DatasetState::kDamaged:
       return RepairText(report, action, path, again);
     case DatasetState::kUnrepairable:
-      return LossText(report, action, path);
+      return LossText(report, action, path, again);
     // An edit or damage: nobody but the user can know. So both commands are named.
     case DatasetState::kStale:
       return fmt::format("  to commit the change: lzy-protect {}; {}\n", path, UndoText(report, "to undo it", path));

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "request/object_json.h"
+
 namespace lzy {
 namespace {
 
@@ -13,18 +15,6 @@ constexpr const char* kCodeWords[] = {
     "ok",   "invalid-argument", "not-found", "io",             "unreadable",   "corrupt",   "newer-format", "unprotected",
     "busy", "interrupted",      "timeout",   "beyond-repair",  "write-failed", "no-memory", "mpi",          "internal"};
 static_assert(std::size(kCodeWords) == static_cast<std::size_t>(Code::kInternal) + 1, "a new code needs a word");
-
-// Chunk and elements are null where they say nothing.
-Json ToJson(const DamagedObject& object) {
-  Json out = {{"format", object.format}, {"name", object.name}, {"kind", object.kind}, {"chunk", nullptr}, {"elements", nullptr}};
-  if (object.chunk) out["chunk"] = *object.chunk;
-  if (object.elements) out["elements"] = Json::array({object.elements->first, object.elements->second});
-  if (object.chunks > 0) {
-    out["chunks"] = object.chunks;
-    out["filtered"] = object.filtered;
-  }
-  return out;
-}
 
 // One range; offset and length in bytes of the file at "path".
 Json ToJson(const Damage& damage) {

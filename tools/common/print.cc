@@ -4,6 +4,7 @@
 #include "common/print.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -37,6 +38,20 @@ std::string AgeText(std::int64_t ns) {
   if (seconds < 2 * kHour) return Plural(seconds / kMinute, "minute");
   if (seconds < 2 * kDay) return Plural(seconds / kHour, "hour");
   return Plural(seconds / kDay, "day");
+}
+
+std::string ObjectsText(const std::vector<DamagedObject>& objects, std::uint64_t left_off, std::size_t most) {
+  std::vector<std::string> texts;
+  for (const DamagedObject& object : objects) {
+    std::string text = Printable(ShortText(object));
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+  }
+  const std::size_t named = std::min(most, texts.size());
+  // A sum of numbers that a catalogue may have invented.
+  const std::uint64_t rest = left_off + std::min<std::uint64_t>(texts.size() - named, ~left_off);
+  std::string out = fmt::format("{}", fmt::join(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  if (rest > 0) out += out.empty() ? Plural(rest, "object") : fmt::format(" and {} more", rest);
+  return out;
 }
 
 std::string CauseText(const Damage& damage) {

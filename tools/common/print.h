@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "request/report.h"
 
@@ -47,6 +48,9 @@ std::string FailureAdvice(const DatasetReport& report, const std::string& ruined
 std::string AgeText(std::int64_t ns);
 /// What is wrong with a range, seen from outside: "differs from its hash".
 std::string CauseText(const Damage& damage);
+/// What lies in a damaged range, in short: "/fields/T chunk [3, 0], /grid (metadata) and 2 more". At most `most` are named.
+/// Empty if nothing is known.
+std::string ObjectsText(const std::vector<DamagedObject>& objects, std::uint64_t left_off, std::size_t most);
 /// "1 file", "6 files".
 std::string Plural(std::uint64_t count, const char* one);
 

@@ -22,10 +22,11 @@
 #include "comm/records.h"
 #include "common/alert.h"
 #include "common/failure_advice.h"
+#include "common/helper.h"
 #include "common/mpi_session.h"
-#include "common/objects.h"
 #include "common/progress.h"
 #include "merkle/hash.h"
+#include "objects/name.h"
 #include "request/commit_record.h"
 #include "sidecar/names.h"
 #include "tuning/tuning.h"
@@ -387,11 +388,11 @@ void ToolRun::Tell(const DatasetRef& dataset, DatasetReport report) {
   }
   if (tool_.tells()) codes_.AddDataset(report.path, ExitCodeOf(report));
   if (tool_.action() != Action::kInfo) {
-    std::ranges::move(NameObjects(MakeContext(), report), std::back_inserter(report.warnings));
+    std::ranges::move(NameObjects(MakeContext(), ObjectsHelper(), report), std::back_inserter(report.warnings));
   }
   if (tool_.action() == Action::kProtect && report.status.ok() && report.state == DatasetState::kIntact) {
     const bool anew = tool_.indexes_objects && tool_.indexes_objects();
-    std::ranges::move(IndexObjects(MakeContext(), dataset, report, anew), std::back_inserter(report.warnings));
+    std::ranges::move(IndexObjects(MakeContext(), ObjectsHelper(), dataset, report, anew), std::back_inserter(report.warnings));
   }
   if (tool_.action() == Action::kRemove) RemoveIndexes(*fs_, report);
   if (!speaks_) return;

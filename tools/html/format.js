@@ -64,9 +64,8 @@ function lookOf(damage) {
   if (damage.beyond_repair) return "beyond";
   return Object.hasOwn(kLooks, damage.cause) ? damage.cause : "hash";
 }
-function objectNames(damage) {
-  return (damage.objects ?? []).map((object) => printable(typeof object === "string" ? object : object.name ?? ""));
-}
+// Names of what lies in it, such as datasets of HDF5; empty if they are not known.
+const objectsIn = (damage) => printable(damage.objects_text);
 
 // Whether the page is being printed. The first to be told, so that what others make for print knows it.
 let printingNow = false;

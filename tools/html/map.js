@@ -13,8 +13,7 @@ function cellText(lane, damages, first, last, rows, part) {
   const lines = [`${lane.name}, ${where} of ${rows}: ${part}`];
   for (const damage of damages.slice(0, 4)) {
     lines.push(`${kLooks[lookOf(damage)]}${damage.beyond_repair ? ` (${damage.cause_text})` : ""}: ${printable(damage.path)}, offset ${damage.offset}, length ${damage.length}`);
-    const objects = objectNames(damage);
-    if (objects.length > 0) lines.push(`in ${objects.slice(0, 6).join(", ")}`);
+    if (damage.objects_text !== "") lines.push(`in ${objectsIn(damage)}`);
   }
   if (damages.length > 4) lines.push(`and ${damages.length - 4} more`);
   return lines.join("\n");

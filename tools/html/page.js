@@ -66,8 +66,8 @@ function damageTable(place, dataset) {
     { title: "Cause", width: "12rem", value: (d) => d.cause_text, show: (d) => d.cause_text + (d.beyond_repair ? "; beyond repair" : "") },
     { title: "Found", width: "13.5rem", value: (d) => d.time, show: (d) => formatTime(d.time) },
   ];
-  if (dataset.damage.some((d) => objectNames(d).length > 0)) {
-    columns.splice(1, 0, { title: "Objects", value: (d) => objectNames(d).join(", "), show: (d) => objectNames(d).join(", ") });
+  if (dataset.damage.some((d) => d.objects_text !== "")) {
+    columns.splice(1, 0, { title: "Objects", value: (d) => d.objects_text, show: (d) => element("span", { title: objectsIn(d) }, objectsIn(d)) });
   }
   // Mostly it is the directory of the file.
   if (dataset.damage.some((d) => !d.path.startsWith(`${d.place}/`))) {

@@ -116,6 +116,9 @@ typedef struct lzy_options {
   /** lzy_restore: NULL, or another copy of what is restored: a file, the pattern of a set, or a directory with the same
    *  names. Blocks that parity cannot rebuild are taken from there if they have the committed hash. It is only read. */
   const char* replica;
+  /** Not 0: objects of damage are not named. Otherwise, a damaged file that is HDF5 or netCDF is parsed by a process of its
+   *  own, lzy-objects-helper, for at most 30 seconds; the operation waits for it. */
+  int32_t no_objects;
 } lzy_options;
 
 /** Fills in the defaults. `size` is sizeof(lzy_options) as the caller knows it; no byte beyond it is written. LZY_USAGE
@@ -196,8 +199,10 @@ typedef struct lzy_copy_options {
 /** Fills in the defaults. LZY_USAGE when `options` is NULL or `size` is smaller than that of any version. */
 LZY_API int lzy_copy_options_init(lzy_copy_options* options, size_t size);
 
-/** What lzy_copy did. Numbers are of files or, if they are called bytes, of bytes of data. */
+/** What lzy_copy did. Numbers are of files or, if they are called bytes, of bytes of data. Always initialised by
+ *  lzy_copied_init; later versions add fields at the end. */
 typedef struct lzy_copied {
+  size_t size;               /**< set by lzy_copied_init; leave it alone */
   uint64_t files;            /**< copied and proven */
   uint64_t already;          /**< there already (`resume`) */
   uint64_t failed;           /**< not copied: what had their names is as it was */
@@ -206,6 +211,9 @@ typedef struct lzy_copied {
   uint64_t sent_again_bytes; /**< read back wrong, and written again */
   uint64_t lost_bytes;       /**< damaged in the copy, too (`salvage`) */
 } lzy_copied;
+
+/** Sets all numbers to 0. LZY_USAGE when `copied` is NULL or `size` is smaller than that of any version. */
+LZY_API int lzy_copied_init(lzy_copied* copied, size_t size);
 
 /** Copies a file, a directory, or a set (`source` and `destination` are patterns then) as lzy-copy does, and proves what
  *  arrived. Only whole, proven files get their name. Each block that has a committed hash is compared with it, and rebuilt
@@ -216,7 +224,8 @@ typedef struct lzy_copied {
  *  destination  where the copy goes: into it if it ends with a slash, or if it is a directory and the source a file.
  *  options      geometry of the copies' sidecars, memory, threads, timeout; NULL: the defaults.
  *  copy         NULL: the defaults.
- *  copied       NULL if it is not wanted. Set in any case, the same on all processes.
+ *  copied       NULL if it is not wanted. Set in any case, the same on all processes; if it is not initialised, that is
+ *               LZY_USAGE, and nothing is copied.
  *  report       as for other operations; it has no datasets, but a code, and the message of the first failure.
  *
  *  Returns LZY_OK when all was copied and proven; LZY_UNREPAIRABLE when files are damaged beyond repair; LZY_REPAIR_FAILED
@@ -350,8 +359,13 @@ typedef struct lzy_damage {
   int32_t transient;          /**< 1: a second reading, from the device, was right */
   int32_t repaired;           /**< 1: mended by this operation */
   int32_t beyond_repair;      /**< 1: parity does not suffice */
-  const char* const* objects; /**< names of what lies there, e.g. of HDF5 datasets; object_count of them */
+  /* What lies there, if the file is HDF5 or netCDF. lzy_info names nothing. If names are missing, a warning says why. */
+  const char* const* objects; /**< paths of datasets, groups or variables; "" for unused space; object_count of them. One
+                               *   of which several chunks are hit comes several times */
   size_t object_count;
+  const char* const* object_texts; /**< of the same, what of it is hit, for people, as lzy-verify prints it:
+                                    *   "/fields/T (raw data, chunk [3, 0], elements [768, 0] to [799, 255])" */
+  uint64_t objects_left_off;       /**< how many more there are */
 } lzy_damage;
 
 /** The code that the operation returned; LZY_NO_MEMORY for NULL. */

@@ -69,7 +69,9 @@ class Damage:
     transient: bool
     repaired: bool
     beyond_repair: bool
-    objects: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()  # datasets of HDF5, variables of netCDF; "" for unused space
+    object_texts: tuple[str, ...] = ()  # of each of them, what is hit: "/fields/T (raw data, chunk [3, 0], …)"
+    objects_left_off: int = 0  # how many more there are
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ def _damage(report: ctypes.c_void_p, index: int, entry: int) -> Damage:
     c = _c.report_damage(report, index, entry).contents
     return Damage(_text(c.path), c.device, _text(_c.part_name(c.part)), c.offset, c.length, _text(_c.cause_name(c.cause)),
                   bool(c.transient), bool(c.repaired), bool(c.beyond_repair),
-                  tuple(_text(c.objects[i]) for i in range(c.object_count)))
+                  tuple(_text(c.objects[i]) for i in range(c.object_count)),
+                  tuple(_text(c.object_texts[i]) for i in range(c.object_count)), c.objects_left_off)
 
 
 def _dataset(report: ctypes.c_void_p, index: int) -> Dataset:
@@ -260,36 +263,39 @@ def _run(operation: str, path: Path, comm: Any, progress: ProgressFunction | Non
 def protect(path: Path, *, parity: int | None = None, group: int | None = None, block_size: int | None = None,
             stripe: int | None = None, force: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
             memory: int | None = None, threads: int | None = None, timeout: int | None = None,
-            use_environment: bool = False) -> Report:
+            use_environment: bool = False, name_objects: bool = True) -> Report:
     """Makes or updates parity and hashes. Without `force`, damaged blocks are not committed."""
     return _run("protect", path, comm, progress, parity=parity, group=group, block_size=block_size, stripe=stripe, force=force,
-                memory=memory, threads=threads, timeout=timeout, use_environment=use_environment).check()
+                memory=memory, threads=threads, timeout=timeout, use_environment=use_environment,
+                no_objects=not name_objects).check()
 
 
 def verify(path: Path, *, from_disk: bool = False, comm: Any = None, progress: ProgressFunction | None = None,
            memory: int | None = None, threads: int | None = None, timeout: int | None = None,
-           use_environment: bool = False) -> Report:
-    """Checks data, parity and metadata. Changes nothing."""
+           use_environment: bool = False, name_objects: bool = True) -> Report:
+    """Checks data, parity and metadata. Changes nothing. With `name_objects`, as in the other functions, a process
+    parses damaged HDF5 and netCDF files, and says what lies in the damage."""
     return _run("verify", path, comm, progress, from_disk=from_disk, memory=memory, threads=threads, timeout=timeout,
-                use_environment=use_environment)
+                use_environment=use_environment, no_objects=not name_objects)
 
 
 def repair(path: Path, *, from_disk: bool = False, force: bool = False, comm: Any = None,
            progress: ProgressFunction | None = None, memory: int | None = None, threads: int | None = None,
-           timeout: int | None = None, use_environment: bool = False) -> Report:
+           timeout: int | None = None, use_environment: bool = False, name_objects: bool = True) -> Report:
     """Verifies, and repairs damaged blocks in place. Does not make missing files: see restore."""
     return _run("repair", path, comm, progress, from_disk=from_disk, force=force, memory=memory, threads=threads,
-                timeout=timeout, use_environment=use_environment).check()
+                timeout=timeout, use_environment=use_environment, no_objects=not name_objects).check()
 
 
 def restore(path: Path, *, devices: Sequence[int] = (), dry_run: bool = False, salvage: bool = False, force: bool = False,
             replica: Path | None = None, comm: Any = None, progress: ProgressFunction | None = None, memory: int | None = None,
-            threads: int | None = None, timeout: int | None = None, use_environment: bool = False) -> Report:
+            threads: int | None = None, timeout: int | None = None, use_environment: bool = False,
+            name_objects: bool = True) -> Report:
     """Rebuilds lost files, and repairs damaged blocks. With `dry_run`, returns what would be done. `replica` is another
     copy: a file, the pattern of a set, or a directory with the same names. Blocks that parity cannot rebuild come from
     there if they have the committed hash."""
     found = _run("restore", path, comm, progress, devices, dry_run=dry_run, salvage=salvage, force=force, memory=memory,
-                 threads=threads, timeout=timeout, use_environment=use_environment,
+                 threads=threads, timeout=timeout, use_environment=use_environment, no_objects=not name_objects,
                  replica=None if replica is None else os.fsencode(replica))
     return found if dry_run else found.check()
 
@@ -341,6 +347,7 @@ def copy(source: Path, destination: Path, *, verify: str = "device", protect: bo
     callback = _c.CopyProgress(call) if progress is not None else _c.CopyProgress()
     copying.progress = callback
     copied = _c.Copied()
+    _c.copied_init(ctypes.byref(copied), ctypes.sizeof(copied))
     report = ctypes.c_void_p()
     code = _c.copy(_address_of(comm), os.fsencode(source), os.fsencode(destination), ctypes.byref(options),
                    ctypes.byref(copying), ctypes.byref(copied), ctypes.byref(report))
@@ -348,7 +355,7 @@ def copy(source: Path, destination: Path, *, verify: str = "device", protect: bo
     if raised:
         raise raised[0]
     found.check()
-    return Copied(**{name: getattr(copied, name) for name, _ in copied._fields_})
+    return Copied(**{name: getattr(copied, name) for name, _ in copied._fields_ if name != "size"})
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ class Options(ctypes.Structure):
                 ("memory", c_uint64), ("threads", c_uint32), ("timeout", c_uint32), ("use_environment", c_int32),
                 ("from_disk", c_int32), ("force", c_int32), ("dry_run", c_int32), ("salvage", c_int32),
                 ("devices", POINTER(c_uint32)), ("device_count", c_size_t), ("progress", Progress),
-                ("progress_data", c_void_p), ("replica", c_char_p)]
+                ("progress_data", c_void_p), ("replica", c_char_p), ("no_objects", c_int32)]
 
 
 class Dataset(ctypes.Structure):
@@ -30,7 +30,8 @@ class Dataset(ctypes.Structure):
 class Damage(ctypes.Structure):
     _fields_ = [("path", c_char_p), ("device", c_uint32), ("part", c_int), ("offset", c_uint64), ("length", c_uint64),
                 ("cause", c_int), ("transient", c_int32), ("repaired", c_int32), ("beyond_repair", c_int32),
-                ("objects", POINTER(c_char_p)), ("object_count", c_size_t)]
+                ("objects", POINTER(c_char_p)), ("object_count", c_size_t), ("object_texts", POINTER(c_char_p)),
+                ("objects_left_off", c_uint64)]
 
 
 CopyProgress = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
@@ -42,8 +43,8 @@ class CopyOptions(ctypes.Structure):
 
 
 class Copied(ctypes.Structure):
-    _fields_ = [(name, c_uint64) for name in ("files", "already", "failed", "bytes", "healed_bytes", "sent_again_bytes",
-                                              "lost_bytes")]
+    _fields_ = [("size", c_size_t)] + [(name, c_uint64) for name in ("files", "already", "failed", "bytes", "healed_bytes",
+                                                                     "sent_again_bytes", "lost_bytes")]
 
 
 class Range(ctypes.Structure):
@@ -76,6 +77,7 @@ mpi = _declare("lzy_python_mpi", c_int, c_char_p)
 mpi_size = _declare("lzy_python_mpi_size", c_size_t)
 # Of liblzy, which is loaded with it.
 options_init = _declare("lzy_options_init", c_int, POINTER(Options), c_size_t)
+copied_init = _declare("lzy_copied_init", c_int, POINTER(Copied), c_size_t)
 copy_options_init = _declare("lzy_copy_options_init", c_int, POINTER(CopyOptions), c_size_t)
 version = _declare("lzy_version", c_char_p)
 strerror = _declare("lzy_strerror", c_char_p, c_int)

@@ -1,14 +1,13 @@
-#include "common/objects.h"
+#include "objects/name.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
 
 #include "base/record.h"
 #include "comm/records.h"
-#include "common/beside.h"
+#include "names/lookup.h"
 #include "objects/ask.h"
 #include "objects/index.h"
 #include "sidecar/names.h"
@@ -17,7 +16,7 @@ namespace lzy {
 namespace {
 
 /// What one rank tells the others.
-struct Named {
+struct NamedHere {
   struct Entry {
     std::uint64_t number = 0;  ///< in report.damage
     std::vector<DamagedObject> objects;
@@ -28,15 +27,6 @@ struct Named {
   std::vector<std::string> missing;
   LZY_FIELDS(entries, missing)
 };
-
-// Beside the tools in the build tree; where it is installed, with the layer.
-std::string HelperProgram() {
-  for (const auto& directory : PlacesBesideProgram({".", LZY_BIN_TO_LAYER})) {
-    const auto path = directory / "lzy-objects-helper";
-    if (access(path.c_str(), X_OK) == 0) return path.string();
-  }
-  return "";
-}
 
 const Status kNoHelper(Code::kNotFound, "the program lzy-objects-helper is not installed");
 
@@ -51,18 +41,18 @@ std::map<std::string, std::vector<Damage*>> DamagedFiles(DatasetReport& report) 
 
 }  // namespace
 
-std::vector<std::string> NameObjects(const Context& context, DatasetReport& report) {
+std::vector<std::string> NameObjects(const Context& context, const std::string& program, DatasetReport& report) {
   Communicator& comm = context.comm;
   std::vector<std::string> missing;
   const auto files = DamagedFiles(report);
   if (files.empty()) return missing;
   // Which of the files this rank can name something in. On shared storage, ranks take turns.
   std::vector<std::uint8_t> sees;
-  for (const auto& [path, damage] : files) sees.push_back(HasObjects(path) || context.fs.Stat(IndexPath(path)).ok());
+  for (const auto& [path, damage] : files) sees.push_back(HasObjects(path) || context.fs.Stat(FindIndex(context.fs, path)).ok());
   const auto all_see = AllGatherRecords(comm, sees);
   if (!all_see.ok()) return missing;
-  const Helper helper{.program = HelperProgram(), .stop = context.stop};
-  Named mine;
+  const Helper helper{.program = program, .stop = context.stop};
+  NamedHere mine;
   std::size_t f = 0;
   for (const auto& [path, damage] : files) {
     std::vector<int> ranks;
@@ -83,9 +73,9 @@ std::vector<std::string> NameObjects(const Context& context, DatasetReport& repo
   }
   const auto all = AllGatherRecords(comm, mine);
   if (!all.ok()) return missing;
-  for (const Named& theirs : *all) {
+  for (const NamedHere& theirs : *all) {
     missing.insert(missing.end(), theirs.missing.begin(), theirs.missing.end());
-    for (const Named::Entry& entry : theirs.entries) {
+    for (const NamedHere::Entry& entry : theirs.entries) {
       if (entry.number >= report.damage.size()) continue;
       report.damage[entry.number].objects = entry.objects;
       report.damage[entry.number].objects_left_off = entry.left_off;
@@ -94,7 +84,8 @@ std::vector<std::string> NameObjects(const Context& context, DatasetReport& repo
   return missing;
 }
 
-std::vector<std::string> IndexObjects(const Context& context, const DatasetRef& dataset, const DatasetReport& report, bool anew) {
+std::vector<std::string> IndexObjects(const Context& context, const std::string& program, const DatasetRef& dataset,
+                                      const DatasetReport& report, bool anew) {
   // A shared file is looked at by the first rank that sees it, a member by the one that it is dealt to.
   std::vector<std::string> paths;
   if (dataset.kind == DatasetKind::kShared) {
@@ -110,10 +101,11 @@ std::vector<std::string> IndexObjects(const Context& context, const DatasetRef& 
   const IndexedCommit commit{report.uuid, report.root};
   std::vector<std::string> missing;
   for (const std::string& path : paths) {
-    if (!anew && !context.fs.Stat(IndexPath(path)).ok()) continue;
+    // After the commit, the sidecar has the file's own name.
+    if (!anew && !context.fs.Stat(IndexPath(FollowLink(context.fs, path))).ok()) continue;
     if (!HasObjects(path) || ReadIndex(context.fs, path, commit).ok()) continue;
     Status indexed = kNoHelper;
-    if (const Helper helper{.program = HelperProgram(), .stop = context.stop}; !helper.program.empty()) {
+    if (const Helper helper{.program = program, .stop = context.stop}; !helper.program.empty()) {
       const Answer answer = Ask(helper, path, {});
       indexed = answer.failed.ok() ? WriteIndex(context.fs, path, commit, answer.frames) : answer.failed;
     }
