@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kDatasetColumns =
     "id, path, kind, uuid, root, state, exit_code, devices, parity, groups, block_size, bytes, sidecar_bytes, "
-    "generation, first_seen, last_seen, last_commit, last_verified, pass_began, pass_rows, rows";
+    "generation, first_seen, last_seen, last_commit, last_verified, pass_began, pass_rows, rows, waits";
 
 CatalogDataset DatasetOf(const Statement& row) {
   const auto number = [&](int column) { return static_cast<std::uint32_t>(row.Count(column)); };
@@ -39,7 +39,8 @@ CatalogDataset DatasetOf(const Statement& row) {
           .last_verified = row.Time(17),
           .pass_began = row.Time(18),
           .pass_rows = row.Count(19),
-          .rows = row.Count(20)};
+          .rows = row.Count(20),
+          .waits = row.Integer(21) != 0};
 }
 
 constexpr const char* kEventColumns =

@@ -35,6 +35,8 @@ struct CatalogDataset {
   /// A pass of lzy-scrub that is not complete: when it began, how many unit rows it has read, and how many there are.
   std::int64_t pass_began = 0;
   std::uint64_t pass_rows = 0, rows = 0;
+  /// Its data were edited, and nothing else is wrong with them. Edits are no damage, so there are no events of them.
+  bool waits = false;
 };
 
 /// Something that happened. Damage is an event that lasts until it is repaired.

@@ -251,6 +251,33 @@ TEST_F(CatalogTest, FilesThatAreNoCatalogueAreRefusedAndLeftAlone) {
   EXPECT_EQ(Catalog::Open(file_, DatabaseMode::kWrite).status().code(), Code::kCorrupt);
 }
 
+TEST_F(CatalogTest, AnOlderFormIsConverted) {
+  {
+    Catalog catalog = Open();
+    Note(catalog, Report("/d/a", DatasetState::kIntact, "1"), kDay);
+  }
+  {
+    auto raw = Database::Open(file_, DatabaseMode::kWrite);
+    ASSERT_OK(raw.status());
+    ASSERT_OK(raw->Execute("ALTER TABLE datasets DROP COLUMN waits; PRAGMA user_version = 1"));
+  }
+  Catalog catalog = Open();
+  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+  EXPECT_FALSE(Get(catalog, "/d/a").waits);
+}
+
+TEST_F(CatalogTest, EditsWaitForACommit) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged, "1");
+  report.damage = {{.path = "/d/.LZY.a", .part = DamagePart::kMetadata, .cause = DamageCause::kMissing},
+                   {.path = "/d/a", .length = 100, .cause = DamageCause::kStale}};
+  Note(catalog, report, kDay);
+  EXPECT_TRUE(Get(catalog, "/d/a").waits);
+  report.damage.push_back({.path = "/d/a", .offset = 200, .length = 100, .cause = DamageCause::kHash});
+  Note(catalog, report, kDay);
+  EXPECT_FALSE(Get(catalog, "/d/a").waits);
+}
+
 TEST_F(CatalogTest, ANewerFormIsCalledNewer) {
   { Catalog catalog = Open(); }
   {

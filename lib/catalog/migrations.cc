@@ -33,6 +33,8 @@ CREATE TABLE events (
 CREATE INDEX events_of_dataset ON events (dataset);
 CREATE INDEX open_damage ON events (dataset) WHERE what = 'damage' AND ended = 0;
 )sql",
+    // 2
+    "ALTER TABLE datasets ADD COLUMN waits INTEGER NOT NULL DEFAULT 0;",
 };
 
 }  // namespace
