@@ -141,7 +141,8 @@ const std::vector<CatalogEvent>& DamageOf(const Shown& shown, const CatalogDatas
 
 // The commands to type next for one dataset, as lzy-verify prints them. A sidecar that is lost has its own.
 std::string NextOf(const Shown& shown, const CatalogDataset& dataset) {
-  const lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));
+  lzy::DatasetReport report = ReportOf(dataset, DamageOf(shown, dataset));
+  if (dataset.waits) report.damage.push_back({.path = dataset.path, .cause = lzy::DamageCause::kStale});
   if (report.state == lzy::DatasetState::kUnprotected) return fmt::format("  to look at it: lzy-verify {}\n", lzy::ShellQuote(dataset.path));
   return lzy::NextText(report, lzy::Action::kVerify, "", "");
 }

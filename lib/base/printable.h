@@ -3,7 +3,12 @@
 // So every name that is printed, and every command that a message suggests, goes through this module.
 // All functions are pure.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <set>
 #include <string>
 
 namespace lzy {
@@ -20,6 +25,15 @@ std::string AsUtf8(const std::string& text);
 /// `text` as one word of a shell command that can be printed and pasted. Quoted only if needed; $'...' (bash, zsh) if
 /// there are control characters, or bytes that are no UTF-8: terminals and documents lose these.
 std::string ShellQuote(const std::string& text);
+
+/// "a, b, c and 4 more": at most `most` of a set, for a message.
+template <class Element>
+std::string FirstOf(const std::set<Element>& all, std::size_t most) {
+  const std::size_t named = std::min(most, all.size());
+  const auto end = std::next(all.begin(), static_cast<std::ptrdiff_t>(named));
+  const std::string text = fmt::format("{}", fmt::join(all.begin(), end, ", "));
+  return named == all.size() ? text : fmt::format("{} and {} more", text, all.size() - named);
+}
 
 /// "2024-05-01 12:00:00 UTC". Fractions of a second are cut off.
 std::string TimeText(std::int64_t ns_since_epoch);

@@ -33,6 +33,7 @@
 #include "engine/engine.h"
 #include "mend/replica.h"
 #include "mpi/mpi_communicator.h"
+#include "mpi/versions.h"
 #include "objects/ask.h"
 #include "objects/name.h"
 #include "sidecar/names.h"
@@ -162,6 +163,8 @@ lzy::Result<std::unique_ptr<Communicator>> MakeCommunicator(MPI_Comm comm) {
   if (MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter != 0) {
     return Status(Code::kInvalidArgument, "comm: only an intracommunicator, or MPI_COMM_NULL, is accepted");
   }
+  std::string mixed;  // the library prints nothing
+  LZY_RETURN_IF_ERROR(lzy::CompareVersions(comm, lzy::OwnVersion(), mixed));
   return lzy::MpiCommunicator(comm);
 }
 

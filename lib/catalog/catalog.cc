@@ -14,9 +14,23 @@
 namespace lzy {
 namespace {
 
-constexpr const char* kDatasetColumns =
-    "id, path, kind, uuid, root, state, exit_code, devices, parity, groups, block_size, bytes, sidecar_bytes, "
-    "generation, first_seen, last_seen, last_commit, last_verified, pass_began, pass_rows, rows";
+// The oldest form that can be read without being updated.
+constexpr std::int64_t kOldestReadable = 1;
+
+// The column, or `without` in an older form, which does not have it and is not updated if it is only read.
+Result<std::string> ColumnOr(Database& database, const char* table, const char* column, const char* without) {
+  LZY_ASSIGN_OR_RETURN(
+      const std::int64_t has,
+      database.Integer(fmt::format("SELECT count(*) FROM pragma_table_info('{}') WHERE name = '{}'", table, column)));
+  return std::string(has != 0 ? column : without);
+}
+
+// The columns that DatasetOf reads.
+Result<std::string> DatasetColumns(Database& database) {
+  LZY_ASSIGN_OR_RETURN(const std::string waits, ColumnOr(database, "datasets", "waits", "0"));
+  return "id, path, kind, uuid, root, state, exit_code, devices, parity, groups, block_size, bytes, sidecar_bytes, "
+         "generation, first_seen, last_seen, last_commit, last_verified, pass_began, pass_rows, rows, " + waits;
+}
 
 CatalogDataset DatasetOf(const Statement& row) {
   const auto number = [&](int column) { return static_cast<std::uint32_t>(row.Count(column)); };
@@ -40,19 +54,15 @@ CatalogDataset DatasetOf(const Statement& row) {
           .last_verified = row.Time(17),
           .pass_began = row.Time(18),
           .pass_rows = row.Count(19),
-          .rows = row.Count(20)};
+          .rows = row.Count(20),
+          .waits = row.Integer(21) != 0};
 }
 
-// The oldest form that can be read without being updated.
-constexpr std::int64_t kOldestReadable = 1;
-
-// The columns that EventOf reads. Older forms, which are not updated if they are only read, have no objects.
+// The columns that EventOf reads.
 Result<std::string> EventColumns(Database& database) {
-  LZY_ASSIGN_OR_RETURN(const std::int64_t objects, database.Integer("SELECT count(*) FROM pragma_table_info('events') WHERE name = 'objects'"));
-  return fmt::format(
-      "e.id, e.time, e.dataset, d.path, e.tool, e.what, e.path, e.part, e.place, e.cause, e.device, e.offset, e.length, "
-      "e.beyond_repair, e.ended, e.outcome, e.seconds, {}",
-      objects != 0 ? "e.objects" : "''");
+  LZY_ASSIGN_OR_RETURN(const std::string objects, ColumnOr(database, "events", "objects", "''"));
+  return "e.id, e.time, e.dataset, d.path, e.tool, e.what, e.path, e.part, e.place, e.cause, e.device, e.offset, e.length, "
+         "e.beyond_repair, e.ended, e.outcome, e.seconds, " + objects;
 }
 
 CatalogEvent EventOf(const Statement& row) {
@@ -134,15 +144,17 @@ Result<Catalog> Catalog::Open(const std::string& path, DatabaseMode mode) {
   }
   // An older one is updated by the next tool that may write it.
   if (*version < kOldestReadable) return refuse({Code::kNotFound, fmt::format("its form {} is too old to be read only", *version)});
-  auto columns = EventColumns(*database);
-  if (!columns.ok()) return refuse(columns.status());
-  return Catalog(std::move(*database), path, std::move(*columns));
+  auto of_datasets = DatasetColumns(*database), of_events = EventColumns(*database);
+  for (const auto& columns : {of_datasets, of_events}) {
+    if (!columns.ok()) return refuse(columns.status());
+  }
+  return Catalog(std::move(*database), path, std::move(*of_datasets), std::move(*of_events));
 }
 
 Result<std::vector<CatalogDataset>> Catalog::Datasets(const std::string& directory) {
   auto rows = [&]() -> Result<std::vector<CatalogDataset>> {
     LZY_ASSIGN_OR_RETURN(Statement statement, database_.Prepare(fmt::format(
-                                                  "SELECT {} FROM datasets WHERE {} ORDER BY path", kDatasetColumns, kBelow)));
+                                                  "SELECT {} FROM datasets WHERE {} ORDER BY path", dataset_columns_, kBelow)));
     statement.Bind(Base(directory));
     return All<CatalogDataset>(statement, DatasetOf);
   }();
@@ -152,7 +164,7 @@ Result<std::vector<CatalogDataset>> Catalog::Datasets(const std::string& directo
 Result<std::optional<CatalogDataset>> Catalog::Find(const std::string& path) {
   auto rows = [&]() -> Result<std::vector<CatalogDataset>> {
     LZY_ASSIGN_OR_RETURN(Statement statement,
-                         database_.Prepare(fmt::format("SELECT {} FROM datasets WHERE path = ?1", kDatasetColumns)));
+                         database_.Prepare(fmt::format("SELECT {} FROM datasets WHERE path = ?1", dataset_columns_)));
     statement.Bind(path);
     return All<CatalogDataset>(statement, DatasetOf);
   }();

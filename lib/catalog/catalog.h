@@ -35,6 +35,8 @@ struct CatalogDataset {
   /// A pass of lzy-scrub that is not complete: when it began, how many unit rows it has read, and how many there are.
   std::int64_t pass_began = 0;
   std::uint64_t pass_rows = 0, rows = 0;
+  /// Its data were edited, and nothing else is wrong with them. Edits are no damage, so there are no events of them.
+  bool waits = false;
 };
 
 /// Something that happened. Damage is an event that lasts until it is repaired.
@@ -124,12 +126,15 @@ class Catalog {
   Result<std::optional<CatalogEvent>> LastRun(const std::string& tool);
 
  private:
-  Catalog(Database database, std::string path, std::string event_columns)
-      : database_(std::move(database)), path_(std::move(path)), event_columns_(std::move(event_columns)) {}
+  Catalog(Database database, std::string path, std::string dataset_columns, std::string event_columns)
+      : database_(std::move(database)),
+        path_(std::move(path)),
+        dataset_columns_(std::move(dataset_columns)),
+        event_columns_(std::move(event_columns)) {}
   Status Named(const Status& status) const;
   Database database_;
   std::string path_;
-  std::string event_columns_;
+  std::string dataset_columns_, event_columns_;  // those that this form has
 };
 
 /// The path by which the catalogue knows a dataset: absolute, with links in its directory resolved. `path` may be a

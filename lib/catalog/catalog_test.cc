@@ -365,7 +365,7 @@ TEST_F(CatalogTest, AFormWithoutObjectsIsReadAndUpdated) {
   {
     auto raw = Database::Open(file_, DatabaseMode::kWrite);
     ASSERT_OK(raw.status());
-    ASSERT_OK(raw->Execute("ALTER TABLE events DROP COLUMN objects; PRAGMA user_version = " + std::to_string(Catalog::Version() - 1)));
+    ASSERT_OK(raw->Execute("ALTER TABLE datasets DROP COLUMN waits; ALTER TABLE events DROP COLUMN objects; PRAGMA user_version = 1"));
   }
   {
     auto old = Catalog::Open(file_, DatabaseMode::kRead);
@@ -387,6 +387,33 @@ TEST_F(CatalogTest, AFormWithoutObjectsIsReadAndUpdated) {
   EXPECT_THAT(Note(catalog, report, 2 * kDay), IsEmpty());
   EXPECT_EQ(catalog.OpenDamage()->front().objects, report.damage[0].objects);
   EXPECT_EQ(Get(catalog, "/d/a").first_seen, kDay);
+}
+
+TEST_F(CatalogTest, AnOlderFormIsConverted) {
+  {
+    Catalog catalog = Open();
+    Note(catalog, Report("/d/a", DatasetState::kIntact, "1"), kDay);
+  }
+  {
+    auto raw = Database::Open(file_, DatabaseMode::kWrite);
+    ASSERT_OK(raw.status());
+    ASSERT_OK(raw->Execute("ALTER TABLE datasets DROP COLUMN waits; PRAGMA user_version = 2"));
+  }
+  Catalog catalog = Open();
+  EXPECT_EQ(Get(catalog, "/d/a").state, "intact");
+  EXPECT_FALSE(Get(catalog, "/d/a").waits);
+}
+
+TEST_F(CatalogTest, EditsWaitForACommit) {
+  Catalog catalog = Open();
+  DatasetReport report = Report("/d/a", DatasetState::kDamaged, "1");
+  report.damage = {{.path = "/d/.LZY.a", .part = DamagePart::kMetadata, .cause = DamageCause::kMissing},
+                   {.path = "/d/a", .length = 100, .cause = DamageCause::kStale}};
+  Note(catalog, report, kDay);
+  EXPECT_TRUE(Get(catalog, "/d/a").waits);
+  report.damage.push_back({.path = "/d/a", .offset = 200, .length = 100, .cause = DamageCause::kHash});
+  Note(catalog, report, kDay);
+  EXPECT_FALSE(Get(catalog, "/d/a").waits);
 }
 
 TEST_F(CatalogTest, ANewerFormIsCalledNewer) {

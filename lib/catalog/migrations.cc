@@ -37,6 +37,8 @@ CREATE INDEX open_damage ON events (dataset) WHERE what = 'damage' AND ended = 0
     R"sql(
 ALTER TABLE events ADD COLUMN objects TEXT NOT NULL DEFAULT '';
 )sql",
+    // 3: whether what is wrong waits for a commit (request/edits.h)
+    "ALTER TABLE datasets ADD COLUMN waits INTEGER NOT NULL DEFAULT 0;",
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "base/interval_set.h"
 #include "catalog/catalog.h"
 #include "catalog/event_objects.h"
+#include "request/edits.h"
 
 namespace lzy {
 namespace {
@@ -104,7 +105,7 @@ class Noting {
   Status Insert() {
     LZY_ASSIGN_OR_RETURN(Statement insert,
                          database_.Prepare("INSERT INTO datasets VALUES (NULL, ?, '', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, ?, 0, 0, 0, "
-                                           "0, 0, 0)"));
+                                           "0, 0, 0, 0)"));
     LZY_RETURN_IF_ERROR(insert.Bind(note_.path).Bind(note_.now).Run());
     row_.id = database_.last_row();
     row_.path = note_.path;
@@ -204,6 +205,7 @@ class Noting {
     const bool intact = report_.state == DatasetState::kIntact || report_.state == DatasetState::kRestored;
     const int before = row_.exit_code;
     row_.last_seen = note_.now;
+    row_.waits = WaitsForACommit(report_);
     row_.exit_code = ExitCodeOf(report_);
     row_.state = intact ? Name(DatasetState::kIntact) : Name(report_.state);
     if (intact && !left.empty()) {
@@ -238,11 +240,11 @@ class Noting {
         Statement update,
         database_.Prepare("UPDATE datasets SET path = ?, kind = ?, uuid = ?, root = ?, state = ?, exit_code = ?, devices = ?, parity = ?, "
                           "groups = ?, block_size = ?, bytes = ?, sidecar_bytes = ?, generation = ?, last_seen = ?, last_commit = ?, "
-                          "last_verified = ?, pass_began = ?, pass_rows = ?, rows = ? WHERE id = ?"));
+                          "last_verified = ?, pass_began = ?, pass_rows = ?, rows = ?, waits = ? WHERE id = ?"));
     update.Bind(row_.path).Bind(row_.kind).Bind(row_.uuid).Bind(row_.root).Bind(row_.state).Bind(row_.exit_code);
     update.Bind(row_.devices).Bind(row_.parity).Bind(row_.groups).Bind(row_.block_size).Bind(row_.bytes).Bind(row_.sidecar_bytes);
     update.Bind(row_.generation).Bind(row_.last_seen).Bind(row_.last_commit).Bind(row_.last_verified).Bind(row_.pass_began);
-    LZY_RETURN_IF_ERROR(update.Bind(row_.pass_rows).Bind(row_.rows).Bind(row_.id).Run());
+    LZY_RETURN_IF_ERROR(update.Bind(row_.pass_rows).Bind(row_.rows).Bind(row_.waits ? 1 : 0).Bind(row_.id).Run());
     return std::move(news_);
   }
 

@@ -12,6 +12,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,7 @@
 #include "hooks/reports/messages.h"
 #include "hooks/sets/sets.h"
 #include "mpi/mpi_communicator.h"
+#include "mpi/versions.h"
 #include "request/options.h"
 #include "sidecar/names.h"
 
@@ -100,11 +102,23 @@ Candidate Consider(const char* name, MPI_Info info) {
 /// Whether it is true on all ranks: the same answer everywhere. Collective over `comm`, unless that has one rank. It is
 /// the only message of the layer on a communicator of the program. Collective calls come in the same order on all
 /// ranks, so it cannot be taken for one of the program's own.
+///
+/// In programs with sessions, or that were spawned, MPI_Init has not compared the versions of all these ranks. So they come
+/// along; these five numbers are the same in all versions, for ever. Ranks that do not understand each other answer no.
 bool OnAll(MPI_Comm comm, int size, bool mine) {
   if (size == 1) return mine;
-  int yes = mine ? 1 : 0;
-  int all = 0;
-  return PMPI_Allreduce(&yes, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all != 0;
+  const VersionVote vote = VoteOf(OwnVersion());
+  const std::array<int, 5> have = {mine ? 1 : 0, vote[0], vote[1], vote[2], vote[3]};
+  std::array<int, 5> all{};
+  if (PMPI_Allreduce(have.data(), all.data(), 5, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS) return false;
+  const bool apart = JudgeVotes({all[1], all[2], all[3], all[4]}) == Mixture::kApart;
+  int rank = 0;
+  if (apart && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == 0) {
+    SayOnce(EnvironmentSettings().options, Options::Log::kWarn, "", "versions",
+            "the processes that open a file run versions of lzy that do not understand each other; what they open together is not "
+            "protected. Install one version on all nodes");
+  }
+  return all[0] != 0 && !apart;
 }
 
 /// The set that the file is this rank's member of; an error for a file that is another rank's.
@@ -293,6 +307,18 @@ void OpenedToRead(MPI_Comm comm, int size, const Candidate& candidate, bool want
   if (made.ok() && file->check) Registry::Get().Insert(handle, std::move(file), 0, 0);
 }
 
+/// The ranks may not talk (Sets::Versions). With on-error=fail, sync and close tell it; each rank by itself.
+void OpenedApart(const char* name, MPI_Info info, int mode, Word handle) {
+  const Candidate candidate = Consider(name, info);
+  if (!candidate.wanted || !candidate.options.fail_on_error || (mode & MPI_MODE_RDONLY) != 0) return;
+  auto file = std::make_shared<OpenFile>();
+  file->path = candidate.path;
+  file->options = candidate.options;
+  file->comm = SelfCommunicator();
+  file->failed = Sets::Versions();
+  Registry::Get().Insert(handle, file, candidate.stat.device, candidate.stat.inode);
+}
+
 /// Whether this rank is to check what it reads, by its environment and hints.
 bool WantsChecks(MPI_Info info) {
   const auto texts = TextsWithHints(info);
@@ -313,6 +339,10 @@ void AfterOpen(MPI_Comm comm, const char* name, int mode, MPI_Info info, int cod
   int size = 0;
   if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between ||
       PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS || PMPI_Comm_size(comm, &size) != MPI_SUCCESS) {
+    return;
+  }
+  if (!Sets::Versions().ok()) {
+    if (opened) OpenedApart(name, info, mode, handle);
     return;
   }
   const bool reads_only = (mode & MPI_MODE_RDONLY) != 0;

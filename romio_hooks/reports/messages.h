@@ -5,11 +5,6 @@
 // options.) Each function is local and thread-safe, keeps errno, and never throws: if memory runs out, it says nothing.
 // A function that every rank calls makes every rank speak, so callers pick the rank.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <iterator>
-#include <set>
 #include <string>
 
 #include "hooks/layer/say.h"
@@ -20,15 +15,6 @@ namespace lzy::hooks {
 /// Writes "lzy: TEXT\n" with one write(2), so that lines of several processes do not mix. TEXT says what happened to
 /// which file, what follows from it, and what to type next. Characters that a terminal would obey are made visible.
 void Say(const std::string& text) noexcept;
-
-/// "a, b, c and 4 more": at most `most` of a set, for a message.
-template <class Element>
-std::string FirstOf(const std::set<Element>& all, std::size_t most) {
-  const std::size_t named = std::min(most, all.size());
-  const auto end = std::next(all.begin(), static_cast<std::ptrdiff_t>(named));
-  const std::string text = fmt::format("{}", fmt::join(all.begin(), end, ", "));
-  return named == all.size() ? text : fmt::format("{} and {} more", text, all.size() - named);
-}
 
 /// Says it if option `log` includes messages of this `level`.
 void Say(const Options& options, Options::Log level, const std::string& text) noexcept;

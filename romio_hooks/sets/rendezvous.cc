@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/printable.h"
 #include "hooks/reports/messages.h"
 
 namespace lzy::hooks {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -17,6 +18,7 @@
 #include "hooks/sets/healing.h"
 #include "merkle/hash.h"
 #include "mpi/mpi_communicator.h"
+#include "mpi/versions.h"
 #include "names/set_names.h"
 
 namespace lzy::hooks {
@@ -25,10 +27,38 @@ namespace {
 /// The name of the meeting at MPI_Finalize: empty, as no id of a set is.
 const std::string kFinalMeeting;
 
+/// Where the numbers of the VersionVote are in the first reduction.
+constexpr std::size_t kVoteAt = 5;
+
 /// Never destroyed by itself: after MPI_Finalize, its destructor could not free a communicator.
 std::unique_ptr<Sets>& Instance() {
   static auto& instance = *new std::unique_ptr<Sets>;
   return instance;
+}
+
+Status& VersionsStatus() {
+  static auto& status = *new Status;
+  return status;
+}
+
+/// Tells it on rank 0 if the ranks run different versions of lzy. False if nothing may be sent between them. Collective.
+bool MayTalk(MPI_Comm comm, const VersionVote& least) {
+  const Mixture mixture = JudgeVotes(least);
+  if (mixture == Mixture::kSame) return true;
+  int rank = 0;
+  (void)PMPI_Comm_rank(comm, &rank);
+  std::string versions;
+  (void)NoThrow([&] { versions = DescribeVersions(comm, OwnVersion(), mixture); });
+  const bool apart = mixture == Mixture::kApart;
+  if (rank == 0) {
+    Say(EnvironmentSettings().options, Options::Log::kWarn,
+        apart ? fmt::format("the ranks run versions of lzy that do not understand each other: {}; nothing is protected. Install one version "
+                            "on all nodes",
+                            versions)
+              : fmt::format("the ranks run different versions of lzy: {}; files are protected nevertheless. Install one version on all nodes",
+                            versions));
+  }
+  return !apart;
 }
 
 using Named = std::map<std::string, std::string>;  // patterns by the id of the set
@@ -64,6 +94,10 @@ struct Sets::Arrival {
   }
 };
 
+const Status& Sets::Versions() {
+  return VersionsStatus();
+}
+
 void Sets::Start() {
   if (Instance()) return;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -85,11 +119,20 @@ void Sets::Start() {
     made = std::make_unique<Sets>(comm, std::move(*world));
     return Status::Ok();
   });
-  // One reduction tells all ranks the same: whether all succeeded, and what all environments ask for. The
-  // smallest number and the largest (by its negation) are equal only if the number is the same on all ranks.
-  int have[5] = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0, declared, -declared};
-  int all[5] = {0, 0, 0, 0, 0};
-  if (PMPI_Allreduce(have, all, 5, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all[0] != 0) {
+  // One reduction tells all ranks the same: whether all succeeded, what all environments ask for, and whether all have the
+  // same version. The smallest number and the largest (by its negation) are equal only if the number is the same on all
+  // ranks. This is the first message of a job, and its ranks may be of different versions: it has these 16 numbers in all
+  // versions, for ever. Those from 9 on are 0 so far.
+  const VersionVote vote = VoteOf(OwnVersion());
+  std::array<int, 16> have = {mine.ok() ? 1 : 0, checks_reads ? 1 : 0, heals ? 1 : 0, declared, -declared};
+  std::ranges::copy(vote, have.begin() + kVoteAt);
+  std::array<int, 16> all{};
+  const bool told = PMPI_Allreduce(have.data(), all.data(), static_cast<int>(all.size()), MPI_INT, MPI_MIN, comm) == MPI_SUCCESS;
+  VersionVote least = vote;
+  if (told) std::copy_n(all.begin() + kVoteAt, least.size(), least.begin());
+  if (!MayTalk(comm, least)) {
+    VersionsStatus() = Status(Code::kIo, "the ranks run versions of lzy that do not understand each other");
+  } else if (told && all[0] != 0) {
     made->all_check_reads_ = all[1] != 0;
     made->declared_alike_ = all[3] == -all[4];
     made->all_heal_ = all[2] != 0 && made->declared_alike_;

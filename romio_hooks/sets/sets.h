@@ -37,6 +37,9 @@ class Sets {
   /// There, duplicating MPI_COMM_WORLD could hang, and MPI_Comm_idup could come in another order on another rank. All
   /// ranks have the object afterwards, or none.
   static void Start();
+  /// Not ok if the ranks of MPI_COMM_WORLD run versions of lzy that do not understand each other. Start finds out, and tells
+  /// it. Then there is no object, and nothing of the layer may communicate.
+  static const Status& Versions();
   /// nullptr before Start, after Finish, if Start failed, and in programs that use only MPI sessions.
   static Sets* Get();
   /// Whether the environment of every rank of MPI_COMM_WORLD asks for verify-reads.

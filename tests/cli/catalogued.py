@@ -32,9 +32,11 @@ class Catalogued(CliTest):
 
     def days_pass(self, days):
         """Everything that the catalogue knows is older now."""
-        for column in ("first_seen", "last_seen", "last_commit", "last_verified", "pass_began"):
-            self.query(f"UPDATE datasets SET {column} = {column} - ? WHERE {column} != 0", int(days * DAY))
-        self.query("UPDATE events SET time = time - ?, ended = CASE ended WHEN 0 THEN 0 ELSE ended - ? END", int(days * DAY), int(days * DAY))
+        past = int(days * DAY)
+        with contextlib.closing(sqlite3.connect(self.catalog)) as database, database:
+            for column in ("first_seen", "last_seen", "last_commit", "last_verified", "pass_began"):
+                database.execute(f"UPDATE datasets SET {column} = {column} - ? WHERE {column} != 0", (past,))
+            database.execute("UPDATE events SET time = time - ?, ended = CASE ended WHEN 0 THEN 0 ELSE ended - ? END", (past, past))
 
     def dataset(self, name):
         """The state in the catalogue, and the share of a pass that is done."""

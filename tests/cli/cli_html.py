@@ -437,7 +437,7 @@ class InBrowser(PageTest):
         self.check(0, "lzy-protect", "a")
         with sqlite3.connect(self.catalog) as database:
             database.executemany("INSERT INTO datasets SELECT NULL, ?, kind, uuid, root, ?, ?, devices, parity, groups, block_size, ?, sidecar_bytes, generation, first_seen, "
-                                 "last_seen, last_commit, last_commit - ?, 0, 0, 0 FROM datasets WHERE id = 1",
+                                 "last_seen, last_commit, last_commit - ?, 0, 0, 0, 0 FROM datasets WHERE id = 1",
                                  ((f"/archive/run{i // 1000}/f{i:05}", *(("damaged", 1) if i % 1000 == 7 else ("intact", 0)), i, i % 300 * DAY) for i in range(10000)))
         database.close()
         seconds = self.open(1)

@@ -63,6 +63,23 @@ class Status(Catalogued):
         self.check(9, "lzy-status", "d/a")
         self.assertEqual(self.status(2)["states"]["unrepairable"], 1)
 
+    def test_a_lost_sidecar_waits_for_edits(self):
+        for seed in (0, 10):
+            for rank in range(4):
+                self.make(f"n{rank}/s", 200000, seed=seed + rank)
+            if seed == 0:
+                self.check(0, "lzy-protect", "n%r/s")
+        os.remove(self.path("n1/.LZY.s"))
+        self.check(1, "lzy-verify", "n%r/s")
+        # The first command alone would have the user type it for ever.
+        for _ in range(2):
+            text = self.check(1, "lzy-status").stdout
+            self.assertIn("restore with: lzy-restore /", text)
+            self.assertIn("to commit the edits and make the rest again: lzy-protect /", text)
+            self.check(1, "lzy-restore", "n%r/s")
+        self.check(0, "lzy-protect", "n%r/s")
+        self.check(0, "lzy-status")
+
     def test_paths_choose(self):
         for name in ("d/a", "d/b", "e/a"):
             self.make(name, 1000)
@@ -160,7 +177,7 @@ class Status(Catalogued):
         self.check(0, "lzy-protect", "a")
         with contextlib.closing(sqlite3.connect(self.catalog)) as database, database:
             database.executemany("INSERT INTO datasets SELECT NULL, ?, kind, uuid, root, state, exit_code, devices, parity, groups, block_size, "
-                                 "bytes, sidecar_bytes, generation, first_seen, last_seen, last_commit, 1, 0, 0, 0 FROM datasets WHERE id = 1",
+                                 "bytes, sidecar_bytes, generation, first_seen, last_seen, last_commit, 1, 0, 0, 0, 0 FROM datasets WHERE id = 1",
                                  ((f"/archive/project/run{i // 1000}/f{i}",) for i in range(100000)))
         begin = time.monotonic()
         text = self.check(0, "lzy-status").stdout

@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "common/print.h"
+#include "request/edits.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -22,17 +23,6 @@ bool DataMissing(const DatasetReport& report) {
   return std::any_of(report.damage.begin(), report.damage.end(), [](const Damage& damage) {
     return damage.part == DamagePart::kData && damage.cause == DamageCause::kMissing;
   });
-}
-
-// True if no data are damaged, but some were edited, so that only a commit can make the rest of the dataset anew.
-bool WaitsForACommit(const DatasetReport& report) {
-  bool edited = false;
-  for (const Damage& damage : report.damage) {
-    if (damage.part != DamagePart::kData || damage.repaired || damage.transient) continue;
-    if (!IsEdit(damage.cause)) return false;
-    edited = true;
-  }
-  return edited;
 }
 
 // How edits are taken back, if they can be.

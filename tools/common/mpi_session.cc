@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mpi/mpi_communicator.h"
+#include "mpi/versions.h"
 
 namespace lzy {
 
@@ -50,6 +51,7 @@ MpiSession::MpiSession() {
       auto comm = MpiCommunicator(MPI_COMM_WORLD);
       status_ = comm.status();
       if (comm.ok()) comm_ = std::move(comm).value();
+      if (status_.ok()) status_ = CompareVersions(MPI_COMM_WORLD, OwnVersion(), versions_);
       if (comm_ && comm_->size() == 1) started_apart_ = StartedApart();
     }
   }

@@ -3,6 +3,7 @@
 // destroyed last in RunTool.
 
 #include <memory>
+#include <string>
 
 #include "comm/communicator.h"
 
@@ -18,13 +19,16 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  /// If not ok, MPI did not start, and comm() is this process alone.
+  /// If not ok, MPI did not start, and comm() is this process alone; or the ranks run versions of lzy that do not understand
+  /// each other, and only comm().rank() may be relied on.
   const Status& status() const { return status_; }
   /// Valid as long as the session.
   Communicator& comm() { return *comm_; }
   /// How many processes the launcher started, if MPI sees only this one of them and this is the first; otherwise 0. Then
   /// launcher and program are of different MPIs.
   int started_apart() const { return started_apart_; }
+  /// On rank 0, which ranks have which version of lzy, if there are several; otherwise empty.
+  const std::string& versions() const { return versions_; }
   /// Ends all ranks with this code, after a failure of this rank alone that the others cannot learn of. Does nothing
   /// without others.
   void AbortOthers(int exit_code);
@@ -32,6 +36,7 @@ class MpiSession {
  private:
   bool initialized_ = false;
   int started_apart_ = 0;
+  std::string versions_;
   Status status_;
   std::unique_ptr<Communicator> comm_;
 };

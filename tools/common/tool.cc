@@ -529,6 +529,10 @@ int RunWithin(MpiSession& session, const Tool& tool, int argc, char** argv) {
                "mpiexec of that MPI\n",
                tool.name, session.started_apart(), tool.name, LZY_MPI_SONAME);
   }
+  if (!session.versions().empty() && !arguments.quiet && options->log >= Options::Log::kWarn) {
+    fmt::print(stderr, "{}: warning: the ranks run different versions of lzy: {}. Install one version on all nodes\n", tool.name,
+               session.versions());
+  }
   // Not before: until here, a signal may simply end the process.
   CatchSignals();
   return ToolRun(tool, arguments, *options, comm).Run();
