@@ -450,8 +450,9 @@ class Life(Catalogued):
 
     @staticmethod
     def commands(entry):
-        """What lzy-status names, in its order. A line has several if the user must decide."""
-        return [part.rsplit(": ", 1)[1] for line in entry["next"].splitlines() for part in line.split("; ") if ": lzy-" in part]
+        """What lzy-status names, in its order. A line has several if the user must decide. This operator has no replicas."""
+        named = [part.rsplit(": ", 1)[1] for line in entry["next"].splitlines() for part in line.split("; ") if ": lzy-" in part]
+        return [command for command in named if "REPLICA" not in command]
 
     def on_dead_nodes_only(self, entry):
         """The replacement is not there yet, and nothing else is wrong."""
