@@ -201,7 +201,8 @@ class CopyRun {
     const lzy::CopySight& sight = plan_.sight;
     // Of a set, it is known only later who copies.
     const auto all = static_cast<std::size_t>(run_.comm().size());
-    const std::size_t copy = sight.targets.empty() ? all : sight.targets.size();
+    std::size_t copy = sight.targets.empty() ? all : sight.targets.size();
+    if (!plan_.files.empty()) copy = std::min(copy, plan_.files.size());
     // Ranks that do what rank 0 does.
     const std::uint64_t ranks = sight.targets.empty() || sight.targets[0] == 0 ? copy : sight.sources.size();
     lzy::RateLimit limit(static_cast<double>(wish_.rate) / static_cast<double>(copy));

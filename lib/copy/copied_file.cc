@@ -12,15 +12,36 @@ Result<std::size_t> CopiedFile::ReadAt(std::uint64_t offset, MutableByteSpan to)
       source_failed_ = true;
       return read;
     }
-    // Where the source has a hole, it may have been damage, and rebuilt.
-    const bool zeros = std::ranges::all_of(to, [](std::uint8_t byte) { return byte == 0; });
-    // What is left of a copy that broke off may have had something there.
-    const bool leave = zeros && parts_.source.IsHole(offset, to.size()) &&
-                       (parts_.journal == nullptr || parts_.written.NextData(offset) >= offset + to.size());
-    if (!leave) LZY_RETURN_IF_ERROR(parts_.target.Write(offset, to));
+    LZY_RETURN_IF_ERROR(WriteData(offset, to));
   }
   if (parts_.progress) parts_.progress(to.size());
   return to.size();
+}
+
+// All but what is a hole of the source. Where the source has a hole, it may have been damage, and rebuilt.
+Status CopiedFile::WriteData(std::uint64_t offset, ByteSpan bytes) {
+  constexpr std::uint64_t kPage = 4096;  // holes are no smaller
+  const auto is_zero = [](std::uint8_t byte) { return byte == 0; };
+  const auto page_at = [&](std::uint64_t at) {
+    return bytes.subspan(at - offset, std::min(kPage - at % kPage, offset + bytes.size() - at));
+  };
+  std::uint64_t written = offset;
+  for (std::uint64_t at = offset, end = offset + bytes.size(); at < end;) {
+    std::uint64_t zeros = at;
+    while (zeros < end && std::ranges::all_of(page_at(zeros), is_zero)) zeros += page_at(zeros).size();
+    const bool leave = zeros > at && IsLeftOut(at, zeros - at);
+    if (leave && at > written) LZY_RETURN_IF_ERROR(parts_.target.Write(written, bytes.subspan(written - offset, at - written)));
+    if (leave) written = zeros;
+    at = zeros > at ? zeros : at + page_at(at).size();
+  }
+  const std::uint64_t end = offset + bytes.size();
+  return written < end ? parts_.target.Write(written, bytes.subspan(written - offset)) : Status::Ok();
+}
+
+// What is left of a copy that broke off may have had something there.
+bool CopiedFile::IsLeftOut(std::uint64_t offset, std::uint64_t length) {
+  return parts_.source.IsHole(offset, length) &&
+         (parts_.journal == nullptr || parts_.written.NextData(offset) >= offset + length);
 }
 
 // From the device, since that is what counts after a crash.

@@ -47,6 +47,8 @@ class CopiedFile final : public ReadOnlyFile {
 
  private:
   bool HasAlready(std::uint64_t offset, MutableByteSpan to);
+  Status WriteData(std::uint64_t offset, ByteSpan bytes);
+  bool IsLeftOut(std::uint64_t offset, std::uint64_t length);
 
   const Parts parts_;
   const FileStat stat_;

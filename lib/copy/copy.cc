@@ -41,6 +41,7 @@ class Copier {
     LZY_RETURN_IF_ERROR(LookAtTarget());
     if (request_.resume && IsThere()) {
       report_.already = true;
+      report_.compared = compared_roots_;
       // A crash may have left it.
       if (!fs_.Stat(data_path_, /*follow=*/false).ok()) (void)fs_.Remove(CopyJournalPath(real_));
       return Status::Ok();
@@ -62,9 +63,13 @@ class Copier {
                           report_.from)};
     }
     const bool local = !request_.open;
-    LZY_ASSIGN_OR_RETURN(
-        source_, local ? LocalSource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait)
-                       : request_.open(report_.from));
+    auto source = local ? LocalSource::Open(fs_, context_.options, report_.from, request_.salvage, request_.wait)
+                        : request_.open(report_.from);
+    if (source.status().code() == Code::kNotFound) {  // it was there when the copy was planned
+      report_.changed = true;
+      return {Code::kBusy, fmt::format("{}: was removed before it was copied", report_.from)};
+    }
+    LZY_ASSIGN_OR_RETURN(source_, std::move(source));
     report_.warnings = source_->notes();
     report_.compared = source_->committed() != nullptr;
     report_.bytes = source_->stat().size;
@@ -74,6 +79,7 @@ class Copier {
   Status LookAtTarget() {
     LZY_ASSIGN_OR_RETURN(real_, fs_.RealPath(request_.follow ? report_.to : DirectoryOf(report_.to)));
     if (!request_.follow) real_ = JoinPath(real_, BaseNameOf(report_.to));
+    for (const std::string& name : {report_.to, real_}) LZY_RETURN_IF_ERROR(CheckCopyName(name));
     LZY_ASSIGN_OR_RETURN(sidecar_path_, SidecarPath(real_));
     data_path_ = NewCopyPath(real_);
     fresh_path_ = CopySidecarPath(real_);
@@ -82,6 +88,10 @@ class Copier {
     if (!there_.ok()) return Status::Ok();
     if (there_->type == FileStat::Type::kDirectory) {
       return {Code::kInvalidArgument, fmt::format("{}: is a directory, and {} is a file", report_.to, report_.from)};
+    }
+    // A link that is not followed is replaced.
+    if (there_->type == FileStat::Type::kOther && !fs_.ReadLink(real_).ok()) {
+      return {Code::kInvalidArgument, fmt::format("{}: is neither a file nor a directory nor a symbolic link", report_.to)};
     }
     const FileStat& from = source_->stat();
     if (!source_->is_local() || there_->inode != from.inode || there_->device != from.device) return Status::Ok();
@@ -103,8 +113,9 @@ class Copier {
     if (has.superblock.stamp.size != from.size || has.superblock.stamp.mtime_ns != from.mtime_ns) return false;
     NoteRoot(has.superblock.dataset_root);
     const SourceCommit* of = source_->committed();
-    return of == nullptr || of->superblock.block_size != has.superblock.block_size ||
-           of->superblock.data_root == has.superblock.data_root;
+    if (of == nullptr || of->superblock.block_size != has.superblock.block_size) return true;
+    compared_roots_ = of->superblock.data_root == has.superblock.data_root;
+    return compared_roots_;
   }
 
   // While the copy is made, nobody may commit what it will replace.
@@ -156,6 +167,11 @@ class Copier {
         return {Code::kBusy, fmt::format("{}: another process is copying to it", report_.to)};
       }
       LZY_ASSIGN_OR_RETURN(const FileStat mine, data_->Stat());
+      // A further name of another file: somebody wants that file to be overwritten.
+      if (mine.links > 1) {
+        LZY_RETURN_IF_ERROR(fs_.Remove(data_path_));
+        continue;
+      }
       const auto named = fs_.Stat(data_path_, /*follow=*/false);
       if (named.ok() && named->inode == mine.inode) break;
       if (!named.ok() && named.status().code() != Code::kNotFound) return named.status();
@@ -300,6 +316,7 @@ class Copier {
     } else if (const Status removed = fs_.Remove(sidecar_path_); !removed.ok() && removed.code() != Code::kNotFound) {
       return removed;
     }
+    if (!request_.protect) (void)fs_.Remove(fresh_path_);  // of a copy that broke off
     if (request_.sync_name) LZY_RETURN_IF_ERROR(fs_.SyncDirectory(DirectoryOf(real_)));
     if (journal_) (void)fs_.Remove(CopyJournalPath(real_));  // nothing reads it any more
     return Status::Ok();
@@ -338,6 +355,7 @@ class Copier {
   std::unique_ptr<CopySource> source_;
   std::unique_ptr<File> data_;
   bool made_ = false;          // the temporary file is ours
+  bool compared_roots_ = false;  // of the source and of what is there; they are the same
   std::uint32_t granted_ = 0;  // its mode, without execute permissions
   std::unique_ptr<CopyJournal> journal_;
   Options options_;  // of the sidecar
@@ -349,6 +367,11 @@ class Copier {
 };
 
 }  // namespace
+
+Status CheckCopyName(const std::string& to) {
+  if (!IsLzyName(BaseNameOf(to))) return Status::Ok();
+  return {Code::kInvalidArgument, fmt::format("{}: names that begin with .LZY are for lzy's own files; name the copy otherwise", to)};
+}
 
 int ExitCodeOf(const CopyReport& report) {
   constexpr int kChanged = 9;

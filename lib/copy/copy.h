@@ -57,6 +57,8 @@ struct CopyReport {
   LZY_FIELDS(from, to, status, changed, already, bytes, compared, reread, healed, sent_again, resumed, lost, kept, root,
              same_root, warnings)
 };
+/// kInvalidArgument if a copy of this name would be one of lzy's own files.
+Status CheckCopyName(const std::string& to);
 /// docs/reference/tools.md "Exit codes".
 int ExitCodeOf(const CopyReport& report);
 

@@ -37,6 +37,11 @@ std::vector<std::uint8_t> HeaderOf(const FileStat& source) {
 Result<std::unique_ptr<CopyJournal>> CopyJournal::Open(FileSystem& fs, const std::string& path, const FileStat& source,
                                                        bool resume) {
   LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kCreate, /*follow=*/false));
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
+  if (stat.links > 1) {  // a further name of another file, which must not be overwritten
+    LZY_RETURN_IF_ERROR(fs.Remove(path));
+    LZY_ASSIGN_OR_RETURN(file, fs.Open(path, OpenMode::kCreateNew, /*follow=*/false));
+  }
   auto journal = std::unique_ptr<CopyJournal>(new CopyJournal(std::move(file), source.size));
   const std::vector<std::uint8_t> header = HeaderOf(source);
   if (resume) LZY_RETURN_IF_ERROR(journal->Load(header));

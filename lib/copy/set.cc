@@ -39,6 +39,7 @@ class SetCopier {
     if (!HasRankPlaceholder(to_)) {
       return {Code::kInvalidArgument, fmt::format("{}: has no %r, and {} has: a set is copied to a set", to_, from_)};
     }
+    LZY_RETURN_IF_ERROR(CheckCopyName(to_));
     LZY_RETURN_IF_ERROR(FindSource());
     LZY_RETURN_IF_ERROR(LearnGeometry());
     LZY_RETURN_IF_ERROR(DealMembers());

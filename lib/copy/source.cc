@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/numbers.h"
+#include "dataset/lock.h"
 #include "mend/heal.h"
 #include "names/lookup.h"
 #include "sidecar/contents.h"
@@ -20,6 +21,12 @@ Result<std::unique_ptr<CopySource>> LocalSource::Open(FileSystem& fs, const Opti
   LZY_ASSIGN_OR_RETURN(source->file_, fs.Open(path, OpenMode::kRead));
   source->file_->ExpectReading();
   LZY_RETURN_IF_ERROR(source->Settle());
+  // What the kernel makes when it is read (/proc) says that it is empty.
+  std::uint8_t byte = 0;
+  const auto got = source->stat_.size == 0 ? source->file_->ReadAt(0, {&byte, 1}) : std::size_t{0};
+  if (got.ok() && *got > 0) {
+    return Status(Code::kUnreadable, fmt::format("{}: has bytes, but says that it is empty, so it cannot be copied", path));
+  }
   LZY_RETURN_IF_ERROR(source->LoadSidecar());
   return std::unique_ptr<CopySource>(std::move(source));
 }
@@ -38,7 +45,10 @@ Status LocalSource::Settle() {
 
 // Without a usable sidecar the file is copied like any other. But a key means that the user expects a seal.
 Status LocalSource::LoadSidecar() {
-  const auto path = FindSidecar(fs_, path_);
+  auto path = FindSidecar(fs_, path_);
+  if (!path.ok() && stat_.links > 1) {
+    if (auto other = SidecarOfOtherName()) path = std::move(*other);
+  }
   if (!path.ok()) {
     if (!options_.key) return Status::Ok();
     return {Code::kUnprotected, fmt::format("{}: it has no sidecar, so it is not sealed with the key", path_)};
@@ -49,7 +59,9 @@ Status LocalSource::LoadSidecar() {
   if (usable.ok() && !(*loaded)->knows_all_leaves())
     usable = {Code::kCorrupt, "some of its hashes are damaged in all copies"};
   if (!usable.ok()) {
-    if (options_.key) return usable;
+    // That it cannot be read now says nothing about what it contains.
+    const bool for_ever = IsRuined(usable) || usable.code() == Code::kCorrupt || usable.code() == Code::kNewerFormat;
+    if (options_.key || !for_ever) return usable;
     notes_.push_back(
         fmt::format("{}: its sidecar cannot be used, so it was copied without a check: {}", path_, usable.message()));
     return Status::Ok();
@@ -63,6 +75,24 @@ Status LocalSource::LoadSidecar() {
   sidecar_ = std::move(loaded).value();
   commit_ = {sidecar_->contents().superblock, sidecar_->contents().info};
   return Status::Ok();
+}
+
+// The sidecar of a file with several names has one of them.
+std::optional<std::string> LocalSource::SidecarOfOtherName() {
+  const auto real = fs_.RealPath(path_);
+  if (!real.ok()) return std::nullopt;
+  Directory directory(fs_, DirectoryOf(*real));
+  for (const std::string& sidecar : directory.Sidecars()) {
+    const Result<Peek>& peek = directory.PeekAt(sidecar);
+    if (!peek.ok() || peek->stamp.inode != stat_.inode) continue;
+    const auto home = directory.HomeOf(sidecar);
+    if (!home) continue;
+    const auto stat = fs_.Stat(directory.PathOf(*home), /*follow=*/false);
+    if (!stat.ok() || stat->inode != stat_.inode || stat->device != stat_.device) continue;
+    protected_as_ = directory.PathOf(*home);
+    return directory.PathOf(sidecar);
+  }
+  return std::nullopt;
 }
 
 Status LocalSource::Changed(const char* how) {
@@ -154,7 +184,7 @@ Status LocalSource::Heal(const std::vector<std::uint64_t>& blocks, std::uint64_t
   LZY_RETURN_IF_ERROR(CheckUnchanged());
   const Superblock& sb = sidecar_->contents().superblock;
   const HealRequest request{
-      .path = path_, .inode = stat_.inode, .uuid = sb.uuid, .generation = sb.generation, .blocks = blocks};
+      .path = protected_as_, .inode = stat_.inode, .uuid = sb.uuid, .generation = sb.generation, .blocks = blocks};
   Result<HealReport> healed = [&] {
     const std::lock_guard lock(healing_);
     return HealBlocks(fs_, options_, request);

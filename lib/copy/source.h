@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,9 +103,10 @@ class LocalSource final : public CopySource {
 
  private:
   LocalSource(FileSystem& fs, const Options& options, std::string path, bool salvage, Wait wait)
-      : fs_(fs), options_(options), path_(std::move(path)), salvage_(salvage), wait_(std::move(wait)) {}
+      : fs_(fs), options_(options), path_(std::move(path)), protected_as_(path_), salvage_(salvage), wait_(std::move(wait)) {}
   Status Settle();
   Status LoadSidecar();
+  std::optional<std::string> SidecarOfOtherName();
   Status ReadPlain(std::uint64_t offset, MutableByteSpan to);
   Status ReadUnproven(std::uint64_t offset, MutableByteSpan to);
   Status ReadHeld(std::uint64_t offset, MutableByteSpan to);
@@ -115,6 +117,7 @@ class LocalSource final : public CopySource {
   FileSystem& fs_;
   const Options& options_;
   const std::string path_;
+  std::string protected_as_;  ///< the name that its sidecar goes by, if the file has several
   const bool salvage_;
   const Wait wait_;
   std::unique_ptr<File> file_;

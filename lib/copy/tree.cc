@@ -10,9 +10,11 @@
 #include <set>
 
 #include "base/node.h"
+#include "base/printable.h"
 #include "comm/records.h"
 #include "copy/remote.h"
 #include "dataset/view.h"
+#include "names/lookup.h"
 #include "sidecar/names.h"
 #include "storage/parallel.h"
 
@@ -45,6 +47,7 @@ class Planner {
     if (stat.status().code() == Code::kNotFound)
       return {Code::kInvalidArgument, fmt::format("{}: there is no such file or directory", from)};
     LZY_RETURN_IF_ERROR(stat.status());
+    if (!IsLzyName(BaseNameOf(from))) LZY_RETURN_IF_ERROR(CheckCopyName(to));
     if (!apart_) LZY_RETURN_IF_ERROR(CheckApart(from, to, *stat));
     Visit(from, to, *stat);
     return Status::Ok();
@@ -102,9 +105,15 @@ class Planner {
     const auto names = fs_.List(from);
     if (!names.ok()) return Fail(from, to, names.status());
     plan_.directories.push_back({from, to, stat});
+    const std::set<std::string> all(names->begin(), names->end());
+    std::optional<Directory> directory;
     for (const std::string& name : *names) {
-      if (IsLzyName(name)) continue;
       const std::string path = JoinPath(from, name);
+      if (const auto lost = DataPathOf(path); lost && !all.contains(BaseNameOf(*lost))) {
+        if (!directory) directory.emplace(fs_, from);
+        if (!directory->HomeOf(name)) FailLost(*lost, JoinPath(to, BaseNameOf(*lost)));
+      }
+      if (IsLzyName(name)) continue;
       const auto below = fs_.Stat(path, /*follow=*/false);
       if (below.ok()) {
         Visit(path, JoinPath(to, name), *below);
@@ -114,20 +123,42 @@ class Planner {
     }
   }
 
+  // A file that is to be copied, and is not there.
+  void FailLost(const std::string& from, const std::string& to) {
+    Fail(from, to,
+         {Code::kUnreadable,
+          fmt::format("{}: is missing, and its sidecar is there; what to do: lzy-verify {}", from, ShellQuote(from))});
+  }
+
+  // Of several names, the one that has the sidecar is copied, and the others are names of that copy.
   void VisitFile(const std::string& from, const std::string& to, const FileStat& stat) {
     if (stat.links > 1) {
-      const auto [first, is_new] = first_names_.try_emplace({stat.device, stat.inode}, to);
-      if (!is_new) return plan_.further_names.push_back({first->second, to, stat});
+      const auto [at, is_new] = first_names_.try_emplace({stat.device, stat.inode}, plan_.files.size());
+      if (!is_new) {
+        CopyPlan::Entry& first = plan_.files[at->second];
+        if (HasSidecar(first.from) || !HasSidecar(from)) return plan_.further_names.push_back({first.to, to, stat});
+        for (CopyPlan::Entry& further : plan_.further_names) {
+          if (further.from == first.to) further.from = to;
+        }
+        plan_.further_names.push_back({to, first.to, first.stat});
+        first = {from, to, stat};
+        return;
+      }
     }
     plan_.files.push_back({from, to, stat});
     plan_.bytes += stat.size;
+  }
+
+  bool HasSidecar(const std::string& path) {
+    const auto sidecar = SidecarPath(path);
+    return sidecar.ok() && fs_.Stat(*sidecar, /*follow=*/false).ok();
   }
 
   FileSystem& fs_;
   CopyPlan& plan_;
   const bool apart_;
   std::set<std::string> targets_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> first_names_;  // of files with several, by identity
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> first_names_;  // of files with several: where in plan_.files
 };
 
 // One call of CopyAll.

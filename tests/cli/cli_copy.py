@@ -115,6 +115,42 @@ class Files(CopyCase):
         self.assertEqual(self.hidden("s"), [".LZY.f"])
         self.check(0, "lzy-verify", "s/f")
 
+    def test_places_that_are_no_files(self):
+        """A name of lzy's own, a pipe: nothing is put in their place."""
+        self.protect("f", pattern_bytes(100000))
+        self.write("g", b"other")
+        sidecar = self.read(".LZY.f")
+        self.assertIn("names that begin with .LZY are for lzy's own files", self.check(3, "lzy-copy", "g", ".LZY.f").stderr)
+        self.assertIn("names that begin with .LZY", self.check(3, "lzy-copy", "--no-protect", "g", ".LZY-new.f").stderr)
+        self.assertEqual(self.read(".LZY.f"), sidecar)
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("neither a file nor a directory", self.check(3, "lzy-copy", "g", "pipe").stderr)
+        self.assertTrue(stat.S_ISFIFO(os.lstat(self.path("pipe")).st_mode))
+        if os.path.exists("/proc/cpuinfo"):
+            self.assertIn("says that it is empty", self.check(6, "lzy-copy", "/proc/cpuinfo", "c").stderr)
+            self.assertFalse(os.path.exists(self.path("c")))
+
+    def test_planted_links_lead_nowhere(self):
+        """A temporary name that is a further name of another file: that file stays."""
+        self.write("f", pattern_bytes(20 * MIB))
+        for name in (".LZY-copy.g", ".LZY-journal.g"):
+            self.write("victim", b"victim")
+            os.link(self.path("victim"), self.path(name))
+            self.check(0, "lzy-copy", "--resume", "f", "g")
+            self.assertEqual(self.read("g"), self.read("f"))
+            self.assertEqual(self.read("victim"), b"victim")
+            os.remove(self.path("g"))
+
+    def test_a_file_with_two_names_is_compared_by_either(self):
+        content = pattern_bytes(300000)
+        self.protect("z", content)
+        os.link(self.path("z"), self.path("a"))
+        self.flip("z", 1000)
+        for source in ("a", "z"):
+            document = self.report(0, "lzy-copy", source, "copy")
+            self.assertTrue(document["copies"][0]["compared"])
+            self.assertEqual(self.read("copy"), content)
+
     def test_in_the_place_of_a_renamed_file(self):
         """Its sidecar follows it, before the copy gets the name."""
         self.write("f", b"new" * 1000)
@@ -162,6 +198,19 @@ class Files(CopyCase):
             self.assertEqual(file.read(9), b"an island")
             # All that is data is in one block.
             self.assertEqual(os.lseek(file.fileno(), 0, os.SEEK_DATA) // MIB, (3 << 30) // MIB)
+
+    def test_small_holes_stay_holes(self):
+        with open(self.path("h"), "wb") as file:
+            file.truncate(20 * MIB)
+            for at in range(0, 20 * MIB, MIB):
+                file.seek(at)
+                file.write(b"x" * 5000)
+        self.age("h")
+        used = os.stat(self.path("h")).st_blocks
+        for options in ([], ["--no-protect"], ["--verify", "none"]):
+            self.check(0, "lzy-copy", *options, "h", "copy")
+            self.assertEqual(self.read("copy"), self.read("h"))
+            self.assertLessEqual(os.stat(self.path("copy")).st_blocks, used * 1.2 + 16)
 
     def test_limit(self):
         self.write("f", pattern_bytes(4 * MIB))
@@ -226,6 +275,36 @@ class Trees(CopyCase):
         self.assertEqual(document["copied"]["files"], 2)
         self.assertEqual(self.image("d"), self.image("s"))
         self.check(0, "lzy-verify", "d")
+
+    def test_the_protected_one_of_several_names(self):
+        content = pattern_bytes(300000)
+        self.protect("s/z", content)
+        os.link(self.path("s/z"), self.path("s/a"))
+        os.link(self.path("s/z"), self.path("s/zz"))
+        self.flip("s/z", 1000)
+        self.check(0, "lzy-copy", "s", "d")
+        for name in ("a", "z", "zz"):
+            self.assertEqual(self.read(f"d/{name}"), content)
+            self.assertEqual(os.stat(self.path(f"d/{name}")).st_nlink, 3)
+
+    def test_lost_files_are_told(self):
+        for name in "abcd":
+            self.protect(f"s/{name}", pattern_bytes(100000, seed=ord(name)))
+        os.remove(self.path("s/b"))
+        os.rename(self.path("s/c"), self.path("s/c2"))  # its sidecar has the old name still
+        told = self.check(6, "lzy-copy", "s", "d").stderr
+        self.assertIn("s/b: is missing, and its sidecar is there; what to do: lzy-verify s/b", told)
+        self.assertNotIn("s/c:", told)
+        self.check(0, "lzy-protect", "--remove", "--force", "--yes", "s/b")
+        self.check(0, "lzy-copy", "--resume", "s", "d")
+        self.assertEqual(sorted(n for n in os.listdir(self.path("d")) if not n.startswith(".")), ["a", "b", "c2", "d"])
+
+    def test_what_is_there_is_called_compared_only_if_it_is(self):
+        self.protect("s/f", pattern_bytes(100000))
+        self.check(0, "lzy-copy", "--no-protect", "s", "d")
+        self.assertEqual(self.copies(0, "--no-protect", "--resume", "s", "d")[0]["s/f"]["compared"], False)
+        self.check(0, "lzy-copy", "s", "e")
+        self.assertEqual(self.copies(0, "--resume", "s", "e")[0]["s/f"]["compared"], True)
 
     def test_several_sources_and_slashes(self):
         self.write("a/f", b"1")
