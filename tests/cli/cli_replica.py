@@ -71,7 +71,11 @@ class Replicas(CliTest):
         done = self.check(2, "lzy-restore", "--from", "copy", "f")
         self.assertIn("copy: it has 0 of ", done.stderr)
         self.expect({"f": damaged})
-        self.assertIn("the replica cannot be used: gone", self.check(2, "lzy-restore", "--from", "gone", "f").stderr)
+        for replica, text in (("gone", "--from: gone: there is no such file or directory"), ("empty", "empty: it has no replica of f: there is no empty/f")):
+            os.makedirs(self.path("empty"), exist_ok=True)
+            done = self.check(3, "lzy-restore", "--from", replica, "f")
+            self.assertIn(text, done.stderr)
+            self.assertEqual(done.stdout, "")
         self.assertIn("is f itself", self.check(3, "lzy-restore", "--from", "f", "f").stderr)
         self.assertIn("for a file, a file or a directory", self.check(3, "lzy-restore", "--from", "c.%r", "f").stderr)
 
