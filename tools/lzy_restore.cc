@@ -1,10 +1,12 @@
 // lzy-restore: rebuilds lost files and sidecars, and repairs damaged blocks. The rest is RunTool (common/tool.h).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 
 #include "base/printable.h"
+#include "comm/records.h"
 #include "common/tool.h"
 #include "mend/replica.h"
 
@@ -44,9 +46,17 @@ class Replicas {
         return {lzy::Code::kInvalidArgument, fmt::format("--from: {} is not accepted for several datasets: a directory that has all of them", given.back())};
       }
     }
+    std::vector<bool> seen;
+    LZY_RETURN_IF_ERROR(lzy::AgreeOn(run.comm(), [&] {
+      for (const auto& [dataset, replica] : found) seen.push_back(run.fs().Stat(replica).ok());
+    }));
+    LZY_ASSIGN_OR_RETURN(const auto all, lzy::AllGatherRecords(run.comm(), seen));
+    elsewhere_ = elsewhere_ || std::ranges::any_of(all, [&](const auto& theirs) { return theirs != seen; });
     replicas_.insert(found.begin(), found.end());
     return Status::Ok();
   }
+  /// Some of them are seen by some ranks, and not by others. The same on all ranks.
+  bool elsewhere() const { return elsewhere_; }
   std::string Of(const lzy::DatasetRef& dataset) const {
     const auto at = replicas_.find(dataset.path);
     return at == replicas_.end() ? "" : at->second;
@@ -54,6 +64,7 @@ class Replicas {
 
  private:
   std::map<std::string, std::string> replicas_;  // constant while datasets are restored
+  bool elsewhere_ = false;
 };
 
 }  // namespace
@@ -110,6 +121,8 @@ int main(int argc, char** argv) {
     if (replicas.any()) named = lzy::NamedBy(replicas.given.back());
     return named;
   };
+  // A rank alone could not ask others.
+  tool.side_by_side = [&] { return !replicas.elsewhere(); };
   tool.select = [&](lzy::ToolRun& run, const std::string& path, std::vector<lzy::DatasetRef>& datasets) {
     return replicas.Note(run, path, datasets);
   };

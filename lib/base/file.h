@@ -225,6 +225,12 @@ FileSystem& PosixFileSystem();
 ///  - Outside of what was named, root opens and changes files only in directories of the same owners.
 std::unique_ptr<FileSystem> GuardedFileSystem(const std::vector<std::string>& named);
 
+/// Whether two processes see the same file or directory, by what each of them sees. Inodes of node-local disks may be the
+/// same by chance; times are not.
+inline bool LooksSame(const FileStat& a, const FileStat& b) {
+  return a.inode == b.inode && a.size == b.size && a.mtime_ns == b.mtime_ns && a.birth_ns == b.birth_ns;
+}
+
 /// Whether there is a directory of this name; links are followed. Not to tell what is missing from what cannot be seen.
 bool IsDirectory(FileSystem& fs, const std::string& path);
 

@@ -12,6 +12,7 @@
 
 #include "base/record.h"
 #include "dataset/view.h"
+#include "remote/answer.h"
 #include "storage/parallel.h"
 
 namespace lzy {
@@ -30,6 +31,12 @@ constexpr std::uint64_t kFromAll = 16 * kRange;
 constexpr std::uint64_t kHoleUnit = 64u << 10;
 // Of an answer, what comes beside the bytes of the file: names, attributes, ranges.
 constexpr std::size_t kMostFacts = 256u << 10;
+
+// What cannot be proven on its way is a copy that failed.
+Status OnTheWay(const Status& failure, const std::string& path) {
+  if (failure.code() != Code::kCorrupt) return failure.WithContext(path);
+  return {Code::kWriteFailed, fmt::format("{}: could not be proven on its way: {}", path, failure.message())};
+}
 
 enum class Kind : std::uint8_t { kOpen, kRead, kCheck, kClose };
 
@@ -68,35 +75,6 @@ struct OpenFacts {
   ReadFacts read;
   LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, read)
 };
-
-// An answer: `bytes` bytes of the file, a record, and the length of the record.
-template <class Facts>
-std::size_t Finish(MutableByteSpan answer, std::uint64_t bytes, const Facts& facts) {
-  std::vector<std::uint8_t> record = EncodeRecord(facts);
-  if (bytes + record.size() + 4 > answer.size()) {
-    Facts failed;
-    failed.status = {Code::kInternal, "what is to be told of a file is too long"};
-    record = EncodeRecord(failed);
-    bytes = 0;
-  }
-  std::ranges::copy(record, answer.begin() + static_cast<std::ptrdiff_t>(bytes));
-  StoreLe(answer.data() + bytes + record.size(), static_cast<std::uint32_t>(record.size()));
-  return bytes + record.size() + 4;
-}
-
-// The record of an answer, and the number of bytes before it.
-template <class Facts>
-Result<std::size_t> Decode(ByteSpan answer, Facts& facts) {
-  if (answer.size() >= 4) {
-    const auto length = LoadLe<std::uint32_t>(answer.data() + answer.size() - 4);
-    if (length <= answer.size() - 4) {
-      const std::size_t bytes = answer.size() - 4 - length;
-      LZY_RETURN_IF_ERROR(DecodeRecord(answer.subspan(bytes, length), facts));
-      return bytes;
-    }
-  }
-  return Status(Code::kInternal, "an answer of another rank is malformed");
-}
 
 // Reads a range to the beginning of the answer. Returns how many bytes of it travel.
 std::uint64_t ReadRange(CopySource& source, std::uint64_t offset, std::uint64_t length, MutableByteSpan answer,
@@ -152,15 +130,7 @@ class SourceServer {
 };
 
 CallHandler SourceServer::Handler(unsigned threads) {
-  return {[this](int, ByteSpan call, MutableByteSpan answer) {
-            std::size_t length = 0;
-            const Status done = NoThrow([&] { length = Answer(call, answer); });
-            if (done.ok()) return length;
-            ReadFacts failed;
-            failed.status = Status(done.code(), "");
-            return Finish(answer, 0, failed);
-          },
-          threads, kRange + kMostFacts};
+  return AnswerBy<ReadFacts>([this](ByteSpan call, MutableByteSpan answer) { return Answer(call, answer); }, threads, kRange + kMostFacts);
 }
 
 std::shared_ptr<CopySource> SourceServer::Find(std::uint64_t handle) {
@@ -173,13 +143,13 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
   SourceCall asked;
   ReadFacts read;
   read.status = DecodeRecord(call, asked);
-  if (!read.status.ok()) return Finish(answer, 0, read);
+  if (!read.status.ok()) return PutAnswer(answer, 0, read);
   switch (asked.kind) {
     case Kind::kOpen: {
       OpenFacts facts;
       auto opened = LocalSource::Open(fs_, options_, asked.path, salvage_, {});
       facts.status = opened.status();
-      if (!opened.ok()) return Finish(answer, 0, facts);
+      if (!opened.ok()) return PutAnswer(answer, 0, facts);
       const std::shared_ptr<CopySource> source = std::move(*opened);
       facts.stat = source->stat();
       if (source->committed() != nullptr) facts.commit = *source->committed();
@@ -188,21 +158,21 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
       if (!acl.ok()) {
         facts = {};
         facts.status = acl.status();
-        return Finish(answer, 0, facts);
+        return PutAnswer(answer, 0, facts);
       }
       facts.acl = std::move(*acl);
       if (auto attributes = source->file().UserAttributes(); attributes.ok()) facts.attributes = std::move(*attributes);
       if (asked.whole && facts.stat.size <= kWhole) {
         const std::uint64_t bytes = ReadRange(*source, 0, facts.stat.size, answer, facts.read);
         if (progress_) progress_(facts.stat.size);
-        return Finish(answer, bytes, facts);
+        return PutAnswer(answer, bytes, facts);
       }
       {
         const std::lock_guard lock(mutex_);
         facts.handle = ++last_handle_;
         open_[facts.handle] = source;
       }
-      return Finish(answer, 0, facts);
+      return PutAnswer(answer, 0, facts);
     }
     case Kind::kRead: {
       const auto source = Find(asked.handle);
@@ -210,22 +180,22 @@ std::size_t SourceServer::Answer(ByteSpan call, MutableByteSpan answer) {
           asked.length > source->stat().size - asked.offset) {
         read.status = {Code::kInternal, fmt::format("no bytes {} to {} of file {} are to be had", asked.offset,
                                                     asked.offset + asked.length, asked.handle)};
-        return Finish(answer, 0, read);
+        return PutAnswer(answer, 0, read);
       }
       const std::uint64_t bytes = ReadRange(*source, asked.offset, asked.length, answer, read);
       if (progress_) progress_(asked.length);
-      return Finish(answer, bytes, read);
+      return PutAnswer(answer, bytes, read);
     }
     case Kind::kCheck:
       read.status = LocalSource::CheckUnchanged(fs_, asked.path, asked.stat);
-      return Finish(answer, 0, read);
+      return PutAnswer(answer, 0, read);
     case Kind::kClose: {
       const std::lock_guard lock(mutex_);
       open_.erase(asked.handle);
       break;
     }
   }
-  return Finish(answer, 0, read);
+  return PutAnswer(answer, 0, read);
 }
 
 // ----------------------------------------------------------------------------------------------------- who copies it
@@ -325,15 +295,7 @@ class RemoteSource final : public CopySource {
   template <class Facts>
   Result<std::size_t> Ask(int rank, const SourceCall& call, AlignedBuffer& answer, Facts& facts) {
     answer.Reserve(kRange + kMostFacts);
-    auto record = EncodeRecord(call);
-    if (record.size() > Caller::kMostCall) return Status(Code::kInvalidArgument, path_ + ": its name is too long");
-    const auto length = caller_.Call(rank, std::move(record), {answer.data(), kRange + kMostFacts});
-    if (!length.ok()) return OnTheWay(length.status());
-    return Decode({answer.data(), *length}, facts);
-  }
-  Status OnTheWay(const Status& failure) const {
-    if (failure.code() != Code::kCorrupt) return failure.WithContext(path_);
-    return {Code::kWriteFailed, fmt::format("{}: could not be proven on its way: {}", path_, failure.message())};
+    return lzy::Ask(caller_, rank, call, path_, OnTheWay, {answer.data(), kRange + kMostFacts}, facts);
   }
 
   Status OpenAt(int rank, bool whole, Range& range, OpenFacts& facts) {
@@ -430,8 +392,8 @@ class RemoteSource final : public CopySource {
   }
 
   void Come(const std::shared_ptr<Range>& range, const Result<std::size_t>& length) {
-    Status status = length.ok() ? Status::Ok() : OnTheWay(length.status());
-    if (length.ok()) status = NoThrow([&] { return Decode({range->answer.data(), *length}, range->facts).status(); });
+    Status status = length.ok() ? Status::Ok() : OnTheWay(length.status(), path_);
+    if (length.ok()) status = NoThrow([&] { return GetAnswer(ByteSpan(range->answer.data(), *length), range->facts).status(); });
     const std::lock_guard lock(mutex_);
     range->status = status.ok() ? range->facts.status : status;
     range->come = true;

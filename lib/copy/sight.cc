@@ -41,13 +41,6 @@ Seen LookHere(FileSystem& fs, const std::vector<std::string>& sources, const std
   return seen;
 }
 
-// Inodes of node-local disks may be the same by chance; times are not.
-bool IsSame(const std::vector<FileStat>& a, const std::vector<FileStat>& b) {
-  return std::ranges::equal(a, b, [](const FileStat& x, const FileStat& y) {
-    return x.inode == y.inode && x.size == y.size && x.mtime_ns == y.mtime_ns && x.birth_ns == y.birth_ns;
-  });
-}
-
 }  // namespace
 
 Result<std::vector<int>> SeeSameDirectory(Communicator& comm, FileSystem& fs, const std::string& directory,
@@ -97,7 +90,7 @@ Result<CopySight> LookAround(Communicator& comm, FileSystem& fs, const std::vect
   std::ranges::set_intersection(see_sources, see_destination, std::back_inserter(both));
   sight.apart = both.empty();
   const auto& first = all[static_cast<std::size_t>(sight.apart ? see_sources[0] : both[0])].sources;
-  const auto differs = [&](int rank) { return !IsSame(all[static_cast<std::size_t>(rank)].sources, first); };
+  const auto differs = [&](int rank) { return !std::ranges::equal(all[static_cast<std::size_t>(rank)].sources, first, LooksSame); };
   sight.sources = sight.apart ? see_sources : both;
   std::erase_if(sight.sources, differs);
   sight.targets = sight.apart ? see_destination : sight.sources;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <optional>
@@ -12,14 +13,29 @@
 #include "comm/records.h"
 #include "dataset/view.h"
 #include "names/survey.h"
+#include "remote/files.h"
 #include "request/report.h"
 #include "sidecar/names.h"
 
 namespace lzy {
 namespace {
 
+/// What one process sees of a file or directory that was named.
+struct PathSight {
+  bool sees = false;  ///< it, or its sidecar
+  bool there = false;
+  FileStat stat;
+  LZY_FIELDS(sees, there, stat)
+};
+
+/// Who compares two paths, and who tells it what it does not see itself.
+struct Meeting {
+  int by = 0;       ///< sees A, and B unless `tells` does
+  int tells = -1;   ///< sees B; -1: nobody needs to
+};
+
 /// Of a member of a set, what one process sees of it.
-struct Sight {
+struct MemberSight {
   std::uint32_t rank = 0;
   bool in_b = false;
   bool data = false;
@@ -35,7 +51,7 @@ std::string MissingText(const std::string& path) {
 class Differ {
  public:
   Differ(const Context& context, bool deep, DiffReport& report)
-      : context_(context), fs_(context.fs), report_(report) {
+      : context_(context), files_a_(&context.fs), files_b_(&context.fs), report_(report) {
     request_.deep = deep;
     request_.threads = ThreadsFor(context);
     request_.stop = context.stop;
@@ -45,40 +61,24 @@ class Differ {
     };
   }
 
-  /// Files or directories. Local.
-  Status Named(std::string a, std::string b) {
-    LZY_ASSIGN_OR_RETURN(const auto in_a, Look(a));
-    LZY_ASSIGN_OR_RETURN(const auto in_b, Look(b));
-    const bool dir_a = IsDirectory(in_a), dir_b = IsDirectory(in_b);
-    if (dir_a && dir_b) {
-      report_.kind = DiffKind::kDirectories;
-      if (in_a->device == in_b->device && in_a->inode == in_b->inode) WarnOfOne(a, b);
-      Directories(a, b, "");
-      return Stopped();
-    }
-    if (dir_a) a = JoinPath(a, BaseNameOf(b));
-    if (dir_b) b = JoinPath(b, BaseNameOf(a));
-    report_.a = a;
-    report_.b = b;
-    LZY_ASSIGN_OR_RETURN(const auto file_a, dir_a ? Look(a) : in_a);
-    LZY_ASSIGN_OR_RETURN(const auto file_b, dir_b ? Look(b) : in_b);
-    if (IsDirectory(file_a) || IsDirectory(file_b)) {
-      return {Code::kInvalidArgument, fmt::format("{}: is a directory, and {} is a file", IsDirectory(file_a) ? a : b,
-                                                  IsDirectory(file_a) ? b : a)};
-    }
-    // A file that is missing, without a sidecar that would tell of it, is a wrong path.
-    for (const auto& [file, path] : {std::pair(file_a, a), std::pair(file_b, b)}) {
-      if (!file && !HasSidecar(path)) return {Code::kInvalidArgument, fmt::format("{}: there is no such file or directory", path)};
-    }
-    if (file_a && file_b && file_a->device == file_b->device && file_a->inode == file_b->inode) WarnOfOne(a, b);
-    Pair("", a, b, file_a.has_value(), file_b.has_value(), nullptr, nullptr);
-    return Stopped();
+  /// Files or directories. Collective.
+  Status Named(const std::string& a, const std::string& b) {
+    LZY_ASSIGN_OR_RETURN(const Meeting meeting, Meet(a, b));
+    Status compared;
+    const Status ran = WithFiles(meeting.tells >= 0, [&](Caller* caller) {
+      if (context_.comm.rank() != meeting.by) return;
+      const Elsewhere elsewhere(*this, caller, meeting.tells);
+      compared = CompareNamed(a, b);
+    });
+    const Status done = Agree(context_.comm, ran.ok() ? compared : ran);
+    LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, report_, meeting.by));
+    return done;
   }
 
   /// Sets, of which each rank may see other members. Collective.
   Status Sets(const std::string& a, const std::string& b) {
     report_.kind = DiffKind::kSets;
-    std::vector<Sight> mine;
+    std::vector<MemberSight> mine;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
       for (const bool in_b : {false, true}) {
         const std::string& pattern = in_b ? b : a;
@@ -94,19 +94,120 @@ class Differ {
   }
 
  private:
+  /// While it lives, B is what rank `tells` sees, and calls go by `caller`; null: what this rank sees.
+  class Elsewhere {
+   public:
+    Elsewhere(Differ& differ, Caller* caller, int tells) : differ_(differ) {
+      if (caller == nullptr || tells < 0) return;
+      files_ = FilesOf(*caller, tells);
+      differ_.files_b_ = files_.get();
+    }
+    ~Elsewhere() { differ_.files_b_ = &differ_.context_.fs; }
+    Elsewhere(const Elsewhere&) = delete;
+    Elsewhere& operator=(const Elsewhere&) = delete;
+
+   private:
+    Differ& differ_;
+    std::unique_ptr<FileSystem> files_;
+  };
+
+  // Runs `work`, with what it needs to read files of other ranks if it does; then this is collective.
+  Status WithFiles(bool of_others, const std::function<void(Caller*)>& work) {
+    if (of_others) return WithRemoteFiles(context_, [&](Caller& caller) { work(&caller); });
+    return NoThrow([&] { work(nullptr); });
+  }
+
+  // A rank that sees both compares, if there is one. Collective.
+  Result<Meeting> Meet(const std::string& a, const std::string& b) {
+    Meeting meeting;
+    if (context_.comm.size() == 1) return meeting;
+    std::array<PathSight, 2> mine;
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { mine = {SightOf(a), SightOf(b)}; }));
+    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
+    std::array<std::vector<int>, 2> seers;
+    for (int rank = 0; rank < context_.comm.size(); ++rank) {
+      for (std::size_t side = 0; side < 2; ++side) {
+        if (all[static_cast<std::size_t>(rank)][side].sees) seers[side].push_back(rank);
+      }
+    }
+    std::vector<int> both;
+    std::ranges::set_intersection(seers[0], seers[1], std::back_inserter(both));
+    if (!both.empty()) {
+      meeting.by = both[0];
+    } else if (!seers[0].empty()) {
+      meeting.by = seers[0][0];
+      if (!seers[1].empty()) meeting.tells = seers[1][0];
+    } else if (!seers[1].empty()) {
+      meeting.by = seers[1][0];
+    }
+    if (context_.comm.rank() != meeting.by) return meeting;
+    for (std::size_t side = 0; side < 2; ++side) {
+      const int counts = side == 1 && meeting.tells >= 0 ? meeting.tells : meeting.by;
+      const auto sight = [&](int rank) { return all[static_cast<std::size_t>(rank)][side]; };
+      for (const int rank : seers[side]) {
+        if (!sight(counts).there || !sight(rank).there || LooksSame(sight(counts).stat, sight(rank).stat)) continue;
+        report_.warnings.push_back(fmt::format("{}: ranks {} and {} see different files there; what rank {} sees was compared",
+                                               side == 0 ? a : b, counts, rank, counts));
+        break;
+      }
+    }
+    return meeting;
+  }
+
+  PathSight SightOf(const std::string& path) {
+    const auto stat = context_.fs.Stat(path);
+    if (stat.ok()) return {true, true, *stat};
+    return {stat.status().code() == Code::kNotFound && HasSidecar(context_.fs, path), false, {}};
+  }
+
+  // Of which this rank sees at least A, or nobody does.
+  Status CompareNamed(std::string a, std::string b) {
+    LZY_ASSIGN_OR_RETURN(const auto in_a, Look(*files_a_, a));
+    LZY_ASSIGN_OR_RETURN(const auto in_b, Look(*files_b_, b));
+    LZY_RETURN_IF_ERROR(CheckThere(a, in_a, b, in_b));
+    const bool dir_a = IsDirectory(in_a), dir_b = IsDirectory(in_b);
+    if (dir_a && dir_b) {
+      report_.kind = DiffKind::kDirectories;
+      if (in_a->device == in_b->device && in_a->inode == in_b->inode) WarnOfOne(a, b);
+      Directories(a, b, "");
+      return Stopped();
+    }
+    if (dir_a) a = JoinPath(a, BaseNameOf(b));
+    if (dir_b) b = JoinPath(b, BaseNameOf(a));
+    report_.a = a;
+    report_.b = b;
+    LZY_ASSIGN_OR_RETURN(const auto file_a, dir_a ? Look(*files_a_, a) : in_a);
+    LZY_ASSIGN_OR_RETURN(const auto file_b, dir_b ? Look(*files_b_, b) : in_b);
+    if (IsDirectory(file_a) || IsDirectory(file_b)) {
+      return {Code::kInvalidArgument, fmt::format("{}: is a directory, and {} is a file", IsDirectory(file_a) ? a : b,
+                                                  IsDirectory(file_a) ? b : a)};
+    }
+    LZY_RETURN_IF_ERROR(CheckThere(a, file_a, b, file_b));
+    if (file_a && file_b && file_a->device == file_b->device && file_a->inode == file_b->inode) WarnOfOne(a, b);
+    Pair("", a, b, file_a.has_value(), file_b.has_value(), nullptr, nullptr);
+    return Stopped();
+  }
+
+  // A file that is missing, without a sidecar that would tell of it, is a wrong path.
+  Status CheckThere(const std::string& a, const std::optional<FileStat>& in_a, const std::string& b, const std::optional<FileStat>& in_b) {
+    const bool wrong_a = !in_a && !HasSidecar(*files_a_, a), wrong_b = !in_b && !HasSidecar(*files_b_, b);
+    if (!wrong_a && !wrong_b) return Status::Ok();
+    return {Code::kInvalidArgument, fmt::format("{}: there is no such file or directory", wrong_a ? a : b)};
+  }
+
   static bool IsDirectory(const std::optional<FileStat>& stat) { return stat && stat->type == FileStat::Type::kDirectory; }
   Status Stopped() const {
     return context_.stop && context_.stop() ? Status(Code::kInterrupted, "interrupted") : Status::Ok();
   }
 
   /// nullopt: there is nothing of that name.
-  Result<std::optional<FileStat>> Look(const std::string& path) {
-    const auto stat = fs_.Stat(path);
+  static Result<std::optional<FileStat>> Look(FileSystem& fs, const std::string& path) {
+    const auto stat = fs.Stat(path);
     if (stat.ok()) return std::optional(*stat);
     if (stat.status().code() == Code::kNotFound) return std::optional<FileStat>();
     return stat.status();
   }
-  bool HasSidecar(const std::string& path) { return FindSidecar(fs_, path).ok(); }
+  static bool HasSidecar(FileSystem& fs, const std::string& path) { return FindSidecar(fs, path).ok(); }
   void WarnOfOne(const std::string& a, const std::string& b) {
     report_.warnings.push_back(fmt::format("{} and {} are one and the same", a, b));
   }
@@ -128,7 +229,7 @@ class Differ {
   FileDiff Compared(const std::string& name, const std::string& a, const std::string& b, bool is_a, bool is_b, Directory* in_a,
                     Directory* in_b) {
     if (is_a && is_b) {
-      FileDiff diff = DiffFiles(fs_, context_.options, a, b, request_, in_a, in_b);
+      FileDiff diff = DiffFiles(context_.options, {*files_a_, a, in_a}, {*files_b_, b, in_b, files_b_ != files_a_}, request_);
       diff.name = name;
       return diff;
     }
@@ -138,9 +239,9 @@ class Differ {
     diff.b = b;
     if (is_a || is_b) {
       diff.verdict = is_a ? DiffVerdict::kOnlyA : DiffVerdict::kOnlyB;
-      if (const auto stat = fs_.Stat(is_a ? a : b); stat.ok()) (is_a ? diff.bytes_a : diff.bytes_b) = stat->size;
+      if (const auto stat = (is_a ? files_a_ : files_b_)->Stat(is_a ? a : b); stat.ok()) (is_a ? diff.bytes_a : diff.bytes_b) = stat->size;
       const std::string& missing = is_a ? b : a;
-      if (HasSidecar(missing)) diff.warnings.push_back(MissingText(missing));
+      if (HasSidecar(is_a ? *files_b_ : *files_a_, missing)) diff.warnings.push_back(MissingText(missing));
     } else {
       diff.status = {Code::kUnprotected, fmt::format("{} and {} are both missing, and a sidecar tells that there was such a file. Restore them with: "
                                                      "lzy-restore", a, b)};
@@ -172,7 +273,7 @@ class Differ {
   void Directories(const std::string& a, const std::string& b, const std::string& below) {
     std::vector<std::string> further;
     {
-      Directory in_a(fs_, a), in_b(fs_, b);
+      Directory in_a(*files_a_, a), in_b(*files_b_, b);
       std::set<std::string> names = NamesIn(in_a);
       names.merge(NamesIn(in_b));
       for (const std::string& name : names) {
@@ -184,13 +285,13 @@ class Differ {
   }
 
   enum class Type { kNone, kFile, kDirectory, kLink, kOther };
-  Result<Type> TypeOf(const std::string& path, std::string& text) {
-    const auto stat = fs_.Stat(path, /*follow=*/false);
+  static Result<Type> TypeOf(FileSystem& fs, const std::string& path, std::string& text) {
+    const auto stat = fs.Stat(path, /*follow=*/false);
     if (stat.status().code() == Code::kNotFound) return Type::kNone;
     LZY_RETURN_IF_ERROR(stat.status());
     if (stat->type == FileStat::Type::kRegular) return Type::kFile;
     if (stat->type == FileStat::Type::kDirectory) return Type::kDirectory;
-    const auto link = fs_.ReadLink(path);
+    const auto link = fs.ReadLink(path);
     if (!link.ok()) return Type::kOther;
     text = *link;
     return Type::kLink;
@@ -200,7 +301,7 @@ class Differ {
   bool Entry(Directory& in_a, Directory& in_b, const std::string& name, const std::string& below) {
     const std::string a = in_a.PathOf(name), b = in_b.PathOf(name);
     std::string text_a, text_b;
-    const auto seen_a = TypeOf(a, text_a), seen_b = TypeOf(b, text_b);
+    const auto seen_a = TypeOf(*files_a_, a, text_a), seen_b = TypeOf(*files_b_, b, text_b);
     // What cannot be looked at may be there.
     if (!seen_a.ok() || !seen_b.ok()) {
       FileDiff unknown;
@@ -242,31 +343,45 @@ class Differ {
     return false;
   }
 
-  void LookForMembers(const std::string& pattern, bool in_b, std::vector<Sight>& mine) {
-    Survey survey(fs_, Resolve::kProtectable);
+  void LookForMembers(const std::string& pattern, bool in_b, std::vector<MemberSight>& mine) {
+    Survey survey(context_.fs, Resolve::kProtectable);
     for (const auto& [rank, member] : survey.MembersOf(pattern)) {
       const bool set = member.peek && member.peek->committed && member.peek->kind == DatasetKind::kSet;
-      mine.push_back({rank, in_b, fs_.Stat(member.path).ok(), set ? member.peek->members : 0});
+      mine.push_back({rank, in_b, context_.fs.Stat(member.path).ok(), set ? member.peek->members : 0});
     }
   }
 
   /// By member: the processes that see its data in A and in B.
   struct Seen {
-    std::set<std::size_t> a, b;
+    std::set<int> a, b;
+    /// One of the processes that see both compares; if there is none, one that sees A asks one that sees B. Members are
+    /// dealt by rank. Rank 0 if there is nothing to read.
+    Meeting Meet(std::uint32_t rank) const {
+      std::vector<int> both;
+      std::ranges::set_intersection(a, b, std::back_inserter(both));
+      const auto one_of = [&](const auto& processes) { return *std::next(processes.begin(), static_cast<std::ptrdiff_t>(rank % processes.size())); };
+      if (!both.empty()) return {one_of(both)};
+      if (!a.empty()) return {one_of(a), b.empty() ? -1 : one_of(b)};
+      return {b.empty() ? 0 : one_of(b)};
+    }
   };
 
-  Status CompareMembers(const std::string& a, const std::string& b, const std::vector<Sight>& mine) {
+  Status CompareMembers(const std::string& a, const std::string& b, const std::vector<MemberSight>& mine) {
     LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
     std::map<std::uint32_t, Seen> members;
     for (std::size_t process = 0; process < all.size(); ++process) {
-      for (const Sight& sight : all[process]) {
+      for (const MemberSight& sight : all[process]) {
         Seen& seen = members[sight.rank];
-        if (sight.data) (sight.in_b ? seen.b : seen.a).insert(process);
+        if (sight.data) (sight.in_b ? seen.b : seen.a).insert(static_cast<int>(process));
         for (std::uint32_t rank = 0; rank < sight.members; ++rank) members.try_emplace(rank);
       }
     }
     if (members.empty()) return {Code::kInvalidArgument, fmt::format("{} and {}: nothing matches them", a, b)};
-    for (const auto& [rank, seen] : members) CompareMember(a, b, rank, seen);
+    const bool apart = std::ranges::any_of(members, [](const auto& member) { return member.second.Meet(member.first).tells >= 0; });
+    const Status ran = WithFiles(apart, [&](Caller* caller) {
+      for (const auto& [rank, seen] : members) CompareMember(a, b, rank, seen.Meet(rank), seen, caller);
+    });
+    LZY_RETURN_IF_ERROR(Agree(context_.comm, ran));
     DiffReport here = std::move(report_);
     LZY_ASSIGN_OR_RETURN(const auto reports, AllGatherRecords(context_.comm, here));
     report_ = DiffReport();
@@ -282,27 +397,15 @@ class Differ {
     return *stopped != 0 ? Status(Code::kInterrupted, "interrupted") : Status::Ok();
   }
 
-  // By one of the processes that see both; by rank 0 if there is nothing to read.
-  void CompareMember(const std::string& a, const std::string& b, std::uint32_t rank, const Seen& seen) {
-    if (!Stopped().ok()) return;
-    std::vector<std::size_t> able;
-    std::ranges::set_intersection(seen.a, seen.b, std::back_inserter(able));
-    const std::size_t by = able.empty() ? 0 : able[rank % able.size()];
-    if (by != static_cast<std::size_t>(context_.comm.rank())) return;
-    const std::string in_a = ExpandPattern(a, rank), in_b = ExpandPattern(b, rank), name = std::to_string(rank);
-    if (able.empty() && !seen.a.empty() && !seen.b.empty()) {
-      FileDiff diff;
-      diff.name = name;
-      diff.a = in_a;
-      diff.b = in_b;
-      diff.status = {Code::kIo, fmt::format("no process sees both {} and {}. Copies on disks of different nodes cannot be compared yet", in_a, in_b)};
-      return Take(std::move(diff));
-    }
-    Pair(name, in_a, in_b, !seen.a.empty(), !seen.b.empty(), nullptr, nullptr);
+  void CompareMember(const std::string& a, const std::string& b, std::uint32_t rank, const Meeting& meeting, const Seen& seen, Caller* caller) {
+    if (meeting.by != context_.comm.rank() || !Stopped().ok()) return;
+    const Elsewhere elsewhere(*this, caller, meeting.tells);
+    Pair(std::to_string(rank), ExpandPattern(a, rank), ExpandPattern(b, rank), !seen.a.empty(), !seen.b.empty(), nullptr, nullptr);
   }
 
   const Context& context_;
-  FileSystem& fs_;
+  FileSystem* const files_a_;
+  FileSystem* files_b_;  // see Elsewhere
   DiffReport& report_;
   FileDiffRequest request_;
   std::atomic<std::uint64_t> compared_ = 0;
@@ -330,9 +433,7 @@ DiffReport Diff(const Context& context, const std::string& a, const std::string&
   const Status status = NoThrow([&]() -> Status {
     Differ differ(context, deep, report);
     if (HasRankPlaceholder(a) || HasRankPlaceholder(b)) return differ.Sets(a, b);
-    const Status named = AgreeOn(context.comm, [&] { return context.comm.rank() == 0 ? differ.Named(a, b) : Status::Ok(); });
-    LZY_RETURN_IF_ERROR(BroadcastRecord(context.comm, report));
-    return named;
+    return differ.Named(a, b);
   });
   report.status = status;
   if (report.kind == DiffKind::kSets) {

@@ -30,8 +30,9 @@ int ExitCodeOf(const DiffReport& report);
 
 /// Compares `a` with `b`. Both are files, or directories, or patterns of one set each; a file and a directory mean the
 /// file of the same name in that directory. `deep`: by the data, else by the trees. Collective over context.comm; the
-/// report is the same on all ranks. Rank 0 compares files and directories. Members of sets are compared by ranks that
-/// see both. Never throws or prints.
+/// report is the same on all ranks. A rank that sees both compares two files or directories; members of sets are dealt to
+/// such ranks. If there is none, a rank that sees A compares, and reads B through calls to one that sees it
+/// (remote/files.h): pages of its tree; of its data at most hashes, and what differs. Never throws or prints.
 DiffReport Diff(const Context& context, const std::string& a, const std::string& b, bool deep);
 
 }  // namespace lzy

@@ -9,6 +9,7 @@
 
 #include "base/numbers.h"
 #include "diff/tree_diff.h"
+#include "remote/files.h"
 #include "request/report.h"
 #include "sidecar/contents.h"
 #include "storage/parallel.h"
@@ -19,9 +20,7 @@ namespace {
 constexpr int kExitChanged = 9;
 
 // One of the two files.
-struct Side {
-  std::string path;
-  Directory* directory;
+struct Side : DiffSide {
   FileStat stat;
   std::unique_ptr<Sidecar> sidecar;
   const SidecarContents& contents() const { return sidecar->contents(); }
@@ -32,8 +31,8 @@ Status Changed(const std::string& path) {
                                    "lzy-protect; or compare the data: --deep", path)};
 }
 
-Result<std::string> SidecarOf(FileSystem& fs, const Side& side) {
-  if (side.directory == nullptr) return FindSidecar(fs, side.path);
+Result<std::string> SidecarOf(const Side& side) {
+  if (side.directory == nullptr) return FindSidecar(side.fs, side.path);
   const std::string name = side.directory->SidecarOf(BaseNameOf(side.path));
   if (name.empty()) return Status(Code::kNotFound, side.path);
   return side.directory->PathOf(name);
@@ -59,14 +58,14 @@ bool IsAsStamped(const Side& side) {
          sb.stamp.mtime_ns == side.stat.mtime_ns && !racy;
 }
 
-Status LoadSide(FileSystem& fs, const Options& options, Side& side) {
-  const auto path = SidecarOf(fs, side);
+Status LoadSide(const Options& options, Side& side) {
+  const auto path = SidecarOf(side);
   if (path.status().code() == Code::kNotFound) {
     return {Code::kUnprotected, fmt::format("{}: it is not protected, so there are no hashes to compare. Protect it with: lzy-protect; "
                                             "or compare the data: --deep", side.path)};
   }
   LZY_RETURN_IF_ERROR(path.status());
-  auto loaded = LoadFor(fs, options, *path);
+  auto loaded = LoadFor(side.fs, options, *path);
   if (loaded.status().code() == Code::kUnprotected || loaded.status().code() == Code::kCorrupt) {
     return {loaded.status().code(), fmt::format("{}: its sidecar cannot be used: {}. Compare the data: --deep", side.path,
                                                 loaded.status().message())};
@@ -91,14 +90,18 @@ Status CheckComparable(const Side& a, const Side& b) {
   return Status::Ok();
 }
 
-/// Compares what lies in [begin, end) of two files, and adds what differs.
+/// Compares what lies in [begin, end) of two files, and adds what differs. `apart`: one of them is another rank's. Then each
+/// is hashed where it is, and bytes travel only where hashes differ.
 class DataComparison {
  public:
-  DataComparison(File& a, File& b, const FileDiffRequest& request) : a_(a), b_(b), request_(request) {}
+  DataComparison(File& a, File& b, bool apart, const FileDiffRequest& request) : a_(a), b_(b), apart_(apart), request_(request) {}
 
   // `size`: of the shorter file.
   Status Run(std::uint64_t size) {
-    ParallelParts(CeilDiv(size, kPiece), request_.threads, [&](std::size_t first, std::size_t last) {
+    size_ = size;
+    // Whoever waits for another rank needs no core.
+    const unsigned threads = apart_ ? std::max(request_.threads, kLeastApart) : request_.threads;
+    ParallelParts(CeilDiv(size, kPiece), threads, [&](std::size_t first, std::size_t last) {
       AlignedBuffer in_a(kPiece), in_b(kPiece);
       for (std::size_t i = first; i < last; ++i) {
         const Status done = Piece(i * kPiece, std::min(size, (i + 1) * kPiece), in_a, in_b);
@@ -117,21 +120,55 @@ class DataComparison {
 
  private:
   static constexpr std::uint64_t kPiece = 1u << 20, kPage = 4096;
+  static constexpr unsigned kLeastApart = 4;
 
   Status Piece(std::uint64_t begin, std::uint64_t end, AlignedBuffer& in_a, AlignedBuffer& in_b) {
     if (request_.stop && request_.stop()) return {Code::kInterrupted, "interrupted"};
     const std::size_t length = end - begin;
     // Where both have holes, both have zeros. What is not synced may look like a hole (File::NextData).
     const bool hole = a_.NextData(begin) >= end && b_.NextData(begin) >= end && Synced();
-    if (!hole) {
-      LZY_RETURN_IF_ERROR(ReadExactly(a_, begin, {in_a.data(), length}));
-      LZY_RETURN_IF_ERROR(ReadExactly(b_, begin, {in_b.data(), length}));
-      for (std::size_t at = 0; at < length; at += kPage) {
-        ComparePage(begin + at, {in_a.data() + at, std::min<std::size_t>(kPage, length - at)}, in_b.data() + at);
-      }
-    }
+    if (!hole) LZY_RETURN_IF_ERROR(apart_ ? ByHashes(begin, end, in_a, in_b) : ByBytes(begin, end, in_a, in_b));
     if (request_.progress) request_.progress(length);
     return Status::Ok();
+  }
+
+  Status ByBytes(std::uint64_t begin, std::uint64_t end, AlignedBuffer& in_a, AlignedBuffer& in_b) {
+    const std::size_t length = end - begin;
+    LZY_RETURN_IF_ERROR(ReadExactly(a_, begin, {in_a.data(), length}));
+    LZY_RETURN_IF_ERROR(ReadExactly(b_, begin, {in_b.data(), length}));
+    for (std::size_t at = 0; at < length; at += kPage) {
+      ComparePage(begin + at, {in_a.data() + at, std::min<std::size_t>(kPage, length - at)}, in_b.data() + at);
+    }
+    return Status::Ok();
+  }
+
+  // First the hash of the whole, then those of its pages.
+  Status ByHashes(std::uint64_t begin, std::uint64_t end, AlignedBuffer& in_a, AlignedBuffer& in_b) {
+    LZY_ASSIGN_OR_RETURN(const std::vector<bool> piece, Differ(kPiece, begin / kPiece, 1));
+    if (!piece[0]) return Status::Ok();
+    const std::uint64_t first = begin / kPage, count = CeilDiv(end - begin, kPage);
+    LZY_ASSIGN_OR_RETURN(const std::vector<bool> pages, Differ(kPage, first, count));
+    for (std::uint64_t i = 0; i < count;) {
+      std::uint64_t next = i + 1;
+      if (!pages[i]) {
+        i = next;
+        continue;
+      }
+      while (next < count && pages[next]) ++next;
+      LZY_RETURN_IF_ERROR(ByBytes((first + i) * kPage, std::min(end, (first + next) * kPage), in_a, in_b));
+      i = next;
+    }
+    return Status::Ok();
+  }
+
+  // Which of these blocks differ, or cannot be read.
+  Result<std::vector<bool>> Differ(std::uint64_t block_size, std::uint64_t first, std::uint64_t count) {
+    const BlockHashing how{.block_size = block_size, .size = size_};
+    LZY_ASSIGN_OR_RETURN(const auto of_a, HashBlocks(a_, how, nullptr, first, count, 1, request_.stop));
+    LZY_ASSIGN_OR_RETURN(const auto of_b, HashBlocks(b_, how, nullptr, first, count, 1, request_.stop));
+    std::vector<bool> differ;
+    for (std::uint64_t i = 0; i < count; ++i) differ.push_back(of_a[i] != of_b[i] || of_a[i].IsZero());
+    return differ;
   }
 
   bool Synced() {
@@ -150,7 +187,9 @@ class DataComparison {
 
   File& a_;
   File& b_;
+  const bool apart_;
   const FileDiffRequest& request_;
+  std::uint64_t size_ = 0;
   std::once_flag sync_once_;
   bool synced_ = false;
   std::mutex mutex_;  // for what follows
@@ -161,12 +200,12 @@ class DataComparison {
 /// One call of DiffFiles.
 class Comparison {
  public:
-  Comparison(FileSystem& fs, const Options& options, const FileDiffRequest& request, FileDiff& diff)
-      : fs_(fs), options_(options), request_(request), diff_(diff) {}
+  Comparison(const Options& options, const FileDiffRequest& request, FileDiff& diff)
+      : options_(options), request_(request), diff_(diff) {}
 
   Status Run(Side& a, Side& b) {
-    LZY_ASSIGN_OR_RETURN(a.stat, fs_.Stat(a.path));
-    LZY_ASSIGN_OR_RETURN(b.stat, fs_.Stat(b.path));
+    LZY_ASSIGN_OR_RETURN(a.stat, a.fs.Stat(a.path));
+    LZY_ASSIGN_OR_RETURN(b.stat, b.fs.Stat(b.path));
     diff_.bytes_a = a.stat.size;
     diff_.bytes_b = b.stat.size;
     if (a.stat.device == b.stat.device && a.stat.inode == b.stat.inode) {
@@ -189,8 +228,8 @@ class Comparison {
 
  private:
   Status CompareTrees(Side& a, Side& b) {
-    LZY_RETURN_IF_ERROR(LoadSide(fs_, options_, a));
-    LZY_RETURN_IF_ERROR(LoadSide(fs_, options_, b));
+    LZY_RETURN_IF_ERROR(LoadSide(options_, a));
+    LZY_RETURN_IF_ERROR(LoadSide(options_, b));
     LZY_RETURN_IF_ERROR(CheckComparable(a, b));
     const std::uint64_t block = diff_.block_size = a.contents().superblock.block_size;
     std::vector<Interval> leaves;
@@ -211,11 +250,11 @@ class Comparison {
 
   Status CompareData(const Side& a, const Side& b) {
     diff_.by_data = true;
-    LZY_ASSIGN_OR_RETURN(const auto in_a, fs_.Open(a.path, OpenMode::kRead));
-    LZY_ASSIGN_OR_RETURN(const auto in_b, fs_.Open(b.path, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(const auto in_a, a.fs.Open(a.path, OpenMode::kRead));
+    LZY_ASSIGN_OR_RETURN(const auto in_b, b.fs.Open(b.path, OpenMode::kRead));
     in_a->ExpectReading();
     in_b->ExpectReading();
-    DataComparison data(*in_a, *in_b, request_);
+    DataComparison data(*in_a, *in_b, a.elsewhere || b.elsewhere, request_);
     const auto [shorter, longer] = std::minmax(a.stat.size, b.stat.size);
     LZY_RETURN_IF_ERROR(data.Run(shorter));
     diff_.ranges = data.TakeFound();
@@ -225,14 +264,13 @@ class Comparison {
   }
 
   Status CheckUnchanged(const Side& side) {
-    const auto now = fs_.Stat(side.path);
+    const auto now = side.fs.Stat(side.path);
     const bool same = now.ok() && now->inode == side.stat.inode && now->size == side.stat.size && now->mtime_ns == side.stat.mtime_ns;
     if (same) return Status::Ok();
     diff_.ranges.clear();
     return {Code::kBusy, fmt::format("{}: it was changed while it was compared; compare it again when no program writes it", side.path)};
   }
 
-  FileSystem& fs_;
   const Options& options_;
   const FileDiffRequest& request_;
   FileDiff& diff_;
@@ -252,13 +290,12 @@ int ExitCodeOf(const FileDiff& diff) {
   return diff.status.code() == Code::kBusy ? kExitChanged : ExitCodeOf(diff.status);
 }
 
-FileDiff DiffFiles(FileSystem& fs, const Options& options, const std::string& a, const std::string& b,
-                   const FileDiffRequest& request, Directory* in_a, Directory* in_b) {
+FileDiff DiffFiles(const Options& options, const DiffSide& a, const DiffSide& b, const FileDiffRequest& request) {
   FileDiff diff;
-  diff.a = a;
-  diff.b = b;
-  Side side_a{a, in_a, {}, nullptr}, side_b{b, in_b, {}, nullptr};
-  diff.status = NoThrow([&] { return Comparison(fs, options, request, diff).Run(side_a, side_b); });
+  diff.a = a.path;
+  diff.b = b.path;
+  Side side_a{a, {}, nullptr}, side_b{b, {}, nullptr};
+  diff.status = NoThrow([&] { return Comparison(options, request, diff).Run(side_a, side_b); });
   return diff;
 }
 

@@ -53,9 +53,15 @@ struct FileDiffRequest {
   std::function<bool()> stop;  ///< polled; true: kInterrupted. May be empty
 };
 
-/// Compares two files that exist. Fills in all but `name`. `in_a` and `in_b`: the directories, for finding sidecars of
-/// many files; null: those of the paths. Changes nothing. Never throws.
-FileDiff DiffFiles(FileSystem& fs, const Options& options, const std::string& a, const std::string& b,
-                   const FileDiffRequest& request, Directory* in_a = nullptr, Directory* in_b = nullptr);
+/// One of two files that are compared.
+struct DiffSide {
+  FileSystem& fs;
+  std::string path;
+  Directory* directory = nullptr;  ///< for finding sidecars of many files; null: that of the path
+  bool elsewhere = false;          ///< `fs` is that of another rank (remote/files.h): hashes are to travel rather than data
+};
+
+/// Compares two files that exist. Fills in all but `name`. Changes nothing. Never throws.
+FileDiff DiffFiles(const Options& options, const DiffSide& a, const DiffSide& b, const FileDiffRequest& request);
 
 }  // namespace lzy

@@ -8,12 +8,15 @@
 
 #include <algorithm>
 
+#include "comm/records.h"
 #include "dataset/rehome.h"
 #include "engine/engine.h"
 #include "mend/lost_members.h"
 #include "mend/mend.h"
 #include "mend/mend_plan.h"
 #include "mend/replica.h"
+#include "names/lookup.h"
+#include "remote/files.h"
 
 namespace lzy {
 namespace {
@@ -28,6 +31,7 @@ struct Job {
   std::optional<PortionRequest> portion = {};
   bool leave_written = false;
   std::string replica = {};
+  RemoteRanks* ranks = nullptr;  ///< who may see the replica
   std::string parts_left = {};  ///< why parts that are missing are not made again; empty: they are
 
   /// Only then may survivors be read once: each other wish needs to know what is wrong with them.
@@ -200,10 +204,10 @@ Result<Findings> ExamineAsAsked(const Context& context, DatasetView& view, const
 }
 
 // What the replica has of what is lost, with the devices that are to be treated as lost.
-Status LookInReplica(const Context& context, DatasetView& view, const Job& job, Findings& findings, DatasetReport& report) {
+Status LookInReplica(const Context& context, DatasetView& view, const Job& job, ReplicaPlace& place, Findings& findings, DatasetReport& report) {
   Findings all = findings;
   LZY_RETURN_IF_ERROR(AgreeOn(context.comm, [&] { return AddLostDevices(view, job.request, all); }));
-  LZY_RETURN_IF_ERROR(FindInReplica(context, view, job.replica, all, report.warnings));
+  LZY_RETURN_IF_ERROR(FindInReplica(context, view, place, all, report.warnings));
   for (std::size_t e = 0; e < findings.files.size(); ++e) {
     for (std::size_t f = 0; f < findings.files[e].size(); ++f) findings.files[e][f].in_replica = std::move(all.files[e][f].in_replica);
   }
@@ -229,8 +233,12 @@ Status Run(const Context& context, const DatasetRef& dataset, const Job& job, Da
     return {Code::kUnprotected, fmt::format("{}: no sidecar", dataset.path)};
   }
   LZY_ASSIGN_OR_RETURN(Findings findings, ExamineAsAsked(context, view, job, report));
-  if (!job.replica.empty()) LZY_RETURN_IF_ERROR(LookInReplica(context, view, job, findings, report));
   MendRequest request = job.request;
+  ReplicaPlace place{.path = job.replica, .ranks = job.ranks, .force = request.force};
+  if (!job.replica.empty()) {
+    LZY_RETURN_IF_ERROR(LookInReplica(context, view, job, place, findings, report));
+    request.replica = &place;
+  }
   LZY_RETURN_IF_ERROR(JudgeFindings(context, view, findings, request, report));
   if (!write) {
     if (!job.replica.empty()) {
@@ -283,6 +291,41 @@ DatasetReport RunGuarded(const Context& context, const DatasetRef& dataset, cons
   return report;
 }
 
+// The same, with a replica. A shared file may be seen by some of the ranks only. These restore it, and the others tell them
+// what they see of the replica.
+Status RunWithReplica(const Context& context, const DatasetRef& dataset, Job job, DatasetReport& report) {
+  Communicator& comm = context.comm;
+  std::vector<int> workers;
+  if (dataset.kind == DatasetKind::kShared && comm.size() > 1) {
+    bool sees = false;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] { sees = context.fs.Stat(dataset.path).ok() || FindSidecar(context.fs, dataset.path).ok(); }));
+    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm, sees));
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      if (all[static_cast<std::size_t>(rank)]) workers.push_back(rank);
+    }
+  }
+  if (workers.empty() || workers.size() == static_cast<std::size_t>(comm.size())) {
+    RemoteRanks ranks(comm);
+    job.ranks = &ranks;
+    report = RunGuarded(context, dataset, job);
+    return Status::Ok();
+  }
+  const bool works = std::ranges::find(workers, comm.rank()) != workers.end();
+  LZY_ASSIGN_OR_RETURN(const auto inside, comm.Split(works ? 0 : -1));
+  Status served;
+  if (works) {
+    RemoteRanks ranks(comm, workers[0]);
+    job.ranks = &ranks;
+    const Context of_workers{context.fs, *inside, context.options, context.progress, context.stop, context.share_page_cache};
+    report = RunGuarded(of_workers, dataset, job);
+    served = ranks.End();
+  } else {
+    served = RemoteRanks::Serve(context, workers[0]);
+  }
+  LZY_RETURN_IF_ERROR(served);
+  return BroadcastRecord(comm, report, workers[0]);
+}
+
 }  // namespace
 
 DatasetReport Verify(const Context& context, const DatasetRef& dataset, const VerifyRequest& request) {
@@ -304,7 +347,11 @@ DatasetReport Restore(const Context& context, const DatasetRef& dataset, const R
   job.request.force = request.force;
   job.request.salvage = request.salvage;
   job.request.devices.insert(request.devices.begin(), request.devices.end());
-  return RunGuarded(context, dataset, job);
+  if (job.replica.empty()) return RunGuarded(context, dataset, job);
+  DatasetReport report(dataset.path, dataset.kind);
+  const Status ran = NoThrow([&] { return RunWithReplica(context, dataset, job, report); });
+  if (!ran.ok()) report.status = ran;
+  return report;
 }
 
 }  // namespace lzy

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "dataset/parts.h"
 #include "encode/rebuild.h"
@@ -31,19 +32,20 @@ bool WritesParts(const FileView& file, const FilePlan& plan) {
   return !file.part_paths.empty() && (plan.parity_in_place || plan.heal_metadata);
 }
 
-// Sources that the replica has are read there. True if there are any.
-bool UseReplica(const Ensemble& ensemble, const std::vector<FileFindings>& findings, RowStreams& streams,
+// Sources that the replica has are read there; or, if it is elsewhere, where they were copied to. True if there are any.
+bool UseReplica(const Ensemble& ensemble, const std::vector<FileFindings>& findings, const std::vector<FileMend>& mends, RowStreams& streams,
                 std::vector<std::unique_ptr<PatchedFile>>& patched) {
   bool any = false;
   for (std::size_t f = 0; f < ensemble.files.size(); ++f) {
     const FileView& file = ensemble.files[f];
     any = any || !findings[f].in_replica.empty();
-    if (findings[f].in_replica.empty() || file.replica == nullptr) continue;
+    File* const replica = file.replica ? file.replica.get() : mends[f].out->data.file;
+    if (findings[f].in_replica.empty() || replica == nullptr) continue;
     std::vector<Interval> bytes;
     for (const Interval& blocks : findings[f].in_replica) {
       bytes.push_back({blocks.begin * ensemble.layout->block_size(), blocks.end * ensemble.layout->block_size()});
     }
-    patched.push_back(std::make_unique<PatchedFile>(file.path, file.data.get(), *file.replica, std::move(bytes)));
+    patched.push_back(std::make_unique<PatchedFile>(file.path, file.data.get(), *replica, std::move(bytes)));
     streams.data[f].file = patched.back().get();
     streams.data[f].synced = false;
   }
@@ -77,7 +79,12 @@ Status Mender::Run() {
   }
   // Nothing that was built aside gets its name before all of it is right.
   std::vector<Status> rebuilt(view_.ensembles.size());
-  Status status = InEachEnsemble([&](std::size_t e) { return rebuilt[e] = RebuildEnsemble(e); });
+  (void)InEachEnsemble([&](std::size_t e) { return rebuilt[e] = OpenEnsemble(e); });  // told by what follows
+  CopyFromReplica(rebuilt);
+  Status status = InEachEnsemble([&](std::size_t e) {
+    if (rebuilt[e].ok()) rebuilt[e] = RebuildEnsemble(e);
+    return rebuilt[e];
+  });
   if (status.ok()) {
     status = InEachEnsemble([&](std::size_t e) { return FinishEnsemble(e, /*only_in_place=*/false); });
   } else {
@@ -110,16 +117,20 @@ Status Mender::Plan() {
 
 // First pass. Every step is agreed on by the ranks of the group before the next one begins: blocks must not be written
 // where a file could not be opened.
-Status Mender::RebuildEnsemble(std::size_t e) {
+Status Mender::OpenEnsemble(std::size_t e) {
   Ensemble& ensemble = view_.ensembles[e];
-  Communicator& comm = CommOf(ensemble);
   LZY_RETURN_IF_ERROR(ForEachFile(ensemble, [&](std::uint32_t f) {
     return Mine(ensemble.files[f]) && mends_[e][f].plan->any() ? OpenOutputs(ensemble, e, f) : Status::Ok();
   }));
-  if (shared()) LZY_RETURN_IF_ERROR(OpenSharedOutputs(ensemble, e));
+  return shared() ? OpenSharedOutputs(ensemble, e) : Status::Ok();
+}
+
+Status Mender::RebuildEnsemble(std::size_t e) {
+  Ensemble& ensemble = view_.ensembles[e];
+  Communicator& comm = CommOf(ensemble);
+  LZY_RETURN_IF_ERROR(Agree(comm, copied_[e]));
   MendGuests guests;
   LZY_RETURN_IF_ERROR(ExecuteMending(ensemble, e, comm, guests));
-  LZY_RETURN_IF_ERROR(CopyFromReplica(ensemble, e, comm));
   LZY_RETURN_IF_ERROR(
       ForEachFile(ensemble, [&](std::uint32_t f) { return VerifyWritten(mends_[e][f], ensemble.files[f]); }));
   return GatherComputed(ensemble, e, comm);
@@ -259,7 +270,7 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
   const Layout& layout = *ensemble.layout;
   RowStreams streams = StreamsOf(ensemble);
   std::vector<std::unique_ptr<PatchedFile>> patched;
-  const bool from_replica = UseReplica(ensemble, findings_.files[e], streams, patched);
+  const bool from_replica = UseReplica(ensemble, findings_.files[e], mends_[e], streams, patched);
   // Each source is held to its hash again when it is read for rebuilding. It was right when it was examined, but a
   // survivor may have rotted or been written since, and a wrong source makes wrong blocks.
   const auto source = [&](const RowBlock& block, ByteSpan bytes) -> Status {
@@ -296,42 +307,78 @@ Status Mender::ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& c
   });
 }
 
-Status Mender::CopyFromReplica(Ensemble& ensemble, std::size_t e, Communicator& comm) {
+void Mender::CopyFromReplica(const std::vector<Status>& opened) {
+  copied_.assign(opened.size(), Status::Ok());
+  const auto copies = [&](std::size_t e) { return !plan_.ensembles[e].from_replica.empty(); };
+  bool any = false;
+  for (std::size_t e = 0; e < opened.size(); ++e) any = any || copies(e);
+  if (!any) return;
+  const auto copy = [&](Caller* caller) {
+    for (std::size_t e = 0; e < opened.size(); ++e) {
+      if (opened[e].ok() && copies(e)) copied_[e] = NoThrow([&] { return CopyPart(e, caller); });
+    }
+  };
+  if (request_.replica == nullptr || !request_.replica->elsewhere) return copy(nullptr);
+  const Status ran = request_.replica->ranks->Run(context_, [&](Caller& caller) { copy(&caller); });
+  if (!ran.ok()) copied_.assign(opened.size(), ran);
+}
+
+Status Mender::CopyPart(std::size_t e, Caller* caller) {
+  constexpr unsigned kLeastAsking = 8;  // whoever waits for another rank needs no core
+  Ensemble& ensemble = view_.ensembles[e];
   const Layout& layout = *ensemble.layout;
   const std::vector<RowBlock>& all = plan_.ensembles[e].from_replica;
-  if (all.empty()) return Status::Ok();
   const RowStreams streams = StreamsOf(ensemble);
-  return AgreeOn(comm, [&] {
-    const Interval part = shared() ? PartOf(all.size(), comm.rank(), comm.size()) : Interval{0, all.size()};
-    Status status;
-    std::uint64_t done = 0;
-    ParallelParts(part.end - part.begin, ThreadsFor(context_), [&](std::size_t first, std::size_t last) {
-      AlignedBuffer buffer(layout.block_size());
-      for (std::size_t i = part.begin + first; i < part.begin + last; ++i) {
-        const std::uint32_t f = layout.file_of(all[i].device);
-        if (!Mine(ensemble.files[f])) continue;
-        const Status one = context_.stop && context_.stop()
-                               ? Status(Code::kInterrupted, "interrupted")
-                               : CopyBlock(mends_[e][f], ensemble.files[f], streams.data[f], all[i], buffer);
-        const std::lock_guard lock(mutex_);
-        if (!one.ok() && status.ok()) status = one;
-        if (!status.ok()) return;
-        done += all[i].place.length;
-        if (context_.progress) context_.progress("copy", done, (part.end - part.begin) * layout.block_size());
-      }
-    });
-    return status;
+  Interval part{0, all.size()};
+  if (shared()) {
+    const std::vector<int>& readers = request_.replica->readers;
+    const auto here = std::ranges::find(readers, comm_.rank());
+    if (here == readers.end()) return Status::Ok();
+    part = PartOf(all.size(), static_cast<int>(here - readers.begin()), static_cast<int>(readers.size()));
+  }
+  std::map<std::uint32_t, std::unique_ptr<File>> elsewhere;  // by file
+  for (std::uint64_t i = part.begin; i < part.end; ++i) {
+    const std::uint32_t f = layout.file_of(all[i].device);
+    const FileView& file = ensemble.files[f];
+    if (!Mine(file) || file.replica != nullptr || elsewhere.contains(f)) continue;
+    if (caller == nullptr) return {Code::kInternal, fmt::format("{}: its replica is not open", file.path)};
+    const std::string path = shared() ? request_.replica->path : ExpandPattern(request_.replica->path, file.rank);
+    LZY_ASSIGN_OR_RETURN(elsewhere[f], OpenElsewhere(*caller, *request_.replica->ranks, path));
+  }
+  Status status;
+  std::uint64_t done = 0;
+  const unsigned threads = elsewhere.empty() ? ThreadsFor(context_) : std::max(ThreadsFor(context_), kLeastAsking);
+  ParallelParts(part.end - part.begin, threads, [&](std::size_t first, std::size_t last) {
+    AlignedBuffer buffer(layout.block_size());
+    for (std::size_t i = part.begin + first; i < part.begin + last; ++i) {
+      const std::uint32_t f = layout.file_of(all[i].device);
+      const FileView& file = ensemble.files[f];
+      if (!Mine(file)) continue;
+      File& replica = file.replica ? *file.replica : *elsewhere.at(f);
+      const Status one = context_.stop && context_.stop() ? Status(Code::kInterrupted, "interrupted")
+                                                          : CopyBlock(mends_[e][f], replica, streams.data[f], all[i], buffer);
+      const std::lock_guard lock(mutex_);
+      if (!one.ok() && status.ok()) status = one;
+      if (!status.ok()) return;
+      done += all[i].place.length;
+      if (context_.progress) context_.progress("copy", done, (part.end - part.begin) * layout.block_size());
+    }
   });
+  // Ranks that have no replica open read what was copied here.
+  if (status.ok() && shared() && !request_.replica->IsSeenByAll(comm_)) status = mends_[e][0].out->data.file->Sync();
+  return status;
 }
 
 // A second reading is from the device, since a page in memory may be wrong.
-Status Mender::CopyBlock(FileMend& mend, const FileView& file, const BlockStream& expected, const RowBlock& block, AlignedBuffer& buffer) {
+Status Mender::CopyBlock(FileMend& mend, File& replica, const BlockStream& expected, const RowBlock& block,
+                         AlignedBuffer& buffer) {
   const MutableByteSpan bytes(buffer.data(), block.place.length);
   for (const bool from_device : {false, true}) {
-    const auto got = from_device ? file.replica->ReadAtFromDevice(block.place.offset, bytes) : file.replica->ReadAt(block.place.offset, bytes);
+    const auto got = from_device ? replica.ReadAtFromDevice(block.place.offset, bytes) : replica.ReadAt(block.place.offset, bytes);
     if (got.ok() && *got == bytes.size() && IsAsCommitted(expected, block.place.index, bytes)) return WriteBlocks(mend, {&block, 1}, bytes);
+    if (!got.ok() && from_device && got.status().code() != Code::kUnreadable) return got.status();
   }
-  return {Code::kBusy, fmt::format("{}: block {} was right when it was checked and is not any more; it was not taken", file.replica->path(), block.place.index)};
+  return {Code::kBusy, fmt::format("{}: block {} was right when it was checked and is not any more; it was not taken", replica.path(), block.place.index)};
 }
 
 // Only leaves that nothing recorded are gathered. The owner needs all of them for the root, which is the proof of the

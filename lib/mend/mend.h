@@ -13,12 +13,15 @@
 
 namespace lzy {
 
+struct ReplicaPlace;
+
 /// What to mend beyond damaged blocks of files and sidecars that are there. The same on all ranks.
 struct MendRequest {
   bool create_missing = false;      ///< restore: lost files and sidecars are made again
   bool force = false;               ///< edited (stale, at-risk) blocks go back to the committed content too
   bool salvage = false;             ///< write what can be had even if rows are beyond repair
   std::set<std::uint32_t> devices = {};  ///< treated as lost; by rank (set) or device number (shared)
+  const ReplicaPlace* replica = nullptr;  ///< where FileFindings::in_replica are (mend/replica.h); null: there are none
   bool assumed = false;             ///< the findings were not looked at but assumed: AssumeOnlyMembersLost
 };
 

@@ -83,6 +83,7 @@ class Mender {
   }
 
   // The two passes, for the ensemble `e`. `only_in_place`: something failed elsewhere, so nothing gets a new name.
+  Status OpenEnsemble(std::size_t e);
   Status RebuildEnsemble(std::size_t e);
 
   Status FinishEnsemble(std::size_t e, bool only_in_place);
@@ -123,9 +124,12 @@ class Mender {
   /// (MendGuests). If not, all of them take part in each row.
   Status ExecuteMending(Ensemble& ensemble, std::size_t e, Communicator& comm, MendGuests& guests);
 
-  /// Copies what the plan takes from the replica; each rank its part.
-  Status CopyFromReplica(Ensemble& ensemble, std::size_t e, Communicator& comm);
-  Status CopyBlock(FileMend& mend, const FileView& file, const BlockStream& expected, const RowBlock& block, AlignedBuffer& buffer);
+  /// Copies what the plan takes from the replica, for the ensembles of which `opened` is ok; fills in copied_. It comes before
+  /// rows are rebuilt, which may have such blocks as sources.
+  void CopyFromReplica(const std::vector<Status>& opened);
+  /// This rank's part. `caller`: through which replicas elsewhere are read; null: there are none.
+  Status CopyPart(std::size_t e, Caller* caller);
+  Status CopyBlock(FileMend& mend, File& replica, const BlockStream& expected, const RowBlock& block, AlignedBuffer& buffer);
 
   // What ranks computed of files that they do not own.
   Status GatherComputed(Ensemble& ensemble, std::size_t e, Communicator& comm);
@@ -175,6 +179,7 @@ class Mender {
   MendPlan plan_;
   std::vector<std::string> made_parts_;  // by this rank
   std::vector<std::vector<FileMend>> mends_;  // by ensemble and file
+  std::vector<Status> copied_;  // by ensemble; of this rank
   RowStats stats_;
   std::mutex mutex_;  // guards `written` of all files
 };

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <ranges>
 
 #include "comm/records.h"
+#include "names/survey.h"
 #include "sidecar/names.h"
+#include "storage/parallel.h"
 
 namespace lzy {
 namespace {
@@ -30,15 +34,25 @@ void AddBlock(std::vector<Interval>& blocks, std::uint64_t number) {
 // One call of FindInReplica.
 class Search {
  public:
-  Search(const Context& context, DatasetView& view, const std::string& path, Findings& findings)
-      : context_(context), view_(view), path_(path), findings_(findings) {}
+  Search(const Context& context, DatasetView& view, ReplicaPlace& place, Findings& findings)
+      : context_(context), view_(view), place_(place), path_(place.path), findings_(findings) {}
 
   Status Run(std::vector<std::string>& warnings) {
-    FindWanted();
+    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { FindWanted(/*edits=*/true); }));
     if (wanted_blocks_ == 0) return Status::Ok();
     LZY_RETURN_IF_ERROR(OpenAll());
+    if (!place_.IsSeenByAll(context_.comm) && !place_.force) {
+      LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { FindWanted(/*edits=*/false); }));
+      if (wanted_blocks_ == 0) return Status::Ok();
+    }
     std::vector<Offer> mine;
-    LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return ReadAll(mine); }));
+    if (place_.elsewhere) {
+      Status read;
+      const Status ran = place_.ranks->Run(context_, [&](Caller& caller) { read = ReadAll(mine, &caller); });
+      LZY_RETURN_IF_ERROR(Agree(context_.comm, ran.ok() ? read : ran));
+    } else {
+      LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&] { return ReadAll(mine, nullptr); }));
+    }
     LZY_ASSIGN_OR_RETURN(const auto offers, UniteRecords(context_.comm, mine));
     std::uint64_t found = 0;
     for (const Offer& offer : offers) {
@@ -66,8 +80,11 @@ class Search {
   bool Reads(const FileView& file) const { return shared() || file.owner == context_.comm.rank(); }
   std::string ReplicaOf(const FileView& file) const { return shared() ? path_ : ExpandPattern(path_, file.rank); }
 
-  // The data blocks of rows that are beyond parity; the same on all ranks.
-  void FindWanted() {
+  // The data blocks of rows that are beyond parity; the same on all ranks. What is copied from elsewhere can only be a source
+  // where it was written, and edits are not overwritten: without `edits`, they are left out.
+  void FindWanted(bool edits) {
+    wanted_.clear();
+    wanted_blocks_ = 0;
     for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
       const Ensemble& ensemble = view_.ensembles[e];
       const Layout& layout = *ensemble.layout;
@@ -76,7 +93,7 @@ class Search {
       ForEachRow(lost, [&](std::size_t begin, std::size_t end) {
         if (end - begin <= layout.parity()) return;
         for (std::size_t i = begin; i < end; ++i) {
-          if (lost[i].parity) continue;
+          if (lost[i].parity || (!edits && IsEdit(lost[i].cause))) continue;
           const BlockPlace place = layout.DataBlock(lost[i].device, lost[i].unit_row, lost[i].slice);
           if (place.length > 0) wanted[layout.file_of(lost[i].device)].push_back(place.index);
         }
@@ -88,7 +105,7 @@ class Search {
     }
   }
 
-  // Ranks that work on a shared file need it on all of them. Of a set, some members may have no replica.
+  // Of a shared file, those who see its replica read it. Of a set, the owner of a member does.
   Status OpenAll() {
     bool missing = false;
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
@@ -102,22 +119,21 @@ class Search {
       }
       return Status::Ok();
     }));
-    if (!shared()) return Status::Ok();
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t any_missing, context_.comm.AllReduceMax(missing));
-    LZY_ASSIGN_OR_RETURN(const std::uint64_t any_open, context_.comm.AllReduceMax(!missing));
-    if (any_missing != 0 && any_open != 0) {
-      return {Code::kInvalidArgument, fmt::format("--from: only some of the ranks see {}. This is not supported yet: start lzy-restore where it is seen by all", path_)};
-    }
+    LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, missing));
+    std::vector<int> seers, others;
+    for (int rank = 0; rank < context_.comm.size(); ++rank) (all[static_cast<std::size_t>(rank)] ? others : seers).push_back(rank);
+    place_.elsewhere = shared() ? seers.empty() : !others.empty();
+    place_.readers = shared() && place_.elsewhere ? others : seers;
     return Status::Ok();
   }
 
-  // False, with a sentence why, if there is nothing to read.
+  // False, with a sentence why in unseen_, if this rank does not see it.
   Result<bool> OpenOne(FileView& file) {
     const std::string path = ReplicaOf(file);
     auto open = context_.fs.Open(path, OpenMode::kRead);
     if (!open.ok()) {
       if (open.status().code() == Code::kNoMemory) return open.status();
-      troubles_.push_back(fmt::format("the replica cannot be used: {}", open.status().message()));
+      unseen_[path] = open.status().message();
       return false;
     }
     LZY_ASSIGN_OR_RETURN(const FileStat stat, (*open)->Stat());
@@ -128,49 +144,85 @@ class Search {
     return true;
   }
 
-  Status ReadAll(std::vector<Offer>& mine) {
+  // `caller`: through which others are asked; null: nobody needs to be.
+  Status ReadAll(std::vector<Offer>& mine, Caller* caller) {
     for (std::size_t e = 0; e < view_.ensembles.size(); ++e) {
-      Ensemble& ensemble = view_.ensembles[e];
       for (std::uint32_t f = 0; f < wanted_[e].size(); ++f) {
-        if (wanted_[e][f].empty() || ensemble.files[f].replica == nullptr) continue;
-        LZY_RETURN_IF_ERROR(ProveHashes(ensemble, f));
-        std::span<const std::uint64_t> part = wanted_[e][f];
-        if (shared()) {
-          const Interval own = PartOf(part.size(), context_.comm.rank(), context_.comm.size());
-          part = part.subspan(own.begin, own.end - own.begin);
+        FileView& file = view_.ensembles[e].files[f];
+        if (wanted_[e][f].empty() || !Reads(file)) continue;
+        std::unique_ptr<File> elsewhere;
+        if (file.replica == nullptr && caller != nullptr) {
+          auto open = OpenElsewhere(*caller, *place_.ranks, ReplicaOf(file));
+          if (!open.ok() && open.status().code() != Code::kNotFound) unseen_[ReplicaOf(file)] = open.status().message();
+          if (open.ok()) elsewhere = std::move(open).value();
         }
-        Offer offer{e, f, {}};
-        LZY_RETURN_IF_ERROR(ReadOne(ensemble, f, part, offer.blocks));
-        if (!offer.blocks.empty()) mine.push_back(std::move(offer));
+        if (File* const replica = elsewhere ? elsewhere.get() : file.replica.get(); replica != nullptr) {
+          LZY_RETURN_IF_ERROR(ReadReplica(e, f, *replica, /*is_elsewhere=*/elsewhere != nullptr, mine));
+        } else if (!shared() || place_.elsewhere) {
+          troubles_.push_back(fmt::format("the replica cannot be used: {}", unseen_[ReplicaOf(file)]));
+        }
       }
     }
     return Status::Ok();
   }
 
+  Status ReadReplica(std::size_t e, std::uint32_t f, File& replica, bool is_elsewhere, std::vector<Offer>& mine) {
+    Ensemble& ensemble = view_.ensembles[e];
+    LZY_RETURN_IF_ERROR(ProveHashes(ensemble, f, replica, is_elsewhere));
+    std::span<const std::uint64_t> part = wanted_[e][f];
+    if (shared()) {
+      const auto at = std::ranges::find(place_.readers, context_.comm.rank()) - place_.readers.begin();
+      const Interval own = PartOf(part.size(), static_cast<int>(at), static_cast<int>(place_.readers.size()));
+      part = part.subspan(own.begin, own.end - own.begin);
+    }
+    Offer offer{e, f, {}};
+    if (const BlockStream stream = StreamOfReplica(ensemble, f, replica); stream.expected != nullptr) {
+      LZY_RETURN_IF_ERROR(is_elsewhere ? AskForHashes(*ensemble.layout, f, stream, replica, part, offer.blocks) : ReadOne(stream, part, offer.blocks));
+    }
+    if (!offer.blocks.empty()) mine.push_back(std::move(offer));
+    return Status::Ok();
+  }
+
   // The blocks of the replica, as if they were those of the file.
-  static BlockStream StreamOfReplica(const Ensemble& ensemble, std::uint32_t f) {
+  static BlockStream StreamOfReplica(const Ensemble& ensemble, std::uint32_t f, File& replica) {
     BlockStream stream = StreamOf(ensemble, false, f);
-    stream.file = ensemble.files[f].replica.get();
+    stream.file = &replica;
     stream.synced = false;
     return stream;
   }
 
   // The root of a member is recorded in the other sidecars of its group. If the replica has it, it has the hashes, too.
-  Status ProveHashes(Ensemble& ensemble, std::uint32_t f) {
+  Status ProveHashes(Ensemble& ensemble, std::uint32_t f, File& replica, bool is_elsewhere) {
     FileView& file = ensemble.files[f];
     if (shared() || file.data_tree() != nullptr) return Status::Ok();
     const std::uint64_t size = ensemble.layout->file_size(f), blocks = ensemble.layout->data_blocks(f);
-    LZY_ASSIGN_OR_RETURN(const FileStat stat, file.replica->Stat());
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, replica.Stat());
     if (stat.size != size) return Status::Ok();
     TreeBuilder builder(TreeKind::kData, blocks, size, {});  // in memory: nothing is written here
     bool whole = true;
-    LZY_RETURN_IF_ERROR(CheckInPieces(StreamOfReplica(ensemble, f), {0, blocks}, Settings(), [&](std::uint64_t, const CheckResult& found) {
-      whole = whole && found.bad.empty();
-      builder.Add(found.leaves);
-    }));
+    if (is_elsewhere) {
+      constexpr std::uint64_t kAtOnce = 256 * kPageFanout;
+      for (std::uint64_t first = 0; first < blocks; first += kAtOnce) {
+        LZY_ASSIGN_OR_RETURN(const auto leaves, HashesOf(replica, ensemble.layout->block_size(), size, first, std::min(kAtOnce, blocks - first), false));
+        whole = whole && std::ranges::none_of(leaves, &Hash::IsZero);
+        builder.Add(leaves);
+      }
+    } else {
+      LZY_RETURN_IF_ERROR(CheckInPieces(StreamOfReplica(ensemble, f, replica), {0, blocks}, Settings(), [&](std::uint64_t, const CheckResult& found) {
+        whole = whole && found.bad.empty();
+        builder.Add(found.leaves);
+      }));
+    }
     Tree tree = builder.Finish();
     if (whole && tree.Root() == ensemble.records[f].data_root) file.proven_data = std::move(tree);
     return Status::Ok();
+  }
+
+  // Leaves that the blocks of a replica elsewhere have.
+  Result<std::vector<Hash>> HashesOf(File& replica, std::uint64_t block_size, std::uint64_t size, std::uint64_t first, std::uint64_t count,
+                                     bool from_device) const {
+    const BlockHashing how{.block_size = block_size, .size = size, .keyed = true, .from_device = from_device};
+    return HashBlocks(replica, how, context_.options.key.get(), first, count, ThreadsFor(context_), context_.stop);
   }
 
   CheckSettings Settings() const {
@@ -179,9 +231,55 @@ class Search {
     return settings;
   }
 
-  Status ReadOne(const Ensemble& ensemble, std::uint32_t f, std::span<const std::uint64_t> wanted, std::vector<Interval>& found) {
-    const BlockStream stream = StreamOfReplica(ensemble, f);
-    if (stream.expected == nullptr) return Status::Ok();
+  // A second reading is from the device, as CheckBlocks does it.
+  Status AskForHashes(const Layout& layout, std::uint32_t f, const BlockStream& stream, File& replica, std::span<const std::uint64_t> wanted,
+                      std::vector<Interval>& found) {
+    constexpr std::size_t kAtOnce = 1024;
+    constexpr unsigned kLeastAsking = 4;  // whoever waits needs no core
+    const std::uint64_t block_size = layout.block_size(), size = layout.file_size(f);
+    std::vector<Interval> runs;
+    for (const std::uint64_t block : wanted) {
+      if (!runs.empty() && runs.back().end == block && block - runs.back().begin < kAtOnce) {
+        ++runs.back().end;
+      } else {
+        runs.push_back({block, block + 1});
+      }
+    }
+    std::mutex mutex;
+    Status status;
+    std::vector<Interval> right;
+    ParallelFor(runs.size(), std::max(ThreadsFor(context_), kLeastAsking), [&](std::size_t r) {
+      std::vector<Interval> of_run;
+      const Status done = NoThrow([&]() -> Status {
+        Interval left = runs[r];
+        for (const bool from_device : {false, true}) {
+          LZY_ASSIGN_OR_RETURN(const auto leaves, HashesOf(replica, block_size, size, left.begin, left.end - left.begin, from_device));
+          Interval wrong{left.end, left.begin};
+          for (std::uint64_t i = 0; i < leaves.size(); ++i) {
+            const std::uint64_t block = left.begin + i;
+            if (!leaves[i].IsZero() && leaves[i] == stream.expected->leaf(block)) {
+              of_run.push_back({block, block + 1});
+            } else {
+              wrong = {std::min(wrong.begin, block), block + 1};
+            }
+          }
+          if (wrong.begin >= wrong.end) break;
+          left = wrong;
+        }
+        return Status::Ok();
+      });
+      const std::lock_guard lock(mutex);
+      if (status.ok()) status = done;
+      std::ranges::copy(of_run, std::back_inserter(right));
+      Tell(runs[r].end - runs[r].begin, block_size);
+    });
+    LZY_RETURN_IF_ERROR(status);
+    if (!right.empty()) SortAndJoin(right);
+    found = std::move(right);
+    return Status::Ok();
+  }
+
+  Status ReadOne(const BlockStream& stream, std::span<const std::uint64_t> wanted, std::vector<Interval>& found) {
     constexpr std::size_t kAtOnce = 1024;
     for (std::size_t i = 0; i < wanted.size();) {
       std::size_t next = i + 1;
@@ -206,19 +304,32 @@ class Search {
 
   const Context& context_;
   DatasetView& view_;
+  ReplicaPlace& place_;
   const std::string& path_;
   Findings& findings_;
   std::vector<std::vector<std::vector<std::uint64_t>>> wanted_;  // [ensemble][file]: numbers of blocks, sorted
   std::uint64_t wanted_blocks_ = 0;
   std::uint64_t done_ = 0;
+  std::map<std::string, std::string> unseen_;  // why this rank cannot open a replica
   std::vector<std::string> troubles_;
 };
 
 }  // namespace
 
-Status FindInReplica(const Context& context, DatasetView& view, const std::string& path, Findings& findings,
+Status FindInReplica(const Context& context, DatasetView& view, ReplicaPlace& place, Findings& findings,
                      std::vector<std::string>& warnings) {
-  return Search(context, view, path, findings).Run(warnings);
+  return Search(context, view, place, findings).Run(warnings);
+}
+
+Result<std::unique_ptr<File>> OpenElsewhere(Caller& caller, const RemoteRanks& ranks, const std::string& path) {
+  Status status(Code::kNotFound, path);
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (rank == ranks.rank()) continue;
+    auto open = FilesOf(caller, rank)->Open(path, OpenMode::kRead);
+    if (open.ok()) return open;
+    if (status.code() == Code::kNotFound) status = open.status();
+  }
+  return status;
 }
 
 Result<std::string> ReplicaBelow(const std::string& directory, const std::string& path, bool is_directory, const DatasetRef& dataset) {
@@ -244,8 +355,25 @@ Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communic
     LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, comm.AllReduceMax(IsDirectory(fs, name)));
     return anywhere != 0;
   };
+  // What cannot be looked at may be there.
+  const auto is_there = [&](const std::string& name) {
+    const auto there = [&](const std::string& one) { const auto stat = fs.Stat(one); return stat.ok() || stat.status().code() != Code::kNotFound; };
+    if (!HasRankPlaceholder(name)) return there(name);
+    Survey survey(fs, Resolve::kProtectable);
+    return std::ranges::any_of(survey.MembersOf(name), [&](const auto& member) { return there(member.second.path); });
+  };
+  const auto is_there_anywhere = [&](const auto& names) -> Result<bool> {
+    bool here = false;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm, [&] { here = std::ranges::any_of(names, is_there); }));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t anywhere, comm.AllReduceMax(here));
+    return anywhere != 0;
+  };
   LZY_ASSIGN_OR_RETURN(const bool in_directory, is_directory(replica));
   LZY_ASSIGN_OR_RETURN(const bool of_directory, is_directory(path));
+  if (!in_directory && !HasRankPlaceholder(replica)) {
+    LZY_ASSIGN_OR_RETURN(const bool there, is_there_anywhere(std::vector<std::string>{replica}));
+    if (!there) return Status(Code::kInvalidArgument, fmt::format("--from: {}: there is no such file or directory", replica));
+  }
   if (!in_directory && datasets.size() > 1) {
     return Status(Code::kInvalidArgument, fmt::format("--from: {} is not accepted for several datasets: a directory that has all of them", replica));
   }
@@ -261,7 +389,12 @@ Result<std::map<std::string, std::string>> FindReplicas(FileSystem& fs, Communic
     if (!in_directory) continue;
     LZY_ASSIGN_OR_RETURN(found[dataset.path], ReplicaBelow(replica, path, of_directory, dataset));
   }
-  return found;
+  // Of a directory, some may have no replica there; if none has one, it is the wrong directory.
+  if (found.empty()) return found;
+  LZY_ASSIGN_OR_RETURN(const bool any, is_there_anywhere(found | std::views::values));
+  if (any) return found;
+  return Status(Code::kInvalidArgument, in_directory ? fmt::format("--from: {}: it has no replica of {}: there is no {}", replica, path, found.begin()->second)
+                                                     : fmt::format("--from: {}: nothing matches", replica));
 }
 
 // Each stretch from where it is. What ends early ends the whole.

@@ -1,14 +1,15 @@
 """lzy-restore --from: what comes from another copy, and what is refused."""
 
 import os
+import subprocess
 import unittest
 
-from harness import CliTest, pattern_bytes
+from harness import BIN, MPIEXEC, CliTest, pattern_bytes
 
 SMALL = ("--block-size", "4K", "--stripe", "16K")
 
 
-class Replicas(CliTest):
+class ReplicaCase(CliTest):
     def put(self, name, content):
         self.write(name, content)
         self.age(name)
@@ -22,6 +23,8 @@ class Replicas(CliTest):
         for name, content in files.items():
             self.assertEqual(self.read(name), content, name)
 
+
+class Replicas(ReplicaCase):
     def test_a_file(self):
         content = pattern_bytes(500000)
         for replica in ("copy", "copies"):
@@ -74,7 +77,11 @@ class Replicas(CliTest):
         self.assertIn("copy: it has 0 of ", done.stderr)
         self.assertIn("  if you have one more copy of it: lzy-restore --from REPLICA f\n", done.stdout)
         self.expect({"f": damaged})
-        self.assertIn("the replica cannot be used: gone", self.check(2, "lzy-restore", "--from", "gone", "f").stderr)
+        for replica, text in (("gone", "--from: gone: there is no such file or directory"), ("empty", "empty: it has no replica of f: there is no empty/f")):
+            os.makedirs(self.path("empty"), exist_ok=True)
+            done = self.check(3, "lzy-restore", "--from", replica, "f")
+            self.assertIn(text, done.stderr)
+            self.assertEqual(done.stdout, "")
         self.assertIn("is f itself", self.check(3, "lzy-restore", "--from", "f", "f").stderr)
         self.assertIn("for a file, a file or a directory", self.check(3, "lzy-restore", "--from", "c.%r", "f").stderr)
 
@@ -125,6 +132,37 @@ class ReplicasOfSets(CliTest):
         self.check(0, "lzy-restore", "--from", "copy", "f", ranks=3)
         self.assertEqual(self.read("f"), content)
         self.check(0, "lzy-verify", "f")
+
+
+class ReplicasApart(ReplicaCase):
+    """Ranks in directories of their own: the same relative path is another file for each, as with disks of nodes."""
+
+    def apart(self, exit_code, *words, ranks=2):
+        script = 'cd node${PMI_RANK:-$OMPI_COMM_WORLD_RANK} && exec "$@"'
+        done = subprocess.run([MPIEXEC, "-n", str(ranks), "sh", "-c", script, "sh", os.path.join(BIN, words[0]), *words[1:]],
+                              cwd=self.scratch, env={k: v for k, v in os.environ.items() if not k.startswith("LZY_")},
+                              capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, exit_code, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def test_restore_and_diff(self):
+        content = pattern_bytes(500000)
+        for name in ("node0/copy/f", "node1/data/f", "node1/data/g"):
+            self.put(name, content)
+        os.makedirs(self.path("node2"))
+        self.check(0, "lzy-protect", *SMALL, "node1/data")
+        self.check(0, "lzy-protect", *SMALL, "--parity", "2", "node0/copy")
+        self.flip("node0/copy/f", 450000)
+        done = self.apart(1, "lzy-diff", "data", "copy", ranks=3)
+        self.assertIn("g: only in A (data/g)\n1 file the same", done.stdout)
+        done = self.apart(1, "lzy-diff", "--deep", "copy", "data/f")
+        self.assertIn("  bytes 450000 to 450000\n", done.stdout)
+        self.ruin("node1/data/f")
+        self.assertIn("--from: none: there is no such file or directory", self.apart(3, "lzy-restore", "--from", "none", "data/f").stderr)
+        self.assertIn("copy/none: there is no such file", self.apart(3, "lzy-diff", "copy/none", "data").stderr)
+        self.assertIn("came from the replica", self.apart(0, "lzy-restore", "--from", "copy", "data/f", ranks=3).stdout)
+        self.expect({"node1/data/f": content})
+        self.check(0, "lzy-verify", "node1/data")
 
 
 if __name__ == "__main__":

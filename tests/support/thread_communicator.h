@@ -1,6 +1,7 @@
 #pragma once
 // Several ranks as threads of one process: the collectives without MPI, so that sanitizers see all of them.
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,12 @@
 #include "comm/communicator.h"
 
 namespace lzy::testing {
+
+/// What calls between ranks were made; those of a rank to itself do not count.
+struct CallTraffic {
+  std::atomic<std::uint64_t> calls = 0;
+  std::atomic<std::uint64_t> answer_bytes = 0;
+};
 
 class ThreadCommunicator final : public Communicator {
  public:
@@ -38,6 +45,7 @@ class ThreadCommunicator final : public Communicator {
     std::mutex mutex;
     std::map<int, std::shared_ptr<Hub>> children;
     Spoil spoil;
+    CallTraffic* traffic = nullptr;
   };
 
   ThreadCommunicator(std::shared_ptr<Hub> hub, int rank, std::vector<std::string> names)
@@ -76,7 +84,12 @@ class ThreadCommunicator final : public Communicator {
       Direct(Hub& hub, int rank) : hub_(hub), rank_(rank) {}
       void Begin(int rank, std::vector<std::uint8_t> call, MutableByteSpan answer, Done done) override {
         const CallHandler& handler = *hub_.handlers[static_cast<std::size_t>(rank)];
-        done(handler.answer(rank_, call, answer.first(handler.most_answer)));
+        const std::size_t length = handler.answer(rank_, call, answer.first(handler.most_answer));
+        if (hub_.traffic != nullptr && rank != rank_) {
+          ++hub_.traffic->calls;
+          hub_.traffic->answer_bytes += length;
+        }
+        done(length);
       }
 
      private:
@@ -120,6 +133,7 @@ class ThreadCommunicator final : public Communicator {
       auto& slot = hub_->children[color];
       if (!slot) slot = std::make_shared<Hub>(size);
       slot->spoil = hub_->spoil;
+      slot->traffic = hub_->traffic;
       child = slot;
     }
     hub_->barrier.arrive_and_wait();
@@ -163,10 +177,11 @@ class ThreadCommunicator final : public Communicator {
 
 /// Calls work(communicator) on `ranks` threads at once. `names`: processor names by rank; all "node" when empty.
 inline void RunRanks(int ranks, const std::function<void(Communicator&)>& work, std::vector<std::string> names = {},
-                     ThreadCommunicator::Spoil spoil = nullptr) {
+                     ThreadCommunicator::Spoil spoil = nullptr, CallTraffic* traffic = nullptr) {
   if (names.empty()) names.assign(static_cast<std::size_t>(ranks), "node");
   auto hub = std::make_shared<ThreadCommunicator::Hub>(ranks);
   hub->spoil = std::move(spoil);
+  hub->traffic = traffic;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {

@@ -114,7 +114,7 @@ typedef struct lzy_options {
   void* progress_data; /**< the first argument of `progress` */
 
   /** lzy_restore: NULL, or another copy of what is restored: a file, the pattern of a set, or a directory with the same
-   *  names. Blocks that parity cannot rebuild are taken from there if they have the committed hash. It is only read. */
+   *  names. Blocks that parity cannot rebuild are taken from there if they have the committed hash. It is only read. Processes that do not see it get them from others. */
   const char* replica;
   /** Not 0: objects of damage are not named. Otherwise, a damaged file that is HDF5 or netCDF is parsed by a process of its
    *  own, lzy-objects-helper, for at most 30 seconds; the operation waits for it. */
