@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -58,9 +59,44 @@ void Append(std::vector<T> from, std::vector<T>& to) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
-// What the catalogue has of one PATH, or of everything. A PATH may be a file, a pattern or a directory.
+// A PATH may be a file, a pattern or a directory. Empty: everything.
+std::string RealOf(const std::string& path) {
+  return path.empty() ? path : lzy::CatalogPath(path, path.find('%') != std::string::npos);
+}
+
+// Without those that lie below others, so that nothing counts twice.
+std::vector<std::string> Outermost(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string real = RealOf(paths[i]);
+    bool within = false;
+    for (std::size_t j = 0; j < paths.size() && !within; ++j) {
+      const std::string other = RealOf(paths[j]);
+      within = (real == other && j < i) || (real != other && real.starts_with(other == "/" ? other : other + "/"));
+    }
+    if (!within) out.push_back(paths[i]);
+  }
+  return out;
+}
+
+// One entry for each place, the one with most new damage first.
+void Merge(std::vector<lzy::CatalogPlace>& places) {
+  std::map<std::string, lzy::CatalogPlace> by_name;
+  for (const lzy::CatalogPlace& one : places) {
+    lzy::CatalogPlace& sum = by_name[one.place];
+    sum.place = one.place;
+    sum.lately += one.lately;
+    sum.ever += one.ever;
+    sum.open += one.open;
+  }
+  places.clear();
+  for (auto& [name, place] : by_name) places.push_back(std::move(place));
+  std::ranges::stable_sort(places, [](const auto& a, const auto& b) { return std::pair(a.lately, a.ever) > std::pair(b.lately, b.ever); });
+}
+
+// What the catalogue has of one PATH.
 Status ReadOne(lzy::Catalog& catalog, const std::string& path, const Wish& wish, Shown& out) {
-  const std::string real = path.empty() ? path : lzy::CatalogPath(path, path.find('%') != std::string::npos);
+  const std::string real = RealOf(path);
   LZY_ASSIGN_OR_RETURN(auto datasets, catalog.Datasets(real));
   if (datasets.empty() && !path.empty()) {
     return {Code::kInvalidArgument, fmt::format("{0}: the catalogue knows no dataset there; to look for some: lzy-status --rescan {1}", path,
@@ -97,7 +133,11 @@ Result<Shown> Read(const lzy::ToolRun& run, const Wish& wish) {
   out.input.now = lzy::WallClockNs();
   std::vector<std::string> paths = run.arguments().paths;
   if (paths.empty()) paths.emplace_back();
-  for (const std::string& one : paths) LZY_RETURN_IF_ERROR(ReadOne(*catalog, one, wish, out));
+  for (const std::string& one : Outermost(paths)) LZY_RETURN_IF_ERROR(ReadOne(*catalog, one, wish, out));
+  if (paths.size() > 1) {
+    Merge(out.input.places);
+    for (auto* events : {&out.events, &out.history}) std::ranges::sort(*events, std::greater(), &CatalogEvent::id);
+  }
   LZY_ASSIGN_OR_RETURN(out.input.last_scrub, catalog->LastRun("lzy-scrub"));
   return out;
 }

@@ -228,6 +228,14 @@ class Metrics(Catalogued):
         self.assertEqual(metrics["lzy_place_damage_found_total", os.path.dirname(os.path.realpath(self.path("d/b")))], 1)
         self.assertGreater(metrics["lzy_last_scrub_bytes_per_second", None], 0)
         self.assertLess(abs(metrics["lzy_last_scrub_timestamp_seconds", None] - time.time()), 600)
+        # PATHs that overlap, or have damage at the same place, count once.
+        self.flip("d/a", 100)
+        self.check(1, "lzy-scrub", "d/a")
+        for paths in (("d", "d/b"), ("d/b", "d/a", "d/c", "./d/a"), ()):
+            self.check(1, "lzy-status", "--prometheus", "lzy.prom", "--quiet", *paths)
+            metrics = self.metrics("lzy.prom")
+            self.assertEqual(metrics["lzy_bytes", "data"], 900000)
+            self.assertEqual(metrics["lzy_place_damage_found_total", os.path.dirname(os.path.realpath(self.path("d/b")))], 2)
         self.check(0, "lzy-restore", "d")
         self.check(0, "lzy-status", "--prometheus", "lzy.prom", "--quiet")
         self.assertEqual(self.metrics("lzy.prom")["lzy_damage_open", None], 0)
