@@ -153,6 +153,9 @@ TEST_F(CatalogTest, APassThatIsCompleteCountsFromItsBeginning) {
   a = Get(catalog, "/d/a");
   EXPECT_EQ(a.last_verified, kDay);
   EXPECT_EQ(a.pass_rows, 0u);
+  // The end of a pass whose beginning is not known is none.
+  Note(catalog, report, 9 * kDay, CatalogNote::Read::kPart);
+  EXPECT_EQ(Get(catalog, "/d/a").last_verified, kDay);
 }
 
 TEST_F(CatalogTest, ANewEncodingAndABackupHaveNotBeenRead) {

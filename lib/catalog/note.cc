@@ -226,7 +226,9 @@ class Noting {
   // A pass that reached the end has read everything since it began.
   void NotePass(std::int64_t began) {
     const Portion& portion = report_.portion;
-    if (portion.begin == 0 || row_.pass_began == 0) row_.pass_began = began;
+    // Of a pass that is not known: another tool has read everything meanwhile, or hashes were lost.
+    if (portion.begin != 0 && (row_.pass_began == 0 || portion.begin != row_.pass_rows)) return;
+    if (portion.begin == 0) row_.pass_began = began;
     row_.rows = portion.of;
     row_.pass_rows = portion.end;
     if (portion.end < portion.of) return;
