@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/printable.h"
 #include "catalog/summary.h"
@@ -54,29 +55,33 @@ struct Shown {
 
 // ------------------------------------------------------------------------------------------------------------ reading
 
+struct Asked {
+  std::string path, real;  // as typed; as the catalogue knows it
+};
+
 template <class T>
 void Append(std::vector<T> from, std::vector<T>& to) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
-// A PATH may be a file, a pattern or a directory. Empty: everything.
-std::string RealOf(const std::string& path) {
-  return path.empty() ? path : lzy::CatalogPath(path, path.find('%') != std::string::npos);
-}
-
-// Without those that lie below others, so that nothing counts twice.
-std::vector<std::string> Outermost(const std::vector<std::string>& paths) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    const std::string real = RealOf(paths[i]);
-    bool within = false;
-    for (std::size_t j = 0; j < paths.size() && !within; ++j) {
-      const std::string other = RealOf(paths[j]);
-      within = (real == other && j < i) || (real != other && real.starts_with(other == "/" ? other : other + "/"));
-    }
-    if (!within) out.push_back(paths[i]);
+// The PATHs as the catalogue knows them, without those that lie below others, so that nothing counts twice. A PATH may be a
+// file, a pattern or a directory. No PATH is everything: "".
+std::vector<Asked> Outermost(const std::vector<std::string>& paths) {
+  if (paths.empty()) return {{"", ""}};
+  std::vector<Asked> all;
+  std::set<std::string> reals;
+  for (const std::string& path : paths) {
+    Asked one{path, lzy::CatalogPath(path, path.find('%') != std::string::npos)};
+    if (reals.insert(one.real).second) all.push_back(std::move(one));
   }
-  return out;
+  std::erase_if(all, [&](const Asked& one) {
+    std::string at = one.real, above;
+    for (; (above = lzy::DirectoryOf(at)) != at; at = above) {
+      if (reals.contains(above)) return true;
+    }
+    return false;
+  });
+  return all;
 }
 
 // One entry for each place, the one with most new damage first.
@@ -95,8 +100,8 @@ void Merge(std::vector<lzy::CatalogPlace>& places) {
 }
 
 // What the catalogue has of one PATH.
-Status ReadOne(lzy::Catalog& catalog, const std::string& path, const Wish& wish, Shown& out) {
-  const std::string real = RealOf(path);
+Status ReadOne(lzy::Catalog& catalog, const Asked& asked, const Wish& wish, Shown& out) {
+  const auto& [path, real] = asked;
   LZY_ASSIGN_OR_RETURN(auto datasets, catalog.Datasets(real));
   if (datasets.empty() && !path.empty()) {
     return {Code::kInvalidArgument, fmt::format("{0}: the catalogue knows no dataset there; to look for some: lzy-status --rescan {1}", path,
@@ -131,10 +136,9 @@ Result<Shown> Read(const lzy::ToolRun& run, const Wish& wish) {
   Shown out;
   out.catalog = path;
   out.input.now = lzy::WallClockNs();
-  std::vector<std::string> paths = run.arguments().paths;
-  if (paths.empty()) paths.emplace_back();
-  for (const std::string& one : Outermost(paths)) LZY_RETURN_IF_ERROR(ReadOne(*catalog, one, wish, out));
-  if (paths.size() > 1) {
+  const std::vector<Asked> asked = Outermost(run.arguments().paths);
+  for (const Asked& one : asked) LZY_RETURN_IF_ERROR(ReadOne(*catalog, one, wish, out));
+  if (asked.size() > 1) {
     Merge(out.input.places);
     for (auto* events : {&out.events, &out.history}) std::ranges::sort(*events, std::greater(), &CatalogEvent::id);
   }

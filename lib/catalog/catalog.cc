@@ -231,8 +231,9 @@ Result<std::optional<CatalogEvent>> Catalog::LastRun(const std::string& tool) {
 // A directory that does not exist stays as it is written. Only the directory is resolved: the file itself may be gone.
 std::string CatalogPath(const std::string& path, bool pattern) {
   std::error_code failed;
-  const std::filesystem::path whole = std::filesystem::absolute(path, failed).lexically_normal();
+  std::filesystem::path whole = std::filesystem::absolute(path, failed).lexically_normal();
   if (failed) return path;
+  if (!whole.has_filename()) whole = whole.parent_path();  // "d/" and "." end with a slash now; the root stays the root
   if (pattern) return whole.string();
   const std::filesystem::path directory = std::filesystem::canonical(whole.parent_path(), failed);
   return failed ? whole.string() : (directory / whole.filename()).string();

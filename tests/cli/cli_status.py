@@ -87,6 +87,10 @@ class Status(Catalogued):
         self.assertEqual(self.status(0, "d")["datasets"], 2)
         self.assertEqual(self.status(0, "e/a")["datasets"], 1)
         self.assertEqual(self.status(0, "e/a", "d")["datasets"], 3)
+        for paths in (("d/",), ("./d//",), ("d", "d/", "d/a", "d/./b")):
+            self.assertEqual(self.status(0, *paths)["datasets"], 2)
+        for paths in ((".",), ("./",), ("/",), ("/", "d")):
+            self.assertEqual(self.status(0, *paths)["datasets"], 3)
         self.assertIn("lzy-status --rescan f", self.check(3, "lzy-status", "f").stderr)
 
     def test_the_catalogue_is_made_again_from_sidecars(self):
