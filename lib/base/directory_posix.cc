@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -54,6 +56,15 @@ FileStat ToFileStat(const struct statx& raw) {
              : S_ISDIR(raw.stx_mode) ? FileStat::Type::kDirectory
                                      : FileStat::Type::kOther;
   return out;
+}
+
+// Whether a list of the directory gives each file the inode that stat gives it. FUSE, overlays and exports of them may
+// give others, so only file systems count that are known to do it.
+bool ListsInodes(int directory) {
+  constexpr std::int64_t kLustre = 0x0BD00BD0;
+  constexpr std::int64_t kKnown[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC, kLustre};
+  struct statfs system {};
+  return fstatfs(directory, &system) == 0 && std::ranges::count(kKnown, static_cast<std::int64_t>(system.f_type)) > 0;
 }
 
 }  // namespace
@@ -168,7 +179,7 @@ Result<std::uint64_t> posix::FreeBytes(const Place& directory) {
 }
 
 // fdopendir takes over the descriptor if it succeeds. If it fails, the descriptor is closed here.
-Result<std::vector<std::string>> posix::List(const Place& place) {
+Result<std::vector<DirectoryEntry>> posix::ListEntries(const Place& place) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
   const int fd = Retry([&] { return openat(place.at(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   std::unique_ptr<DIR, int (*)(DIR*)> directory(fd < 0 ? nullptr : fdopendir(fd), &closedir);
@@ -177,17 +188,27 @@ Result<std::vector<std::string>> posix::List(const Place& place) {
     if (fd >= 0) close(fd);
     return failed;
   }
-  std::vector<std::string> names;
+  const bool knows_inodes = ListsInodes(fd);
+  std::vector<DirectoryEntry> entries;
   for (;;) {
     // readdir returns null at the end and after an error; only errno tells which.
     errno = 0;
     const dirent* entry = readdir(directory.get());
     if (entry == nullptr) break;
     std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(std::move(name));
+    if (name == "." || name == "..") continue;
+    entries.push_back({std::move(name), knows_inodes ? entry->d_ino : 0, entry->d_type == DT_REG});
   }
   if (errno != 0) return SystemError(place.path, "list", errno);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(entries, {}, &DirectoryEntry::name);
+  return entries;
+}
+
+Result<std::vector<std::string>> posix::List(const Place& place) {
+  LZY_ASSIGN_OR_RETURN(auto entries, ListEntries(place));
+  std::vector<std::string> names;
+  names.reserve(entries.size());
+  for (DirectoryEntry& entry : entries) names.push_back(std::move(entry.name));
   return names;
 }
 
@@ -225,6 +246,7 @@ class PosixFiles final : public FileSystem {
   Status SyncDirectory(const std::string& path) override { return posix::SyncDirectory(Here(path)); }
   Result<std::uint64_t> FreeBytes(const std::string& directory) override { return posix::FreeBytes(Here(directory)); }
   Result<std::vector<std::string>> List(const std::string& path) override { return posix::List(Here(path)); }
+  Result<std::vector<DirectoryEntry>> ListEntries(const std::string& path) override { return posix::ListEntries(Here(path)); }
   Status MakeDirectories(const std::string& path) override;
   Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
   std::string View() override { return posix::View(); }

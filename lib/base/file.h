@@ -81,6 +81,8 @@ class File {
   /// When this returns ok, data and size are on stable storage. A new name also needs FileSystem::SyncDirectory.
   virtual Status Sync() = 0;
   virtual Result<FileStat> Stat() = 0;
+  /// What Stat() said when the file was opened. Where that is remembered, it needs no operation.
+  virtual Result<FileStat> StatAtOpening() { return Stat(); }
   /// Whether every change after a Stat() shows in the mtime of the next one, however soon it comes. Most file systems
   /// stamp by the tick of the clock, which is some milliseconds. Linux 6.13 and later stamps more finely if somebody
   /// has looked at the last stamp.
@@ -135,6 +137,15 @@ class ReadOnlyFile : public File {
   const std::string path_;
 };
 
+/// An entry of a directory, as far as the list of the directory tells.
+struct DirectoryEntry {
+  std::string name;
+  /// The inode of its Stat(), without following a link. 0: the list does not tell, or not for sure.
+  std::uint64_t inode = 0;
+  /// Whether it was a regular file. False if the list does not tell.
+  bool regular = false;
+};
+
 /// Directory-level operations. Paths are as the caller gives them, absolute or relative to the working directory.
 /// Changes of names are atomic but not durable: call SyncDirectory after them.
 class FileSystem {
@@ -157,6 +168,13 @@ class FileSystem {
   virtual Status SyncDirectory(const std::string& path) = 0;
   /// Names in the directory (no "." and ".."), sorted.
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
+  /// The same, and what the list tells besides. No operation for each name.
+  virtual Result<std::vector<DirectoryEntry>> ListEntries(const std::string& path);
+  /// Opens for reading what a list just told to be a regular file, so nobody looks again what it is before it is opened.
+  /// No link is followed.
+  virtual Result<std::unique_ptr<File>> OpenListed(const std::string& path) {
+    return Open(path, OpenMode::kRead, /*follow=*/false);
+  }
   /// Like mkdir -p. Directories that are made are durable.
   virtual Status MakeDirectories(const std::string& path) = 0;
   /// The text of a symbolic link. kInvalidArgument: it is none.

@@ -177,6 +177,8 @@ class GuardedFiles final : public FileSystem {
   Status Remove(const std::string& path) override;
   Status SyncDirectory(const std::string& path) override;
   Result<std::vector<std::string>> List(const std::string& path) override;
+  Result<std::vector<DirectoryEntry>> ListEntries(const std::string& path) override;
+  Result<std::unique_ptr<File>> OpenListed(const std::string& path) override;
   Status MakeDirectories(const std::string& path) override;
   Result<std::uint64_t> FreeBytes(const std::string& directory) override;
   Result<std::string> RealPath(const std::string& path) override;
@@ -360,14 +362,15 @@ Result<std::unique_ptr<File>> GuardedFiles::Open(const std::string& path, OpenMo
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, follow));
   // Look before opening: opening a device can have effects, e.g. rewind a tape. posix::Open checks again what it
   // opened.
-  if (IsLinkAt(spot.place)) return LinkRefused(path);
   const auto looked = posix::Stat(spot.place, /*follow=*/false);
-  if (looked.ok() && looked->type != FileStat::Type::kRegular) return posix::NotRegular(path);
+  if (looked.ok() && looked->type != FileStat::Type::kRegular) {
+    return IsLinkAt(spot.place) ? LinkRefused(path) : posix::NotRegular(path);
+  }
   auto file = posix::Open(spot.place, mode, /*follow=*/false, create_mode);
   if (!file.ok() || mode == OpenMode::kRead || !IsRoot()) return file;
   // Whoever may write to the directory could have made a hard link here to any file on the file system. Then root would
   // write to that file. A directory that only root and the file's owner may write to is safe.
-  LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->Stat());
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, (*file)->StatAtOpening());
   const Directory& directory = *spot.directory;
   const bool others = (directory.mode & kOthersMayWrite) != 0 || (directory.owner != 0 && directory.owner != stat.uid);
   if (stat.links < 2 || !others) return file;
@@ -447,6 +450,18 @@ Status GuardedFiles::SyncDirectory(const std::string& path) {
   LZY_RETURN_IF_ERROR(CheckPath(path));
   LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
   return posix::SyncDirectory({directory->fd, ".", path});
+}
+
+// What is opened is not followed, and is a regular file or refused, as in Open.
+Result<std::unique_ptr<File>> GuardedFiles::OpenListed(const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
+  return posix::Open(spot.place, OpenMode::kRead, /*follow=*/false, 0);
+}
+
+Result<std::vector<DirectoryEntry>> GuardedFiles::ListEntries(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
+  return posix::ListEntries({directory->fd, ".", path});
 }
 
 Result<std::vector<std::string>> GuardedFiles::List(const std::string& path) {

@@ -295,14 +295,11 @@ Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follo
     if (error == EISDIR || error == ENXIO || error == ENODEV) return NotRegular(path);
     return SystemError(path, "open", error);
   }
-  struct stat raw {};
-  if (fstat(fd.get(), &raw) != 0) return SystemError(path, "stat", errno);
-  if (!S_ISREG(raw.st_mode)) return NotRegular(path);
-  int status_flags = fcntl(fd.get(), F_GETFL);
-  if (status_flags < 0 || fcntl(fd.get(), F_SETFL, status_flags & ~O_NONBLOCK) != 0) {
-    return SystemError(path, "open", errno);
-  }
-  return std::unique_ptr<File>(std::make_unique<PosixFile>(place, std::move(fd)));
+  LZY_ASSIGN_OR_RETURN(const FileStat stat, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
+  if (stat.type != FileStat::Type::kRegular) return NotRegular(path);
+  // Of the flags above, this is the only one that can be changed.
+  if (fcntl(fd.get(), F_SETFL, 0) != 0) return SystemError(path, "open", errno);
+  return std::unique_ptr<File>(std::make_unique<PosixFile>(place, std::move(fd), stat));
 }
 
 }  // namespace lzy::posix

@@ -66,6 +66,7 @@ Status MakeLink(const std::string& text, const Place& place);
 Status MakeHardLink(const Place& of, const Place& place);
 Status SetDirectory(const Place& directory, const FileStat& like);
 Status SyncDirectory(const Place& place);
+Result<std::vector<DirectoryEntry>> ListEntries(const Place& place);
 Result<std::vector<std::string>> List(const Place& place);
 std::string View();
 

@@ -31,6 +31,14 @@ std::string FileSystem::View() {
   return fmt::format("process {} at {}", getpid(), static_cast<const void*>(this));
 }
 
+Result<std::vector<DirectoryEntry>> FileSystem::ListEntries(const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(const auto names, List(path));
+  std::vector<DirectoryEntry> entries;
+  entries.reserve(names.size());
+  for (const std::string& name : names) entries.push_back({.name = name});
+  return entries;
+}
+
 bool IsDirectory(FileSystem& fs, const std::string& path) {
   const auto stat = fs.Stat(path);
   return stat.ok() && stat->type == FileStat::Type::kDirectory;

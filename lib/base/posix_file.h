@@ -20,12 +20,13 @@ namespace lzy::posix {
 /// name's directory is a weak pointer: a GuardedFileSystem may close directories that it does not need any more.
 class PosixFile final : public File {
  public:
-  PosixFile(const Place& place, Descriptor fd)
+  PosixFile(const Place& place, Descriptor fd, const FileStat& stat)
       : path_(place.path),
         name_(place.name),
         relative_(place.directory != nullptr),
         directory_(place.directory),
-        fd_(std::move(fd)) {}
+        fd_(std::move(fd)),
+        at_opening_(stat) {}
 
   Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override;
   Result<std::size_t> ReadAtFromDevice(std::uint64_t offset, MutableByteSpan to) override;
@@ -36,6 +37,7 @@ class PosixFile final : public File {
   Status Truncate(std::uint64_t size) override;
   Status Sync() override;
   Result<FileStat> Stat() override;
+  Result<FileStat> StatAtOpening() override { return at_opening_; }
   bool StampsEveryChange() override;
   Status SetTimes(std::int64_t atime_ns, std::int64_t mtime_ns) override;
   Result<std::vector<std::uint8_t>> AccessAcl() override;
@@ -73,6 +75,7 @@ class PosixFile final : public File {
   const bool relative_;
   const std::weak_ptr<const Descriptor> directory_;
   const Descriptor fd_;
+  const FileStat at_opening_;
   std::once_flag direct_once_;
   Descriptor direct_;
   // Cleared for good by the first thread that finds that O_DIRECT does not work; the descriptor stays open.

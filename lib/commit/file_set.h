@@ -44,6 +44,7 @@ struct Group {
 struct OwnMember {
   FileView* file = nullptr;
   FileJob job;
+  IntervalSet touched;  // what may differ from the leaves that job is held to
   SidecarContents contents;
   std::unique_ptr<Sidecar> fresh;
 };
@@ -108,6 +109,9 @@ class FileSet : public Protector {
   Status EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   Status EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all);
+
+  // Rebuilds the rotten blocks of this rank's members that were files of their own, by the parity that they had. Local.
+  Status RebuildFromFormer();
 
   // Encodes rows with rotten blocks again, with their right contents where the parity of before still gives them.
   Status HandleRot();

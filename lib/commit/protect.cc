@@ -18,6 +18,14 @@
 // sidecars, names and reports.
 
 namespace lzy {
+namespace {
+
+constexpr const char* kCommittedStale = "changed since the last commit; committed as they are now";
+constexpr const char* kCommittedAtRisk = "were being written when the last epoch broke off; committed as they are now";
+constexpr const char* kCommittedDamaged = "are damaged; committed as they are now (--force)";
+constexpr const char* kCommittedUnchecked = "could not be checked, since their hashes are lost; committed as they are now";
+
+}  // namespace
 
 // Locks are let go before empty sidecars are removed, since removing takes the lock again.
 Status Protector::Run() {
@@ -139,20 +147,122 @@ Result<bool> Protector::JudgeExisting(const Options& options) {
                              (!shared() || options.device_dirs == view_.info.parts.directories);
   if (findings.clean() && !report_.unjudged && same_geometry && StampsFresh()) return true;
 
-  auto warn = [&](std::uint64_t bytes, const char* what) {
-    if (bytes > 0) commit_warnings_.push_back(fmt::format("{}: {} {}", ref_.path, FormatSize(bytes), what));
-  };
-  warn(stale, "changed since the last commit; committed as they are now");
-  warn(at_risk, "were being written when the last epoch broke off; committed as they are now");
-  warn(damaged, "are damaged; committed as they are now (--force)");
+  WarnOfCommitting(stale, kCommittedStale);
+  WarnOfCommitting(at_risk, kCommittedAtRisk);
+  WarnOfCommitting(damaged, kCommittedDamaged);
   std::uint64_t unchecked = 0;
   for (const DatasetReport::Unchecked& range : report_.unchecked) unchecked += range.length;
-  warn(unchecked, "could not be checked, since their hashes are lost; committed as they are now");
+  WarnOfCommitting(unchecked, kCommittedUnchecked);
   HoldUndamaged();
   report_.damage.clear();
   report_.unchecked.clear();
   report_.unjudged = false;
   return false;
+}
+
+void Protector::WarnOfCommitting(std::uint64_t bytes, const char* what) {
+  if (bytes > 0) commit_warnings_.push_back(fmt::format("{}: {} {}", ref_.path, FormatSize(bytes), what));
+}
+
+Sidecar* Protector::LeavesOf(const FileView& file) {
+  if (file.former) return file.former.get();
+  return file.sidecar && file.sidecar->committed() ? file.sidecar.get() : nullptr;
+}
+
+Sidecar* Protector::FormerOf(const FileView& file) const {
+  Sidecar* const sidecar = LeavesOf(file);
+  const bool ours = sidecar != nullptr && view_.committed && sidecar->contents().superblock.uuid == view_.superblock.uuid;
+  return ours ? nullptr : sidecar;
+}
+
+// What the file was when that was committed is told by its stamp there, as for a dataset that is protected again.
+Status Protector::CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const {
+  const Sidecar& former = *FormerOf(file);
+  const SidecarContents& old = former.contents();
+  const std::uint64_t block = old.superblock.block_size, size = old.superblock.stamp.size;
+  const BlockStream stream = DataStream(block, size, file.data.get(), &old.data_tree, context_.options.key.get());
+  std::vector<BadBlocks> bad;
+  std::uint64_t read = 0;
+  CheckSettings settings = SettingsFor(context_, false);
+  if (context_.progress) {
+    settings.progress = [&](std::uint64_t bytes) { context_.progress("verify", read += bytes, std::max(size, read)); };
+  }
+  LZY_RETURN_IF_ERROR(CheckInPieces(stream, {0, old.data_tree.leaf_count()}, settings,
+                                    [&](std::uint64_t, const CheckResult& piece) { AppendBad(bad, piece.bad); }));
+  FileView then;  // the file as its own sidecar knows it
+  LZY_ASSIGN_OR_RETURN(then.stat, file.data->Stat());
+  then.present = true;
+  then.stamp = old.superblock.stamp;
+  then.commit_clock_ns = old.superblock.commit_clock_ns;
+  then.intent = former.intent();
+  const auto add = [&](BlockFault fault, const ByteRange& bytes) {
+    found.push_back({.path = file.path, .device = shared() ? 0 : file.rank, .offset = bytes.offset, .length = bytes.length,
+                     .cause = CauseOf(then, fault, bytes)});
+  };
+  const std::vector<std::uint64_t>& unknown = former.unknown_data_leaves();
+  for (const BadBlocks& run : bad) {
+    for (std::uint64_t i = run.first; !run.transient && i < run.first + run.count; ++i) {
+      const BlockPlace place = stream.place(i);
+      if (run.fault == BlockFault::kHash && std::ranges::binary_search(unknown, i)) {
+        unchecked += place.length;
+      } else {
+        add(run.fault, {place.offset, place.length});
+      }
+    }
+  }
+  if (then.stat.size > size) add(BlockFault::kHash, {size, then.stat.size - size});
+  return Status::Ok();
+}
+
+// Nothing was encoded and nothing is replaced yet, so what another dataset has can still repair what is damaged.
+Result<bool> Protector::JudgeFormer(std::span<const FileView* const> files) {
+  struct Found {
+    std::vector<std::uint32_t> ranks;  // of files that another dataset committed
+    std::vector<Damage> differing;
+    std::uint64_t unchecked = 0;
+    LZY_FIELDS(ranks, differing, unchecked)
+  };
+  Found mine;
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+    for (const FileView* file : files) {
+      const bool here = shared() ? comm_.rank() == 0 : file->owner == comm_.rank();
+      if (!here || file->data == nullptr || FormerOf(*file) == nullptr) continue;
+      mine.ranks.push_back(file->rank);
+      LZY_RETURN_IF_ERROR(CompareWithFormer(*file, mine.differing, mine.unchecked));
+    }
+    return Status::Ok();
+  }));
+  LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(comm_, mine));
+  std::vector<Damage> differing;
+  std::uint64_t stale = 0, at_risk = 0, damaged = 0, unchecked = 0;
+  for (const Found& theirs : all) {
+    // Judged already: none of it is held to its leaves again.
+    for (const std::uint32_t rank : theirs.ranks) touched_[rank].AddWhole();
+    differing.insert(differing.end(), theirs.differing.begin(), theirs.differing.end());
+    unchecked += theirs.unchecked;
+  }
+  for (const Damage& d : differing) {
+    (d.cause == DamageCause::kStale ? stale : d.cause == DamageCause::kAtRisk ? at_risk : damaged) += d.length;
+  }
+  if (damaged == 0 || request_.force) {
+    WarnOfCommitting(stale, kCommittedStale);
+    WarnOfCommitting(at_risk, kCommittedAtRisk);
+    WarnOfCommitting(damaged, kCommittedDamaged);
+    WarnOfCommitting(unchecked, kCommittedUnchecked);
+    return false;
+  }
+  if (!view_.committed) DescribeMetadata(view_, report_);
+  if (!shared()) report_.devices = std::max(report_.devices, static_cast<std::uint32_t>(files.size()));
+  report_.state = DatasetState::kDamaged;
+  for (const Damage& d : differing) {
+    if (!IsEdit(d.cause)) report_.repair_first.push_back(d.path);
+  }
+  std::ranges::sort(report_.repair_first);
+  const auto same = std::ranges::unique(report_.repair_first);
+  report_.repair_first.erase(same.begin(), same.end());
+  std::ranges::move(differing, std::back_inserter(report_.damage));
+  MergeDamage(report_.damage);
+  return true;
 }
 
 std::uint64_t Protector::LargestFile() const {
@@ -165,31 +275,46 @@ std::uint64_t Protector::LargestFile() const {
 Result<std::uint32_t> Protector::AgreeOnBlockSize(const Options& options, std::uint64_t largest,
                                                   std::span<const FileView* const> own) {
   const std::uint32_t wanted = ChooseBlockSize(options.block_size, largest);
-  if (!request_.touched || options.block_size != kAutomaticBlockSize) return wanted;
-  std::uint32_t kept = 0;
-  for (const FileView* file : own) {
-    const auto touched = touched_.find(file->rank);
-    if (touched == touched_.end() || touched->second.whole() || !file->sidecar || !file->sidecar->committed()) continue;
-    const Superblock& before = file->sidecar->contents().superblock;
-    const bool its_own = before.kind == ref_.kind && before.rank == file->rank;
-    if (its_own && before.block_size != wanted && !IsAsCommitted(*file, touched->second)) kept = std::max(kept, before.block_size);
+  if (!request_.touched) return wanted;
+  // The file's block size, if it is not `size`, and if something in it that the program did not write differs.
+  const auto rotten_size = [&](const FileView& file, std::uint32_t size) -> std::uint32_t {
+    const auto touched = touched_.find(file.rank);
+    const Sidecar* const sidecar = LeavesOf(file);
+    if (touched == touched_.end() || touched->second.whole() || sidecar == nullptr) return 0;
+    const std::uint32_t before = sidecar->contents().superblock.block_size;
+    return before == size || IsAsCommitted(file, touched->second) ? 0 : before;
+  };
+  std::uint32_t chosen = wanted;
+  if (options.block_size == kAutomaticBlockSize) {
+    std::uint32_t kept = 0;
+    for (const FileView* file : own) kept = std::max(kept, rotten_size(*file, wanted));
+    LZY_ASSIGN_OR_RETURN(const std::uint64_t agreed, comm_.AllReduceMax(kept));
+    if (agreed != 0) chosen = static_cast<std::uint32_t>(agreed);
   }
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t agreed, comm_.AllReduceMax(kept));
-  return agreed == 0 ? wanted : static_cast<std::uint32_t>(agreed);
+  LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
+    for (const FileView* file : own) {
+      if (FormerOf(*file) == nullptr || rotten_size(*file, chosen) == 0) continue;
+      return {Code::kIo, fmt::format("{}: it is damaged where the program did not write it, and its hashes are of blocks of another size; "
+                                     "repair it: lzy-verify --repair", file->path)};
+    }
+    return Status::Ok();
+  }));
+  return chosen;
 }
 
 // Nothing is held to leaves whose blocks have another size, so this must be known before.
 bool Protector::IsAsCommitted(const FileView& file, IntervalSet touched) const {
   bool same = true;
   const Status checked = NoThrow([&]() -> Status {
-    const SidecarContents& old = file.sidecar->contents();
+    const Sidecar& sidecar = *LeavesOf(file);
+    const SidecarContents& old = sidecar.contents();
     const std::uint64_t block = old.superblock.block_size;
     LZY_ASSIGN_OR_RETURN(const FileStat now, file.data->Stat());
     AddResize(touched, old.superblock.stamp.size, now.size, block);
     const std::uint64_t blocks = std::min<std::uint64_t>(old.data_tree.leaf_count(), (now.size + block - 1) / block);
     const BlockStream stream =
         DataStream(block, old.superblock.stamp.size, file.data.get(), &old.data_tree, context_.options.key.get());
-    same = file.sidecar->knows_all_leaves();
+    same = sidecar.knows_all_leaves();
     for (const Interval& held : Without({{0, blocks}}, TouchedBlocks(touched, block, blocks))) {
       const auto check = [&](std::uint64_t, const CheckResult& found) { same = same && found.bad.empty(); };
       LZY_RETURN_IF_ERROR(CheckInPieces(stream, held, SettingsFor(context_, false), check));

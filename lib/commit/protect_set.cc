@@ -22,6 +22,12 @@ Status FileSet::Protect() {
     LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
     if (done && !(grown_ && report_.state == DatasetState::kIntact)) return Status::Ok();
   }
+  if (!request_.touched) {
+    std::vector<const FileView*> files(added_.begin(), added_.end());
+    for (const FileView& file : view_.files()) files.push_back(&file);
+    LZY_ASSIGN_OR_RETURN(const bool refused, JudgeFormer(files));
+    if (refused) return Status::Ok();
+  }
   LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return FindMembers(); }));
   LZY_RETURN_IF_ERROR(GatherFacts());
   LZY_RETURN_IF_ERROR(AgreeOnSizes());
@@ -279,15 +285,17 @@ Status FileSet::ChooseWay() {
   }
   bool fits = holds_ && same_set_ && !regroup_ && request_.touched.has_value();
   for (auto& [rank, member] : own_) {
-    const Sidecar* sidecar = member.file->sidecar.get();
-    // Also where the set is another one now: what a member's own sidecar says of its blocks holds all the same.
-    const bool trusted = holds_ && sidecar != nullptr && sidecar->committed() &&
-                         sidecar->contents().superblock.kind == DatasetKind::kSet &&
-                         sidecar->contents().superblock.rank == rank && !touched_.at(rank).whole();
+    const Sidecar* sidecar = LeavesOf(*member.file);
+    // Also where the set is another one now, or where the file was none's member: what its own sidecar says of its blocks
+    // holds all the same.
+    const bool trusted = holds_ && sidecar != nullptr && !touched_.at(rank).whole();
     if (trusted && sidecar->contents().superblock.block_size == block_size_) {
-      HoldToLeaves(*sidecar, touched_.at(rank), member.job);
+      member.touched = touched_.at(rank);
+      // That of the set may be another.
+      AddResize(member.touched, sidecar->contents().superblock.stamp.size, member.job.before.size, block_size_);
+      HoldToLeaves(*sidecar, member.touched, member.job);
     }
-    fits = fits && trusted && sidecar->knows_all_leaves() && sidecar->Fits(member.contents);
+    fits = fits && trusted && sidecar == member.file->sidecar.get() && sidecar->knows_all_leaves() && sidecar->Fits(member.contents);
   }
   LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(fits ? 0 : 1));
   incremental_ = obstacles == 0;

@@ -11,6 +11,7 @@
 #include "comm/records.h"
 #include "commit/file_set.h"
 #include "encode/one_node.h"
+#include "sidecar/contents.h"
 #include "sidecar/names.h"
 
 namespace lzy {
@@ -115,6 +116,38 @@ Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Interval
   });
 }
 
+// The file as the dataset that it was: what that takes from the view is given back at once.
+Status FileSet::RebuildFromFormer() {
+  for (auto& [rank, member] : own_) {
+    FileView& file = *member.file;
+    const Sidecar* const former = FormerOf(file);
+    if (former == nullptr || former->contents().superblock.kind != DatasetKind::kShared || !rot_.all.contains(rank)) continue;
+    auto layout = LayoutOf(former->contents());
+    if (!layout.ok()) continue;
+    std::unique_ptr<Sidecar>& sidecar = file.former ? file.former : file.sidecar;
+    Ensemble before;
+    before.key = context_.options.key;
+    before.layout = std::move(layout).value();
+    FileView& one = before.files.emplace_back();
+    static_cast<FileFacts&>(one) = file;
+    one.fault = SidecarFault::kNone;
+    one.stamp = former->contents().superblock.stamp;
+    one.data.swap(file.data);
+    one.sidecar.swap(sidecar);
+    one.parts.swap(file.parts);
+    const auto self = SelfCommunicator();
+    const Status rebuilt = NoThrow([&] {
+      return RebuildRot(context_, before, *self, std::vector<int>(before.layout->devices(), 0), rot_.all, {{rank, member.touched}},
+                        {{rank, &member.job}});
+    });
+    one.data.swap(file.data);
+    one.sidecar.swap(sidecar);
+    one.parts.swap(file.parts);
+    LZY_RETURN_IF_ERROR(rebuilt);
+  }
+  return Status::Ok();
+}
+
 // First the rotten blocks are rebuilt by the groups of before, then the rows of the groups of now are encoded again.
 // What cannot be rebuilt makes the parity of its row void, so that nobody repairs anything with it.
 Status FileSet::HandleRot() {
@@ -125,7 +158,9 @@ Status FileSet::HandleRot() {
   if (rot_.all.empty()) return Status::Ok();
   if (!incremental_) {
     Status status;
+    LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] { return RebuildFromFormer(); }));
     for (const Ensemble& ensemble : view_.ensembles) {
+      if (!view_.committed) break;  // no groups
       const bool mine = std::ranges::count(ensemble.files, comm_.rank(), &FileView::owner) != 0;
       if (!mine && ensemble.group_comm == nullptr && view_.ensembles.size() > 1) continue;
       Communicator& comm = ensemble.group_comm ? *ensemble.group_comm : comm_;

@@ -40,6 +40,10 @@ class SharedFile : public Protector {
     if (!request_.touched && view_.committed) {
       LZY_ASSIGN_OR_RETURN(const bool done, JudgeExisting(options_));
       if (done) return Status::Ok();
+    } else if (!request_.touched) {
+      const FileView* const one[] = {&file};
+      LZY_ASSIGN_OR_RETURN(const bool refused, JudgeFormer(one));
+      if (refused) return Status::Ok();
     }
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&]() -> Status {
       if (file.data == nullptr) return {Code::kNotFound, fmt::format("{}: no such file", ref_.path)};
@@ -113,8 +117,9 @@ class SharedFile : public Protector {
   Status ChooseWay(const FileView& file) {
     if (!holds_) touched_[0].AddWhole();
     IntervalSet& touched = touched_[0];
-    const bool trusted = view_.committed && file.sidecar && holds_ && !touched.whole();
-    const bool in_place = trusted && request_.touched && file.sidecar->knows_all_leaves() && file.sidecar->Fits(contents_) &&
+    // Also where it is the sidecar of a member of a set, which the file is no more: what it says of the blocks holds.
+    const bool trusted = file.sidecar && file.sidecar->committed() && holds_ && !touched.whole();
+    const bool in_place = trusted && view_.committed && request_.touched && file.sidecar->knows_all_leaves() && file.sidecar->Fits(contents_) &&
                           OpenInPlace(file);
     LZY_ASSIGN_OR_RETURN(const std::uint64_t obstacles, comm_.AllReduceMax(in_place ? 0 : 1));
     incremental_ = obstacles == 0;
@@ -304,7 +309,8 @@ class SharedFile : public Protector {
     LZY_RETURN_IF_ERROR(AgreeOn(comm_, [&] {
       if (comm_.rank() != 0) jobs.clear();
       job_.rotten = rot_.all.at(0);
-      return comm_.rank() == 0 && !incremental_ ? EncodeRebuilt(rot_) : Status::Ok();
+      const bool can_rebuild = !incremental_ && view_.committed;  // not by what a set has elsewhere
+      return comm_.rank() == 0 && can_rebuild ? EncodeRebuilt(rot_) : Status::Ok();
     }));
     LZY_ASSIGN_OR_RETURN(rot_, GatherRot(comm_, jobs));
     return AgreeOn(comm_, [&] { ForsakeParity(*layout_, rot_.lost, {&job_}); });

@@ -39,6 +39,14 @@ class Protector {
   /// For lzy-protect on what is protected already: judges it by its hashes. True when nothing is left to be done
   /// (report_ says why). Otherwise sets holds_ and touched_.
   Result<bool> JudgeExisting(const Options& options);
+  /// For lzy-protect on files that another dataset committed (a single file that becomes a member of a set, for
+  /// example), which JudgeExisting cannot judge: holds `files` to the leaves of their own sidecars. True when damage
+  /// stops the commit (report_ names it). Collective; `files` are the same on all ranks.
+  Result<bool> JudgeFormer(std::span<const FileView* const> files);
+  /// The sidecar that says what was committed of `file`, of whatever dataset; null: none. Local, at the file's owner.
+  static Sidecar* LeavesOf(const FileView& file);
+  /// The same if it is of another dataset than what is committed here; null otherwise.
+  Sidecar* FormerOf(const FileView& file) const;
   /// From what the hooks say was written: sets holds_ and touched_. Collective; before EffectiveOptions.
   Status TakeRequestedRanges();
   /// A file that changed after it was judged was judged in vain.
@@ -57,7 +65,8 @@ class Protector {
   /// The block size of this commit for files of at most `largest` bytes, the same on all ranks. An automatic one may
   /// be another than that of the last commit. Then no block can be held to its leaf while it is encoded, so what the
   /// program did not write in the files `own` is compared here. If anything differs, the dataset keeps its block size,
-  /// and what differs is treated as any rot. Few bytes are compared: one of the sizes is that of small files.
+  /// and what differs is treated as any rot. Few bytes are compared: one of the sizes is that of small files. Files that
+  /// come from other datasets may differ in it: kIo if one of them has rot and cannot be held to its leaves.
   Result<std::uint32_t> AgreeOnBlockSize(const Options& options, std::uint64_t largest, std::span<const FileView* const> own);
   /// A new uuid, the same on all ranks.
   Result<Uuid> CommonUuid();
@@ -96,6 +105,10 @@ class Protector {
   bool IsAsCommitted(const FileView& file, IntervalSet touched) const;
   // Whether each stamp still tells edits made since: inode and times of the file are those of the stamp.
   bool StampsFresh() const;
+  // Local: adds what is not as FormerOf(file) says.
+  Status CompareWithFormer(const FileView& file, std::vector<Damage>& found, std::uint64_t& unchecked) const;
+  // Notes what is committed although it differs.
+  void WarnOfCommitting(std::uint64_t bytes, const char* what);
   // Sets holds_ and touched_ so that blocks found right must stay right, and damaged ones are encoded as they are.
   void HoldUndamaged();
   /// Whether a member is of an older commit and cannot be checked. Warns of each.

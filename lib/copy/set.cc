@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/printable.h"
 #include "comm/records.h"
 #include "commit/protect.h"
 #include "copy/remote.h"
@@ -191,6 +192,12 @@ class SetCopier {
     const DatasetReport done = Protect(context, found[0], {});
     report_.warnings.insert(report_.warnings.end(), done.warnings.begin(), done.warnings.end());
     LZY_RETURN_IF_ERROR(done.status);
+    if (!done.repair_first.empty()) {
+      std::string files;
+      for (const std::string& file : done.repair_first) files += fmt::format(" {}", ShellQuote(file));
+      return {Code::kWriteFailed, fmt::format("{}: was copied, but not protected: copies that were protected one by one are damaged; repair "
+                                              "them first: lzy-verify --repair{}", to_, files)};
+    }
     if (done.devices != report_.members) {
       return {Code::kWriteFailed, fmt::format("{}: was copied, but {} members were protected instead of {}: somebody else makes files there",
                                               to_, done.devices, report_.members)};

@@ -89,7 +89,9 @@ class MemberOpener {
   Status Judge() {
     if (!stands_in_ && (!found_ || sidecar_.status().code() == Code::kNotFound)) return TellWhyNone();
     Status sound = sidecar_.ok() ? CheckContents((*sidecar_)->contents()) : sidecar_.status();
-    const bool is_part = sound.ok() && shared_ && (*sidecar_)->contents().superblock.rank != 0;
+    // The sidecar of a member of a set has a rank, too. It says what was committed of this file.
+    const Superblock* sb = sound.ok() ? &(*sidecar_)->contents().superblock : nullptr;
+    const bool is_part = sb != nullptr && shared_ && sb->rank != 0 && sb->kind == DatasetKind::kShared;
     if (is_part) sound = {Code::kCorrupt, "is a part of a file's parity, and not its sidecar"};
     const Status unsealed = sound.ok() && !stands_in_ ? (*sidecar_)->Unseal(context_.options.key) : Status::Ok();
     if (sound.ok() && unsealed.ok()) return Accept();

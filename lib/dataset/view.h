@@ -67,6 +67,9 @@ struct FileView : FileFacts {
   std::unique_ptr<PartedFile> parts;  ///< of a file with device directories: its parity region
   std::unique_ptr<File> replica;     ///< a copy of the data, of which a restore may take blocks (mend/replica)
   std::shared_ptr<File> held;        ///< a sidecar that is not usable: its file, with the lock where that was taken
+  /// A sidecar that is sound but of another dataset than its set is by now, with its lock. It still says what was
+  /// committed of this file.
+  std::unique_ptr<Sidecar> former;
   /// Leaves of the data when the sidecar is lost but the data have the root that the group's other sidecars record; and
   /// of data or parity when hash pages that no copy had intact could be computed again.
   std::optional<Tree> proven_data;

@@ -76,6 +76,7 @@ class SetOpener {
                                          view_.superblock, request_.write));
         rolled = rolled || advanced || s.prepared != 0;
         if (!advanced) s.prepared = 0;  // not what the others have: of no use
+        if (!advanced && request_.write) LZY_RETURN_IF_ERROR(KeepFormer(s, local_[s.rank]));
       }
       return Status::Ok();
     }));
@@ -86,6 +87,17 @@ class SetOpener {
       view_.committed = false;
       JudgeGenerations(view_, members_, roll_forward);
     }
+    return Status::Ok();
+  }
+
+  // A commit would replace it, so it must be asked first what it says of the file.
+  Status KeepFormer(const Summary& s, FileView& file) {
+    const bool of_another = s.fault == SidecarFault::kNone && s.superblock.state != SidecarState::kNeverCommitted &&
+                            s.superblock.uuid != view_.superblock.uuid;
+    if (!of_another || !file.held) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(auto former, Sidecar::Load(std::move(file.held), OpenMode::kReadWrite));
+    LZY_RETURN_IF_ERROR(former->Unseal(context_.options.key));
+    file.former = std::move(former);
     return Status::Ok();
   }
 

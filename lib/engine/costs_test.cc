@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
-
+#include <thread>
 #include <vector>
 
 #include "engine/engine.h"
@@ -127,6 +128,83 @@ TEST_F(CostsTest, OneFileCostsTheSameWhateverIsBesideIt) {
   if (kSanitized) return;
   Fill(10000);
   EXPECT_EQ(OfOneFile(), few);
+}
+
+// A file that is gone may have been renamed. A list tells that no file has its inode, so nothing is looked at.
+TEST_F(CostsTest, AMissingFileWithItsSidecarCostsAListOfTheDirectory) {
+  Write("probe");
+  const auto here = PosixFileSystem().ListEntries(scratch_.path());
+  ASSERT_OK(here);
+  if (here->front().inode == 0) GTEST_SKIP() << "lists of this file system do not tell inodes for sure";
+  std::filesystem::remove(Path("probe"));
+  const auto beside = [&](std::size_t files) {
+    Fill(files);
+    Write("file");
+    EXPECT_OK(Protect({PosixFileSystem(), alone_, options_}, {DatasetKind::kShared, Path("file"), {}, {}}, {}).status);
+    std::filesystem::remove(Path("file"));
+    std::vector<std::uint64_t> counts;
+    const auto count = [&](int code, const auto& work) {
+      CountingFileSystem fs(PosixFileSystem());
+      const auto found = ResolvePath(fs, alone_, Path("file"), Resolve::kProtected);
+      ASSERT_OK(found);
+      ASSERT_EQ(found->size(), 1u);
+      EXPECT_EQ(ExitCodeOf(work(Context{fs, alone_, options_}, found->front())), code);
+      EXPECT_EQ(fs.lists(), 1u);
+      counts.push_back(fs.operations() - fs.listed());
+    };
+    count(1, [](const Context& context, const DatasetRef& file) { return Verify(context, file, {}); });
+    count(0, [](const Context& context, const DatasetRef& file) { return Restore(context, file, {}); });
+    EXPECT_TRUE(std::filesystem::exists(Path("file")));
+    EXPECT_OK(Unprotect({PosixFileSystem(), alone_, options_}, {DatasetKind::kShared, Path("file"), {}, {}}, {}).status);
+    std::filesystem::remove(Path("file"));
+    return counts;
+  };
+  const auto few = beside(10);
+  EXPECT_EQ(beside(1000), few);
+}
+
+// Where a look around is needed, it looks at each neighbour once: a stat of the file, and an open of its sidecar. A
+// relative path and an absolute one mean the same directory.
+TEST_F(CostsTest, ALookSeesEachNeighbourOnce) {
+  constexpr std::size_t kFew = 10, kMany = 1000;
+  std::map<std::size_t, std::vector<std::uint64_t>> counts;
+  const std::filesystem::path before = std::filesystem::current_path();
+  for (const std::size_t files : {kFew, kMany}) {
+    Fill(files);
+    std::filesystem::current_path(scratch_.path());
+    const auto count = [&](const std::string& name, Resolve what, std::uint64_t lists, const auto& work) {
+      CountingFileSystem fs(PosixFileSystem());
+      const auto found = ResolvePath(fs, alone_, name, what);
+      EXPECT_OK(found);
+      if (found.ok()) work(Context{fs, alone_, options_}, found->front());
+      EXPECT_LE(fs.lists(), lists) << name;
+      counts[files].push_back(fs.operations() - fs.listed());
+    };
+    const auto verify = [&](int code) {
+      return [code](const Context& context, const DatasetRef& file) {
+        EXPECT_EQ(ExitCodeOf(Verify(context, file, {})), code);
+      };
+    };
+    Write("old");
+    count("old", Resolve::kProtected, 2, verify(4));
+    // If a directory has not changed for a while, a second list would show the same.
+    if (files == kMany) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+      count("old", Resolve::kProtected, 1, verify(4));
+      counts[files].pop_back();
+    }
+    count("old", Resolve::kProtectable, 2, [](const Context& context, const DatasetRef& file) {
+      EXPECT_OK(Protect(context, file, {}).status);
+    });
+    std::filesystem::rename("old", "renamed");
+    count("renamed", Resolve::kProtected, 2, verify(0));
+    std::filesystem::remove("renamed");
+    std::filesystem::remove(".LZY.old");
+    std::filesystem::current_path(before);
+  }
+  for (std::size_t i = 0; i < counts[kFew].size(); ++i) {
+    EXPECT_LE(counts[kMany][i] - counts[kFew][i], 2 * (kMany - kFew)) << "path " << i;
+  }
 }
 
 // Files that have no sidecar may have been renamed. All of them together need one look around.

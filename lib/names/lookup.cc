@@ -43,10 +43,21 @@ std::string FollowLink(FileSystem& fs, const std::string& path) {
 
 void Directory::List() {
   listed_ = true;
-  auto names = fs_.List(path_);
-  list_status_ = names.status();
-  if (!names.ok()) return;
-  names_.insert(names->begin(), names->end());
+  auto entries = fs_.ListEntries(path_);
+  list_status_ = entries.status();
+  if (!entries.ok()) return;
+  inodes_.emplace();
+  for (DirectoryEntry& entry : *entries) {
+    if (entry.inode == 0) inodes_.reset();
+    if (inodes_ && !IsLzyName(entry.name)) inodes_->push_back(entry.inode);
+    names_.insert(names_.end(), std::move(entry.name));
+  }
+  if (inodes_) std::ranges::sort(*inodes_);
+}
+
+bool Directory::MayHold(std::uint64_t inode) {
+  if (!listed_) List();
+  return !list_status_.ok() || !inodes_ || std::ranges::binary_search(*inodes_, inode);
 }
 
 Result<const std::set<std::string>*> Directory::Names() {
@@ -121,7 +132,10 @@ std::vector<std::string> Directory::StillTrue(const std::function<std::vector<st
   return ask();
 }
 
+// If the question is about no file that is there, only a new look would answer. A list of the directory is as new, and
+// as a rule it shows that there is no such file.
 std::vector<std::string> Directory::FilesOf(std::uint64_t inode) {
+  if (!looked_now_ && asking_.empty() && !MayHold(inode)) return {};
   return StillTrue([&] { return Around().FilesOf(inode); },
                    [&](const std::string& name) {
                      const auto file = fs_.Stat(PathOf(name), /*follow=*/false);

@@ -54,8 +54,10 @@ class Directory {
   std::vector<std::string> SetPatternsAround(const std::string& name);
 
  private:
-  /// Fills names_, or list_status_.
+  /// Fills names_ and inodes_, or list_status_.
   void List();
+  /// False if no file in it has this inode, as the list tells.
+  bool MayHold(std::uint64_t inode);
   bool IsRegular(const std::string& name) { return StatOf(name).has_value(); }
   std::string FindSidecarOf(const std::string& name);
   /// The regular file `name`; none if it is missing or something else.
@@ -96,6 +98,7 @@ class Directory {
   bool listed_ = false;
   Status list_status_;
   std::set<std::string> names_;
+  std::optional<std::vector<std::uint64_t>> inodes_;  // of files, sorted; none if the list does not tell
   std::optional<std::vector<std::string>> sidecars_;
   std::shared_ptr<const Neighbours> look_;
   bool looked_now_ = false;  // look_ is no older than this object

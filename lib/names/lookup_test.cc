@@ -3,7 +3,9 @@
 #include "names/lookup.h"
 
 #include <chrono>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "dataset/rehome.h"
 #include "resolve_fixture.h"
@@ -406,6 +408,64 @@ TEST_F(ResolveRenamedTest, HardLinkDoesNotTakeTheSidecarAway) {
   ProtectShared("a");
   stdfs::create_hard_link("a", "b");
   EXPECT_CODE(FindSidecar(fs_, "b"), Code::kNotFound);
+}
+
+/// After a first list, does something just before a file is looked at.
+class AtStat final : public PassingFileSystem {
+ public:
+  using PassingFileSystem::PassingFileSystem;
+  std::string path;
+  std::function<void()> act;
+  Result<FileStat> Stat(const std::string& at, bool follow) override {
+    if (listed_ && act && at == path) std::exchange(act, nullptr)();
+    return PassingFileSystem::Stat(at, follow);
+  }
+  Result<std::vector<std::string>> List(const std::string& directory) override {
+    listed_ = true;
+    return PassingFileSystem::List(directory);
+  }
+
+ private:
+  bool listed_ = false;
+};
+
+// One list serves for files and sidecars, but not if the directory changes before the files were seen.
+TEST_F(ResolveRenamedTest, FileProtectedAndRenamedDuringALookHasItsSidecar) {
+  Write("d/a", "of another program");
+  Write("d/b");
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  AtStat fs(fs_);
+  fs.path = "d/a";
+  fs.act = [&] {
+    ProtectShared("d/b");
+    stdfs::rename("d/b", "d/a");
+  };
+  (void)FindSidecar(fs, "d/a");
+  EXPECT_FALSE(fs.act);
+  const auto sidecar = FindSidecar(fs, "d/a");
+  ASSERT_OK(sidecar);
+  EXPECT_EQ(*sidecar, "d/.LZY.b");
+}
+
+// What a list tells of inodes is what a stat tells.
+TEST_F(ResolveRenamedTest, AListTellsTheInodesThatAStatTells) {
+  Write("d/a");
+  Write("d/b");
+  stdfs::create_symlink("a", "d/link");
+  const auto entries = fs_.ListEntries("d");
+  ASSERT_OK(entries);
+  ASSERT_EQ(entries->size(), 3u);
+  for (const DirectoryEntry& entry : *entries) {
+    const auto stat = fs_.Stat("d/" + entry.name, /*follow=*/false);
+    ASSERT_OK(stat);
+    if (entry.inode != 0) {
+      EXPECT_EQ(entry.inode, stat->inode) << entry.name;
+    }
+    if (entry.regular) {
+      EXPECT_EQ(stat->type, FileStat::Type::kRegular) << entry.name;
+    }
+  }
+  EXPECT_CODE(fs_.OpenListed("d/link"), Code::kInvalidArgument);
 }
 
 }  // namespace

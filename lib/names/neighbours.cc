@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <tuple>
 
 #include "names/set_names.h"
 #include "sidecar/names.h"
@@ -23,9 +24,16 @@ bool SameFile(const FileStat& a, const FileStat& b) {
   return a.inode == b.inode && a.size == b.size && a.mtime_ns == b.mtime_ns && a.ctime_ns == b.ctime_ns;
 }
 
+// Whether no name was made, changed or removed in a directory between two stats, of which the first was of a time when it
+// had not changed for a while. A change would show in its times then.
+bool StoodStill(const Result<FileStat>& before, const Result<FileStat>& after, std::int64_t began_ns) {
+  return before.ok() && after.ok() && before->ctime_ns != 0 && before->ctime_ns < began_ns - kSettledNs &&
+         before->mtime_ns < began_ns - kSettledNs && before->device == after->device && SameFile(*before, *after);
+}
+
 // Somebody is giving sidecars other names (dataset/rehome). One that is on its way may not be in the list.
-bool IsUnsettled(const std::vector<std::string>& names) {
-  return std::ranges::binary_search(names, std::string(kTemporaryPrefix) + "lock");
+bool IsUnsettled(const std::vector<DirectoryEntry>& names) {
+  return std::ranges::binary_search(names, std::string(kTemporaryPrefix) + "lock", {}, &DirectoryEntry::name);
 }
 
 }  // namespace
@@ -35,52 +43,70 @@ struct Neighbours::Kept {
     std::mutex mutex;
     std::shared_ptr<const Neighbours> look;
   };
-  std::shared_ptr<Place> At(const std::string& directory) {
+  // One directory may have several paths. It is looked at once.
+  std::shared_ptr<Place> At(FileSystem& fs, const std::string& directory) {
+    {
+      std::lock_guard lock(mutex);
+      if (const auto known = places.find(directory); known != places.end()) return known->second;
+    }
+    const auto stat = fs.Stat(directory);
     std::lock_guard lock(mutex);
-    auto& place = places[directory];
-    if (place) return place;
+    auto [at, is_new] = places.try_emplace(directory);
+    if (!is_new) return at->second;
     order.push_back(directory);
-    place = std::make_shared<Place>();
-    auto found = place;
+    if (stat.ok() && stat->inode != 0) {
+      auto& same = by_identity[{stat->device, stat->inode, stat->birth_ns}];
+      at->second = same.lock();
+      if (!at->second) same = at->second = std::make_shared<Place>();
+    } else {
+      at->second = std::make_shared<Place>();
+    }
+    auto found = at->second;
     if (order.size() > kMaxKept) {
       places.erase(order.front());
       order.pop_front();
+      std::erase_if(by_identity, [](const auto& one) { return one.second.expired(); });
     }
     return found;
   }
 
+  using Identity = std::tuple<std::uint64_t, std::uint64_t, std::int64_t>;  // device, inode, time of birth
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Place>> places;
+  std::map<Identity, std::weak_ptr<Place>> by_identity;
   std::deque<std::string> order;
 };
 
 std::shared_ptr<const Neighbours> Neighbours::Look(FileSystem& fs, const std::string& directory) {
-  const auto place = fs.Memo<Kept>().At(directory);
+  const auto place = fs.Memo<Kept>().At(fs, directory);
   std::lock_guard lock(place->mutex);
   return LookAgain(fs, directory, place->look);
 }
 
 Neighbours::Found Neighbours::For(FileSystem& fs, const std::string& directory, const std::string& name, const FileStat& file) {
-  const auto place = fs.Memo<Kept>().At(directory);
+  const auto place = fs.Memo<Kept>().At(fs, directory);
   std::lock_guard lock(place->mutex);
   if (place->look && place->look->Saw(name, file)) return {place->look, false};
   return {LookAgain(fs, directory, place->look), true};
 }
 
 // Files are seen before sidecars are listed. Otherwise a file could be protected and renamed in between, and its sidecar
-// would be missing from a look that has its new name.
+// would be missing from a look that has its new name. If the directory stood still meanwhile, one list serves both.
 std::shared_ptr<const Neighbours> Neighbours::LookAgain(FileSystem& fs, const std::string& directory,
                                                         std::shared_ptr<const Neighbours>& kept) {
   auto look = std::make_shared<Neighbours>();
   look->began_ns_ = CoarseNowNs();
-  const auto first = fs.List(directory);
+  const auto before = fs.Stat(directory);
+  const auto first = fs.ListEntries(directory);
   if (first.ok()) look->SeeFiles(fs, directory, *first);
-  const auto second = first.ok() ? fs.List(directory) : first;
-  look->status_ = second.status();
-  if (!second.ok()) return look;
-  look->SeeSidecars(fs, directory, *second, kept.get());
+  const bool still = first.ok() && StoodStill(before, fs.Stat(directory), look->began_ns_);
+  const auto second = first.ok() && !still ? fs.ListEntries(directory) : Result<std::vector<DirectoryEntry>>(Status());
+  look->status_ = first.ok() && !still ? second.status() : first.status();
+  if (!look->status_.ok()) return look;
+  const auto& names = still ? *first : *second;
+  look->SeeSidecars(fs, directory, names, kept.get());
   look->Index();
-  kept = IsUnsettled(*first) || IsUnsettled(*second) ? nullptr : look;
+  kept = IsUnsettled(*first) || IsUnsettled(names) ? nullptr : look;
   return look;
 }
 
@@ -91,39 +117,53 @@ bool Neighbours::Saw(const std::string& name, const FileStat& file) const {
          at->birth_ns == file.birth_ns && file.links == 1;
 }
 
-void Neighbours::SeeFiles(FileSystem& fs, const std::string& directory, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (IsLzyName(name)) continue;
-    const auto stat = fs.Stat(JoinPath(directory, name), /*follow=*/false);
-    if (stat.ok()) files_.push_back({name, stat->inode, stat->ctime_ns, stat->birth_ns});
+void Neighbours::SeeFiles(FileSystem& fs, const std::string& directory, const std::vector<DirectoryEntry>& names) {
+  for (const DirectoryEntry& entry : names) {
+    if (IsLzyName(entry.name)) continue;
+    const auto stat = fs.Stat(JoinPath(directory, entry.name), /*follow=*/false);
+    if (stat.ok()) files_.push_back({entry.name, stat->inode, stat->ctime_ns, stat->birth_ns});
   }
 }
 
-void Neighbours::SeeSidecars(FileSystem& fs, const std::string& directory, const std::vector<std::string>& names,
+void Neighbours::SeeSidecars(FileSystem& fs, const std::string& directory, const std::vector<DirectoryEntry>& names,
                              const Neighbours* before) {
-  for (const std::string& name : names) {
+  for (const auto& [name, inode, regular] : names) {
     const auto owner = DataPathOf(name);
     // Temporary names are kept, too; they never have an owner by name.
     if (!owner && !name.starts_with(kTemporaryPrefix)) continue;
-    if (!owner || !std::ranges::binary_search(names, *owner)) without_owner_.push_back(name);
+    if (!owner || !std::ranges::binary_search(names, *owner, {}, &DirectoryEntry::name)) without_owner_.push_back(name);
     const std::string path = JoinPath(directory, name);
-    const auto stat = fs.Stat(path, /*follow=*/false);
-    if (!stat.ok() || stat->type != FileStat::Type::kRegular) continue;
     const Entry* known = nullptr;
     if (before != nullptr) {
       const auto at = std::ranges::lower_bound(before->sidecars_, name, {}, &Entry::name);
-      const bool same = at != before->sidecars_.end() && at->name == name && SameFile(at->file, *stat);
-      if (same && stat->ctime_ns < before->began_ns_ - kSettledNs) known = &*at;
+      if (at != before->sidecars_.end() && at->name == name) known = &*at;
     }
-    sidecars_.push_back(known != nullptr ? *known : Read(fs, path, name, *stat));
+    // What has to be read anyway tells what it is when it is opened.
+    if (known == nullptr && regular) {
+      if (auto entry = Read(fs, path, name)) sidecars_.push_back(std::move(*entry));
+      continue;
+    }
+    const auto stat = fs.Stat(path, /*follow=*/false);
+    if (!stat.ok() || stat->type != FileStat::Type::kRegular) continue;
+    const bool same = known != nullptr && SameFile(known->file, *stat) && stat->ctime_ns < before->began_ns_ - kSettledNs;
+    if (same) {
+      sidecars_.push_back(*known);
+    } else if (auto entry = Read(fs, path, name)) {
+      sidecars_.push_back(std::move(*entry));
+    }
   }
 }
 
-Neighbours::Entry Neighbours::Read(FileSystem& fs, const std::string& path, std::string name, const FileStat& file) {
+std::optional<Neighbours::Entry> Neighbours::Read(FileSystem& fs, const std::string& path, const std::string& name) {
   Entry entry;
-  entry.name = std::move(name);
-  entry.file = file;
-  const auto peek = PeekSidecar(fs, path);
+  entry.name = name;
+  const auto file = fs.OpenListed(path);
+  const auto stat = file.ok() ? (*file)->StatAtOpening() : Result<FileStat>(file.status());
+  if (file.status().code() == Code::kNotFound) return std::nullopt;
+  entry.status = stat.status();
+  if (!stat.ok()) return entry;
+  entry.file = *stat;
+  const auto peek = PeekSidecar(fs, **file);
   entry.status = peek.status();
   if (!peek.ok()) return entry;
   entry.inode = peek->stamp.inode;

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,11 +81,12 @@ class Neighbours {
 
   static std::shared_ptr<const Neighbours> LookAgain(FileSystem& fs, const std::string& directory,
                                                      std::shared_ptr<const Neighbours>& kept);
-  void SeeFiles(FileSystem& fs, const std::string& directory, const std::vector<std::string>& names);
-  void SeeSidecars(FileSystem& fs, const std::string& directory, const std::vector<std::string>& names,
+  void SeeFiles(FileSystem& fs, const std::string& directory, const std::vector<DirectoryEntry>& names);
+  void SeeSidecars(FileSystem& fs, const std::string& directory, const std::vector<DirectoryEntry>& names,
                    const Neighbours* before);
   void Index();
-  static Entry Read(FileSystem& fs, const std::string& path, std::string name, const FileStat& file);
+  /// None: it is gone.
+  static std::optional<Entry> Read(FileSystem& fs, const std::string& path, const std::string& name);
 
   Status status_;
   std::int64_t began_ns_ = 0;

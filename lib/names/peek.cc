@@ -1,5 +1,8 @@
 #include "names/peek.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "merkle/hash.h"
@@ -23,17 +26,44 @@ Peek PeekOf(const Superblock& sb, const InfoRecord& info) {
           .parts = info.parts};
 }
 
+/// A file whose beginning was read at once.
+class ReadAhead final : public ReadOnlyFile {
+ public:
+  static Result<ReadAhead> Of(File& file) {
+    LZY_ASSIGN_OR_RETURN(const FileStat stat, file.StatAtOpening());
+    std::vector<std::uint8_t> head(std::min<std::uint64_t>(stat.size, kAhead));
+    LZY_ASSIGN_OR_RETURN(const std::size_t got, file.ReadAt(0, head));
+    head.resize(got);
+    return ReadAhead(file, std::move(head), stat.size);
+  }
+  Result<std::size_t> ReadAt(std::uint64_t offset, MutableByteSpan to) override {
+    const std::uint64_t there = offset < size_ ? std::min<std::uint64_t>(to.size(), size_ - offset) : 0;
+    if (there > 0 && offset + there > head_.size()) return file_.ReadAt(offset, to);
+    std::copy_n(head_.data() + (there > 0 ? offset : 0), there, to.data());
+    return there;
+  }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  // All that is read of the sidecar of a small file.
+  static constexpr std::uint64_t kAhead = 8192;
+  ReadAhead(File& file, std::vector<std::uint8_t> head, std::uint64_t size)
+      : ReadOnlyFile(file.path()), file_(file), head_(std::move(head)), size_(size) {}
+  File& file_;
+  std::vector<std::uint8_t> head_;
+  std::uint64_t size_;
+};
+
 /// Reads only superblocks and the info record. Fails if anything is unusual; the caller then loads the whole sidecar.
 /// A directory may have thousands of sidecars, and their trees take a 4096th of the data.
-Result<Peek> PeekQuickly(FileSystem& fs, const std::string& path) {
-  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kRead, /*follow=*/false));
-  LZY_ASSIGN_OR_RETURN(const Superblock sb, AgreedSuperblock(*file));
+Result<Peek> PeekQuickly(File& opened) {
+  LZY_ASSIGN_OR_RETURN(ReadAhead file, ReadAhead::Of(opened));
+  LZY_ASSIGN_OR_RETURN(const Superblock sb, AgreedSuperblock(file));
   const Extent* extent = FindExtent(sb.extents, ExtentKind::kInfo);
   if (extent == nullptr || extent->length > kMaxInfoBytes) return {Code::kCorrupt, "no info record"};
-  LZY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
-  if (extent->length > stat.size) return {Code::kCorrupt, "info record lies past the end"};
+  if (extent->length > file.size()) return {Code::kCorrupt, "info record lies past the end"};
   std::vector<std::uint8_t> bytes(extent->length);
-  LZY_RETURN_IF_ERROR(ReadExactly(*file, extent->offset, bytes));
+  LZY_RETURN_IF_ERROR(ReadExactly(file, extent->offset, bytes));
   if (HashBytes(HashTag::kInfo, 0, bytes) != sb.info_hash) return {Code::kCorrupt, "info record differs from its hash"};
   LZY_ASSIGN_OR_RETURN(const InfoRecord info, DecodeInfo(bytes));
   return PeekOf(sb, info);
@@ -52,10 +82,16 @@ void SetIdentity(Stamp& stamp, const FileStat& file) {
   stamp.birth_ns = file.birth_ns;
 }
 
-// The quick way only saves time. Whatever it cannot read, Load may still put together from other copies.
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path) {
-  if (auto quick = PeekQuickly(fs, path); quick.ok()) return quick;
-  LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, path, OpenMode::kRead));
+  auto file = fs.Open(path, OpenMode::kRead, /*follow=*/false);
+  if (!file.ok()) return file.status();
+  return PeekSidecar(fs, **file);
+}
+
+// The quick way only saves time. Whatever it cannot read, Load may still put together from other copies.
+Result<Peek> PeekSidecar(FileSystem& fs, File& file) {
+  if (auto quick = PeekQuickly(file); quick.ok()) return quick;
+  LZY_ASSIGN_OR_RETURN(const auto sidecar, Sidecar::Load(fs, file.path(), OpenMode::kRead));
   return PeekOf(sidecar->contents().superblock, sidecar->contents().info);
 }
 

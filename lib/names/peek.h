@@ -27,6 +27,8 @@ struct Peek {
 /// Reads as little as possible: as a rule a page or two and the info record. If that shows anything unusual, it loads
 /// the whole sidecar. Errors are those of Sidecar::Load. Seals are not checked.
 Result<Peek> PeekSidecar(FileSystem& fs, const std::string& path);
+/// The same of a sidecar that was opened for reading: by one read if it is small.
+Result<Peek> PeekSidecar(FileSystem& fs, File& file);
 
 /// Whether `file` may be the one that `stamp` was taken of, whatever was written to it since: the inode must be the
 /// same, and the time of birth, if both are known. The device number does not count, because it changes from mount to

@@ -187,6 +187,8 @@ struct DatasetReport {
   /// on purpose.
   bool planned = false;
   std::vector<std::string> removed;   ///< Unprotect: files
+  /// Protect: files that are damaged by what another dataset committed of them, which can repair them.
+  std::vector<std::string> repair_first;
   /// Protect with own_intents: those of other writers, which are still set; by rank of the member (0: shared file).
   std::map<std::uint32_t, Intent> kept_intents;
   Phases phases;
@@ -196,7 +198,7 @@ struct DatasetReport {
   LZY_FIELDS(path, kind, state, devices, parity, groups, group_size, block_size, automatic_block_size, unit, bytes,
              sidecar_bytes, unsealed, key, uuid, generation, commit_time_ns, root, damage, unjudged, unchecked, cannot_undo,
              gone, warnings, map, in_epoch, placed, from_replica, portion, left_for_later, skipped, bytes_read, bytes_captured,
-             bytes_encoded, captures_count, committed, planned, removed, kept_intents, phases, status)
+             bytes_encoded, captures_count, committed, planned, removed, repair_first, kept_intents, phases, status)
 };
 
 /// The words of messages and JSON. They live forever; "unknown" for a number that is no enumerator.

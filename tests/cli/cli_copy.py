@@ -460,6 +460,20 @@ class Sets(CopyCase):
         self.assertEqual((document["copied"]["files"], document["copied"]["already"]), (1, 3))
         self.check_copy()
 
+    def test_copies_that_were_protected_one_by_one(self):
+        self.make_set()
+        os.makedirs(self.path("pfs"))
+        for rank in range(4):
+            self.check(0, "lzy-copy", f"local/n{rank}/state", f"pfs/state.{rank}")
+        self.flip("pfs/state.1", 50000)
+        kept = self.read("pfs/.LZY.state.1")
+        done = self.check(5, "lzy-copy", "--resume", "local/n%r/state", "pfs/state.%r")
+        self.assertIn("repair them first: lzy-verify --repair pfs/state.1", done.stderr)
+        self.assertEqual(self.read("pfs/.LZY.state.1"), kept)
+        self.check(0, "lzy-verify", "--repair", "pfs/state.1")
+        self.check(0, "lzy-copy", "--resume", "local/n%r/state", "pfs/state.%r")
+        self.check_copy()
+
     def test_refusals(self):
         self.make_set()
         self.write("f", b"x")

@@ -101,6 +101,24 @@ class Sets(CliTest):
         self.check(0, "lzy-protect", "d/state.%r")
         self.check(0, "lzy-verify", "d/state.%r")
 
+    def test_damage_of_files_that_were_no_set_before(self):
+        for rank in range(3):
+            self.write(f"e/s.{rank}", self.content(rank))
+            self.age(f"e/s.{rank}")
+        self.check(0, "lzy-protect", *SMALL, "e")
+        self.flip("e/s.1", 50000)
+        kept = {name: self.read(f"e/{name}") for name in os.listdir(self.path("e"))}
+        for ranks in (None, 2):
+            told = self.check(1, "lzy-protect", "e/s.%r", ranks=ranks).stdout
+            self.assertIn("e/s.%r: damaged: the damage was not committed (set of 3 files", told)
+            self.assertIn("repair first what was committed before: lzy-verify --repair e/s.1\n", told)
+            self.assertIn("lzy-protect --force e/s.%r", told)
+            self.assertEqual({name: self.read(f"e/{name}") for name in os.listdir(self.path("e"))}, kept)
+        self.check(0, "lzy-verify", "--repair", "e/s.1")
+        self.assertEqual(self.read("e/s.1"), self.content(1))
+        self.check(0, "lzy-protect", "e/s.%r")
+        self.check(0, "lzy-verify", "e/s.%r")
+
     def test_protect_that_refuses_leaves_nothing_behind(self):
         self.flip("d/state.1", 5000)
         os.remove(self.path("d/.LZY.state.3"))

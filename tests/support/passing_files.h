@@ -30,7 +30,7 @@ class PassingFileSystem : public FileSystem {
   Status MakeDirectories(const std::string& path) override { return fs_.MakeDirectories(path); }
   Result<std::string> RealPath(const std::string& path) override { return fs_.RealPath(path); }
 
- private:
+ protected:
   FileSystem& fs_;
 };
 
@@ -40,6 +40,9 @@ class CountingFileSystem final : public PassingFileSystem {
  public:
   using PassingFileSystem::PassingFileSystem;
   std::uint64_t operations() const { return operations_; }
+  /// Lists of directories, and the names in them, which are among the operations.
+  std::uint64_t lists() const { return lists_; }
+  std::uint64_t listed() const { return listed_; }
 
   Result<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode, bool follow,
                                      std::uint32_t create_mode) override {
@@ -63,13 +66,24 @@ class CountingFileSystem final : public PassingFileSystem {
     return PassingFileSystem::Remove(path);
   }
   Result<std::vector<std::string>> List(const std::string& path) override {
-    auto names = PassingFileSystem::List(path);
-    operations_ += names.ok() ? names->size() : 1;
-    return names;
+    return Count(PassingFileSystem::List(path));
+  }
+  Result<std::vector<DirectoryEntry>> ListEntries(const std::string& path) override {
+    return Count(fs_.ListEntries(path));
   }
 
  private:
+  template <class List>
+  List Count(List list) {
+    ++lists_;
+    listed_ += list.ok() ? list->size() : 1;
+    operations_ += list.ok() ? list->size() : 1;
+    return list;
+  }
+
   std::atomic<std::uint64_t> operations_ = 0;
+  std::atomic<std::uint64_t> lists_ = 0;
+  std::atomic<std::uint64_t> listed_ = 0;
 };
 
 }  // namespace lzy

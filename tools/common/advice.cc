@@ -65,6 +65,12 @@ std::string RepairText(const DatasetReport& report, Action action, const std::st
   if (action == Action::kRestoreDryRun || action == Action::kSpreadDryRun) {
     return fmt::format("  restore with: lzy-restore {}{}\n", again, path);
   }
+  // By what another dataset committed of its files, which the commit would have replaced.
+  if (!report.repair_first.empty()) {
+    std::string files;
+    for (const std::string& file : report.repair_first) files += fmt::format(" {}", ShellQuote(file));
+    return fmt::format("  repair first what was committed before: lzy-verify --repair{}\n  to accept it as it is: lzy-protect --force {}\n", files, path);
+  }
   // Damaged files can be repaired in place; missing ones must be made.
   return fmt::format("  {}: {} {}\n", AnyMissing(report) ? "restore with" : "repair with",
                      AnyMissing(report) ? "lzy-restore" : "lzy-verify --repair", path) +
