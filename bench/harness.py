@@ -10,6 +10,7 @@
 import argparse
 import collections
 import contextlib
+import ctypes
 import dataclasses
 import json
 import math
@@ -27,7 +28,11 @@ import threading
 import time
 
 MIB = 1 << 20
-MADV_POPULATE_WRITE = 23  # <linux/mman.h>; Python's mmap does not have it
+PAGE = mmap.PAGESIZE
+# From Linux's headers; Python does not have them.
+FALLOC_PUNCH_HOLE = 0x02 | 0x01  # and keep the size
+MADV_POPULATE_WRITE = 23
+PR_SET_THP_DISABLE = 41
 MOST_SECONDS = 900  # of one program, so that one that hangs does not take the night
 
 
@@ -258,12 +263,24 @@ def clear(directory):
             os.unlink(entry.path)
 
 
-def touch_memory(size):
-    """Makes the machine have that much memory at hand. A virtual machine gives memory that is free for some seconds back to
-    its host, and a page that it has to get again costs several times as much. The next run must not pay for that."""
-    with mmap.mmap(-1, size) as memory:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        memory.madvise(MADV_POPULATE_WRITE)
+@contextlib.contextmanager
+def memory_at_hand(size):
+    """The machine keeps that much memory for the programs that are measured. A virtual machine gives free memory back to its
+    host, and a page that it has to get again costs several times as much as the write that needs it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    # What is given back are free pieces of 2 MiB. So nothing may need such pieces ...
+    libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    # ... and one page in each half of them stays in use. A file without name, not this process's memory: that would
+    # count as memory of the programs that it starts.
+    with open(os.memfd_create("ballast"), "r+b", buffering=0) as ballast:
+        os.posix_fallocate(ballast.fileno(), 0, size)
+        for at in range(0, size, MIB):
+            if libc.fallocate(ballast.fileno(), FALLOC_PUNCH_HOLE, ctypes.c_long(at + PAGE), ctypes.c_long(MIB - PAGE)) != 0:
+                raise OSError(ctypes.get_errno(), "fallocate")
+        # Now what is free is taken once more, because some of it may have gone already.
+        with mmap.mmap(-1, size - size // 32) as memory:
+            memory.madvise(MADV_POPULATE_WRITE)
+        yield
 
 
 def remove(*paths):

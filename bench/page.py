@@ -68,6 +68,15 @@ def touched(kind):
     return lambda results: results["touch"].ratio(kind, "full")
 
 
+def one_block(results):
+    return f"one block alone {touched('block')(results):.3f}"
+
+
+def by_time(results):
+    """The two may have lost different amounts."""
+    return f"by time alone {results['repair'].ratio('SnapRAID', 'lzy'):.3f}"
+
+
 def more_memory(results, memory):
     """MiB that the layer adds to a rank, in the worst case of those measured with this option memory."""
     # The most that a protected run needed, less what is usual without: not a difference of two medians, since memory
@@ -105,7 +114,8 @@ TARGETS = [
     Target("lzy-verify of it: times as fast as cat", 1.2, faster("verify", "cat"), True),
     Target("– times as fast as SnapRAID check -a", 2, faster("verify", "SnapRAID"), True),
     Target("– times as fast as par2 verify", 10, faster("verify", "par2"), True),
-    Target("repair of a lost eighth of it: times as fast as SnapRAID fix -d", 2, faster("repair", "SnapRAID"), True),
+    Target("repair of a lost eighth of it: times as fast as SnapRAID fix -d", 2, faster("repair", "SnapRAID"), True,
+           note=by_time),
     Target("set, 256 MiB a rank, tmpfs, 2 ranks, XOR (the call alone): GB/s of data", 4,
            speed("set-protect", alone(2, 1)), True, note=bound(2, 1)),
     Target("– 4 ranks, XOR", 2, speed("set-protect", alone(4, 1)), True, note=bound(4, 1)),
@@ -113,8 +123,8 @@ TARGETS = [
     Target("one of 4 × 256 MiB restored by 4 ranks ÷ reading the others and writing it", 1.5,
            lambda r: r["set-restore"].ratio("lzy-restore", "reading and writing", "inside")),
     Target("– whole process, s", 0.6, lambda r: r["set-restore"].sides["lzy-restore"].median()),
-    Target("1 % of 1 GiB touched, sync and close ÷ full lzy-protect: contiguous", 0.03, touched("contiguous")),
-    Target("– scattered in 164 blocks", 0.06, touched("scattered")),
+    Target("1 % of 1 GiB touched, sync and close ÷ full lzy-protect: contiguous", 0.03, touched("contiguous"), note=one_block),
+    Target("– scattered in 164 blocks", 0.06, touched("scattered"), note=one_block),
     Target(f"memory beyond the program's own, MiB a rank, --memory {MEMORY}M", MEMORY + BESIDES,
            lambda r: more_memory(r, MEMORY), form="{:.0f}"),
     Target("– with --memory 64M", 64 + BESIDES, lambda r: more_memory(r, 64), form="{:.0f}"),

@@ -15,6 +15,7 @@
 //   hdf5                  one dataset in a parallel HDF5 file, written collectively (if built with HDF5)
 //   touch-contiguous      changes 1 % of the existing FILE of BYTES in all, in one place
 //   touch-scattered       changes as much of it in blocks of 64 KiB, all over the file
+//   touch-block           changes one such block
 //   survivors             reads the files of a set but the last, and writes that one: the least that a restore can do
 //   rewrite               reads the file of a set and writes --also BYTES to FILE.also.RANK: the least that protecting
 //                         a set can do
@@ -178,6 +179,8 @@ static void touch(void) {
   if (is("touch-scattered")) {
     const int64_t blocks = bytes / BLOCK, touched = (blocks + 99) / 100;
     for (int64_t i = rank; i < touched; i += ranks) write_at(file, i * blocks / touched * BLOCK, memory, BLOCK);
+  } else if (is("touch-block")) {
+    if (rank == 0) write_at(file, bytes / 3 / BLOCK * BLOCK, memory, BLOCK);
   } else {
     const int64_t share = bytes / 100 / ranks;
     write_at(file, bytes / 3 + rank * share, memory, share);
@@ -244,9 +247,8 @@ static const struct {
 } patterns[] = {
     {"contiguous", contiguous}, {"strided-collective", strided}, {"strided-independent", strided},
     {"strided-odd", strided},   {"set", set},                    {"hdf5", hdf5},
-    {"files", files},
-    {"touch-contiguous", touch}, {"touch-scattered", touch},     {"survivors", survivors},
-    {"rewrite", rewrite},
+    {"files", files},           {"touch-block", touch},          {"touch-contiguous", touch},
+    {"touch-scattered", touch}, {"survivors", survivors},        {"rewrite", rewrite},
 };
 
 static void work(void) {
