@@ -29,6 +29,7 @@ import time
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
+BALLAST = 128 << 10  # one page of so many bytes stays in use
 # From Linux's headers; Python does not have them.
 FALLOC_PUNCH_HOLE = 0x02 | 0x01  # and keep the size
 MADV_POPULATE_WRITE = 23
@@ -270,15 +271,15 @@ def memory_at_hand(size):
     libc = ctypes.CDLL(None, use_errno=True)
     # What is given back are free pieces of 2 MiB. So nothing may need such pieces ...
     libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
-    # ... and one page in each half of them stays in use. A file without name, not this process's memory: that would
-    # count as memory of the programs that it starts.
+    # ... and some pages of each of them stay in use. A file without name, not this process's memory: that would count as
+    # memory of the programs that it starts.
     with open(os.memfd_create("ballast"), "r+b", buffering=0) as ballast:
         os.posix_fallocate(ballast.fileno(), 0, size)
-        for at in range(0, size, MIB):
-            if libc.fallocate(ballast.fileno(), FALLOC_PUNCH_HOLE, ctypes.c_long(at + PAGE), ctypes.c_long(MIB - PAGE)) != 0:
+        for at in range(0, size, BALLAST):
+            if libc.fallocate(ballast.fileno(), FALLOC_PUNCH_HOLE, ctypes.c_long(at + PAGE), ctypes.c_long(BALLAST - PAGE)) != 0:
                 raise OSError(ctypes.get_errno(), "fallocate")
         # Now what is free is taken once more, because some of it may have gone already.
-        with mmap.mmap(-1, size - size // 32) as memory:
+        with mmap.mmap(-1, size - size // 16) as memory:
             memory.madvise(MADV_POPULATE_WRITE)
         yield
 
