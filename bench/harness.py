@@ -33,7 +33,6 @@ BALLAST = 128 << 10  # one page of so many bytes stays in use
 # From Linux's headers; Python does not have them.
 FALLOC_PUNCH_HOLE = 0x02 | 0x01  # and keep the size
 MADV_POPULATE_WRITE = 23
-PR_SET_THP_DISABLE = 41
 MOST_SECONDS = 900  # of one program, so that one that hangs does not take the night
 
 
@@ -269,10 +268,8 @@ def memory_at_hand(size):
     """The machine keeps that much memory for the programs that are measured. A virtual machine gives free memory back to its
     host, and a page that it has to get again costs several times as much as the write that needs it."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # What is given back are free pieces of 2 MiB. So nothing may need such pieces ...
-    libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
-    # ... and some pages of each of them stay in use. A file without name, not this process's memory: that would count as
-    # memory of the programs that it starts.
+    # What is given back are free pieces of 2 MiB. So some pages of each of them stay in use. A file without name, not this
+    # process's memory: that would count as memory of the programs that it starts.
     with open(os.memfd_create("ballast"), "r+b", buffering=0) as ballast:
         os.posix_fallocate(ballast.fileno(), 0, size)
         for at in range(0, size, BALLAST):

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/printable.h"
 #include "base/rate_limit.h"
@@ -199,14 +200,16 @@ class CopyRun {
     const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
     const lzy::CopySight& sight = plan_.sight;
-    // Of a set, it is known only later who copies.
     const auto all = static_cast<std::size_t>(run_.comm().size());
     std::size_t copy = sight.targets.empty() ? all : sight.targets.size();
     if (!plan_.files.empty()) copy = std::min(copy, plan_.files.size());
     // Ranks that do what rank 0 does.
-    const std::uint64_t ranks = sight.targets.empty() || sight.targets[0] == 0 ? copy : sight.sources.size();
-    lzy::RateLimit limit(static_cast<double>(wish_.rate) / static_cast<double>(copy));
-    request.wait = [&](std::uint64_t bytes) { limit.Take(bytes, context.stop); };
+    std::uint64_t ranks = sight.targets.empty() || sight.targets[0] == 0 ? copy : sight.sources.size();
+    std::optional<lzy::RateLimit> limit;
+    const auto limit_for = [&](std::size_t copying) { limit.emplace(static_cast<double>(wish_.rate) / static_cast<double>(copying)); };
+    limit_for(copy);
+    request.dealt = [&](std::size_t copying) { limit_for(ranks = std::max<std::size_t>(copying, 1)); };
+    request.wait = [&](std::uint64_t bytes) { limit->Take(bytes, context.stop); };
     // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
     request.progress = [&, total = plan_.bytes,
                         done = std::make_shared<std::atomic<std::uint64_t>>(0)](std::uint64_t bytes) {

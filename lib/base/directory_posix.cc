@@ -34,6 +34,13 @@ using posix::SystemError;
 
 namespace {
 
+// Not by a link: what has the name is the directory itself.
+Result<Descriptor> OpenDirectory(const Place& directory) {
+  Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
+  if (!fd.valid()) return SystemError(directory.path, "open directory", errno);
+  return fd;
+}
+
 std::int64_t ToNs(const struct statx_timestamp& time) {
   return time.tv_sec * kNsPerSecond + time.tv_nsec;
 }
@@ -132,9 +139,15 @@ Result<std::string> posix::ReadLink(const Place& place) {
   return text;
 }
 
-Status posix::MakeLink(const std::string& text, const Place& place) {
+Status posix::MakeLink(const std::string& text, const Place& place, const FileStat& like) {
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
-  if (symlinkat(text.c_str(), place.at(), place.name.c_str()) != 0) return SystemError(place.path, "make symbolic link", errno);
+  const char* name = place.name.c_str();
+  if (symlinkat(text.c_str(), place.at(), name) != 0) return SystemError(place.path, "make symbolic link", errno);
+  if (fchownat(place.at(), name, like.uid, like.gid, AT_SYMLINK_NOFOLLOW) != 0)
+    (void)!fchownat(place.at(), name, static_cast<uid_t>(-1), like.gid, AT_SYMLINK_NOFOLLOW);
+  const timespec times[2] = {FromNs(like.atime_ns), FromNs(like.mtime_ns)};
+  // Some file systems keep no times of links.
+  (void)!utimensat(place.at(), name, times, AT_SYMLINK_NOFOLLOW);
   return Status::Ok();
 }
 
@@ -144,11 +157,16 @@ Status posix::MakeHardLink(const Place& of, const Place& place) {
   return Status::Ok();
 }
 
+Result<Attributes> posix::DirectoryAttributes(const Place& directory) {
+  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory));
+  return UserAttributes(fd.get(), directory.path);
+}
+
 // By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only.
-Status posix::SetDirectory(const Place& directory, const FileStat& like) {
+Status posix::SetDirectory(const Place& directory, const FileStat& like, const Attributes& attributes) {
   const std::string& path = directory.path;
-  const Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
-  if (!fd.valid()) return SystemError(path, "open directory", errno);
+  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory));
+  LZY_RETURN_IF_ERROR(SetUserAttributes(fd.get(), path, attributes));
   if (fchown(fd.get(), like.uid, like.gid) != 0) (void)!fchown(fd.get(), static_cast<uid_t>(-1), like.gid);
   LZY_ASSIGN_OR_RETURN(const FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
   std::uint32_t mode = like.mode;
@@ -251,9 +269,14 @@ class PosixFiles final : public FileSystem {
   Result<std::string> RealPath(const std::string& path) override { return Resolve(path, kMaxSymlinks); }
   std::string View() override { return posix::View(); }
   Result<std::string> ReadLink(const std::string& path) override { return posix::ReadLink(Here(path)); }
-  Status MakeLink(const std::string& text, const std::string& path) override { return posix::MakeLink(text, Here(path)); }
+  Status MakeLink(const std::string& text, const std::string& path, const FileStat& like) override {
+    return posix::MakeLink(text, Here(path), like);
+  }
   Status MakeHardLink(const std::string& of, const std::string& path) override { return posix::MakeHardLink(Here(of), Here(path)); }
-  Status SetDirectory(const std::string& path, const FileStat& like) override { return posix::SetDirectory(Here(path), like); }
+  Result<Attributes> DirectoryAttributes(const std::string& path) override { return posix::DirectoryAttributes(Here(path)); }
+  Status SetDirectory(const std::string& path, const FileStat& like, const Attributes& attributes) override {
+    return posix::SetDirectory(Here(path), like, attributes);
+  }
 
  private:
   Result<std::string> Resolve(const std::string& path, int symlinks_left);

@@ -49,6 +49,9 @@ struct FileStat {
   LZY_FIELDS(size, device, inode, mtime_ns, atime_ns, ctime_ns, birth_ns, mode, uid, gid, links, type)
 };
 
+/// Extended attributes: values by names, which begin with "user.".
+using Attributes = std::map<std::string, std::string>;
+
 enum class OpenMode {
   kRead,        ///< must exist
   kReadWrite,   ///< must exist
@@ -100,9 +103,9 @@ class File {
   /// cannot be set, its bits are not granted. For files that are made again when no original is left to copy from.
   virtual Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) = 0;
   /// Extended attributes of the name space `user`, by name. Empty if the file system has none.
-  virtual Result<std::map<std::string, std::string>> UserAttributes() { return std::map<std::string, std::string>(); }
+  virtual Result<Attributes> UserAttributes() { return Attributes(); }
   /// Sets them; others stay. Not an error if the file system has none.
-  virtual Status SetUserAttributes(const std::map<std::string, std::string>& attributes) {
+  virtual Status SetUserAttributes(const Attributes& attributes) {
     (void)attributes;
     return Status::Ok();
   }
@@ -112,6 +115,9 @@ class File {
   virtual Status Lock() = 0;
   /// The path as the caller gave it, for messages. The file may have another name by now.
   virtual const std::string& path() const = 0;
+  /// The system's descriptor, for another process that is to read this very file. It is closed with this object. -1: this
+  /// file has none.
+  virtual int SystemDescriptor() const { return -1; }
 };
 
 /// A file that is only read: what changes a file is refused, and so is what a subclass does not have. For what has
@@ -181,9 +187,10 @@ class FileSystem {
   virtual Result<std::string> ReadLink(const std::string& path) {
     return Status(Code::kInvalidArgument, path + ": is no symbolic link");
   }
-  /// Makes a symbolic link with this text. Nothing may have the name `path`.
-  virtual Status MakeLink(const std::string& text, const std::string& path) {
-    (void)text;
+  /// Makes a symbolic link with this text, with the times and, as far as the system allows, the owner and group of `like`.
+  /// Nothing may have the name `path`.
+  virtual Status MakeLink(const std::string& text, const std::string& path, const FileStat& like) {
+    (void)text, (void)like;
     return {Code::kIo, path + ": this file system has no symbolic links"};
   }
   /// Makes `path` a further name of the file `of`. Nothing may have it yet. Links are not followed.
@@ -191,9 +198,15 @@ class FileSystem {
     (void)of;
     return {Code::kIo, path + ": this file system has no hard links"};
   }
-  /// Gives a directory the mode, the times and, as far as the system allows, the owner and group of `like`.
-  virtual Status SetDirectory(const std::string& path, const FileStat& like) {
-    (void)path, (void)like;
+  /// Those of a directory. Empty if the file system has none.
+  virtual Result<Attributes> DirectoryAttributes(const std::string& path) {
+    (void)path;
+    return Attributes();
+  }
+  /// Gives a directory these extended attributes, the mode, the times and, as far as the system allows, the owner and
+  /// group of `like`.
+  virtual Status SetDirectory(const std::string& path, const FileStat& like, const Attributes& attributes) {
+    (void)path, (void)like, (void)attributes;
     return Status::Ok();
   }
   /// Bytes that this user can still write to the directory's file system. If nobody can tell, the largest number.
@@ -268,6 +281,12 @@ Status ReplaceFile(FileSystem& fs, const std::string& path, const std::string& t
 Status ReadExactly(File& file, std::uint64_t offset, MutableByteSpan to);
 
 inline constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+
+/// Whether a file has the mtime that it was given. Some file systems keep whole seconds only, of all times.
+constexpr bool HasMtime(const FileStat& file, std::int64_t given) {
+  const std::int64_t rest = (given % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
+  return file.mtime_ns == given || (file.ctime_ns % kNsPerSecond == 0 && file.mtime_ns == given - rest);
+}
 /// The clock that file systems stamp mtime with (ns since the epoch), and its granularity (nominal: ticks can be late).
 /// A file that changed after somebody looked at its times may have a finer stamp, ahead of this clock (Linux 6.13).
 std::int64_t CoarseNowNs();

@@ -106,29 +106,29 @@ Result<std::vector<std::uint8_t>> PosixFile::AccessAcl() {
 }
 
 // The kernel gives all names of all name spaces, each ended by a NUL. A list that grows meanwhile is an error.
-Result<std::map<std::string, std::string>> PosixFile::UserAttributes() {
-  std::map<std::string, std::string> attributes;
+Result<Attributes> UserAttributes(int fd, const std::string& path) {
+  Attributes attributes;
   std::string names(XATTR_LIST_MAX, '\0');
-  const ssize_t size = flistxattr(fd_.get(), names.data(), names.size());
-  if (size < 0 && errno != EOPNOTSUPP && errno != ENOSYS) return Error("list extended attributes", errno);
+  const ssize_t size = flistxattr(fd, names.data(), names.size());
+  if (size < 0 && errno != EOPNOTSUPP && errno != ENOSYS) return SystemError(path, "list extended attributes", errno);
   names.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
   std::string value(XATTR_SIZE_MAX, '\0');
   for (std::size_t at = 0, end; (end = names.find('\0', at)) != std::string::npos; at = end + 1) {
     const std::string name = names.substr(at, end - at);
     if (!name.starts_with("user.")) continue;
-    const ssize_t length = fgetxattr(fd_.get(), name.c_str(), value.data(), value.size());
+    const ssize_t length = fgetxattr(fd, name.c_str(), value.data(), value.size());
     if (length < 0 && errno == ENODATA) continue;  // removed meanwhile
-    if (length < 0) return Error("read extended attribute " + name, errno);
+    if (length < 0) return SystemError(path, "read extended attribute " + name, errno);
     attributes[name] = value.substr(0, static_cast<std::size_t>(length));
   }
   return attributes;
 }
 
-Status PosixFile::SetUserAttributes(const std::map<std::string, std::string>& attributes) {
+Status SetUserAttributes(int fd, const std::string& path, const Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
-    if (fsetxattr(fd_.get(), name.c_str(), value.data(), value.size(), 0) == 0) continue;
+    if (fsetxattr(fd, name.c_str(), value.data(), value.size(), 0) == 0) continue;
     if (errno == EOPNOTSUPP || errno == ENOSYS) return Status::Ok();
-    return Error("write extended attribute " + name, errno);
+    return SystemError(path, "write extended attribute " + name, errno);
   }
   return Status::Ok();
 }

@@ -183,9 +183,10 @@ class GuardedFiles final : public FileSystem {
   Result<std::uint64_t> FreeBytes(const std::string& directory) override;
   Result<std::string> RealPath(const std::string& path) override;
   Result<std::string> ReadLink(const std::string& path) override;
-  Status MakeLink(const std::string& text, const std::string& path) override;
+  Status MakeLink(const std::string& text, const std::string& path, const FileStat& like) override;
   Status MakeHardLink(const std::string& of, const std::string& path) override;
-  Status SetDirectory(const std::string& path, const FileStat& like) override;
+  Result<Attributes> DirectoryAttributes(const std::string& path) override;
+  Status SetDirectory(const std::string& path, const FileStat& like, const Attributes& attributes) override;
   std::string View() override { return posix::View(); }
 
  private:
@@ -427,9 +428,9 @@ Result<std::string> GuardedFiles::ReadLink(const std::string& path) {
   return posix::ReadLink(spot.place);
 }
 
-Status GuardedFiles::MakeLink(const std::string& text, const std::string& path) {
+Status GuardedFiles::MakeLink(const std::string& text, const std::string& path, const FileStat& like) {
   LZY_ASSIGN_OR_RETURN(const Spot spot, TrustedSpotOf(path, /*follow=*/false));
-  return posix::MakeLink(text, spot.place);
+  return posix::MakeLink(text, spot.place, like);
 }
 
 Status GuardedFiles::MakeHardLink(const std::string& of, const std::string& path) {
@@ -438,12 +439,18 @@ Status GuardedFiles::MakeHardLink(const std::string& of, const std::string& path
   return posix::MakeHardLink(was.place, is.place);
 }
 
+Result<Attributes> GuardedFiles::DirectoryAttributes(const std::string& path) {
+  LZY_RETURN_IF_ERROR(CheckPath(path));
+  LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
+  return posix::DirectoryAttributes({directory->fd, ".", path});
+}
+
 // The directory that was entered, whatever has its name by now.
-Status GuardedFiles::SetDirectory(const std::string& path, const FileStat& like) {
+Status GuardedFiles::SetDirectory(const std::string& path, const FileStat& like, const Attributes& attributes) {
   LZY_RETURN_IF_ERROR(CheckPath(path));
   LZY_ASSIGN_OR_RETURN(const DirectoryPtr directory, At(Normal(path)));
   LZY_RETURN_IF_ERROR(CheckWithin(*directory, path));
-  return posix::SetDirectory({directory->fd, ".", path}, like);
+  return posix::SetDirectory({directory->fd, ".", path}, like, attributes);
 }
 
 Status GuardedFiles::SyncDirectory(const std::string& path) {

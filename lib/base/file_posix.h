@@ -53,6 +53,11 @@ timespec FromNs(std::int64_t ns);
 /// `path` is for messages.
 Result<FileStat> StatAt(int directory, const char* name, int flags, const std::string& path);
 
+/// Extended attributes of the name space `user` of an open file or directory. `path` is for messages. A file system that has
+/// none is no error.
+Result<Attributes> UserAttributes(int fd, const std::string& path);
+Status SetUserAttributes(int fd, const std::string& path, const Attributes& attributes);
+
 /// Each does what the function of FileSystem with the same name says, for a Place. FreeBytes and List take a Place that
 /// is the directory itself.
 Result<std::unique_ptr<File>> Open(const Place& place, OpenMode mode, bool follow, std::uint32_t create_mode);
@@ -62,9 +67,10 @@ Status Rename(const Place& from, const Place& to);
 Result<bool> RenameIfAbsent(const Place& from, const Place& to);
 Status Remove(const Place& place);
 Result<std::string> ReadLink(const Place& place);
-Status MakeLink(const std::string& text, const Place& place);
+Status MakeLink(const std::string& text, const Place& place, const FileStat& like);
 Status MakeHardLink(const Place& of, const Place& place);
-Status SetDirectory(const Place& directory, const FileStat& like);
+Result<Attributes> DirectoryAttributes(const Place& directory);
+Status SetDirectory(const Place& directory, const FileStat& like, const Attributes& attributes);
 Status SyncDirectory(const Place& place);
 Result<std::vector<DirectoryEntry>> ListEntries(const Place& place);
 Result<std::vector<std::string>> List(const Place& place);

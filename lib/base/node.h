@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <string_view>
 
 namespace lzy {
 
@@ -21,6 +22,10 @@ std::string ThisNode();
 /// Who on this machine holds an OFD lock on the file with this inode: "NAME, process ID, running since TIME". Empty if
 /// this process cannot tell. For messages only: it looks at every process, and inodes of other file systems may match.
 std::string LockHolderHere(std::uint64_t inode);
+
+/// Whether a variable of the environment ("NAME=value") makes a process a rank of a job: launchers of MPI set it for their ranks.
+/// A program that a rank starts, and that is to work alone, must not get it.
+bool IsOfMpiLauncher(std::string_view variable);
 
 /// Random bytes that no other process draws, even if it starts at the same moment. std::random_device may ask the
 /// processor for each 32 bits, which takes microseconds in a virtual machine, and longer with several threads.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,12 @@
 #include "base/printable.h"
 
 namespace lzy {
+
+// PMI and PMIx; hydra (MPICH, Intel MPI); Open MPI and its PRRTE; MVAPICH2.
+bool IsOfMpiLauncher(std::string_view variable) {
+  constexpr std::string_view kPrefixes[] = {"PMI_", "PMIX_", "MPI_LOCAL", "HYDI_", "HYDRA_", "OMPI_", "PRTE_", "MV2_COMM"};
+  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); });
+}
 
 std::string ThisNode() {
   // boot_id is a random number drawn at boot (random(4)), so it is unique to this kernel. Without /proc the host name

@@ -1,8 +1,17 @@
 #pragma once
-// Arithmetic that offsets and sizes need everywhere: rounding up, and sums that do not wrap around.
+// Arithmetic that offsets and sizes need everywhere: rounding up, and sums that do not wrap around. Numbers with units, as users
+// type them.
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace lzy {
 
@@ -25,6 +34,22 @@ inline std::uint64_t SaturatedSum(std::uint64_t a, std::uint64_t b) {
 inline std::uint64_t SaturatedProduct(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
+}
+
+/// A decimal number that is not negative, and the text behind it. nullopt: there is no number. `form`: whether "1e-15" is one.
+inline std::optional<std::pair<double, std::string_view>> NumberAndRest(std::string_view text,
+                                                                        std::chars_format form = std::chars_format::general) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, form);
+  if (error != std::errc() || !std::isfinite(number) || std::signbit(number)) return std::nullopt;
+  return std::pair(number, text.substr(static_cast<std::size_t>(end - text.data())));
+}
+
+/// Of a unit of time: s, m, h, d, w, y (365.25 days). nullopt: it is none.
+inline std::optional<double> SecondsOfUnit(std::string_view unit) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 604800}, {"y", 31557600}};
+  const auto* const at = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
+  return at == std::end(kUnits) ? std::nullopt : std::optional(at->second);
 }
 
 }  // namespace lzy

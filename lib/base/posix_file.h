@@ -43,10 +43,11 @@ class PosixFile final : public File {
   Result<std::vector<std::uint8_t>> AccessAcl() override;
   Status CopyAccess(File& like) override;
   Status SetAccess(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) override;
-  Result<std::map<std::string, std::string>> UserAttributes() override;
-  Status SetUserAttributes(const std::map<std::string, std::string>& attributes) override;
+  Result<Attributes> UserAttributes() override { return posix::UserAttributes(fd_.get(), path_); }
+  Status SetUserAttributes(const Attributes& attributes) override { return posix::SetUserAttributes(fd_.get(), path_, attributes); }
   Status Lock() override;
   const std::string& path() const override { return path_; }
+  int SystemDescriptor() const override { return fd_.get(); }
 
  private:
   Status Error(std::string_view operation, int error) const { return SystemError(path_, operation, error); }

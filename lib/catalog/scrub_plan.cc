@@ -1,23 +1,11 @@
 #include "catalog/scrub_plan.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <numeric>
 
+#include "base/numbers.h"
+
 namespace lzy {
-namespace {
-
-/// A number without a sign, and what is behind it. nullopt: there is no number.
-std::optional<std::pair<double, std::string>> NumberAndRest(const std::string& text) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
-  if (error != std::errc() || !std::isfinite(value) || std::signbit(value)) return std::nullopt;
-  return std::pair(value, std::string(at, end));
-}
-
-}  // namespace
 
 std::vector<ScrubStep> PlanScrub(std::span<const ScrubCandidate> candidates, const ScrubLimits& limits) {
   const auto age = [&](std::size_t i) {
@@ -45,23 +33,16 @@ std::vector<ScrubStep> PlanScrub(std::span<const ScrubCandidate> candidates, con
 }
 
 std::optional<double> ParseShare(const std::string& text) {
-  const auto number = NumberAndRest(text);
+  const auto number = NumberAndRest(text, std::chars_format::fixed);
   if (!number || (number->second != "%" && !number->second.empty()) || number->first > 100) return std::nullopt;
   return number->first / 100;
 }
 
 std::optional<std::int64_t> ParseDuration(const std::string& text) {
-  const auto number = NumberAndRest(text);
-  if (!number) return std::nullopt;
-  constexpr std::pair<const char*, double> kUnits[] = {{"", 1},      {"s", 1},      {"m", 60},        {"h", 3600},
-                                                       {"d", 86400}, {"w", 604800}, {"y", 31536000.0}};
-  for (const auto& [unit, seconds] : kUnits) {
-    if (number->second != unit) continue;
-    const double nanoseconds = number->first * seconds * 1e9;
-    if (nanoseconds > 9e18) return std::nullopt;
-    return static_cast<std::int64_t>(nanoseconds);
-  }
-  return std::nullopt;
+  const auto number = NumberAndRest(text, std::chars_format::fixed);
+  const auto seconds = number ? SecondsOfUnit(number->second.empty() ? "s" : number->second) : std::nullopt;
+  if (!seconds || number->first * *seconds > 9e9) return std::nullopt;
+  return static_cast<std::int64_t>(number->first * *seconds * 1e9);
 }
 
 }  // namespace lzy

@@ -65,7 +65,7 @@ TEST(ParseDuration, TakesUnits) {
   EXPECT_EQ(ParseDuration("1.5m"), 90'000'000'000);
   EXPECT_EQ(ParseDuration("30d"), 30 * kADay);
   EXPECT_EQ(ParseDuration("2w"), 14 * kADay);
-  EXPECT_EQ(ParseDuration("1y"), 365 * kADay);
+  EXPECT_EQ(ParseDuration("1y"), 365 * kADay + kADay / 4);
   for (const char* bad : {"", "d", "-1d", "1 d", "1D", "300y", "1mm"}) EXPECT_FALSE(ParseDuration(bad)) << bad;
 }
 

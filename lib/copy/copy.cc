@@ -101,7 +101,7 @@ class Copier {
   // A file gets its name only if it is whole. So size, mtime and sidecar tell that it is the copy of this source.
   bool IsThere() {
     const FileStat& from = source_->stat();
-    if (!there_.ok() || there_->size != from.size || there_->mtime_ns != from.mtime_ns) return false;
+    if (!there_.ok() || there_->size != from.size || !HasMtime(*there_, from.mtime_ns)) return false;
     if (!request_.protect) return true;
     const auto path = Rehome(fs_, real_, context_.options.timeout_seconds);
     const auto sidecar =
@@ -110,7 +110,7 @@ class Copier {
         !(*sidecar)->Unseal(context_.options.key).ok())
       return false;
     const SidecarContents& has = (*sidecar)->contents();
-    if (has.superblock.stamp.size != from.size || has.superblock.stamp.mtime_ns != from.mtime_ns) return false;
+    if (has.superblock.stamp.size != from.size || has.superblock.stamp.mtime_ns != there_->mtime_ns) return false;
     NoteRoot(has.superblock.dataset_root);
     const SourceCommit* of = source_->committed();
     if (of == nullptr || of->superblock.block_size != has.superblock.block_size) return true;
@@ -180,9 +180,11 @@ class Copier {
     LZY_RETURN_IF_ERROR(OpenJournal());
     if (!resumes()) LZY_RETURN_IF_ERROR(data_->Truncate(0));
     LZY_RETURN_IF_ERROR(data_->CopyAccess(source_->file()));
-    LZY_ASSIGN_OR_RETURN(const FileStat access, data_->Stat());
-    granted_ = access.mode;
-    return data_->Truncate(source_->stat().size);
+    const FileStat& from = source_->stat();
+    LZY_RETURN_IF_ERROR(data_->Truncate(from.size));
+    LZY_RETURN_IF_ERROR(data_->SetTimes(from.atime_ns, from.mtime_ns));
+    LZY_ASSIGN_OR_RETURN(kept_, data_->Stat());
+    return Status::Ok();
   }
 
   // What was salvaged of damaged blocks is not noted in a journal, so a copy with `salvage` does not go on from one.
@@ -200,9 +202,7 @@ class Copier {
     CopyTarget::Proven proven;
     if (journal_) proven = [this](const std::vector<CopyChunk>& chunks) { return OfTarget(journal_->Add(chunks)); };
     target_.emplace(*data_, real_, request_.read_back, fetch, proven);
-    LZY_ASSIGN_OR_RETURN(FileStat complete, data_->Stat());
-    const FileStat& from = source_->stat();
-    complete.mtime_ns = from.mtime_ns;
+    FileStat complete = kept_;
     complete.mode = FinalMode();
     copied_.emplace(
         CopiedFile::Parts{*source_, *target_, *data_, resumes() ? journal_.get() : nullptr, request_.progress}, real_,
@@ -260,9 +260,9 @@ class Copier {
   // become narrower (File::CopyAccess).
   std::uint32_t FinalMode() const {
     const std::uint32_t from = source_->stat().mode;
-    std::uint32_t mode = granted_ | (from & 07000);
+    std::uint32_t mode = kept_.mode | (from & 07000);
     for (const std::uint32_t who : {0700u, 0070u, 0007u}) {
-      if ((granted_ & who & 0666) == (from & who & 0666)) mode |= from & who & 0111;
+      if ((kept_.mode & who & 0666) == (from & who & 0666)) mode |= from & who & 0111;
     }
     return mode;
   }
@@ -281,8 +281,8 @@ class Copier {
     const FileStat& from = source_->stat();
     LZY_ASSIGN_OR_RETURN(const FileStat now, data_->Stat());
     const bool synced =
-        request_.read_back == ReadBack::kDevice && target_->sent_again() == 0 && now.mtime_ns == from.mtime_ns;
-    if (now.mtime_ns != from.mtime_ns) LZY_RETURN_IF_ERROR(data_->SetTimes(from.atime_ns, from.mtime_ns));
+        request_.read_back == ReadBack::kDevice && target_->sent_again() == 0 && now.mtime_ns == kept_.mtime_ns;
+    if (now.mtime_ns != kept_.mtime_ns) LZY_RETURN_IF_ERROR(data_->SetTimes(from.atime_ns, from.mtime_ns));
     if (!synced) LZY_RETURN_IF_ERROR(data_->Sync());
     if (!request_.protect) return Status::Ok();
     LZY_RETURN_IF_ERROR(fresh_->Finish());
@@ -356,7 +356,7 @@ class Copier {
   std::unique_ptr<File> data_;
   bool made_ = false;          // the temporary file is ours
   bool compared_roots_ = false;  // of the source and of what is there; they are the same
-  std::uint32_t granted_ = 0;  // its mode, without execute permissions
+  FileStat kept_;  // of it, with the size and the mtime of the copy as its file system keeps them; without execute permissions
   std::unique_ptr<CopyJournal> journal_;
   Options options_;  // of the sidecar
   // Each uses those before it.

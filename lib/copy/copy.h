@@ -35,12 +35,16 @@ struct CopyRequest {
   std::function<void(std::uint64_t bytes)> wait = {};
   /// Told of bytes that were copied; called by several threads at once. May be empty.
   std::function<void(std::uint64_t bytes)> progress = {};
+  /// Of a set: told on all ranks how many of them copy, before the first does. May be empty.
+  std::function<void(std::size_t ranks)> dealt = {};
 };
 
 /// What became of one file. Numbers are bytes of its data.
 struct CopyReport {
   std::string from, to;
-  Status status;         ///< not ok: there is no copy, and what had its name is as it was
+  /// Not ok: there is no copy, and what had its name is as it was. One exception: the copy has its name already, and its
+  /// sidecar could not be given its own.
+  Status status;
   bool changed = false;  ///< with status kBusy: somebody changed the source, or it may have an edit (exit code 9)
   bool already = false;  ///< with `resume`: it was there already, and nothing was copied
   std::uint64_t bytes = 0;

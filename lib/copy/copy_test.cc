@@ -511,6 +511,29 @@ TEST_F(ResumeTest, BeginsAnewIfTheSourceIsAnotherOrTheJournalIsRuined) {
   ExpectCopied();
 }
 
+// Such as Lustre. Elsewhere, a file with a time in whole seconds is another one.
+TEST_F(ResumeTest, KnowsACopyOnAFileSystemThatKeepsWholeSeconds) {
+  for (const std::uint32_t parity : {0u, 1u}) {
+    fs_.Restore({});
+    request_.resume = false;
+    Make(100'000, parity);
+    auto& source = fs_.At("s/f");
+    source.stat.mtime_ns += 5;
+    if (parity > 0) {
+      ASSERT_OK(Protect({fs_, *self_, options_}, {DatasetKind::kShared, "s/f", {}}, {}).status);
+    }
+    fs_.whole_seconds = true;
+    ASSERT_OK(Copy().status);
+    ExpectCopied();
+    request_.resume = true;
+    fs_.At("d/f").stat.ctime_ns = CoarseNowNs() / kNsPerSecond * kNsPerSecond;
+    EXPECT_TRUE(Copy().already);
+    fs_.At("d/f").stat.ctime_ns += 1;
+    EXPECT_FALSE(Copy().already);
+    fs_.whole_seconds = false;
+  }
+}
+
 TEST_F(ResumeTest, SkipsWhatIsThereButNotWhatIsOlder) {
   Make(100'000);
   ASSERT_OK(Copy().status);

@@ -71,7 +71,7 @@ struct OpenFacts {
   std::optional<SourceCommit> commit;
   std::vector<std::string> notes;
   std::vector<std::uint8_t> acl;
-  std::map<std::string, std::string> attributes;
+  Attributes attributes;
   ReadFacts read;
   LZY_FIELDS(status, handle, stat, commit, notes, acl, attributes, read)
 };
@@ -206,7 +206,7 @@ class RemoteFile final : public ReadOnlyFile {
   RemoteFile(std::string path, OpenFacts facts) : ReadOnlyFile(std::move(path)), facts_(std::move(facts)) {}
   Result<FileStat> Stat() override { return facts_.stat; }
   Result<std::vector<std::uint8_t>> AccessAcl() override { return facts_.acl; }
-  Result<std::map<std::string, std::string>> UserAttributes() override { return facts_.attributes; }
+  Result<Attributes> UserAttributes() override { return facts_.attributes; }
 
  private:
   const OpenFacts facts_;

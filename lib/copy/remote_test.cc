@@ -232,21 +232,25 @@ TEST_F(RemoteTest, CopiesSetsBetweenNodes) {
     WriteFile(scratch_ / ("local" + std::to_string(r) + "/m"), members[r]);
   }
   const std::vector<std::vector<std::string>> views = {{"local1", "local2", "d"}, {"local0", "local2"}, {"local0", "local1"}};
-  const auto copy = [&](const std::string& from, const std::string& to) {
+  const auto copy = [&](const std::string& from, const std::string& to, std::size_t by) {
     OnRanks(views, [&](Communicator& comm, FileSystem& fs) {
-      const auto report = CopySet({fs, comm, options_}, from, to, request_, [&](const CopyReport& one) { EXPECT_OK(one.status); });
+      CopyRequest request = request_;
+      std::size_t copiers = 0;
+      request.dealt = [&](std::size_t ranks) { copiers = ranks; };
+      const auto report = CopySet({fs, comm, options_}, from, to, request, [&](const CopyReport& one) { EXPECT_OK(one.status); });
       EXPECT_OK(report.status);
+      EXPECT_EQ(copiers, by);
       EXPECT_EQ(report.members, 3u);
       EXPECT_FALSE(report.root.empty());
     });
   };
-  copy(scratch_ / "local%r/m", scratch_ / "d/m.%r");
+  copy(scratch_ / "local%r/m", scratch_ / "d/m.%r", 2);
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ReadFile(scratch_ / ("d/m." + std::to_string(r))), members[r]);
     std::filesystem::remove_all(scratch_ / ("local" + std::to_string(r)));
     std::filesystem::create_directories(scratch_ / ("local" + std::to_string(r)));
   }
-  copy(scratch_ / "d/m.%r", scratch_ / "local%r/m");
+  copy(scratch_ / "d/m.%r", scratch_ / "local%r/m", 3);
   for (int r = 0; r < 3; ++r) EXPECT_EQ(ReadFile(scratch_ / ("local" + std::to_string(r) + "/m")), members[r]);
 }
 

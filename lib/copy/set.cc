@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "base/printable.h"
 #include "comm/records.h"
@@ -95,6 +96,7 @@ class SetCopier {
     }
     LZY_ASSIGN_OR_RETURN(const auto reached, AllGatherRecords(comm_, reach));
     std::size_t index = 0;
+    std::set<int> copiers;
     for (const auto& [member, ranks] : holders) {
       std::vector<int> see, both;
       for (int rank = 0; rank < comm_.size(); ++rank) {
@@ -107,9 +109,11 @@ class SetCopier {
       const std::vector<int>& from = both.empty() ? see : both;
       const bool own = std::ranges::find(from, static_cast<int>(member)) != from.end();
       const int target = own ? static_cast<int>(member) : from[member % from.size()];
+      copiers.insert(target);
       if (both.empty()) apart_ = true;
       if (target == comm_.rank()) mine_.emplace_back(member, both.empty() ? ranks : std::vector<int>());
     }
+    if (request_.dealt) request_.dealt(copiers.size());
     report_.members = holders.size();
     // A set has all members from 0 on. With a gap, or without the last ones, the copy would be of a set that lost some.
     const bool gap = !holders.empty() && holders.rbegin()->first + 1 != holders.size();

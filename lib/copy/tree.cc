@@ -50,7 +50,7 @@ class Planner {
     if (!IsLzyName(BaseNameOf(from))) LZY_RETURN_IF_ERROR(CheckCopyName(to));
     if (!apart_) LZY_RETURN_IF_ERROR(CheckApart(from, to, *stat));
     Visit(from, to, *stat);
-    return Status::Ok();
+    return inside_ ? Inside(to, from) : Status::Ok();
   }
 
  private:
@@ -63,11 +63,19 @@ class Planner {
                                                   real_to.status().message())};
     }
     if (*real_to == real_from) return {Code::kInvalidArgument, fmt::format("{} and {} are the same", from, to)};
-    if (stat.type == FileStat::Type::kDirectory && IsWithin(*real_to, real_from)) {
-      return {Code::kInvalidArgument,
-              fmt::format("{} is inside {}: a directory cannot be copied into itself", to, from)};
+    if (stat.type != FileStat::Type::kDirectory) return Status::Ok();
+    if (IsWithin(*real_to, real_from)) return Inside(to, from);
+    above_.clear();
+    for (std::string at = *real_to, up;; at = up) {
+      if (const auto one = fs_.Stat(at); one.ok() && one->inode != 0) above_.emplace(one->device, one->inode);
+      up = DirectoryOf(at);
+      if (up == at) break;
     }
     return Status::Ok();
+  }
+
+  static Status Inside(const std::string& to, const std::string& from) {
+    return {Code::kInvalidArgument, fmt::format("{} is inside {}: a directory cannot be copied into itself", to, from)};
   }
 
   void Fail(const std::string& from, const std::string& to, Status status) {
@@ -102,9 +110,16 @@ class Planner {
   }
 
   void VisitDirectory(const std::string& from, const std::string& to, const FileStat& stat) {
+    if (above_.contains({stat.device, stat.inode})) {
+      inside_ = true;
+      return;
+    }
     const auto names = fs_.List(from);
     if (!names.ok()) return Fail(from, to, names.status());
+    const auto attributes = fs_.DirectoryAttributes(from);
+    if (!attributes.ok()) return Fail(from, to, attributes.status());
     plan_.directories.push_back({from, to, stat});
+    if (!attributes->empty()) plan_.attributes[to] = *attributes;
     const std::set<std::string> all(names->begin(), names->end());
     std::optional<Directory> directory;
     for (const std::string& name : *names) {
@@ -158,6 +173,9 @@ class Planner {
   CopyPlan& plan_;
   const bool apart_;
   std::set<std::string> targets_;
+  // The destination and the directories above it. If one of them is found in the source, it is mounted at two places.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> above_;
+  bool inside_ = false;  // so it is
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> first_names_;  // of files with several: where in plan_.files
 };
 
@@ -322,13 +340,13 @@ class TreeCopier {
     if (IsClosed(link.to)) return;
     const auto there = fs_.ReadLink(link.to);
     if (there.ok() && *there == link.from) return;
-    MakeName(link, [&](const std::string& temporary) { return fs_.MakeLink(link.from, temporary); });
+    MakeName(link, [&](const std::string& temporary) { return fs_.MakeLink(link.from, temporary, link.stat); });
   }
 
   // If the first name was not copied, that was told.
   void MakeFurtherName(const CopyPlan::Entry& name) {
     const auto first = fs_.Stat(name.from, /*follow=*/false);
-    if (IsClosed(name.to) || !first.ok() || first->mtime_ns != name.stat.mtime_ns || first->size != name.stat.size)
+    if (IsClosed(name.to) || !first.ok() || !HasMtime(*first, name.stat.mtime_ns) || first->size != name.stat.size)
       return;
     const auto there = fs_.Stat(name.to, /*follow=*/false);
     if (there.ok() && there->inode == first->inode && there->device == first->device) return;
@@ -340,7 +358,8 @@ class TreeCopier {
   void FinishDirectories() {
     for (auto one = plan_.directories.rbegin(); one != plan_.directories.rend(); ++one) {
       if (IsClosed(one->to)) continue;
-      Status done = fs_.SetDirectory(one->to, one->stat);
+      const auto attributes = plan_.attributes.find(one->to);
+      Status done = fs_.SetDirectory(one->to, one->stat, attributes == plan_.attributes.end() ? Attributes() : attributes->second);
       if (done.ok()) done = fs_.SyncDirectory(one->to);
       Note(one->from, one->to, OnDestination(done));
     }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct CopyPlan {
     LZY_FIELDS(from, to, stat)
   };
   std::vector<Entry> directories;  ///< each after the one that it is in
+  std::map<std::string, Attributes> attributes;  ///< of directories that have some, by their paths at the destination
   std::vector<Entry> files;        ///< each file once
   std::vector<Entry> links;
   std::vector<Entry> further_names;
@@ -34,7 +36,7 @@ struct CopyPlan {
   std::uint64_t bytes = 0;           ///< of all files
   std::string destination;           ///< as the user named it: if it is a link, it is followed, and no link below it is
   CopySight sight = {};              ///< who copies; empty: all ranks, which see everything
-  LZY_FIELDS(directories, files, links, further_names, failures, bytes, destination, sight)
+  LZY_FIELDS(directories, attributes, files, links, further_names, failures, bytes, destination, sight)
 };
 
 /// Looks at what `sources` mean. Copies go below `destination` if it ends with a slash, if there are several sources,

@@ -1,6 +1,7 @@
 // Copies of trees on a real file system. tests/cli/cli_copy.py has what users see of them.
 #include "copy/tree.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <filesystem>
 
 #include "engine_fixture.h"
+#include "passing_files.h"
 #include "status_matchers.h"
 
 namespace lzy::testing {
@@ -87,6 +89,55 @@ TEST_F(TreeTest, CopiesAttributesWhereTheFileSystemHasThem) {
   auto copy = fs_.Open(scratch_ / "g", OpenMode::kRead);
   ASSERT_OK(copy);
   EXPECT_EQ(*(*copy)->UserAttributes(), *set);
+
+  const FileStat before = *fs_.Stat(scratch_ / "s/sub");
+  ASSERT_OK(fs_.SetDirectory(scratch_ / "s/sub", before, {{"user.of", "a directory"}}));
+  Copy({scratch_ / "s"}, scratch_ / "d");
+  EXPECT_EQ(*fs_.DirectoryAttributes(scratch_ / "d/sub"), (Attributes{{"user.of", "a directory"}}));
+  EXPECT_EQ(*fs_.DirectoryAttributes(scratch_ / "d"), Attributes());
+  EXPECT_EQ(fs_.Stat(scratch_ / "d/sub")->mtime_ns, before.mtime_ns);
+}
+
+TEST_F(TreeTest, LinksHaveTheirTimesAndOwners) {
+  const timespec times[2] = {{1'000'000'000, 5}, {1'100'000'000, 7}};
+  std::filesystem::create_symlink("nowhere", scratch_ / "s/link");
+  ASSERT_EQ(utimensat(AT_FDCWD, (scratch_ / "s/link").c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+  const bool root = geteuid() == 0;
+  if (root) {
+    ASSERT_EQ(lchown((scratch_ / "s/link").c_str(), 4321, 8765), 0);
+  }
+  Copy({scratch_ / "s"}, scratch_ / "d");
+  const auto link = fs_.Stat(scratch_ / "d/link", /*follow=*/false);
+  ASSERT_OK(link);
+  EXPECT_EQ(link->mtime_ns, 1'100'000'000'000'000'007);
+  if (!root) return;
+  EXPECT_EQ(link->uid, 4321u);
+  EXPECT_EQ(link->gid, 8765u);
+}
+
+/// A directory has a second name, by a bind mount.
+class Mounted final : public PassingFileSystem {
+ public:
+  Mounted(FileSystem& fs, std::string at, std::string what) : PassingFileSystem(fs), at_(std::move(at)), what_(std::move(what)) {}
+  Result<FileStat> Stat(const std::string& path, bool follow) override {
+    return fs_.Stat(path == at_ ? what_ : path, follow);
+  }
+
+ private:
+  std::string at_, what_;
+};
+
+TEST_F(TreeTest, RefusesADestinationInsideBySecondName) {
+  std::filesystem::create_directories(scratch_ / "mount/new");
+  const std::string mount = std::filesystem::canonical(scratch_ / "mount");
+  for (const char* what : {"s", "s/sub"}) {
+    Mounted fs(fs_, mount, scratch_ / what);
+    const auto plan = PlanCopy(fs, {scratch_ / "s"}, scratch_ / "mount/new/copy", /*resume=*/false);
+    EXPECT_CODE(plan, Code::kInvalidArgument);
+    EXPECT_NE(plan.status().message().find("is inside"), std::string::npos) << plan.status().message();
+  }
+  Mounted elsewhere(fs_, mount, mount);
+  EXPECT_OK(PlanCopy(elsewhere, {scratch_ / "s"}, scratch_ / "mount/new/copy", /*resume=*/false));
 }
 
 }  // namespace

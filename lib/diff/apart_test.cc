@@ -193,6 +193,19 @@ TEST_F(DiffApart, SetsOnDisksOfTheirNodes) {
   }
 }
 
+// A node was away, and has a member of an older commit, beside a copy of the present one.
+TEST_F(DiffApart, OldMembersDoNotCount) {
+  const Bytes now = RandomBytes(rng_, 20'000);
+  Put(0, "a/s.0", RandomBytes(rng_, 20'000));
+  Put(1, "a/s.0", now);
+  Put(0, "b/s.0", now);
+  for (const char* name : {"a/s.1", "b/s.1"}) Put(1, name, now);
+  const DiffReport report = Apart("a/s.%r", "b/s.%r");
+  EXPECT_OK(report.status);
+  EXPECT_EQ(report.same, 2U);
+  EXPECT_EQ(report.differences.size(), 0U);
+}
+
 TEST_F(DiffApart, PathsThatNobodySees) {
   Put(0, "a/f", RandomBytes(rng_, 1000));
   for (const auto& [a, b] : {std::pair("a/f", "b/none"), std::pair("b/none", "a/f"), std::pair("b/none", "b/none either")}) {

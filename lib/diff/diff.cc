@@ -11,6 +11,7 @@
 
 #include "base/printable.h"
 #include "comm/records.h"
+#include "dataset/sights.h"
 #include "dataset/view.h"
 #include "names/survey.h"
 #include "remote/files.h"
@@ -366,14 +367,34 @@ class Differ {
     }
   };
 
+  // Of one side: members whose data a process sees, by process. What a node has of an older commit does not count.
+  Result<std::vector<std::vector<std::uint32_t>>> WhoSees(const std::string& pattern, bool in_b,
+                                                          const std::vector<std::vector<MemberSight>>& all) {
+    std::vector<std::vector<std::uint32_t>> seen(all.size());
+    for (std::size_t process = 0; process < all.size(); ++process) {
+      for (const MemberSight& sight : all[process]) {
+        if (sight.in_b == in_b && sight.data) seen[process].push_back(sight.rank);
+      }
+    }
+    DatasetRef set{DatasetKind::kSet, pattern, {}};
+    for (const std::uint32_t rank : seen[static_cast<std::size_t>(context_.comm.rank())]) set.members[rank] = ExpandPattern(pattern, rank);
+    LZY_RETURN_IF_ERROR(DropOldSights(context_, set, seen));
+    return seen;
+  }
+
   Status CompareMembers(const std::string& a, const std::string& b, const std::vector<MemberSight>& mine) {
     LZY_ASSIGN_OR_RETURN(const auto all, AllGatherRecords(context_.comm, mine));
     std::map<std::uint32_t, Seen> members;
     for (std::size_t process = 0; process < all.size(); ++process) {
       for (const MemberSight& sight : all[process]) {
-        Seen& seen = members[sight.rank];
-        if (sight.data) (sight.in_b ? seen.b : seen.a).insert(static_cast<int>(process));
+        members.try_emplace(sight.rank);
         for (std::uint32_t rank = 0; rank < sight.members; ++rank) members.try_emplace(rank);
+      }
+    }
+    for (const bool in_b : {false, true}) {
+      LZY_ASSIGN_OR_RETURN(const auto seen, WhoSees(in_b ? b : a, in_b, all));
+      for (std::size_t process = 0; process < seen.size(); ++process) {
+        for (const std::uint32_t rank : seen[process]) (in_b ? members[rank].b : members[rank].a).insert(static_cast<int>(process));
       }
     }
     if (members.empty()) return {Code::kInvalidArgument, fmt::format("{} and {}: nothing matches them", a, b)};

@@ -207,13 +207,15 @@ TEST_F(CostsTest, ALookSeesEachNeighbourOnce) {
   }
 }
 
-// Files that have no sidecar may have been renamed. All of them together need one look around.
+// Files that have no sidecar may have been renamed. All of them together need one look around. The same if another directory has
+// hard links to them, as "cp -al" makes.
 TEST_F(CostsTest, AFileOfADirectoryCostsTheSameInASmallAndALargeOne) {
-  const auto of_each = [&](std::size_t files) {
-    const Scratch other;
+  const auto of_each = [&](std::size_t files, bool linked) {
+    const Scratch other, links;
     for (std::size_t i = 0; i < files; ++i) {
       WriteFile(other / fmt::format("f{}", i), Bytes(4096, 1));
       SetMtime(other / fmt::format("f{}", i), kLongAgo);
+      if (linked) std::filesystem::create_hard_link(other / fmt::format("f{}", i), links / fmt::format("f{}", i));
     }
     std::vector<double> counts;
     const auto count = [&](Resolve what, const auto& work) {
@@ -233,9 +235,11 @@ TEST_F(CostsTest, AFileOfADirectoryCostsTheSameInASmallAndALargeOne) {
     count(Resolve::kProtected, [](const Context& context, const DatasetRef& file) { return Info(context, file); });
     return counts;
   };
-  const auto few = of_each(10);
-  const auto many = of_each(1000);
-  for (std::size_t i = 0; i < few.size(); ++i) EXPECT_LE(many[i], few[i] * 1.05) << "path " << i;
+  for (const bool linked : {false, true}) {
+    const auto few = of_each(10, linked);
+    const auto many = of_each(1000, linked);
+    for (std::size_t i = 0; i < few.size(); ++i) EXPECT_LE(many[i], few[i] * 1.05) << "path " << i << (linked ? ", linked" : "");
+  }
 }
 
 // All files have other inodes than their sidecars say, so each may be another one that was renamed.

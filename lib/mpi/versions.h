@@ -41,7 +41,7 @@ VersionVote VoteOf(const LzyVersion& version);
 Mixture JudgeVotes(const VersionVote& least);
 
 /// Which ranks and nodes have which version, on rank 0; elsewhere an empty text. Collective over `comm`; only for mixtures, so
-/// that a job of one version does not pay for it. "0.1.0 on ranks 0, 1 (node1); 0.2.0 on rank 2 (node2)". With kApart, the
+/// that a job of one version does not pay for it. "1.0.0 on ranks 0, 1 (node1); 1.1.0 on rank 2 (node2)". With kApart, the
 /// numbers of the messages, too.
 std::string DescribeVersions(MPI_Comm comm, const LzyVersion& own, Mixture mixture);
 

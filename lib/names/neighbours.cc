@@ -112,9 +112,10 @@ std::shared_ptr<const Neighbours> Neighbours::LookAgain(FileSystem& fs, const st
 
 bool Neighbours::Saw(const std::string& name, const FileStat& file) const {
   const auto at = std::ranges::lower_bound(files_, name, {}, &Seen::name);
-  // A file of several names can be renamed by one of them and protected by another.
-  return at != files_.end() && at->name == name && at->inode == file.inode && at->ctime_ns == file.ctime_ns &&
-         at->birth_ns == file.birth_ns && file.links == 1;
+  const bool as_seen = at != files_.end() && at->name == name && at->inode == file.inode && at->ctime_ns == file.ctime_ns &&
+                       at->birth_ns == file.birth_ns;
+  // If a file has several names here, it may have been protected by another one since, without a change of its times.
+  return as_seen && (file.links == 1 || FilesOf(file.inode).size() == 1);
 }
 
 void Neighbours::SeeFiles(FileSystem& fs, const std::string& directory, const std::vector<DirectoryEntry>& names) {

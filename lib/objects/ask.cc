@@ -137,18 +137,16 @@ Status ReadAnswer(const Helper& helper, int from, FrameReader& reader, std::vect
   }
 }
 
-Status AskInto(const Helper& helper, const std::string& path, const MapRequest& request, FrameReader& reader,
+Status AskInto(const Helper& helper, const File& of, const MapRequest& request, FrameReader& reader,
                std::vector<std::uint8_t>* frames) {
   // Descriptors from 10 on, so that none of them is in the way of those that the child gets.
   const auto above = [](int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 10)); };
-  const Descriptor opened(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!opened.valid()) return SystemError("open");
   LZY_ASSIGN_OR_RETURN(const Descriptor asked, FileWith(EncodeRecord(request)));
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return SystemError("pipe");
   const Descriptor out(ends[0]);
   Descriptor in(ends[1]);
-  const Descriptor file = above(opened.get()), input = above(asked.get());
+  const Descriptor file = above(of.SystemDescriptor()), input = above(asked.get());
   Descriptor answer = above(in.get());
   if (!file.valid() || !input.valid() || !answer.valid()) return SystemError("dup");
   LZY_ASSIGN_OR_RETURN(Child child, Child::Start(helper, input.get(), answer.get(), file.get()));
@@ -172,30 +170,37 @@ std::string IndicesText(const std::vector<std::uint64_t>& all) {
 
 }  // namespace
 
-Answer Ask(const Helper& helper, const std::string& path, const MapRequest& request) {
+Answer Ask(const Helper& helper, const File& file, const MapRequest& request) {
   Answer answer;
   FrameReader reader(answer.map);
-  answer.failed = AskInto(helper, path, request, reader, request.wanted.empty() ? &answer.frames : nullptr);
+  answer.failed = AskInto(helper, file, request, reader, request.wanted.empty() ? &answer.frames : nullptr);
   answer.map.Seal(answer.failed.ok() && reader.complete());
   return answer;
 }
 
 // HDF5 begins at 0, 512, 1024, 2048, ...; what is before belongs to others.
-bool HasObjects(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) return false;
+bool HasObjects(File& file) {
   std::array<std::uint8_t, kHdf5.size()> head{};
-  constexpr off_t kMostUserBlock = off_t{1} << 40;
-  for (off_t at = 0; at <= kMostUserBlock; at = at == 0 ? 512 : at * 2) {
-    const ssize_t count = pread(file.get(), head.data(), head.size(), at);
-    if (at == 0 && count >= 4 && IsCdf(head)) return true;
-    if (count == static_cast<ssize_t>(head.size()) && head == kHdf5) return true;
-    if (count == 0) return false;
+  constexpr std::uint64_t kMostUserBlock = std::uint64_t{1} << 40;
+  for (std::uint64_t at = 0; at <= kMostUserBlock; at = at == 0 ? 512 : at * 2) {
+    const auto count = file.ReadAt(at, head);
+    if (!count.ok()) continue;
+    if (at == 0 && *count >= 4 && IsCdf(head)) return true;
+    if (*count == head.size() && head == kHdf5) return true;
+    if (*count == 0) return false;
   }
   return false;
 }
 
-Status NameObjects(const Helper& helper, const std::string& path, const std::vector<Damage*>& damage, const ObjectMap* index) {
+void NameObjects(const ObjectMap& index, const std::vector<Damage*>& damage) {
+  for (Damage* one : damage) {
+    FoundObjects found = index.Find({one->offset, one->offset + one->length});
+    one->objects = std::move(found.objects);
+    one->objects_left_off = found.left_off;
+  }
+}
+
+Status NameObjects(const Helper& helper, const File& file, const std::vector<Damage*>& damage) {
   MapRequest request;
   for (const Damage* one : damage) {
     if (one->length == 0) continue;
@@ -207,14 +212,8 @@ Status NameObjects(const Helper& helper, const std::string& path, const std::vec
   if (request.wanted.empty()) return Status::Ok();
   SortAndJoin(request.wanted);
   SortAndJoin(request.wrong);
-  Answer answer;
-  if (index == nullptr) answer = Ask(helper, path, request);
-  const ObjectMap& map = index == nullptr ? answer.map : *index;
-  for (Damage* one : damage) {
-    FoundObjects found = map.Find({one->offset, one->offset + one->length});
-    one->objects = std::move(found.objects);
-    one->objects_left_off = found.left_off;
-  }
+  const Answer answer = Ask(helper, file, request);
+  NameObjects(answer.map, damage);
   return answer.failed;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/status.h"
 #include "objects/frames.h"
 #include "objects/object_map.h"
@@ -29,14 +30,16 @@ struct Answer {
   std::vector<std::uint8_t> frames;  ///< of an answer to a request for everything
 };
 
-Answer Ask(const Helper& helper, const std::string& path, const MapRequest& request);
+/// The helper reads what `file` is, whatever has its name by now.
+Answer Ask(const Helper& helper, const File& file, const MapRequest& request);
 
-/// Whether files that begin so are of a format that can be asked about. `path`: a file. False if it cannot be read.
-bool HasObjects(const std::string& path);
+/// Whether files that begin so are of a format that can be asked about. False if it cannot be read.
+bool HasObjects(File& file);
 
-/// Fills in `objects` of the entries of data of the file at `path`. `index`: a map from when the file was whole, or null. Says
-/// what went wrong if some may be missing.
-Status NameObjects(const Helper& helper, const std::string& path, const std::vector<Damage*>& damage, const ObjectMap* index);
+/// Fills in `objects` of the entries of data of one file. `index`: a map from when the file was whole; null: the file is asked.
+/// Says what went wrong if some may be missing.
+Status NameObjects(const Helper& helper, const File& file, const std::vector<Damage*>& damage);
+void NameObjects(const ObjectMap& index, const std::vector<Damage*>& damage);
 
 /// "/fields/T (raw data, chunk [3, 0], elements [768, 0] to [1023, 511])". Names are as they are, not printable.
 std::string Text(const DamagedObject& object);

@@ -39,6 +39,18 @@ std::map<std::string, std::vector<Damage*>> DamagedFiles(DatasetReport& report) 
   return files;
 }
 
+// The file, if it is one that can be asked about. With context.fs, since a hostile user may put another file in its place.
+std::unique_ptr<File> OpenWithObjects(FileSystem& fs, const std::string& path) {
+  auto file = fs.Open(path, OpenMode::kRead);
+  return file.ok() && HasObjects(**file) ? std::move(*file) : nullptr;
+}
+
+Status NamesFromFile(FileSystem& fs, const Helper& helper, const std::string& path, const std::vector<Damage*>& damage) {
+  if (helper.program.empty()) return kNoHelper;
+  const auto file = OpenWithObjects(fs, path);
+  return file ? NameObjects(helper, *file, damage) : Status(Code::kNotFound, "its format is not known any more");
+}
+
 }  // namespace
 
 std::vector<std::string> NameObjects(const Context& context, const std::string& program, DatasetReport& report) {
@@ -48,7 +60,7 @@ std::vector<std::string> NameObjects(const Context& context, const std::string& 
   if (files.empty()) return missing;
   // Which of the files this rank can name something in. On shared storage, ranks take turns.
   std::vector<std::uint8_t> sees;
-  for (const auto& [path, damage] : files) sees.push_back(HasObjects(path) || context.fs.Stat(FindIndex(context.fs, path)).ok());
+  for (const auto& [path, damage] : files) sees.push_back(OpenWithObjects(context.fs, path) || context.fs.Stat(FindIndex(context.fs, path)).ok());
   const auto all_see = AllGatherRecords(comm, sees);
   if (!all_see.ok()) return missing;
   const Helper helper{.program = program, .stop = context.stop};
@@ -65,7 +77,8 @@ std::vector<std::string> NameObjects(const Context& context, const std::string& 
     // Edits may have moved what the index describes.
     const bool edited = std::ranges::any_of(damage, [](const Damage* one) { return IsEdit(one->cause); });
     const auto index = edited ? Result<ObjectMap>(Status(Code::kNotFound, "")) : ReadIndex(context.fs, path, {report.uuid, report.root});
-    const Status named = helper.program.empty() && !index.ok() ? kNoHelper : NameObjects(helper, path, damage, index.ok() ? &*index : nullptr);
+    const Status named = index.ok() ? Status::Ok() : NamesFromFile(context.fs, helper, path, damage);
+    if (index.ok()) NameObjects(*index, damage);
     if (!named.ok()) mine.missing.push_back(fmt::format("{}: not all names of what is damaged in it are known: {}", path, named.message()));
     for (const Damage* one : damage) {
       mine.entries.push_back({static_cast<std::uint64_t>(one - report.damage.data()), one->objects, one->objects_left_off});
@@ -103,10 +116,11 @@ std::vector<std::string> IndexObjects(const Context& context, const std::string&
   for (const std::string& path : paths) {
     // After the commit, the sidecar has the file's own name.
     if (!anew && !context.fs.Stat(IndexPath(FollowLink(context.fs, path))).ok()) continue;
-    if (!HasObjects(path) || ReadIndex(context.fs, path, commit).ok()) continue;
+    const auto file = OpenWithObjects(context.fs, path);
+    if (!file || ReadIndex(context.fs, path, commit).ok()) continue;
     Status indexed = kNoHelper;
     if (const Helper helper{.program = program, .stop = context.stop}; !helper.program.empty()) {
-      const Answer answer = Ask(helper, path, {});
+      const Answer answer = Ask(helper, *file, {});
       indexed = answer.failed.ok() ? WriteIndex(context.fs, path, commit, answer.frames) : answer.failed;
     }
     if (!indexed.ok()) missing.push_back(fmt::format("{}: its objects are not indexed: {}", path, indexed.message()));

@@ -9,24 +9,15 @@
 #include <string_view>
 #include <utility>
 
+#include "base/numbers.h"
 #include "plan/system.h"
 
 namespace lzy {
 namespace {
 
-/// A number that is not negative, and the text behind it.
-std::optional<std::pair<double, std::string_view>> NumberAndRest(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || !std::isfinite(number) || number < 0 || std::signbit(number)) return std::nullopt;
-  return std::pair(number, text.substr(static_cast<std::size_t>(end - text.data())));
-}
-
 std::optional<double> UnitHours(std::string_view unit) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {{"s", 1 / 3600.0}, {"m", 1 / 60.0}, {"h", 1},
-                                                            {"d", 24},         {"w", 168},      {"y", kHoursAYear}};
-  const auto at = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
-  return at == std::end(kUnits) ? std::nullopt : std::optional(at->second);
+  const auto seconds = SecondsOfUnit(unit);
+  return seconds ? std::optional(*seconds / 3600) : std::nullopt;
 }
 
 std::optional<double> UnitBytes(std::string_view unit) {

@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/node.h"
 #include "base/printable.h"
 #include "base/status.h"
 #include "hooks/reports/messages.h"
@@ -59,13 +60,12 @@ struct Words {
 
 /// The environment without what makes a process a rank of this job, or would protect what it writes.
 Words EnvironmentOfDrain() {
-  constexpr std::array<std::string_view, 11> kLeftOut = {"LD_PRELOAD=", "LZY_DRAIN=", "LZY_REPORT=", "LZY_SUMMARY=", "PMI_",
-                                                         "PMIX_", "OMPI_", "PRTE_", "HYDI_", "MPI_LOCAL", "MV2_COMM"};
+  constexpr std::string_view kLeftOut[] = {"LD_PRELOAD=", "LZY_DRAIN=", "LZY_REPORT=", "LZY_SUMMARY="};
   Words words;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view one(*entry);
     const auto begins = [&](std::string_view prefix) { return one.starts_with(prefix); };
-    if (std::ranges::none_of(kLeftOut, begins)) words.texts.emplace_back(one);
+    if (!IsOfMpiLauncher(one) && std::ranges::none_of(kLeftOut, begins)) words.texts.emplace_back(one);
   }
   return words;
 }

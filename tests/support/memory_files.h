@@ -52,6 +52,8 @@ class MemoryFileSystem final : public FileSystem {
   /// The time that files are stamped with.
   std::function<std::int64_t()> now = [] { return CoarseNowNs(); };
   std::uint64_t reads_from_device = 0;
+  /// SetTimes keeps no parts of seconds.
+  bool whole_seconds = false;
   /// What would make a file larger fails, as with the limit that every file system has.
   std::uint64_t largest_file = 1u << 30;
 
@@ -274,7 +276,7 @@ class MemoryFile final : public File {
     LZY_RETURN_IF_ERROR(fs_.Check(Op::kSetTimes, path_, 0, 0));
     std::lock_guard lock(fs_.mutex_);
     node_->stat.atime_ns = atime_ns;
-    node_->stat.mtime_ns = mtime_ns;
+    node_->stat.mtime_ns = fs_.whole_seconds ? mtime_ns / kNsPerSecond * kNsPerSecond : mtime_ns;
     ++node_->stat.ctime_ns;
     fs_.Record({.kind = StorageOp::Kind::kSetTimes, .path = path_}, node_.get());
     return Status::Ok();

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/node.h"
 #include "base/printable.h"
 #include "common/print.h"
 
@@ -37,11 +38,10 @@ Result<TemporaryFile> FileWith(const std::string& text) {
 
 // Without the launcher's variables: a tool of lzy in the command would take itself for one more rank of this job.
 std::vector<std::string> Environment(const Alert& alert) {
-  constexpr std::string_view kDropped[] = {"LZY_EVENT_", "PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDI_", "HYDRA_"};
   std::vector<std::string> out;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
-    if (std::ranges::none_of(kDropped, [&](std::string_view prefix) { return variable.starts_with(prefix); })) out.emplace_back(variable);
+    if (!variable.starts_with("LZY_EVENT_") && !IsOfMpiLauncher(variable)) out.emplace_back(variable);
   }
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);

@@ -63,7 +63,7 @@ typedef enum lzy_code {
  *  Static storage; thread-safe. */
 LZY_API const char* lzy_strerror(int code);
 
-/** The version of the library, e.g. "0.1.0". Static storage. */
+/** The version of the library, e.g. "1.0.0". Static storage. */
 LZY_API const char* lzy_version(void);
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */

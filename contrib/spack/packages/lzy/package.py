@@ -13,13 +13,13 @@ class Lzy(CMakePackage):
 
     homepage = "https://example.org/lzy"
     # The tarball that the target "dist" makes. Until there is a public place for it, give Spack a
-    # source tree: spack dev-build lzy@0.1.0
-    url = "https://example.org/lzy/lzy-0.1.0.tar.gz"
+    # source tree: spack dev-build lzy@1.0.0
+    url = "https://example.org/lzy/lzy-1.0.0.tar.gz"
 
     # ISC: the modules of D3 in lzy-status (third_party/d3).
     license("BSD-3-Clause AND ISC", checked_by="lzy")
 
-    version("0.1.0")
+    version("1.0.0")
 
     variant("mpi", default=True, description="Build for an MPI library, which lzy always needs")
     variant("hdf5", default=False, description="Build the example simulation with parallel HDF5")
