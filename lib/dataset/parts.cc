@@ -313,11 +313,11 @@ bool IsOutdated(FileSystem& fs, const std::string& data_path, Sidecar& home, con
 
 // What is there is replaced only under its lock, and only if it is still what was looked at.
 Result<bool> RecoverSidecar(FileSystem& fs, const std::string& data_path, File& data, const Options& given) {
-  const auto found = FindSidecar(fs, data_path);
   if (given.device_dirs.empty()) {  // nearly always: then nothing but its superblock is looked at
-    const auto peek = found.ok() ? PeekSidecar(fs, *found) : Result<Peek>(found.status());
+    const auto peek = FindAndPeek(fs, data_path);
     if (!peek.ok() || peek->parts.directories.empty()) return false;
   }
+  const auto found = FindSidecar(fs, data_path);
   const auto there = found.ok() ? Sidecar::Load(fs, *found, OpenMode::kRead) : Result<std::unique_ptr<Sidecar>>(found.status());
   const Status sound = there.ok() ? CheckContents((*there)->contents()) : there.status();
   const bool outdated = sound.ok() && (*there)->contents().superblock.parted() && IsOutdated(fs, data_path, **there, given);

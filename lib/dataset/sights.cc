@@ -84,8 +84,7 @@ Status DropOldSights(const Context& context, const DatasetRef& ref, std::vector<
     for (const auto& [rank, path] : ref.members) {
       if (!seers.contains(rank)) continue;
       SeenState& state = mine[rank];
-      const auto sidecar = FindSidecar(context.fs, path);
-      const auto peek = sidecar.ok() ? PeekSidecar(context.fs, *sidecar) : Result<Peek>(sidecar.status());
+      const auto peek = FindAndPeek(context.fs, path);
       if (peek.ok()) state = {peek->committed, peek->uuid, peek->generation, peek->wall_time_ns};
     }
   }));

@@ -17,6 +17,10 @@ bool HasSizeAndTime(const FileStat& file, const Stamp& stamp) {
   return file.size == stamp.size && file.mtime_ns == stamp.mtime_ns;
 }
 
+bool IsStamped(const FileStat& file, const Stamp& stamp) {
+  return stamp.inode == file.inode && HasSizeAndTime(file, stamp);
+}
+
 // What is known of `name`; calls `find` only at the first time. References stay valid, because maps do not move nodes.
 template <class Known, class Find>
 const typename Known::mapped_type& Once(Known& known, const std::string& name, Find find) {
@@ -30,6 +34,15 @@ const typename Known::mapped_type& Once(Known& known, const std::string& name, F
 bool LooksNew(const FileStat& file) {
   const bool made_then = file.birth_ns == 0 || file.birth_ns == file.mtime_ns;
   return file.size == 0 && file.mtime_ns != 0 && file.ctime_ns == file.mtime_ns && made_then;
+}
+
+// FindSidecar, where `real` is data_path without a link at its end.
+Result<std::string> FindIn(Directory& directory, const std::string& real, const std::string& data_path) {
+  if (const Status possible = SidecarPath(real).status(); !possible.ok())
+    return Status(Code::kUnprotected, fmt::format("not protected: {}", possible.message()));
+  const std::string name = directory.SidecarOf(BaseNameOf(real));
+  if (name.empty()) return Status(Code::kNotFound, fmt::format("{}: has no sidecar", data_path));
+  return directory.PathOf(name);
 }
 
 }  // namespace
@@ -88,7 +101,7 @@ std::optional<FileStat> Directory::StatOf(const std::string& name) {
 
 bool Directory::HasStamp(const std::string& name, const Stamp& stamp) {
   const auto stat = StatOf(name);
-  return stat && stamp.inode == stat->inode && HasSizeAndTime(*stat, stamp);
+  return stat && IsStamped(*stat, stamp);
 }
 
 bool Directory::OfSameSet(const std::string& sidecar, const Peek& peek) {
@@ -168,7 +181,8 @@ std::string Directory::FindSidecarOf(const std::string& name) {
   const auto data = fs_.Stat(PathOf(name), /*follow=*/false);
   if (!data.ok()) return has_own ? own : "";
   const Peek* peek = has_own && PeekAt(own).ok() ? &*PeekAt(own) : nullptr;
-  if (peek != nullptr && peek->committed && HasStamp(name, peek->stamp)) return own;
+  const bool regular = data->type == FileStat::Type::kRegular;
+  if (peek != nullptr && peek->committed && regular && IsStamped(*data, peek->stamp)) return own;
   // A file that a program has just created was not renamed. This spares looking into every sidecar of a directory that
   // a program fills.
   const bool looks_new = LooksNew(*data);
@@ -316,12 +330,15 @@ std::vector<std::string> Directory::SetPatternsAround(const std::string& name) {
 
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path) {
   const std::string real = FollowLink(fs, data_path);
-  if (const Status possible = SidecarPath(real).status(); !possible.ok())
-    return Status(Code::kUnprotected, fmt::format("not protected: {}", possible.message()));
   Directory directory(fs, DirectoryOf(real));
-  const std::string name = directory.SidecarOf(BaseNameOf(real));
-  if (name.empty()) return Status(Code::kNotFound, fmt::format("{}: has no sidecar", data_path));
-  return directory.PathOf(name);
+  return FindIn(directory, real, data_path);
+}
+
+Result<Peek> FindAndPeek(FileSystem& fs, const std::string& data_path) {
+  const std::string real = FollowLink(fs, data_path);
+  Directory directory(fs, DirectoryOf(real));
+  LZY_ASSIGN_OR_RETURN(const std::string path, FindIn(directory, real, data_path));
+  return directory.PeekAt(BaseNameOf(path));
 }
 
 }  // namespace lzy

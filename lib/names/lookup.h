@@ -116,6 +116,8 @@ class Directory {
 ///  - ".LZY.<name>", unless that was committed for a file that has another name by now.
 /// kNotFound: it has none. kUnprotected: its name is too long to have one. The sidecar found may be damaged.
 Result<std::string> FindSidecar(FileSystem& fs, const std::string& data_path);
+/// What that sidecar says. Errors are those of FindSidecar and PeekSidecar.
+Result<Peek> FindAndPeek(FileSystem& fs, const std::string& data_path);
 
 /// Where a symbolic link in the last component leads to, also if nothing is there. Other paths are returned as they
 /// are.
