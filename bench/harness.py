@@ -263,10 +263,21 @@ def clear(directory):
             os.unlink(entry.path)
 
 
+def free_memory():
+    """Bytes; not more than this cgroup may have."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        free = int(re.search(r"^MemAvailable:\s*(\d+) kB", file.read(), re.MULTILINE).group(1)) << 10
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+        free = min(free, int(file.read()))
+    return free
+
+
 @contextlib.contextmanager
-def memory_at_hand(size):
-    """The machine keeps that much memory for the programs that are measured. A virtual machine gives free memory back to its
-    host, and a page that it has to get again costs several times as much as the write that needs it."""
+def memory_at_hand(most):
+    """The machine keeps so many bytes of memory for the programs that are measured, or half of what is free. A virtual
+    machine gives free memory back to its host, and a page that it has to get again costs several times as much as the
+    write that needs it."""
+    size = min(most, free_memory() // 2) // BALLAST * BALLAST
     libc = ctypes.CDLL(None, use_errno=True)
     # What is given back are free pieces of 2 MiB. So some pages of each of them stay in use. A file without name, not this
     # process's memory: that would count as memory of the programs that it starts.

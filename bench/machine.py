@@ -63,10 +63,6 @@ def file_system(directory):
     return output("findmnt", "--first-only", "-n", "-o", "FSTYPE", "-T", directory) or "unknown"
 
 
-def free_memory():
-    return int(search("/proc/meminfo", r"^MemAvailable:\s*(\d+) kB", "0")) << 10
-
-
 # What follows makes lines of a page.
 def described():
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)

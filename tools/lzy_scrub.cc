@@ -110,8 +110,8 @@ class Scrub {
     const Step& step = steps_.at(dataset.path);
     lzy::VerifyRequest request{.from_disk = wish_.from_disk};
     request.portion = {.first = step.first_row, .most_bytes = step.most_bytes};
-    // What is read of a step that is stopped is read again. Without a limit, that does not take long.
-    if (wish_.bytes_per_second == 0 && step.most_bytes == 0) request.portion->bytes_at_once = 256u << 20;
+    // What is read of a step that is stopped is read again.
+    if (wish_.bytes_per_second == 0 && wish_.longest_ns == 0 && step.most_bytes == 0) request.portion->bytes_at_once = 256u << 20;
     request.leave_written = true;
     const auto stop = [&] { return Enough() || (given.stop && given.stop()); };
     DatasetReport report = lzy::Verify(Paced(given, stop), dataset, request);

@@ -34,9 +34,9 @@ using posix::SystemError;
 
 namespace {
 
-// Not by a link: what has the name is the directory itself.
-Result<Descriptor> OpenDirectory(const Place& directory) {
-  Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
+// `follow`: 0 or O_NOFOLLOW.
+Result<Descriptor> OpenDirectory(const Place& directory, int follow) {
+  Descriptor fd(Retry([&] { return openat(directory.at(), directory.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow); }));
   if (!fd.valid()) return SystemError(directory.path, "open directory", errno);
   return fd;
 }
@@ -158,15 +158,21 @@ Status posix::MakeHardLink(const Place& of, const Place& place) {
 }
 
 Result<Attributes> posix::DirectoryAttributes(const Place& directory) {
-  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory));
+  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, 0));
   return UserAttributes(fd.get(), directory.path);
 }
 
-// By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only.
+// By one descriptor, so all of it is about the same directory. A mode with set-group-ID goes with the group only. The attributes
+// come first, since the mode may forbid to write them; if they cannot be written, all else is set nevertheless.
 Status posix::SetDirectory(const Place& directory, const FileStat& like, const Attributes& attributes) {
   const std::string& path = directory.path;
-  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory));
-  LZY_RETURN_IF_ERROR(SetUserAttributes(fd.get(), path, attributes));
+  LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, O_NOFOLLOW));
+  Attributes missing = attributes;
+  if (const auto there = UserAttributes(fd.get(), path); there.ok()) std::erase_if(missing, [&](const auto& one) {
+      const auto at = there->find(one.first);
+      return at != there->end() && at->second == one.second;
+    });
+  const Status attributed = SetUserAttributes(fd.get(), path, missing);
   if (fchown(fd.get(), like.uid, like.gid) != 0) (void)!fchown(fd.get(), static_cast<uid_t>(-1), like.gid);
   LZY_ASSIGN_OR_RETURN(const FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
   std::uint32_t mode = like.mode;
@@ -175,7 +181,7 @@ Status posix::SetDirectory(const Place& directory, const FileStat& like, const A
   if (fchmod(fd.get(), mode) != 0) return SystemError(path, "change mode", errno);
   const timespec times[2] = {FromNs(like.atime_ns), FromNs(like.mtime_ns)};
   if (futimens(fd.get(), times) != 0) return SystemError(path, "set times", errno);
-  return Status::Ok();
+  return attributed;
 }
 
 Status posix::SyncDirectory(const Place& place) {

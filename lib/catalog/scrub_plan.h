@@ -37,7 +37,7 @@ std::vector<ScrubStep> PlanScrub(std::span<const ScrubCandidate> candidates, con
 
 /// "12%", "12", "0.5%": a share from 0 to 1. nullopt: it is none, or not within 0 and 100.
 std::optional<double> ParseShare(const std::string& text);
-/// "90s", "15m", "36h", "30d", "2w", "1y" (365 days), or seconds: nanoseconds.
+/// "90s", "15m", "36h", "30d", "2w", "1y" (365.25 days), or seconds: nanoseconds.
 std::optional<std::int64_t> ParseDuration(const std::string& text);
 
 }  // namespace lzy

@@ -116,10 +116,10 @@ class Planner {
     }
     const auto names = fs_.List(from);
     if (!names.ok()) return Fail(from, to, names.status());
-    const auto attributes = fs_.DirectoryAttributes(from);
-    if (!attributes.ok()) return Fail(from, to, attributes.status());
     plan_.directories.push_back({from, to, stat});
-    if (!attributes->empty()) plan_.attributes[to] = *attributes;
+    const auto attributes = fs_.DirectoryAttributes(from);
+    if (!attributes.ok()) Fail(from, to, attributes.status());
+    if (attributes.ok() && !attributes->empty()) plan_.attributes[to] = *attributes;
     const std::set<std::string> all(names->begin(), names->end());
     std::optional<Directory> directory;
     for (const std::string& name : *names) {
@@ -188,6 +188,9 @@ class TreeCopier {
     request_.sync_name = false;
     targets_ = plan.sight.targets;
     for (int rank = 0; plan.sight.targets.empty() && rank < context.comm.size(); ++rank) targets_.push_back(rank);
+    for (const CopyPlan::Entry& directory : plan.directories) {
+      if (!plan.sight.apart && directory.stat.inode != 0) sources_.emplace(directory.stat.device, directory.stat.inode);
+    }
     const auto here = std::ranges::find(targets_, context.comm.rank());
     if (here != targets_.end()) place_ = static_cast<std::size_t>(here - targets_.begin());
   }
@@ -238,6 +241,9 @@ class TreeCopier {
     const auto there = fs_.Stat(path, /*follow=*/false);
     if (there.status().code() == Code::kNotFound) return fs_.MakeDirectories(path);
     LZY_RETURN_IF_ERROR(there.status());
+    if (there->type == FileStat::Type::kDirectory && sources_.contains({there->device, there->inode})) {
+      return {Code::kIo, fmt::format("{}: is a directory of the source, mounted here", path)};
+    }
     if (there->type == FileStat::Type::kDirectory) return Status::Ok();
     if (path == plan_.destination && IsDirectory(fs_, path)) {
       return Status::Ok();
@@ -338,8 +344,9 @@ class TreeCopier {
 
   void MakeLink(const CopyPlan::Entry& link) {
     if (IsClosed(link.to)) return;
-    const auto there = fs_.ReadLink(link.to);
-    if (there.ok() && *there == link.from) return;
+    const auto text = fs_.ReadLink(link.to);
+    const auto there = fs_.Stat(link.to, /*follow=*/false);
+    if (text.ok() && *text == link.from && there.ok() && HasMtime(*there, link.stat.mtime_ns)) return;
     MakeName(link, [&](const std::string& temporary) { return fs_.MakeLink(link.from, temporary, link.stat); });
   }
 
@@ -379,6 +386,7 @@ class TreeCopier {
   const std::function<void(CopyReport)>& finished_;
   std::vector<int> targets_;           // ranks that copy
   std::optional<std::size_t> place_;   // of this rank among them
+  std::set<std::pair<std::uint64_t, std::uint64_t>> sources_;  // directories of the source, where they are seen together with the copy
   std::vector<std::string> closed_;    // directories that could not be made: nothing in them is copied
   std::vector<CopyReport> notes_;
 };

@@ -44,6 +44,18 @@ class TreeTest : public ::testing::Test {
   std::unique_ptr<Communicator> self_ = SelfCommunicator();
 };
 
+/// A directory has a second name, by a bind mount.
+class Mounted final : public PassingFileSystem {
+ public:
+  Mounted(FileSystem& fs, std::string at, std::string what) : PassingFileSystem(fs), at_(std::move(at)), what_(std::move(what)) {}
+  Result<FileStat> Stat(const std::string& path, bool follow) override {
+    return fs_.Stat(path == at_ ? what_ : path, follow);
+  }
+
+ private:
+  std::string at_, what_;
+};
+
 // Even with the file system that follows links.
 TEST_F(TreeTest, FollowsNoLinkBelowTheDestination) {
   std::filesystem::create_directories(scratch_ / "d");
@@ -66,6 +78,27 @@ TEST_F(TreeTest, FollowsTheDestinationItself) {
   Copy({scratch_ / "s"}, scratch_ / "link");
   EXPECT_EQ(ReadFile(scratch_ / "d/sub/g"), bytes_);
   EXPECT_TRUE(std::filesystem::is_symlink(scratch_ / "link"));
+}
+
+// With the file system of programs. That of the tools is tried in tests/cli.
+TEST_F(TreeTest, FollowsTheSourceItself) {
+  std::filesystem::create_directory_symlink(scratch_ / "s", scratch_ / "link");
+  Copy({scratch_ / "link"}, scratch_ / "d");
+  EXPECT_EQ(ReadFile(scratch_ / "d/sub/g"), bytes_);
+  EXPECT_FALSE(std::filesystem::is_symlink(scratch_ / "d"));
+}
+
+// A copy over a directory that was mounted there would write the source.
+TEST_F(TreeTest, WritesNoDirectoryOfTheSource) {
+  std::filesystem::create_directories(scratch_ / "d/sub");
+  Mounted fs(fs_, scratch_ / "d/sub", scratch_ / "s");
+  const auto plan = PlanCopy(fs, {scratch_ / "s"}, scratch_ / "d", /*resume=*/true);
+  ASSERT_OK(plan);
+  std::map<std::string, CopyReport> reports;
+  EXPECT_OK(CopyAll({fs, *self_, options_}, *plan, {}, [&](CopyReport report) { reports[report.to] = std::move(report); }));
+  EXPECT_OK(reports.at(scratch_ / "d/f").status);
+  EXPECT_CODE(reports.at(scratch_ / "d/sub").status, Code::kWriteFailed);
+  EXPECT_EQ(reports.count(scratch_ / "d/sub/g"), 0u);
 }
 
 TEST_F(TreeTest, MeansTheSameWhenItIsRepeated) {
@@ -96,6 +129,11 @@ TEST_F(TreeTest, CopiesAttributesWhereTheFileSystemHasThem) {
   EXPECT_EQ(*fs_.DirectoryAttributes(scratch_ / "d/sub"), (Attributes{{"user.of", "a directory"}}));
   EXPECT_EQ(*fs_.DirectoryAttributes(scratch_ / "d"), Attributes());
   EXPECT_EQ(fs_.Stat(scratch_ / "d/sub")->mtime_ns, before.mtime_ns);
+
+  // What is there already is not written again, and what cannot be written keeps nothing else from being set.
+  ASSERT_OK(fs_.SetDirectory(scratch_ / "d/sub", before, {{"user.of", "a directory"}}));
+  EXPECT_CODE(fs_.SetDirectory(scratch_ / "d", before, {{"user.large", std::string(1 << 20, 'x')}}), Code::kIo);
+  EXPECT_EQ(fs_.Stat(scratch_ / "d")->mtime_ns, before.mtime_ns);
 }
 
 TEST_F(TreeTest, LinksHaveTheirTimesAndOwners) {
@@ -110,22 +148,16 @@ TEST_F(TreeTest, LinksHaveTheirTimesAndOwners) {
   const auto link = fs_.Stat(scratch_ / "d/link", /*follow=*/false);
   ASSERT_OK(link);
   EXPECT_EQ(link->mtime_ns, 1'100'000'000'000'000'007);
-  if (!root) return;
-  EXPECT_EQ(link->uid, 4321u);
-  EXPECT_EQ(link->gid, 8765u);
-}
-
-/// A directory has a second name, by a bind mount.
-class Mounted final : public PassingFileSystem {
- public:
-  Mounted(FileSystem& fs, std::string at, std::string what) : PassingFileSystem(fs), at_(std::move(at)), what_(std::move(what)) {}
-  Result<FileStat> Stat(const std::string& path, bool follow) override {
-    return fs_.Stat(path == at_ ? what_ : path, follow);
+  if (root) {
+    EXPECT_EQ(link->uid, 4321u);
+    EXPECT_EQ(link->gid, 8765u);
   }
-
- private:
-  std::string at_, what_;
-};
+  // One that is there gets them, too.
+  std::filesystem::remove(scratch_ / "d/link");
+  std::filesystem::create_symlink("nowhere", scratch_ / "d/link");
+  Copy({scratch_ / "s"}, scratch_ / "d");
+  EXPECT_EQ(fs_.Stat(scratch_ / "d/link", /*follow=*/false)->mtime_ns, 1'100'000'000'000'000'007);
+}
 
 TEST_F(TreeTest, RefusesADestinationInsideBySecondName) {
   std::filesystem::create_directories(scratch_ / "mount/new");

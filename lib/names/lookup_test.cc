@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dataset/rehome.h"
+#include "names/neighbours.h"
 #include "resolve_fixture.h"
 
 namespace lzy {
@@ -466,6 +467,24 @@ TEST_F(ResolveRenamedTest, AListTellsTheInodesThatAStatTells) {
     }
   }
   EXPECT_CODE(fs_.OpenListed("d/link"), Code::kInvalidArgument);
+}
+
+// A file that has a second name elsewhere. If it gets one here, it may be protected by that one.
+TEST_F(ResolveTest, ALookAnswersForAFileUntilItGetsASecondNameHere) {
+  Write("d/a");
+  Write("e/other");
+  stdfs::create_hard_link("d/a", "e/a");
+  const auto is_new = [&] { return Neighbours::For(fs_, "d", "a", *fs_.Stat("d/a")).is_new; };
+  EXPECT_TRUE(is_new());
+  EXPECT_TRUE(is_new()) << "it changed just now, so a name may be missing";
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  EXPECT_TRUE(is_new());
+  EXPECT_FALSE(is_new());
+  stdfs::create_hard_link("d/a", "d/b");
+  EXPECT_TRUE(is_new());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  EXPECT_TRUE(is_new());
+  EXPECT_TRUE(is_new()) << "two names here";
 }
 
 }  // namespace

@@ -114,8 +114,9 @@ bool Neighbours::Saw(const std::string& name, const FileStat& file) const {
   const auto at = std::ranges::lower_bound(files_, name, {}, &Seen::name);
   const bool as_seen = at != files_.end() && at->name == name && at->inode == file.inode && at->ctime_ns == file.ctime_ns &&
                        at->birth_ns == file.birth_ns;
-  // If a file has several names here, it may have been protected by another one since, without a change of its times.
-  return as_seen && (file.links == 1 || FilesOf(file.inode).size() == 1);
+  // A file of several names may have been protected by another one since. That one is in the look too, unless it was made
+  // within the tick of the clock of the last change before the look.
+  return as_seen && (file.links == 1 || (file.ctime_ns < began_ns_ - kSettledNs && FilesOf(file.inode).size() == 1));
 }
 
 void Neighbours::SeeFiles(FileSystem& fs, const std::string& directory, const std::vector<DirectoryEntry>& names) {

@@ -36,9 +36,9 @@ Answer Ask(const Helper& helper, const File& file, const MapRequest& request);
 /// Whether files that begin so are of a format that can be asked about. False if it cannot be read.
 bool HasObjects(File& file);
 
-/// Fills in `objects` of the entries of data of one file. `index`: a map from when the file was whole; null: the file is asked.
-/// Says what went wrong if some may be missing.
+/// Fills in `objects` of the entries of data of one file. Says what went wrong if some may be missing.
 Status NameObjects(const Helper& helper, const File& file, const std::vector<Damage*>& damage);
+/// The same by a map from when the file was whole.
 void NameObjects(const ObjectMap& index, const std::vector<Damage*>& damage);
 
 /// "/fields/T (raw data, chunk [3, 0], elements [768, 0] to [1023, 511])". Names are as they are, not printable.

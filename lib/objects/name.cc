@@ -40,15 +40,16 @@ std::map<std::string, std::vector<Damage*>> DamagedFiles(DatasetReport& report) 
 }
 
 // The file, if it is one that can be asked about. With context.fs, since a hostile user may put another file in its place.
-std::unique_ptr<File> OpenWithObjects(FileSystem& fs, const std::string& path) {
-  auto file = fs.Open(path, OpenMode::kRead);
-  return file.ok() && HasObjects(**file) ? std::move(*file) : nullptr;
+Result<std::unique_ptr<File>> OpenWithObjects(FileSystem& fs, const std::string& path) {
+  LZY_ASSIGN_OR_RETURN(auto file, fs.Open(path, OpenMode::kRead));
+  if (!HasObjects(*file)) return Status(Code::kNotFound, "its format is not known any more");
+  return file;
 }
 
 Status NamesFromFile(FileSystem& fs, const Helper& helper, const std::string& path, const std::vector<Damage*>& damage) {
   if (helper.program.empty()) return kNoHelper;
-  const auto file = OpenWithObjects(fs, path);
-  return file ? NameObjects(helper, *file, damage) : Status(Code::kNotFound, "its format is not known any more");
+  LZY_ASSIGN_OR_RETURN(const auto file, OpenWithObjects(fs, path));
+  return NameObjects(helper, *file, damage);
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ std::vector<std::string> NameObjects(const Context& context, const std::string& 
   if (files.empty()) return missing;
   // Which of the files this rank can name something in. On shared storage, ranks take turns.
   std::vector<std::uint8_t> sees;
-  for (const auto& [path, damage] : files) sees.push_back(OpenWithObjects(context.fs, path) || context.fs.Stat(FindIndex(context.fs, path)).ok());
+  for (const auto& [path, damage] : files) sees.push_back(OpenWithObjects(context.fs, path).ok() || context.fs.Stat(FindIndex(context.fs, path)).ok());
   const auto all_see = AllGatherRecords(comm, sees);
   if (!all_see.ok()) return missing;
   const Helper helper{.program = program, .stop = context.stop};
@@ -117,10 +118,10 @@ std::vector<std::string> IndexObjects(const Context& context, const std::string&
     // After the commit, the sidecar has the file's own name.
     if (!anew && !context.fs.Stat(IndexPath(FollowLink(context.fs, path))).ok()) continue;
     const auto file = OpenWithObjects(context.fs, path);
-    if (!file || ReadIndex(context.fs, path, commit).ok()) continue;
+    if (!file.ok() || ReadIndex(context.fs, path, commit).ok()) continue;
     Status indexed = kNoHelper;
     if (const Helper helper{.program = program, .stop = context.stop}; !helper.program.empty()) {
-      const Answer answer = Ask(helper, *file, {});
+      const Answer answer = Ask(helper, **file, {});
       indexed = answer.failed.ok() ? WriteIndex(context.fs, path, commit, answer.frames) : answer.failed;
     }
     if (!indexed.ok()) missing.push_back(fmt::format("{}: its objects are not indexed: {}", path, indexed.message()));
