@@ -129,6 +129,10 @@ class Peers(unittest.TestCase):
         result.sides = {label: side(seconds, resident=1024 * mib) for label, (seconds, mib) in sides.items()}
         return result
 
+    def test_a_kind_of_copy_may_be_measured_with_one_load_only(self):
+        text = peers.copies_table({"large": ({"cp": [1], "dd": [3]}, 1 << 20), "small": ({"cp": [2]}, 1 << 20)})
+        self.assertIn("| dd | 3.00 (3.00) | – |", text)
+
     def test_whoever_is_faster_is_named_the_fastest_first(self):
         results = [self.result(lzy=(3, 1), cat=(1, 1), par2=(30, 1), other=(2, 1)), self.result(lzy=(1, 1), cat=(2, 1))]
         line, = peers.slower(results)
