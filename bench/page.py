@@ -38,24 +38,24 @@ class Target:
 
 
 # Ratios of a program's own clock: the start of MPI, the same on both sides, would make every ratio look better.
-# Best against best if the machine is noisy: if the bare runs differ by more than a fifth.
 def layer_ratio(name):
-    return lambda results: results[name].ratio("protected", "bare", "inside", min if noisy(results[name]) else statistics.median)
+    return lambda results: results[name].ratio("protected", "bare", "inside", fair(results[name]))
 
 
-def noisy(result):
+def fair(result):
+    """Which runs of a side are compared: the best if the machine is noisy, so that bare runs differ by more than a fifth."""
     values = result.sides["bare"].values("inside")
-    return max(values) > 1.2 * min(values)
+    return min if max(values) > 1.2 * min(values) else statistics.median
 
 
 def least_ratio(name):
     """The note of such a target: the other way to compare, and what it would be if only the bytes had to be moved and added."""
     def note(results):
         result = results[name]
-        of, words = (min, "best against best; medians") if noisy(result) else (statistics.median, "medians; best against best")
-        other = result.ratio("protected", "bare", "inside", statistics.median if noisy(result) else min)
+        of = fair(result)
+        other, words = (statistics.median, "best against best; medians") if of is min else (min, "medians; best against best")
         least = result.ratio("least", "bare", "inside", of)
-        return f"{words} {other:.2f}" + (f"; the least {least:.2f}" if least else "")
+        return f"{words} {result.ratio('protected', 'bare', 'inside', other):.2f}" + (f"; the least {least:.2f}" if least else "")
     return note
 
 

@@ -200,15 +200,13 @@ class CopyRun {
     const lzy::Context context = run_.MakeContext();
     lzy::CopyRequest request = wish_.request;
     const lzy::CopySight& sight = plan_.sight;
-    const auto all = static_cast<std::size_t>(run_.comm().size());
-    std::size_t copy = sight.targets.empty() ? all : sight.targets.size();
-    if (!plan_.files.empty()) copy = std::min(copy, plan_.files.size());
-    // Ranks that do what rank 0 does.
-    std::uint64_t ranks = sight.targets.empty() || sight.targets[0] == 0 ? copy : sight.sources.size();
+    std::uint64_t ranks = 1;  // that do what rank 0 does
     std::optional<lzy::RateLimit> limit;
-    const auto limit_for = [&](std::size_t copying) { limit.emplace(static_cast<double>(wish_.rate) / static_cast<double>(copying)); };
-    limit_for(copy);
-    request.dealt = [&](std::size_t copying) { limit_for(ranks = std::max<std::size_t>(copying, 1)); };
+    request.dealt = [&](std::size_t copying) {
+      copying = std::max<std::size_t>(copying, 1);
+      ranks = sight.targets.empty() || sight.targets[0] == 0 ? copying : sight.sources.size();
+      limit.emplace(static_cast<double>(wish_.rate) / static_cast<double>(copying));
+    };
     request.wait = [&](std::uint64_t bytes) { limit->Take(bytes, context.stop); };
     // Rank 0 shows its own share of what all do. Of what it has finished, it knows more.
     request.progress = [&, total = plan_.bytes,

@@ -41,6 +41,11 @@ Result<Descriptor> OpenDirectory(const Place& directory, int follow) {
   return fd;
 }
 
+// As far as the system allows: both, else the group. Names and flags are those of fchownat.
+void TakeOverOwner(int at, const char* name, int flags, const FileStat& like) {
+  if (fchownat(at, name, like.uid, like.gid, flags) != 0) (void)!fchownat(at, name, static_cast<uid_t>(-1), like.gid, flags);
+}
+
 std::int64_t ToNs(const struct statx_timestamp& time) {
   return time.tv_sec * kNsPerSecond + time.tv_nsec;
 }
@@ -143,8 +148,7 @@ Status posix::MakeLink(const std::string& text, const Place& place, const FileSt
   LZY_RETURN_IF_ERROR(CheckPath(place.path));
   const char* name = place.name.c_str();
   if (symlinkat(text.c_str(), place.at(), name) != 0) return SystemError(place.path, "make symbolic link", errno);
-  if (fchownat(place.at(), name, like.uid, like.gid, AT_SYMLINK_NOFOLLOW) != 0)
-    (void)!fchownat(place.at(), name, static_cast<uid_t>(-1), like.gid, AT_SYMLINK_NOFOLLOW);
+  TakeOverOwner(place.at(), name, AT_SYMLINK_NOFOLLOW, like);
   const timespec times[2] = {FromNs(like.atime_ns), FromNs(like.mtime_ns)};
   // Some file systems keep no times of links.
   (void)!utimensat(place.at(), name, times, AT_SYMLINK_NOFOLLOW);
@@ -167,13 +171,8 @@ Result<Attributes> posix::DirectoryAttributes(const Place& directory) {
 Status posix::SetDirectory(const Place& directory, const FileStat& like, const Attributes& attributes) {
   const std::string& path = directory.path;
   LZY_ASSIGN_OR_RETURN(const Descriptor fd, OpenDirectory(directory, O_NOFOLLOW));
-  Attributes missing = attributes;
-  if (const auto there = UserAttributes(fd.get(), path); there.ok()) std::erase_if(missing, [&](const auto& one) {
-      const auto at = there->find(one.first);
-      return at != there->end() && at->second == one.second;
-    });
-  const Status attributed = SetUserAttributes(fd.get(), path, missing);
-  if (fchown(fd.get(), like.uid, like.gid) != 0) (void)!fchown(fd.get(), static_cast<uid_t>(-1), like.gid);
+  const Status attributed = SetUserAttributes(fd.get(), path, attributes);
+  TakeOverOwner(fd.get(), "", AT_EMPTY_PATH, like);
   LZY_ASSIGN_OR_RETURN(const FileStat is, StatAt(fd.get(), "", AT_EMPTY_PATH, path));
   std::uint32_t mode = like.mode;
   if (is.uid != like.uid) mode &= ~04000u;

@@ -287,6 +287,7 @@ constexpr bool HasMtime(const FileStat& file, std::int64_t given) {
   const std::int64_t rest = (given % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
   return file.mtime_ns == given || (file.ctime_ns % kNsPerSecond == 0 && file.mtime_ns == given - rest);
 }
+
 /// The clock that file systems stamp mtime with (ns since the epoch), and its granularity (nominal: ticks can be late).
 /// A file that changed after somebody looked at its times may have a finer stamp, ahead of this clock (Linux 6.13).
 std::int64_t CoarseNowNs();

@@ -127,8 +127,13 @@ Result<Attributes> UserAttributes(int fd, const std::string& path) {
 Status SetUserAttributes(int fd, const std::string& path, const Attributes& attributes) {
   for (const auto& [name, value] : attributes) {
     if (fsetxattr(fd, name.c_str(), value.data(), value.size(), 0) == 0) continue;
-    if (errno == EOPNOTSUPP || errno == ENOSYS) return Status::Ok();
-    return SystemError(path, "write extended attribute " + name, errno);
+    const int error = errno;
+    if (error == EOPNOTSUPP || error == ENOSYS) return Status::Ok();
+    // A mode that forbids writing does not matter if it is there already.
+    std::string there(value.size() + 1, '\0');
+    const ssize_t length = fgetxattr(fd, name.c_str(), there.data(), there.size());
+    if (length == static_cast<ssize_t>(value.size()) && there.compare(0, value.size(), value) == 0) continue;
+    return SystemError(path, "write extended attribute " + name, error);
   }
   return Status::Ok();
 }

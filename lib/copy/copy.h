@@ -35,7 +35,7 @@ struct CopyRequest {
   std::function<void(std::uint64_t bytes)> wait = {};
   /// Told of bytes that were copied; called by several threads at once. May be empty.
   std::function<void(std::uint64_t bytes)> progress = {};
-  /// Of a set: told on all ranks how many of them copy, before the first does. May be empty.
+  /// Told on all ranks how many of them copy, before the first does (CopyAll, CopySet). May be empty.
   std::function<void(std::size_t ranks)> dealt = {};
 };
 

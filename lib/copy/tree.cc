@@ -66,10 +66,9 @@ class Planner {
     if (stat.type != FileStat::Type::kDirectory) return Status::Ok();
     if (IsWithin(*real_to, real_from)) return Inside(to, from);
     above_.clear();
-    for (std::string at = *real_to, up;; at = up) {
+    for (std::string at = *real_to;; at = DirectoryOf(at)) {
       if (const auto one = fs_.Stat(at); one.ok() && one->inode != 0) above_.emplace(one->device, one->inode);
-      up = DirectoryOf(at);
-      if (up == at) break;
+      if (DirectoryOf(at) == at) break;
     }
     return Status::Ok();
   }
@@ -200,6 +199,7 @@ class TreeCopier {
     for (const CopyReport& failure : plan_.failures) finished_(failure);
     LZY_RETURN_IF_ERROR(OnFirstTarget([&] { MakeDirectories(); }));
     LZY_RETURN_IF_ERROR(BroadcastRecord(context_.comm, closed_, targets_[0]));
+    if (request_.dealt) request_.dealt(std::min(targets_.size(), plan_.files.size()));
     LZY_RETURN_IF_ERROR(CopyFiles());
     return OnFirstTarget([&] {
       for (const CopyPlan::Entry& link : plan_.links) MakeLink(link);
@@ -241,10 +241,10 @@ class TreeCopier {
     const auto there = fs_.Stat(path, /*follow=*/false);
     if (there.status().code() == Code::kNotFound) return fs_.MakeDirectories(path);
     LZY_RETURN_IF_ERROR(there.status());
-    if (there->type == FileStat::Type::kDirectory && sources_.contains({there->device, there->inode})) {
+    if (there->type == FileStat::Type::kDirectory) {
+      if (!sources_.contains({there->device, there->inode})) return Status::Ok();
       return {Code::kIo, fmt::format("{}: is a directory of the source, mounted here", path)};
     }
-    if (there->type == FileStat::Type::kDirectory) return Status::Ok();
     if (path == plan_.destination && IsDirectory(fs_, path)) {
       return Status::Ok();
     }

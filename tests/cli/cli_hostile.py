@@ -280,17 +280,16 @@ class ForgedSidecars(Hostile):
                 self.assertEqual(self.tell(), before, words)
 
     def test_names_that_lead_elsewhere(self):
-        names = (b"../outside/f", b"../outside/%r", b"/etc/x%r", b"s.%r/../../outside/f", b"s.%r\0x", b"..", b"")
-        for number, name in enumerate(names):
-            rank = number % 2 * 2
-            with self.subTest(name=name, rank=rank):
-                self.fresh()
-                self.forge(f"u/.LZY.s.{rank}", name=name)
-                self.forge("u/.LZY.f", name=name)
-                os.remove(self.path("u/s.1"))
-                done = self.check(4, "lzy-verify", "u/f")
-                self.assertIn("may lead outside its directory", done.stderr)
-                self.everything("u/f", "u/s.%r", f"u/s.{rank}", "u")
+        for name in (b"../outside/f", b"../outside/%r", b"/etc/x%r", b"s.%r/../../outside/f", b"s.%r\0x", b"..", b""):
+            for rank in (0, 2):
+                with self.subTest(name=name, rank=rank):
+                    self.fresh()
+                    self.forge(f"u/.LZY.s.{rank}", name=name)
+                    self.forge("u/.LZY.f", name=name)
+                    os.remove(self.path("u/s.1"))
+                    done = self.check(4, "lzy-verify", "u/f")
+                    self.assertIn("may lead outside its directory", done.stderr)
+                    self.everything("u/f", "u/s.%r", f"u/s.{rank}", "u")
 
     def test_names_hard_to_print(self):
         odd = b"x\x1b[2J\n\r\x07%r"
