@@ -1,7 +1,9 @@
-// bench_idioms IDIOM FILE BYTES: writes a file of BYTES bytes in all (a multiple of 64 KiB for each rank), opened and
-// written in one of the ways that programs have for it. Whatever the idiom, the file ends up with the same bytes, so
+// bench_idioms IDIOM FILE BYTES [own]: writes a file of BYTES bytes in all (a multiple of 64 KiB for each rank), opened
+// and written in one of the ways that programs have for it. Whatever the idiom, the file ends up with the same bytes, so
 // root and parity must be the same. Knows nothing about lzy. tests/hooks/idioms_test.py and the script `run` start it
 // with the layer and without, and look at how much of the file the commit reads back (docs/design.md "Capture").
+//
+// With "own", every rank does so with a file of its own, FILE.RANK, which has its part of the bytes.
 //
 // IDIOM is one of these:
 //
@@ -21,6 +23,7 @@
 //   small             writes of 1000 bytes one after the other
 //   backwards         writes of 100,000 bytes, the last one first
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -32,7 +35,9 @@ enum { BLOCK = 64 << 10, CALL = 4 << 20, HEADER = 4000 };
 static const char* idiom;
 static const char* path;
 static int64_t all, mine, first;  // bytes of the file; of this rank's part, and where it begins
-static int rank, ranks;
+static int rank, ranks;           // among those that write the file
+static int64_t base;              // the contents are those of a file that this many bytes lie before
+static MPI_Comm comm = MPI_COMM_WORLD;
 static char* memory;  // what this rank's part has to contain
 
 static int is(const char* name) {
@@ -42,7 +47,7 @@ static int is(const char* name) {
 // The byte that belongs at `offset`: no two blocks are alike.
 static void fill(char* to, int64_t offset, int64_t size) {
   for (int64_t i = 0; i < size; ++i) {
-    const uint64_t at = (uint64_t)(offset + i);
+    const uint64_t at = (uint64_t)(base + offset + i);
     to[i] = (char)((at / 8 * 0x9e3779b97f4a7c15u) >> (56 - at % 8));
   }
 }
@@ -86,13 +91,13 @@ static void write_random(MPI_File file, int64_t piece) {
 }
 
 static MPI_File open_for(int mode) {
-  return open_file(MPI_COMM_WORLD, path, mode);
+  return open_file(comm, path, mode);
 }
 
 // All ranks see the file gone before one of them creates it again.
 static void delete_old(void) {
   if (rank == 0) MPI_File_delete(path, MPI_INFO_NULL);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(comm);
 }
 
 static void write_grown(MPI_File file) {
@@ -144,10 +149,24 @@ static void work(void) {
   MPI(MPI_File_close(&file));
 }
 
+// From here on, this rank writes its part to a file of its own.
+static void be_alone(void) {
+  static char name[4096];
+  snprintf(name, sizeof name, "%s.%d", path, rank);
+  path = name;
+  base = first;
+  all = mine;
+  first = 0;
+  rank = 0;
+  ranks = 1;
+  comm = MPI_COMM_SELF;
+}
+
 // One line of JSON by rank 0, with the names that bench_writer has. The largest process, in KiB.
 static void report(double seconds) {
   struct rusage usage;
   long most = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   getrusage(RUSAGE_SELF, &usage);
   MPI_Reduce(&usage.ru_maxrss, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
   if (rank == 0) printf("{\"seconds\": %.6f, \"resident\": [%ld]}\n", seconds, most);
@@ -169,6 +188,7 @@ int main(int argc, char** argv) {
   check(all > 0 && all % ((int64_t)ranks * BLOCK) == 0, "BYTES, a multiple of 64 KiB for each rank,");
   mine = all / ranks;
   first = rank * mine;
+  if (argc > 4 && strcmp(argv[4], "own") == 0) be_alone();
   memory = malloc((size_t)mine);
   check(memory != NULL, "malloc");
   fill(memory, first, mine);

@@ -54,6 +54,10 @@ class Checker {
         LZY_ASSIGN_OR_RETURN(others, WrittenByOthers());
         captured = true;
       }
+    } else if (capture_ != nullptr) {
+      // Nobody else writes this rank's member.
+      for (const Interval& blocks : capture_->Captured(kAll)) coverage.pieces.push_back({blocks, context_.comm.rank()});
+      captured = true;
     }
     LZY_RETURN_IF_ERROR(AgreeOn(context_.comm, [&]() -> Status {
       for (const Ensemble& ensemble : view.ensembles) {

@@ -104,11 +104,21 @@ class FileSet : public Protector {
   // Encodes, syncs the data, and checks that no file changed meanwhile.
   Status Encode();
 
+  // Finds out which blocks of this rank's member have a captured leaf that counts. Local, since each member has leaves
+  // of its own.
+  Status UseCapture();
+
+  // Sets these leaves. Local.
+  void TakeCaptured();
+
   // Encodes the rows that are touched, or all. Groups without a common rank work side by side, so nobody stops before
   // all are done, and a failure is agreed on by everybody.
   Status EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   Status EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all);
+
+  // The same without parity: makes the leaves of this rank's members, less those that were captured. Local.
+  Status HashMembers(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   // Rebuilds the rotten blocks of this rank's members that were files of their own, by the parity that they had. Local.
   Status RebuildFromFormer();
@@ -152,6 +162,7 @@ class FileSet : public Protector {
   std::uint64_t generation_ = 1;
   std::map<std::uint32_t, MemberFacts> facts_;
   std::map<std::uint32_t, OwnMember> own_;
+  std::vector<Interval> captured_;  // blocks of the only member here whose leaves were captured, and count
   Rot rot_;
   std::vector<Group> groups_;
   Uuid uuid_{};

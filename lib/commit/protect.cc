@@ -9,6 +9,7 @@
 #include "dataset/member.h"
 #include "dataset/parts.h"
 #include "dataset/rehome.h"
+#include "encode/capture.h"
 #include "encode/coverage.h"
 #include "names/lookup.h"
 #include "rows/retry.h"
@@ -414,6 +415,17 @@ bool Protector::HasOtherWriter(const FileView& file) {
   if (std::ranges::any_of(*request_.own_intents, [&](const Intent& one) { return SameWriter(one, *file.intent); })) return false;
   report_.kept_intents.emplace(file.rank, *file.intent);
   return true;
+}
+
+bool Protector::HasFirstBlock(const Capture& capture, const FileJob& job) {
+  const ByteSpan written = capture.FirstBlock();
+  if (written.empty() || context_.options.verify_writes) return true;
+  std::vector<std::uint8_t> bytes(written.size());
+  RowStats stats;
+  const auto read = ReadWhole(*job.data, 0, bytes, job.synced);
+  if (read.ok()) stats.bytes_read = *read;
+  pass_.Add(stats);
+  return read.ok() && std::ranges::equal(bytes, written);
 }
 
 Status Protector::KeepOtherIntent(const FileView& file, Sidecar& fresh) const {

@@ -30,9 +30,10 @@ struct ProtectRequest {
   /// and the intent stays set (DatasetReport::kept_intents). Empty optional: no matter whose they are, a commit ends
   /// all intents.
   std::optional<std::vector<Intent>> own_intents;
-  /// Hooks, shared files: what this rank captured of this epoch's writes, all of which it was told (Take or Miss). Null
-  /// on any rank: all is read back. So it is, too, where somebody else is met under the lock: another writer's intent,
-  /// or, by rank 0, any commit other than the one that the epoch departs from (all zero: none was made yet).
+  /// Hooks: what this rank captured of this epoch's writes, all of which it was told (Take or Miss). Of a set: of its
+  /// member, made for a geometry without parity. Of a shared file: if it is null on any rank, all is read back. So it
+  /// is, too, where somebody else is met under the lock: another writer's intent, or any commit other than the one that
+  /// the epoch departs from (all zero: none was made yet). Rank 0 says this of a shared file, an owner of its member.
   Capture* capture = nullptr;
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;

@@ -41,7 +41,10 @@ Status FileSet::Protect() {
     return MakeShapes();
   }));
   LZY_RETURN_IF_ERROR(ChooseWay());
-  Status status = AgreeOn(comm_, [&] { return OpenOutputs(); });
+  Status status = AgreeOn(comm_, [&]() -> Status {
+    LZY_RETURN_IF_ERROR(OpenOutputs());
+    return UseCapture();
+  });
   if (status.ok()) status = SplitGroups();
   if (status.ok()) status = Encode();
   if (status.ok()) status = Commit();

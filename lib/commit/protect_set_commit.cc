@@ -4,12 +4,14 @@
 // count. The first that counts decides for all: whoever finds one member of a new generation and another one prepared
 // completes it (dataset/roll_forward). So a crash in between never leaves a set of two generations.
 
-
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "comm/records.h"
 #include "commit/file_set.h"
+#include "encode/capture.h"
+#include "encode/coverage.h"
 #include "encode/one_node.h"
 #include "sidecar/contents.h"
 #include "sidecar/names.h"
@@ -67,6 +69,7 @@ Status FileSet::Encode() {
   LZY_RETURN_IF_ERROR(EncodeGroups(touched_, !incremental_));
   LZY_RETURN_IF_ERROR(HandleRot());
   return AgreeOn(comm_, [&]() -> Status {
+    TakeCaptured();
     Stopwatch watch;
     for (auto& [rank, member] : own_) LZY_RETURN_IF_ERROR(member.job.data->Sync());
     LZY_RETURN_IF_ERROR(ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t, OwnMember& member) -> Status {
@@ -78,9 +81,41 @@ Status FileSet::Encode() {
   });
 }
 
+Status FileSet::UseCapture() {
+  Capture* const capture = request_.capture;
+  if (!request_.touched || capture == nullptr || own_.size() != 1) return Status::Ok();
+  auto& [rank, member] = *own_.begin();
+  const Sidecar* const now = member.file->sidecar.get();
+  const bool another = now == nullptr || now->contents().superblock.uuid != request_.departs_from ||
+                       now->generation() != request_.departs_from_generation;
+  if (another || facts_.at(rank).other_writer) return Status::Ok();
+  FileJob& job = member.job;
+  LZY_ASSIGN_OR_RETURN(const Layout layout, Layout::Create(capture->parameters(), {job.before.size}));
+  (void)capture->Finish(layout);  // always true: it is its own geometry
+  if (!HasFirstBlock(*capture, job)) return Status::Ok();
+  capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
+  report_.captures_count = true;
+  if (layout.block_size() == block_size_) captured_ = capture->Captured(std::numeric_limits<std::size_t>::max());
+  return Status::Ok();
+}
+
+// With parity, these blocks have been read, and hashed. If verify-writes finds that something else was written, its leaf
+// must be that of what should be there: then it is damage until it is written again.
+void FileSet::TakeCaptured() {
+  RowStats stats;
+  for (const Interval& blocks : captured_) {
+    FileJob& job = own_.begin()->second.job;
+    for (std::uint64_t i = blocks.begin; i < blocks.end; ++i) job.data_leaves.Set(i, request_.capture->leaf(i));
+    stats.bytes_captured += std::min(blocks.end * block_size_, job.before.size) - blocks.begin * block_size_;
+  }
+  if (parity_ == 0) pass_.Add(stats);
+}
+
 // Ranks without a member of a group skip it. Groups with a common rank go one after the other, in the same order on all
 // ranks, so no two ranks wait for each other.
 Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
+  // A program has one member a rank. lzy-protect may have thousands on one, and of any sizes: these are dealt by rows.
+  if (parity_ == 0 && request_.touched) return AgreeOn(comm_, [&] { return HashMembers(touched, all); });
   Status status;
   for (Group& group : groups_) {
     if (!group.mine) continue;
@@ -113,6 +148,28 @@ Status FileSet::EncodeGroup(Group& group, const std::map<std::uint32_t, Interval
     }));
     LZY_ASSIGN_OR_RETURN(const bool done, EncodeOnOneNode(context_, pass_, *group.layout, comm, members, runs));
     return done ? Status::Ok() : pass_.Run(*group.layout, comm, group.owner, jobs, runs);
+  });
+}
+
+// Each member as a group of its own, whose rows are its blocks.
+Status FileSet::HashMembers(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
+  return ForEachOwn([&](const Group& group, std::uint32_t f, std::uint32_t rank, OwnMember& member) -> Status {
+    const std::uint64_t size = group.layout->file_size(f);
+    LZY_ASSIGN_OR_RETURN(const Layout alone, Layout::Create(GroupGeometry(block_size_, group.layout->unit(), 0, 1), {size}));
+    PlanCache plans(alone);
+    const auto edits = touched.find(rank);
+    IntervalSet read = edits == touched.end() ? IntervalSet() : edits->second;
+    if (all) read.AddWhole();
+    if (!captured_.empty()) {
+      const auto blocks = Without(TouchedBlocks(read, block_size_, alone.data_blocks(0)), captured_);
+      read.Clear();
+      for (const Interval& one : blocks) read.Add({one.begin * block_size_, one.end * block_size_});
+    }
+    return InStretches(alone, [&](Interval stretch) -> Status {
+      LZY_ASSIGN_OR_RETURN(const auto runs, RowsToEncode(alone, plans, {&read}, read.whole(), stretch));
+      const auto self = SelfCommunicator();
+      return pass_.Run(alone, *self, {0}, {&member.job}, runs);
+    });
   });
 }
 

@@ -266,7 +266,9 @@ class SharedFile : public Protector {
                                                  now.generation != request_.departs_from_generation);
       if (capture == nullptr || another || !report_.kept_intents.empty()) return;
       const bool fits = capture->Finish(*layout_);
-      if (!fits || HasFirstBlock(*capture)) mine = fits ? kOfUse : kOfAnotherShape;
+      // Of a large file this is left to the program (docs/reference/limits.md).
+      const bool doubted = fits && capture->IsSmall() && !HasFirstBlock(*capture, job_);
+      if (!doubted) mine = fits ? kOfUse : kOfAnotherShape;
     });
     LZY_ASSIGN_OR_RETURN(const std::uint64_t worst, comm_.AllReduceMax(mine));
     report_.captures_count = worst != kVoid;
@@ -277,20 +279,6 @@ class SharedFile : public Protector {
       if (!closed.ok()) capture->MissAll();
     }
     return worst == kOfUse;
-  }
-
-  // A program may write the header of a small file by POSIX calls before the close. That cannot be seen, so block 0 is
-  // read. Of a large file this is left to the program (docs/reference/limits.md). With verify-writes, a difference may
-  // be a fault, and the times of the file have been looked at.
-  bool HasFirstBlock(const Capture& capture) {
-    const ByteSpan written = capture.FirstBlock();
-    if (written.empty() || !capture.IsSmall() || context_.options.verify_writes) return true;
-    std::vector<std::uint8_t> bytes(written.size());
-    RowStats stats;
-    const auto read = ReadWhole(*job_.data, 0, bytes, job_.synced);
-    if (read.ok()) stats.bytes_read = *read;
-    pass_.Add(stats);
-    return read.ok() && std::ranges::equal(bytes, written);
   }
 
   // Rows of a rank, without the others.

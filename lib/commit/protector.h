@@ -59,6 +59,10 @@ class Protector {
   /// For the hooks: notes in report_.kept_intents if another writer has an intent on `file`; all of it is to be
   /// committed then. The same on every rank.
   bool HasOtherWriter(const FileView& file);
+  /// Whether block 0 is in the file as it was captured, or was not captured. A program may write the header of a file by
+  /// POSIX calls before the close. That cannot be seen, so block 0 is read. With verify-writes it is taken to be there: a
+  /// difference may be a fault, and the times of the file have been looked at. Local.
+  bool HasFirstBlock(const Capture& capture, const FileJob& job);
   /// Sets that intent in the sidecar that is about to replace the file's, so that there is no moment without it.
   Status KeepOtherIntent(const FileView& file, Sidecar& fresh) const;
 

@@ -365,6 +365,7 @@ void Capture::ForgetCaptured(Interval blocks) {
       const std::uint64_t block = page->first * kPageBlocks + i;
       if (block < blocks.begin || block >= blocks.end || !page->second->captured.test(i)) continue;
       page->second->captured.reset(i);
+      if (layout_->parity() == 0) continue;
       const RowId row = layout_->LocateData(0, block).row;
       SliceOf(chunks_.at(KeyOf(row)), row).spoiled = true;
     }

@@ -1,11 +1,12 @@
 #pragma once
-// Capture: what one process takes out of its write buffers while it writes a shared file, so the commit need not read
-// the data back (docs/design.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the
+// Capture: what one process takes out of its write buffers while it writes a file, so the commit need not read the data
+// back (docs/design.md §4, "Capture"). Gropp, Ross and Miller (§5) found that reading back is most of the
 // cost of lazy redundancy. FIVER found that data are best hashed while they are in memory anyway.
 //
 // Of every block that this process writes whole and once in an epoch, it keeps the hash. Of every row, it keeps the
 // sum of its captured blocks' shares of the parity. romio_hooks/transfers feeds it; the commit
-// (commit/protect_shared.cc) takes leaves and sums from it.
+// (commit/protect_shared.cc) takes leaves and sums from it. Of a member of a set it keeps hashes alone, as of a shared
+// file without parity: the rows of a set have one block of each member (commit/protect_set_commit.cc).
 //
 // What is kept is a promise about the contents of the file. So anything doubtful is not kept, but *missed*: blocks
 // written again when their bytes are gone, in parts that do not meet, beyond the bound on memory, or in a way that was
@@ -15,7 +16,7 @@
 // States of a block: unwritten; open (its bytes are kept, whole or in parts: encode/open_blocks.h); captured (a bit in
 // its page, its share in a sum); missed. A missed block never becomes captured again. Invariant: a captured block has a
 // leaf, and the sum of its row has its share once. A sum that has the share of a block that is no longer captured is
-// spoiled, and is not used.
+// spoiled, and is not used. Without parity there are no sums, and nothing to spoil.
 //
 // While the file may turn out to be small, its geometry is not certain (docs/design.md §3). Then all blocks stay open
 // until the commit knows the geometry, or until the file is too large for another one.
@@ -52,7 +53,7 @@ struct CaptureSetup {
   std::shared_ptr<const LeafKey> key = nullptr;  ///< makes the leaves of a sealed dataset; null: none
 };
 
-/// One epoch of one shared file on one process. Nothing of it is persistent. All is local: it makes no MPI calls.
+/// One epoch of one file on one process. Nothing of it is persistent. All is local: it makes no MPI calls.
 class Capture {
  public:
   /// kInvalidArgument for parameters that no layout of a shared file with one group can have.
@@ -77,6 +78,7 @@ class Capture {
   // or AddRead, but not both.
 
   std::uint64_t block_size() const { return block_; }
+  const GeometryParameters& parameters() const { return layout_->parameters(); }
   /// Tells the layout of the file. If no sum was made so far, the capture takes its geometry. Drops what is of no use:
   /// blocks behind the end, parts that are no whole blocks, blocks of spoiled sums. The last block is whole if its
   /// parts are exactly what the file has of it. False if blocks and rows are not where `layout` has them: then the sums

@@ -300,5 +300,146 @@ TEST(CaptureGaps, AreReadAloneAndRotInThemStaysDamage) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Capture, ::testing::Values(4711, 104711, 204711, 304711));
 
+// A set whose members are captured, each by its rank.
+class CapturedSet {
+ public:
+  explicit CapturedSet(std::uint64_t seed) : rng_(seed) {
+    ranks_ = static_cast<int>(1 + Below(rng_, 4));
+    sample_.kind = DatasetKind::kSet;
+    sample_.path = scratch_ / "member.%r";
+    Options& o = sample_.options;
+    o.block_size = 512u << Below(rng_, 3);
+    o.parity = static_cast<std::uint32_t>(OneIn(rng_, 4) ? Below(rng_, static_cast<std::uint64_t>(ranks_)) : 0);
+    o.threads = static_cast<std::uint32_t>(1 + Below(rng_, 2));
+    for (int r = 0; r < ranks_; ++r) {
+      sample_.files.push_back(scratch_ / fmt::format("member.{}", r));
+      WriteFile(sample_.files.back(), {});
+    }
+  }
+
+  void Epoch() {
+    std::vector<Member> members(static_cast<std::size_t>(ranks_));
+    for (std::size_t r = 0; r < members.size(); ++r) WriteMember(r, members[r]);
+    std::vector<DatasetReport> reports(members.size());
+    RunRanks(ranks_, [&](Communicator& comm) {
+      const auto r = static_cast<std::size_t>(comm.rank());
+      ProtectRequest request;
+      request.touched.emplace();
+      // That a member has no entry says the same as an empty one: nobody wrote it.
+      if (!members[r].touched.empty()) (*request.touched)[static_cast<std::uint32_t>(r)] = members[r].touched;
+      request.capture = members[r].capture.get();
+      request.departs_from = members[r].start.uuid;
+      request.departs_from_generation = members[r].start.generation + (members[r].met_another ? 1 : 0);
+      const DatasetRef set{.kind = DatasetKind::kSet, .path = sample_.path, .members = {{comm.rank(), sample_.files[r]}}};
+      reports[r] = Protect(Context{.fs = PosixFileSystem(), .comm = comm, .options = sample_.options}, set, request);
+    });
+    ASSERT_OK(reports[0].status);
+    captured_ += reports[0].bytes_captured;
+    read_back_ += reports[0].bytes_read;
+    if (sample_.options.parity > 0) {
+      EXPECT_EQ(reports[0].bytes_captured, 0u) << "all of it is read for the parity";
+    }
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      if (members[r].met_another) {
+        EXPECT_FALSE(reports[r].captures_count);
+      }
+    }
+    EXPECT_TRUE(reports[0].damage.empty());
+    ExpectSame(FingerprintOf(sample_.files), FingerprintOfCopy(sample_, scratch_.path()));
+  }
+
+  std::uint64_t captured() const { return captured_; }
+  std::uint64_t read_back() const { return read_back_; }
+
+ private:
+  struct Member {
+    Intent start;
+    IntervalSet touched;
+    std::unique_ptr<lzy::Capture> capture;
+    bool met_another = false;
+  };
+
+  void WriteMember(std::size_t r, Member& member) {
+    const std::string& path = sample_.files[r];
+    const auto start = BeginEpoch(PosixFileSystem(), sample_.options, path, sample_.path);
+    ASSERT_OK(start);
+    member.start = start->intent;
+    member.met_another = OneIn(rng_, 20);
+    Options hashes = sample_.options;
+    hashes.parity = 0;
+    const bool other_blocks = OneIn(rng_, 8);
+    if (other_blocks) hashes.block_size *= 2;
+    auto made = lzy::Capture::Create({.parameters = SharedGeometry(hashes, std::uint64_t{1} << 60), .memory = hashes.memory});
+    ASSERT_OK(made);
+    if (!OneIn(rng_, 8)) member.capture = std::move(*made);
+    if (OneIn(rng_, 6)) return;  // not written in this epoch
+    const std::uint64_t block = sample_.options.block_size, before = ReadFile(path).size();
+    const std::uint64_t size = 1 + Below(rng_, block * 60);
+    if (start->generation == 0) member.touched.AddWhole();
+    std::uint64_t turn = 0;
+    const bool ordered = OneIn(rng_, 2), all_captured = OneIn(rng_, 2);
+    const std::uint64_t behind = OneIn(rng_, 3) ? before : 0;
+    for (const Write& write : Pattern(rng_, size, block, 1)) {
+      if (OneIn(rng_, 20)) Cut(path, member);
+      const Bytes bytes = RandomBytes(rng_, write.length);
+      WriteAt(path, behind + write.offset, bytes);
+      AddTouched(member.touched, behind + write.offset, write.length);
+      if (!member.capture) continue;
+      if (all_captured || !OneIn(rng_, 8)) {
+        member.capture->Take(behind + write.offset, bytes, ordered ? ++turn : 0);
+      } else {
+        member.capture->Miss({behind + write.offset, behind + write.offset + write.length});
+      }
+    }
+  }
+
+  void Cut(const std::string& path, Member& member) {
+    const std::uint64_t old = ReadFile(path).size(), size = Below(rng_, 2 * old + 1);
+    Truncate(path, size);
+    const std::uint64_t from = std::min(old, size) - (std::min(old, size) > 0);
+    AddTouched(member.touched, from, std::max(old, size) + 1 - from);
+    if (member.capture) member.capture->Cut(size);
+  }
+
+  Rng rng_;
+  Scratch scratch_;
+  Sample sample_;
+  int ranks_ = 1;
+  std::uint64_t captured_ = 0, read_back_ = 0;
+};
+
+TEST_P(Capture, OfMembersMakesTheSameAsReadingBack) {
+  const std::uint64_t seed = SeedOf(GetParam());
+  std::uint64_t captured = 0, read_back = 0;
+  for (std::uint64_t i = 0; i < RoundsOf(kRounds) / 4 && !HasFailure(); ++i) {
+    SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
+    CapturedSet test(seed + i);
+    for (int epoch = 0; epoch < 4 && !HasFailure(); ++epoch) test.Epoch();
+    captured += test.captured();
+    read_back += test.read_back();
+  }
+  EXPECT_GT(captured, read_back / 4);
+  EXPECT_GT(read_back, captured / 20);
+}
+
+// Without parity there is no sum that a second write could spoil: of the rows of the written blocks, only the block that
+// was written twice is read.
+TEST(CaptureWithoutParity, ABlockThatIsWrittenTwiceIsReadAlone) {
+  constexpr std::uint64_t kBlock = 512, kSize = 64 * kBlock;
+  Options options;
+  options.block_size = kBlock;
+  options.parity = 0;
+  auto capture = lzy::Capture::Create({.parameters = SharedGeometry(options, kSize), .memory = options.memory});
+  ASSERT_OK(capture);
+  Rng rng(1);
+  (*capture)->Take(0, RandomBytes(rng, kSize), 1);
+  (*capture)->Take(40 * kBlock, RandomBytes(rng, kBlock), 2);
+  const auto layout = Layout::Create((*capture)->parameters(), {kSize});
+  ASSERT_OK(layout);
+  ASSERT_TRUE((*capture)->Finish(*layout));
+  (*capture)->CloseOpen([](std::uint64_t) { return lzy::Capture::Fate::kCaptured; });
+  EXPECT_EQ((*capture)->Captured(100), (std::vector<Interval>{{0, 40}, {41, 64}}));
+}
+
 }  // namespace
 }  // namespace lzy::testing

@@ -180,7 +180,7 @@ struct DatasetReport {
   std::uint64_t bytes_captured = 0;   ///< data bytes that were not read, having been captured while they were written
   std::uint64_t bytes_encoded = 0;    ///< data bytes of the rows that were (re-)encoded
   /// Protect with captures on all ranks: nobody else was met who writes the file, so what they captured is what it
-  /// should have.
+  /// should have. Of a set, each rank says this of its own member.
   bool captures_count = false;
   bool committed = false;             ///< Protect: a new generation was made (false: it was up to date already)
   /// What was asked for was done, or, by a dry run, would be: the state is that of before, or what it was made to be

@@ -2,17 +2,89 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "engine/engine.h"
+#include "hooks/epochs/epoch.h"
+#include "hooks/files/pointers.h"
 #include "hooks/reports/messages.h"
+#include "hooks/transfers/capturing.h"
 
 namespace lzy::hooks {
 namespace {
 
-Status CheckAndMend(const Context& context, Written written, const Rewrite& rewrite) {
+/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of
+/// its own: whatever happens, the sidecar says so. Whether there was any.
+Result<bool> WriteHeld(OpenFile& file, const Capture& capture, const WrittenCheck& found) {
+  std::unique_ptr<File> out;
+  const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
+    const Interval range{offset, offset + bytes.size()};
+    {
+      const std::lock_guard lock(file.mutex);
+      file.touched.Add(range);
+    }
+    MissRanges(file, {range});
+    EnsureEpoch(file);
+    if (!out) {
+      LZY_ASSIGN_OR_RETURN(out, PosixFileSystem().Open(file.path, OpenMode::kReadWrite));
+    }
+    return out->WriteAt(offset, bytes);
+  };
+  for (const std::uint64_t block : found.wrong) {
+    const ByteSpan held = capture.Held(block);
+    if (held.empty()) continue;
+    LZY_RETURN_IF_ERROR(write(block * capture.block_size(), held));
+  }
+  if (found.wrong_parts.empty()) return out != nullptr;
+  Status status;
+  capture.ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
+    const Interval part{offset, offset + bytes.size()};
+    const bool wrong = std::find(found.wrong_parts.begin(), found.wrong_parts.end(), part) != found.wrong_parts.end();
+    if (wrong && status.ok()) status = write(offset, bytes);
+  });
+  LZY_RETURN_IF_ERROR(status);
+  return out != nullptr;
+}
+
+/// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare
+/// their answers. If it is not quiet, the bytes that this rank still has may be older than those in the file.
+bool IsQuiet(const Context& context, OpenFile& file, const Written& written) {
+  if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
+  const std::lock_guard lock(file.mutex);
+  return file.touched.empty() && file.writes_under_way == 0;
+}
+
+/// Writes wrong blocks again if a rank still has what belongs there, and commits that. True if any rank did; then
+/// `written` says what was committed. Collective.
+Result<bool> WriteAgain(const Context& context, const Rewriting& again, const WrittenCheck& found, Written& written) {
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t busy, context.comm.AllReduceMax(!IsQuiet(context, again.file, written)));
+  if (busy != 0) return false;
+  bool mine = false;
+  Status status = AgreeOn(context.comm, [&]() -> Status {
+    if (again.capture == nullptr) return Status::Ok();
+    LZY_ASSIGN_OR_RETURN(mine, WriteHeld(again.file, *again.capture, found));
+    return Status::Ok();
+  });
+  const auto any = context.comm.AllReduceMax(mine);
+  if (status.ok()) status = any.status();
+  if (status.ok() && *any == 0) return false;
+  if (status.ok()) {
+    const auto committed = again.commit();
+    status = committed.status();
+    if (committed.ok()) written.generation = *committed;
+  }
+  if (!status.ok()) Untake(again.file);
+  LZY_RETURN_IF_ERROR(status);
+  return true;
+}
+
+Status CheckAndMend(const Context& context, Written written, const Rewriting& again) {
   LZY_ASSIGN_OR_RETURN(WrittenCheck found, CheckWritten(context, written));
   if (found.faults == 0) return Status::Ok();
   const std::uint64_t faults = found.faults;
-  LZY_ASSIGN_OR_RETURN(const bool rewritten, rewrite(found, written));
+  LZY_ASSIGN_OR_RETURN(const bool rewritten, WriteAgain(context, again, found, written));
   if (rewritten) {
     LZY_ASSIGN_OR_RETURN(found, CheckWritten(context, written));
   }
@@ -41,10 +113,23 @@ Status CheckAndMend(const Context& context, Written written, const Rewrite& rewr
 
 }  // namespace
 
-Status CheckCommit(const Context& context, const Written& written, const Rewrite& rewrite) {
-  const Status status = CheckAndMend(context, written, rewrite);
+Status CheckCommit(const Context& context, const Written& written, const Rewriting& again) {
+  const Status status = CheckAndMend(context, written, again);
   if (!status.ok() && context.comm.rank() == 0) Say(context.options, Options::Log::kWarn, status.message());
   return status;
+}
+
+Result<bool> OthersWroteLast(OpenFile& file) {
+  std::int64_t mine = 0;
+  {
+    const std::lock_guard lock(file.mutex);
+    mine = std::exchange(file.written_mtime_ns, 0);
+  }
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
+  const auto stat = PosixFileSystem().Stat(file.path);
+  const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
+  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
+  return any != 0;
 }
 
 }  // namespace lzy::hooks

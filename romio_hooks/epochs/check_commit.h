@@ -5,19 +5,32 @@
 // Called after the commits of epochs/commit.cc and sets/sets.cc, which pass what was committed. The commit stands,
 // whatever is found. Faults are repaired in this order: from copies of the program's buffers, then from parity.
 
+#include <cstdint>
 #include <functional>
 
 #include "commit/check_written.h"
+#include "hooks/files/open_file.h"
 
 namespace lzy::hooks {
 
-/// Writes wrong blocks again if a rank still has what belongs there, and commits that. True if any rank did; then
-/// `written` says what was committed. Collective.
-using Rewrite = std::function<Result<bool>(const WrittenCheck& found, Written& written)>;
+/// What is needed to write wrong blocks of a file again.
+struct Rewriting {
+  OpenFile& file;          ///< this rank's: the shared file, or its member of the set
+  const Capture* capture;  ///< what this rank captured of the epoch; null: nothing
+  /// Commits what was written again, and syncs it before. Returns the generation. Called on all ranks, if any rank wrote
+  /// something. If it fails, the file counts as touched. Collective, the same result on all ranks.
+  std::function<Result<std::uint64_t>()> commit;
+};
 
-/// Checks; calls `rewrite` if there are faults; repairs what is left from parity; and checks again. kWriteFailed: the
-/// file still has something else than was written to it. Collective, the same Status on all ranks; rank 0 says what was
-/// mended. If somebody has written since the commit, it does nothing and says nothing.
-Status CheckCommit(const Context& context, const Written& written, const Rewrite& rewrite);
+/// Checks what was written. If there are faults: writes again what ranks still have of it, repairs what is left from
+/// parity, and checks again. kWriteFailed: the file still has something else than was written to it. Collective over
+/// context.comm, the same Status on all ranks; rank 0 says what was mended. If somebody has written since the commit, it
+/// does nothing and says nothing.
+Status CheckCommit(const Context& context, const Written& written, const Rewriting& again);
+
+/// Whether something else than this program's MPI calls wrote the file last. A program may write a header by POSIX
+/// calls before the close; that is no fault, and must not be overwritten. It shows only in the mtime: the file is
+/// younger than the last write through the layer. Collective over the file's communicator.
+Result<bool> OthersWroteLast(OpenFile& file);
 
 }  // namespace lzy::hooks

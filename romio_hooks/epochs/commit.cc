@@ -148,92 +148,18 @@ Status CommitUnion(OpenFile& file, Moment moment, Union& sum) {
   return report.status;
 }
 
-/// What this rank still has of what it wrote and is wrong, written once more by a descriptor of our own. An epoch of
-/// its own: whatever happens, the sidecar says so. Whether there was any.
-Result<bool> WriteHeld(OpenFile& file, const Union& sum, const WrittenCheck& found) {
-  std::unique_ptr<File> out;
-  const auto write = [&](std::uint64_t offset, ByteSpan bytes) -> Status {
-    const Interval range{offset, offset + bytes.size()};
-    {
-      const std::lock_guard lock(file.mutex);
-      file.touched.Add(range);
-    }
-    MissRanges(file, {range});
-    EnsureEpoch(file);
-    if (!out) {
-      LZY_ASSIGN_OR_RETURN(out, PosixFileSystem().Open(file.path, OpenMode::kReadWrite));
-    }
-    return out->WriteAt(offset, bytes);
-  };
-  for (const std::uint64_t block : found.wrong) {
-    const ByteSpan held = sum.capture->Held(block);
-    if (held.empty()) continue;
-    LZY_RETURN_IF_ERROR(write(block * sum.capture->block_size(), held));
-  }
-  if (found.wrong_parts.empty()) return out != nullptr;
-  Status status;
-  sum.capture->ForEachPart([&](std::uint64_t offset, ByteSpan bytes) {
-    const Interval part{offset, offset + bytes.size()};
-    const bool wrong = std::find(found.wrong_parts.begin(), found.wrong_parts.end(), part) != found.wrong_parts.end();
-    if (wrong && status.ok()) status = write(offset, bytes);
-  });
-  LZY_RETURN_IF_ERROR(status);
-  return out != nullptr;
-}
-
-/// Whether nobody has written since the commit: no other program, and no thread of this one. Local; the ranks compare
-/// their answers. If it is not quiet, the bytes that this rank still has may be older than those in the file.
-bool IsQuiet(OpenFile& file, const Written& written) {
-  const Context context{.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options};
-  if (SeveralThreads() || !IsUntouchedSince(context, written)) return false;
-  const std::lock_guard lock(file.mutex);
-  return file.touched.empty() && file.writes_under_way == 0;
-}
-
-Result<bool> Rewritten(OpenFile& file, const Union& sum, const WrittenCheck& found, Written& written) {
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t busy, file.comm->AllReduceMax(!IsQuiet(file, written)));
-  if (busy != 0) return false;
-  bool mine = false;
-  Status status = AgreeOn(*file.comm, [&]() -> Status {
-    LZY_ASSIGN_OR_RETURN(mine, WriteHeld(file, sum, found));
-    return Status::Ok();
-  });
-  const auto any = file.comm->AllReduceMax(mine);
-  if (status.ok()) status = any.status();
-  if (status.ok() && *any == 0) return false;
-  if (status.ok()) {
-    auto again = Exchange(file, Moment::kSync, true);
-    if (again.ok()) again->touched.Add(again->lead.resized);
-    // kClose: nobody else syncs what we have written.
-    status = again.ok() ? CommitUnion(file, Moment::kClose, *again) : again.status();
-    if (status.ok()) written.generation = again->written.generation;
-  }
-  if (!status.ok()) Untake(file);
-  LZY_RETURN_IF_ERROR(status);
-  return true;
-}
-
-/// Whether something else than this program's MPI calls wrote the file last. A program may write a header by POSIX
-/// calls before the close; that is no fault, and must not be overwritten. It shows only in the mtime: the file is
-/// younger than the last write through the layer. Collective.
-Result<bool> OthersWroteLast(OpenFile& file) {
-  std::int64_t mine = 0;
-  {
-    const std::lock_guard lock(file.mutex);
-    mine = std::exchange(file.written_mtime_ns, 0);
-  }
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t last, file.comm->AllReduceMax(static_cast<std::uint64_t>(mine)));
-  const auto stat = PosixFileSystem().Stat(file.path);
-  const bool younger = !stat.ok() || static_cast<std::uint64_t>(stat->mtime_ns) > last;
-  LZY_ASSIGN_OR_RETURN(const std::uint64_t any, file.comm->AllReduceMax(younger));
-  return any != 0;
-}
-
 /// Option verify-writes. The commit stands, whatever comes out; the result is only for the program's error code.
 /// Collective.
 Status CheckWrites(OpenFile& file, const Union& sum) {
+  const auto commit = [&]() -> Result<std::uint64_t> {
+    LZY_ASSIGN_OR_RETURN(Union again, Exchange(file, Moment::kSync, true));
+    again.touched.Add(again.lead.resized);
+    // kClose: nobody else syncs what we have written.
+    LZY_RETURN_IF_ERROR(CommitUnion(file, Moment::kClose, again));
+    return again.written.generation;
+  };
   return CheckCommit({.fs = PosixFileSystem(), .comm = *file.comm, .options = file.options}, sum.written,
-                     [&](const WrittenCheck& found, Written& again) { return Rewritten(file, sum, found, again); });
+                     {file, sum.capture.get(), commit});
 }
 
 }  // namespace

@@ -82,7 +82,6 @@ struct Sets::Arrival {
   std::string text;  ///< why, if kFailed
 
   // The fields from here on stay on this rank.
-  bool open_elsewhere = false;
   Part part;                ///< for the commit
   Rendezvous::Bytes bytes;  ///< what is brought
 
@@ -90,7 +89,7 @@ struct Sets::Arrival {
   static Arrival Of(ByteSpan bytes) {
     auto arrival = DecodeRecord<Arrival>(bytes);
     // A rank that ran out of memory brings nothing.
-    return arrival.ok() ? std::move(*arrival) : Arrival{State::kFailed, "out of memory", false, Part(), {}};
+    return arrival.ok() ? std::move(*arrival) : Arrival{State::kFailed, "out of memory", Part(), {}};
   }
 };
 
@@ -214,7 +213,11 @@ Result<Rendezvous::Bytes> Sets::DecideCommit(const std::vector<Rendezvous::Bytes
 void Sets::Arrive(OpenFile& file, Moment moment, bool data_safe, Arrival& mine) {
   Part& part = mine.part;
   part = TakePart(file, moment, data_safe, file.failed.ok(), IntervalsEach(size()));
-  mine.open_elsewhere = part.open_elsewhere;
+  // Before the commit, as for shared files.
+  if (part.Touched() && file.options.verify_writes) {
+    const auto others = OthersWroteLast(file);
+    part.capture_counts &= others.ok() && !*others;
+  }
   if (part.Touched()) mine.state = Arrival::State::kTouched;
   Status local = file.failed;
   if (local.ok() && !data_safe) local = {Code::kIo, fmt::format("{}: its data could not be synced", file.path)};
@@ -258,17 +261,19 @@ Status Sets::Commit(OpenFile& file, Moment moment, bool data_safe) {
     const auto verdict = DecodeRecord<Verdict>(met.decision);
     if (verdict.ok() && !verdict->first) {
       // No rank wrote anything: the intent of the open is taken back, unless another handle may still write.
-      if (moment == Moment::kClose && !mine.open_elsewhere && mine.state == Arrival::State::kUntouched) {
+      if (moment == Moment::kClose && !mine.part.open_elsewhere && mine.state == Arrival::State::kUntouched) {
         TakeIntentBack(file);
       }
       return Status::Ok();
     }
+    const std::string pattern = verdict.ok() ? verdict->second : std::string();
     Written written;
-    status = CommitTogether(file, mine, verdict.ok() ? verdict->second : std::string(), written);
+    status = CommitTogether(file, mine.part, Status::Ok(), pattern, written);
     if (status.ok()) {
       pending_.erase(file.set->id);
-      Drain(file.options, file.path);
-      return CheckTogether(file, written);
+      status = CheckTogether(file, mine.part, pattern, written);
+      Drain(file.options, file.path);  // of what was written again, too
+      return status;
     }
     if (rank() == 0) TellOfFailure(file.options, file.set->pattern, status, "set ");
   } else {
@@ -310,13 +315,15 @@ DatasetReport Sets::Protect(Attempt& attempt, const Status& prepared) {
 
 // All ranks have promised to stay, so the calls are collective over world_ from here on. No rank may return before the
 // last of them, whatever fails on it: a failure goes through `prepared`, which Protect agrees on.
-Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::string& pattern, Written& written) {
+Status Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prepared, const std::string& pattern,
+                            Written& written) {
   // Each rank gets the parts of all, so that all make the same request: which ranges of which member are touched, and
   // which intents this program has set.
-  auto all = AllGatherRecords(*world_, mine.part);
+  auto all = AllGatherRecords(*world_, mine);
   Attempt attempt;
   bool met_others = false;
-  const Status prepared = NoThrow([&] {
+  const Status ready = NoThrow([&] {
+    LZY_RETURN_IF_ERROR(prepared);
     if (!all.ok()) return all.status();
     attempt.options = file.options;
     attempt.dataset = {.kind = DatasetKind::kSet, .path = pattern, .members = {{rank(), file.path}}};
@@ -334,18 +341,28 @@ Status Sets::CommitTogether(OpenFile& file, const Arrival& mine, const std::stri
       if (theirs.cover_all) theirs.touched.AddWhole();
       (*attempt.request.touched)[static_cast<std::uint32_t>(r)] = std::move(theirs.touched);
     }
+    if (mine.capture_counts && !met_others) attempt.request.capture = mine.capture.get();
+    const std::lock_guard lock(file.epoch_mutex);
+    if (file.epoch.version) {
+      attempt.request.departs_from = file.epoch.version->uuid;
+      attempt.request.departs_from_generation = file.epoch.version->generation;
+    }
     return Status::Ok();
   });
-  const DatasetReport report = Protect(attempt, prepared);
+  const DatasetReport report = Protect(attempt, ready);
   if (!report.status.ok()) return report.status;
   // Each rank ends the epoch of its own member only.
   const auto stat = PosixFileSystem().Stat(file.path);
   EndEpoch(file, report.generation, stat.ok() ? stat->size : 0, met_others || report.kept_intents.contains(rank()));
+  {
+    // Of too few members there is none, whatever the options say.
+    const std::lock_guard lock(file.mutex);
+    file.expected.parity = report.parity;
+  }
   if (file.usage) file.usage->NoteCommit(report);
   if (rank() == 0) TellOfCommit(file.options, report);
-  written.dataset = attempt.dataset;
-  written.touched = std::move(*attempt.request.touched);
-  written.generation = report.generation;
+  written = {attempt.dataset, std::move(*attempt.request.touched), report.generation,
+             report.captures_count ? attempt.request.capture : nullptr};
   return report.status;
 }
 
@@ -358,13 +375,22 @@ void Sets::Drain(const Options& options, const std::string& path) {
 }
 
 // For option verify-writes. Ranks may have different options, but all come here and agree on whether to check. The
-// commit stands whatever comes out. Members are not captured, so nothing can be written again: the function given does
-// nothing.
-Status Sets::CheckTogether(const OpenFile& file, const Written& written) {
+// commit stands whatever comes out.
+Status Sets::CheckTogether(OpenFile& file, const Part& mine, const std::string& pattern, const Written& written) {
   LZY_ASSIGN_OR_RETURN(const std::uint64_t wanted, world_->AllReduceMax(file.options.verify_writes));
   if (wanted == 0) return Status::Ok();
+  const auto commit = [&]() -> Result<std::uint64_t> {
+    Part again;
+    const Status prepared = NoThrow([&] {
+      again = TakePart(file, Moment::kSync, true, /*look=*/true, IntervalsEach(size()));
+      return again.Touched() ? SyncData(file.path) : Status::Ok();
+    });
+    Written rewritten;
+    LZY_RETURN_IF_ERROR(CommitTogether(file, again, prepared, pattern, rewritten));
+    return rewritten.generation;
+  };
   return CheckCommit({.fs = PosixFileSystem(), .comm = *world_, .options = file.options}, written,
-                     [](const WrittenCheck&, Written&) { return false; });
+                     {file, mine.capture.get(), commit});
 }
 
 // -------------------------------------------------------------------------------------------------------- At the end

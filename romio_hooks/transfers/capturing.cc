@@ -20,10 +20,10 @@ constexpr bool kWritesInOrder = true;
 // A write of so many bytes takes much longer than it takes to start a thread.
 constexpr std::uint64_t kWorthAThread = 1u << 20;
 
-/// The geometry that a commit chooses for a file of `size` bytes.
+/// The geometry that a commit chooses for a file of `size` bytes. Of a member of a set, only hashes are captured.
 GeometryParameters GeometryOf(const OpenFile& file, std::uint64_t size) {
   Options options = file.options;
-  options.parity = file.expected.parity;
+  options.parity = file.set ? 0 : file.expected.parity;
   options.group = file.expected.group;
   options.block_size = file.expected.block_size;
   options.stripe = file.expected.stripe;
@@ -39,7 +39,9 @@ CaptureSetup SetupFor(const OpenFile& file) {
   setup.parameters = GeometryOf(file, kLarge);
   // The unit of a shared file follows from its size below that (docs/format.md §6).
   const std::uint64_t large = 4 * setup.parameters.unit * setup.parameters.groups.at(0).size();
-  if (file.expected.size < large) {
+  if (file.set) {
+    setup.certain_from = 0;  // without rows there is no unit
+  } else if (file.expected.size < large) {
     setup.certain_from = large;
   } else {
     setup.parameters = GeometryOf(file, file.expected.size);
@@ -52,9 +54,12 @@ CaptureSetup SetupFor(const OpenFile& file) {
   return setup;
 }
 
-/// Members of sets are not captured, nor files that others may write at any time. The caller holds file.mutex.
+/// Files that others may write at any time are not captured. Nor are members of a set with parity: their bytes must be
+/// read for it, and what is read is hashed. With verify-writes, they are captured all the same, to be compared. The
+/// caller holds file.mutex.
 bool MayCapture(const OpenFile& file) {
-  return file.options.capture && !file.set && !file.uncoordinated && !file.capture_void;
+  const bool of_use = !file.set || file.expected.parity == 0 || file.options.verify_writes;
+  return file.options.capture && of_use && !file.uncoordinated && !file.capture_void;
 }
 
 /// The capture of this epoch, made at its first use; null if nothing is to be captured. If it cannot be made, the epoch

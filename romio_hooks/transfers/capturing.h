@@ -1,5 +1,5 @@
 #pragma once
-// Takes what a program writes to a shared file from its buffers (docs/design.md "Capture"). It turns the arguments of a
+// Takes what a program writes to a file from its buffers (docs/design.md "Capture"). It turns the arguments of a
 // write call (buffer, datatype, view, position) into bytes at places in the file, and passes them to the Capture of
 // this rank (encode/capture.h). The hooks in calls/hooks.cc call it; the commit takes the result (TakeCapture).
 //

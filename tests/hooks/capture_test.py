@@ -66,6 +66,11 @@ class Capture(Layer):
                 self.assertEqual(self.content("f")[:6], b"HEADER")
                 self.assertEqual(self.verify(), 0)
 
+    def test_a_header_of_a_member_written_by_posix_calls_is_committed(self):
+        self.quiet(self.client("set_patched", name="s", set="s.%r", parity=0))
+        self.assertEqual(self.content("s.1")[:6], b"HEADER")
+        self.assertEqual(self.verify("s.%r"), 0)
+
     def test_data_written_twice_in_one_epoch_are_read_back(self):
         self.client("slabs", ranks=2, report="report", **self.GEOMETRY)
         self.client("slabs_twice", ranks=2, report="report", **self.GEOMETRY)

@@ -42,6 +42,22 @@ static void slabs_twice(void) {
 
 enum { REQUESTS = 4, PIECE = SLAB / REQUESTS };
 
+// Each rank a file of its own, in several writes. Ends in a part of a block.
+static void set_slabs(void) {
+  char name[NAME];
+  own_name(name);
+  MPI_File file = create(MPI_COMM_SELF, name);
+  char* data = malloc(SLAB);
+  if (data == NULL) fail("malloc", "");
+  for (int i = 0; i < SLAB; ++i) data[i] = (char)(i / 7 * 31 + rank);
+  for (int i = 0; i < REQUESTS; ++i) {
+    const int length = i + 1 < REQUESTS ? PIECE : PIECE - 12345;
+    check(MPI_File_write_at(file, (MPI_Offset)i * PIECE, data + i * PIECE, length, MPI_BYTE, MPI_STATUS_IGNORE), "write_at");
+  }
+  close_file(&file);
+  free(data);
+}
+
 // Completes all of them by the call that ARGUMENT names.
 static void complete(MPI_Request requests[REQUESTS]) {
   MPI_Status statuses[REQUESTS];
@@ -148,6 +164,7 @@ static void too_large(void) {
 }
 
 const Action large_write_actions[] = {
+    ACTION(set_slabs),
     ACTION(slabs),
     ACTION(slabs_twice),
     ACTION(slabs_nonblocking),

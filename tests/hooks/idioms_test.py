@@ -30,15 +30,17 @@ class Idioms(Layer):
         [(offset, length)] = [(one[4], one[5]) for one in extents if one[0] == PARITY]
         return sidecar[offset:offset + length]
 
-    def write(self, idiom, ranks, size, **options):
+    def write(self, idiom, ranks, size, own=(), **options):
         """Runs the idiom, if it is in OVER over an older file with other contents; returns what its commits report."""
         self.clear()
+        if own:
+            options["set"] = "f.%r"
         if idiom in OVER:
-            done = self.run_program([PROGRAM, "backwards", "f", str(192 * 1024 * ranks)], ranks=ranks, **GEOMETRY, **options)
+            done = self.run_program([PROGRAM, "backwards", "f", str(192 * 1024 * ranks), *own], ranks=ranks, **GEOMETRY, **options)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-        done = self.run_program([PROGRAM, idiom, "f", str(size)], ranks=ranks, report="report", **GEOMETRY, **options)
+        done = self.run_program([PROGRAM, idiom, "f", str(size), *own], ranks=ranks, report="report", **GEOMETRY, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(self.verify(), 0)
+        self.assertEqual(self.verify("f.%r" if own else "f"), 0)
         return self.reports()
 
     def check(self, ranks, size, idioms=tuple(IDIOMS), most=0.01, **options):
@@ -71,6 +73,27 @@ class Idioms(Layer):
     def test_of_a_file_that_is_cut_only_the_rows_at_the_cut_are_read_back(self):
         self.check(1, 8 * MIB, ["shrink"], most=0.12)
         self.check(3, 12 * MIB, ["shrink"], most=0.08)
+
+    def test_of_members_without_parity_nothing_is_read_back(self):
+        """Not even if the program cuts its file: no rows are spoiled."""
+        size, root = 8 * MIB, None
+        for idiom in IDIOMS:
+            with self.subTest(idiom=idiom):
+                reports = self.write(idiom, 2, size, ["own"], parity=0, set_sync="on")
+                read, captured = (sum(one[key] for one in reports) for key in ("bytes_reread", "bytes_captured"))
+                self.assertLessEqual(read, 0.01 * size)
+                self.assertGreaterEqual(captured, 0.99 * size)
+                if root is None:
+                    reread = self.write(idiom, 2, size, ["own"], parity=0, capture="off")
+                    self.assertGreaterEqual(sum(one["bytes_reread"] for one in reread), size)
+                    root = self.info("f.%r")["root"]
+                    self.write(idiom, 2, size, ["own"], parity=0)
+                self.assertEqual(self.info("f.%r")["root"], root)
+
+    def test_members_with_parity_are_read(self):
+        """Their bytes are needed, and hashed once."""
+        [report] = self.write("plain", 2, 8 * MIB, ["own"])
+        self.assertEqual((report["bytes_reread"], report["bytes_captured"]), (8 * MIB, 0))
 
 
 if __name__ == "__main__":
