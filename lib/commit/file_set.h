@@ -117,7 +117,11 @@ class FileSet : public Protector {
 
   Status EncodeGroup(Group& group, const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
-  // The same without parity: makes the leaves of this rank's members, less those that were captured. Local.
+  // Without parity, members have nothing in common: each owner hashes its own. lzy-protect may have thousands of members
+  // of any sizes on one rank, so there they are dealt by rows all the same.
+  bool IsHashedAlone() const { return parity_ == 0 && request_.touched.has_value(); }
+
+  // Makes the leaves of this rank's members, less those that were captured. Local.
   Status HashMembers(const std::map<std::uint32_t, IntervalSet>& touched, bool all);
 
   // Rebuilds the rotten blocks of this rank's members that were files of their own, by the parity that they had. Local.

@@ -35,6 +35,8 @@ struct ProtectRequest {
   /// is, too, where somebody else is met under the lock: another writer's intent, or any commit other than the one that
   /// the epoch departs from (all zero: none was made yet). Rank 0 says this of a shared file, an owner of its member.
   Capture* capture = nullptr;
+  /// Hooks, sets: reading the member back is slow, so its parity is made of the copies that `capture` has.
+  bool copies = false;
   Uuid departs_from{};
   std::uint64_t departs_from_generation = 0;
 };

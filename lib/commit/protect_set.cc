@@ -45,7 +45,7 @@ Status FileSet::Protect() {
     LZY_RETURN_IF_ERROR(OpenOutputs());
     return UseCapture();
   });
-  if (status.ok()) status = SplitGroups();
+  if (status.ok() && !IsHashedAlone()) status = SplitGroups();
   if (status.ok()) status = Encode();
   if (status.ok()) status = Commit();
   if (!status.ok()) RemoveTemporaries();

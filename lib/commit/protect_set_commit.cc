@@ -95,7 +95,9 @@ Status FileSet::UseCapture() {
   if (!HasFirstBlock(*capture, job)) return Status::Ok();
   capture->CloseOpen([](std::uint64_t) { return Capture::Fate::kCaptured; });
   report_.captures_count = true;
-  if (layout.block_size() == block_size_) captured_ = capture->Captured(std::numeric_limits<std::size_t>::max());
+  if (layout.block_size() != block_size_) return Status::Ok();
+  captured_ = capture->Captured(std::numeric_limits<std::size_t>::max());
+  if (request_.copies) job.copies = capture;
   return Status::Ok();
 }
 
@@ -114,8 +116,7 @@ void FileSet::TakeCaptured() {
 // Ranks without a member of a group skip it. Groups with a common rank go one after the other, in the same order on all
 // ranks, so no two ranks wait for each other.
 Status FileSet::EncodeGroups(const std::map<std::uint32_t, IntervalSet>& touched, bool all) {
-  // A program has one member a rank. lzy-protect may have thousands on one, and of any sizes: these are dealt by rows.
-  if (parity_ == 0 && request_.touched) return AgreeOn(comm_, [&] { return HashMembers(touched, all); });
+  if (IsHashedAlone()) return AgreeOn(comm_, [&] { return HashMembers(touched, all); });
   Status status;
   for (Group& group : groups_) {
     if (!group.mine) continue;

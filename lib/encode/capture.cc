@@ -178,6 +178,7 @@ void Capture::TakeRow(const RowId& row, Interval blocks, const std::uint8_t* byt
     index[k] = layout_->DataBlock(device, row.unit_row, row.slice).index;
     all = all && index[k] >= blocks.begin && index[k] < blocks.end && IsUnwritten(index[k]);
   }
+  all = all && !IsTooMuch(rotation.k() * block_);
   Chunk* chunk = all ? ChunkFor(row) : nullptr;
   if (chunk == nullptr || SliceOf(*chunk, row).blocks != 0 || SliceOf(*chunk, row).spoiled) {
     for (std::uint32_t k = 0; k < rotation.k(); ++k) {
@@ -231,7 +232,7 @@ Hash Capture::CopyAligned(std::uint64_t block, const std::uint8_t* from, std::ui
 // `bytes`: all of the block, or of the last block what the file has of it. A block that was written before is missed:
 // nobody knows in which order two writes reached the file.
 void Capture::TakeBlock(std::uint64_t block, ByteSpan bytes) {
-  if (!IsUnwritten(block)) return MissBlocks({block, block + 1});
+  if (!IsUnwritten(block) || IsTooMuch(bytes.size())) return MissBlocks({block, block + 1});
   const Layout::DeviceRow at = layout_->LocateData(0, block);
   Chunk* chunk = ChunkFor(at.row);
   Page* page = chunk == nullptr ? nullptr : PageFor(block);
@@ -335,6 +336,10 @@ bool Capture::IsCaptured(std::uint64_t block) const {
 
 bool Capture::IsNew(std::uint64_t block) const {
   return !IsCaptured(block) && !missed_.Overlaps({block, block + 1});
+}
+
+bool Capture::IsTooMuch(std::uint64_t bytes) const {
+  return setup_.only_held && bytes > room_to_hold_;
 }
 
 bool Capture::IsUnwritten(std::uint64_t block) const {

@@ -50,6 +50,8 @@ struct CaptureSetup {
   std::uint64_t memory = 0;  ///< bytes that may be kept in all
   /// Bytes of `memory` that are set aside for copies of captured blocks, for Held().
   std::uint64_t hold = 0;
+  /// A block of which no copy can be kept is missed: its hash alone is of no use.
+  bool only_held = false;
   std::shared_ptr<const LeafKey> key = nullptr;  ///< makes the leaves of a sealed dataset; null: none
 };
 
@@ -115,9 +117,9 @@ class Capture {
   const IntervalSet& cut() const { return cut_; }
   /// The leaf of a block. Precondition: the block is captured.
   const Hash& leaf(std::uint64_t block) const { return PageOf(block).leaves[block % kPageBlocks]; }
-  /// What was written to the block, if there was room to keep a copy; empty if not. Of the last block of a file, it is
-  /// what the file has of it. Precondition: the block is captured. verify-writes compares this with the file, and
-  /// writes it again.
+  /// What was written to the block, if there was room to keep a copy; empty if not, or if the block is not captured. Of
+  /// the last block of a file, it is what the file has of it. verify-writes writes this again; parity of a set may be made
+  /// of it (ProtectRequest::copies).
   ByteSpan Held(std::uint64_t block) const;
   /// What was written to parts of blocks that were not written whole, if `hold` is not 0. Calls fn(offset in the file,
   /// bytes) in the order of offsets.
@@ -206,7 +208,9 @@ class Capture {
   std::uint64_t LengthOf(std::uint64_t block) const;
   /// Neither captured nor missed; it may be open.
   bool IsNew(std::uint64_t block) const;
-  /// The same, and not open either.
+  /// Whether copies would have to be kept of so many bytes, and cannot be.
+  bool IsTooMuch(std::uint64_t bytes) const;
+  /// Neither captured nor missed, and not open.
   bool IsUnwritten(std::uint64_t block) const;
   /// Marks blocks as missed, and forgets what was kept of them.
   void MissBlocks(Interval blocks);

@@ -309,8 +309,9 @@ class CapturedSet {
     sample_.path = scratch_ / "member.%r";
     Options& o = sample_.options;
     o.block_size = 512u << Below(rng_, 3);
-    o.parity = static_cast<std::uint32_t>(OneIn(rng_, 4) ? Below(rng_, static_cast<std::uint64_t>(ranks_)) : 0);
+    o.parity = static_cast<std::uint32_t>(OneIn(rng_, 2) ? Below(rng_, static_cast<std::uint64_t>(ranks_)) : 0);
     o.threads = static_cast<std::uint32_t>(1 + Below(rng_, 2));
+    copies_ = !OneIn(rng_, 3);
     for (int r = 0; r < ranks_; ++r) {
       sample_.files.push_back(scratch_ / fmt::format("member.{}", r));
       WriteFile(sample_.files.back(), {});
@@ -328,6 +329,7 @@ class CapturedSet {
       // That a member has no entry says the same as an empty one: nobody wrote it.
       if (!members[r].touched.empty()) (*request.touched)[static_cast<std::uint32_t>(r)] = members[r].touched;
       request.capture = members[r].capture.get();
+      request.copies = copies_;
       request.departs_from = members[r].start.uuid;
       request.departs_from_generation = members[r].start.generation + (members[r].met_another ? 1 : 0);
       const DatasetRef set{.kind = DatasetKind::kSet, .path = sample_.path, .members = {{comm.rank(), sample_.files[r]}}};
@@ -336,7 +338,9 @@ class CapturedSet {
     ASSERT_OK(reports[0].status);
     captured_ += reports[0].bytes_captured;
     read_back_ += reports[0].bytes_read;
-    if (sample_.options.parity > 0) {
+    if (sample_.options.parity > 0 && copies_) {
+      from_copies_ += reports[0].bytes_captured;
+    } else if (sample_.options.parity > 0) {
       EXPECT_EQ(reports[0].bytes_captured, 0u) << "all of it is read for the parity";
     }
     for (std::size_t r = 0; r < members.size(); ++r) {
@@ -350,6 +354,8 @@ class CapturedSet {
 
   std::uint64_t captured() const { return captured_; }
   std::uint64_t read_back() const { return read_back_; }
+  /// Bytes of sets with parity that were not read.
+  std::uint64_t from_copies() const { return from_copies_; }
 
  private:
   struct Member {
@@ -369,7 +375,10 @@ class CapturedSet {
     hashes.parity = 0;
     const bool other_blocks = OneIn(rng_, 8);
     if (other_blocks) hashes.block_size *= 2;
-    auto made = lzy::Capture::Create({.parameters = SharedGeometry(hashes, std::uint64_t{1} << 60), .memory = hashes.memory});
+    CaptureSetup setup{.parameters = SharedGeometry(hashes, std::uint64_t{1} << 60), .memory = hashes.memory};
+    setup.only_held = copies_ && sample_.options.parity > 0;
+    if (setup.only_held) setup.hold = OneIn(rng_, 3) ? Below(rng_, 40 * hashes.block_size) : hashes.memory / 2;
+    auto made = lzy::Capture::Create(std::move(setup));
     ASSERT_OK(made);
     if (!OneIn(rng_, 8)) member.capture = std::move(*made);
     if (OneIn(rng_, 6)) return;  // not written in this epoch
@@ -405,21 +414,24 @@ class CapturedSet {
   Scratch scratch_;
   Sample sample_;
   int ranks_ = 1;
-  std::uint64_t captured_ = 0, read_back_ = 0;
+  bool copies_ = false;
+  std::uint64_t captured_ = 0, read_back_ = 0, from_copies_ = 0;
 };
 
 TEST_P(Capture, OfMembersMakesTheSameAsReadingBack) {
   const std::uint64_t seed = SeedOf(GetParam());
-  std::uint64_t captured = 0, read_back = 0;
+  std::uint64_t captured = 0, read_back = 0, from_copies = 0;
   for (std::uint64_t i = 0; i < RoundsOf(kRounds) / 4 && !HasFailure(); ++i) {
     SCOPED_TRACE(fmt::format("LZY_TEST_SEED={}", seed + i));
     CapturedSet test(seed + i);
     for (int epoch = 0; epoch < 4 && !HasFailure(); ++epoch) test.Epoch();
     captured += test.captured();
     read_back += test.read_back();
+    from_copies += test.from_copies();
   }
-  EXPECT_GT(captured, read_back / 4);
+  EXPECT_GT(captured, read_back / 8);
   EXPECT_GT(read_back, captured / 20);
+  EXPECT_GT(from_copies, read_back / 200);
 }
 
 // Without parity there is no sum that a second write could spoil: of the rows of the written blocks, only the block that

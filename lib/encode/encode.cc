@@ -157,12 +157,16 @@ Status EncodePass::Run(const Layout& layout, Communicator& comm, std::vector<int
     if (jobs[f] == nullptr) continue;
     data[f] = DataStream(layout, f, jobs[f]->data, nullptr, nullptr);
     data[f].synced = jobs[f]->synced;
+    if (const Capture* copies = jobs[f]->copies) data[f].known = [copies](std::uint64_t block) { return copies->Held(block); };
     setup.data[f] = &data[f];
   }
   return ExecuteRows(
       setup, runs,
       [&](const RowBlock& block, MutableByteSpan bytes) {
-        return TakeSource(*jobs[layout.file_of(block.device)], block.place, bytes);
+        FileJob& job = *jobs[layout.file_of(block.device)];
+        if (!block.known) return TakeSource(job, block.place, bytes);
+        job.data_leaves.Set(block.place.index, job.copies->leaf(block.place.index));
+        return Status::Ok();
       },
       [&](std::span<const RowBlock> blocks, ByteSpan bytes) {
         return PutParity(*jobs[layout.region_of(blocks[0].device)], blocks, bytes);

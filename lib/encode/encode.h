@@ -46,6 +46,8 @@ struct FileJob {
   const Tree* old_parity = nullptr;
   /// Bytes of the file that the epoch may have changed. Null: all of them.
   const IntervalSet* touched = nullptr;
+  /// Has copies of blocks, which need not be read then (Capture::Held). Null: all are read.
+  const Capture* copies = nullptr;
   /// Where parity goes, and the offset of the parity region in it (bytes).
   File* parity_out = nullptr;
   std::uint64_t parity_base = 0;

@@ -89,6 +89,7 @@ class OneNode {
       FileJob* job = members_[f].job;
       if (job == nullptr) continue;
       seen_[f].job = job;
+      if (job->copies != nullptr) return {Code::kInternal, "has bytes that its owner alone has"};
       if (HasBlocksToHold(*job, layout_.file_size(f))) return {Code::kInternal, "has leaves that its owner alone knows"};
       LZY_ASSIGN_OR_RETURN(const OpenedFile data, TellFile(*job->data));
       LZY_ASSIGN_OR_RETURN(const OpenedFile out, TellFile(*job->parity_out));

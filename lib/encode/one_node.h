@@ -20,7 +20,7 @@ struct GroupMember {
 
 /// Encodes the rows of `runs` in this way, if three conditions hold. All ranks of `comm` run under one kernel. Each
 /// sees the data and the new sidecars of all members as the same files. No block has to be compared with a leaf that
-/// only its owner knows. Otherwise it returns false on all ranks, and nothing was written. If true, each owner has all
+/// only its owner knows, and no owner has copies of blocks. Otherwise it returns false on all ranks, and nothing was written. If true, each owner has all
 /// leaves of its members, and parity is written but not synced. `runs` is the same on all ranks. Collective over
 /// `comm`.
 Result<bool> EncodeOnOneNode(const Context& context, EncodePass& pass, const Layout& layout, Communicator& comm,

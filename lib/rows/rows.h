@@ -59,6 +59,7 @@ struct RowBlock {
   std::uint32_t device = 0;
   bool parity = false;
   BlockPlace place;
+  bool known = false;  ///< it was not read: BlockStream::known had it
 };
 
 /// Called for every source block with its bytes (not zero-padded). It may change them: what it leaves is what counts.

@@ -18,6 +18,7 @@
 
 #include "base/status.h"
 #include "comm/records.h"
+#include "hooks/disk/page_cache.h"
 #include "hooks/disk/selection.h"
 #include "hooks/epochs/epoch.h"
 #include "hooks/files/registry.h"
@@ -186,6 +187,7 @@ void OpenedAlone(Candidate candidate, int mode, Word handle) {
     file->failed = set.status();
   }
   if (file->set) Sets::Get()->NoteMember();
+  if (file->set) file->pages_stay = PagesStay(file->path);
   file->uncoordinated = !file->set && !InWorldOfOne();
   if (file->options.summary && !file->set) file->usage = Usage::Of(file->path);
   if (file->options.summary && file->set && Sets::Get()->rank() == 0) file->usage = Usage::Of(file->set->pattern);

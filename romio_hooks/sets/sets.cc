@@ -342,6 +342,7 @@ Status Sets::CommitTogether(OpenFile& file, const Part& mine, const Status& prep
       (*attempt.request.touched)[static_cast<std::uint32_t>(r)] = std::move(theirs.touched);
     }
     if (mine.capture_counts && !met_others) attempt.request.capture = mine.capture.get();
+    attempt.request.copies = !file.pages_stay;
     const std::lock_guard lock(file.epoch_mutex);
     if (file.epoch.version) {
       attempt.request.departs_from = file.epoch.version->uuid;

@@ -31,6 +31,11 @@ GeometryParameters GeometryOf(const OpenFile& file, std::uint64_t size) {
   return SharedGeometry(options, size);
 }
 
+/// Whether parity of a member is made of copies of what was written.
+bool KeepsCopies(const OpenFile& file) {
+  return file.set && file.expected.parity > 0 && !file.pages_stay;
+}
+
 /// What the next commit is expected to need. A file that is small so far, or new, may become large: then its unit is that
 /// of large files. A file that is large is taken to stay so. If it does not, the data are read back.
 CaptureSetup SetupFor(const OpenFile& file) {
@@ -46,20 +51,21 @@ CaptureSetup SetupFor(const OpenFile& file) {
   } else {
     setup.parameters = GeometryOf(file, file.expected.size);
   }
-  // A quarter of option memory is left to the commit. With verify-writes, two thirds of the rest may hold copies of
-  // what was written, so that it can be written again.
+  // A quarter of option memory is left to the commit. Two thirds of the rest may hold copies of what was written: for
+  // parity, or with verify-writes, so that it can be written again.
   setup.memory = file.options.memory / 4 * 3;
-  setup.hold = file.options.verify_writes ? setup.memory / 3 * 2 : 0;
+  setup.hold = file.options.verify_writes || KeepsCopies(file) ? setup.memory / 3 * 2 : 0;
+  setup.only_held = !file.options.verify_writes && KeepsCopies(file);
   setup.key = file.options.key;
   return setup;
 }
 
-/// Files that others may write at any time are not captured. Nor are members of a set with parity: their bytes must be
-/// read for it, and what is read is hashed. With verify-writes, they are captured all the same, to be compared. The
-/// caller holds file.mutex.
+/// Files that others may write at any time are not captured, nor those that are not protected. Nor, as a rule, are members
+/// of a set with parity: their bytes must be read for it, and what is read is hashed. They are captured if their copies
+/// save the reading, and with verify-writes, to be compared. The caller holds file.mutex.
 bool MayCapture(const OpenFile& file) {
-  const bool of_use = !file.set || file.expected.parity == 0 || file.options.verify_writes;
-  return file.options.capture && of_use && !file.uncoordinated && !file.capture_void;
+  const bool of_use = !file.set || file.expected.parity == 0 || KeepsCopies(file) || file.options.verify_writes;
+  return file.options.capture && file.failed.ok() && of_use && !file.uncoordinated && !file.capture_void;
 }
 
 /// The capture of this epoch, made at its first use; null if nothing is to be captured. If it cannot be made, the epoch

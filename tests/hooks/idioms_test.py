@@ -5,9 +5,10 @@ import os
 import struct
 import unittest
 
-from layered import BUILD, Layer
+from layered import BUILD, LAYER, Layer
 
 PROGRAM = f"{BUILD}/bench/bench_idioms"
+NO_PAGES = f"{BUILD}/tests/libno_pages.so"
 IDIOMS = ["plain", "cut-to-zero", "final-size", "grow", "shrink", "preallocate", "exclusive", "delete", "sync", "header-last",
           "header-in-place", "random", "random-large", "small", "backwards"]
 OVER = ["plain", "cut-to-zero", "preallocate", "delete", "header-last"]
@@ -30,15 +31,17 @@ class Idioms(Layer):
         [(offset, length)] = [(one[4], one[5]) for one in extents if one[0] == PARITY]
         return sidecar[offset:offset + length]
 
-    def write(self, idiom, ranks, size, own=(), **options):
+    def write(self, idiom, ranks, size, own=(), preload=LAYER, **options):
         """Runs the idiom, if it is in OVER over an older file with other contents; returns what its commits report."""
         self.clear()
         if own:
             options["set"] = "f.%r"
         if idiom in OVER:
-            done = self.run_program([PROGRAM, "backwards", "f", str(192 * 1024 * ranks), *own], ranks=ranks, **GEOMETRY, **options)
+            older = [PROGRAM, "backwards", "f", str(192 * 1024 * ranks), *own]
+            done = self.run_program(["env", f"LD_PRELOAD={preload}", *older], ranks=ranks, layer=False, **GEOMETRY, **options)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-        done = self.run_program([PROGRAM, idiom, "f", str(size), *own], ranks=ranks, report="report", **GEOMETRY, **options)
+        done = self.run_program(["env", f"LD_PRELOAD={preload}", PROGRAM, idiom, "f", str(size), *own], ranks=ranks, layer=False,
+                                report="report", **GEOMETRY, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.verify("f.%r" if own else "f"), 0)
         return self.reports()
@@ -94,6 +97,26 @@ class Idioms(Layer):
         """Their bytes are needed, and hashed once."""
         [report] = self.write("plain", 2, 8 * MIB, ["own"])
         self.assertEqual((report["bytes_reread"], report["bytes_captured"]), (8 * MIB, 0))
+
+    def test_if_pages_do_not_stay_in_memory_parity_is_made_of_copies(self):
+        for parity in (1, 2):
+            self.write("plain", 3, 12 * MIB, ["own"], parity=parity)
+            root, made = self.info("f.%r")["root"], [self.parity(f"f.{rank}") for rank in range(3)]
+            for idiom in ["plain", "cut-to-zero", "shrink", "sync", "header-last", "random", "small"]:
+                with self.subTest(idiom=idiom, parity=parity):
+                    reports = self.write(idiom, 3, 12 * MIB, ["own"], preload=f"{LAYER}:{NO_PAGES}", parity=parity, set_sync="on")
+                    read, captured = (sum(one[key] for one in reports) for key in ("bytes_reread", "bytes_captured"))
+                    self.assertLessEqual(read, 0.01 * 12 * MIB if idiom != "sync" else 0.6 * 12 * MIB)
+                    self.assertGreaterEqual(captured, 0.99 * 12 * MIB)
+                    self.assertEqual(self.info("f.%r")["root"], root)
+                    self.assertEqual([self.parity(f"f.{rank}") for rank in range(3)], made)
+
+    def test_copies_keep_to_the_option_memory(self):
+        """What there is no room for is read. Block 0 is compared, too."""
+        [report] = self.write("plain", 2, 32 * MIB, ["own"], preload=f"{LAYER}:{NO_PAGES}", memory="16M")
+        self.assertEqual(report["bytes_reread"] + report["bytes_captured"], report["bytes"] + 2 * 4096)
+        self.assertGreater(report["bytes_captured"], 12 * MIB)
+        self.assertLessEqual(report["bytes_captured"], 2 * 8 * MIB)
 
 
 if __name__ == "__main__":
