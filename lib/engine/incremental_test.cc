@@ -141,13 +141,13 @@ std::uint64_t RunEpochs(std::uint64_t seed, DatasetKind kind, bool automatic) {
 TEST_P(Incremental, EqualsACommitOfEverything) {
   const std::uint64_t seed = SeedOf(4711);
   std::uint64_t partial = 0;
-  for (std::uint64_t i = 0; i < RoundsOf(40) && !HasFailure(); ++i) partial += RunEpochs(seed + i, GetParam(), false);
-  EXPECT_GT(partial, 10u) << "hardly any commit was one of touched rows only: this proves nothing";
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 15 : 40) && !HasFailure(); ++i) partial += RunEpochs(seed + i, GetParam(), false);
+  EXPECT_GT(partial, kSanitized ? 3u : 10u) << "hardly any commit was one of touched rows only: this proves nothing";
 }
 
 TEST_P(Incremental, EqualsACommitOfEverythingIfTheBlockSizeFollowsTheSize) {
   const std::uint64_t seed = SeedOf(6553);
-  for (std::uint64_t i = 0; i < RoundsOf(20) && !HasFailure(); ++i) RunEpochs(seed + i, GetParam(), true);
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 8 : 20) && !HasFailure(); ++i) RunEpochs(seed + i, GetParam(), true);
 }
 
 /// A dataset of full rows, protected, in which block `rotten` of file `victim` rots while an epoch goes on.
@@ -258,7 +258,7 @@ class RottenEpoch {
 TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
   const std::uint64_t seed = SeedOf(815);
   std::uint64_t caught = 0;
-  for (std::uint64_t i = 0; i < RoundsOf(30) && !HasFailure(); ++i) {
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 12 : 30) && !HasFailure(); ++i) {
     Rng rng(seed + i);
     Scratch scratch;
     RottenEpoch epoch(rng, scratch, GetParam());
@@ -308,14 +308,14 @@ TEST_P(Incremental, RotInATouchedRowIsReportedAndStaysDamage) {
     EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify()), 0);
     ++caught;
   }
-  EXPECT_GT(caught, 10u);
+  EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
 // A file that grows gets another geometry, so all of it is encoded again: what the old parity can give back is encoded as it was.
 TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
   const std::uint64_t seed = SeedOf(1618);
   std::uint64_t caught = 0;
-  for (std::uint64_t i = 0; i < RoundsOf(30) && !HasFailure(); ++i) {
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 12 : 30) && !HasFailure(); ++i) {
     Rng rng(seed + i);
     Scratch scratch;
     RottenEpoch epoch(rng, scratch, GetParam());
@@ -334,14 +334,14 @@ TEST_P(Incremental, RotIsStillMendedAfterTheFileGrew) {
     EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify()), 0);
     ++caught;
   }
-  EXPECT_GT(caught, 10u);
+  EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
 // Blocks of another size could not be held to the leaves of before, so rot would be committed as if somebody had written it.
 TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsMended) {
   const std::uint64_t seed = SeedOf(4096);
   std::uint64_t caught = 0;
-  for (std::uint64_t i = 0; i < RoundsOf(20) && !HasFailure(); ++i) {
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 8 : 20) && !HasFailure(); ++i) {
     Rng rng(seed + i);
     Scratch scratch;
     RottenEpoch epoch(rng, scratch, GetParam(), 1, /*automatic=*/true);
@@ -362,14 +362,14 @@ TEST_P(Incremental, BlocksOfSmallFilesStaySmallUntilRotIsMended) {
     EXPECT_EQ(ExitCodeOf(epoch.epochs->Verify()), 0);
     ++caught;
   }
-  EXPECT_GT(caught, 10u);
+  EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
 // Of two parity blocks one is rotten, too: the other is enough.
 TEST(Rot, IsRebuiltWhenOneOfTwoParityBlocksIsRotten) {
   const std::uint64_t seed = SeedOf(2718);
   std::uint64_t caught = 0;
-  for (std::uint64_t i = 0; i < RoundsOf(20) && !::testing::Test::HasFailure(); ++i) {
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 8 : 20) && !::testing::Test::HasFailure(); ++i) {
     Rng rng(seed + i);
     Scratch scratch;
     RottenEpoch epoch(rng, scratch, DatasetKind::kSet, 2);
@@ -393,7 +393,7 @@ TEST(Rot, IsRebuiltWhenOneOfTwoParityBlocksIsRotten) {
     epoch.ExpectMended();
     ++caught;
   }
-  EXPECT_GT(caught, 10u);
+  EXPECT_GT(caught, kSanitized ? 3u : 10u);
 }
 
 // A program that is started with another block size goes on with the old one where it writes only some of a file: leaves of other
@@ -454,7 +454,7 @@ void ExpectSameFiles(const Sample& sample, const Image& now, const Image& whole)
 /// The same bytes, protected, verified and restored by other numbers of ranks, whatever members each of them sees.
 TEST(Ranks, AnyNumberOfRanksMakesTheSameRootAndParity) {
   const std::uint64_t seed = SeedOf(99);
-  for (std::uint64_t i = 0; i < RoundsOf(30) && !::testing::Test::HasFailure(); ++i) {
+  for (std::uint64_t i = 0; i < RoundsOf(kSanitized ? 12 : 30) && !::testing::Test::HasFailure(); ++i) {
     Rng rng(seed + i);
     Scratch scratch;
     SampleLimits limits;
